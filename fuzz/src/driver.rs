@@ -1,7 +1,7 @@
-//! The parent of a worker: waits for it, and makes a finding out of whatever ends it.
+//! The parent of a worker: waits for it, and turns whatever ends it into a finding.
 //!
-//! A finding is confirmed and shortened in fresh processes, so that an abort, a hang or a stack overflow is handled like
-//! a panic.
+//! A finding is confirmed and shortened in fresh processes, so that an abort, a hang or a stack
+//! overflow is handled like a panic.
 
 use crate::shorten::shorten;
 use crate::target::Target;
@@ -12,38 +12,38 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A target that needs longer for one input hangs.
+/// A target that takes longer for one input counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long one try of shortening may take.
+/// Time limit of one attempt of shortening.
 const TRY_PATIENCE: Duration = Duration::from_secs(5);
-/// Tries of shortening: a process each, a few milliseconds.
+/// Attempts of shortening: a process each, a few milliseconds.
 const SHORTENING_TRIES: usize = 2_000;
-/// How often the parent looks.
+/// How often the parent checks the worker.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Inputs up to this length are printed.
 const PRINTED_BYTES: usize = 1_024;
-/// What a worker may write to its error stream before it is cut.
+/// Size at which a worker's error output is cut.
 const MESSAGE_BYTES: usize = 4_096;
 
-/// How one target fared.
+/// The result of fuzzing one target.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Nothing was found; the worker's own last line.
+    /// Nothing was found; the worker's last line of output.
     Clean(String),
-    /// A promise was broken.
+    /// A property was violated.
     Found(Finding),
 }
 
-/// An input that breaks a target's promise.
+/// An input on which a target violates its property.
 #[derive(Debug)]
 pub struct Finding {
     /// The shortened input.
     pub input: Vec<u8>,
-    /// How the target ended on it: exit status, or that it hangs.
+    /// How the target ended on it: its exit status, or a hang.
     pub ended: String,
-    /// What the target said, shortened.
+    /// The target's output, shortened.
     pub message: String,
-    /// File that holds the shortened input.
+    /// The file with the shortened input.
     pub file: PathBuf,
 }
 
@@ -70,7 +70,7 @@ pub fn fuzz(target: &Target, seed: u64, budget: Budget) -> std::io::Result<Outco
     outcome
 }
 
-/// What one input does to a target, in a process of its own: nothing if it does no harm.
+/// Runs one input in a process of its own; returns nothing if it causes no failure.
 pub fn replay(target: &Target, input: &[u8], patience: Duration) -> std::io::Result<Option<(String, String)>> {
     let file = folder()?.join(format!("{}-{}.try", target.name, std::process::id()));
     std::fs::write(&file, input)?;
@@ -86,13 +86,14 @@ pub fn replay(target: &Target, input: &[u8], patience: Duration) -> std::io::Res
     })
 }
 
-/// `message` is what the worker said when it met the input.
+/// `message` is the worker's output for the input.
 fn finding(target: &Target, input: &[u8], folder: &Path, message: String) -> std::io::Result<Finding> {
     let Some(first) = replay(target, input, PATIENCE)? else {
-        // Still a finding: something outlives a run inside the worker, or the machine is short of memory.
+        // Still a finding: state survives between runs inside the worker, or the machine is short
+        // of memory.
         return keep(folder, target, input.to_vec(), ("not seen again in a fresh process".into(), message));
     };
-    // Another way to fail is another finding: the shortened input must fail in the same way.
+    // A different failure is a different finding: the shortened input must fail in the same way.
     let is_same = |again: &(String, String)| again.0 == first.0 && place_of(&again.1) == place_of(&first.1);
     let short = shorten(
         input,
@@ -110,7 +111,7 @@ fn keep(folder: &Path, target: &Target, input: Vec<u8>, ended: (String, String))
     Ok(Finding { input, ended: ended.0, message: ended.1, file })
 }
 
-/// Where a panic says it happened.
+/// The location that a panic reports.
 fn place_of(message: &str) -> Option<&str> {
     let (_, after) = message.split_once("panicked at ")?;
     after.lines().next()
@@ -129,14 +130,14 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// How a process ended; no status if it had to be ended.
+/// How a process ended; no status if it was killed.
 struct Ended {
     status: Option<ExitStatus>,
     output: String,
     message: String,
 }
 
-/// Runs a process to its end, or ends it when `is_stuck` says so.
+/// Runs a process to its end, or kills it when `is_stuck` returns true.
 fn watch(mut command: Command, is_stuck: impl Fn() -> bool) -> std::io::Result<Ended> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let output = drain(child.stdout.take());
@@ -160,7 +161,7 @@ fn wait(child: &mut Child, is_stuck: impl Fn() -> bool) -> std::io::Result<Optio
     }
 }
 
-/// Reads a stream to its end, so that the child never waits for us, and keeps the first bytes of it.
+/// Reads a stream to its end, so that the child never blocks on it, and keeps its first bytes.
 fn drain(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -180,12 +181,13 @@ fn idle_time(current: &Path) -> Option<Duration> {
 
 fn this_program() -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    // The place of a panic and its input say enough; a backtrace would push the script out of the message.
+    // The location of the panic and the input suffice; a backtrace would push the script out of the
+    // message.
     command.env("RUST_BACKTRACE", "0");
     Ok(command)
 }
 
-/// Where findings are kept: beside the build, which is ignored by git.
+/// The directory of findings: below the build directory, which git ignores.
 fn folder() -> std::io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let folder = program.parent().unwrap_or(Path::new(".")).join("fuzz-findings");

@@ -4,10 +4,11 @@
 //! cargo run -p hoistway-fuzz -- list
 //! cargo run -p hoistway-fuzz -- nbd-handshake --seed 42 --seconds 600
 //! cargo run -p hoistway-fuzz -- nbd-handshake --file target/debug/fuzz-findings/nbd-handshake-...
-//! cargo run -p hoistway-fuzz -- smoke        every target for a moment: what CI does
-//! cargo run -p hoistway-fuzz -- canary       must find, shorten and print something, and exit with 1
+//! cargo run -p hoistway-fuzz -- smoke        every target briefly, as in CI
+//! cargo run -p hoistway-fuzz -- canary       must find, shorten and print an input, and exit with 1
 //! ```
-//! The same seed gives the same inputs, so seed and commit replay a finding as well as its bytes do.
+//! The same seed gives the same inputs, so a finding can be replayed from seed and commit as well
+//! as from its bytes.
 #![forbid(unsafe_code)]
 
 mod driver;
@@ -31,34 +32,36 @@ use worker::{Budget, Tally};
 
 /// How long `smoke` spends on each target.
 const SMOKE_SECONDS: u64 = 4;
-/// How long a target is fuzzed when nothing else is asked for.
+/// Default time per target.
 const DEFAULT_SECONDS: u64 = 60;
-/// Exit code of a finding.
+/// Exit code if there is a finding.
 const FOUND: u8 = 1;
-/// Exit code of a mistake in the arguments, or of a machine that does not let us work.
+/// Exit code for invalid arguments or errors of the system.
 const TROUBLE: u8 = 2;
 
 #[derive(Parser)]
 #[command(name = "hoistway-fuzz", about = "Feeds random input to parsers and policies until a promise breaks")]
 struct Arguments {
-    /// A target, or: list (name them all), smoke (each for a moment), canary (one that must fail).
+    /// A target, or: list (print all targets), smoke (each target briefly), canary (one that must
+    /// fail).
     what: String,
     /// The same seed gives the same inputs.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// So many inputs at most.
+    /// Largest number of inputs.
     #[arg(long)]
     runs: Option<u64>,
-    /// So long at most, in seconds for each target; 60 (smoke: 4) if nothing is said of runs either.
+    /// Longest time in seconds for each target; 60 (smoke: 4) if neither this nor `--runs` is
+    /// given.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Run this input and no other.
+    /// Run only the input in this file.
     #[arg(long)]
     file: Option<PathBuf>,
-    /// Be the process that runs the inputs, and keep the present one in this file.
+    /// Run as the worker process, and keep the present input in this file.
     #[arg(long, hide = true)]
     worker: Option<PathBuf>,
-    /// Be the process that runs the one input of `--file`.
+    /// Run as the worker process for the one input of `--file`.
     #[arg(long, hide = true)]
     once: bool,
 }
@@ -99,7 +102,7 @@ fn act(arguments: &Arguments) -> std::io::Result<bool> {
     }
 }
 
-/// All targets, as many at a time as there are processors: each is a process of its own.
+/// Fuzzes all targets, one process each, as many at a time as there are CPUs.
 fn smoke(seed: u64, budget: Budget) -> std::io::Result<bool> {
     let next = AtomicUsize::new(0);
     let some = || {

@@ -1,8 +1,9 @@
-//! New inputs out of old ones: a few random edits, most of them small, some that speak the target's language.
+//! Makes new inputs from old ones: a few random edits, most of them small, some with the target's
+//! own tokens.
 
 use block::random::Stream;
 
-/// Numbers at which code goes wrong.
+/// Numbers near which errors are likely.
 const EDGES: [u64; 18] = [
     0,
     1,
@@ -24,17 +25,17 @@ const EDGES: [u64; 18] = [
     (1 << 63) - 1,
 ];
 
-/// What a mutation may draw from.
+/// The sources of a mutation.
 pub struct Material<'a> {
     /// Inputs for splicing; not empty.
     pub corpus: &'a [Vec<u8>],
     /// The target's own words.
     pub tokens: &'a [&'a [u8]],
-    /// The result is cut to this.
+    /// The result is truncated to this length.
     pub longest_bytes: usize,
 }
 
-/// One of the corpus with 1 to 16 edits.
+/// An input of the corpus with 1 to 16 edits.
 pub fn mutant(material: &Material<'_>, random: &mut Stream) -> Vec<u8> {
     let mut bytes = pick(material.corpus, random).cloned().unwrap_or_default();
     let edits = 1_u64 << random.below(5);
@@ -82,7 +83,7 @@ fn edit(bytes: &mut Vec<u8>, material: &Material<'_>, random: &mut Stream) {
     }
 }
 
-/// The head of this input and the tail of another.
+/// Joins the head of this input to the tail of another.
 fn splice(bytes: &mut Vec<u8>, material: &Material<'_>, random: &mut Stream) {
     let Some(other) = pick(material.corpus, random) else { return };
     bytes.truncate(place(bytes, random));
@@ -95,7 +96,7 @@ fn edge(random: &mut Stream) -> u64 {
     edge.wrapping_add(random.below(3)).wrapping_sub(1)
 }
 
-/// Over what is there, or in between.
+/// Overwrites bytes of the input or inserts between them.
 fn put(bytes: &mut Vec<u8>, what: &[u8], random: &mut Stream) {
     let at = place(bytes, random);
     if random.chance(1, 2) {
@@ -125,7 +126,7 @@ fn range(bytes: &[u8], random: &mut Stream) -> (usize, usize) {
     (from, bytes.len().min(from + below(longest + 1, random)))
 }
 
-/// A place between two bytes, at the start or at the end.
+/// A position between two bytes, at the start or at the end.
 fn place(bytes: &[u8], random: &mut Stream) -> usize {
     below(bytes.len() + 1, random)
 }

@@ -1,7 +1,8 @@
-//! A found input made short: the smallest that a bounded number of tries can reach and that still fails.
+//! Shortens a failing input to the smallest that still fails and that a bounded number of attempts
+//! finds.
 
-/// Removes ever smaller pieces, then makes what is left plain, as long as `fails` stays true. `fails` is called `tries`
-/// times at most.
+/// Removes smaller and smaller pieces, then simplifies the remaining bytes, as long as `fails`
+/// stays true. `fails` is called at most `tries` times.
 pub fn shorten(input: &[u8], mut tries: usize, mut fails: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
     let mut shortest = input.to_vec();
     let mut piece = shortest.len().div_ceil(2);

@@ -1,41 +1,42 @@
-//! What a fuzz target is: a function of bytes that panics when it meets what must not be.
+//! A fuzz target: a function of bytes that panics when a property is violated.
 
 use block::random::{fnv1a64, fnv1a64_continued};
 
-/// One thing to be fuzzed. A row of [`TARGETS`](crate::targets::TARGETS).
+/// A fuzz target: a row of [`TARGETS`](crate::targets::TARGETS).
 #[derive(Copy, Clone)]
 pub struct Target {
     /// Name on the command line and in replay commands.
     pub name: &'static str,
-    /// One line for `list`: what may not happen.
+    /// One line for `list`: the property that is checked.
     pub promise: &'static str,
-    /// Feeds the bytes in, panics on a broken promise, and says what it did with them.
+    /// Runs the target on the bytes, panics if the property is violated, and returns a digest of
+    /// what happened.
     pub run: fn(&[u8]) -> Seen,
-    /// Inputs to begin with; the better they are, the deeper the mutations get.
+    /// Initial inputs; better ones let mutations get deeper.
     pub corpus: fn() -> Vec<Vec<u8>>,
-    /// Byte strings that mean something to the target, for mutations to put in.
+    /// Byte strings that are significant to the target, for mutations to insert.
     pub tokens: &'static [&'static [u8]],
     /// Longer inputs are not tried.
     pub longest_bytes: usize,
 }
 
-/// A digest of what a target did. An input with a digest of its own is kept and mutated further: a cheap stand-in for
-/// coverage that needs no instrumented build.
+/// A digest of a target's behaviour. An input with a new digest is kept and mutated further: a
+/// cheap substitute for coverage that needs no instrumented build.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Seen(u64);
 
 impl Seen {
-    /// Nothing happened yet.
+    /// The digest before anything happened.
     pub const NOTHING: Seen = Seen(fnv1a64(b""));
 
-    /// One more thing that happened, in order.
+    /// Adds an event to the digest; the order matters.
     #[must_use]
     pub fn and(self, what: &[u8]) -> Seen {
         Seen(fnv1a64_continued(fnv1a64_continued(self.0, what), &[0xff]))
     }
 
-    /// A message that happened, without what comes from the input: numbers, and words that stand there as well would
-    /// make each input look new.
+    /// Adds a message to the digest, without its numbers and without words of the input, which
+    /// would make each input look new.
     #[must_use]
     pub fn and_message(self, message: &str, input: &str) -> Seen {
         let words = message.split(|c: char| !c.is_ascii_alphabetic());
@@ -44,7 +45,7 @@ impl Seen {
             .fold(self, |seen, word| seen.and(word.as_bytes()))
     }
 
-    /// How often something happened, as its power of two.
+    /// Adds how often something happened, as its power of two.
     #[must_use]
     pub fn and_count(self, count: usize) -> Seen {
         self.and(&[u8::try_from(usize::BITS - count.leading_zeros()).unwrap_or(u8::MAX)])

@@ -1,5 +1,5 @@
-//! The process that feeds inputs to one target. It may panic, abort, hang or run out of memory: its parent looks after
-//! that, and finds the input that did it in a file.
+//! The process that runs inputs on one target. It may panic, abort, hang or run out of memory: its
+//! parent handles that, and finds the input that caused it in a file.
 
 use crate::mutate::{Material, mutant};
 use crate::target::Target;
@@ -12,30 +12,32 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Address space of a worker. Far more than any target may need, so that an unbounded allocation is a finding.
+/// Address space of a worker. Far more than any target may need, so that an unbounded allocation is
+/// a finding.
 const MEMORY_BYTES: u64 = 2 << 30;
-/// Most inputs that are kept for mutation.
+/// Largest number of inputs kept for mutation.
 const CORPUS_INPUTS: usize = 4_096;
 
-/// How long to go on.
+/// When to stop.
 #[derive(Copy, Clone, Debug)]
 pub struct Budget {
-    /// So many inputs at most.
+    /// Largest number of inputs.
     pub runs: Option<u64>,
-    /// So long at most.
+    /// Longest time.
     pub time: Option<Duration>,
 }
 
-/// What a worker did that found nothing; its last line of output.
+/// The result of a worker without a finding; its last line of output.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Tally {
     /// Inputs that were run.
     pub runs: u64,
-    /// Different digests that the target gave.
+    /// Number of different digests.
     pub seen: usize,
 }
 
-/// Runs the corpus and then mutants of it until the budget is spent. The same seed gives the same inputs.
+/// Runs the corpus and then mutants of it until the budget is used up. The same seed gives the same
+/// inputs.
 pub fn work(target: &Target, seed: u64, budget: Budget, current: &Path) -> std::io::Result<Tally> {
     limit_memory();
     let file = File::create(current)?;

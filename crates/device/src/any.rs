@@ -23,7 +23,7 @@ pub enum AnyDevice {
     Array(Box<Array>),
     /// Dies, channels, garbage collection.
     Flash(Box<Flash>),
-    /// Another device, later.
+    /// Another device behind a delay.
     Delay(Box<Delay<AnyDevice>>),
     /// Another device, with faults.
     Faulty(Box<Faulty<AnyDevice>>),

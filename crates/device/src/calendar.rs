@@ -1,11 +1,13 @@
-//! Events ahead whose times come in any order: the event set of a device with many parts.
+//! Pending events whose times arrive in any order: the event set of a device with many parts.
 //!
-//! Promise  events come out by time, equal times in order of insertion; the time of the first is always known.
-//! Cost     some 10 ns for an insertion with its removal, however many are ahead, if they lie within 4 ms; an event
-//!          farther ahead waits in a heap first. Memory is kept, so nothing is allocated once the peak is reached.
-//! Source   Brown 1988 (calendar queue), with a bit per bucket instead of resizing.
+//! * Guarantee: events come out by time, equal times in order of insertion; the time of the first
+//!   is always known.
+//! * Cost: some 10 ns for an insertion with its removal, however many are pending, if they are
+//!   within 4 ms; an event farther ahead waits in a heap first. Memory is kept, so nothing is
+//!   allocated once the peak is reached.
+//! * Source: Brown 1988 (calendar queue), with one bit per bucket instead of resizing.
 //!
-//! [`Pending`](crate::pending::Pending) is the cheaper choice where times hardly ever fall.
+//! [`Pending`](crate::pending::Pending) is cheaper where times are almost always ascending.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,33 +25,34 @@ const NIL: u32 = u32::MAX;
 #[derive(Copy, Clone, Debug)]
 struct Node<T> {
     at: Nanos,
-    /// The next one in the bucket's list, which is sorted; or in the list of free nodes.
+    /// The next node in the bucket's list, which is sorted, or in the list of free nodes.
     next: u32,
     value: T,
 }
 
-/// The set of events ahead.
+/// The set of pending events.
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar<T> {
     /// Time of the first event.
     next: Nanos,
-    /// Bucket of the first event, counted from time 0, if it lies in the window.
+    /// Bucket of the first event, counted from time 0, if it is in the window.
     next_bucket: u64,
-    /// First bucket of the window. What belongs before it stands in it.
+    /// First bucket of the window. Events of earlier buckets are put into it.
     cursor: u64,
     in_window: usize,
     heads: Box<[u32; BUCKETS]>,
     occupied: Box<[u64; WORDS]>,
     nodes: Vec<Node<T>>,
     free: u32,
-    /// Events behind the window: (time, number of insertion, node). Whenever the window moves they are let in, so an
-    /// event never meets one of its own time that was inserted later but came in first.
+    /// Events beyond the window: (time, number of insertion, node). They enter whenever the window
+    /// moves, so an event never meets one of its own time that was inserted later but entered
+    /// earlier.
     beyond: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     insertions_beyond: u64,
 }
 
 impl<T: Copy> Calendar<T> {
-    /// An empty set with room for `capacity` events before it allocates.
+    /// An empty set that does not allocate up to `capacity` events.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self {
             next: NEVER,
@@ -102,7 +105,7 @@ impl<T: Copy> Calendar<T> {
         }
     }
 
-    /// Takes the first event out.
+    /// Removes the first event.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Nanos, T)> {
         if self.next == NEVER {
@@ -131,10 +134,11 @@ impl<T: Copy> Calendar<T> {
         Some((at, value))
     }
 
-    /// Drops the events for which `keep` is false, in no time worth counting only because it is rare.
+    /// Drops the events for which `keep` is false. Rebuilds the set, which is acceptable because it
+    /// is rare.
     pub(crate) fn retain(&mut self, now: Nanos, keep: impl Fn(&T) -> bool) {
         let kept: Vec<(Nanos, T)> = std::iter::from_fn(|| self.pop()).filter(|(_, value)| keep(value)).collect();
-        // Taking everything out has moved the window to the last of them.
+        // Removing all events has moved the window to the last of them.
         self.cursor = now >> WIDTH_BITS;
         for (at, value) in kept {
             self.insert(now, at, value);
@@ -153,7 +157,7 @@ impl<T: Copy> Calendar<T> {
         u32::try_from(self.nodes.len() - 1).expect("fewer than 2^32 events are ahead")
     }
 
-    /// Puts a node into its bucket's list, behind those of its time.
+    /// Inserts a node into its bucket's list, after those of the same time.
     #[inline]
     fn link(&mut self, bucket: u64, node: u32, at: Nanos) {
         let place = place_of(bucket);
@@ -183,7 +187,7 @@ impl<T: Copy> Calendar<T> {
         }
     }
 
-    /// Moves the window to begin at `cursor` and lets in what now lies inside it.
+    /// Moves the window to `cursor` and inserts the events that are now within it.
     fn enter_from_beyond(&mut self, cursor: u64) {
         self.cursor = cursor;
         while let Some(&Reverse((at, _, node))) = self.beyond.peek() {
@@ -196,7 +200,7 @@ impl<T: Copy> Calendar<T> {
         }
     }
 
-    /// Looks for the first event, beginning at the cursor.
+    /// Finds the first event, starting at the cursor.
     #[inline]
     fn find_next(&mut self) {
         if self.in_window == 0 {
@@ -227,7 +231,7 @@ mod tests {
     use super::*;
     use block::random::Stream;
 
-    /// Spans from nothing to ten windows, many ties, pauses: the order is that of a sorted list.
+    /// Spans from zero to ten windows, many ties, pauses: the order equals that of a sorted list.
     #[test]
     fn t02_a_million_operations_agree_with_a_heap() {
         let mut calendar = Calendar::with_capacity(16);

@@ -1,7 +1,8 @@
 //! A delay in front of another device: a network hop, or dm-delay.
 //!
-//! Commands reach the inner device at once and their answers are held back. dm-delay holds the commands back instead:
-//! the latencies are the same, as is what the device sees, earlier by the delay.
+//! Commands reach the inner device at once and their completions are delayed. dm-delay delays the
+//! commands instead: the latencies are the same, and the device sees the same commands, earlier by
+//! the delay.
 
 use block::random::Stream;
 use block::{Nanos, Operation, Status};
@@ -24,12 +25,12 @@ pub struct DelayParameters {
     pub jitter_ns: u64,
 }
 
-/// Hands commands on at once and holds their completions back.
+/// Passes commands on at once and delays their completions.
 #[derive(Clone, Debug)]
 pub struct Delay<D> {
     inner: D,
     parameters: DelayParameters,
-    /// The caller's tag and the delay of each command inside `inner`.
+    /// The caller's tag and the delay of each command in `inner`.
     inside: Tags<(u32, Nanos)>,
     held: Pending<(u32, Status)>,
     scratch: Vec<Completion>,
@@ -37,7 +38,7 @@ pub struct Delay<D> {
 }
 
 impl<D: Device> Delay<D> {
-    /// `inner` behind a delay; `stream` feeds the jitter.
+    /// `inner` behind a delay; `stream` provides the jitter.
     pub fn new(inner: D, parameters: &DelayParameters, stream: Stream) -> Self {
         let depth = inner.info().total_depth();
         Self {
@@ -122,13 +123,14 @@ mod tests {
         }
         let mut out = Vec::new();
         device.advance(1_000_000, &mut out);
-        // 10 us in the null device, then the delay of the kind.
+        // 10 us in the null device, then the delay of the operation.
         let ends: Vec<_> = out.iter().map(|c| (c.tag, c.at_ns)).collect();
         assert_eq!(ends, [(2, 10_500), (0, 11_000), (1, 12_000)]);
         assert!(device.is_idle());
     }
 
-    /// A delay of 50 us with a jitter of 20 us: uniform on [40, 60] us, mean 50 us within 4 standard deviations.
+    /// A delay of 50 us with a jitter of 20 us: uniform on [40, 60] us, mean 50 us within 4
+    /// standard deviations.
     #[test]
     fn the_jitter_is_uniform_round_the_delay() {
         let parameters = DelayParameters { read_ns: 50_000, jitter_ns: 20_000, ..DelayParameters::default() };

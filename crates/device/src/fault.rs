@@ -1,16 +1,18 @@
-//! A device that misbehaves on demand: errors, slow regions, stalls, hiccups, and resets that lose what is in flight.
+//! A device with injected faults: errors, slow regions, stalls, hiccups, and resets that lose
+//! commands in flight.
 //!
-//! Promise  every command accepted is answered once; a run with faults replays like any other. Faults of a command are
-//!          drawn from one seeded stream at its submission; hiccups come at times of their own, the same whatever the
-//!          load, so that two schedulers meet the same ones.
-//! Cost     a few comparisons per command, one draw per kind of random fault; nothing is allocated.
+//! * Guarantee: every accepted command completes once; a run with faults replays like any other.
+//!   Faults of a command are drawn from one seeded stream at its submission. The times of hiccups
+//!   are independent of the load, so that two schedulers see the same ones.
+//! * Cost: a few comparisons per command and one draw per kind of random fault; nothing is
+//!   allocated.
 //!
 //! ```text
-//! errors   the command ends when it would have, badly
-//! slow     the command ends later; others do not wait for it
-//! stall    the device works on, but no answer comes out before the end
+//! errors   the command completes at its usual time, with an error
+//! slow     the command completes later; others do not wait for it
+//! stall    the device keeps working, but no completion is reported before the end
 //! hiccup   the device does nothing: its clock stands still
-//! reset    whatever is in flight is lost (Timeout when the reset is over), and the clock stands still until then
+//! reset    commands in flight are lost (Timeout when the reset is over), and the clock stands still until then
 //! ```
 
 use block::random::Stream;
@@ -39,7 +41,8 @@ pub struct FaultParameters {
     pub stall_ppm: u64,
     /// Length of a stall in nanoseconds.
     pub stall_ns: u64,
-    /// Time from the end of one hiccup to the next in nanoseconds, give or take a quarter; 0 = none.
+    /// Time from the end of one hiccup to the next in nanoseconds, give or take a quarter; 0 =
+    /// none.
     pub hiccup_every_ns: u64,
     /// Length of a hiccup in nanoseconds: the device does nothing.
     pub hiccup_ns: u64,
@@ -65,14 +68,14 @@ impl FaultParameters {
     }
 }
 
-/// A command inside the wrapped device.
+/// A command in the wrapped device.
 #[derive(Copy, Clone, Debug)]
 struct Inside {
     /// The caller's tag.
     tag: u32,
-    /// How it will end whatever the medium says.
+    /// The status that it will have, whatever the medium reports.
     forced: Option<Status>,
-    /// Time added to it.
+    /// Time added to its latency.
     slow_ns: Nanos,
 }
 
@@ -83,13 +86,13 @@ pub struct Faulty<D> {
     parameters: FaultParameters,
     total_depth: usize,
     inside: Tags<Inside>,
-    /// Answers by the time at which they come out.
+    /// Completions by the time at which they are reported.
     answers: Pending<(u32, Status)>,
-    /// No answer of a command that is in flight comes out before.
+    /// No command in flight completes before this time.
     stalled_until: Nanos,
     /// The clock of `inner` stands still until then; it shows `max(now, frozen_until) - lag_ns`.
     frozen_until: Nanos,
-    /// All the time that it stood still, the present freeze counted as a whole.
+    /// The total time that the clock stood still, including all of the present freeze.
     lag_ns: Nanos,
     hiccups: Hiccups,
     scratch: Vec<Completion>,
@@ -98,7 +101,7 @@ pub struct Faulty<D> {
 }
 
 impl<D: Device> Faulty<D> {
-    /// `inner` with these faults; `stream` decides which commands they meet.
+    /// `inner` with these faults; `stream` determines the affected commands.
     pub fn new(inner: D, parameters: &FaultParameters, mut stream: Stream) -> Self {
         let total_depth = inner.info().total_depth();
         Self {
@@ -121,13 +124,13 @@ impl<D: Device> Faulty<D> {
         ppm > 0 && self.stream.chance(ppm, 1_000_000)
     }
 
-    /// What the clock of `inner` shows.
+    /// The clock of `inner`.
     #[inline]
     fn inner_clock(&self, now: Nanos) -> Nanos {
         now.max(self.frozen_until) - self.lag_ns
     }
 
-    /// Stops the clock of `inner` from `now` on, and with it everything on its way out.
+    /// Stops the clock of `inner` from `now` on, and delays all completions not yet reported.
     fn freeze(&mut self, now: Nanos, until: Nanos) {
         let longer_ns = until.saturating_sub(now.max(self.frozen_until));
         if longer_ns == 0 {
@@ -141,14 +144,14 @@ impl<D: Device> Faulty<D> {
         }
     }
 
-    /// Holds every answer that is not out `now` back.
+    /// Delays every completion not yet reported at `now`.
     fn stall(&mut self, now: Nanos) {
         let until = now + self.parameters.stall_ns;
         self.stalled_until = self.stalled_until.max(until);
         self.answers.change_after(now, |at, _| *at = until.max(*at));
     }
 
-    /// Loses everything in flight and answers it when the reset is over.
+    /// Loses everything in flight and completes it with an error when the reset is over.
     fn lose_all(&mut self, now: Nanos) {
         self.inner.reset(self.inner_clock(now));
         self.freeze(now, now + self.parameters.reset_ns);
@@ -159,12 +162,12 @@ impl<D: Device> Faulty<D> {
         self.inside.give_back_all(|lost| answers.insert(over_at, (lost.tag, Status::Timeout)));
     }
 
-    /// Goes through the hiccups that have begun by `now`.
+    /// Processes the hiccups that have begun by `now`.
     #[inline]
     fn catch_up(&mut self, now: Nanos) {
         while self.hiccups.begin <= now && self.hiccups.begin < NEVER {
             if self.inner.next_event() == NEVER && self.answers.is_empty() {
-                // Nobody notices the hiccups of an idle device, except perhaps the last one.
+                // The hiccups of an idle device have no effect, except possibly the last one.
                 self.lag_ns += self.hiccups.skip_until(now);
             }
             let (begin, end) = self.hiccups.present();
@@ -174,7 +177,7 @@ impl<D: Device> Faulty<D> {
         }
     }
 
-    /// Moves what `inner` has completed by `now` to the answers.
+    /// Collects what `inner` has completed by `now`.
     #[inline]
     fn collect(&mut self, now: Nanos) {
         let clock = self.inner_clock(now);
@@ -196,7 +199,7 @@ impl<D: Device> Device for Faulty<D> {
         if self.inside.len() + self.answers.len() >= self.total_depth {
             return Submit::Busy;
         }
-        // What was done before this moment is done, whatever this command brings about.
+        // Completions before this time are final, whatever this command causes.
         self.catch_up(now);
         self.collect(now);
         let tag = self.inside.take(Inside { tag: command.tag, forced: None, slow_ns: 0 });
@@ -222,11 +225,11 @@ impl<D: Device> Device for Faulty<D> {
 
     fn next_event(&self) -> Nanos {
         let inner = self.inner.next_event();
-        // While stalled, what happens inside shows only at the end of the stall.
+        // During a stall, events of `inner` are visible only at the end of the stall.
         let shown = if inner == NEVER { NEVER } else { (inner + self.lag_ns).max(self.stalled_until) };
         match shown.min(self.answers.next()) {
             NEVER => NEVER,
-            // A hiccup before it puts it off: it is asked for again then.
+            // A hiccup before the event postpones it: the time is asked for again then.
             next => next.min(self.hiccups.begin),
         }
     }
@@ -261,14 +264,14 @@ fn meets(extent: Extent, first_sector: u64, sectors: u64) -> bool {
     extent.first_sector < first_sector.saturating_add(sectors) && first_sector < extent.end()
 }
 
-/// When the device does nothing: hiccup k ends about k x (every + length) after the beginning. Each is moved by its own
-/// draw, so that any of them can be found without going through those before.
+/// The hiccups: hiccup k ends about k x (every + length) after the start. Each is moved by its own
+/// draw, so that any of them can be computed without the previous ones.
 #[derive(Clone, Debug)]
 struct Hiccups {
     every_ns: Nanos,
     length_ns: Nanos,
     seed: u64,
-    /// The next one, counted from 1.
+    /// Number of the next one, counted from 1.
     number: u64,
     /// When it begins; [`NEVER`] without hiccups.
     begin: Nanos,
@@ -278,7 +281,7 @@ impl Hiccups {
     fn new(parameters: &FaultParameters, stream: &mut Stream) -> Self {
         let (every_ns, length_ns) = (parameters.hiccup_every_ns, parameters.hiccup_ns);
         if !parameters.has_hiccups() {
-            // No draw: the other faults stay where they are in a run without hiccups.
+            // No draw, so that the other faults are the same in a run without hiccups.
             return Self { every_ns, length_ns, seed: 0, number: 0, begin: NEVER };
         }
         let mut hiccups = Self { every_ns, length_ns, seed: stream.next(), number: 1, begin: 0 };
@@ -286,7 +289,7 @@ impl Hiccups {
         hiccups
     }
 
-    /// A quarter of the distance earlier to a quarter later, so that half a distance always remains.
+    /// Up to a quarter of the distance earlier or later, so that at least half a distance remains.
     fn begin_of(&self, number: u64) -> Nanos {
         let moved_ns = Stream::new(self.seed ^ number).below(self.every_ns / 2 + 1);
         let period_ns = self.every_ns.saturating_add(self.length_ns);
@@ -302,7 +305,8 @@ impl Hiccups {
         self.begin = self.begin_of(self.number);
     }
 
-    /// Goes on to the last one that has begun by `now`. Answers how long those between were.
+    /// Advances to the last one that has begun by `now`. Returns the total length of the skipped
+    /// ones.
     fn skip_until(&mut self, now: Nanos) -> Nanos {
         let periods = now / self.every_ns.saturating_add(self.length_ns);
         let candidates = [periods + 1, periods, periods.saturating_sub(1)];
@@ -369,7 +373,8 @@ mod tests {
         assert!(device.is_idle());
     }
 
-    /// 10 ms of work between hiccups of 2 ms: each of about 83 hiccups in a second delays one command by 2 ms.
+    /// 10 ms of work between hiccups of 2 ms: each of about 83 hiccups in a second delays one
+    /// command by 2 ms.
     #[test]
     fn hiccups_come_every_so_often_and_last_so_long() {
         let hiccups = FaultParameters { hiccup_every_ns: 10 * MS, hiccup_ns: 2 * MS, ..Default::default() };
@@ -424,7 +429,7 @@ mod tests {
     #[test]
     fn a_reset_loses_what_is_in_flight_and_spares_what_is_done() {
         let mut device = faulty(&FaultParameters { slow_sectors: 8, slow_ns: MS, ..Default::default() });
-        // One done, one slow, one inside; then the fourth brings the reset.
+        // One completed, one slow, one in flight; then the fourth causes the reset.
         submit(&mut device, 0, 0, 100);
         submit(&mut device, 0, 1, 0);
         submit(&mut device, 5_000, 2, 100);

@@ -1,46 +1,48 @@
-//! What every device model offers: the calls of one command's life.
+//! The interface of every device model.
 
 use block::{Extent, Flags, HardwareQueue, Nanos, Operation, Sector, SectorRange, Status};
 
-/// "No event ahead", as [`Device::next_event`] says it.
+/// The value of [`Device::next_event`] if no event is pending.
 pub const NEVER: Nanos = Nanos::MAX;
 
-/// A command as the driver hands it over.
+/// A command as the driver submits it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Command {
-    /// The caller's name for it, opaque to the device and returned in the [`Completion`]. Unique among those in flight.
+    /// The caller's identifier, opaque to the device and returned in the [`Completion`]. Unique
+    /// among those in flight.
     pub tag: u32,
-    /// What to do. A flush stands alone: the host has split PREFLUSH off before.
+    /// The operation. A flush has no data: the host has split PREFLUSH off before.
     pub operation: Operation,
-    /// Only [`Flags::FUA`] matters to a device.
+    /// A device uses only [`Flags::FUA`].
     pub flags: Flags,
-    /// Where; empty for a flush.
+    /// The range; empty for a flush.
     pub extent: Extent,
-    /// The submission queue it comes through.
+    /// The submission queue.
     pub hardware_queue: HardwareQueue,
 }
 
-/// Whether the device took a command.
+/// Whether the device accepted a command.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Submit {
-    /// It will be answered by exactly one [`Completion`].
+    /// It completes with exactly one [`Completion`].
     Accepted,
-    /// All of the device's tags are in use; nothing happened. A host that counts tags never sees this.
+    /// All of the device's tags are in use; nothing happened. A host that counts tags never sees
+    /// this.
     Busy,
 }
 
-/// The end of a command.
+/// The completion of a command.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// When it ended, in nanoseconds of the clock that `submit` and `advance` were given.
+    /// Time of completion, in nanoseconds of the clock of `submit` and `advance`.
     pub at_ns: Nanos,
     /// The tag of its [`Command`].
     pub tag: u32,
-    /// How it ended.
+    /// Its status.
     pub status: Status,
 }
 
-/// What a host must know of a device before it sends anything.
+/// The properties of a device that a host needs before it submits anything.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceInfo {
     /// The model's name, with its settings as written.
@@ -61,21 +63,23 @@ pub struct DeviceInfo {
     pub max_segments: u16,
     /// Whether a completed write may still be lost without a flush.
     pub volatile_cache: bool,
-    /// Whether [`Flags::FUA`] is honoured.
+    /// Whether [`Flags::FUA`] is supported.
     pub fua: bool,
     /// Preferred length of a transfer in bytes; 0 = none.
     pub optimal_io_bytes: u32,
-    /// The sectors of each actuator, which work at the same time; empty = there is one, or none.
+    /// The sectors of each actuator; actuators work at the same time. Empty if there is one, or
+    /// none.
     pub ranges: Vec<SectorRange>,
 }
 
 impl DeviceInfo {
-    /// Commands the device holds at most, over all its queues.
+    /// The largest number of commands in flight, over all queues.
     pub fn total_depth(&self) -> usize {
         self.depth as usize * usize::from(self.hardware_queues)
     }
 
-    /// How a command fails before it reaches the medium, if it does: outside the capacity, or of a kind nobody serves.
+    /// The error with which a command fails before it reaches the medium, if it does: outside the
+    /// capacity, or of an unsupported kind.
     #[inline]
     pub fn rejects(&self, command: &Command) -> Option<Status> {
         match command.operation {
@@ -89,7 +93,7 @@ impl DeviceInfo {
     }
 }
 
-/// What a device has done since it was made.
+/// Counts since construction.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Reads accepted.
@@ -98,11 +102,11 @@ pub struct Counters {
     pub writes: u64,
     /// Flushes accepted.
     pub flushes: u64,
-    /// Sectors of these reads.
+    /// Sectors of the accepted reads.
     pub read_sectors: u64,
-    /// Sectors of these writes.
+    /// Sectors of the accepted writes.
     pub write_sectors: u64,
-    /// Commands that ended with an error.
+    /// Commands that completed with an error.
     pub errors: u64,
 }
 
@@ -125,25 +129,28 @@ impl Counters {
 
 /// A device model. Times are nanoseconds of one clock that never runs backwards, virtual or real.
 pub trait Device {
-    /// Sizes and abilities; constant for the device's life.
+    /// Sizes and capabilities; constant for the device's life.
     fn info(&self) -> &DeviceInfo;
 
-    /// Takes a command at `now`. The caller keeps at most `depth` in flight per queue and does not reuse a tag in
-    /// flight; the device answers each accepted command once, at a time not before `now`.
+    /// Submits a command at `now`. The caller keeps at most `depth` in flight per queue and does
+    /// not reuse a tag in flight; the device completes each accepted command once, at a time not
+    /// before `now`.
     fn submit(&mut self, now: Nanos, command: &Command) -> Submit;
 
-    /// When [`Device::advance`] has something to do next; [`NEVER`] when idle. It may change with every call of
-    /// `submit`, in both directions, so the caller asks again after each.
+    /// When [`Device::advance`] must be called next; [`NEVER`] when idle. It may change in both
+    /// directions with every call of `submit`, so the caller asks again after each.
     fn next_event(&self) -> Nanos;
 
-    /// Handles everything up to and including `now`, and appends what completed in order of time. Never looks past
-    /// `now`; a late call (a real clock overslept) reports times that lie in the past.
+    /// Processes everything up to and including `now`, and appends the completions in order of
+    /// time. Never looks past `now`; a late call (a real clock that overslept) reports times in the
+    /// past.
     fn advance(&mut self, now: Nanos, out: &mut Vec<Completion>);
 
-    /// Handles what happens before `before`, up to and including the first time at which a command completes, and answers
-    /// that time; if none does, when the next event is. A host that has nothing to do in between saves itself the way
-    /// to each event that only the device knows of. It may stop before the last completion of the time when `out` is
-    /// full: [`Device::next_event`] then is that time still.
+    /// Processes everything before `before`, up to and including the first time at which a command
+    /// completes, and returns that time; if none completes, the time of the next event. It spares a
+    /// host without other work a call for each internal event of the device. It may stop before the
+    /// last completion of that time when `out` is full: [`Device::next_event`] then still returns
+    /// that time.
     #[inline]
     fn advance_to_completion(&mut self, now: Nanos, before: Nanos, out: &mut Vec<Completion>) -> Nanos {
         loop {
@@ -158,12 +165,14 @@ pub trait Device {
         }
     }
 
-    /// Whether no work is left, not even work nobody waits for (destaging, prefetching, garbage collection).
+    /// Whether no work is left, including background work (destaging, prefetching, garbage
+    /// collection).
     fn is_idle(&self) -> bool;
 
-    /// What it has done so far.
+    /// The counts so far.
     fn counters(&self) -> Counters;
 
-    /// Forgets every command in flight without answering, as a bus reset does. The caller answers for them.
+    /// Drops every command in flight without completing it, as a bus reset does. The caller
+    /// completes them.
     fn reset(&mut self, now: Nanos);
 }

@@ -1,8 +1,9 @@
-//! Simulated devices: a command goes in, its completion time comes out.
+//! Simulated devices: they take commands and return the times of completion.
 //!
-//! A device knows neither who asks nor why, and owns no clock: time is handed in, so that the same model serves the
-//! simulator's virtual time and, in front of real I/O, the engine's real one. Begin with [`Device`]; [`Model`] turns
-//! a text such as `ssd,seed=7,channels=8` into an [`AnyDevice`].
+//! A device has no clock: time is an argument, so that the same model serves the simulator's
+//! virtual time and, in front of real I/O, the engine's real time. Times are in nanoseconds,
+//! extents in sectors of 512 bytes. Start with [`Device`]; [`Model`] turns a text such as
+//! `ssd,seed=7,channels=8` into an [`AnyDevice`].
 //!
 //! ```
 //! use block::{Extent, Flags, HardwareQueue, Operation};

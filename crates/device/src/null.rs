@@ -1,8 +1,10 @@
-//! null: a fixed latency and nothing else, for what an elevator itself costs and for tests of policies.
+//! null: a fixed latency and nothing else, for measuring the cost of an elevator and for tests of
+//! policies.
 //!
-//! Optionally a number of servers (then requests queue inside the device), and caps on bandwidth and on requests per
-//! second: token buckets with room for one request. Completions come in order of submission. `inline` is null_blk's
-//! irqmode=0: a command is done at the time of its submission, and the next `advance` reports it.
+//! Optional: a number of servers (further requests then queue inside the device), and caps on
+//! bandwidth and on requests per second: token buckets with room for one request. Completions come
+//! in order of submission. `inline` is null_blk's irqmode=0: a command completes at the time of its
+//! submission, and the next `advance` reports it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +15,7 @@ use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER,
 use crate::pending::Pending;
 use crate::rate::Pace;
 
-/// Settings of [`Null`]. Rates of 0 are "no cap".
+/// Settings of [`Null`]. Rates of 0 mean no cap.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NullParameters {
     /// Capacity in sectors.
@@ -30,13 +32,13 @@ pub struct NullParameters {
     pub kb_per_s: u64,
     /// Cap on requests per second.
     pub iops: u64,
-    /// 1 = completions carry the time of their submission, whatever the other settings say.
+    /// 1 = commands complete at the time of their submission, whatever the other settings are.
     pub inline: u64,
     /// Longest command, in sectors.
     pub max_sectors: u64,
-    /// 1 = needs flushes.
+    /// 1 = has a volatile cache and needs flushes.
     pub volatile_cache: u64,
-    /// 1 = honours FUA.
+    /// 1 = supports FUA.
     pub fua: u64,
 }
 
@@ -74,7 +76,7 @@ pub struct Null {
 }
 
 impl Null {
-    /// A device of these settings, named `name`.
+    /// A device with these settings, named `name`.
     pub fn new(name: &str, parameters: &NullParameters) -> Self {
         let info = DeviceInfo {
             name: name.to_owned(),
@@ -104,13 +106,14 @@ impl Null {
         }
     }
 
-    /// When a command that arrives `now` is done.
+    /// When a command that arrives `now` completes.
     #[inline]
     fn done_at(&mut self, now: Nanos, sectors: u32) -> Nanos {
         if self.inline {
             return now;
         }
-        // It needs room in both buckets: 10^9 / iops ns for the request, 10^6 / (kB/s) for each byte.
+        // It needs room in both buckets: 10^9 / iops ns for the request, 10^6 / (kB/s) for each
+        // byte.
         let mut start = self.bandwidth.ready(self.requests.ready(now));
         self.requests.spend(start, 1_000_000_000);
         self.bandwidth.spend(start, u64::from(sectors) * SECTOR_BYTES * 1_000_000);
@@ -152,7 +155,8 @@ impl Device for Null {
         }
     }
 
-    /// Everything that was submitted at one time also ends at one time: not more than `out` has room for.
+    /// Commands submitted at one time also complete at one time: at most as many as `out` has room
+    /// for are reported.
     #[inline]
     fn advance_to_completion(&mut self, now: Nanos, before: Nanos, out: &mut Vec<Completion>) -> Nanos {
         let at = self.next_event().max(now);
@@ -215,13 +219,14 @@ mod tests {
         assert_eq!(ends(&two, &commands), expected);
     }
 
-    /// 3 MB/s: 4 KiB are 1,365,333.3 ns. The first goes at once, each other when the one before is paid for.
+    /// 3 MB/s: 4 KiB take 1,365,333.3 ns. The first starts at once, each other when the previous
+    /// one has been paid for.
     #[test]
     fn a_cap_on_bandwidth_is_exact_to_the_fraction_of_a_nanosecond() {
         let capped = NullParameters { kb_per_s: 3_000, ..NullParameters::default() };
         let expected = [(0, 10_000), (1, 1_375_333), (2, 2_740_666), (3, 4_106_000)];
         assert_eq!(ends(&capped, &[(0, 8); 4]), expected);
-        // After a pause there is room for one, not for what was not used.
+        // After a pause there is room for one request; unused room does not accumulate.
         let expected = [(0, 10_000), (1, 60_010_000), (2, 61_375_333)];
         assert_eq!(ends(&capped, &[(0, 8), (60_000_000, 8), (60_000_000, 8)]), expected);
     }

@@ -1,10 +1,11 @@
-//! One row per device parameter: name, unit, range, meaning. The parser, the errors and `hoistway list devices` read it.
+//! One row per device parameter: name, unit, range, meaning. The parser, the errors and `hoistway
+//! list devices` use it.
 
 use crate::delay::DelayParameters;
 use crate::fault::FaultParameters;
 use crate::null::NullParameters;
 
-/// How people write a parameter; models keep nanoseconds for both units of time.
+/// The unit in which people write a parameter; models store nanoseconds for both units of time.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// A number of things.
@@ -15,15 +16,15 @@ pub enum Unit {
     Microseconds,
     /// Milliseconds, decimals allowed.
     Milliseconds,
-    /// 10^6 bytes per second, decimals allowed; models keep kB/s.
+    /// 10^6 bytes per second, decimals allowed; models store kB/s.
     MegabytesPerSecond,
     /// 2^10 bytes.
     Kibibytes,
     /// 2^20 bytes.
     Mebibytes,
-    /// A plain ratio, decimals allowed; models keep millionths.
+    /// A plain ratio, decimals allowed; models store millionths.
     Ratio,
-    /// One of these words; models keep its index.
+    /// One of these words; models store its index.
     Choice(&'static [&'static str]),
     /// Events per second.
     PerSecond,
@@ -34,7 +35,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// As printed behind a value; empty for bare numbers.
+    /// The label printed after a value; empty for bare numbers.
     pub const fn label(self) -> &'static str {
         match self {
             Unit::Count => "",
@@ -51,7 +52,7 @@ impl Unit {
         }
     }
 
-    /// Stored units per written unit, and how many decimals that leaves room for.
+    /// Stored units per written unit, and the number of decimals that this allows.
     const fn scale(self) -> (u64, u32) {
         match self {
             Unit::Microseconds | Unit::MegabytesPerSecond => (1_000, 3),
@@ -61,12 +62,12 @@ impl Unit {
         }
     }
 
-    /// How many decimals a written value may have.
+    /// The number of decimals that a written value may have.
     pub const fn decimals(self) -> u32 {
         self.scale().1
     }
 
-    /// The stored value of a written one; `None` if it is none.
+    /// The stored value of a written one; `None` if it cannot be parsed.
     pub(crate) fn parse(self, text: &str) -> Option<u64> {
         if self == Unit::Switch {
             return match text {
@@ -106,7 +107,7 @@ impl Unit {
     }
 }
 
-/// What there is to know of a parameter, whatever model it belongs to.
+/// The description of a parameter, independent of its model.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Parameter {
     /// The key in `model:NAME,key=value`.
@@ -119,12 +120,12 @@ pub struct Parameter {
     pub minimum: u64,
     /// Largest value, in the written unit.
     pub maximum: u64,
-    /// One sentence.
+    /// Its meaning, in one sentence.
     pub doc: &'static str,
 }
 
 impl Parameter {
-    /// Unit and range, as errors and listings put them.
+    /// Unit and range, in the form of errors and listings.
     pub fn allowed(&self) -> String {
         match self.unit {
             Unit::Switch => self.unit.label().to_owned(),
@@ -134,7 +135,7 @@ impl Parameter {
         }
     }
 
-    /// The stored value of a written one, if it is one and inside the range.
+    /// The stored value of a written one, if it can be parsed and is within the range.
     pub(crate) fn parse(&self, text: &str) -> Option<u64> {
         let stored = self.unit.parse(text)?;
         let (scale, _) = self.unit.scale();
@@ -142,7 +143,7 @@ impl Parameter {
     }
 }
 
-/// A parameter and the field it sets.
+/// A parameter and the field that it sets.
 pub(crate) struct Row<P: 'static> {
     pub(crate) parameter: Parameter,
     pub(crate) field: fn(&mut P) -> &mut u64,
@@ -170,7 +171,8 @@ pub(crate) const MILLISECONDS: std::ops::RangeInclusive<u64> = 0..=100_000;
 pub(crate) const MICROSECONDS: std::ops::RangeInclusive<u64> = 0..=100_000_000;
 pub(crate) const PPM: std::ops::RangeInclusive<u64> = 0..=1_000_000;
 pub(crate) const MBPS: std::ops::RangeInclusive<u64> = 0..=1_000_000;
-/// A rate that takes time: 1 kB/s would do, 0 would divide by nothing.
+/// The range of a rate whose transfers take time: 1 kB/s is the minimum, because 0 would divide by
+/// zero.
 pub(crate) const LINK: std::ops::RangeInclusive<u64> = 1..=1_000_000;
 pub(crate) const DEPTH: std::ops::RangeInclusive<u64> = 1..=4_096;
 pub(crate) const QUEUES: std::ops::RangeInclusive<u64> = 1..=128;

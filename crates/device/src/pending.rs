@@ -1,4 +1,4 @@
-//! Events ahead, in order of time: the small event set inside a device.
+//! Pending events in order of time: the small event set of a device.
 
 use block::Nanos;
 
@@ -6,11 +6,12 @@ use crate::interface::NEVER;
 
 /// A queue of values sorted by time, equal times in order of insertion.
 ///
-/// A ring kept sorted from its back: a device's new events lie close to the latest (a serial resource hands out
-/// rising times), so an insertion moves a handful of entries, where a heap would walk its whole height twice.
+/// A ring that is kept sorted by insertion from its back: a device's new events are close to the
+/// latest one (a serial resource has rising times), so an insertion moves a few entries, where a
+/// heap would walk its whole height twice.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending<T> {
-    /// As many places as asked for; never empty.
+    /// Its length is the capacity; never empty.
     ring: Vec<(Nanos, T)>,
     first: usize,
     len: usize,
@@ -41,13 +42,13 @@ impl<T: Copy + Default> Pending<T> {
         self.len += 1;
     }
 
-    /// Whether an entry for this time would stand among the last `most`.
+    /// Whether an entry for this time would be among the last `most`.
     #[inline]
     pub(crate) fn is_near_end(&self, at: Nanos, most: usize) -> bool {
         self.len <= most || self.ring[self.place_of(self.len - most)].0 <= at
     }
 
-    /// Where the entry of this number is, counted from the first; at most as many as there are places.
+    /// The ring index of entry `number`, counted from the first; at most the length of the ring.
     #[inline]
     fn place_of(&self, number: usize) -> usize {
         let place = self.first + number;
@@ -74,7 +75,7 @@ impl<T: Copy + Default> Pending<T> {
         Some(entry)
     }
 
-    /// The first entry, if its time has come.
+    /// Removes the first entry, if its time has come.
     #[inline]
     pub(crate) fn pop_due(&mut self, now: Nanos) -> Option<(Nanos, T)> {
         if self.next() <= now { self.pop() } else { None }
@@ -99,7 +100,7 @@ impl<T: Copy + Default> Pending<T> {
         self.len = 0;
     }
 
-    /// Changes the entries whose time lies after `now`. Their times must keep their order.
+    /// Changes the entries with times after `now`. Their times must stay in order.
     pub(crate) fn change_after(&mut self, now: Nanos, mut change: impl FnMut(&mut Nanos, &mut T)) {
         for number in (0..self.len).rev() {
             let place = self.place_of(number);

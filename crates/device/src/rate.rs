@@ -9,7 +9,7 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// A rate in kB/s (10^3 bytes); 0 stands for "unlimited".
+    /// A rate in kB/s (10^3 bytes); 0 means unlimited.
     pub(crate) fn of_kb_per_s(kb_per_s: u64) -> Self {
         let ps_per_sector = match kb_per_s {
             0 => 0,
@@ -18,21 +18,22 @@ impl Rate {
         Self { ps_per_sector }
     }
 
-    /// Time that `sectors` take, to the nearest nanosecond.
+    /// Duration of the transfer of `sectors`, rounded to the nearest nanosecond.
     #[inline]
     pub(crate) fn transfer_ns(self, sectors: u32) -> Nanos {
         (u64::from(sectors) * self.ps_per_sector + 500) / 1_000
     }
 }
 
-/// A cap on a rate: a token bucket with room for one use, refilled exactly. A use may begin when the one before has
-/// been paid for; the fraction of a nanosecond is carried over, so no rate drifts in the long run.
+/// A cap on a rate: a token bucket with room for one use, refilled exactly. A use may begin when
+/// the previous one has been paid for; the fraction of a nanosecond is carried over, so that the
+/// rate does not drift.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Pace {
-    /// A use that costs this much takes a nanosecond; 0 = no cap.
+    /// The cost that takes one nanosecond; 0 = no cap.
     per_ns: u64,
     full_at_ns: Nanos,
-    /// What is owed beyond `full_at_ns`, less than `per_ns`.
+    /// The debt beyond `full_at_ns`, less than `per_ns`.
     owed: u64,
 }
 
@@ -48,7 +49,7 @@ impl Pace {
         now.max(self.full_at_ns)
     }
 
-    /// A use begins at `start`, when it may; the next one has to wait for `cost` / `per_ns` nanoseconds more.
+    /// A use begins at `start`; the next one has to wait for another `cost` / `per_ns` nanoseconds.
     #[inline]
     pub(crate) fn spend(&mut self, start: Nanos, cost: u64) {
         if self.per_ns == 0 {

@@ -1,6 +1,7 @@
-//! Tags of our own for commands handed on to a wrapped device, so that a completion finds its command without a search.
+//! Tags of a wrapper for the commands that it passes to a wrapped device, so that a completion
+//! finds its command without a search.
 
-/// The commands inside a wrapped device, each with what its wrapper remembers of it.
+/// The commands in a wrapped device, each with the wrapper's entry for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Tags<T> {
     entries: Vec<Option<T>>,
@@ -8,18 +9,18 @@ pub(crate) struct Tags<T> {
 }
 
 impl<T: Copy> Tags<T> {
-    /// None in use; `capacity` may be without allocating.
+    /// No tags in use; up to `capacity` tags need no further allocation.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self { entries: Vec::with_capacity(capacity), free: Vec::with_capacity(capacity) }
     }
 
-    /// How many are in use.
+    /// Number of tags in use.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 
-    /// A tag for a command; the one given back last, so that few are in use over time.
+    /// A tag for a command; the one returned last, so that few different tags are used.
     #[inline]
     pub(crate) fn take(&mut self, entry: T) -> u32 {
         if let Some(tag) = self.free.pop() {
@@ -30,13 +31,13 @@ impl<T: Copy> Tags<T> {
         u32::try_from(self.entries.len() - 1).expect("a device holds fewer than 2^32 commands")
     }
 
-    /// What is remembered under a tag.
+    /// The entry of a tag.
     #[inline]
     pub(crate) fn get_mut(&mut self, tag: u32) -> Option<&mut T> {
         self.entries.get_mut(tag as usize)?.as_mut()
     }
 
-    /// What was remembered under a tag, which is free again; `None` if it was not in use.
+    /// Returns a tag and its entry; `None` if it was not in use.
     #[inline]
     pub(crate) fn give_back(&mut self, tag: u32) -> Option<T> {
         let entry = self.entries.get_mut(tag as usize)?.take()?;
@@ -44,7 +45,7 @@ impl<T: Copy> Tags<T> {
         Some(entry)
     }
 
-    /// Gives all of them back, in order of their tags.
+    /// Returns all tags, in order of their numbers.
     pub(crate) fn give_back_all(&mut self, mut each: impl FnMut(T)) {
         self.entries.drain(..).flatten().for_each(&mut each);
         self.free.clear();

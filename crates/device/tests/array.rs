@@ -1,4 +1,4 @@
-//! The calibrated array (specification of the devices, 13: cases 28 to 33).
+//! The calibrated array. Source: docs/specifications/devices.md, section 13, cases 28 to 33.
 
 mod array_readers;
 
@@ -31,7 +31,7 @@ fn array(parameters: &ArrayParameters, seed: u64) -> Array {
     Array::new("raid5x12", parameters, &disk(), seed, "dev0")
 }
 
-/// What a closed loop saw.
+/// The results of a closed loop.
 struct Outcome {
     end_ns: Nanos,
     per_second: f64,
@@ -95,10 +95,12 @@ fn member_commands(array: &Array) -> (u64, u64) {
     counters.fold((0, 0), |(reads, writes), counters| (reads + counters.reads, writes + counters.writes))
 }
 
-/// The recipe "dd readers" for arrays: readers 300 GB apart plus up to 500 MB, 160 MiB each.
+/// The recipe "dd readers" for arrays (docs/specifications/devices.md, section 9.2): readers 300 GB
+/// apart plus up to 500 MB, 160 MiB each.
 ///
-/// They begin at whole MiB, because dd skips blocks of its bs. That matters: windows that straddle two chunks keep four
-/// readers out of each other's way (140 MB/s instead of 100, which is what the table of 2010 says as well).
+/// They begin at whole MiB, because dd skips blocks of its bs. This matters: with windows that
+/// straddle two chunks four readers do not interfere (140 MB/s instead of 100, the value of the
+/// table of 2010).
 fn dd_readers(parameters: &ArrayParameters, disk: &DiskParameters, readers: u64, seed: u64) -> Rates {
     let mut array = Array::new("raid5x12", parameters, disk, seed, "dev0");
     let mut offsets = Stream::of(seed, "readers");
@@ -162,7 +164,8 @@ fn t29_writes_are_acknowledged_from_the_cache_until_it_is_full() {
     let filling = run(&mut array, 1, 2_000, &mut next);
     assert_within("acknowledge, ms", filling.mean_ms, 1.54, 0.01);
     assert!(filling.longest_ms < 1.6, "{}", filling.longest_ms);
-    // The rest of the room goes with one command in flight, too, so that none is left inside between the runs.
+    // The rest of the cache is also filled with one command in flight, so that none is left in
+    // flight between the runs.
     let end_ns = run_from(&mut array, filling.end_ns + HOST_NS, 1, 2_000, &mut next).end_ns + HOST_NS;
     let before = member_commands(&array).1;
     let full = run_from(&mut array, end_ns, 32, 5_000, &mut next);
@@ -212,8 +215,9 @@ fn t32_dd_readers_with_controller_read_ahead() {
     }
 }
 
-/// The specification derives its number from commands that all wait for the media, so the drives' own read-ahead is
-/// off here; with it three of four windows are there before they are asked for, and half a disk is busy.
+/// Case 33 derives its number from commands that all wait for the media, so the drives' own
+/// read-ahead is off here; with it three of four windows are read before they are requested, and
+/// half a disk is busy.
 #[test]
 fn t33_small_chunks_keep_two_disks_busy() {
     let parameters = ArrayParameters { chunk_kib: 128, ..Default::default() };

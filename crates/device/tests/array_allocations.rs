@@ -1,4 +1,5 @@
-//! A warm array hardly allocates, whatever it is asked: only a list that becomes longer than ever before.
+//! An array in steady state hardly allocates, whatever its commands: only when a list becomes
+//! longer than ever before.
 #![allow(unsafe_code, reason = "an allocator is unsafe by its trait; this one counts and passes on")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -15,15 +16,15 @@ thread_local! {
 }
 
 fn count() {
-    // A thread that is ending has no locals any more; it is not one of ours then.
+    // A thread that is ending has no thread-locals any more and is not counted.
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory but a cell.
+// SAFETY: every call goes to the system's allocator unchanged; counting touches only a cell.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 

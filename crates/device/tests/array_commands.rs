@@ -1,4 +1,4 @@
-//! Which commands an array sends to its members, and that it forgets none of the host's.
+//! The commands that an array sends to its members, and the completion of every host command.
 
 mod recorder;
 
@@ -113,7 +113,7 @@ fn dirty_data_is_read_from_the_cache_and_the_rest_from_the_disk() {
     while completions.len() < 4 {
         array.advance(array.next_event(), &mut completions);
     }
-    // Out of the middle of a chunk the disk is asked once, for everything around.
+    // For the middle of a chunk the disk is read once, for the whole range around it.
     assert_eq!(of_kind(&log, Operation::Read), [(0, 0, 8), (0, 5, 3)]);
     assert_eq!(completions[1].tag, 1, "a hit needs no disk");
 }
@@ -148,7 +148,8 @@ fn above_the_high_mark_destaging_goes_before_reads() {
             (p.destage_low_millionths, p.destage_high_millionths) = (0, high_millionths);
         });
         let (mut array, log) = array_of(5, 40, &parameters);
-        // All on disk 0: the first read occupies it, the second one waits for it when the write comes.
+        // All on disk 0: the first read occupies it, and the second one waits for it when the write
+        // arrives.
         let [a, b, c] = [6, 11, 0].map(|row| array.layout().sector_at(0, row * 8).unwrap());
         submit(&mut array, 0, 0, Operation::Read, Extent::new(a, 8));
         submit(&mut array, 1, 1, Operation::Read, Extent::new(b, 8));
@@ -189,8 +190,8 @@ fn a_flush_is_immediate_with_a_battery_and_waits_for_earlier_writes_without() {
 fn a_full_cache_takes_writes_in_order_as_room_comes() {
     let (mut array, _) = array_of(5, 400, &small(|p| (p.lun_depth, p.link_kb_per_s) = (64, 100_000_000)));
     let mut completions = Vec::new();
-    // 2,048 sectors of cache; the answers need 1.5 ms, the disks at least 1 ms more. There would be room for the last
-    // one, but not for the one before it.
+    // 2,048 sectors of cache; the answers take 1.5 ms, the disks at least 1 ms more. There would be
+    // room for the last write, but not for the one before it.
     let lengths = (0..31).map(|_| 64).chain([40, 64, 8]);
     for (tag, sectors) in (0..).zip(lengths) {
         submit(&mut array, 0, tag, Operation::Write, Extent::new(u64::from(tag) * 64, sectors));
@@ -216,8 +217,8 @@ fn a_reset_forgets_commands_but_not_dirty_data() {
     assert_eq!(of_kind(&log, Operation::Write), [(0, 0, 8), (4, 0, 8)]);
 }
 
-/// Every command is answered once and in order of time, and in the end the disks have every sector, with its parity,
-/// later than the last write to it.
+/// Every command completes once and in order of time, and at the end the disks have every sector,
+/// with its parity, written later than the host's last write to it.
 #[test]
 fn a_storm_leaves_every_written_sector_on_its_disk_and_in_the_parity() {
     for (seed, write_back, level, prefetch_kib) in [(1, 1, 0, 0), (2, 0, 0, 0), (3, 1, 1, 16), (4, 1, 0, 16)] {
@@ -233,7 +234,7 @@ fn a_storm_leaves_every_written_sector_on_its_disk_and_in_the_parity() {
         let (mut completions, mut last_ns) = (Vec::new(), 0);
         while tag < 20_000 {
             let sectors = u32::try_from(1 + stream.below(64)).unwrap();
-            // Half of the traffic goes to a tenth of the array, so that commands meet.
+            // Half of the traffic goes to a tenth of the array, so that commands overlap.
             let span = if stream.chance(1, 2) { capacity / 10 } else { capacity };
             let extent = Extent::new(stream.below(span - u64::from(sectors)), sectors);
             let operation = [Operation::Read, Operation::Write, Operation::Write, Operation::Flush]

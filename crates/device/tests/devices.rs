@@ -1,4 +1,4 @@
-//! What each model promises, measured with a closed loop.
+//! The properties of each model, measured with a closed loop.
 
 mod closed_loop;
 
@@ -50,7 +50,8 @@ fn null_with_servers_queues_inside() {
 
 #[test]
 fn null_caps_are_exact_in_the_long_run() {
-    // 3,000,000 requests/s: 333.333.. ns each, so 64,000 of them begin within 21,333,333 - 333 ns, and take 10 us more.
+    // 3,000,000 requests/s: 333.333.. ns each, so 64,000 of them begin within 21,333,333 - 333 ns,
+    // and take 10 us more.
     let mut capped = device("null,latency_us=10,iops=3000000");
     let next = random_reads(&capped, 1);
     let elapsed = run(&mut capped, 64, 64_000, next).elapsed_ns;
@@ -101,7 +102,7 @@ fn an_ssd_flush_comes_behind_the_programs_of_all_completed_writes() {
     assert_eq!(completions.len(), 8, "writes complete in the buffer");
     submit(&mut device, 400_000, 8, Operation::Flush, Extent::new(0, 0));
     device.advance(1_000_000_000, &mut completions);
-    // The last of them is being programmed, which takes 900 us behind its transfer over the channel.
+    // The last of them is being programmed, which takes 900 us after its transfer over the channel.
     assert_eq!((completions.len(), completions[8].tag), (9, 8));
     assert!((900_000..2_000_000).contains(&completions[8].at_ns), "{completions:?}");
 }
@@ -178,7 +179,8 @@ fn a_disk_flush_waits_for_what_came_before_and_holds_nothing_up() {
     disk.advance(10_000_000_000, &mut completions);
     let order: Vec<_> = completions.iter().map(|completion| completion.tag).collect();
     assert_eq!((order.len(), order[3]), (4, 2), "{order:?}");
-    // Two positionings, no more than four revolutions and two long seeks; the writes themselves are cached.
+    // Two positionings, at most four revolutions and two long seeks; the writes themselves are
+    // cached.
     assert!((5_000_000..70_000_000).contains(&completions[3].at_ns), "{completions:?}");
     assert!(completions[2].at_ns < 1_000_000, "{completions:?}");
 }
@@ -228,7 +230,8 @@ fn nothing_completes_during_a_stall() {
     assert_eq!((completions.len(), completions[0].status), (1, Status::Ok));
 }
 
-/// The engine's real clock oversleeps: what is reported late carries its own time, and nothing else changes.
+/// The engine's real clock oversleeps: late reports have the original times, and nothing else
+/// changes.
 #[test]
 fn late_calls_change_no_completion_time() {
     let times = |step_ns: u64| {

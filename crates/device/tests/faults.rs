@@ -1,4 +1,4 @@
-//! Faults in front of every model: whatever happens, each command is answered once, in order of time, and replays.
+//! Faults in front of every model: each command completes once, in order of time, and runs replay.
 
 mod closed_loop;
 
@@ -7,7 +7,8 @@ use block::{Extent, Nanos, Operation, Status};
 use closed_loop::{device, submit};
 use hoistway_device::{Device, MODELS, NEVER};
 
-/// How a run ended: commands by outcome, the last completion, and a checksum of time, tag and status of each.
+/// The results of a run: commands by status, the last completion, and a checksum of time, tag and
+/// status of each.
 #[derive(PartialEq, Eq, Debug, Default)]
 struct Ends {
     ok: u64,
@@ -17,7 +18,8 @@ struct Ends {
     checksum: u64,
 }
 
-/// Keeps reads, writes and flushes in flight until so many have ended, then lets the device come to rest.
+/// Keeps reads, writes and flushes in flight until `commands` have completed, then lets the device
+/// become idle.
 fn drive(text: &str, commands: u64) -> Ends {
     let mut device = device(text);
     let depth = u32::try_from(device.info().total_depth().min(16)).unwrap();
@@ -36,7 +38,7 @@ fn drive(text: &str, commands: u64) -> Ends {
                     _ => Operation::Read,
                 };
                 let sectors = if operation == Operation::Flush { 0 } else { 8 };
-                // Half of them inside the ranges that are bad or slow.
+                // Half of them within the ranges that are bad or slow.
                 let range = if stream.chance(1, 2) { 2_048 } else { blocks };
                 submit(&mut device, now, tag, operation, Extent::new(stream.below(range) * 8, sectors));
                 in_flight[tag as usize] = true;
@@ -79,7 +81,7 @@ fn every_model_answers_every_command_once_whatever_happens() {
     for row in MODELS {
         let text = format!("{},{faults}", row.name);
         let ends = drive(&text, 3_000);
-        // A reset takes what is in flight, which is one command where the device holds no more.
+        // A reset drops what is in flight, which is one command on a device of depth 1.
         let least = if device(row.name).info().depth == 1 { 2 } else { 20 };
         assert!(ends.ok > 2_000 && ends.errors > 50 && ends.timeouts > least, "{text}: {ends:?}");
         assert_eq!(ends, drive(&text, 3_000), "{text}");
@@ -87,8 +89,8 @@ fn every_model_answers_every_command_once_whatever_happens() {
     }
 }
 
-/// A fault that takes time takes it from every model's throughput. (A disk has work for 100 ms inside, which a stall does
-/// not stop and a reset spares it.)
+/// A fault that takes time reduces every model's throughput. (A disk has 100 ms of queued work,
+/// which a stall does not interrupt and which a reset cancels.)
 #[test]
 fn every_model_is_slower_with_each_fault_that_takes_time() {
     for row in MODELS {

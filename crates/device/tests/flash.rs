@@ -1,6 +1,8 @@
-//! The flash model against the specification of the devices, 13: what it must reproduce, under the numbers there.
+//! The flash model: the results that it must reproduce, numbered as the cases of
+//! docs/specifications/devices.md, section 13.
 //!
-//! The host is the one of the specification: 3 us from a completion to the next submission unless said otherwise.
+//! The host is the one of that section: 3 us from a completion to the next submission unless stated
+//! otherwise.
 
 mod flash_commands;
 mod flash_host;
@@ -54,13 +56,13 @@ fn t35_random_reads_of_the_lsi_drive_until_the_link_is_full() {
     }
 }
 
-/// Rates in MiB/s of two groups of `jobs` jobs, each with `depth` reads in flight; the first group's jobs submit at
-/// most one per `interval_ns`.
+/// Rates in MiB/s of two groups of `jobs` jobs, each with `depth` reads in flight; the first
+/// group's jobs submit at most one per `interval_ns`.
 fn two_groups(depth: usize, jobs: usize, interval_ns: Nanos) -> (f64, f64) {
     let job = |index: usize| {
         let is_first = index < jobs;
         let interval_ns = if is_first { interval_ns } else { 0 };
-        // A completion takes 8 us; the 5 us of a submission pass while the device is at work.
+        // A completion takes 8 us; the 5 us of a submission pass while the device works.
         Job { host_ns: 8_000, interval_ns, ..Job::random(Operation::Read, depth, index as u64) }
     };
     let mut host = Host::new(flash(&ssd_lsi()), (0..2 * jobs).map(job).collect());
@@ -109,7 +111,7 @@ fn periods(host: &mut Host, period: Nanos, count: usize) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The cliff of a drive of 8 GiB / `shrink`, all its times divided by `shrink` as well.
+/// The cliff of a drive of 8 GiB / `shrink`, with all its times also divided by `shrink`.
 fn write_cliff(parameters: &FlashParameters, shrink: u64, seconds: u64) {
     let device = flash(&FlashParameters { precondition: 1, ..parameters.clone() });
     let mut host = Host::new(device, vec![Job::random(Operation::Write, 32, 1)]);
@@ -133,7 +135,7 @@ fn write_cliff(parameters: &FlashParameters, shrink: u64, seconds: u64) {
     assert!((14_000.0..=15_000.0).contains(&rate), "preconditioned at random: {rate}");
 }
 
-/// A quarter of the drive, in blocks of half the size, so an erase takes half the time.
+/// A quarter of the drive, in blocks of half the size, so that an erase takes half the time.
 #[test]
 fn t38_random_writes_fall_off_a_cliff_when_the_spare_is_used_up() {
     let parameters = FlashParameters {
@@ -153,7 +155,8 @@ fn t38_full_size() {
     write_cliff(&FlashParameters { pages_per_block: 16, ..ssd_plextor() }, 1, 240);
 }
 
-/// a / (a + W0(-a e^-a)), a = 1 + spare factor: Xiang and Kurkoski.
+/// a / (a + W0(-a e^-a)), a = 1 + spare factor: the formula of Xiang and Kurkoski for greedy
+/// collection.
 fn theoretical_amplification(spare: f64) -> f64 {
     let a = 1.0 + spare;
     let x = -a * (-a).exp();
@@ -171,7 +174,7 @@ fn t39_write_amplification_is_that_of_the_formula() {
     for (spare_millionths, quoted) in [(70_000, 7.82), (150_000, 4.02), (280_000, 2.48), (500_000, 1.72)] {
         let expected = theoretical_amplification(spare_millionths as f64 / 1e6);
         assert_near("formula", expected, quoted, 0.005);
-        // The same seed: the longer run begins as the shorter one.
+        // The same seed: the longer run begins like the shorter one.
         let after = |random_mult_millionths: u64| {
             let parameters = FlashParameters {
                 dies_per_channel: 1,
@@ -235,8 +238,8 @@ fn t41_nvme_writes_fresh_and_in_the_steady_state() {
     assert_near("write amplification", amplification, 2.46, 0.06);
 }
 
-/// The specification's 233 us lie between the fresh drive's tail and that of one that collects garbage, where all dies
-/// wait for their channels at the end of an erase.
+/// The 233 us of case 41 are between the fresh drive's tail and that of one that collects garbage,
+/// where all dies wait for their channels at the end of an erase.
 #[test]
 fn t41_nvme_readers_beside_writers() {
     let p99 = |read_priority: u64, from: Nanos| {
@@ -258,13 +261,14 @@ fn t41_nvme_readers_beside_writers() {
 #[test]
 fn t42_a_program_on_one_die_does_not_delay_reads_of_another() {
     let mut device = flash(&ssd_lsi());
-    // The filled drive's next program goes to die 0; so do units 128 to 131. Units 4 to 7 lie on die 1.
+    // The filled drive's next program goes to die 0; so do units 128 to 131. Units 4 to 7 are on
+    // die 1.
     submit(&mut device, 0, 0, Operation::Write, Flags::NONE, Extent::new(1 << 20, 32));
     let now = wait_for(&mut device, 0) + 200_000;
     submit(&mut device, now, 1, Operation::Read, Flags::NONE, Extent::new(128 * 8, 8));
     submit(&mut device, now, 2, Operation::Read, Flags::NONE, Extent::new(4 * 8, 8));
     let other = wait_for(&mut device, 2) - now;
-    // One more command in front of it at the firmware.
+    // One more command before it in the firmware.
     assert!((2_000 + 123_357..2_000 + 133_357).contains(&other), "the other die's read took {other} ns");
     let stuck = wait_for(&mut device, 1) - now;
     assert!(stuck > 1_000_000, "the read behind the program took {stuck} ns");

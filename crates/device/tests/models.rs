@@ -1,4 +1,5 @@
-//! Models by name and by file: what they are, what is refused and where, what a copied file is worth.
+//! Models by name and by file: their settings, what is rejected and where, and that a copied file
+//! gives the same model.
 
 use hoistway_device::{Device, Figure, MODELS, Model, Preset};
 

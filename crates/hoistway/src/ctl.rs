@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use export::control::socket::ask;
 use serde_json::{Map, Value, json};
 
-/// Where a server's control socket is looked for when nothing else is said.
+/// The default path of a server's control socket.
 pub const DEFAULT_SOCKET: &str = "/run/hoistway/control.sock";
 
 /// Arguments of `hoistway ctl`.
@@ -99,7 +99,8 @@ enum Set {
     },
 }
 
-/// Asks, prints the answer, and says how it went: 0 done, 1 no server or no answer, 2 refused.
+/// Sends the request, prints the answer, and returns the exit code: 0 done, 1 no server or no
+/// answer, 2 refused.
 pub fn run(arguments: CtlArguments) -> u8 {
     let answer = match ask(&arguments.control, &arguments.command.to_json()) {
         Ok(answer) => answer,
@@ -117,7 +118,7 @@ pub fn run(arguments: CtlArguments) -> u8 {
         let field = answer.get("field").and_then(Value::as_str).unwrap_or("");
         let place = if field.is_empty() { String::new() } else { format!(" ({field})") };
         let error = error.as_str().unwrap_or("refused");
-        // Problems of a configuration file come as the server itself would tell them.
+        // Errors of a configuration file are printed in the server's own form.
         eprintln!("hoistway: error: {}{place}", error.strip_prefix("hoistway: error: ").unwrap_or(error));
     } else {
         let mut text = String::new();
@@ -127,7 +128,7 @@ pub fn run(arguments: CtlArguments) -> u8 {
     if is_refused { 2 } else { 0 }
 }
 
-/// A reader that has seen enough (`| head`) is no error.
+/// A reader that has closed the pipe (`| head`) is no error.
 fn say(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
 }
@@ -169,7 +170,7 @@ impl Command {
     }
 }
 
-/// `default` as null; what is no number is left to the server, which says what it takes.
+/// `default` as null; the server checks a text that is no number and says what it accepts.
 fn number_or_default(text: &str) -> Value {
     if text == "default" { Value::Null } else { text.parse::<u64>().map_or_else(|_| json!(text), Value::from) }
 }
@@ -209,7 +210,8 @@ fn show(value: &Value, depth: usize, out: &mut String) {
     }
 }
 
-/// An object in one line: the plain fields first, then `name(...)` for those that have fields of their own.
+/// An object in one line: the plain fields first, then `name(...)` for those with fields of their
+/// own.
 fn line(fields: &Map<String, Value>) -> String {
     let plain = fields.iter().filter(|(_, value)| !value.is_object());
     let nested = fields.iter().filter_map(|(name, value)| Some((name, value.as_object()?)));

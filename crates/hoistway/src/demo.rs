@@ -1,6 +1,7 @@
-//! `hoistway demo`: three tenants, one disk, with and without shares; simulated, then for real.
+//! `hoistway demo`: three tenants on one disk, with and without shares; simulated, then with real
+//! I/O.
 //!
-//! It is `hoistway test` with its arguments filled in: what it prints can be had again with the commands it shows.
+//! It is `hoistway test` with its arguments filled in: the commands that it shows print the same.
 
 use clap::Parser;
 use experiment::{Exit, Measurement};
@@ -16,9 +17,10 @@ use crate::test::plan::Plan;
 use crate::test::store::write;
 use crate::test::{self, Made, show};
 
-/// A device slow enough that any real disk behind it keeps up: about 4,000 reads per second of 4 KiB, 8 at a time.
+/// A device slow enough that any real disk behind it keeps up: about 4,000 reads per second of 4
+/// KiB, 8 at a time.
 const MODEL: &str = "model:ssd,channels=4,dies_per_channel=2,t_read_us=1150";
-/// Who shares it. The one with the smallest weight asks for the most, as neighbours do.
+/// The tenants. As is common in practice, the one with the smallest weight has the most requests.
 const TENANTS: [&str; 3] = [
     "name=batch,weight=100,workload=drr:bs=4k,iodepth=64",
     "name=web,weight=200,workload=drr:bs=4k,iodepth=32",
@@ -49,7 +51,7 @@ impl Half {
         }
     }
 
-    /// The command line that does it.
+    /// Its command line.
     fn words(self) -> Vec<String> {
         let host = match self {
             Half::Simulated => "simulator",
@@ -85,7 +87,7 @@ impl Half {
     }
 }
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &DemoArguments, voice: Voice) -> Outcome {
     show::check_place(&arguments.output)?;
     let interrupt = Interrupt::install()?;
@@ -103,7 +105,7 @@ pub fn run(arguments: &DemoArguments, voice: Voice) -> Outcome {
                 show_half(&real)?;
                 halves.push((Half::Real, real));
             }
-            // The first half is worth its page; what is missing is said.
+            // The first half is still shown if the second fails; the error is reported.
             Err(error) => error.messages.into_iter().for_each(|message| {
                 voice.warn(format!("the real half was skipped: {}", message.what), message.help);
             }),

@@ -1,6 +1,7 @@
-//! How a command ends: what it says about that, and the exit code (harness 1.4 and 1.5).
+//! How a command ends: its messages and its exit code. Source: docs/specifications/harness.md,
+//! sections 1.4 and 1.5.
 //!
-//! Whatever went wrong in whichever crate becomes an [`Error`]: one form of message, one place where it is printed.
+//! Every error of every crate becomes an [`Error`]: one form of message, printed in one place.
 //! Results go to stdout, everything that is printed here to stderr.
 
 use std::fmt;
@@ -13,17 +14,17 @@ use experiment::{Diagnostic, Exit, Refusal, RunError};
 
 use crate::arguments::{Color, General};
 
-/// What a command answers.
+/// The result of a command.
 pub type Outcome = Result<Exit, Error>;
 
-/// How bad it is.
+/// The severity of a message.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Severity {
     /// The command ends.
     Error,
-    /// It goes on, probably not as meant.
+    /// The command continues, but probably not as the user intended.
     Warning,
-    /// Worth knowing.
+    /// Information.
     Note,
 }
 
@@ -37,18 +38,19 @@ impl Severity {
     }
 }
 
-/// One message: `hoistway: error: WHAT (WHERE)`, the quoted line if there is one, `  help: WHAT TO DO`.
+/// One message: `hoistway: error: WHAT (WHERE)`, the quoted line if there is one, `  help: WHAT TO
+/// DO`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What is wrong, with the value and what is allowed.
+    /// The problem, with the value and what is allowed.
     pub what: String,
-    /// Where: `--weights 0,1`, the target. Empty where the text says it.
+    /// The source: `--weights 0,1`, the target. Empty if the text names it.
     pub place: String,
-    /// The line of the file it is about, already marked; empty for none.
+    /// The line of the file that it refers to, with the position marked; empty for none.
     pub quoted: String,
-    /// What to do; empty for nothing.
+    /// What to do; empty if there is nothing.
     pub help: String,
 }
 
@@ -73,7 +75,7 @@ impl fmt::Display for Message {
 
 impl Message {
     fn write(&self, f: &mut impl fmt::Write, severity: &str) -> fmt::Result {
-        // Lines behind the first quote something and keep their shape.
+        // Lines after the first are quotations and keep their layout.
         let (first, more) = self.what.split_once('\n').unwrap_or((&self.what, ""));
         write!(f, "hoistway: {severity}: {first}")?;
         if !self.place.is_empty() {
@@ -92,10 +94,10 @@ impl Message {
     }
 }
 
-/// Why a command did not do what it was asked: messages (none after a signal), and the exit code.
+/// Why a command did not do what was asked: messages (none after a signal), and the exit code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
-    /// What is printed, in this order.
+    /// The messages, in the order of printing.
     pub messages: Vec<Message>,
     /// The exit code.
     pub exit: Exit,
@@ -107,17 +109,17 @@ impl Error {
         Self { messages: vec![Message::error(what, help)], exit }
     }
 
-    /// What cannot be asked (exit 2).
+    /// The request is invalid (exit 2).
     pub fn usage(what: impl Into<String>, help: impl Into<String>) -> Self {
         Self::new(Exit::Usage, what, help)
     }
 
-    /// What failed on the way (exit 1).
+    /// The command failed during its work (exit 1).
     pub fn failed(what: impl Into<String>, help: impl Into<String>) -> Self {
         Self::new(Exit::Failed, what, help)
     }
 
-    /// What would be dangerous (exit 3).
+    /// The request would be dangerous (exit 3).
     pub fn refused(what: impl Into<String>, help: impl Into<String>) -> Self {
         Self::new(Exit::Refused, what, help)
     }
@@ -127,7 +129,7 @@ impl Error {
         Self::failed(format!("cannot {what} {}: {source}", path.display()), "")
     }
 
-    /// Adds where it was said, unless a message says so already.
+    /// Adds the source of the request, unless a message already names one.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
         let place = place.into();
@@ -137,7 +139,7 @@ impl Error {
         self
     }
 
-    /// Adds what contains the place: a part of a file around the option in it.
+    /// Adds what contains the source: a part of a file around the option in it.
     #[must_use]
     pub fn inside(mut self, what: &str) -> Self {
         for place in self.messages.iter_mut().map(|message| &mut message.place) {
@@ -216,7 +218,8 @@ impl From<linux::device::Refusal> for Error {
     }
 }
 
-/// The remedy for a missing permission. Permissions of files cannot stop root, so root gets another one.
+/// The remedy for a missing permission. File permissions do not stop root, so root gets another
+/// one.
 const fn permission(is_root: bool) -> &'static str {
     if is_root {
         "root may not either: a container needs the device given to it (docker run --device), and the file system or a \
@@ -239,7 +242,8 @@ impl From<workload::fio::Diagnostic> for Message {
             workload::fio::Severity::Warning => Severity::Warning,
             workload::fio::Severity::Note => Severity::Note,
         };
-        // Its own text is `error: file:line:column: what`, the quoted line, the help: only the program's name is missing.
+        // Its own text is `error: file:line:column: what`, the quoted line, the help: only the
+        // program's name is missing.
         let text = diagnostic.to_string();
         let text = text.split_once(": ").map_or(text.as_str(), |(_, rest)| rest);
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
@@ -247,10 +251,10 @@ impl From<workload::fio::Diagnostic> for Message {
     }
 }
 
-/// What is said on stderr beside errors, and whether it is said at all.
+/// Output on stderr besides errors, and whether it is enabled.
 #[derive(Copy, Clone, Debug)]
 pub struct Voice {
-    /// Warnings, notes, plan and progress are left out.
+    /// Suppresses warnings, notes, plan and progress.
     pub quiet: bool,
     colored: bool,
 }
@@ -261,13 +265,13 @@ impl Default for Voice {
     }
 }
 
-/// Whether stderr is a terminal of somebody who did not forbid colours.
+/// Whether stderr is a terminal and colours are not disabled.
 fn wants_color() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 impl Voice {
-    /// As the command line asks for.
+    /// As the command line specifies.
     pub fn new(general: &General) -> Self {
         let colored = match general.color {
             Color::Auto => wants_color(),
@@ -309,21 +313,21 @@ impl Voice {
         let word = message.severity.word();
         let word = if self.colored { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() };
         let mut text = String::new();
-        // Writing into a text cannot fail; that nobody reads stderr cannot be helped.
+        // Writing to a string cannot fail, and a closed stderr cannot be reported.
         let _ = message.write(&mut text, &word);
         let _ = writeln!(io::stderr(), "{text}");
     }
 
-    /// Prints a line as it is.
+    /// Prints a line unchanged.
     pub fn line(self, line: &str) {
         if !self.quiet {
-            // Nobody reads it: nothing can be done about that.
+            // A closed stderr cannot be reported.
             let _ = writeln!(io::stderr(), "{line}");
         }
     }
 }
 
-/// Prints what went wrong and gives the code of the process.
+/// Prints the error and returns the exit code of the process.
 pub fn finish(voice: Voice, outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(exit) => ExitCode::from(exit.code()),
@@ -334,7 +338,7 @@ pub fn finish(voice: Voice, outcome: Outcome) -> ExitCode {
     }
 }
 
-/// Writes results to stdout. A reader that went away (`| head`) is no failure.
+/// Writes results to stdout. A reader that has closed the pipe (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -1,4 +1,4 @@
-//! Completions and manual pages, from the same definitions as the parser.
+//! Shell completions and manual pages, from the same definitions as the parser.
 
 use std::io;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub fn manual(arguments: &ManArguments) -> Outcome {
 
 fn page(command: &clap::Command) -> String {
     let mut page = Vec::new();
-    // Writing into memory cannot fail.
+    // Writing to memory cannot fail.
     let _ = clap_mangen::Man::new(command.clone()).render(&mut page);
     String::from_utf8_lossy(&page).into_owned()
 }

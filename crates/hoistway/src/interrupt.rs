@@ -1,7 +1,8 @@
-//! SIGINT, SIGTERM and SIGHUP as something that can be asked for.
+//! SIGINT, SIGTERM and SIGHUP as a flag that can be polled.
 //!
-//! The first signal asks every run to end and lets the command put its things away; a second one ends the process at
-//! once. Temporary files have no name while runs go on (`target.rs`), so even that leaves nothing behind.
+//! The first signal asks every run to end and lets the command clean up; a second one ends the
+//! process at once. Temporary files have no name during runs (`target.rs`), so even that leaves
+//! nothing behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,18 +13,18 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Error;
 
-/// Whether, and by what, the command was asked to end.
+/// Whether a signal asked the command to end, and which.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicUsize>);
 
 impl Interrupt {
-    /// Takes the signals over.
+    /// Installs the signal handlers.
     pub fn install() -> Result<Self, Error> {
         let asked = Arc::new(AtomicUsize::new(0));
         let failed = |error: std::io::Error| Error::failed(format!("cannot listen for signals: {error}"), "");
         for (signal, exit) in [(SIGINT, Exit::Interrupted), (SIGTERM, Exit::Terminated), (SIGHUP, Exit::Terminated)] {
             let once = Arc::new(AtomicBool::new(false));
-            // In this order: the shutdown looks at what an earlier signal left.
+            // The order matters: the shutdown checks whether an earlier signal was recorded.
             signal_hook::flag::register_conditional_shutdown(signal, i32::from(exit.code()), once.clone())
                 .map_err(failed)?;
             signal_hook::flag::register(signal, once).map_err(failed)?;
@@ -32,7 +33,7 @@ impl Interrupt {
         Ok(Self(asked))
     }
 
-    /// How the command is to end, if it was asked to.
+    /// The exit code, if the command was asked to end.
     pub fn exit(&self) -> Option<Exit> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,
@@ -41,12 +42,12 @@ impl Interrupt {
         }
     }
 
-    /// Whether it was asked to end.
+    /// Whether the command was asked to end.
     pub fn is_asked(&self) -> bool {
         self.exit().is_some()
     }
 
-    /// Waits, but not beyond a signal.
+    /// Sleeps, at most until a signal.
     pub fn rest(&self, time: Duration) {
         const STEP: Duration = Duration::from_millis(50);
         let end = Instant::now() + time;

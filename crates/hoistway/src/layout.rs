@@ -1,7 +1,8 @@
-//! Test files: made, filled with data that no device can compress, marked as ours, removed.
+//! Test files: created, filled with incompressible data, marked as ours, removed.
 //!
-//! A file begins with a block of 4 KiB that says it is ours (harness 2.1); what is measured lies behind it. Only marked
-//! files are ever written to again.
+//! A file begins with a block of 4 KiB that marks it as ours, followed by the area that is
+//! measured. Only marked files are ever written to again. Source: docs/specifications/harness.md,
+//! section 2.1.
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File, OpenOptions};
@@ -15,38 +16,39 @@ use block::random::Stream;
 use crate::exit::Error;
 use crate::interrupt::Interrupt;
 
-/// What the first block of a test file begins with.
+/// The beginning of the first block of a test file.
 const MAGIC: &[u8] = b"HOISTWAY-LAYOUT-1\n";
 /// Length of that block in bytes.
 const MARK_BYTES: u64 = 4096;
-/// Written at a time, in bytes.
+/// Bytes per write.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// A test file, open.
 #[derive(Debug)]
 pub struct TestFile {
     file: File,
-    /// Bytes behind the mark.
+    /// Bytes after the mark.
     bytes: u64,
     kept: Option<PathBuf>,
 }
 
-/// Removes a file that is not finished.
+/// Removes a file that was not completed.
 struct Unfinished<'a>(&'a Path, bool);
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if self.1 {
-            // It may be gone already; there is nobody to tell.
+            // It may have been removed already, and there is no caller to report an error to.
             let _ = fs::remove_file(self.0);
         }
     }
 }
 
 impl TestFile {
-    /// Makes a private file in a directory. Without `keep` it has no name any more when this returns.
+    /// Creates a private file in a directory. Without `keep` it has no name any more when this
+    /// returns.
     pub fn temporary(directory: &Path, bytes: u64, keep: bool, interrupt: &Interrupt) -> Result<Self, Error> {
-        // Its only randomness is that no two runs meet; the data has a fixed seed.
+        // Random only so that two runs use different names; the data has a fixed seed.
         let number = RandomState::new().build_hasher().finish() & 0xffff_ffff;
         let path = directory.join(format!("hoistway.{number:08x}.dat"));
         let made = Self::create(&path, bytes, interrupt)?;
@@ -57,7 +59,7 @@ impl TestFile {
         Ok(Self { kept: None, ..made })
     }
 
-    /// Makes a file that stays; there must be none of that name.
+    /// Creates a file that stays; none of that name may exist.
     pub fn create(path: &Path, bytes: u64, interrupt: &Interrupt) -> Result<Self, Error> {
         let failed = |error: io::Error| Error::file(path, "create", &error);
         let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed)?;
@@ -76,7 +78,7 @@ impl TestFile {
         Ok(Self { file, bytes, kept: Some(path.to_owned()) })
     }
 
-    /// Opens a file made before; it must be ours and large enough.
+    /// Opens an existing file; it must be ours and large enough.
     pub fn again(path: &Path, bytes: u64) -> Result<Self, Error> {
         let found = check_mark(path)?;
         if found < bytes {
@@ -90,7 +92,7 @@ impl TestFile {
         Ok(Self { file, bytes: found, kept: Some(path.to_owned()) })
     }
 
-    /// What a host opens: this descriptor, without the mark.
+    /// The host's text for the target: this descriptor, without the mark.
     pub fn host_text(&self) -> String {
         format!("/dev/fd/{}@{MARK_BYTES}+{}", self.file.as_raw_fd(), self.bytes)
     }
@@ -101,7 +103,7 @@ impl TestFile {
     }
 }
 
-/// Looks for our mark; answers the bytes behind it.
+/// Checks for our mark; returns the number of bytes after it.
 pub fn check_mark(path: &Path) -> Result<u64, Error> {
     let metadata = fs::metadata(path).map_err(|error| Error::file(path, "look at", &error))?;
     let mut head = [0; MAGIC.len()];
@@ -117,7 +119,7 @@ pub fn check_mark(path: &Path) -> Result<u64, Error> {
     }
 }
 
-/// Mark and data, on stable storage when this returns.
+/// Writes mark and data, which are on stable storage when this returns.
 fn fill(file: &mut File, bytes: u64, interrupt: &Interrupt) -> io::Result<()> {
     let mut mark = MAGIC.to_vec();
     mark.extend_from_slice(format!("size={bytes}\nseed=1\n").as_bytes());

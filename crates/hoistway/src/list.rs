@@ -1,4 +1,5 @@
-//! `hoistway list`: what there is to choose from. Everything shown is read from the rows that the parsers read.
+//! `hoistway list`: the available schedulers, limiters, models and options. Everything is read from
+//! the tables that the parsers use.
 
 use std::fmt::Write;
 
@@ -20,10 +21,10 @@ use crate::exit::{Error, Outcome, print};
 use crate::scenario::{SHIPPED, Scenario};
 use crate::workloads;
 
-/// What can be listed, beside single schedulers.
+/// What can be listed, besides single schedulers.
 const SUBJECTS: [&str; 7] = ["schedulers", "limiters", "devices", "workloads", "scenarios", "options", "machine"];
 
-/// Prints what was asked for.
+/// Prints the list that was asked for.
 pub fn run(arguments: &ListArguments) -> Outcome {
     let (text, json) = match arguments.what.as_deref() {
         None => overview(),
@@ -54,9 +55,10 @@ fn unknown(name: &str) -> Error {
     Error::usage(format!("there is no list of '{name}'"), format!("{meant}there are: {}", all.join(", ")))
 }
 
-/// The tunables of a scheduler at a kernel version (none = the newest), read from the policy itself.
+/// The tunables of a scheduler at a kernel version (none = the newest), read from the policy
+/// itself.
 pub fn tunables(entry: &Entry, version: Option<Version>) -> &'static [Tunable] {
-    // The default configuration is small; a machine without memory for it has other worries.
+    // The default configuration is small; if memory is short even for it, the list stays empty.
     registry::build(entry.name, version, &Configuration::default()).map_or(&[], |policy| policy.tunables())
 }
 
@@ -158,7 +160,7 @@ fn scheduler_text(entry: &Entry, version: Option<Version>) -> String {
     text
 }
 
-/// Tunables of a limiter, read from it.
+/// The tunables of a limiter, read from the limiter itself.
 fn limiter_tunables(name: &str) -> &'static [Tunable] {
     let depth = Configuration::default().depth;
     let configuration =
@@ -254,7 +256,7 @@ fn workloads_json() -> Json {
     Json::List(workloads::meanings().map(workload).collect())
 }
 
-/// What becomes of an option: in JSON, in words.
+/// How an option of fio is treated: in JSON, in words.
 const CLASSES: [(Class, &str, &str); 4] = [
     (Class::Honoured, "honoured", "do what they do in fio"),
     (Class::NoEffect, "no_effect", "accepted without effect, with a note"),

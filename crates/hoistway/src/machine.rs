@@ -1,15 +1,15 @@
-//! What is known of the machine, for the environment of results.
+//! Information about the machine, for the environment of results.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Processors this process may use, at least 1.
+/// CPUs that this process may use, at least 1.
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Memory in MiB; 1024 where the system does not say.
+/// Memory in MiB; 1024 if the system does not report it.
 pub fn memory_mib() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib =
@@ -31,8 +31,8 @@ pub fn stamp(unix_ms: u64) -> String {
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
 }
 
-/// Year, month and day of a number of days since 1970, by the Gregorian calendar: counted in eras of 400 years that
-/// begin on the first of March, so that the leap day is the last of its year.
+/// Year, month and day from a number of days since 1970 (Gregorian calendar): counted in eras of
+/// 400 years that begin on the first of March, so that the leap day is the last day of its year.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
@@ -44,7 +44,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
-/// Host name, kernel, processors, command line.
+/// Host name, kernel, CPUs, command line.
 pub fn environment() -> BTreeMap<String, String> {
     let line = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned()).ok();
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -62,7 +62,7 @@ pub fn environment() -> BTreeMap<String, String> {
     known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
-/// A word of the command line so that a shell reads it back.
+/// Quotes a word of the command line for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,+%@".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! The command: reads its arguments, does one thing, says how it went.
+//! The command: parses its arguments, runs one subcommand, and returns its exit code.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -68,7 +68,7 @@ fn run(arguments: Arguments, voice: Voice) -> ExitCode {
         Command::Stat(arguments) => top::stat::run(&arguments),
         Command::Worker => processes::worker(),
         Command::Watch(arguments) => processes::watch(&arguments),
-        // These two speak in exit codes of their own (engine specification, section 8).
+        // These two have exit codes of their own (docs/specifications/engine.md, section 8).
         Command::Serve(arguments) => return ExitCode::from(serve::run(*arguments)),
         Command::Ctl(arguments) => return ExitCode::from(ctl::run(arguments)),
     };

@@ -1,4 +1,4 @@
-//! The processes that the native host starts: this program once more, as a worker or as a watcher.
+//! The processes that the native host starts: this program again, as a worker or as a watcher.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::exit::{Error, Outcome};
 pub const PROGRAMS: Programs = Programs { worker: || again("worker"), watcher };
 
 fn again(subcommand: &str) -> Command {
-    // Not by name: it may have been replaced meanwhile.
+    // Not by path: the file may have been replaced meanwhile.
     let mut command = Command::new("/proc/self/exe");
     command.arg(subcommand);
     command
@@ -25,13 +25,13 @@ fn watcher(journal: &Path) -> Command {
     command
 }
 
-/// The hidden `hoistway worker`.
+/// Runs the hidden `hoistway worker`.
 pub fn worker() -> Outcome {
-    // Whoever could hear of an error is gone.
+    // The process that could receive an error is gone.
     Ok(native::worker::work().map_or(Exit::Failed, |()| Exit::Done))
 }
 
-/// The hidden `hoistway watch`.
+/// Runs the hidden `hoistway watch`.
 pub fn watch(arguments: &WatchArguments) -> Outcome {
     let journal = &arguments.journal;
     let restored = linux::setting::watch(journal).map_err(|error| Error::file(journal, "restore from", &error))?;

@@ -1,4 +1,5 @@
-//! How a test goes on, on stderr (harness 5.10): a line in place on a terminal, one line per finished run elsewhere.
+//! The progress of a test, on stderr: a line redrawn in place on a terminal, one line per finished
+//! run elsewhere. Source: docs/specifications/harness.md, section 5.10.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -9,11 +10,11 @@ use experiment::{Experiment, LiveGroup, Measurement};
 
 use crate::arguments::test::ProgressName;
 
-/// Between two drawings of the line in place.
+/// Time between two redraws of the line.
 const REDRAW: Duration = Duration::from_millis(500);
-/// Between two lines of a condensed display.
+/// Time between two lines of a condensed display.
 const CONDENSED: Duration = Duration::from_secs(5);
-/// Columns where the terminal does not say how wide it is.
+/// Columns if the terminal does not report its width.
 const USUAL_WIDTH: usize = 80;
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -21,7 +22,7 @@ enum Way {
     Silent,
     Lines,
     InPlace,
-    /// The words of iostest.
+    /// The format of iostest.
     Classic,
 }
 
@@ -33,33 +34,34 @@ pub struct Display {
     finished: usize,
     begun: Instant,
     drawn: Option<Instant>,
-    /// Length of the whole test on the wall, where it is known in advance.
+    /// Wall-clock duration of the whole test, if it is known in advance.
     known: Option<Duration>,
     latest: String,
     last_workload: String,
-    /// Lines are written this far apart at least.
+    /// Minimum time between two lines.
     apart: Duration,
     written: Instant,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Debug)]
 pub struct Live {
-    /// Since the run's start in its own time, in nanoseconds.
+    /// Time since the run's start on the run's own clock, in nanoseconds.
     pub elapsed_ns: Nanos,
     /// The groups' figures since the window began.
     pub groups: Vec<LiveGroup>,
 }
 
 impl Display {
-    /// Decides how to show it. `known` is how long the runs take together, if they take real time.
+    /// Chooses the form of the display. `known` is the duration of all runs together, if they take
+    /// real time.
     pub fn new(wanted: ProgressName, is_quiet: bool, is_classic: bool, known: Option<Duration>) -> Self {
         let way = match wanted {
             _ if is_quiet => Way::Silent,
             ProgressName::None => Way::Silent,
             ProgressName::Auto if is_classic => Way::Classic,
             ProgressName::Auto if io::stderr().is_terminal() => Way::InPlace,
-            // A line that is drawn in place is never put into a pipe.
+            // A line that is redrawn in place is never written to a pipe.
             ProgressName::Bar if io::stderr().is_terminal() => Way::InPlace,
             ProgressName::Auto | ProgressName::Bar | ProgressName::Line => Way::Lines,
         };
@@ -77,13 +79,13 @@ impl Display {
         }
     }
 
-    /// For thousands of short runs: where others get a line per run, one now and then.
+    /// For thousands of short runs: a line at intervals instead of one per run.
     #[must_use]
     pub fn condensed(self) -> Self {
         Self { apart: CONDENSED, ..self }
     }
 
-    /// More runs are to be made.
+    /// Announces further runs.
     pub fn expect(&mut self, runs: usize, threads: &[u32]) {
         if self.way == Way::Classic && self.total == 0 {
             let most = threads.iter().max().unwrap_or(&1);
@@ -107,7 +109,7 @@ impl Display {
         }
     }
 
-    /// A run goes on.
+    /// A run has progressed.
     pub fn advanced(&mut self, experiment: &Experiment, live: &Live) {
         if self.way == Way::InPlace {
             let window_ns = live.elapsed_ns.saturating_sub(experiment.ramp_ns);
@@ -118,7 +120,7 @@ impl Display {
         }
     }
 
-    /// A run is over.
+    /// A run has ended.
     pub fn finished(&mut self, measurement: &Measurement) {
         self.finished += 1;
         let experiment = &measurement.experiment;
@@ -144,11 +146,11 @@ impl Display {
         }
     }
 
-    /// No run follows; the line in place is wiped away.
+    /// No run follows; the line is cleared.
     pub fn end(&mut self) {
         match self.way {
             Way::InPlace if self.drawn.is_some() => {
-                // Nobody reads it: nothing can be done about that, here and below.
+                // A closed stderr cannot be reported, here and below.
                 let _ = write!(io::stderr(), "\r\x1b[K");
             }
             Way::Classic => self.classic_end(""),
@@ -172,7 +174,7 @@ impl Display {
         format!("[{:>digits$}/{}] {workload} {scheduler} {which}", self.finished, self.total)
     }
 
-    /// Time that is left, from what is known or from what is done.
+    /// The remaining time, from the known duration or from the runs done so far.
     fn eta(&self) -> String {
         let left = self.total.saturating_sub(self.finished);
         if self.finished == 0 || left == 0 {
@@ -229,14 +231,14 @@ fn figures(experiment: &Experiment, groups: &[LiveGroup], window_ns: Nanos) -> S
     }
     let p99_ns = groups.iter().map(|group| group.latency_ns_p99).max().unwrap_or(0);
     if p99_ns > 0 {
-        // As in the table: of the group that waits longest.
+        // As in the table: of the group with the highest latency.
         let of = if groups.len() > 1 { "worst " } else { "" };
         text.push_str(&format!("  {of}p99 {:.1}ms", p99_ns as f64 / 1e6));
     }
     text
 }
 
-/// As iostest announced a run.
+/// The line with which iostest announced a run.
 fn classic_start(experiment: &Experiment) -> String {
     let job = experiment.groups.iter().find_map(|group| group.jobs.first());
     let size = match job.and_then(|job| job.size) {

@@ -1,4 +1,5 @@
-//! `hoistway restore`: what a run has left behind that could not tidy up itself, nor its watcher.
+//! `hoistway restore`: restores settings that a run left behind because neither it nor its watcher
+//! could.
 
 use std::fs;
 
@@ -8,7 +9,7 @@ use linux::setting::{self, Stale};
 use crate::arguments::RestoreArguments;
 use crate::exit::{Error, Outcome, Voice, print};
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &RestoreArguments, voice: Voice) -> Outcome {
     setting::forget_earlier_boots();
     // Devices of `device create` whose processes are gone.
@@ -26,7 +27,8 @@ pub fn run(arguments: &RestoreArguments, voice: Voice) -> Outcome {
     put_back(stale, voice, print)
 }
 
-/// `--auto-restore`: the same before anything else is done, told on stderr. Nothing else is done if it fails.
+/// `--auto-restore`: restores before anything else is done, with a report on stderr. If it fails,
+/// the command ends.
 pub fn first(voice: Voice) -> Outcome {
     setting::forget_earlier_boots();
     rig::list();
@@ -45,7 +47,7 @@ fn put_back(stale: Vec<Stale>, voice: Voice, say: impl Fn(&str) -> Result<(), Er
         restored.failed.iter().for_each(|what| voice.warn(format!("not restored: {what}"), ""));
         if restored.is_complete() {
             fs::remove_file(&path).map_err(|error| Error::file(&path, "remove", &error))?;
-            // What was being written when the process was killed; mostly there is none.
+            // The file that was being written when the process was killed; mostly there is none.
             let _ = fs::remove_file(path.with_extension("new"));
             say(&format!("restored what process {pid} had left: {} settings\n", restored.files))?;
         } else {
@@ -55,7 +57,7 @@ fn put_back(stale: Vec<Stale>, voice: Voice, say: impl Fn(&str) -> Result<(), Er
     Ok(exit)
 }
 
-/// What a journal would put back.
+/// The settings that a journal would restore.
 fn text(stale: &Stale) -> String {
     let content = &stale.content;
     let mut text = format!("left by process {}: {}\n", content.process.pid, content.cmdline.join(" "));
@@ -69,7 +71,7 @@ fn text(stale: &Stale) -> String {
     text
 }
 
-/// Says that there is something to restore.
+/// Warns that there is something to restore.
 pub fn warn(voice: Voice) {
     for Stale { content, .. } in setting::stale() {
         let what = format!("process {} was killed and has left settings of devices changed", content.process.pid);

@@ -1,4 +1,4 @@
-//! Scenarios: experiments somebody has made before, as files. Each step is the command line of a `hoistway test`.
+//! Scenarios: published experiments as files. Each step is the command line of a `hoistway test`.
 //!
 //! ```toml
 //! title = "The write bomb"
@@ -18,7 +18,7 @@ use serde::Deserialize;
 use crate::exit::Error;
 use crate::judge::format::{CellText, Grid, Part, Settings};
 
-/// The scenarios that come with the program.
+/// The scenarios included in the program.
 pub const SHIPPED: [(&str, &str); 19] = [
     ("cgroups-2008", include_str!("../scenarios/cgroups-2008.toml")),
     ("dbench-2019", include_str!("../scenarios/dbench-2019.toml")),
@@ -40,7 +40,7 @@ pub const SHIPPED: [(&str, &str); 19] = [
     ("write-bomb", include_str!("../scenarios/write-bomb.toml")),
     ("write-bomb-direct", include_str!("../scenarios/write-bomb-direct.toml")),
 ];
-/// The job files that come with the program: `-w NAME` finds them where there is no such file.
+/// The job files included in the program: `-w NAME` uses them if no such file exists.
 const JOB_FILES: [(&str, &str); 2] = [
     ("write-bomb.fio", include_str!("../scenarios/write-bomb.fio")),
     ("write-bomb-direct.fio", include_str!("../scenarios/write-bomb-direct.fio")),
@@ -50,44 +50,44 @@ const JOB_FILES: [(&str, &str); 2] = [
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// In one line.
+    /// One line.
     pub title: String,
-    /// Who made it first, and when.
+    /// Who ran it first, and when.
     #[serde(default)]
     pub source: String,
-    /// What is done, and what to look at.
+    /// What is done, and what to look for in the results.
     #[serde(default)]
     pub doc: String,
-    /// What is run, in this order.
+    /// The steps, in order.
     #[serde(default, rename = "step")]
     pub steps: Vec<Step>,
     /// Instead of steps: how cells are judged.
     #[serde(default)]
     pub judge: Settings,
-    /// Cells of which all tenants do the same.
+    /// Cells in which all tenants have the same workload.
     #[serde(default)]
     pub grid: Option<Grid>,
-    /// Cells one by one.
+    /// Individual cells.
     #[serde(default, rename = "cell")]
     pub cells: Vec<CellText>,
-    /// What of them can be judged alone.
+    /// Subsets of the cells that can be judged alone.
     #[serde(default, rename = "part")]
     pub parts: Vec<Part>,
-    /// The part that was asked for.
+    /// The requested part.
     #[serde(skip)]
     wanted_part: Option<String>,
-    /// Where job files are looked for.
+    /// The directory in which job files are searched.
     #[serde(skip)]
     directory: Option<PathBuf>,
 }
 
-/// A part of a scenario.
+/// A step of a scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// `--scenario SCENARIO:NAME` runs it alone.
     pub name: String,
-    /// In one line.
+    /// One line.
     #[serde(default)]
     pub doc: String,
     /// Arguments of `hoistway test`, separated by blanks.
@@ -95,10 +95,10 @@ pub struct Step {
 }
 
 impl Scenario {
-    /// Reads `NAME`, `FILE.toml`, and either with `:STEP`, which leaves that step alone.
+    /// Reads `NAME`, `FILE.toml`, and either with `:STEP`, which selects that step only.
     ///
     /// # Errors
-    /// An unknown name, a file that cannot be read, and what is wrong in it, with its line.
+    /// An unknown name, a file that cannot be read, and the first mistake in it, with its line.
     pub fn read(text: &str) -> Result<Self, Error> {
         let (name, step) = match text.rsplit_once(':') {
             Some((name, step)) if !step.is_empty() && !step.contains('/') => (name, Some(step)),
@@ -121,18 +121,18 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// What can be run alone: steps, or parts of what is judged; with their meanings.
+    /// The steps or parts that can be run alone, with their descriptions.
     pub fn names_and_docs(&self) -> Vec<(String, String)> {
         let steps = self.steps.iter().map(|step| (step.name.clone(), step.doc.clone()));
         steps.chain(self.parts.iter().map(|part| (part.name.clone(), part.doc.clone()))).collect()
     }
 
-    /// Whether it is judged instead of run step by step.
+    /// Whether it has cells that are judged instead of steps.
     pub const fn has_cells(&self) -> bool {
         self.grid.is_some() || !self.cells.is_empty()
     }
 
-    /// The part that was asked for; none if it is all.
+    /// The requested part; none for the whole scenario.
     pub fn part(&self) -> Result<Option<&Part>, Error> {
         let Some(wanted) = &self.wanted_part else { return Ok(None) };
         let names: Vec<String> = self.parts.iter().map(|part| part.name.clone()).collect();
@@ -198,7 +198,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The words of a step's command line; job files of the scenario's directory with their path.
+    /// The words of a step's command line; job files in the scenario's directory get their path.
     pub fn words(&self, step: &Step) -> Vec<String> {
         let place = |word: &str| match &self.directory {
             Some(directory) if word.ends_with(".fio") && directory.join(word).is_file() => {
@@ -215,7 +215,7 @@ fn meant(name: &str, known: &[String]) -> String {
     near.map_or_else(String::new, |near| format!("did you mean '{near}'? "))
 }
 
-/// A job file that comes with the program.
+/// A job file included in the program.
 pub fn job_file(path: &Path) -> Option<&'static str> {
     JOB_FILES.into_iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| text)
 }

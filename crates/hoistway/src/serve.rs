@@ -49,8 +49,9 @@ pub struct ServeArguments {
     print_uri: bool,
 }
 
-/// Serves until told to end. The exit status is that of engine.md section 8: 0 drained, 1 run-time failure or
-/// abandoned requests, 2 usage or configuration, 3 something this system lacks.
+/// Serves until it is told to end. Exit status (docs/specifications/engine.md, section 8): 0
+/// drained, 1 run-time failure or abandoned requests, 2 usage or configuration, 3 a missing feature
+/// of this system.
 pub fn run(arguments: ServeArguments) -> u8 {
     let (configuration, origin) = match read(&arguments) {
         Ok(read) => read,
@@ -74,7 +75,7 @@ pub fn run(arguments: ServeArguments) -> u8 {
     }
     match Server::start(configuration, origin, inherited) {
         Ok(server) => {
-            // Who is told that we are ready may signal at once.
+            // A process that is told that the server is ready may send a signal at once.
             server.heed_signals();
             server.announce(arguments.print_uri);
             server.run()

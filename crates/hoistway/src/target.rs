@@ -1,4 +1,5 @@
-//! What the I/O goes to: from the user's text to something a host can open, checked before anything is touched.
+//! The target of the I/O: converts the user's text to something that a host can open, after all
+//! checks.
 //!
 //! | text | host | what is opened |
 //! | --- | --- | --- |
@@ -6,11 +7,11 @@
 //! | `model:ssd,/path/disk.img`, or `model:ssd` with `--host engine` | engine | the file, or a temporary one, behind the model |
 //! | a directory | engine, native | a temporary file in it |
 //! | `--file PATH` | engine, native | our own file, marked as such |
-//! | a file, a block device | engine, native | itself, for reading only |
+//! | a file, a block device | engine, native | itself, read-only |
 //! | `memory:1GiB`, `null:1TiB` | engine | memory, nothing; also behind a model |
 //!
-//! Temporary files lose their name as soon as their content is written: hosts open them through the descriptor, so
-//! that they are gone after whatever way the process ends.
+//! Temporary files lose their name as soon as their content is written: hosts open them through the
+//! descriptor, so that they disappear however the process ends.
 
 use std::fs;
 use std::io;
@@ -26,19 +27,19 @@ use crate::exit::{Error, Voice};
 use crate::interrupt::Interrupt;
 use crate::layout::{self, TestFile};
 
-/// Who carries experiments out.
+/// The host that runs experiments.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum HostName {
-    /// Simulated, in virtual time.
+    /// The simulator, in virtual time.
     Simulator,
-    /// For real, by our own engine.
+    /// Our own engine, with real I/O.
     Engine,
-    /// For real, by the kernel.
+    /// The kernel, with real I/O.
     Native,
 }
 
 impl HostName {
-    /// As on the command line and in results.
+    /// The name on the command line and in results.
     pub const fn text(self) -> &'static str {
         match self {
             HostName::Simulator => "simulator",
@@ -48,10 +49,10 @@ impl HostName {
     }
 }
 
-/// A target that exists or can be made.
+/// A target that exists or can be created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
-    /// As the user wrote it, or what stands for nothing.
+    /// As the user wrote it, or the text for the default target.
     pub text: String,
     /// The device model in front of it, or the simulated device.
     model: Option<String>,
@@ -60,39 +61,39 @@ pub struct Target {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum What {
-    /// Nothing real.
+    /// The simulator only.
     Simulated,
     /// A temporary file in this directory.
     Directory(PathBuf),
-    /// A file of our own that stays.
+    /// A permanent file created by us.
     Own(PathBuf),
-    /// Somebody's file or device.
+    /// An existing file or device.
     Existing(PathBuf),
-    /// What the engine makes of nothing: memory, or nothing at all.
+    /// The engine's memory or null target.
     Scratch(String),
 }
 
-/// A target while it is used.
+/// A target in use.
 #[derive(Debug)]
 pub struct OpenTarget {
-    /// What the host is told.
+    /// The text for the host.
     pub host_text: String,
     /// The directory of a temporary file, for the head of the classic table.
     pub directory: Option<PathBuf>,
     file: Option<TestFile>,
-    /// Held open for the whole run, so that nobody mounts it meanwhile.
+    /// Held open for the whole run, so that it cannot be mounted meanwhile.
     _claim: Option<Opened>,
 }
 
 impl OpenTarget {
-    /// Says where a file that stays lies.
+    /// The path of a file that stays.
     pub fn kept(&self) -> Option<&Path> {
         self.file.as_ref()?.kept()
     }
 }
 
 impl Target {
-    /// Finds host and target; nothing is opened for writing, nothing created.
+    /// Determines host and target; nothing is opened for writing or created.
     pub fn resolve(text: Option<&str>, arguments: &PlaceArguments) -> Result<(HostName, Target), Error> {
         let wanted = arguments.host.as_deref().map(host).transpose()?;
         if let Some(path) = &arguments.file {
@@ -141,7 +142,7 @@ impl Target {
         Ok((host, self))
     }
 
-    /// Looks whether it can be read at all.
+    /// Checks whether it can be read.
     fn check(&self, arguments: &PlaceArguments) -> Result<(), Error> {
         if let Some(model) = &self.model {
             Model::parse(model)
@@ -173,12 +174,12 @@ impl Target {
         Ok(())
     }
 
-    /// Whether a file has to be made first.
+    /// Whether a file has to be created first.
     pub fn is_made(&self) -> bool {
         matches!(self.what, What::Directory(_) | What::Own(_))
     }
 
-    /// A line about what will happen to it.
+    /// A line about how it will be accessed.
     pub fn access(&self, writes: bool) -> String {
         match &self.what {
             What::Simulated => "simulated, nothing is touched".to_owned(),
@@ -190,11 +191,11 @@ impl Target {
         }
     }
 
-    /// The host's text of a stand-in of the same kind, with which schedulers and jobs can be checked before files are
-    /// made.
+    /// The host's text of a substitute of the same kind, with which schedulers and jobs can be
+    /// checked before files are created.
     pub fn stand_in(&self, host: HostName, bytes: u64) -> String {
         match &self.what {
-            // The kernel schedules the disk that the file will lie on.
+            // The kernel schedules the disk that the file will be on.
             What::Directory(directory) if host == HostName::Native => native::ground::stand_in(directory, bytes),
             What::Own(path) if host == HostName::Native => {
                 native::ground::stand_in(path.parent().unwrap_or(Path::new("")), bytes)
@@ -213,7 +214,7 @@ impl Target {
         }
     }
 
-    /// Refuses writes where they were not allowed.
+    /// Refuses writes that were not allowed.
     pub fn check_writes(&self, host: HostName, arguments: &PlaceArguments) -> Result<(), Error> {
         let What::Existing(path) = &self.what else { return Ok(()) };
         if host == HostName::Native && arguments.destructive.is_some() {
@@ -227,7 +228,7 @@ impl Target {
         Err(Error::refused(what, help))
     }
 
-    /// `--destructive` must say exactly what is about to be destroyed.
+    /// `--destructive` must name exactly what will be destroyed.
     pub fn check_destructive(&self, host: HostName, arguments: &PlaceArguments, writes: bool) -> Result<(), Error> {
         let Some(named) = &arguments.destructive else { return Ok(()) };
         let is_target = matches!(&self.what, What::Existing(path) if path == named);
@@ -249,7 +250,7 @@ impl Target {
         Ok(())
     }
 
-    /// Makes or opens it. `bytes` are what the jobs need of a file that is made.
+    /// Creates or opens it. `bytes` is the size that the jobs need of a file that is created.
     pub fn open(
         &self,
         bytes: u64,
@@ -288,7 +289,7 @@ impl Target {
     }
 }
 
-/// `--host`.
+/// Parses `--host`.
 fn host(text: &str) -> Result<HostName, Error> {
     match text {
         "simulator" | "sim" => Ok(HostName::Simulator),
@@ -304,14 +305,14 @@ fn host(text: &str) -> Result<HostName, Error> {
     }
 }
 
-/// `model:NAME[,KEY=VALUE...][,PATH]`: with a path the engine does it, behind the model.
+/// `model:NAME[,KEY=VALUE...][,PATH]`: with a path the engine runs it, behind the model.
 fn modelled(text: &str, rest: &str, wanted: Option<HostName>) -> Target {
     let is_setting = |word: &str| word.split_once('=').is_some_and(|(key, _)| !key.contains('/'));
     let mut end = rest.find(',').unwrap_or(rest.len());
     let mut path = None;
     while let Some(behind) = rest.get(end + 1..) {
         let word = behind.split(',').next().unwrap_or(behind);
-        // A word that is neither setting nor path is the model's to complain about.
+        // A word that is neither setting nor path is left to the model's parser to reject.
         if !is_setting(word) && (word.contains('/') || is_scratch(behind) || Path::new(behind).exists()) {
             path = Some(behind);
             break;
@@ -329,7 +330,7 @@ fn modelled(text: &str, rest: &str, wanted: Option<HostName>) -> Target {
     }
 }
 
-/// Whether the engine makes it of nothing.
+/// Whether the engine provides it without a file.
 fn is_scratch(text: &str) -> bool {
     text.starts_with("memory:") || text.starts_with("null:")
 }
@@ -354,7 +355,8 @@ fn directory_is_writable(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens a file or device for reading and keeps it; a device that is in use is said to be so. Held exclusively it can still be read by others, the host among them, but nobody mounts it.
+/// Opens a file or device for reading and keeps it open; a device that is in use is reported. With
+/// an exclusive claim others, including the host, can still read it, but it cannot be mounted.
 fn claim(path: &Path, exclusive: bool, voice: Voice) -> Result<Opened, Error> {
     let opening = Opening { writable: false, direct: false, exclusive: true, claimed_bytes: (0, 0) };
     match linux::device::open(path, None, opening) {
@@ -366,8 +368,8 @@ fn claim(path: &Path, exclusive: bool, voice: Voice) -> Result<Opened, Error> {
     }
 }
 
-/// Opens a device that will be written to, after every check (harness 2.2), and keeps it: nobody else can mount it or
-/// write to it by way of another claim.
+/// Opens a device for writing, after every check, and keeps it open: it cannot be mounted or
+/// claimed by another process meanwhile. Source: docs/specifications/harness.md, section 2.2.
 fn claim_for_writing(path: &Path, overwrite_signature: bool) -> Result<Opened, Error> {
     let opening = Opening { writable: true, direct: false, exclusive: true, claimed_bytes: (0, 0) };
     let opened = linux::device::open(path, None, opening)?;
@@ -404,13 +406,13 @@ fn refuse_holes(path: &Path, opened: &Opened) -> Result<(), Error> {
     ))
 }
 
-/// Names the user's target in a message in which the host names what it was told.
+/// Replaces the host's text for the target by the user's in a refusal.
 pub fn in_users_words(refusal: &Refusal, host_text: &str, text: &str) -> Refusal {
     let told = |message: &str| spoken(message, host_text, text);
     Refusal { message: told(&refusal.message), help: told(&refusal.help), exit: refusal.exit }
 }
 
-/// The message with our `/dev/fd/N` replaced by the name that the user gave the target.
+/// The message with our `/dev/fd/N` replaced by the user's name of the target.
 pub fn spoken(message: &str, host_text: &str, text: &str) -> String {
     if host_text.is_empty() {
         return message.to_owned();
@@ -423,7 +425,7 @@ pub fn spoken(message: &str, host_text: &str, text: &str) -> String {
     names.iter().fold(message, |message, name| without_name(&message, name, text))
 }
 
-/// `name` becomes `text` wherever no further digit follows: descriptor 3 is not 31.
+/// Replaces `name` by `text` wherever no further digit follows: descriptor 3 is not 31.
 fn without_name(message: &str, name: &str, text: &str) -> String {
     let mut parts = message.split(name).peekable();
     let mut told = String::new();

@@ -1,8 +1,9 @@
 //! How long the runs of a test take, and which part of them is measured.
 //!
-//! A job that ends by its size or its number of I/Os is measured whole, as fio measures it: it begins when the ramp is over,
-//! and a run of nothing else has no ramp and lasts until its jobs are done. A job that ends by its time has the ramp that
-//! its file says. What goes on for ever, as the workload codes do, has the usual ramp and the usual time.
+//! A job that ends by its size or its number of I/Os is measured completely, as fio does: it begins
+//! when the ramp is over, and a run of only such jobs has no ramp and lasts until they are done. A
+//! job that ends by its time has the ramp in its file. Jobs that never end, such as the workload
+//! codes, have the default ramp and the default time.
 
 use block::Nanos;
 use block::time::SECOND;
@@ -11,32 +12,33 @@ use workload::Job;
 
 use crate::exit::Voice;
 
-/// A job of a workload code does not end by itself; this is longer than any run, and far from overflow.
+/// The runtime of a workload code, which does not end by itself; longer than any run, and far from
+/// overflow.
 pub const ENDLESS_NS: Nanos = 1 << 50;
-/// Of runs that nothing ends.
+/// Default for runs that nothing ends.
 const USUAL_RUNTIME_NS: Nanos = 30 * SECOND;
 
-/// What holds for all runs of a test.
+/// The times of all runs of a test.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Times {
-    /// Measured per run, at most.
+    /// Longest measured time per run.
     pub runtime_ns: Nanos,
-    /// Not measured before it.
+    /// The time before it that is not measured.
     pub ramp_ns: Nanos,
 }
 
-/// What the user says on the command line, and what else the ramp is of jobs that never end.
+/// The times on the command line, and the default ramp of jobs that never end.
 #[derive(Copy, Clone, Debug)]
 pub struct Wishes {
     /// `--runtime`.
     pub runtime_ns: Option<Nanos>,
     /// `--ramp`.
     pub ramp_ns: Option<Nanos>,
-    /// The host's usual ramp.
+    /// The host's default ramp.
     pub usual_ramp_ns: Nanos,
 }
 
-/// Decides on the times of a test, and lets its jobs begin in time for them.
+/// Determines the times of a test, and starts its jobs accordingly.
 pub fn settle(workloads: &mut [WorkloadPlan], wishes: &Wishes, voice: Voice) -> Times {
     let in_files = workloads.iter().map(|workload| of_groups(&workload.groups)).collect::<Vec<_>>();
     let known = in_files.iter().flatten().copied();
@@ -47,7 +49,8 @@ pub fn settle(workloads: &mut [WorkloadPlan], wishes: &Wishes, voice: Voice) -> 
         known.unwrap_or_else(|| if jobs(workloads).any(is_endless) { usual } else { Times { ramp_ns: 0, ..usual } });
     let runtime_ns = wishes.runtime_ns.unwrap_or(runtime_ns);
     if runtime_ns == Experiment::UNTIL_DONE_NS {
-        // One workload lasts as long as it needs; what others do for ever gets the usual time for it.
+        // One workload lasts as long as it needs; endless jobs of other workloads get the default
+        // time.
         let endless = workloads.iter_mut().zip(&in_files).filter(|(_, times)| times.is_none());
         for job in endless.flat_map(|(workload, _)| &mut workload.groups).flat_map(|group| &mut group.jobs) {
             job.runtime_ns = Some(job.runtime_ns.filter(|own_ns| *own_ns != ENDLESS_NS).unwrap_or(USUAL_RUNTIME_NS));
@@ -73,7 +76,7 @@ pub fn settle(workloads: &mut [WorkloadPlan], wishes: &Wishes, voice: Voice) -> 
     for group in workloads.iter_mut().flat_map(|workload| &mut workload.groups) {
         let start_ns = group.start_ns;
         for job in group.jobs.iter_mut().filter(|job| begins_at_once(job) && !is_endless(job)) {
-            // All ramps end together.
+            // All ramps end at the same time.
             let wait_ns = ramp_ns.saturating_sub(job.ramp_ns).saturating_sub(start_ns);
             job.start_delay_ns.0 = job.start_delay_ns.0.saturating_add(wait_ns);
             job.start_delay_ns.1 = job.start_delay_ns.1.saturating_add(wait_ns);
@@ -90,7 +93,7 @@ fn jobs_mut(workloads: &mut [WorkloadPlan]) -> impl Iterator<Item = &mut Job> {
     workloads.iter_mut().flat_map(|workload| &mut workload.groups).flat_map(|group| &mut group.jobs)
 }
 
-/// Whether it goes on for as long as it is let.
+/// Whether the job never ends by itself.
 fn is_endless(job: &Job) -> bool {
     job.runtime_ns == Some(ENDLESS_NS)
 }
@@ -100,13 +103,13 @@ fn has_time(job: &Job) -> bool {
     job.runtime_ns.is_some() && !is_endless(job)
 }
 
-/// Whether what it has to do is said: bytes, I/Os, passes, or a program's work.
+/// Whether its amount of work is specified: bytes, I/Os, passes, or a program's work.
 fn has_amount(job: &Job) -> bool {
     let has_bytes = job.size.is_some() || job.file_bytes.is_some() || job.io_size.is_some();
     has_bytes || job.number_ios.is_some() || job.loops > 1 || job.program.is_some()
 }
 
-/// Whether it ends when it has done its work, and not by a time.
+/// Whether it ends when its work is done, and not by a time.
 fn is_measured_whole(job: &Job) -> bool {
     job.replay.is_none() && !job.time_based && (job.runtime_ns.is_none() || job.number_ios.is_some())
 }
@@ -116,15 +119,17 @@ fn begins_at_once(job: &Job) -> bool {
     job.replay.is_none() && job.phase == 0 && job.wait_for.is_empty()
 }
 
-/// Runtime and ramp that the jobs of a workload ask for; none if some of them go on for ever and no other has a time.
+/// Runtime and ramp that the jobs of a workload ask for; none if some of them never end and no
+/// other has a time.
 ///
-/// Runtimes are the sum over the phases of the longest of each. A ramp in a later phase is part of that phase's time.
+/// The runtime is the sum over the phases of the longest runtime in each. A ramp in a later phase
+/// is part of that phase's time.
 pub fn of_groups(groups: &[Group]) -> Option<Times> {
     let all = || groups.iter().flat_map(|group| &group.jobs);
     let timed = || all().filter(|job| !is_endless(job));
     let ramp_ns = timed().map(|job| job.ramp_ns).max()?;
     let is_open = all().any(|job| is_endless(job) || (job.runtime_ns.is_none() && !has_amount(job)));
-    // Nobody knows when a job begins that waits for another one.
+    // The start of a job that waits for another one is not known.
     if !is_open && all().any(|job| job.runtime_ns.is_none() || !job.wait_for.is_empty()) {
         return Some(Times { runtime_ns: Experiment::UNTIL_DONE_NS, ramp_ns });
     }
@@ -186,12 +191,12 @@ mod tests {
         assert_eq!(settled(&[sized()], None, None).0, until_done);
         assert_eq!(settled(&[sized()], None, Some(5 * SECOND)).0, until_done);
         assert_eq!(settled(&[sized()], Some(9 * SECOND), None).0, times(9, 0));
-        // Its own ramp would eat it.
+        // The ramp would take all of its time.
         let (all, jobs) = settled(&[Job { ramp_ns: SECOND, ..sized() }], None, None);
         assert_eq!((all, jobs[0].ramp_ns), (until_done, 0));
         let numbered = Job { number_ios: Some(9), ..timed(10, 3) };
         assert_eq!(settled(&[numbered], None, None).0, times(10, 0));
-        // A whole area, whatever it is, takes the usual time at most.
+        // A pass over the whole area, whatever its size, takes at most the default time.
         assert_eq!(settled(&[Job::default()], None, None).0, times(30, 0));
     }
 
@@ -216,7 +221,7 @@ mod tests {
     fn phases_last_as_long_as_their_ramps_and_runtimes() {
         let second = Job { phase: 1, ..timed(5, 1) };
         assert_eq!(settled(&[timed(10, 1), second.clone()], None, None).0, times(16, 1));
-        // The first phase ends by its amount: nobody knows when the second begins.
+        // The first phase ends by its amount of work, so the start of the second is not known.
         assert_eq!(settled(&[sized(), second], None, None).0.runtime_ns, Experiment::UNTIL_DONE_NS);
     }
 

@@ -1,12 +1,13 @@
-//! Numbers as the command line writes them (harness 1.2): sizes, times, rates, percent.
+//! Numbers in the format of the command line: sizes, times, rates, percent. Source:
+//! docs/specifications/harness.md, section 1.2.
 //!
-//! `k` and `KiB` are 1,024, `kB` is 1,000; times without a suffix are seconds. Job files have units of their own
-//! (`workload::fio`), older and different.
+//! `k` and `KiB` are 1,024, `kB` is 1,000; times without a suffix are seconds. Job files have
+//! other, older units (`workload::fio`).
 
 use block::Nanos;
 use experiment::Diagnostic;
 
-/// A decimal number in three parts: the digits as one integer, how many of them are decimals, what follows.
+/// A decimal number in three parts: the digits as one integer, the number of decimals, the suffix.
 struct Number<'a> {
     digits: u128,
     decimals: u32,
@@ -32,7 +33,7 @@ impl<'a> Number<'a> {
     }
 }
 
-/// `'-1' is no rate: it is negative`; `is_too_large`: all is well with it but its size.
+/// `'-1' is no rate: it is negative`; `is_too_large`: it is valid except for its size.
 fn refused(text: &str, noun: &str, is_too_large: bool, help: &str) -> Diagnostic {
     let is_negative = text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     let reason = match (is_negative, is_too_large) {
@@ -43,7 +44,7 @@ fn refused(text: &str, noun: &str, is_too_large: bool, help: &str) -> Diagnostic
     Diagnostic::new(format!("'{text}' is no {noun}{reason}"), help)
 }
 
-/// A simulated computer: `key=value,...`.
+/// A simulated machine: `key=value,...`.
 pub fn machine(text: &str) -> Result<experiment::Machine, Diagnostic> {
     experiment::Machine::parse(text)
 }
@@ -59,13 +60,14 @@ pub fn seeds(text: &str) -> Result<Vec<u64>, Diagnostic> {
     })
 }
 
-/// A size in bytes: `512`, `4k`, `1.5GiB`, `100MB`. With a fraction, rounded down to a multiple of 512.
+/// A size in bytes: `512`, `4k`, `1.5GiB`, `100MB`. With a fraction, rounded down to a multiple
+/// of 512.
 pub fn size(text: &str) -> Result<u64, Diagnostic> {
     let help = "write bytes, or a number with k, M, G, T (1024-based; also KiB) or kB, MB, GB, TB (1000-based)";
     bytes(text).map_err(|is_too_large| refused(text, "size", is_too_large, help))
 }
 
-/// The error is whether it is a size, but one of more than 64 bits.
+/// The error says whether it is a size, but one of more than 64 bits.
 fn bytes(text: &str) -> Result<u64, bool> {
     let number = Number::split(text).ok_or(is_long(text))?;
     let unit = match number.suffix {
@@ -84,7 +86,7 @@ fn bytes(text: &str) -> Result<u64, bool> {
     Ok(if number.decimals > 0 { bytes / 512 * 512 } else { bytes })
 }
 
-/// More digits than are read at all.
+/// Whether it has more digits than are read at all.
 fn is_long(text: &str) -> bool {
     text.len() > 24 && text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,4 +1,4 @@
-//! What clap finds wrong with a command line, in the words and the form of all other errors.
+//! clap's errors, in the words and the form of all other errors.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -10,7 +10,8 @@ use experiment::{Diagnostic, Exit};
 use crate::arguments::Arguments;
 use crate::exit::{Error, Outcome, print};
 
-/// Reads the command line; otherwise answers how the command ends (help and version are no errors).
+/// Parses the command line; otherwise returns how the command ends (help and version are no
+/// errors).
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Outcome> {
     Arguments::try_parse_from(words).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -32,7 +33,7 @@ fn in_our_words(error: &clap::Error) -> Error {
     };
     let option = text(ContextKind::InvalidArg).unwrap_or_default();
     let value = text(ContextKind::InvalidValue).unwrap_or_default();
-    // A parser of ours has said what is wrong and what helps: only the place is missing.
+    // The error is from one of our own parsers and is complete except for the argument's name.
     if let Some(diagnostic) = error.source().and_then(|source| source.downcast_ref::<Diagnostic>()) {
         let name = option.split([' ', '=']).next().unwrap_or("");
         return Error::usage(&diagnostic.message, &diagnostic.help).at(format!("{name} {value}"));
@@ -40,7 +41,7 @@ fn in_our_words(error: &clap::Error) -> Error {
     let rendered = error.render().to_string();
     let mut lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or("").trim_start_matches("error: ").to_owned();
-    // Names of missing arguments and the like follow the first line, up to the tips.
+    // Names of missing arguments and similar lines follow the first line, up to the tips.
     let is_more = |line: &&str| !["tip:", "Usage:", "For more"].iter().any(|head| line.starts_with(head));
     let more: Vec<&str> = lines.clone().take_while(is_more).collect();
     let what = if more.is_empty() { first } else { format!("{first} {}", more.join(" ")) };
@@ -61,8 +62,8 @@ fn in_our_words(error: &clap::Error) -> Error {
     Error::usage(what, help)
 }
 
-/// Where a word belongs that stands in a wrong place: an option of other subcommands, a subcommand of one, or an option
-/// written as a subcommand. A word that only looks like it is no better than none.
+/// Where a misplaced word belongs: an option of other subcommands, a subcommand of one, or an
+/// option written as a subcommand. Only exact names count.
 fn elsewhere(word: &str) -> Option<String> {
     let name = word.trim_start_matches('-');
     let mut options = Vec::new();
@@ -81,9 +82,9 @@ fn elsewhere(word: &str) -> Option<String> {
     (!options.is_empty()).then(|| format!("it is an option, --{name}, of {}", listed(&options)))
 }
 
-/// Paths of the commands that have an option, and those of the subcommands, of a name.
+/// The paths of the commands that have an option, and of the subcommands, of this name.
 fn find(command: &clap::Command, path: &str, name: &str, options: &mut Vec<String>, subcommands: &mut Vec<String>) {
-    // The options of the whole command stand anywhere.
+    // Global options are allowed everywhere.
     let is_root = path.is_empty();
     let path = format!("{path}{} ", command.get_name());
     let is_it = |argument: &&clap::Arg| argument.get_long() == Some(name) && !(is_root && argument.is_global_set());
@@ -127,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_word_in_the_wrong_place_is_told_where_it_belongs() {
-        // The nearest by letters is replay, which explains nothing.
+        // The nearest name by edit distance is replay, which explains nothing.
         let explain = message("hoistway explain");
         assert!(explain.contains("it is an option, --explain, of hoistway test, "), "{explain}");
         assert!(!explain.contains("similar"), "{explain}");

@@ -1,4 +1,5 @@
-//! Workloads by name (the twelve codes, dd, bonnie, programs) and job files, with the options of the command line applied.
+//! Workloads by name (the twelve codes, dd, bonnie, programs) and job files, with the options of
+//! the command line applied.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,12 +15,12 @@ use crate::arguments::test::WorkloadArguments;
 use crate::exit::{Error, Message, Voice};
 use crate::times::ENDLESS_NS;
 
-/// Area of a test file per job that names no size.
+/// Area of a test file per job without a size.
 const AREA_BYTES: u64 = 256 << 20;
 /// Group of the jobs of a file that name none.
 const UNGROUPED: &str = "jobs";
 
-/// What can be named, in one line each.
+/// Everything that can be named, with one line each.
 pub fn meanings() -> impl Iterator<Item = (&'static str, String)> {
     let codes = name::CODES.into_iter().map(|code| (code, meaning(code)));
     let jobs = name::JOBS.into_iter().map(|(name, doc)| (name, doc.to_owned()));
@@ -27,7 +28,7 @@ pub fn meanings() -> impl Iterator<Item = (&'static str, String)> {
     codes.chain(jobs).chain(programs)
 }
 
-/// What the letters of a code mean.
+/// The meaning of the letters of a code.
 fn meaning(code: &str) -> String {
     let mut letters = code.chars();
     let cache = if letters.next() == Some('b') { "buffered" } else { "direct" };
@@ -41,26 +42,26 @@ fn meaning(code: &str) -> String {
     format!("{cache} {pattern} {direction} of {size}, one at a time per thread")
 }
 
-/// A workload as named by the user.
+/// A workload as the user named it.
 #[derive(Debug)]
 pub enum Workload {
-    /// A name: a code, a job with a name of its own, a program. Every group does it.
+    /// A name: a code, a job with a name of its own, a program. It applies to every group.
     Named {
-        /// As in reports.
+        /// The name in reports.
         name: String,
-        /// The jobs of one thread each.
+        /// The jobs of one thread.
         jobs: Vec<Job>,
     },
-    /// A job file, which says itself who its groups are.
+    /// A job file, which defines its own groups.
     File {
-        /// The file's name without directory and ending.
+        /// The file's name without directory and suffix.
         name: String,
         /// The groups with their jobs.
         groups: Vec<Group>,
     },
 }
 
-/// Reads all of `--workload` and `--job`; `usual` without them.
+/// Reads all of `--workload` and `--job`; `usual` if there are none.
 pub fn read(arguments: &WorkloadArguments, usual: &str, voice: Voice) -> Result<Vec<Workload>, Error> {
     let mut workloads = Vec::new();
     for text in arguments.workload.iter().flat_map(|list| split(list)) {
@@ -83,8 +84,8 @@ pub fn read(arguments: &WorkloadArguments, usual: &str, voice: Voice) -> Result<
     Ok(workloads)
 }
 
-/// Divides `drr:bs=4k,iodepth=4,bsr`: a piece that begins a new workload is a name, `all` or a file; every other one
-/// goes on with the suffix before it.
+/// Splits `drr:bs=4k,iodepth=4,bsr`: a piece that begins a new workload is a name, `all` or a file;
+/// every other one continues the suffix before it.
 fn split(list: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     for piece in list.split(',') {
@@ -113,8 +114,8 @@ fn named(text: &str, arguments: &WorkloadArguments) -> Result<Workload, Error> {
     Ok(Workload::Named { name, jobs })
 }
 
-/// The jobs of a name with its suffix, and what they are called together; the suffix wins over options of the command
-/// line, which do not show in the name.
+/// The jobs of a name with its suffix, and their common name; the suffix takes precedence over
+/// options of the command line, which do not appear in the name.
 pub fn of_name(text: &str, arguments: &WorkloadArguments) -> Result<(String, Vec<Job>), Error> {
     let plain = name::parse(text).map_err(bad_name)?;
     let options = options(arguments);
@@ -137,7 +138,7 @@ pub fn of_name(text: &str, arguments: &WorkloadArguments) -> Result<(String, Vec
     Ok((plain.name, jobs))
 }
 
-/// `--bs` and its like in the language of job files.
+/// `--bs` and similar options in the language of job files.
 fn options(arguments: &WorkloadArguments) -> Vec<String> {
     let given = [
         arguments.block_bytes.map(|bytes| format!("bs={bytes}")),
@@ -182,7 +183,7 @@ fn file(path: &Path, arguments: &WorkloadArguments, voice: Voice) -> Result<Work
     Ok(Workload::File { name, groups: groups_of(path, jobs)? })
 }
 
-/// A file that is refused here, for fio as it stands.
+/// A file that is refused here, as a job that fio runs unchanged.
 fn foreign(path: &Path, refusal: &Error, voice: Voice) -> Result<Job, Error> {
     let text = linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
     let why = refusal.messages.first().map_or("", |message| message.what.as_str());
@@ -217,7 +218,7 @@ pub fn jobs_of(path: &Path, buffered_async: bool, voice: Voice) -> Result<Vec<Jo
     Ok(parsed.jobs)
 }
 
-/// Jobs of one cgroup form one group; those without form one as well.
+/// Jobs of one cgroup form one group; those without one form another.
 pub fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
     let mut groups: Vec<Group> = Vec::new();
     for mut job in jobs {
@@ -267,7 +268,7 @@ pub fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
     Ok(groups)
 }
 
-/// Gives every job that names no size the usual area, so that the file to make has a size.
+/// Gives every job without a size the default area, so that the file to create has a size.
 pub fn give_sizes(groups: &mut [Group]) {
     for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
         if job.wanted_area_bytes().is_none() {
@@ -276,7 +277,7 @@ pub fn give_sizes(groups: &mut [Group]) {
     }
 }
 
-/// What the areas of an experiment take together in bytes, each rounded up to a whole MiB.
+/// The total size of an experiment's areas in bytes, each rounded up to a whole MiB.
 pub fn area_bytes(experiment: &Experiment) -> u64 {
     let mut areas: BTreeMap<String, u64> = BTreeMap::new();
     for place in experiment.issuers() {

@@ -1,4 +1,5 @@
-//! What cannot be done is said in one message with its remedy, with the exit code of harness 1.5, and nothing is touched.
+//! A request that cannot be fulfilled gives one message with its remedy and the right exit code,
+//! and changes nothing. Source: docs/specifications/harness.md, section 1.5.
 
 mod program;
 
@@ -9,7 +10,8 @@ use std::path::Path;
 
 use program::{entries, hoistway};
 
-/// Runs and expects: the code, one `hoistway: error:` with all the words, a help line, an untouched directory.
+/// Runs the program and expects: the code, one `hoistway: error:` with all the words, a help line,
+/// an unchanged directory.
 fn refused(arguments: &[&str], code: i32, words: &[&str]) {
     let directory = tempfile::tempdir().expect("a directory");
     refused_in(directory.path(), arguments, code, words);
@@ -301,7 +303,7 @@ fn a_file_that_may_not_be_read() {
     set_mode(directory.path(), 0o755);
     let mut program = program::command(directory.path(), &["test", "secret"]);
     if fs::read(&path).is_ok() {
-        // Root reads everything; nobody does not.
+        // Root can read everything; the user nobody cannot.
         program.uid(65_534).gid(65_534);
     }
     let output = match program.output() {
@@ -377,8 +379,9 @@ fn a_scenario_of_cells_with_a_mistake_is_told_its_line() {
     );
 }
 
-/// Whatever reads a file of the user's: a device that never ends, a pipe into which nobody writes and a gigabyte of nothing are
-/// errors, with little memory. Without bounds these tests would be ended by the limit, or hang.
+/// Commands that read a user's file: an endless device, a pipe without a writer and a gigabyte of
+/// zeros are errors, with little memory. Without bounds these tests would be killed by the memory
+/// limit, or hang.
 #[test]
 fn files_without_end_are_refused_with_little_memory() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -430,7 +433,7 @@ fn files_without_end_are_refused_with_little_memory() {
     assert!(!directory.path().join("o").exists());
 }
 
-/// A device is named as the other commands take it, and options stand where people write them.
+/// A device is named in the same way for all commands, and options are accepted in any position.
 #[test]
 fn arguments_stand_where_people_write_them() {
     refused(&["trace", "record", "/dev/none", "--out", "x"], 1, &["/dev/none"]);
@@ -442,7 +445,7 @@ fn arguments_stand_where_people_write_them() {
     refused(&["ctl", "set", "group", "a", "5", "--json", "--control", "/none.sock"], 1, &["/none.sock"]);
 }
 
-/// Where a page goes is tried before the runs, not after them.
+/// The destination of a page is checked before the runs, not after them.
 #[test]
 fn what_cannot_be_written_is_said_before_the_runs() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,5 @@
-//! Jobs that end by their size or their number of I/Os: what they did is what is reported, on every host, whatever the ramp.
+//! Jobs that end by their size or their number of I/Os: the results contain all their work, on
+//! every host and for any ramp.
 
 #[path = "program/mod.rs"]
 #[expect(dead_code, reason = "other tests look into directories")]
@@ -11,10 +12,11 @@ use std::sync::{Mutex, PoisonError};
 use program::hoistway;
 use serde_json::Value;
 
-/// One at a time: a disk is measured by one run only.
+/// One at a time: a disk can be measured by a single run only.
 static DISK: Mutex<()> = Mutex::new(());
 
-/// Bytes and I/Os of all directions of a test's only run, as its JSON for fio's readers has them; or what is in the way.
+/// Bytes and I/Os of all directions of a test's only run, from its JSON in fio's layout; or the
+/// reason why it did not run.
 fn try_counted(directory: &Path, arguments: &[&str]) -> Result<(u64, u64), String> {
     let usual = ["--no-store", "--quiet", "--format", "fio-json"];
     let said = hoistway(directory, &[&["test"], arguments, &usual].concat());
@@ -35,7 +37,7 @@ fn counted(directory: &Path, arguments: &[&str]) -> (u64, u64) {
     try_counted(directory, arguments).unwrap_or_else(|why| panic!("{why}"))
 }
 
-/// Counts a job file on the simulator, the engine and the native host, and wants the same of all.
+/// Counts a job file on the simulator, the engine and the native host, and expects the same of all.
 fn everywhere(directory: &Path, text: &str, wanted: (u64, u64)) {
     fs::write(directory.join("j.fio"), text).expect("written");
     let hosts = [["model:ssd", "-s", "none", "-w", "j.fio"], [".", "-s", "none", "-w", "j.fio"]];
@@ -45,7 +47,7 @@ fn everywhere(directory: &Path, text: &str, wanted: (u64, u64)) {
     let _alone = DISK.lock().unwrap_or_else(PoisonError::into_inner);
     match try_counted(directory, &[".", "--host", "native", "-s", "current", "-w", "j.fio"]) {
         Ok(native) => assert_eq!(native, wanted, "native {text}"),
-        // Files of this directory may lie on no disk, or somebody else measures it.
+        // Files of this directory may not be on a disk, or another process measures it.
         Err(why) if why.contains("exit 2,") || why.contains("is being measured") => {
             eprintln!("skipped: the native host cannot measure here: {}", why.replace('\n', " "));
         }

@@ -1,5 +1,6 @@
-//! Real clients against the real server: nbdinfo, nbdcopy, qemu-img, qemu-io, fio (engine specification 6.1, cases
-//! 1, 10, 11, 19 and 21). A client that is not installed is skipped aloud.
+//! Real clients against the real server: nbdinfo, nbdcopy, qemu-img, qemu-io, fio. Source:
+//! docs/specifications/engine.md, sections 6.1 and 10, cases 1, 10, 11, 19 and 21. If a client is
+//! not installed, its test is skipped with a message.
 
 mod served;
 

@@ -1,4 +1,5 @@
-//! The program as users run it. Numbers are those of the specification's acceptance tests (harness 13).
+//! The program as users run it. Case numbers are those of docs/specifications/harness.md,
+//! section 13.
 
 mod program;
 
@@ -53,7 +54,8 @@ fn first_word(line: &str) -> &str {
     line.split_whitespace().next().unwrap_or("")
 }
 
-/// The load of the first run is one in which weights act: who knows them keeps them, who does not is far from them.
+/// The load of the first run is one in which weights act: schedulers that support weights keep
+/// them, the others are far from them.
 #[test]
 fn case_1_without_arguments_weights_act_and_nothing_says_they_cannot() {
     let directory = directory();
@@ -145,7 +147,8 @@ fn case_4_the_command_line_of_iostest_is_understood() {
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(said.stdout.contains("8 groups: cgrp1 100,") && said.stdout.contains("cgrp8 800\n"), "{}", said.stdout);
     assert!(said.stdout.contains("threads per group: 1, 2, 4, 8\n"), "{}", said.stdout);
-    // cfq has slice_idle; group_isolation it had until 2.6.37. What has no effect is said, not swallowed.
+    // cfq has slice_idle; it had group_isolation until 2.6.37. A setting without effect is
+    // reported.
     assert!(said.stdout.contains("cfq:slice_idle=0") && !said.stderr.contains("--slice-idle"), "{}", said.stdout);
     assert!(said.stderr.contains("-G has no effect"), "{}", said.stderr);
     let old = hoistway(directory.path(), &[&arguments[..], &["-s", "cfq@2.6.36"]].concat());
@@ -185,7 +188,7 @@ fn case_9_one_set_has_no_interval_and_three_have_one() {
 
 /// Two groups that keep an SSD busy: only wfq can hold shares.
 const BUSY: [&str; 8] = ["test", "model:ssd", "-w", "drr:iodepth=64", "--weights", "100,300", "--runtime", "500ms"];
-/// The same without what `quick` says itself.
+/// The same without the options that `quick` adds.
 const BUSY_QUICK: [&str; 5] = ["model:ssd", "-w", "drr:iodepth=64", "--weights", "100,300"];
 
 #[test]
@@ -235,7 +238,7 @@ fn case_11_an_interrupted_test_is_stored_and_resumed() {
         |key: &str| json(&fs::read_to_string(directory.path().join("result/result.json")).unwrap())[key].clone();
     assert_eq!(stored("complete"), Value::Bool(false));
     let journal = || fs::read_to_string(directory.path().join("result/journal.jsonl")).unwrap().lines().count() - 1;
-    // Two workers: a run beside the third may have been finished with it.
+    // Two workers: a run concurrent with the third may have finished with it.
     let done = journal();
     assert!((3..10).contains(&done), "{done}");
     let said = hoistway(directory.path(), &[&test[..], &["--resume", "result"]].concat());
@@ -247,7 +250,7 @@ fn case_11_an_interrupted_test_is_stored_and_resumed() {
     assert!(other.code == 2 && other.stderr.contains("belongs to another plan"), "{}", other.stderr);
 }
 
-/// What the noise hides neither holds nor fails: exit 5, and the table says so.
+/// An assertion within the noise neither holds nor fails: exit 5, and the table says so.
 #[test]
 fn case_10_an_assertion_within_the_noise_is_inconclusive() {
     let directory = directory();
@@ -413,7 +416,7 @@ fn a_scenario_runs_its_steps_and_takes_what_the_user_adds() {
     assert_eq!((headings, said.stdout.matches("write-bomb  ").count()), (2, 2), "{}", said.stdout);
     assert_eq!(entries(&directory.path().join("out")), ["2.4", "today"]);
 
-    // A file of one's own, with a job file beside it.
+    // A user's own file, with a job file beside it.
     fs::create_dir(directory.path().join("mine")).unwrap();
     let step = "[[step]]\nname = \"a\"\ntest = \"model:ssd -w mine.fio -s noop -s wfq\"\n";
     fs::write(directory.path().join("mine/mine.toml"), format!("title = \"mine\"\n{step}")).unwrap();

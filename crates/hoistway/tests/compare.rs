@@ -1,5 +1,5 @@
-//! `hoistway compare` of files that fio wrote: the figures are fio's own, what did not run together is not added up, and
-//! noise does not pass.
+//! `hoistway compare` of fio's output files: the figures are fio's own, jobs that did not run
+//! together are not added up, and noise is not reported as a difference.
 
 #[allow(dead_code, reason = "one part of it is enough here")]
 mod program;
@@ -10,7 +10,8 @@ use std::process::Command;
 
 use program::{Said, hoistway};
 
-/// The 95th, 99th and 99.5th percentile in us, after which nothing lies up to the largest latency.
+/// The 95th, 99th and 99.5th percentile in us, after which there is no request up to the largest
+/// latency.
 struct Tail {
     p95_us: u64,
     p99_us: u64,
@@ -46,7 +47,7 @@ fn compare(directory: &Path, more: &[&str]) -> Said {
     hoistway(directory, &[&["compare", "a.json", "b.json"], more].concat())
 }
 
-/// The row of a figure: its words.
+/// The words of the row of a figure.
 fn row<'a>(said: &'a Said, figure: &str) -> Vec<&'a str> {
     let row = said.stdout.lines().find(|line| line.contains(figure)).unwrap_or_else(|| panic!("{}", said.stdout));
     row.split_whitespace().collect()
@@ -56,7 +57,7 @@ fn row<'a>(said: &'a Said, figure: &str) -> Vec<&'a str> {
 fn results_come_out_of_pipes_as_well() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    // Longer than what a pipe holds.
+    // More than fits into a pipe.
     let jobs: Vec<String> = (0..200).map(|_| job("x", 0, 100, 100_003, &USUAL)).collect();
     document(directory, "a.json", &jobs);
     document(directory, "b.json", &jobs);
@@ -77,7 +78,7 @@ fn results_come_out_of_pipes_as_well() {
 fn the_99th_percentile_of_a_list_is_the_99th_and_its_regression_is_seen() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    // A fifth and more longer at p99; the 99.5th, which was shown for it, is the same.
+    // More than a fifth longer at p99; the 99.5th, which was shown instead of it once, is the same.
     document(directory, "a.json", &[job("x", 0, 100, 100_003, &USUAL)]);
     document(directory, "b.json", &[job("x", 0, 100, 100_003, &Tail { p99_us: 1_210, ..USUAL })]);
     let said = compare(directory, &["--max-regression", "10%@lat_p99"]);
@@ -85,7 +86,7 @@ fn the_99th_percentile_of_a_list_is_the_99th_and_its_regression_is_seen() {
     assert!(row.contains(&"1.0ms") && row.contains(&"1.2ms") && row.iter().any(|it| it.starts_with("+2")), "{row:?}");
     assert_eq!(said.code, 4, "{}{}", said.stdout, said.stderr);
     assert!(said.stdout.contains("REGRESSION"), "{}", said.stdout);
-    // Nobody promised these jobs a share.
+    // These jobs have no weights, hence no due share.
     assert!(!said.stdout.contains("share_error"), "{}", said.stdout);
     let shown = hoistway(directory, &["test", "report", "a.json"]);
     assert!(shown.stdout.contains("1.0ms") && !shown.stdout.contains("best share"), "{}", shown.stdout);
@@ -125,7 +126,7 @@ fn one_run_of_each_is_inconclusive_and_few_samples_are_told() {
     assert_eq!(said.code, 5, "{}{}", said.stdout, said.stderr);
     assert!(said.stdout.contains("p99 of 71 samples is their maximum; 368 are needed"), "{}", said.stdout);
     assert!(said.stdout.contains("one set has no interval"), "{}", said.stdout);
-    // With itself nothing has changed, however few.
+    // Compared with itself nothing differs, however few repetitions there are.
     fs::copy(directory.join("a.json"), directory.join("b.json")).unwrap();
     let said = compare(directory, &["--max-regression", "0%"]);
     assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);

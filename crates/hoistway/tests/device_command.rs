@@ -1,4 +1,5 @@
-//! `hoistway device`: files to copy, figures to compare, and a model of a disk that nobody described.
+//! `hoistway device`: files to copy, figures to compare, and calibration of a model for an unknown
+//! disk.
 
 mod program;
 
@@ -61,7 +62,8 @@ fn models_are_listed_with_what_was_published_of_them() {
     assert_eq!(lsi["anchors"][0]["published"], serde_json::json!([29.0, 29.0]));
 }
 
-/// The page's table is made by a command that takes a while; that no row is missing or outdated is seen without it.
+/// The page's table is made by a command that takes a while; this test detects missing and outdated
+/// rows without it.
 #[test]
 fn every_published_figure_is_in_the_table_of_the_page() {
     let directory = directory();
@@ -112,7 +114,7 @@ fn t52_the_totals_of_2008_come_out_under_their_cfq() {
     assert_eq!((fit["rows"].as_array().unwrap().len(), &fit["ok"]), (4, &Value::Bool(true)), "{fit}");
 }
 
-/// Rows from a model with other parameters: those parameters come back.
+/// Rows computed from a model with other parameters: calibration finds those parameters.
 #[test]
 fn a_changed_ssd_is_found_again_from_its_figures() {
     let directory = directory();
@@ -123,7 +125,7 @@ fn a_changed_ssd_is_found_again_from_its_figures() {
         )
     };
     let rows = [row("one", 1, "4k"), row("eight", 8, "4k"), row("deep", 32, "4k"), row("wide", 8, "128k")].concat();
-    // The disk that is "measured": the rows' figures are filled in from its model.
+    // The disk that is "measured": the rows' figures are computed from its model.
     let real = "ssd-lsi,t_read_us=85,link_MBps=400";
     fs::write(
         directory.path().join("real.toml"),
@@ -150,14 +152,15 @@ fn a_changed_ssd_is_found_again_from_its_figures() {
     for row in json["after"].as_array().unwrap() {
         assert!(row["error"].as_f64().unwrap().abs() < 0.01, "{real}: {row}");
     }
-    // The file carries its rows, so that anybody can look how well it fits.
+    // The file contains its rows, so that its fit can be checked.
     done(directory.path(), &["device", "fit", "./mine.toml", "--tolerance", "1%", "--quiet"]);
     // The same rows and the same model give the same file.
     done(directory.path(), &[&calibrate[..], &["-o", "again.toml", "--quiet"]].concat());
     assert_eq!(fs::read(&mine).unwrap(), fs::read(directory.path().join("again.toml")).unwrap());
 }
 
-/// What fio 3 writes of a job of two threads that are not reported as one: texts for options, a device that is not here.
+/// fio 3's output for a job of two threads that are not reported as one: texts for options, a
+/// device that does not exist here.
 fn result_of_fio() -> String {
     let thread = "{\"jobname\":\"j\",\"error\":0,\"job options\":{\"name\":\"j\",\"rw\":\"randread\",\"numjobs\":\"2\"},\
          \"read\":{\"iops\":5000.0,\"bw_bytes\":20480000,\"total_ios\":1000},\
@@ -169,11 +172,11 @@ fn result_of_fio() -> String {
     )
 }
 
-/// Calibrates by what lies in `file` and looks whether the model has become as fast.
+/// Calibrates with `file` and checks that the model becomes as fast.
 fn calibrates(directory: &Path, file: &str, more: &[&str]) {
     let usual = ["device", "calibrate", "null", "--rows", file, "-o", "mine.toml", "--quiet"];
     done(directory, &[&usual[..], more].concat());
-    // 5,000 per second and thread: 200 us, less the 4.5 us that the simulated host takes.
+    // 5,000 per second and thread: 200 us, less the 4.5 us of the simulated host.
     let latency_us = value(&directory.join("mine.toml"), "latency_us");
     assert!((193.0..199.0).contains(&latency_us), "{file}: {latency_us}");
     done(directory, &["device", "fit", "./mine.toml", "--tolerance", "1%", "--quiet"]);
@@ -187,7 +190,8 @@ fn a_result_of_fio_is_enough_to_calibrate_with() {
     calibrates(directory.path(), "fio.json", &[]);
 }
 
-/// What `compare` reads: notes before the JSON, the human report behind it, terse lines. These do not say what the job was.
+/// The forms that `compare` accepts: notes before the JSON, the human-readable report after it,
+/// terse lines. The last do not contain the job's options.
 #[test]
 fn every_form_of_fios_results_is_enough_to_calibrate_with() {
     let directory = directory();
@@ -196,7 +200,8 @@ fn every_form_of_fios_results_is_enough_to_calibrate_with() {
     let report = "\nj: (groupid=0, jobs=1): err= 0: pid=1: Fri Nov 20 09:50:12 2026\n  read: IOPS=5000\n";
     fs::write(path("notes.json"), [notes, &result_of_fio(), report].concat()).unwrap();
     calibrates(directory.path(), "notes.json", &[]);
-    // Version, fio, job, group, error; then of each direction KiB, KiB/s, IOPS, ms and 37 figures of latency and bandwidth.
+    // Version, fio, job, group, error; then for each direction KiB, KiB/s, IOPS, ms and 37 figures
+    // of latency and bandwidth.
     let direction = |iops: u32| format!("{};{};{iops};200{}", iops * 4 / 5, iops * 4, ";0".repeat(37));
     let line = format!("3;fio-3.33;j;0;0;{};{}\n", direction(5_000), direction(0));
     fs::write(path("terse.txt"), [notes, &line, &line].concat()).unwrap();
@@ -223,7 +228,7 @@ fn a_stored_test_is_enough_to_calibrate_with() {
     let mine = directory.path().join("mine.toml");
     assert_near("latency", value(&mine, "latency_us"), 350.0, 0.01);
     assert!(said.stdout.contains("latency_us") && said.stdout.contains("before"), "{}", said.stdout);
-    // The test's job can be written down, so the file says what it was fitted to.
+    // The test's job can be written as a job file, so the model's file contains its anchor.
     assert!(fs::read_to_string(&mine).unwrap().contains("[[anchor]]"));
     done(directory.path(), &["device", "fit", "./mine.toml", "--tolerance", "1%", "--quiet"]);
 }

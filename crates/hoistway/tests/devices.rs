@@ -1,8 +1,10 @@
-//! Real block devices: loop devices as backings, what is refused and left untouched, a file system of the host's kernel
-//! on top of the server, and a backing that fills up (engine specification 5.5, cases 10, 32, 57; harness 2.2).
+//! Real block devices: loop devices as backings, refusals without side effects, a file system of
+//! the host's kernel on top of the server, and a backing that fills up. Source:
+//! docs/specifications/engine.md, sections 5.5 and 10, cases 10, 32 and 57;
+//! docs/specifications/harness.md, section 2.2.
 //!
-//! All of it needs root and loop devices; without them each test is skipped aloud. Guards take everything away again,
-//! also when a test fails: declared later means removed earlier.
+//! All of it needs root and loop devices; without them each test is skipped with a message. Guards
+//! clean up, also when a test fails: those declared later clean up earlier.
 
 extern crate export as hoistway_export;
 
@@ -24,9 +26,9 @@ use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 
-// ---- what the tests stand on ----
+// ---- setup ----
 
-/// Whether this process may make loop devices and mounts; if not, says so aloud.
+/// Whether this process may create loop devices and mounts; if not, prints why.
 fn may_change_devices(test: &str, programs: &[&str]) -> bool {
     let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     if !is_root || !Path::new("/dev/loop-control").exists() {
@@ -40,7 +42,7 @@ fn may_change_devices(test: &str, programs: &[&str]) -> bool {
 struct Loop(String);
 
 impl Loop {
-    /// Attaches a file; says aloud why not where the system does not let root do it (containers).
+    /// Attaches a file; prints why not where the system does not allow root to do it (containers).
     fn attach(test: &str, file: &Path) -> Option<Self> {
         let output = run("losetup", &["--find", "--show", "--partscan", file.to_str().unwrap()]);
         if !output.status.success() {
@@ -57,7 +59,7 @@ impl Drop for Loop {
     }
 }
 
-/// A mounted file system; unmounted when dropped, lazily if something still holds it.
+/// A mounted file system; unmounted when dropped, lazily if it is still in use.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -81,7 +83,7 @@ impl Drop for Mounted {
 struct Fuse {
     child: Child,
     file: PathBuf,
-    // Dropped after `drop` has waited for the process, and finds nothing mounted then.
+    // Dropped after `drop` has waited for the process, when nothing is mounted there any more.
     directory: PathBuf,
 }
 
@@ -116,7 +118,7 @@ impl Drop for Removed {
     }
 }
 
-/// `hoistway serve` of this backing must not start: its exit code and what it said.
+/// `hoistway serve` of this backing must not start: returns its exit code and output.
 fn refused(directory: &TempDir, backing: &str) -> (Option<i32>, String) {
     let mut command = hoistway();
     command.args(["serve", "--memory", "64MiB", "--nbd", &format!("unix:{}/other.sock", directory.path().display())]);
@@ -127,7 +129,8 @@ fn refused(directory: &TempDir, backing: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// The device is refused as in use by `user` (itself, or a partition): exit 3, one message with flag, node and remedy.
+/// The device is refused as in use by `user` (itself, or a partition): exit 3, one message with
+/// flag, node and remedy.
 #[track_caller]
 fn assert_in_use(directory: &TempDir, device: &str, user: &str) {
     let (code, said) = refused(directory, device);
@@ -138,12 +141,12 @@ fn assert_in_use(directory: &TempDir, device: &str, user: &str) {
     assert_eq!(said.matches("help:").count(), 1, "one remedy: {said}");
 }
 
-/// An ext4 that nothing writes to by itself afterwards, so that its image can be compared.
+/// An ext4 without background writes after mkfs, so that its image can be compared.
 fn make_ext4(node: &str) {
     succeed("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", node]);
 }
 
-/// What the file holds once everything the kernel still had is written.
+/// The file's content after the kernel has written everything back.
 fn settled(file: &Path) -> Vec<u8> {
     succeed("sync", &[]);
     fs::read(file).unwrap()
@@ -190,7 +193,8 @@ fn what_a_client_writes_and_flushes_is_on_the_device() {
     let served = Served::flags(directory(), &["--export", &format!("x={}", device.0)]);
     let mut client = client_of(&served);
     let data = pattern(300_000);
-    // Neither end is at a block of the device: the server must patch the blocks at both ends.
+    // Neither end is aligned to a block of the device: the server must read, modify and write the
+    // blocks at both ends.
     assert_eq!(client.write(0, MIB + 100, &data).error, 0);
     assert_eq!(client.ask(0, export::nbd::wire::command::FLUSH, 0, 0).error, 0);
     let mut found = vec![0; data.len()];
@@ -228,7 +232,8 @@ fn t60_a_device_with_a_mounted_partition_is_refused_and_left_untouched() {
     let image = files.path().join("x.img");
     sparse_file(&image, 32 * MIB);
     let Some(device) = Loop::attach(TEST, &image) else { return };
-    // In sectors of 512 bytes. The kernel is told of it directly: not every kernel reads partition tables.
+    // In sectors of 512 bytes. The kernel is told of the partition directly, because not every
+    // kernel reads partition tables.
     succeed("addpart", &[&device.0, "1", "2048", "40960"]);
     let partition = format!("{}p1", device.0);
     await_that("the partition has a node", || Path::new(&partition).exists());
@@ -299,7 +304,8 @@ fn a_device_that_does_not_exist_is_refused_and_not_created() {
     }
     let missing = Removed(PathBuf::from(format!("/dev/hoistway-none-{}", std::process::id())));
     let (code, said) = refused(&directory(), missing.0.to_str().unwrap());
-    // A careless opening would create it: refused for safety (harness.md 2.2).
+    // An unchecked open would create it: refused for safety (docs/specifications/harness.md,
+    // section 2.2).
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("does not exist") && said.contains("help:"), "{said}");
     assert!(!missing.0.exists(), "a file appeared in /dev");
@@ -364,7 +370,8 @@ fn t32_a_full_backing_answers_enospc_and_works_again_after_space_is_freed() {
     sparse_file(&image, 16 * MIB);
     let served = Served::flags(directory(), &["--export", &format!("x={}", image.display())]);
     let mut client = client_of(&served);
-    // Large writes go through the ring, small ones are done on the shard's own thread: both must tell.
+    // Large writes go through the ring, small ones are done on the shard's own thread: both must
+    // report the error.
     let (large, small) = (pattern(256 << 10), pattern(4_096));
     let full_at = (0..64).find(|at| client.write(0, at * (256 << 10), &large).error == error::ENOSPC);
     let full_at = full_at.expect("16 MiB do not fit into 8 MiB") * (256 << 10);

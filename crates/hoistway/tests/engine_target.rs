@@ -1,4 +1,5 @@
-//! Real I/O: what is made, what is left, and what is never touched, on every way out.
+//! Real I/O: which files are created, which remain, and which are never changed, however a run
+//! ends.
 
 mod program;
 
@@ -10,7 +11,7 @@ use std::process::{Child, Stdio};
 use program::{Said, command, entries, hoistway};
 use serde_json::Value;
 
-/// A short real test of two schedulers on `target`, with more arguments.
+/// A short real test of two schedulers on `target`, with further arguments.
 fn real(directory: &Path, target: &[&str], more: &[&str]) -> Option<Said> {
     let usual =
         ["-w", "drr:iodepth=8", "-s", "noop", "--size", "4M", "--runtime", "300ms", "--ramp", "0", "--cooldown", "0"];
@@ -44,7 +45,7 @@ fn a_directory_gets_a_temporary_file_that_is_gone_afterwards() {
 #[test]
 fn a_file_behind_a_model_goes_at_the_models_pace() {
     let directory = temporary();
-    // One channel of 2 ms: 500 reads per second at most, on whatever disk.
+    // One channel of 2 ms: 500 reads per second at most, on any disk.
     let target = ["model:ssd,channels=1,dies_per_channel=1,t_read_us=2000,."];
     let Some(said) = real(directory.path(), &target, &["--format", "json", "--bs", "4k"]) else {
         return;
@@ -93,13 +94,14 @@ fn memory_and_nothing_are_targets_too() {
     assert_eq!(real(directory.path(), &["memory:x"], &[]).expect("no I/O").code, 2);
 }
 
-/// A long test that has begun its first run.
+/// A long test that has started its first run.
 fn begun(directory: &Path) -> Child {
     let arguments =
         ["test", ".", "-w", "drr", "-s", "noop", "--size", "4M", "--runtime", "1h", "--ramp", "0", "-o", "result"];
     let mut child =
         command(directory, &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a start");
-    // The note about the file comes before the file; from the second name on, the file has none any more.
+    // The note about the file comes before the file; from the second run name on, the file has no
+    // name any more.
     let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
     let seen = lines.map_while(Result::ok).find(|line| line.contains("writing a test file"));
     assert!(seen.is_some(), "the file was never announced");
@@ -133,7 +135,7 @@ fn a_device_in_use_is_read_with_a_note_and_refused_when_exclusive() {
         eprintln!("skipped: a loop device needs root and losetup");
         return;
     };
-    // Another device on top of it holds it exclusively, as a mount would.
+    // An exclusive open, as by another device on top of it or a mount.
     let holder = fs::OpenOptions::new();
     let holder = std::os::unix::fs::OpenOptionsExt::custom_flags(&mut holder.clone(), 0o200).read(true).open(&device);
     let exclusive = real(directory.path(), &[&device], &["--exclusive"]);

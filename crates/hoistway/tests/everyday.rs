@@ -1,4 +1,5 @@
-//! `hoistway test --scenario everyday`: verdicts on schedulers that are known to be good or bad, on the user's own cells.
+//! `hoistway test --scenario everyday`: verdicts on schedulers known to be good or bad, on cells
+//! given by the user.
 
 #[expect(dead_code, reason = "other tests look into directories")]
 mod program;
@@ -8,7 +9,7 @@ use std::fs;
 use program::{Said, hoistway};
 use serde_json::Value;
 
-/// A moment of a judgement, with these arguments behind those of all tests here.
+/// A short judgement, with these arguments after those common to all tests here.
 fn judged(arguments: &[&str]) -> Said {
     let directory = tempfile::tempdir().expect("a directory");
     let all = ["test", "--quiet", "--progress", "none", "--scenario", "everyday"];
@@ -20,7 +21,7 @@ fn document(said: &Said) -> Value {
     serde_json::from_str(&said.stdout).expect("one JSON document")
 }
 
-/// What a document says of a scheduler in a cell.
+/// The result of a scheduler in a cell of a document.
 fn result<'a>(document: &'a Value, cell: &str, scheduler: &str) -> &'a Value {
     let cells = document["cells"].as_array().expect("cells");
     let cell = cells.iter().find(|one| one["name"] == cell).unwrap_or_else(|| panic!("no {cell} in {document:#}"));
@@ -28,8 +29,8 @@ fn result<'a>(document: &'a Value, cell: &str, scheduler: &str) -> &'a Value {
     results.iter().find(|one| one["scheduler"] == scheduler).expect("the scheduler")
 }
 
-/// 32 reads of each tenant are far more than the device needs, so that exact shares are free; with one of each they would cost
-/// more than 3 %, and what can be had is near to what `none` does.
+/// 32 reads of each tenant are far more than the device needs, so that exact shares are free; with
+/// one of each they would cost more than 3 %, and the attainable shares are close to `none`'s.
 const MOMENT: [&str; 10] = [
     "model:ssd-lsi",
     "-w",
@@ -67,15 +68,16 @@ fn a_scheduler_that_ignores_weights_is_dominated_where_exactness_is_free() {
     assert_eq!(result(&json, shallow, "mqfq")["verdict"], "lost", "exact, at half the throughput");
     let can = result(&json, shallow, "none");
     assert_eq!((can["can_is_formula"].clone(), can["verdict"].as_str()), (Value::Bool(true), Some("bound")), "{can:#}");
-    // Formula (4): what is lost is the light one's.
+    // Formula (4) (docs/specifications/paternoster.md, section 3.2): the loss is the light
+    // tenant's.
     let (light, heavy) = (can["can_bytes_per_s"][0].as_f64().unwrap(), can["can_bytes_per_s"][1].as_f64().unwrap());
     assert!(light < heavy && light + heavy < can["bytes_per_s"].as_f64().unwrap(), "{can:#}");
-    // Not more than chance: the runs do not depend on how many go at a time.
+    // Within chance: the runs do not depend on how many run concurrently.
     let again = judged(&[&arguments[..], &["--workers", "1"]].concat());
     assert!(again.stdout == said.stdout, "results depend on --workers");
 }
 
-/// Tenants that differ, and one that comes.
+/// Different tenants, and one that arrives during the run.
 const OWN: &str = r#"
 title = "Mine"
 [judge]
@@ -121,14 +123,15 @@ fn a_file_of_ones_own_has_tenants_that_differ_and_come() {
         cell["due"].as_array().expect("shares").iter().map(|due| due.as_f64().unwrap()).collect::<Vec<_>>()
     };
     let near = |got: &[f64], wanted: &[f64]| got.iter().zip(wanted).all(|(got, wanted)| (got - wanted).abs() < 0.01);
-    // Three quarters as 1 : 2; an idle tenant is due nothing while another one can use everything.
+    // Three quarters as 1 : 2; an idle-class tenant is due nothing while another can use
+    // everything.
     assert!(near(&dues("ssd levels"), &[0.25, 0.5, 0.25]), "{:?}", dues("ssd levels"));
     assert!(near(&dues("ssd classes"), &[1.0, 0.0]), "{:?}", dues("ssd classes"));
     assert_eq!(result(&json, "ssd levels", "mqfq")["verdict"], "exact");
     assert!(result(&json, "ssd levels", "none")["share_error_max"].as_f64().unwrap() > 0.3);
     assert!(near(&dues("ssd reweighed"), &[0.75, 0.25]), "{:?}", dues("ssd reweighed"));
     assert_eq!(result(&json, "ssd reweighed", "mqfq")["verdict"], "exact", "the simulator has changed the weight");
-    // From the start, when one is alone, and from when the other one comes.
+    // From the start, with one tenant alone, and from the arrival of the other.
     let settled = result(&json, "ssd comes", "mqfq")["settled"].as_array().expect("a list").clone();
     assert_eq!(settled.len(), 2, "{settled:?}");
     assert!(settled.iter().all(|one| one["after_s"] == 1.0), "{settled:?}");

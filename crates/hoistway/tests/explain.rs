@@ -1,4 +1,4 @@
-//! `test --explain` and `--format figure`: what could be had, and what shares cost.
+//! `test --explain` and `--format figure`: the attainable rates, and the cost of shares.
 
 #[expect(dead_code, reason = "other tests look into directories")]
 mod program;
@@ -20,9 +20,9 @@ fn what_cannot_be_had_is_told_with_its_reason() {
     assert_eq!(result.code, 0, "{}", result.stderr);
     let blocks: Vec<&str> = result.stdout.split("\n\n").collect();
     assert_eq!(blocks.len(), 2, "a block for each scheduler: {}", result.stdout);
-    // 60:20 with 4 outstanding each: 5.3 inside at most, less what is on its way through the host.
+    // 60:20 with 4 outstanding each: at most 5.3 in flight, less those in the host.
     assert!(result.stdout.contains("(N*)") && result.stdout.contains("would cost"), "{}", result.stdout);
-    // Without weights both keep four inside, which here is nearly what can be had.
+    // Without weights both keep four in flight, which is nearly the attainable result here.
     assert!(blocks[0].contains("all its 4 requests are inside at once"), "{}", blocks[0]);
     assert!(blocks[1].contains("exact whatever it costs"), "{}", blocks[1]);
     assert!(blocks[1].lines().filter(|line| line.contains("and it has that")).count() == 2, "{}", blocks[1]);

@@ -1,5 +1,6 @@
-//! fio beside us: its JSON read and compared, ours in its layout, and its load on our stage. Numbers are those of the
-//! specification's acceptance tests (harness 13). Without fio what needs it is skipped aloud.
+//! Comparison with fio: its JSON is read and compared, ours uses its layout, and it generates load
+//! for our host. Case numbers are those of docs/specifications/harness.md, section 13. Without fio,
+//! tests that need it are skipped with a message.
 
 #[allow(dead_code, reason = "one part of it is enough here")]
 mod program;
@@ -12,7 +13,7 @@ use std::process::Command;
 use program::{entries, hoistway};
 use serde_json::Value;
 
-/// Runs fio in `directory`; none, said aloud, without it.
+/// Runs fio in `directory`; without fio prints a message and returns none.
 fn fio(directory: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new("fio").args(arguments).current_dir(directory).output();
     let Ok(output) = output else {
@@ -24,12 +25,12 @@ fn fio(directory: &Path, arguments: &[&str]) -> Option<String> {
     Some(text)
 }
 
-/// The document in fio's output, behind its notes.
+/// The document in fio's output, after its notes.
 fn document(text: &str) -> Value {
     serde_json::from_str(&text[text.find("{\n").expect("a document")..]).expect("JSON")
 }
 
-/// The keys of a document as paths; what is inside buckets, percentiles and options is data.
+/// The keys of a document as paths; the contents of buckets, percentiles and options are data.
 fn paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     let is_data = ["bins", "percentile", "options", "hoistway"].iter().any(|end| path.ends_with(end));
     match value {
@@ -53,7 +54,7 @@ fn case_22_fios_own_output_is_a_result_like_ours() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("four.fio"), FOUR).unwrap();
     let Some(text) = fio(directory.path(), &["--output-format=json+", "four.fio"]) else { return };
-    // As fio prints it when it has something to say, and with its human report behind.
+    // As fio prints it with notes, and with its human-readable report after it.
     fs::write(directory.path().join("out.json"), format!("note: both iodepth >= 1\n{text}\na: (groupid=0)\n")).unwrap();
     let said = hoistway(directory.path(), &["test", "report", "out.json"]);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
@@ -69,7 +70,7 @@ fn case_22_fios_own_output_is_a_result_like_ours() {
     let same = hoistway(directory.path(), &["compare", "out.json", "out.json", "--max-regression", "1%"]);
     assert_eq!(same.code, 0, "{}{}", same.stdout, same.stderr);
     assert!(same.stdout.lines().skip(1).all(|line| line.ends_with('~')), "{}", same.stdout);
-    // Cut off in the middle: exit 2, and where.
+    // Truncated in the middle: exit 2, and the position.
     let cut = &text[..text.find("\"clat_ns\"").unwrap() + 40];
     fs::write(directory.path().join("cut.json"), cut).unwrap();
     let said = hoistway(directory.path(), &["test", "report", "cut.json"]);
@@ -88,7 +89,8 @@ fn case_23_percentiles_of_buckets_are_those_of_fio_and_every_field_of_it_is_in_o
     fs::write(directory.path().join("four.fio"), format!("{FOUR}group_reporting\n")).unwrap();
     let Some(text) = fio(directory.path(), &["--output-format=json+", "four.fio"]) else { return };
     let theirs = document(&text);
-    // fio's own percentiles of the four clones together, from their merged buckets: ours must be the same to the bucket.
+    // fio's own percentiles of the four clones together, from their merged buckets: ours must be in
+    // the same buckets.
     let mut compared = 0;
     for (direction, latency) in [("read", "clat_ns"), ("read", "lat_ns"), ("write", "clat_ns"), ("write", "lat_ns")] {
         let told = &theirs["jobs"][0][direction][latency];
@@ -126,7 +128,7 @@ fn case_23_percentiles_of_buckets_are_those_of_fio_and_every_field_of_it_is_in_o
     let [mut in_theirs, mut in_ours] = [BTreeSet::new(), BTreeSet::new()];
     paths(&theirs, "", &mut in_theirs);
     paths(&ours, "", &mut in_ours);
-    // A job file's [global] is told by fio; our workloads have none.
+    // fio reports a job file's [global]; our workloads have none.
     in_theirs.remove(".global options");
     let missing: Vec<&String> = in_theirs.difference(&in_ours).collect();
     assert!(missing.is_empty(), "{missing:?}");

@@ -1,7 +1,7 @@
-//! Random job files whose jobs are bounded by size or number: bytes and I/Os are those that fio counts, on the simulator and
-//! the engine, and with `--generator fio`. Without fio it is skipped aloud.
+//! Random job files whose jobs are bounded by size or number: bytes and I/Os equal fio's, on the
+//! simulator and the engine, and with `--generator fio`. Without fio it is skipped with a message.
 //!
-//! `HOISTWAY_FILES=200` tries so many files, `HOISTWAY_SEED=7` the seventh alone.
+//! `HOISTWAY_FILES=200` tries that many files, `HOISTWAY_SEED=7` only the seventh.
 
 #[path = "program/mod.rs"]
 #[expect(dead_code, reason = "other tests look into directories")]
@@ -20,7 +20,7 @@ use program::hoistway;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Files that are tried where nobody asks for more.
+/// Default number of files.
 const FILES: u64 = 40;
 
 /// Bytes and I/Os of all jobs and directions.
@@ -30,15 +30,15 @@ struct Counts {
     ios: u64,
 }
 
-/// A random job file, and what of its counts does not depend on chance.
+/// A random job file, and which of its counts do not depend on chance.
 struct File {
     text: String,
     has_fixed_ios: bool,
-    /// `--generator fio` has all areas in one larger file.
+    /// `--generator fio` puts all areas in one larger file.
     depends_on_file_end: bool,
 }
 
-/// Where the blocks of a job lie.
+/// The order of a job's blocks.
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Kind {
     Dense,
@@ -47,7 +47,7 @@ enum Kind {
     Run,
 }
 
-/// What a section has said so far.
+/// The options of a section so far.
 struct Section<'a> {
     random: &'a mut Stream,
     lines: Vec<String>,
@@ -55,7 +55,7 @@ struct Section<'a> {
     is_mix: bool,
     block_kib: u64,
     size_kib: u64,
-    /// Each block is visited once per pass.
+    /// Whether each block is visited once per pass.
     has_map: bool,
     has_one_size: bool,
     is_bounded_by_number: bool,
@@ -69,7 +69,7 @@ fn file(random: &mut Stream) -> File {
         let _ = writeln!(file.text, "[job{number}]\n{}", section.lines.join("\n"));
         file.has_fixed_ios &= section.has_one_size;
         file.depends_on_file_end |= matches!(section.kind, Kind::Stride | Kind::Run);
-        // A drawn size may stick out of an area where the file goes on.
+        // A drawn size may exceed an area if the file continues after it.
         file.depends_on_file_end |= !section.has_one_size && section.kind == Kind::Dense;
     }
     file
@@ -106,7 +106,7 @@ impl<'a> Section<'a> {
         choices[index(self.random, choices.len())]
     }
 
-    /// What is done, where.
+    /// Chooses operations and placement.
     fn place(&mut self) {
         let way = if self.is_mix { "rw" } else { self.one(&["read", "write"]) };
         let way = match self.kind {
@@ -128,11 +128,12 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Blocks, and how much there is of them.
+    /// Chooses block sizes and the amount of data.
     fn sizes(&mut self) {
         self.is_bounded_by_number = self.chance(40);
         let visits_once = self.has_map && self.kind == Kind::Random || self.kind == Kind::Dense && !self.is_mix;
-        // Where blocks may repeat, chance decides how much the last of different sizes moves.
+        // Where blocks may repeat, chance determines how much the last blocks of different sizes
+        // transfer.
         if visits_once && !self.is_bounded_by_number && self.chance(20) {
             self.has_one_size = false;
             let sizes = self.one(&["bsrange=4k-32k", "bssplit=4k/50:8k/30:64k/20"]);
@@ -143,15 +144,15 @@ impl<'a> Section<'a> {
             self.lines.push(format!("bs={}k", self.block_kib));
         }
         let blocks = 1 + self.random.below(1_600 / self.block_kib);
-        // Chance decides when a run first meets the rest of a file, and fio ends the pass there. So it does whether one
-        // direction alone meets it where a mix is short.
+        // Chance determines when a run first reaches a partial block at the end of the file, and
+        // fio ends the pass there; likewise if only one direction reaches it where a mix is short.
         let has_no_rest = self.kind == Kind::Run || self.kind == Kind::Dense && self.is_mix && blocks < 50;
         let rest_kib = if has_no_rest || self.chance(50) { 0 } else { 4 * self.random.below(self.block_kib / 4) };
         self.size_kib = self.block_kib * blocks + rest_kib;
         self.lines.push(format!("size={}k", self.size_kib));
     }
 
-    /// What else bounds it.
+    /// Chooses the job's other bounds.
     fn amount(&mut self) {
         if self.is_bounded_by_number {
             let number = 1 + self.random.below(300);
@@ -163,7 +164,8 @@ impl<'a> Section<'a> {
             let loops = 2 + self.random.below(3);
             self.lines.push(format!("loops={loops}"));
         } else if self.chance(30) && self.has_one_size && !(is_dense_mix && has_rest) {
-            // Behind the first pass of a mix or of runs with a map, chance decides how much a pass moves.
+            // After the first pass of a mix or of runs with a map, chance determines how much a
+            // pass transfers.
             let passes = if is_dense_mix || self.kind == Kind::Run && self.has_map { 1 } else { 2 };
             let unit_kib = if is_dense_mix { self.block_kib } else { 4 };
             let io_size_kib = unit_kib * (1 + self.random.below(passes * self.size_kib / unit_kib));
@@ -171,9 +173,10 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// What should change nothing, or each thread alike.
+    /// Chooses options that should change nothing, or affect each thread alike.
     fn rest(&mut self) {
-        // fio goes on at twice the offset where a stride that is longer than the offset jumps over the end of the file.
+        // fio continues at twice the offset where a stride longer than the offset jumps over the
+        // end of the file.
         let smallest_offset_kib = if self.kind == Kind::Stride { 16 } else { 4 };
         if self.chance(20) {
             let offset_kib = smallest_offset_kib + 4 * self.random.below(100);
@@ -192,8 +195,9 @@ impl<'a> Section<'a> {
             self.lines.push(format!("fsync={writes}"));
         }
         if !self.is_bounded_by_number && self.chance(20) {
-            // Longer than the job, or none: what it eats of a longer one depends on how fast the disk is. (A number counts
-            // from the ramp's end on in fio, and a job that ends by its size before that does more than its number.)
+            // Longer than the job, or none: the part of a longer job that it excludes depends on
+            // the speed of the disk. (In fio a number counts from the end of the ramp, and a job
+            // that ends by its size before that does more than its number.)
             let ramp = self.one(&["0", "30"]);
             self.lines.push(format!("ramp_time={ramp}\nruntime=60"));
         }
@@ -230,7 +234,7 @@ fn of_ours(directory: &Path, arguments: &[&str]) -> Counts {
     sums(&said.stdout)
 }
 
-/// A directory in memory where such a place takes direct I/O; else the usual one.
+/// A directory in memory where that supports direct I/O; else the default one.
 fn directory() -> TempDir {
     const O_DIRECT: i32 = libc::O_DIRECT;
     let takes_direct = |directory: &TempDir| {
@@ -242,7 +246,7 @@ fn directory() -> TempDir {
     in_memory.unwrap_or_else(|| tempfile::tempdir().expect("a directory"))
 }
 
-/// What differs of one file.
+/// The difference for one file, if there is one.
 fn difference(seed: u64) -> Option<String> {
     let directory = directory();
     let file = file(&mut Stream::of(seed, "fio_counts"));

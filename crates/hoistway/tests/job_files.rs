@@ -1,4 +1,5 @@
-//! Job files as a user runs them: goals that end jobs, logs beside the results, traces inside jobs (harness 6.3 and 7.6).
+//! Job files as a user runs them: goals that end jobs, logs beside the results, traces inside jobs.
+//! Source: docs/specifications/harness.md, sections 6.3 and 7.6.
 
 #[path = "program/mod.rs"]
 #[expect(dead_code, reason = "other tests look into directories")]

@@ -1,4 +1,5 @@
-//! Results of single jobs of a job file, beside those of groups: which there are, their figures, and all formats.
+//! Results of single jobs of a job file, beside those of groups: which there are, their figures,
+//! and all formats.
 
 #[path = "program/mod.rs"]
 #[expect(dead_code, reason = "other tests look into directories")]
@@ -11,7 +12,7 @@ use std::process::Command;
 use program::{Said, hoistway};
 use serde_json::Value;
 
-/// As fio's example ssd-test.fio: four phases, each of one job, on one file.
+/// Like fio's example ssd-test.fio: four phases, each of one job, on one file.
 const SSD_TEST: &str = "[global]\nbs=4k\nioengine=libaio\niodepth=4\nsize=16m\ndirect=1\nfilename=ssd.test.file\n\
     [seq-read]\nrw=read\nstonewall\n[rand-read]\nrw=randread\nstonewall\n\
     [seq-write]\nrw=write\nstonewall\n[rand-write]\nrw=randwrite\nstonewall\n";
@@ -30,7 +31,7 @@ fn run(directory: &Path, target: &str, text: &str, more: &[&str]) -> Said {
     hoistway(directory, &[&usual[..], more].concat())
 }
 
-/// The entries of the JSON for fio's readers.
+/// The entries of the JSON in fio's layout.
 fn jobs(directory: &Path, target: &str, text: &str, more: &[&str]) -> Vec<Value> {
     let said = run(directory, target, text, &[&["--quiet", "--format", "fio-json"], more].concat());
     assert_eq!(said.code, 0, "{target}: {}", said.stderr);
@@ -63,7 +64,7 @@ fn four_phases_give_four_results_each_over_its_own_time() {
             let way = if job["read"]["total_ios"] == 0 { &job["write"] } else { &job["read"] };
             let number = |key: &str| way[key].as_f64().expect("a number");
             assert!(number("runtime") > 0.0, "{target}: {way}");
-            // Of a runtime in whole milliseconds the rate is known to within one.
+            // With a runtime in whole milliseconds the rate is accurate to one of them.
             let (least, most) = ((16 << 20) as f64 / (number("runtime") + 1.0), (16 << 20) as f64 / number("runtime"));
             let rate = number("bw_bytes") / 1000.0;
             assert!(least - 1.0 <= rate && rate <= most + 1.0, "{target}: {least} {rate} {most}");
@@ -94,7 +95,7 @@ fn every_format_has_the_results_of_jobs() {
     let shape = |job: &Value| (job["name"].as_str().unwrap().to_owned(), job["report_group"].as_u64().unwrap());
     let names = ["seq-read", "rand-read", "seq-write", "rand-write"].map(str::to_owned);
     assert_eq!(jobs.iter().map(shape).collect::<Vec<_>>(), names.into_iter().zip(0..).collect::<Vec<_>>());
-    // A rate over its own time is more than its part of the whole.
+    // A rate over a job's own time is larger than its part of the whole run.
     let of_group = document["cells"][0]["groups"][0]["iops"]["mean"].as_f64().unwrap();
     assert!(jobs.iter().all(|job| job["read"]["iops"]["mean"].as_f64().is_none_or(|iops| iops > of_group / 2.0)));
     assert!(jobs[2]["write"]["iops"]["mean"].as_f64().unwrap() > of_group, "{document}");
@@ -125,7 +126,7 @@ fn results_of_phases_are_read_back_as_results_of_their_own() {
         let is_head = |line: &str| line.starts_with(&format!("{name}  ")) && line.contains(what);
         assert!(read.stdout.lines().any(is_head), "{name}: {}", read.stdout);
     }
-    // They last differently long, and none is missing.
+    // Their durations differ, and none is missing.
     assert!(!read.stdout.contains("incomplete") && !read.stdout.contains("short window"), "{}", read.stdout);
     let same = hoistway(directory.path(), &["compare", "ours.json", "ours.json", "--max-regression", "1%"]);
     assert_eq!((same.code, same.stdout.lines().count()), (0, 1 + 4 * 2), "{}{}", same.stdout, same.stderr);
@@ -189,7 +190,7 @@ fn phases_that_the_runtime_cuts_off_are_said_to_be() {
         assert_eq!([said(0), said(1), said(2)], wanted, "{target}");
         let note = "the end of the run cut off two.0, three.0";
         assert!(cut.stderr.contains(note), "{}", cut.stderr);
-        // What it did until then is over that time.
+        // Its work until then over that time.
         let second = &document["jobs"][1]["read"];
         let (iops, runtime) = (second["iops"].as_f64().unwrap(), second["runtime"].as_f64().unwrap());
         assert!(iops > 900.0 && runtime > 500.0 && runtime < 1_100.0, "{target}: {second}");
@@ -198,7 +199,7 @@ fn phases_that_the_runtime_cuts_off_are_said_to_be() {
     for (job, why) in [("two", "cut off by the end"), ("three", "did not begin")] {
         assert!(text.lines().any(|line| line.starts_with(job) && line.contains(why)), "{text}");
     }
-    // A job that waits for another one has its time, where nobody says how long the run is.
+    // A job that waits for another one has its own time if the run's length is not given.
     let waits = "[global]\nbs=4k\nsize=1m\nrate_iops=1000\nrw=read\nruntime=1\ntime_based\n[a]\ndescription=the first\n[b]\nwait_for=a\n";
     let both = jobs(directory.path(), "model:ssd", waits, &[]);
     let second = both.iter().map(|job| (counts(job).0, job["read"]["runtime"].as_u64().unwrap_or(0)));
@@ -208,7 +209,7 @@ fn phases_that_the_runtime_cuts_off_are_said_to_be() {
     assert!(!whole.stderr.contains("cut off") && !whole.stdout.contains("cut off"), "{}{}", whole.stderr, whole.stdout);
 }
 
-/// What fio itself says of the same file.
+/// fio's own result for the same file.
 fn of_fio(directory: &Path, text: &str) -> Option<Vec<Counts>> {
     fs::write(directory.join("f.fio"), text).expect("written");
     let output = Command::new("fio").args(["--output-format=json", "f.fio"]).current_dir(directory).output();
@@ -228,7 +229,7 @@ fn entries_and_their_counts_are_those_of_fio() {
     assert_eq!(theirs.len(), 6, "{theirs:?}");
     for target in HOSTS {
         let mut ours: Vec<Counts> = jobs(directory.path(), target, MIXED, &[]).iter().map(counts).collect();
-        // How many of a mix are reads is drawn.
+        // The number of reads in a mix is random.
         let mut theirs = theirs.clone();
         for entry in ours.iter_mut().chain(&mut theirs).filter(|entry| entry.0 == "third") {
             let (bytes, ios) = entry.2.iter().fold((0, 0), |sum, way| (sum.0 + way.0, sum.1 + way.1));
@@ -241,7 +242,7 @@ fn entries_and_their_counts_are_those_of_fio() {
 #[test]
 fn the_load_that_fio_makes_has_results_of_jobs_as_well() {
     let directory = tempfile::tempdir().unwrap();
-    // It is not asked for phases.
+    // Phases are not compared with fio as the generator.
     let text = MIXED.replace("stonewall\n", "new_group\n").replace("randrw", "randread");
     let Some(theirs) = of_fio(directory.path(), &text) else { return };
     fs::write(directory.path().join("j.fio"), text).unwrap();

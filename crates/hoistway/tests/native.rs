@@ -1,4 +1,5 @@
-//! The native host on models as real devices: what it measures, what it refuses, and that everything is put back.
+//! The native host on models as real devices: its measurements, its refusals, and that all settings
+//! are restored.
 
 #[path = "program/mod.rs"]
 mod program;
@@ -15,11 +16,11 @@ use program::{Said, command, hoistway};
 use rig::{Rig, left_behind, left_since};
 use serde_json::Value;
 
-/// Eight slots of 800 us: 10,000 reads per second at most.
+/// Eight slots of 800 us: at most 10,000 reads per second.
 const FLASH: [&str; 3] = ["null,latency_us=800,servers=8,queue_depth=8", "--size", "1G"];
 const QUICK: [&str; 8] = ["--runtime", "400ms", "--ramp", "0", "--cooldown", "0", "--no-store", "-w"];
 
-/// As [`rig::possible`], with groups besides.
+/// As [`rig::possible`], and with groups.
 fn possible(test: &str) -> Option<MutexGuard<'static, ()>> {
     let has_groups = |path: &str, word: &str| fs::read_to_string(path).is_ok_and(|text| text.contains(word));
     let alone = rig::possible(test)?;
@@ -42,7 +43,7 @@ fn cells(said: &Said) -> Vec<Value> {
     result["cells"].as_array().expect("cells").clone()
 }
 
-/// Scheduler, tunables and requests, chosen by hand.
+/// Scheduler, tunables and requests, set manually.
 fn by_hand(rig: &Rig) -> [String; 4] {
     rig.set("scheduler", "bfq");
     rig.set("iosched/low_latency", "0");
@@ -55,7 +56,7 @@ fn now(rig: &Rig) -> [String; 4] {
     ["scheduler", "iosched/low_latency", "iosched/slice_idle", "nr_requests"].map(|name| rig.get(name))
 }
 
-/// A test of three schedulers for some seconds, in the middle of one of them.
+/// A test of three schedulers for some seconds, during one of them.
 fn under_way(rig: &Rig) -> Child {
     let arguments = ["test", &rig.node, "--host", "native", "-s", "none", "-s", "mq-deadline", "-s", "kyber"];
     let more = ["--weights", "100,800", "-w", "drr:bs=4k,iodepth=8", "--runtime", "5s", "--ramp", "0", "--no-store"];
@@ -178,7 +179,7 @@ fn t28_what_nobody_could_restore_is_restored_on_request() {
     assert_eq!((now(&rig), left_since(&left)), (before.clone(), vec![]));
     let again = hoistway(Path::new("/"), &["restore"]);
     assert_eq!((again.code, again.stdout.as_str()), (0, "nothing to restore\n"));
-    // The same, by the next command that is asked to.
+    // The same, by the next command with `--auto-restore`.
     killed_with_its_watcher(&rig);
     assert_ne!(now(&rig), before);
     let later = hoistway(Path::new("/"), &["list", "workloads", "--auto-restore"]);
@@ -186,7 +187,7 @@ fn t28_what_nobody_could_restore_is_restored_on_request() {
     assert_eq!((now(&rig), left_since(&left)), (before, vec![]));
 }
 
-/// A run that ends with nobody left to tidy up.
+/// A run whose processes are killed, including its watcher.
 fn killed_with_its_watcher(rig: &Rig) {
     let mut child = under_way(rig);
     let watchers = Command::new("pgrep").args(["-P", &child.id().to_string(), "-f", "watch"]).output().expect("pgrep");
@@ -232,7 +233,7 @@ fn t30_a_device_is_measured_by_one_at_a_time() {
 #[test]
 fn t47_bfq_shares_by_weight_and_none_does_not() {
     let Some(_alone) = possible("t47") else { return };
-    // BFQ's turns take up to an eighth of a second: 8 s hold some dozens of each group.
+    // BFQ's turns take up to an eighth of a second: 8 s contain some dozens for each group.
     let times = ["--runtime", "8s", "--ramp", "500ms", "--cooldown", "0", "--no-store", "--format", "json"];
     let load = ["-w", "drr:bs=4k,iodepth=32", "--weights", "100,800", "-s"];
     let measured = |rig: &Rig, scheduler: &str, note: &str| {
@@ -242,13 +243,15 @@ fn t47_bfq_shares_by_weight_and_none_does_not() {
         let rate = |index: usize| cell["groups"][index]["bw_bytes"]["mean"].as_f64().expect("a rate");
         (rate(1) / rate(0), is_cpu_short(&cell))
     };
-    // A device that takes everything: with 8 tags the two processes race for them, and whoever wakes first has more.
+    // A device that accepts everything: with 8 tags the two processes would compete for them, and
+    // the one that wakes first would have more.
     let deep = Rig::create(&["null,latency_us=800,servers=8,queue_depth=128", "--size", "1G"]);
     let (none, none_is_short) = measured(&deep, "none", "no proportional-share mechanism is active for none");
     drop(deep);
-    // A device that takes fewer than there are, so that the scheduler has something to choose from.
+    // A device that accepts fewer requests than there are, so that the scheduler can choose.
     let (bfq, bfq_is_short) = measured(&Rig::create(&FLASH), "bfq:low_latency=0", "weights act by");
-    // BFQ waits for the next request of a process; one that waits for a processor instead blurs the shares.
+    // BFQ idles for the next request of a process; if that process waits for a CPU instead, the
+    // shares are less accurate.
     let (of_none, of_bfq) = if none_is_short || bfq_is_short {
         eprintln!("skipped: t47: exact ratios: the processors are busy otherwise (none {none:.2}, bfq {bfq:.1})");
         (0.5..2.0, 2.0..30.0)
@@ -259,7 +262,7 @@ fn t47_bfq_shares_by_weight_and_none_does_not() {
     assert!(of_bfq.contains(&bfq), "bfq: {bfq}");
 }
 
-/// The host's own mark: figures that the processors have spoiled.
+/// The host's own mark for figures affected by a lack of CPU time.
 fn is_cpu_short(cell: &Value) -> bool {
     cell["flags"].as_array().is_some_and(|flags| flags.iter().any(|flag| flag == "C"))
 }
@@ -298,7 +301,7 @@ fn names_and_values_that_the_kernel_does_not_know_are_refused_before_anything_ch
     assert!(said.code == 2 && said.stderr.contains("cannot set the limiter 'io.cost'"), "{}", said.stderr);
 }
 
-/// What the device saw is what the workers counted.
+/// The device's counters equal the workers' counts.
 #[test]
 fn figures_agree_with_the_kernels_own_counters() {
     let Some(_alone) = possible("figures") else { return };
@@ -381,7 +384,7 @@ fn files_and_directories_lie_on_a_disk_whose_scheduler_is_chosen() {
     assert!(said.stderr.contains(&format!("the file lies on {disk}")), "{}", said.stderr);
     assert_eq!((now(&rig), mounted.names(), left_since(&left)), (before.clone(), names.clone(), vec![]));
 
-    // A file that stays is read again; somebody else's is never written.
+    // A file that stays can be read again; a file of another origin is never written.
     let kept = mounted.0.path().join("kept.dat").display().to_string();
     let own = ["test", "--file", &kept, "-s", "mq-deadline", "--host", "native", "--size", "8M", "-w", "drr:bs=4k"];
     assert_eq!(hoistway(Path::new("/"), &[&own[..], &times].concat()).code, 0);
@@ -392,7 +395,7 @@ fn files_and_directories_lie_on_a_disk_whose_scheduler_is_chosen() {
     assert!(said.code == 2 && said.stderr.contains("is a file, no device"), "{}", said.stderr);
     let memory = hoistway(Path::new("/"), &["test", "/dev/shm", "--host", "native", "-s", "none", "--no-store"]);
     assert!(memory.code == 2 && memory.stderr.contains("no single block device"), "{}", memory.stderr);
-    // Killed in the middle of a file's run: file, scheduler and groups are as before.
+    // Killed during the run of a file: file, scheduler and groups are as before.
     let long = ["test", &directory, "--host", "native", "-s", "none", "--size", "8M", "--runtime", "20s", "--no-store"];
     let mut child =
         command(Path::new("/"), &long).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
@@ -429,7 +432,8 @@ const BAD_INPUT: [(&str, i32); 8] = [
     ("-s none -w drr --outdir /proc/nowhere", 1),
 ];
 
-/// Every way a run may end, also one that never begins, leaves schedulers, groups, devices, mounts and files as they were.
+/// Every way a run may end, and runs that never begin, leave schedulers, groups, devices, mounts
+/// and files as they were.
 #[test]
 fn no_way_out_leaves_anything_behind() {
     let Some(_alone) = possible("leaks") else { return };
@@ -455,7 +459,7 @@ fn no_way_out_leaves_anything_behind() {
         assert!(code.is_none() || ended == code, "{name}: {ended:?}");
         check(name);
     }
-    // A worker that is killed ends the run, not the order of things.
+    // A killed worker ends the run, and everything is restored.
     let mut child = under_way(&rig);
     let workers = Command::new("pgrep").args(["-P", &child.id().to_string(), "-f", "worker"]).output().expect("pgrep");
     let first: u32 =
@@ -480,7 +484,8 @@ fn no_way_out_leaves_anything_behind() {
     assert_eq!(program::entries(directory.path()), ["t.log"]);
 }
 
-/// The tests above run on the hierarchy that owns the controller, whichever version it is; this one says when that is not 2.
+/// The tests above run on the cgroup version that owns the controller; this one reports if that is
+/// not version 2.
 #[test]
 fn version_2_of_cgroups_is_tested_where_it_owns_the_controller() {
     let Some(_alone) = possible("cgroup v2") else { return };

@@ -1,6 +1,8 @@
-//! The page in a real browser: what the program wrote, as Chromium lays it out, at three widths, by day and by night.
+//! The page in a real browser: the program's output as Chromium lays it out, at three widths, with
+//! light and dark colours.
 //!
-//! Screenshots stay in `CARGO_TARGET_TMPDIR` (target/tmp/page-*.png). Without Chromium all of it is skipped aloud.
+//! Screenshots stay in `CARGO_TARGET_TMPDIR` (target/tmp/page-*.png). Without Chromium all of it is
+//! skipped with a message.
 
 #[allow(dead_code, reason = "one part of it is enough here")]
 mod program;
@@ -12,7 +14,7 @@ use std::process::{Command, Stdio};
 use program::hoistway;
 use serde_json::Value;
 
-/// Widths of windows: a desk, a tablet, a telephone.
+/// Widths of windows: a desktop, a tablet, a telephone.
 const WIDTHS: [u32; 3] = [1200, 760, 390];
 
 fn browser() -> Option<&'static str> {
@@ -23,7 +25,7 @@ fn browser() -> Option<&'static str> {
     ["chromium", "chromium-browser", "google-chrome"].iter().find(is_there).copied()
 }
 
-/// Chromium with nobody looking, in a profile of its own.
+/// Headless Chromium, in a profile of its own.
 fn chromium(browser: &str, profile: &Path, arguments: &[String]) -> String {
     let mut command = Command::new(browser);
     command.args([
@@ -39,7 +41,8 @@ fn chromium(browser: &str, profile: &Path, arguments: &[String]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The page with the probe, in a frame of this width: windows of Chromium have a least width, frames have none.
+/// The page with the probe, in a frame of this width: Chromium's windows have a minimum width,
+/// frames have none.
 fn framed(directory: &Path, page: &str, width: u32) -> PathBuf {
     let probed = directory.join(format!("probed-{width}.html"));
     fs::write(&probed, format!("{page}<script>{}</script>", include_str!("page_probe.js"))).unwrap();
@@ -52,7 +55,7 @@ fn framed(directory: &Path, page: &str, width: u32) -> PathBuf {
     frame
 }
 
-/// What the probe saw.
+/// The probe's result.
 fn look(browser: &str, directory: &Path, page: &str, width: u32, more: &[&str]) -> Value {
     let frame = framed(directory, page, width);
     let profile = directory.join(format!("profile-{width}-{}", more.len()));
@@ -100,14 +103,14 @@ fn case_13_a_browser_shows_the_page_whole_at_every_width_by_day_and_by_night() {
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
     let page = fs::read_to_string(directory.path().join("page.html")).unwrap();
     let directory = directory.path();
-    // Schedulers that did the same share a chart of what they did.
+    // Schedulers with the same dispatches share a chart.
     let work = page.split_once("<h2>At work</h2>").unwrap().1.split_once("</section>").unwrap().0;
     let works = work.matches("role=\"img\"").count();
     assert!((3..=5).contains(&works) && (works == 5) != work.contains("The very same as under"), "{works}");
     const DAY: &[&str] = &[];
     const NIGHT: &[&str] = &["--force-dark-mode"];
     for width in WIDTHS {
-        // By night the widest: it is no other layout.
+        // Dark colours only at the largest width, because the layout is the same.
         let times: &[&[&str]] = if width == 1200 { &[DAY, NIGHT] } else { &[DAY] };
         for more in times {
             let seen = look(browser, directory, &page, width, more);
@@ -143,10 +146,11 @@ fn check_width(seen: &Value, width: u32, works: usize) {
     assert_eq!(seen["width"], width);
     assert!(number("needed") <= f64::from(width), "wider than the window: {} of {width}", seen["needed"]);
     assert_eq!(seen["requests"], 0, "something was fetched");
-    // Throughput, shares; latency of three groups; for each of five schedulers ranges and time; and the dispatches. The
-    // mixture of all groups is folded away.
+    // Throughput, shares; latency of three groups; for each of five schedulers ranges and time; and
+    // the dispatches. The mixture of all groups is collapsed.
     assert_eq!(seen["drawings"], 2 + 3 + 2 * 5 + works, "at {width}");
-    // Schedulers' shares, and in each group their curves; ranges of three groups under each: all show their figures by Tab.
+    // Schedulers' shares, and in each group their curves; ranges of three groups under each: all
+    // show their figures with the Tab key.
     assert_eq!(seen["series"], 5 + 3 * 5 + 3 * 5, "at {width}");
     assert_eq!(seen["mute"].as_array().map(Vec::len), Some(0), "no figures on focus at {width}: {}", seen["mute"]);
     assert_eq!(

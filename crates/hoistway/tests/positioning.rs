@@ -1,4 +1,5 @@
-//! A device that says it rotates: believed if reads at random places take as long as on a disk, or if it is told to be.
+//! A device that reports to be rotational: accepted if random reads take as long as on a disk, or
+//! if the user says so.
 
 #[path = "program/mod.rs"]
 #[expect(dead_code, reason = "other tests look into directories")]
@@ -18,7 +19,7 @@ use served::{Served, directory, pattern};
 
 const MIB: usize = 1 << 20;
 
-/// A device of 64 MiB; its first bytes are data, what follows was never written.
+/// A device of 64 MiB; its first bytes are data, the rest was never written.
 fn device(model: &str, written_mib: usize) -> Rig {
     let rig = Rig::create(&[model, "--size", "64M", "--memory", "128M"]);
     rig.set("rotational", "1");
@@ -28,7 +29,7 @@ fn device(model: &str, written_mib: usize) -> Rig {
     rig
 }
 
-/// Whether clients are told that it rotates, how much it is given at once, and what was said on standard error.
+/// Whether clients are told that it is rotational, its queue depth, and the standard error output.
 fn served_as(rig: &Rig, more: &[&str]) -> (bool, u64, String) {
     let directory = directory();
     let place = |name: &str| directory.path().join(name).display().to_string();
@@ -50,14 +51,14 @@ fn served_as(rig: &Rig, more: &[&str]) -> (bool, u64, String) {
 fn the_system_is_corrected_where_reads_contradict_it() {
     let Some(_alone) = possible("devices that say they rotate") else { return };
     let flash = device("null,latency_us=100", 64);
-    // While others have the processors, a read may take as long as on a disk.
+    // While other processes use the CPUs, a read may take as long as on a disk.
     let mut found = (0..10).map(|_| served_as(&flash, &[]));
     let (_, depth, said) = found.find(|(rotates, ..)| !rotates).expect("once in ten times reads are quick");
     assert_eq!(depth, 128);
     for part in ["note: device 'default': the system calls it rotational", "us (median)", "rotational = \"yes\""] {
         assert!(said.contains(part), "{part:?} is not in {said:?}");
     }
-    // Told, it does not look.
+    // With an explicit option it does not measure.
     assert_eq!(served_as(&flash, &["--rotational", "yes"]), (true, 32, String::new()));
     assert_eq!(served_as(&flash, &["--rotational", "no"]), (false, 128, String::new()));
     let disk = device("sata", 64);

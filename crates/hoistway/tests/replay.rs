@@ -1,4 +1,5 @@
-//! `hoistway replay`: order, places, sizes and times on the simulator and the engine, and what is refused (harness 9.8, case 39).
+//! `hoistway replay`: order, places, sizes and times on the simulator and the engine, and refusals.
+//! Source: docs/specifications/harness.md, section 9.8, and section 13, case 39.
 
 mod program;
 
@@ -12,10 +13,11 @@ fn temporary() -> tempfile::TempDir {
     tempfile::tempdir().expect("a directory")
 }
 
-/// What is recorded: operation, offset, length, time in ns.
+/// A recorded I/O: operation, offset, length, time in ns.
 type Io = (&'static str, u64, u64, u64);
 
-/// `count` I/Os with irregular gaps of 400 us in the mean, none of which crosses a border of the engine's parts.
+/// `count` I/Os with irregular gaps of 400 us on average, none of which crosses a boundary of the
+/// engine's parts.
 fn ios(count: u64) -> Vec<Io> {
     let mut at_ns = 0;
     let io = |number: u64| {
@@ -36,7 +38,7 @@ fn write(directory: &Path, ios: &[Io]) {
     std::fs::write(directory.join("t.csv"), text).expect("written");
 }
 
-/// What our own trace of a run says was queued, in its order.
+/// The queued events in our own trace of a run, in order.
 fn queued(directory: &Path) -> Vec<(String, u64, u64, u64)> {
     let names = entries(directory);
     let base = names.iter().find_map(|name| name.strip_suffix(".blktrace.0")).expect("a trace");
@@ -51,7 +53,7 @@ fn queued(directory: &Path) -> Vec<(String, u64, u64, u64)> {
     words.filter(|words| words.get(5) == Some(&"Q")).map(io).collect()
 }
 
-/// Checks order, places and sizes; answers the errors of the gaps in ns, ascending.
+/// Checks order, places and sizes; returns the errors of the gaps in ns, ascending.
 fn compare(recorded: &[Io], replayed: &[(String, u64, u64, u64)]) -> Vec<u64> {
     let expected: Vec<_> =
         recorded.iter().map(|(what, offset, length, _)| ((*what).to_owned(), *offset, *length)).collect();
@@ -68,7 +70,7 @@ fn compare(recorded: &[Io], replayed: &[(String, u64, u64, u64)]) -> Vec<u64> {
     errors
 }
 
-/// A replay with its JSON; nothing where this machine has no io_uring.
+/// A replay with its JSON; none if this machine has no io_uring.
 fn replay(directory: &Path, arguments: &[&str]) -> Option<(Value, Said)> {
     let usual = ["replay", "t.csv", "--no-store", "--format", "json", "--cooldown", "0"];
     let said = hoistway(directory, &[&usual, arguments].concat());
@@ -104,8 +106,8 @@ fn the_engine_repeats_order_places_and_sizes_and_keeps_the_times() {
     let errors = compare(&recorded, &queued(directory.path()));
     let slip = &json["cells"][0]["slip_ns"];
     assert_eq!(slip["n"], 2_000);
-    // Other tests run on the same processors: the bound of 1 ms at p99 holds on an idle machine (docs/traces.md); half of the
-    // gaps keep it even here.
+    // Other tests use the same CPUs: the bound of 1 ms at p99 holds on an idle machine
+    // (docs/traces.md); half of the gaps meet it even here.
     let median_ns = errors[errors.len() / 2];
     assert!(median_ns < 1_000_000, "median of gap errors {median_ns} ns, slip {slip}");
 }
@@ -129,7 +131,7 @@ fn a_scheduler_matrix_runs_at_every_pace_and_speed() {
             assert_eq!(cell["slip_ns"].is_null(), pace != "as-recorded", "{pace}");
         }
     }
-    // The trace takes 0.16 s: a hundredth of its speed makes 16 s of it, in virtual time.
+    // The trace takes 0.16 s: at a hundredth of its speed 16 s, in virtual time.
     let window = |speed: &str| {
         let (json, _) = replay(directory.path(), &["model:ssd", "-s", "none", "--speed", speed]).expect("simulated");
         json["cells"][0]["total"]["iops"]["mean"].as_f64().expect("a rate")
@@ -150,7 +152,8 @@ fn t39_writes_without_permission_are_counted_and_not_replayed() {
     let latency = &json["cells"][0]["total"]["lat_ns"];
     assert_eq!((&latency["read"]["n"], latency["write"]["n"].as_u64().unwrap_or(0)), (&200.into(), 0));
     assert!(std::fs::read(directory.path().join("data")).expect("read") == data, "the file was changed");
-    // A directory's file is ours: everything is replayed there, and the file is gone afterwards.
+    // In a directory the file is ours: everything is replayed there, and the file is removed
+    // afterwards.
     std::fs::create_dir(directory.path().join("d")).expect("made");
     let Some((json, _)) = replay(directory.path(), &["d", "--size", "8M", "-s", "none"]) else { return };
     assert_eq!(json["cells"][0]["total"]["lat_ns"]["write"]["n"], 100);
@@ -191,12 +194,12 @@ fn start_up_traces_go_in_the_order_of_the_suite() {
     let said = hoistway(directory.path(), &arguments);
     assert_eq!(said.code, 0, "{}", said.stderr);
     let at_ms: Vec<u64> = queued(directory.path()).iter().map(|io| (io.3 + 500_000) / 1_000_000).collect();
-    // One awaited read; three read-aheads go out together; the reads that follow wait for those of their own process, and the
-    // last one for the one before it.
+    // One synchronous read; three read-aheads are issued together; the reads that follow wait for
+    // those of their own process, and the last one for the previous one.
     assert_eq!(at_ms, [0, 1, 1, 1, 2, 3]);
 }
 
-/// Bytes moved and bytes discarded are two figures: a trim of 1 GiB is no throughput.
+/// Transferred and discarded bytes are separate figures: a trim of 1 GiB is no throughput.
 #[test]
 fn discards_are_no_throughput() {
     let directory = temporary();
@@ -220,8 +223,8 @@ fn discards_are_no_throughput() {
     assert!(said.stdout.contains("discarded MiB/s"), "{}", said.stdout);
 }
 
-/// Writes that were plugged when they were recorded merge in the replay as they did, whatever the pace; without their plugs an
-/// idle disk gets each alone.
+/// Writes that were plugged when they were recorded merge in the replay as they did then, at any
+/// pace; without their plugs an idle disk gets each alone.
 #[test]
 fn recorded_plugs_merge_as_they_did() {
     let directory = temporary();
@@ -262,9 +265,10 @@ fn recorded_plugs_merge_as_they_did() {
     assert_eq!(dispatches(&["--plugs", "recorded", "--pace", "dependent"]), 20);
     assert_eq!(dispatches(&["--pace", "closed", "--iodepth", "64"]), 20);
     assert!(dispatches(&["--plugs", "none"]) > 20);
-    // A depth that ends in the middle of a plug: whoever waits lets go.
+    // The depth is reached in the middle of a plug: a process that waits flushes its plug.
     assert!((40..=60).contains(&dispatches(&["--pace", "closed", "--iodepth", "6"])));
-    // The engine holds them in the same way; in memory each would else go out before the next one comes.
+    // The engine plugs them in the same way; in memory each would otherwise be dispatched before
+    // the next arrives.
     for pace in [&["--pace", "as-recorded"][..], &["--pace", "dependent"], &["--pace", "closed", "--iodepth", "64"]] {
         assert_eq!(dispatches_on("memory:1GiB", pace), 20, "{pace:?}");
     }

@@ -1,4 +1,5 @@
-//! Models as real block devices: made in a moment, exact, and gone without a trace however they end.
+//! Models as real block devices: created quickly, accurate, and removed completely however they
+//! end.
 
 #[path = "program/mod.rs"]
 #[expect(dead_code, reason = "other tests look into directories")]
@@ -27,7 +28,7 @@ fn pid(rig: &Value, who: &str) -> String {
     rig[who]["pid"].as_i64().expect("a process").to_string()
 }
 
-/// Random reads past the page cache for some seconds, by one process with 16 in flight.
+/// Direct random reads for some seconds, by one process with 16 in flight.
 fn reader(node: &str, seconds: &str) -> Child {
     let arguments = ["--name=r", "--direct=1", "--rw=randread", "--bs=4k", "--ioengine=libaio", "--iodepth=16"];
     let time = [format!("--runtime={seconds}"), "--time_based".to_owned(), format!("--filename={node}")];
@@ -65,7 +66,7 @@ fn what_was_written_is_read_again_and_memory_is_bounded() {
         file.write_all(&pattern[..300_000]).unwrap();
     }
     file.sync_all().unwrap();
-    // Past the page cache, by another reader.
+    // Direct, by another reader.
     let read = |skip_mib: u64| {
         let input = [format!("if={}", rig.node), format!("skip={skip_mib}"), "bs=1M".into(), "count=1".into()];
         Command::new("dd").args(input).arg("iflag=direct").stderr(Stdio::null()).output().expect("dd").stdout
@@ -74,7 +75,7 @@ fn what_was_written_is_read_again_and_memory_is_bounded() {
     let within = 500_000_003 % (1 << 20);
     assert_eq!(read(500_000_003 >> 20)[within..within + 100_000], pattern[..100_000]);
     assert!(read(900).iter().all(|byte| *byte == 0));
-    // A mebibyte of memory does not hold four.
+    // One mebibyte of memory does not hold four.
     file.seek(SeekFrom::Start(0)).unwrap();
     let outcome = file.write_all(&[1; 4 << 20]).and_then(|()| file.sync_all());
     assert!(outcome.is_err(), "more was kept than allowed");
@@ -83,7 +84,8 @@ fn what_was_written_is_read_again_and_memory_is_bounded() {
     file.read_exact(&mut byte).unwrap();
 }
 
-/// Half of the replies are at most 128 us late on whatever machine this runs on; the exact figures are in docs/devices.md.
+/// Half of the completions are at most 128 us late on any machine that this runs on; the exact
+/// figures are in docs/devices.md.
 #[test]
 fn the_model_keeps_its_time() {
     let Some(_alone) = possible("timing") else { return };
@@ -91,7 +93,7 @@ fn the_model_keeps_its_time() {
     let mut file = File::open(&rig.node).expect("the device");
     let mut latencies: Vec<Duration> = (0..200_u64)
         .map(|round| {
-            // Always elsewhere: the page cache knows nothing of it.
+            // Always at another place, which is not in the page cache.
             file.seek(SeekFrom::Start(round * (4 << 20))).unwrap();
             let begin = Instant::now();
             file.read_exact(&mut [0; 512]).unwrap();
@@ -108,7 +110,8 @@ fn the_model_keeps_its_time() {
     assert!(all >= 200 && early * 2 > all, "{counts:?}");
 }
 
-/// The driver takes as many commands as the model, under every scheduler: what it does not take, the scheduler can order.
+/// The driver accepts as many commands as the model, under every scheduler: requests beyond that
+/// stay in the scheduler, which can order them.
 #[test]
 fn the_block_device_is_as_deep_as_the_model() {
     let Some(_alone) = possible("depth") else { return };
@@ -138,13 +141,13 @@ fn whoever_is_killed_nothing_stays() {
         reader.wait().expect("fio ends, with errors or without");
         let mut seen = String::new();
         if victims.len() == 2 {
-            // What whoever looks next has before them: a victim may still be on its way out.
+            // The state that the next command finds: a victim may still be exiting.
             for victim in victims {
                 let stat = format!("/proc/{}/stat", pid(&processes, victim));
                 seen +=
                     &format!("{victim}: {}; ", std::fs::read_to_string(stat).unwrap_or_else(|error| error.to_string()));
             }
-            // Nobody is left to tidy up; the next one who looks does.
+            // No process is left to clean up; the next command that looks does.
             let begin = Instant::now();
             let said = hoistway(Path::new("/"), &["device", "list"]);
             seen += &format!("device list took {:?}: {}{}", begin.elapsed(), said.stdout, said.stderr);
@@ -188,7 +191,7 @@ fn a_device_in_use_is_not_deleted() {
     assert_eq!((said.code, listed(&rig.node)), (0, Value::Null), "{}", said.stderr);
 }
 
-/// Opened as a mount would open it.
+/// Opened exclusively, as a mount does.
 fn rustix_exclusive(node: &str) -> File {
     use std::os::unix::fs::OpenOptionsExt;
     File::options().read(true).custom_flags(libc::O_EXCL).open(node).expect("nobody else has it")

@@ -15,7 +15,7 @@ fn shipped() -> Vec<(String, Vec<String>)> {
     rows.iter().map(|row| (name(row), row["steps"].as_array().expect("steps").iter().map(name).collect())).collect()
 }
 
-/// Every part of a scenario that judges is accepted.
+/// Every part of a judged scenario is accepted.
 fn is_accepted(scenario: &str) {
     let all = shipped();
     let (_, parts) = all.iter().find(|(name, _)| name == scenario).expect("a shipped scenario");
@@ -27,10 +27,10 @@ fn is_accepted(scenario: &str) {
     }
 }
 
-/// The plan of every step with its own schedulers is accepted, and every step runs for a moment.
+/// The plan of every step with its own schedulers is accepted, and every step runs briefly.
 fn is_sound(scenario: &str) {
     if scenario == "everyday" {
-        // What it measures is looked at by `everyday.rs`.
+        // Its results are tested in `everyday.rs`.
         return is_accepted(scenario);
     }
     let all = shipped();
@@ -42,7 +42,7 @@ fn is_sound(scenario: &str) {
     let moment = ["--runtime", "50ms", "--ramp", "0", "-s", "bfq"];
     let said = hoistway(directory.path(), &[&arguments[..], &moment[..]].concat());
     assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{scenario}");
-    // A step that is alone has no heading.
+    // A scenario with a single step has no headings.
     for step in steps.iter().filter(|_| steps.len() > 1) {
         assert!(said.stdout.lines().any(|line| line.starts_with(&format!("{step}: "))), "{scenario}:{step}");
     }
@@ -87,7 +87,8 @@ sound! {
     write_bomb_direct: "write-bomb-direct";
 }
 
-/// The replay ends by itself, and its figure is the time that it took: 718 reads on an idle SSD are a matter of 0.1 s.
+/// The replay ends by itself, and its figure is its duration: 718 reads on an idle SSD take about
+/// 0.1 s.
 #[test]
 fn a_start_up_ends_and_its_time_is_shown() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -105,7 +106,7 @@ fn a_start_up_ends_and_its_time_is_shown() {
     }
 }
 
-/// Groups that exist in reports only are not told apart by weights, and a figure of a group that nobody has is refused.
+/// Groups that exist only in reports have no weights, and a figure of an unknown group is refused.
 #[test]
 fn figures_are_of_groups_that_there_are() {
     let directory = tempfile::tempdir().expect("a directory");

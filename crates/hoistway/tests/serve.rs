@@ -1,5 +1,6 @@
-//! Operating the real server: ready lines, signals, reload, control, sockets, refusals, and what `kill -9` leaves
-//! (engine specification 8, cases 26, 34, 58 to 62).
+//! Operation of the real server: ready lines, signals, reload, control, sockets, refusals, and the
+//! state after `kill -9`. Source: docs/specifications/engine.md, sections 8 and 10, cases 26, 34
+//! and 58 to 62.
 
 extern crate export as hoistway_export;
 
@@ -25,7 +26,7 @@ use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 
-/// `hoistway serve` that must not start: its exit code and what it said.
+/// `hoistway serve` that must not start: returns its exit code and output.
 fn refused(directory: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
     let place = directory.path().display().to_string();
     let arguments = arguments.iter().map(|argument| argument.replace('@', &place));
@@ -36,7 +37,7 @@ fn refused(directory: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
 
 const NBD: [&str; 2] = ["--nbd", "unix:@/other.sock"];
 
-// ---- being found ----
+// ---- addresses ----
 
 #[test]
 fn the_ready_line_names_address_and_exports() {
@@ -84,7 +85,8 @@ fn a_socket_passed_on_by_the_service_manager_is_used() {
     let directory = directory();
     let path = directory.path().join("passed.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    // The shell puts its standard input at descriptor 3, where the service manager's sockets begin.
+    // The shell moves its standard input to descriptor 3, where the service manager's sockets
+    // begin.
     let script = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 </dev/null";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_hoistway"), "serve", "--memory", "64MiB"]);
@@ -233,7 +235,8 @@ fn t58_sigterm_answers_what_is_in_flight_refuses_the_rest_and_exits_0() {
     let mut sent = 0;
     let mut answered = BTreeMap::new();
     served.signal("TERM");
-    // Requests go on until one is refused or the connection ends; every one before is answered or refused.
+    // Requests continue until one is refused or the connection ends; every earlier one is completed
+    // or refused.
     loop {
         let request = client.request(0, command::READ, sent, 0, 512);
         if client.stream.write_all(&request).is_err() {
@@ -307,7 +310,7 @@ fn t58_limits_neither_delay_a_switch_nor_the_end() {
     answered.sort_unstable();
     assert_eq!(answered, (0..100).collect::<Vec<_>>());
     assert_eq!(wait_for_exit(&mut served.child).code(), Some(0));
-    // At 2 bytes a second they would take two days; the drain itself gives up after 30 s.
+    // At 2 bytes per second they would take two days; the drain itself gives up after 30 s.
     assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
 }
 
@@ -373,7 +376,7 @@ fn t59_reload_applies_weights_and_refuses_backings() {
     assert_eq!(code, Some(2));
     assert!(said.contains("serve.toml:1:"), "{said}");
 
-    // Whatever stands there now: the server neither waits for it nor reads it without end.
+    // Whatever kind of file replaces it: the server neither blocks on it nor reads it without end.
     let replace = |make: &dyn Fn(&std::path::Path)| {
         fs::remove_file(served.path("serve.toml")).unwrap();
         make(&served.path("serve.toml"));
@@ -409,7 +412,7 @@ fn limits_hold_by_file_by_reload_and_by_ctl() {
         fs::write(served.path("serve.toml"), text).unwrap();
     };
     let mut client = Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple);
-    // A slice of 20 ms may come at once; the rest of 4 MiB takes half a second at 8 MB/s.
+    // A slice of 20 ms may be transferred at once; the rest of 4 MiB takes half a second at 8 MB/s.
     let mut read_all = || {
         let began = std::time::Instant::now();
         (0..64).for_each(|at| assert_eq!(client.read(at * 65_536, 65_536).data().len(), 65_536));
@@ -436,7 +439,7 @@ fn limits_hold_by_file_by_reload_and_by_ctl() {
     let seconds = read_all();
     assert!(seconds > 0.9, "{seconds} s");
 
-    // Nothing by halves, and each mistake by its name.
+    // Changes are all or nothing, and each mistake is named.
     for (arguments, part) in [
         (["g", "io.max", "wbps=5000 rbps=1M"], "write rbps=1048576"),
         (["g", "io.max", "rbps=-1"], "EINVAL"),
@@ -452,7 +455,7 @@ fn limits_hold_by_file_by_reload_and_by_ctl() {
     let (said, code) = served.ctl(&["limit", "g", "io.max", "rbps=max wiops=max"]);
     assert_eq!((code, io_max()), (Some(0), None), "{said}");
 
-    // A latency target is one of them; it does not touch the others.
+    // A latency target is one of the limits; it does not change the others.
     let group = || served.status()["groups"].as_array().unwrap().iter().find(|it| it["path"] == "g").unwrap().clone();
     let (said, code) = served.ctl(&["limit", "g", "io.latency", "target=500"]);
     assert_eq!(code, Some(0), "{said}");
@@ -610,7 +613,7 @@ fn t62_groups_connections_and_exports_count_the_same() {
         }
         sums
     };
-    // A request is counted when its reply is on its way, which may be a moment after the client has it.
+    // A request is counted when its reply is sent, which may be a moment after the client has it.
     let expected = |sums: &BTreeMap<(String, &str), u64>| {
         sums[&("write".to_owned(), "requests")] == 6 && sums[&("discard".to_owned(), "requests")] == 3
     };
@@ -629,7 +632,8 @@ fn t40_a_hundred_idle_connections_cost_no_wake_up() {
     let served = Served::flags(directory(), &["--export", "a=memory:4MiB"]);
     let clients: Vec<Client> =
         (0..100).map(|_| Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple)).collect();
-    // Whatever the opening left to do (busy polling included) ends; then the count must stand still.
+    // Work left from the start and the connections (including busy polling) ends; then the count
+    // must not change.
     let mut before = wake_ups(&served);
     await_that("the server sleeps", || {
         std::thread::sleep(std::time::Duration::from_millis(500));
@@ -641,7 +645,7 @@ fn t40_a_hundred_idle_connections_cost_no_wake_up() {
     drop(clients);
 }
 
-/// Voluntary context switches of all threads of the server: each is an end of a sleep.
+/// Voluntary context switches of all threads of the server: each is a wake-up.
 fn wake_ups(served: &Served) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{}/task", served.child.id())).unwrap();
     let switches = |status: String| {
@@ -692,7 +696,8 @@ fn t26_every_acknowledged_record_survives_the_servers_sudden_death() {
             let last = acknowledged.load(Ordering::Acquire);
             for sequence in last.saturating_sub(4_000).max(1)..=last {
                 let at = (lane * 4_096 + usize::try_from(sequence % 4_096).unwrap()) * RECORD;
-                // A later record of the same place may have been written without being acknowledged.
+                // A later record of the same place may have been written without being
+                // acknowledged.
                 let found = u64::from_le_bytes(file[at + 8..at + 16].try_into().unwrap());
                 assert!(
                     found == sequence || found == sequence + 4_096,
@@ -704,7 +709,7 @@ fn t26_every_acknowledged_record_survives_the_servers_sudden_death() {
     }
 }
 
-/// A record that tells who wrote it, and whose every word does so again.
+/// A record that identifies its writer, in every word.
 fn record(lane: u64, sequence: u64, length: usize) -> Vec<u8> {
     let mut bytes = [lane.to_le_bytes(), sequence.to_le_bytes()].concat();
     while bytes.len() < length {
@@ -729,7 +734,8 @@ fn t34_clients_that_die_with_128_requests_in_flight_leave_nothing_behind() {
                 bytes.extend(vec![7; 16_384]);
             }
         }
-        // The server stops reading while nobody takes its answers: what is not taken at once is left unsent.
+        // The server stops reading while its answers are not read; requests that cannot be sent at
+        // once are left unsent.
         client.stream.set_nonblocking(true).unwrap();
         let _ = client.stream.write(&bytes[..bytes.len().min(64 * 1024 + usize::try_from(round).unwrap() * 97)]);
     }

@@ -1,4 +1,5 @@
-//! Shares through the whole stack: two tenants of one file-backed device, two real fio processes, weights 100 and 800.
+//! Shares through the whole stack: two tenants of one file-backed device, two real fio processes,
+//! weights 100 and 800.
 
 mod served;
 
@@ -6,7 +7,8 @@ use served::{Served, directory, requires, sparse_file, succeed};
 
 const MIB: u64 = 1 << 20;
 
-/// A device that 64 requests in flight saturate whatever else this machine does: 8 at a time, about 4,000 reads a second.
+/// A device that 64 requests in flight saturate on any machine: 8 at a time, about 4,000 reads per
+/// second.
 const MODEL: &str = "model:ssd,channels=4,dies_per_channel=2,t_read_us=1150";
 
 fn two_tenants(scheduler: &str, queue_depth: u32) -> Served {
@@ -42,8 +44,9 @@ unix = "@/control.sock"
     Served::configured(directory, &text)
 }
 
-/// Bytes that two processes of fio read in the same ten seconds. One fio starts both: two that are begun by
-/// themselves do not end together, and whoever ends last has the device alone (7.4 times was seen once in five runs).
+/// Bytes that two processes of fio read in the same ten seconds. One fio starts both: two that are
+/// started separately do not end together, and the one that ends last has the device alone (a ratio
+/// of 7.4 was observed once in five runs).
 fn light_and_heavy(scheduler: &str) -> (f64, f64) {
     let served = two_tenants(scheduler, 8);
     let got = read_by_both(&served, 32, 1);
@@ -82,7 +85,8 @@ fn read_by_both(served: &Served, heavy_depth: u32, ramp_s: u32) -> (f64, f64) {
     (of("light"), of("heavy"))
 }
 
-/// By default the device would be given all 64 at once, and nothing would wait: shares are kept because its depth is learned.
+/// Without learning, the device would get all 64 at once, and nothing would wait: shares are kept
+/// because the default learns its depth.
 #[test]
 fn by_default_two_fio_processes_have_their_shares() {
     if !requires("shares of two fio processes by default", &["fio"]) {
@@ -92,12 +96,12 @@ fn by_default_two_fio_processes_have_their_shares() {
     let (light, heavy) = read_by_both(&served, 32, 4);
     let ratio = heavy / light;
     println!("mqfq, learned depth: light {light:.0} bytes, heavy {heavy:.0} bytes, ratio {ratio:.3}");
-    // Equal shares without it; a busy machine may keep fio from asking for all that is due.
+    // Equal shares without it; on a busy machine fio may not demand all that is due.
     assert!((5.0..9.0).contains(&ratio), "heavy got {ratio:.3} times what light got");
     assert_eq!(served.terminate(), Some(0));
 }
 
-/// 8 at once saturate the device; of these 2 are the most that the heavy one has.
+/// 8 at once saturate the device; the heavy tenant has at most 2 of these.
 #[test]
 fn who_keeps_too_few_requests_outstanding_is_told() {
     if !requires("why a share is not kept", &["fio"]) {
@@ -132,7 +136,8 @@ fn wfq_gives_two_fio_processes_one_to_eight() {
     assert!((ratio / 8.0 - 1.0).abs() < 0.05, "heavy got {ratio:.3} times what light got");
 }
 
-/// The same two tenants without weights: what the test above measures is the scheduler's doing.
+/// The same two tenants without weights: proves that the scheduler causes the result of the test
+/// above.
 #[test]
 fn without_a_fair_scheduler_weights_mean_nothing() {
     if !requires("shares of two fio processes", &["fio"]) {

@@ -1,5 +1,5 @@
-//! `hoistway stat`: a server's counters as the kernel's files have them, and how long limits hold groups back (harness 10.1,
-//! 10.2, case 52).
+//! `hoistway stat`: a server's counters in the kernel's formats, and how long limits hold groups
+//! back. Source: docs/specifications/harness.md, sections 10.1, 10.2 and 13, case 52.
 
 extern crate export as hoistway_export;
 
@@ -38,7 +38,8 @@ fn open(served: &Served, export: &str) -> Client {
     Client::open(&served.path("nbd.sock"), export, ReplyForm::Structured)
 }
 
-/// Sums of the only group's reads: requests, and nanoseconds from their arrival to the end of service.
+/// Sums of the only group's reads: requests, and nanoseconds from their arrival to the end of
+/// service.
 fn own_counters(served: &Served) -> (u64, u64) {
     let status = served.status();
     let read = &status["groups"][0]["read"];
@@ -50,7 +51,7 @@ fn own_counters(served: &Served) -> (u64, u64) {
 fn t52_the_formulas_of_iostat_give_what_the_engine_counts_itself() {
     let directory = directory();
     sparse_file(&directory.path().join("a.img"), 64 << 20);
-    // Four milliseconds per read: what is rounded to milliseconds is then small beside it.
+    // Four milliseconds per read, so that rounding to milliseconds is small in comparison.
     let served = Served::flags(directory, &["--export", "a=model:null,latency_us=4000,@/a.img"]);
     let mut client = open(&served, "a");
     let mut read = |count: u64| {
@@ -61,7 +62,7 @@ fn t52_the_formulas_of_iostat_give_what_the_engine_counts_itself() {
     read(10);
     let (begin, (_, before), own_before) = (Instant::now(), diskstats(&served), own_counters(&served));
     read(100);
-    // The reply is on its way a moment before it is counted.
+    // The reply is sent a moment before it is counted.
     served::await_that("all reads are counted", || own_counters(&served).0 == own_before.0 + 100);
     let (passed, (name, after), own) = (begin.elapsed().as_secs_f64(), diskstats(&served), own_counters(&served));
     assert_eq!(name, served.status()["devices"][0]["name"]);

@@ -1,7 +1,9 @@
-//! The rules of the house that no compiler holds: lengths, names, who may name whom, what must stand beside what.
+//! Project rules that the compiler does not check: lengths, names, imports between crates, files
+//! that must accompany others.
 //!
-//! Each rule reads the sources and fails with file, line and remedy; each is shown here to find a planted breach. When a
-//! rule is in the way of something right, change it in the same commit and say why.
+//! Each rule reads the sources and fails with file, line and remedy; each is tested here with a
+//! planted breach. If a rule conflicts with something that is right, change it in the same commit
+//! and say why.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,12 +14,12 @@ use std::process::Command;
 /// Longest file, in lines; tests, benches and fuzz targets may be longer.
 const LONGEST_LINES: usize = 900;
 
-/// Names that say nothing about what is inside.
+/// Names that say nothing about the contents.
 const EMPTY_NAMES: [&str; 9] =
     ["util", "utils", "utility", "helper", "helpers", "common", "misc", "manager", "managers"];
 
-/// Who may import whom (layout, section 1). Tests and benches may use the testbed besides. A crate that is not here yet
-/// needs its row before its first line.
+/// Which crate may import which. Tests and benches may also use the testbed. A new crate needs its
+/// row before its first line.
 const IMPORTS: &[(&str, &[&str])] = &[
     ("block", &[]),
     ("linux", &[]),
@@ -61,7 +63,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Files in which `unsafe` may stand (layout, section 3), and tests that count allocations or speak to the kernel.
+/// Files that may contain `unsafe`, and tests that count allocations or call the kernel.
 const UNSAFE_FILES: &[&str] = &[
     "crates/prefetch/src/lib.rs",
     "crates/linux/src/aio.rs",
@@ -80,11 +82,11 @@ const UNSAFE_FILES: &[&str] = &[
 /// Crates whose root cannot forbid `unsafe`, because a file of theirs is in [`UNSAFE_FILES`].
 const UNSAFE_CRATES: &[&str] = &["prefetch", "linux", "export", "kernel"];
 
-/// What `structures/` may not know: a tree is a tree.
+/// Names that `structures/` must not use, so that data structures stay independent of policies.
 const NOT_FOR_STRUCTURES: &[&str] =
     &["crate::request", "crate::group", "crate::interface", "RequestId", "GroupId", "ContextId", "Nanos"];
 
-// ---- what is found, and where ----
+// ---- findings and sources ----
 
 struct Finding {
     file: String,
@@ -110,7 +112,8 @@ impl Source {
         Finding { file: self.path.clone(), line, what: what.into(), remedy }
     }
 
-    /// Lines with their numbers, without comments and the contents of texts: what the compiler sees.
+    /// Lines with their numbers, without comments and the contents of string literals: what the
+    /// compiler sees.
     fn code(&self) -> Vec<(usize, String)> {
         let bare = without_comments_and_texts(&self.text);
         bare.lines().enumerate().map(|(index, line)| (index + 1, line.to_owned())).collect()
@@ -130,7 +133,8 @@ impl Source {
     }
 }
 
-/// Blanks comments and the insides of texts and keeps all line ends. Knows raw texts and characters, not nested comments.
+/// Blanks comments and the contents of string literals and keeps all line ends. Handles raw strings
+/// and characters, not nested comments.
 fn without_comments_and_texts(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -163,7 +167,7 @@ fn without_comments_and_texts(text: &str) -> String {
     out
 }
 
-/// Bytes up to and with the closing quote.
+/// Bytes up to and including the closing quote.
 fn end_of_text(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -181,7 +185,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
-/// All files of the repository that end like this, sorted.
+/// All files of the repository with this suffix, sorted.
 fn sources(ending: &str) -> Vec<Source> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).expect("a readable folder").flatten() {
@@ -217,7 +221,7 @@ fn expect_none(findings: &[Finding]) {
     assert!(findings.is_empty(), "{} breaches\n{}", findings.len(), texts.join("\n"));
 }
 
-/// The rule finds exactly these lines in a planted file.
+/// Asserts that the rule finds exactly these lines in a planted file.
 #[track_caller]
 fn expect_lines(rule: impl Fn(&Source) -> Vec<Finding>, path: &str, text: &str, lines: &[usize]) {
     let source = Source { path: path.into(), text: text.into() };
@@ -245,7 +249,8 @@ fn no_file_is_too_long() {
     expect_lines(too_long, "crates/queue/tests/a.rs", &long, &[]);
 }
 
-/// `foo_v2`, `foov2` and `v2` itself; the versions of the kernel's control groups are names of their own.
+/// `foo_v2`, `foov2` and `v2` itself; the versions of the kernel's control groups are legitimate
+/// names.
 fn has_version_suffix(name: &str, folder: &str) -> bool {
     let before = name.trim_end_matches(|c: char| c.is_ascii_digit());
     before.len() < name.len() && before.ends_with('v') && !(before == "v" && folder.ends_with("cgroup"))
@@ -315,13 +320,13 @@ fn every_file_opens_with_its_module_comment() {
     expect_lines(without_module_comment, "a/src/a.rs", "//!\n", &[1]);
 }
 
-/// Words of a name that say that a number is a time, a size or a position.
+/// Words in a name that show that a number is a time, a size or a position.
 const DIMENSIONS: [&str; 22] = [
     "time", "timeout", "delay", "latency", "deadline", "interval", "period", "age", "duration", "size", "length",
     "offset", "position", "start", "end", "begin", "distance", "wait", "quantum", "expire", "now", "elapsed",
 ];
 
-/// Words of a name that say in what it is counted.
+/// Words in a name that show its unit.
 const UNITS: [&str; 34] = [
     "ns",
     "us",
@@ -362,7 +367,7 @@ const UNITS: [&str; 34] = [
 /// The name and type of a public field or constant, if the line declares one.
 fn public_number(line: &str) -> Option<(&str, &str)> {
     let declaration = line.trim().strip_prefix("pub ")?;
-    // Constants of a byte or two are the numbers of a protocol, not amounts.
+    // Constants of one or two bytes are numbers of a protocol, not amounts.
     let constant = declaration.strip_prefix("const ").filter(|rest| !rest.contains(": u8") && !rest.contains(": u16"));
     let declaration = constant.unwrap_or(declaration);
     let (name, kind) = declaration.split_once(": ")?;
@@ -407,7 +412,7 @@ struct Registered {
     kind: String,
 }
 
-/// The rows `"name" = Variant : crate::module::Type, ...` of the registry.
+/// Parses the rows `"name" = Variant : crate::module::Type, ...` of the registry.
 fn registered(text: &str) -> Vec<Registered> {
     let row = |line: &str| {
         let (name, rest) = line.trim().strip_prefix('"')?.split_once('"')?;
@@ -432,7 +437,8 @@ fn has_word(line: &str, word: &str) -> bool {
         .any(|(at, _)| !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
 }
 
-/// Only the registry names a policy: elsewhere a policy is text. Its own files are its own business.
+/// Only the registry names a policy's type: elsewhere a policy is a text. The policy's own files
+/// are exempt.
 fn names_a_policy(source: &Source, policies: &[Registered]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let in_elevator = source.path.starts_with("crates/elevator/src/");
@@ -441,7 +447,7 @@ fn names_a_policy(source: &Source, policies: &[Registered]) -> Vec<Finding> {
     }
     for policy in policies {
         let own = format!("crates/elevator/src/{}", policy.module);
-        // Its own test may look into it.
+        // The policy's own test may use it directly.
         let test = format!("crates/elevator/tests/{}.rs", policy.module);
         if source.path == format!("{own}.rs") || source.path.starts_with(&format!("{own}/")) || source.path == test {
             continue;
@@ -474,7 +480,6 @@ fn only_the_registry_names_a_policy() {
     expect_lines(rule, "crates/simulator/src/a.rs", "use elevator::wfq::Wfq;\nstruct Noop;\n", &[1]);
 }
 
-/// What must stand beside each policy, under its own name.
 /// `linux` may not import the policies, so it keeps a list of those of the kernel module in which weights have an effect.
 #[test]
 fn weights_have_an_effect_in_the_module_where_the_policy_says_so() {
@@ -484,6 +489,7 @@ fn weights_have_an_effect_in_the_module_where_the_policy_says_so() {
     }
 }
 
+/// The files that must exist for each policy, named after it.
 fn siblings(policy: &Registered) -> [Vec<String>; 5] {
     let (module, name) = (&policy.module, &policy.name);
     [
@@ -550,7 +556,7 @@ fn structures_know_neither_requests_nor_groups_nor_time() {
 fn unsafe_outside(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     let is_kernel = source.path.starts_with("kernel/");
-    // A counting allocator is unsafe by its trait.
+    // A counting allocator requires unsafe by its trait.
     let counts = source.path.ends_with("/tests/allocation.rs") || source.path.ends_with("/tests/allocations.rs");
     let may = is_kernel || counts || UNSAFE_FILES.contains(&source.path.as_str());
     for (number, line) in source.code() {
@@ -576,7 +582,7 @@ fn unsafe_stands_in_named_files_only() {
 
 // ---- files and crates ----
 
-/// The files that a file declares as modules, as they might be called.
+/// The paths that the files of a file's declared modules may have.
 fn declared(source: &Source) -> Vec<String> {
     let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let is_root = matches!(source.stem(), "mod" | "lib" | "main") || is_target(&source.path);
@@ -599,9 +605,9 @@ fn declared(source: &Source) -> Vec<String> {
     files
 }
 
-/// Files that Cargo builds by themselves.
+/// Files that Cargo builds without a declaration.
 fn is_target(path: &str) -> bool {
-    // The kernel's crate lies beside its C.
+    // The kernel's crate is beside its C code.
     let below = path.strip_prefix("kernel/").or(path.strip_prefix("crates/")).unwrap_or(path);
     let parts: Vec<&str> = below.split('/').collect();
     matches!(
@@ -647,7 +653,7 @@ fn every_file_belongs_to_a_crate() {
     assert_eq!(lost, ["a/src/e.rs"]);
 }
 
-/// What Cargo knows of the workspace and everything it is built from.
+/// Cargo's metadata of the workspace and its dependencies.
 fn metadata() -> Value {
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -794,7 +800,7 @@ fn licence_expressions_are_understood() {
 
 // ---- documents ----
 
-/// A section of a page that speaks of something measured, with a figure, must say how to measure it again.
+/// A section of a page that reports a measurement with a figure must say how to repeat it.
 fn unrepeatable_figures(page: &Source) -> Vec<Finding> {
     const COMMANDS: [&str; 7] = ["cargo ", "./", "hoistway ", "fio ", "perf ", "valgrind ", "docs/measured/"];
     let mut findings = Vec::new();

@@ -1,4 +1,5 @@
-//! `hoistway top`: a simulated test, a stored result, a server, a block device, and a terminal (harness 10.3, case 51).
+//! `hoistway top`: a simulated test, a stored result, a server, a block device, and a terminal.
+//! Source: docs/specifications/harness.md, sections 10.3 and 13, case 51.
 
 #[path = "program/mod.rs"]
 #[expect(dead_code, reason = "other tests look into directories")]
@@ -85,7 +86,7 @@ fn a_stored_result_is_played_to_its_end() {
     assert!(said.stdout.starts_with("model:ssd  none  in flight 0/"), "{}", said.stdout);
 }
 
-/// fio through the server, until it is killed.
+/// fio on the server, until it is killed.
 struct Load(Child);
 
 impl Load {
@@ -151,7 +152,7 @@ fn a_server_shows_who_gets_what() {
 fn a_block_device_shows_its_own_counters() {
     let Some(_alone) = rig::possible("top of a block device") else { return };
     let rig = Rig::create(&["null,latency_us=800,servers=8,queue_depth=8", "--size", "1G"]);
-    // Under bfq, which counts groups for itself.
+    // Under bfq, which accounts groups separately.
     let test =
         ["test", &rig.node, "--host", "native", "-s", "bfq", "--weights", "100,800", "-w", "drr:bs=4k,iodepth=8"];
     let more = ["--runtime", "20s", "--ramp", "0", "--no-store"];
@@ -162,7 +163,7 @@ fn a_block_device_shows_its_own_counters() {
         said.code == 0
             && groups(&intervals(&said)[0]).iter().filter(|group| group["got_pct"].as_f64() > Some(2.0)).count() == 2
     });
-    // The light group of BFQ may wait for a second.
+    // BFQ may make the light group wait for a second.
     let said = top(&[&rig.node, "-n", "1", "-d", "3s", "--format", "json"]);
     served::succeed("kill", &["-INT", &child.id().to_string()]);
     served::wait_for_exit(&mut child);
@@ -189,7 +190,7 @@ fn on_a_terminal_it_draws_and_leaves_it_as_it_was() {
     let script = directory.path().join("typescript");
     let mut command = Command::new("script");
     command.args(["-qec", &format!("stty rows 24 cols 100; {top}")]).arg(&script).env("TERM", "xterm");
-    // An input that says nothing, but does not end either.
+    // An input without data that does not end either.
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("script");
     let status = served::wait_for_exit(&mut child);
     let text = String::from_utf8_lossy(&fs::read(&script).unwrap()).into_owned();
@@ -219,7 +220,7 @@ fn what_cannot_be_shown_is_said_with_a_way_on() {
     ];
     for (arguments, code, text) in cases {
         let said = top(&[arguments, &["-b", "-n", "1"]].concat());
-        // What follows -- belongs to the test.
+        // Arguments after -- belong to the test.
         let said = if arguments.contains(&"--") { top(&[&["-b", "-n", "1"], arguments].concat()) } else { said };
         assert_eq!(said.code, code, "{arguments:?}: {}", said.stderr);
         assert!(said.stderr.contains(text) && said.stderr.contains("help:"), "{arguments:?}: {}", said.stderr);

@@ -1,5 +1,5 @@
-//! `hoistway trace`: what is printed and written, against blktrace's own tools and fio (harness specification, cases 31 and 34
-//! to 38 end to end).
+//! `hoistway trace`: its output, compared with blktrace's own tools and fio. Source:
+//! docs/specifications/harness.md, section 13, cases 31 and 34 to 38 end to end.
 
 mod program;
 
@@ -14,13 +14,13 @@ fn temporary() -> tempfile::TempDir {
     tempfile::tempdir().expect("a directory")
 }
 
-/// A table of I/Os as our own format has it: `count` of them, one every `gap_ns`, by two processes.
+/// A table of I/Os in our own format: `count` of them, one every `gap_ns`, by two processes.
 fn table(count: u64, gap_ns: u64) -> String {
     let mut text = String::from("time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns\n");
     for number in 0..count {
         let (at_ns, pid) = (number * gap_ns, 1_000 + number % 2);
         let length = 512_u64 << (number % 8);
-        // Multiples of their length: none crosses a border of the engine's parts.
+        // Multiples of their length: none crosses a boundary of the engine's parts.
         let offset = (number * 7_919 % 200) * 65_536 + number % 3 * length;
         let operation = ["read", "read", "write"][(number % 3) as usize];
         let flags = if operation == "write" { "S" } else { "" };
@@ -74,7 +74,7 @@ fn every_sample_is_told_about_and_survives_conversion() {
         }
         ok(directory.path(), &["trace", "convert", "t.csv", "--to", "blktrace", "--out", "b"]);
         let binary = info(directory.path(), "b.blktrace.0");
-        // An I/O beyond 2^32 bytes is none of blktrace's, but there is none here.
+        // blktrace cannot represent an I/O beyond 2^32 bytes, but there is none here.
         assert_eq!((&binary["ios"], &binary["events"]["D"]), (&before["ios"], &before["ios"]), "{path}");
     }
 }
@@ -102,7 +102,7 @@ fn t31_a_converted_trace_is_the_same_to_blkparse_btt_and_us() {
         let mean_ns = ours["latency_ns"][key]["mean"].as_f64().expect("a mean");
         assert!((average * 1e9 - mean_ns).abs() < 1_000.0, "{name}: {average} s by btt, {mean_ns} ns by us");
     }
-    // What blkparse wrote is read as well, and so are its lines.
+    // blkparse's binary and text output can be read as well.
     assert_eq!(info(directory.path(), "t.bin")["ios"], 3_000);
     write(directory.path(), "t.txt", &parsed);
     let text = info(directory.path(), "t.txt");
@@ -195,7 +195,8 @@ fn two_devices() -> String {
     text
 }
 
-/// Each device becomes a file of its own: over one another, the second would write what the first has written.
+/// Each device becomes a separate file: if they shared one, the second would overwrite the data of
+/// the first.
 #[test]
 fn devices_of_a_converted_trace_do_not_lie_over_one_another() {
     let directory = temporary();
@@ -234,7 +235,7 @@ fn devices_of_a_converted_trace_do_not_lie_over_one_another() {
     ok(directory.path(), &["test", "model:ssd", "-w", "t.fio", "-s", "none", "--no-store", "--quiet"]);
 }
 
-/// The lines that a filter leaves.
+/// The lines that a filter selects.
 fn lines(directory: &Path, arguments: &[&str]) -> Vec<String> {
     ok(directory, &[&["trace", "cat", "--quiet"], arguments].concat()).stdout.lines().map(str::to_owned).collect()
 }
@@ -249,7 +250,8 @@ fn filters_by_time_device_action_and_process() {
     assert_eq!(count(&["--actions", "Q,D"]), 200);
     assert_eq!(count(&["--time", "10ms-20ms", "--actions", "Q"]), 10);
     assert_eq!((count(&["--devices", "8:16"]), count(&["--devices", "8:16,9:0", "--actions", "C"])), (500, 100));
-    // By name or number; completions are told in nobody's name and belong to whose I/O ended.
+    // By name or number; completions have no process of their own and belong to the process of the
+    // I/O.
     assert_eq!(count(&["--processes", "w1000"]), 250);
     assert_eq!((count(&["--processes", "1001", "--actions", "C"]), count(&["--processes", "1000,w1001"])), (50, 500));
     ok(directory.path(), &["trace", "convert", "t", "--to", "csv", "--out", "w.csv", "--processes", "w1001"]);
@@ -278,7 +280,7 @@ fn compressed_traces_are_read_as_they_are() {
         }
         for file in ["t.csv", "t.blktrace.0"] {
             let packed = format!("{file}.{ending}");
-            // Two parts, as parallel compressors make them.
+            // Two concatenated parts, as parallel compressors write them.
             let content = std::fs::read(directory.path().join(file)).expect("read");
             let (first, second) = content.split_at(content.len() / 2);
             let mut all = Vec::new();
@@ -325,7 +327,7 @@ fn what_fails_leaves_nothing_and_what_is_there_stays() {
     }
     assert_eq!(info(directory.path(), "o.csv")["ios"], 10);
     assert_eq!(info(directory.path(), "o")["ios"], 10);
-    // Of a larger set nothing stays beside the new one.
+    // No file of a larger earlier set stays beside the new one.
     write(directory.path(), "o.blktrace.1", "");
     ok(directory.path(), &["trace", "convert", "good.csv", "--to", "blktrace", "--out", "o", "--force"]);
     assert!(!entries(directory.path()).contains(&"o.blktrace.1".to_owned()));
@@ -356,7 +358,7 @@ fn a_trace_goes_to_standard_output() {
     }
     let said = hoistway(directory.path(), &["trace", "convert", "t.csv", "--to", "fio", "--out", "-"]);
     assert!(said.code == 2 && said.stderr.contains("its logs beside it"), "{}", said.stderr);
-    // A device is written into, never replaced.
+    // A device is written to, never replaced.
     ok(directory.path(), &["trace", "convert", "t.csv", "--to", "csv", "--out", "/dev/null", "--force"]);
     assert!(!std::fs::metadata("/dev/null").expect("there").is_file());
 }

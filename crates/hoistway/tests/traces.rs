@@ -1,4 +1,5 @@
-//! `--trace-out`: what blktrace's own tools say of our files (harness specification, cases 31 to 33).
+//! `--trace-out`: our files, checked with blktrace's own tools. Source:
+//! docs/specifications/harness.md, section 13, cases 31 to 33.
 
 mod program;
 
@@ -8,14 +9,14 @@ use std::process::Command;
 use program::{Said, entries, hoistway};
 use serde_json::Value;
 
-/// Runs a test with traces in `directory` and answers its JSON.
+/// Runs a test with traces in `directory` and returns its JSON.
 fn traced(directory: &Path, arguments: &[&str]) -> Result<Value, Said> {
     let usual = ["test", "--ramp", "0", "--no-store", "--format", "json", "--trace-out", "t"];
     let said = hoistway(directory, &[&usual, arguments].concat());
     if said.code == 0 { Ok(serde_json::from_str(&said.stdout).expect("JSON")) } else { Err(said) }
 }
 
-/// Whether the tools are there; if not, says so aloud.
+/// Whether the tools are installed; if not, prints a message.
 fn has_tools(test: &str) -> bool {
     let is_there = |tool: &str| Command::new(tool).arg("-V").output().is_ok();
     let missing: Vec<_> = ["blkparse", "blkrawverify", "btt"].into_iter().filter(|tool| !is_there(tool)).collect();
@@ -31,7 +32,7 @@ fn said_by(directory: &Path, tool: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The base of the only set of files there is.
+/// The base name of the only set of files.
 fn base(directory: &Path) -> String {
     let names = entries(directory);
     let bases: Vec<_> = names.iter().filter_map(|name| name.strip_suffix(".blktrace.0")).collect();
@@ -39,7 +40,7 @@ fn base(directory: &Path) -> String {
     bases[0].to_owned()
 }
 
-/// The number behind `label` in blkparse's totals.
+/// The number after `label` in blkparse's totals.
 fn total(parsed: &str, label: &str) -> u64 {
     let totals = parsed.rfind("Total (").or(parsed.find("CPU0 (")).expect("totals");
     let rest = &parsed[totals..];
@@ -47,7 +48,7 @@ fn total(parsed: &str, label: &str) -> u64 {
     rest[at..].trim_start().split(',').next().and_then(|number| number.parse().ok()).expect("a number")
 }
 
-/// What must hold of any of our traces. Answers blkparse's output.
+/// Checks the properties of every trace. Returns blkparse's output.
 fn verified(directory: &Path) -> String {
     let base = base(directory);
     let verified = said_by(directory, "blkrawverify", &[&base]);
@@ -89,7 +90,7 @@ fn trace_31_blktraces_tools_read_a_simulated_run_and_count_what_we_count() {
     let parsed = verified(directory.path());
     assert!(entries(directory.path()).iter().any(|name| name.ends_with(".blktrace.1")), "a file for each queue");
 
-    // What is in flight at the end of the window completes after it: two groups of depth 8.
+    // I/Os in flight at the end of the window complete after it: two groups of depth 8.
     let latency = &result["cells"][0]["total"]["lat_ns"];
     let mut mean_ns = 0.0;
     let mut in_window = 0.0;
@@ -125,7 +126,8 @@ fn a_trace_of_merges_and_flushes_verifies() {
     if !has_tools("a trace of merges and flushes") {
         return;
     }
-    // What waits while the disk is busy merges; its cache is volatile, so that each fsync is a flush.
+    // Requests that wait while the disk is busy merge; its cache is volatile, so that each fsync is
+    // a flush.
     let directory = tempfile::tempdir().expect("a directory");
     let arguments = ["model:sata", "-w", "dsw:bs=4k,iodepth=64,fsync=64", "-s", "deadline", "--runtime", "1s"];
     traced(directory.path(), &arguments).unwrap_or_else(|said| panic!("{}", said.stderr));
@@ -161,7 +163,8 @@ fn a_real_run_is_traced_as_well() {
     }
 }
 
-/// As in the kernel: Q, G, I, then what the policy says of the insertion; and the completion before what it says of that.
+/// As in the kernel: Q, G, I, then the policy's messages about the insertion; and the completion
+/// before its messages about that.
 #[test]
 fn messages_follow_the_events_that_they_are_about() {
     for policy in ["cfq", "bfq"] {

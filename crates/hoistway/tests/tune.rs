@@ -1,5 +1,5 @@
-//! `hoistway tune`: on models, from stored findings, and on models as real devices. Numbers are those of the harness,
-//! section 13.
+//! `hoistway tune`: on models, from stored findings, and on models as real devices. Case numbers
+//! are those of docs/specifications/harness.md, section 13.
 
 #[path = "program/mod.rs"]
 mod program;
@@ -24,7 +24,7 @@ fn tune(arguments: &[&str]) -> Said {
     hoistway(Path::new("/"), &[&["tune"], arguments, &["--quiet"]].concat())
 }
 
-/// The document of a run; noise is no failure, and says so in it.
+/// The document of a run; noise is no failure, and is reported in it.
 fn document(arguments: &[&str]) -> Value {
     let said = tune(&[arguments, &["--json"]].concat());
     assert!([0, 5].contains(&said.code), "{}", said.stderr);
@@ -75,7 +75,8 @@ fn t42_an_array_is_not_waited_for_and_its_groups_are_held_by_group_idling() {
     assert_eq!(recommendation["class"]["class"], "array");
     assert_eq!(recommendation["idling"][0], "per-group");
     assert!(text(&recommendation["idling"][1]).contains("groups by group_idle"));
-    // The kernel's: if it is BFQ, then without waiting; our own server has a policy that knows weights.
+    // For the kernel: if it is BFQ, then without idling; our own server has a policy that supports
+    // weights.
     let spec: SchedulerSpec = text(&kernel(&found)["spec"]).parse().expect("a scheduler");
     assert!(spec.name != "bfq" || spec.setting("slice_idle") == Some("0"), "{spec}");
     let serve: SchedulerSpec = text(&recommendation["serve"]["spec"]).parse().expect("a scheduler");
@@ -97,7 +98,8 @@ fn t42_an_ssd_is_not_waited_for() {
     assert!(text(&found["recommendation"]["idling"][1]).contains("there is nothing to wait for"));
 }
 
-/// What the model's lines promise against what the model does, measured apart from tune.
+/// The predictions of the model's io.cost lines compared with the model, measured separately from
+/// tune.
 #[test]
 fn the_lines_of_io_cost_predict_random_reads_and_bandwidth() {
     for model in ["model:sata", "model:raid5x12", "model:ssd"] {
@@ -138,8 +140,8 @@ fn a_load_decides_instead_of_our_own() {
     assert_eq!(said.code, 2);
 }
 
-/// Eight readers, each going through its own part one read after the other: what the trace of a video server may look like. A
-/// read every 0.3 ms is more than a disk can do that goes back and forth for each.
+/// Eight readers, each reading its own part sequentially: like the trace of a video server. A read
+/// every 0.3 ms is more than a disk can do with a seek for each.
 fn trace_of_streams(reads: u64) -> String {
     let mut text = String::from("time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns\n");
     for number in 0..reads {
@@ -159,7 +161,8 @@ fn a_trace_is_a_load_at_its_own_times_and_as_fast_as_it_goes() {
         let first = ["tune", "model:sata", "--quick", "--load", "sdb.csv", "--json"];
         hoistway(directory.path(), &[&first[..], more].concat())
     };
-    // Eight processes, each of which waits for its reads, are worth waiting for; one that has eight places to read is not.
+    // Idling is worthwhile for eight processes that each wait for their reads, but not for one
+    // process that reads at eight places.
     for (more, expected) in [(&["--own-processes"][..], "bfq:low_latency=0"), (&[], "mq-deadline")] {
         let said = tune(&[more, &["--pace", "dependent", "--goal", "throughput"]].concat());
         assert_eq!(said.code, 0, "{}", said.stderr);
@@ -173,7 +176,7 @@ fn a_trace_is_a_load_at_its_own_times_and_as_fast_as_it_goes() {
     let found: Value = serde_json::from_str(&said.stdout).expect("JSON");
     let loads: Vec<&Value> = found["findings"]["candidates"].as_array().expect("candidates").iter().collect();
     assert!(loads.iter().filter(|it| !it["load"].is_null()).count() >= 2, "{loads:?}");
-    // Nothing waits to be measured for a trace that is not there, or an option without one.
+    // A missing trace, or an option without one, is reported before any measurement.
     let said = hoistway(directory.path(), &["tune", "model:sata", "--load", "sdc.csv"]);
     assert!(said.code == 2 && said.stderr.contains("sdc.csv"), "{}", said.stderr);
     let said = hoistway(directory.path(), &["tune", "model:sata", "--pace", "closed"]);
@@ -248,7 +251,7 @@ fn streams_of(spec: &str, mb_per_s: f64) -> CandidateFindings {
     CandidateFindings { spec: spec.into(), streams, depths, ..CandidateFindings::default() }
 }
 
-/// The SATA disk of 2010 with what today's schedulers do on its like.
+/// The SATA disk of 2010 with today's schedulers' results on a similar one.
 fn disk() -> Findings {
     Findings {
         streams: steps(&[1, 2, 4, 8], &[63.3, 18.7, 21.6, 29.6]),
@@ -284,7 +287,7 @@ fn t40_and_t41_stored_findings_are_classified_and_decided() {
     assert!(said.stdout.contains("class: seek-bound   delta 0.295, gamma 0.468"), "{}", said.stdout);
     assert!(said.stdout.contains("scheduler            mq-deadline -> bfq  R-SEEK"), "{}", said.stdout);
     assert!(said.stdout.contains("nothing was changed. Apply now: hoistway tune /dev/none-such --from"));
-    // Another goal needs no other measurements.
+    // Another goal needs no new measurements.
     let said = from(directory.path(), &device("/dev/none-such"), &disk(), &["--goal", "throughput", "--emit", "sysfs"]);
     let lines: Vec<&str> = said.stdout.lines().collect();
     assert_eq!(
@@ -386,7 +389,7 @@ fn without_a_target_the_disks_are_listed_without_any_io() {
 
 const SMALL: [&str; 3] = ["null,latency_us=800,servers=8,queue_depth=8", "--size", "1G"];
 
-/// Everything that tune may change.
+/// Every setting that tune may change.
 fn state(rig: &Rig) -> Vec<String> {
     let names = ["scheduler", "nr_requests", "wbt_lat_usec", "rotational"];
     let mut state: Vec<String> = names.iter().map(|name| format!("{name}={}", rig.get(name))).collect();
@@ -397,7 +400,7 @@ fn state(rig: &Rig) -> Vec<String> {
     state
 }
 
-/// Findings as those of [`disk`], but of this device.
+/// Findings like those of [`disk`], but for this device.
 fn of_rig(rig: &Rig) -> Device {
     let sectors: u64 = fs::read_to_string(rig.queue("../size")).expect("its size").trim().parse().expect("a number");
     Device { model: format!("model:{}", SMALL[0]), size_bytes: sectors * 512, ..device(&rig.node) }
@@ -421,7 +424,7 @@ fn t43_what_is_applied_is_undone() {
         assert_eq!(said.code, 0, "{}", said.stderr);
         let settings = ["scheduler", "iosched/low_latency", "iosched/slice_idle"].map(|name| rig.get(name));
         assert_eq!(settings, ["bfq", "0", "8"]);
-        // Twice applied is undone once, to what was there at first.
+        // One undo after two applications restores the original settings.
         assert_eq!(from(directory.path(), &of_rig(&rig), &disk(), &apply).code, 0);
         let said = tune(&["--undo", &rig.node, "--root", root]);
         assert_eq!(said.code, 0, "{}", said.stderr);
@@ -433,7 +436,7 @@ fn t43_what_is_applied_is_undone() {
     assert_eq!(from(directory.path(), &other, &disk(), &["--apply", "--root", root]).code, 3);
     let was = state(&rig);
     assert_eq!(from(directory.path(), &of_rig(&rig), &disk(), &["--persist", "--root", root]).code, 3);
-    // Somebody else's rule is in the way.
+    // A rule of another origin takes precedence.
     fs::create_dir_all(Path::new(root).join("etc/udev/rules.d")).expect("a directory");
     fs::write(Path::new(root).join("etc/udev/rules.d/60-mine.rules"), "ATTR{queue/scheduler}=\"none\"\n")
         .expect("a rule");
@@ -469,8 +472,8 @@ fn an_interrupt_puts_everything_back() {
 
 // ---- from fio ----
 
-/// A result of fio 3.33: per job name, group, options, direction, bytes and requests per second, and the 50th and 99th percentile
-/// in ns.
+/// A result of fio 3.33: per job name, group, options, direction, bytes and requests per second,
+/// and the 50th and 99th percentile in ns.
 struct FioRun<'a>(&'a str, u32, &'a [(&'a str, &'a str)], &'a str, [u64; 4]);
 
 fn fio_document(runs: &[FioRun<'_>]) -> String {
@@ -500,7 +503,8 @@ const READER: &[(&str, &str)] = &[("rw", "randread"), ("bs", "4k")];
 const DEEP: &[(&str, &str)] =
     &[("rw", "randread"), ("bs", "4k"), ("iodepth", "32"), ("ioengine", "libaio"), ("direct", "1")];
 
-/// What a disk with one arm does under a scheduler: eight streams at this rate, and a reader beside streams waits so long.
+/// The results of a disk with one arm under a scheduler: eight streams at this rate, and the
+/// latency of a reader beside streams.
 fn of_disk(eight_bytes: u64, wait_ns: u64) -> String {
     fio_document(&[
         FioRun("one", 0, STREAM, "read", [63_000_000, 480, 2_000_000, 3_000_000]),
@@ -558,7 +562,7 @@ fn results_of_fio_that_say_nothing_are_refused() {
         assert_ne!(said.code, 0);
         assert!(said.stderr.contains(what), "{}", said.stderr);
     }
-    // Without a device's name there is nothing to advise for.
+    // Without a device's name there is no device to recommend for.
     fs::write(directory.path().join("b.json"), of_disk(18_000_000, 700_000_000)).expect("a file");
     let said = hoistway(directory.path(), &["tune", "--from-fio", "b.json"]);
     assert_eq!(said.code, 2);

@@ -1,4 +1,5 @@
-//! `verify=` with real data: what we write fio finds whole, what fio writes we find whole, and a changed byte is found.
+//! `verify=` with real data: fio verifies what we write, we verify what fio writes, and a changed
+//! byte is found.
 
 #[allow(dead_code, reason = "one part of it is enough here")]
 mod program;
@@ -10,15 +11,15 @@ use std::sync::{Mutex, PoisonError};
 
 use program::{Said, hoistway};
 
-/// Length of the mark at the begin of files that `--file` makes.
+/// Length of the mark at the beginning of files that `--file` creates.
 const MARK_BYTES: usize = 4_096;
-/// All kinds that fio stores as we do.
+/// All checksums that fio stores as we do.
 const KINDS: [&str; 14] = [
     "meta", "md5", "crc64", "crc32", "crc32c", "crc16", "crc7", "sha1", "sha256", "sha3-224", "sha3-256", "sha3-384",
     "sha3-512", "xxhash",
 ];
 
-/// Runs fio on `x.dat`; none, said aloud, without it.
+/// Runs fio on `x.dat`; without fio prints a message and returns none.
 fn fio(directory: &Path, arguments: &[&str]) -> Option<(bool, String)> {
     let usual = ["--name=j", "--filename=x.dat", "--size=256k", "--bs=8k", "--verify_interval=2k"];
     let output = Command::new("fio").args(usual).args(arguments).current_dir(directory).output();
@@ -37,12 +38,12 @@ fn run(directory: &Path, target: &[&str], lines: &str) -> Said {
     hoistway(directory, &[&["test"][..], target, &usual].concat())
 }
 
-/// A directory on a disk: /tmp may be memory, which cannot be opened past the page cache.
+/// A directory on a disk: /tmp may be in memory, where direct I/O is not supported.
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
 
-/// The native host measures a disk for itself.
+/// Only one run of the native host at a time may measure a disk.
 static DISK: Mutex<()> = Mutex::new(());
 
 const ENGINE: [&str; 5] = ["x.dat", "--host", "engine", "-s", "mq-deadline"];
@@ -72,7 +73,8 @@ fn what_fio_writes_is_found_whole_and_a_changed_byte_is_found() {
     let _disk = DISK.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = directory();
     let path = directory.path();
-    // Of sha512 fio stores some of the data instead of the digest: it is found, and written otherwise.
+    // For sha512 fio stores part of the data instead of the digest: we accept that in fio's files,
+    // and write the digest.
     for kind in KINDS.into_iter().chain(["sha512"]) {
         let Some((is_whole, text)) = fio(path, &["--rw=write", &format!("--verify={kind}"), "--do_verify=0"]) else {
             return;
@@ -83,7 +85,7 @@ fn what_fio_writes_is_found_whole_and_a_changed_byte_is_found() {
             let said = run(path, host, &lines);
             assert_eq!(said.code, 0, "{kind} on {host:?}: {}", said.stderr);
         }
-        // A byte of a header, as `meta` looks at nothing else.
+        // A byte of a header, since `meta` checks nothing else.
         let mut bytes = fs::read(path.join("x.dat")).expect("fio's file");
         bytes[100 * 1024 + 17] ^= 1;
         fs::write(path.join("x.dat"), bytes).expect("writable");
@@ -92,7 +94,7 @@ fn what_fio_writes_is_found_whole_and_a_changed_byte_is_found() {
             let what = "read damaged data: verify: 2048 bytes at offset 102400: ";
             assert!(said.code == 1 && said.stderr.contains(what), "{kind} on {host:?}: {}{}", said.code, said.stderr);
         }
-        // As asked, the thread goes on: all 32 blocks are asked for, and one of them fails.
+        // As requested, the thread continues: all 32 blocks are read, and one of them fails.
         let said = run(path, &ENGINE, &format!("{lines}\ncontinue_on_error=verify"));
         let result: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
         assert_eq!((said.code, result["cells"][0]["errors"].as_u64()), (1, Some(1)), "{kind}: {}", said.stderr);
@@ -137,7 +139,7 @@ fn a_file_that_is_refused_runs_as_it_stands_with_fio() {
     assert!(said.code == 0 && said.stderr.contains("run by fio as it stands"), "{}", said.stderr);
     let result: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
     assert_eq!(result["cells"][0]["total"]["lat_ns"]["read"]["n"].as_u64(), Some(32 + 16));
-    // What writes is refused on a file that is not ours, whoever does it.
+    // Writes are refused on a file that is not ours, for either generator.
     fs::write(path.join("k.fio"), refused.replace("rw=read", "rw=write")).expect("writable");
     let said = hoistway(path, &[&usual[..], &["--generator", "fio"]].concat());
     assert!(said.code != 0 && said.stderr.contains("not ours to write to"), "{}", said.stderr);

@@ -1,10 +1,11 @@
-//! Whose wait for a request is over: the host hears of it here and lets the submitter run again.
+//! Submitters whose wait for a request is over: the host reads them here and lets them run again.
 
 use alloc::collections::VecDeque;
 
 use elevator::structures::NoMemory;
 
-/// Cookies of bios that waited and have been let in, oldest first. A host that never asks loses the surplus.
+/// Cookies of bios that waited and have been admitted, oldest first. If the host never reads them,
+/// those beyond the capacity are dropped.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     cookies: VecDeque<u64>,
@@ -12,7 +13,7 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
-    /// Room for `most` of them, `reserved` of which is made at once.
+    /// Room for `most` cookies; memory for `reserved` of them is allocated at once.
     pub(crate) fn try_new(most: u32, reserved: u32) -> Result<Self, NoMemory> {
         let mut cookies = VecDeque::new();
         cookies.try_reserve_exact(reserved.min(most) as usize).map_err(|_| NoMemory)?;

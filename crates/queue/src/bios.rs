@@ -1,27 +1,29 @@
-//! The table of bios: what was submitted, by whom it wants to hear again, and in which request it sits.
+//! The table of bios: what was submitted, the submitter's cookie, and the request that each bio
+//! belongs to.
 //!
-//! A bio that became a request and is alone in it is not here: the request says all about it, and the request's slot keeps
-//! its cookie. Only who waits, shares a request, meets a limiter or a flush needs a record of his own.
+//! A bio that became a request and is the only one in it has no record: the request's attributes
+//! describe it, and the request's slot keeps its cookie. A bio needs a record only if it waits,
+//! shares a request, passes a limiter or needs the flush machine.
 
 use block::{NIL, Nanos};
 use elevator::Bio;
 use elevator::structures::{Array, NoMemory};
 
-/// A bio on its way in.
+/// A bio that is being submitted.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Arrival {
-    /// It has no record yet; this is its cookie.
+    /// It has no record yet; the value is its cookie.
     Fresh(u64),
-    /// It has one.
+    /// It has the record with this index.
     Recorded(u32),
 }
 
 /// The bios of a request.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Members {
-    /// One, as the request says; this is its cookie.
+    /// A single bio without a record, described by the request; the value is its cookie.
     Alone(u64),
-    /// These.
+    /// Bios with records.
     Chain(Chain),
 }
 
@@ -34,9 +36,11 @@ pub(crate) struct Node {
 
 const _: () = assert!(size_of::<Node>() == 56, "no padding");
 
-/// A chain of bios: those of one request in sector order, or those that wait for a tag in order of arrival.
+/// A chain of bios: those of one request in sector order, or those that wait for a tag in order of
+/// arrival.
 ///
-/// It is a ring of which the last is known, since the first is behind it: four bytes.
+/// It is a circular list that stores only its last element (four bytes), because the first one
+/// follows the last.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Chain {
     last: u32,
@@ -45,7 +49,7 @@ pub(crate) struct Chain {
 impl Chain {
     pub(crate) const EMPTY: Chain = Chain { last: NIL };
 
-    /// The chain that [`Chain::raw`] gave.
+    /// Rebuilds a chain from the value of [`Chain::raw`].
     #[inline]
     pub(crate) const fn from_raw(last: u32) -> Self {
         Self { last }
@@ -64,14 +68,16 @@ impl Chain {
 
 const EMPTY: Node =
     Node { bio: Bio::new(block::Operation::Read, block::Extent::new(0, 0)), cookie: 0, submitted_ns: 0 };
-/// Records that a table which grows makes at least.
+/// The smallest number of records that a growing table allocates.
 const LEAST: u32 = 64;
 
-/// Records for as many bios as may be inside, made at construction or, where the host allows that, when they are needed.
+/// Records for the bios in flight, allocated at construction or, where the host allows it, on
+/// demand.
 #[derive(Debug)]
 pub(crate) struct Bios {
     nodes: Array<Node>,
-    /// Behind a bio in its chain; behind an unused one the next unused. Apart, because it would pad a node to 64 bytes.
+    /// For each bio the next one in its chain; for each unused record the next unused one. A
+    /// separate array, because the field would pad a node to 64 bytes.
     next: Array<u32>,
     first_free: u32,
     recorded: u32,
@@ -92,7 +98,7 @@ impl Bios {
         Ok(Self { nodes, next, first_free, recorded: 0, capacity, inside: 0 })
     }
 
-    /// Whether another bio may come in.
+    /// Whether another bio may be submitted.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.inside < self.capacity
@@ -105,12 +111,12 @@ impl Bios {
 
     #[inline]
     pub(crate) fn went_out(&mut self) {
-        // Each came in before.
+        // Each bio was counted when it was submitted.
         self.inside = self.inside.wrapping_sub(1);
     }
 
-    /// Sees to it that so many records can be taken. They can where all were made at construction, since there is one for
-    /// each bio inside; else the memory may be short.
+    /// Ensures that `count` records can be taken. Always possible if all records were allocated at
+    /// construction, since there is one for each bio in flight; otherwise the allocation may fail.
     pub(crate) fn reserve(&mut self, count: u32) -> bool {
         while self.recorded + count > self.nodes.len() {
             if self.nodes.len() >= self.capacity || self.grow().is_err() {
@@ -120,7 +126,7 @@ impl Bios {
         true
     }
 
-    /// Twice as many records.
+    /// Doubles the number of records.
     #[cold]
     fn grow(&mut self) -> Result<(), NoMemory> {
         let (before, after) = (self.nodes.len(), (2 * self.nodes.len()).max(LEAST).min(self.capacity));
@@ -138,7 +144,7 @@ impl Bios {
         Ok(())
     }
 
-    /// Makes a record of a bio that came at `now`.
+    /// Takes a record for a bio that arrived at `now`.
     #[inline]
     pub(crate) fn take(&mut self, bio: &Bio, cookie: u64, now: Nanos) -> Option<u32> {
         if !self.reserve(1) {
@@ -169,7 +175,7 @@ impl Bios {
         self.nodes.at_mut(index)
     }
 
-    /// Bios inside, with a record or without.
+    /// Bios in flight, with a record or without.
     #[inline]
     pub(crate) fn inside(&self) -> u32 {
         self.inside
@@ -198,13 +204,13 @@ impl Bios {
         if chain.is_empty() { None } else { Some(*self.next.at(chain.last)) }
     }
 
-    /// The bio behind one of a chain.
+    /// The bio after `index` in a chain.
     #[inline]
     pub(crate) fn behind(&self, chain: Chain, index: u32) -> Option<u32> {
         if index == chain.last { None } else { Some(*self.next.at(index)) }
     }
 
-    /// A chain of one bio, which is in none yet.
+    /// A chain of one bio that is in no chain yet.
     #[inline]
     pub(crate) fn chain_of(&mut self, index: u32) -> Chain {
         *self.next.at_mut(index) = index;
@@ -223,7 +229,7 @@ impl Bios {
         self.join(chain, rest);
     }
 
-    /// Hangs the bios of `tail` behind those of `chain`.
+    /// Appends the bios of `tail` to `chain`.
     #[inline]
     pub(crate) fn join(&mut self, chain: &mut Chain, tail: Chain) {
         if tail.is_empty() {

@@ -1,4 +1,4 @@
-//! Nothing lost, nothing twice: the queue's own invariants.
+//! The queue's own invariants: no request or bio is lost or duplicated.
 
 use crate::RequestQueue;
 use crate::bios::Members;
@@ -41,7 +41,7 @@ struct Totals {
     started: u32,
     hashed: u32,
     bios: u32,
-    /// Of these, those that have no record.
+    /// Those of them that have no record.
     alone: u32,
     sectors: u64,
 }
@@ -66,7 +66,7 @@ fn check_request<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &m
     check_bios(queue, id, totals)
 }
 
-/// The bios of a request lie one behind the other and cover its extent (but for multi-range discards).
+/// The bios of a request are contiguous and cover its extent (except multi-range discards).
 fn check_bios<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &mut Totals) -> Result<(), Violation> {
     let request = queue.requests.attributes(id);
     totals.alone += u32::from(matches!(queue.slots.at(id.slot()).members(), Members::Alone(_)));

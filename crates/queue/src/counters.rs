@@ -1,8 +1,8 @@
-//! What iostat counts: per direction, and the time something was in flight.
+//! The counters of iostat: sums per direction, and the time with any request in flight.
 
 use block::{Nanos, Operation};
 
-/// One direction's sums.
+/// The sums of one direction.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct DirectionCounters {
     /// Requests completed.
@@ -11,7 +11,7 @@ pub struct DirectionCounters {
     pub merges: u64,
     /// Sectors completed.
     pub sectors: u64,
-    /// Sum over requests of allocation to completion, in ns.
+    /// Time from allocation to completion, summed over requests, in ns.
     pub ticks_ns: u64,
     /// Requests allocated and not yet completed.
     pub in_flight: u32,
@@ -20,7 +20,7 @@ pub struct DirectionCounters {
 /// The counters of a queue (`/proc/diskstats`).
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Reads, writes with everything else, discards.
+    /// Reads; writes and everything else; discards.
     pub directions: [DirectionCounters; 3],
     /// Flush commands completed.
     pub flushes: u64,
@@ -34,7 +34,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The sums of what an operation is counted as.
+    /// The sums that an operation is counted in.
     #[inline]
     pub const fn of(&self, operation: Operation) -> &DirectionCounters {
         let [read, write, discard] = &self.directions;
@@ -61,7 +61,8 @@ impl Counters {
         self.directions.iter().map(|direction| direction.in_flight).sum()
     }
 
-    /// The 17 numbers of `/proc/diskstats`, times in milliseconds. Nobody measures how long flushes take: 0.
+    /// The 17 numbers of `/proc/diskstats`, times in milliseconds. The duration of flushes is not
+    /// measured: 0.
     pub fn diskstats(&self) -> [u64; 17] {
         let milliseconds = |time_ns: u64| time_ns / block::time::MILLISECOND;
         let of = |sums: &DirectionCounters| [sums.ios, sums.merges, sums.sectors, milliseconds(sums.ticks_ns)];
@@ -73,12 +74,13 @@ impl Counters {
         fields
     }
 
-    /// Accounts the time since the last change to the number then in flight.
+    /// Accounts the time since the last change of the number in flight.
     #[inline]
     fn advance(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.changed_at_ns);
         if passed == 0 {
-            // Mostly a completion is followed by the next allocation at once. Time does not go back.
+            // A completion is mostly followed by the next allocation at the same time. Time does
+            // not go back.
             return;
         }
         self.changed_at_ns = now;
@@ -115,7 +117,7 @@ impl Counters {
         sums.ios += 1;
         sums.sectors += u64::from(sectors);
         sums.ticks_ns += now.saturating_sub(start_ns);
-        // It was counted in when it was allocated.
+        // It was counted when it was allocated.
         sums.in_flight = sums.in_flight.wrapping_sub(1);
     }
 }

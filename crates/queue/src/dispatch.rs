@@ -1,40 +1,43 @@
-//! Which request the device gets next.
+//! Chooses the request that the device gets next.
 
 use crate::slot::Marks;
 use crate::{Drains, RequestQueue, TraceKind};
 use block::{HardwareQueue, Nanos, RequestId};
 use elevator::{Dispatch, Elevator, Place, Reason};
 
-/// Answer to "what now?" for one hardware queue.
+/// The result of a dispatch for one hardware queue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// Hand this to the device now: it counts as started. Read it with `requests().attributes(id)`; a flush command
-    /// is one whose operation is `Flush`.
+    /// Pass this request to the device now; it counts as started. Its attributes are
+    /// `requests().attributes(id)`; a flush command has the operation `Flush`.
     Start {
-        /// Which.
+        /// The request.
         id: RequestId,
-        /// Why the policy chose it; `None` for flush commands, passthrough, forced drains and requests chosen earlier.
+        /// Why the policy chose it; `None` for flush commands, passthrough, forced drains and
+        /// requests chosen earlier.
         reason: Option<Reason>,
     },
-    /// The policy keeps the device waiting until then; `next_timer` says the same.
+    /// The policy idles: it holds its requests back until then. `next_timer` returns the same time.
     Hold {
-        /// When it gives up.
+        /// When the policy stops idling.
         until: Nanos,
-        /// What it waits for.
+        /// Why it holds them back.
         reason: Reason,
     },
-    /// Something is queued, and nothing may go before a completion.
+    /// Requests are queued, but none may be dispatched before a completion.
     Throttled,
     /// The device has no room.
     DeviceFull,
-    /// The queue's own plug holds everything back (eras 2.4 and 2.6): somebody unplugs, or `next_timer` does.
+    /// The queue's plug holds all requests back (eras 2.4 and 2.6), until
+    /// [`RequestQueue::unplug_device`] or `next_timer` removes it.
     Plugged,
-    /// Nothing to do.
+    /// Nothing is queued.
     Empty,
 }
 
 impl<E: Elevator> RequestQueue<E> {
-    /// The next request for a hardware queue. Call until it answers anything but [`Next::Start`].
+    /// The next request for a hardware queue. Call it until it returns anything but
+    /// [`Next::Start`].
     #[inline]
     pub fn dispatch(&mut self, queue: HardwareQueue, now: Nanos) -> Next {
         if self.is_gated
@@ -61,8 +64,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// Whether [`RequestQueue::dispatch`] would give nothing for a hardware queue and change nothing, so that a host may
-    /// leave it out until something else happens here.
+    /// Whether [`RequestQueue::dispatch`] would return nothing for a hardware queue and change
+    /// nothing, so that a host may skip the call until another event.
     #[inline]
     pub fn is_settled(&self, queue: HardwareQueue) -> bool {
         let index = u32::from(queue.0);
@@ -73,14 +76,14 @@ impl<E: Elevator> RequestQueue<E> {
         }
         match (has_room, has_chosen) {
             (true, true) => false,
-            // A round that finds nothing calms a busy device down.
+            // A round that finds nothing lowers the average of a busy device.
             (true, false) => self.busy_average == 0 && !self.elevator.has_work(queue),
             (false, true) => true,
             (false, false) => !self.era.look_ahead || !self.elevator.has_work(queue),
         }
     }
 
-    /// The oldest of those chosen before.
+    /// Starts the oldest of the requests chosen before.
     #[inline]
     fn start_chosen(&mut self, queue: HardwareQueue, now: Nanos) -> Next {
         let list = self.dispatch_lists.at_mut(u32::from(queue.0));
@@ -95,7 +98,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.started(id, queue, None, now)
     }
 
-    /// blk-mq takes a request before it asks for a driver tag: the one it gets none for is chosen all the same.
+    /// blk-mq takes a request from the policy before it asks for a driver tag, so one request is
+    /// chosen even if no tag is free for it.
     #[inline]
     fn look_ahead(&mut self, queue: HardwareQueue, now: Nanos) -> Next {
         if self.era.look_ahead
@@ -138,7 +142,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// The request has left the policy: closed for merging, bound to this hardware queue.
+    /// The request leaves the policy: it is closed for merging and bound to this hardware queue.
     #[inline(always)]
     fn chosen(&mut self, id: RequestId, queue: HardwareQueue, reason: Option<Reason>, now: Nanos) -> Choice {
         self.leave_policy(id);
@@ -159,7 +163,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.started(id, queue, reason, now)
     }
 
-    /// The driver has it.
+    /// The request was passed to the driver.
     #[inline(always)]
     fn started(&mut self, id: RequestId, queue: HardwareQueue, reason: Option<Reason>, now: Nanos) -> Next {
         *self.in_device.at_mut(u32::from(queue.0)) += 1;
@@ -178,7 +182,8 @@ impl<E: Elevator> RequestQueue<E> {
         Next::Start { id, reason }
     }
 
-    /// blk-mq's measure of a busy device: an integer average of rounds that did not fit, new ones weighing an eighth.
+    /// Updates blk-mq's measure of a busy device: an integer moving average of the rounds that did
+    /// not fit, in which a new round weighs one eighth.
     pub(crate) fn round_ended(&mut self, queue: HardwareQueue, did_fit: bool) {
         let was_busy = self.busy_average > 0;
         if did_fit && !was_busy {

@@ -1,13 +1,16 @@
-//! Requests by the sector behind their last one: who can take a bio at its back.
+//! A hash of requests by the sector after their last one, which finds the request that a bio can be
+//! appended to.
 //!
-//! Only the buckets live here. The links are those that a request uses on the dispatch list, where it never is while it
-//! can be merged, and its end is the one in the table of requests: a hashed request costs two to four bytes.
+//! Only the buckets are stored here. The chains use the links of the dispatch list, which a request
+//! is never on while it can be merged, and the key is the end in the table of requests: a hashed
+//! request costs two to four bytes.
 
 use block::{RequestId, Sector};
 use elevator::Requests;
 use elevator::structures::{Array, Links, NoMemory, Stack};
 
-/// Chained hash over slots; a power of two of buckets, 64 for up to 128 slots and at least one for two slots beyond.
+/// Chained hash of slots. The number of buckets is a power of two: 64 for up to 128 slots, and at
+/// least one for every two slots beyond.
 #[derive(Debug)]
 pub(crate) struct EndHash {
     buckets: Array<Stack>,
@@ -27,7 +30,7 @@ impl EndHash {
         u32::try_from(spread & self.mask).unwrap_or(0)
     }
 
-    /// Adds a slot that is on no list. False, and nothing happens, if it is on one.
+    /// Adds a slot that is on no list. Returns false and does nothing if it is on one.
     #[inline]
     pub(crate) fn add(&mut self, links: &mut Links, slot: u32, end: Sector) -> bool {
         let bucket = self.bucket(end);
@@ -41,7 +44,7 @@ impl EndHash {
         self.buckets.at_mut(bucket).remove(links, slot)
     }
 
-    /// The request added last among those that end here.
+    /// The request added last among those that end at this sector.
     #[inline]
     pub(crate) fn find(&self, links: &Links, requests: &Requests, end: Sector) -> Option<RequestId> {
         let mut next = self.buckets.at(self.bucket(end)).first();

@@ -1,4 +1,4 @@
-//! A bio on its way in: limits, company, a request of its own, the plug, the policy.
+//! Submission of a bio: limits, merging, a request of its own, the plug, the policy.
 
 use crate::bios::{Arrival, Members};
 use crate::era::{Allocation, Flushes, Specials};
@@ -10,21 +10,21 @@ use block::{Flags, Nanos, Operation, RequestId, Sector};
 use elevator::{Admission, Bio, Elevator, GroupState, Place, Position, Wake};
 
 impl<E: Elevator> RequestQueue<E> {
-    /// Takes a bio. `cookie` comes back in [`crate::Done`] when it has ended.
+    /// Submits a bio. `cookie` comes back in [`crate::Done`] when it has ended.
     ///
     /// # Errors
-    /// [`Full`] when `Settings::bios` are inside already.
+    /// [`Full`] when `Settings::bios` are in flight already.
     #[inline]
     pub fn submit(&mut self, bio: &Bio, cookie: u64, now: Nanos) -> Result<Submitted, Full> {
         self.submit_through(bio, cookie, None, now)
     }
 
-    /// Takes a bio into a submitter's plug.
+    /// Submits a bio into a submitter's plug.
     ///
     /// # Errors
     /// As [`RequestQueue::submit`].
     pub fn submit_plugged(&mut self, bio: &Bio, cookie: u64, plug: &mut Plug, now: Nanos) -> Result<Submitted, Full> {
-        // Before submitters had plugs, the queue had one.
+        // Before submitters had plugs, the queue itself had one.
         let plug = (self.era.plug_requests > 0).then_some(plug);
         self.submit_through(bio, cookie, plug, now)
     }
@@ -69,7 +69,8 @@ impl<E: Elevator> RequestQueue<E> {
         if !self.bios.has_room() {
             return Err(Full);
         }
-        // The flush machine changes marks of its request, which then does not say any more what was submitted.
+        // The flush machine changes the flags of its request, which then no longer describes what
+        // was submitted.
         let arrival = if is_plain && self.limiters.is_empty() {
             Arrival::Fresh(cookie)
         } else {
@@ -80,7 +81,7 @@ impl<E: Elevator> RequestQueue<E> {
         if let Arrival::Recorded(index) = arrival
             && self.is_held_at_once(index, now)
         {
-            // Nobody sleeps for a limiter here.
+            // The submitter does not sleep for a limiter.
             return Ok(Submitted::Held);
         }
         let limited = if self.switching.is_none() {
@@ -101,14 +102,15 @@ impl<E: Elevator> RequestQueue<E> {
         };
         self.wait(index, limited, now);
         self.unplug_device(now);
-        // A submitter that has to sleep takes nothing with it: what it holds back goes to the policy first.
+        // A submitter that has to sleep first flushes its plug, so that its requests do not wait
+        // with it.
         if let Some(plug) = plug {
             self.unplug(plug, now);
         }
         Ok(Submitted::Waiting)
     }
 
-    /// Reads the marks of a bio as the era understands them. True if nothing is left to do.
+    /// Applies the era's meaning of the bio's flags. True if nothing is left to do.
     #[cold]
     fn flush_is_nothing(&self, bio: &mut Bio) -> bool {
         match self.era.flushes {
@@ -124,7 +126,7 @@ impl<E: Elevator> RequestQueue<E> {
         is_unknown || Steps::of(bio, &self.limits).is_nothing()
     }
 
-    /// The record of a bio on its way in; makes it if there is none yet.
+    /// The record of a bio that is being submitted; takes one if there is none yet.
     pub(crate) fn record(&mut self, arrival: Arrival, bio: &Bio, now: Nanos) -> Option<u32> {
         match arrival {
             Arrival::Fresh(cookie) => self.bios.take(bio, cookie, now),
@@ -132,7 +134,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// A bio waits for a tag. It holds its group, whose id must not be given away meanwhile.
+    /// Makes a bio wait for a tag. It keeps a reference to its group, so that the group's id is not
+    /// reused meanwhile.
     pub(crate) fn wait(&mut self, index: u32, limited: bool, now: Nanos) {
         self.limiters_wait(index, now);
         if self.tracing {
@@ -143,20 +146,21 @@ impl<E: Elevator> RequestQueue<E> {
         self.bios.append(&mut self.waiting[usize::from(limited)], index);
     }
 
-    /// The cookie of a bio that was answered with [`Submitted::Waiting`] and has been let in since, oldest first: its
-    /// submitter runs again. Hosts whose submitters do not sleep need not ask.
+    /// The cookie of the oldest bio that was answered with [`Submitted::Waiting`] and has been
+    /// admitted since: its submitter runs again. Hosts whose submitters do not sleep need not call
+    /// it.
     #[inline]
     pub fn take_admitted(&mut self) -> Option<u64> {
         self.admitted.pop()
     }
 
-    /// Whether [`RequestQueue::take_admitted`] has something to tell.
+    /// Whether [`RequestQueue::take_admitted`] has a cookie.
     #[inline]
     pub fn has_admitted(&self) -> bool {
         !self.admitted.is_empty()
     }
 
-    /// Gives what a plug holds to the policy, in order of submission.
+    /// Gives the requests of a plug to the policy, in order of submission.
     pub fn unplug(&mut self, plug: &mut Plug, now: Nanos) {
         for index in 0..plug.len() {
             let Some(id) = plug.get(index) else { continue };
@@ -168,9 +172,9 @@ impl<E: Elevator> RequestQueue<E> {
         self.admit_waiting(now);
     }
 
-    /// A bio looks for company, then for a request of its own. The kernels before blk-mq do the same with other rules
-    /// about who gets a request (`request_lists.rs`).
-    // Always: it is one half of a submission, and the other caller is rare.
+    /// Merges a bio or takes a request for it. The kernels before blk-mq do the same with other
+    /// rules of allocation (`request_lists.rs`).
+    // Always inlined: it is one half of a submission, and the other caller is rare.
     #[inline(always)]
     pub(crate) fn enter(
         &mut self,
@@ -235,8 +239,8 @@ impl<E: Elevator> RequestQueue<E> {
         Entered::Queued(id)
     }
 
-    /// Takes a tag as blk-mq does, but that arrivals do not overtake those who wait. Answers, either way, whether the
-    /// request is a limited one.
+    /// Takes a tag as blk-mq does, except that arrivals do not overtake waiting bios. Either way,
+    /// the result says whether the request is a limited one.
     #[inline]
     fn take_tag(&mut self, bio: &Bio, is_new: bool, now: Nanos) -> Result<bool, bool> {
         let admission = self.elevator.admit(bio, now);
@@ -248,7 +252,7 @@ impl<E: Elevator> RequestQueue<E> {
             return Err(limited);
         }
         if must && !self.tags.take(None) {
-            // A slot stays for the flush command of each hardware queue.
+            // One slot per hardware queue is reserved for its flush command.
             let slots = self.requests.capacity().saturating_sub(self.in_device.len());
             if self.tags.in_use() >= slots {
                 return Err(limited);
@@ -258,7 +262,7 @@ impl<E: Elevator> RequestQueue<E> {
         Ok(limited)
     }
 
-    /// Adds a request to a plug, which is flushed first when it has collected enough.
+    /// Adds a request to a plug, which is flushed first if it is full enough.
     fn plug(&mut self, plug: &mut Plug, id: RequestId, now: Nanos) {
         let newest_sectors = plug.newest().map_or(0, |newest| self.requests.attributes(newest).extent.sectors);
         if plug.len() >= self.era.plug_requests || newest_sectors >= self.era.plug_sectors {
@@ -289,7 +293,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.insert_inline(id, at, open_end, now);
     }
 
-    /// The same where most requests come by; with the request's end if others may join it.
+    /// The inlined form of the insertion, for the common path; `open_end` is the request's end if
+    /// others may merge into it.
     #[inline(always)]
     fn insert_inline(&mut self, id: RequestId, at: Position, open_end: Option<Sector>, now: Nanos) {
         self.sequence += 1;
@@ -302,7 +307,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
         slot.marks.set(Marks::INSERTED);
         self.requests.move_to(id, Place::Queued);
-        // As in Linux, what the policy says of it comes behind.
+        // As in Linux, the policy's messages about the insertion follow its event.
         let kind = if matches!(at, Position::Sorted(_)) { TraceKind::Inserted } else { TraceKind::InsertedInFront };
         self.trace(kind, id, None, now);
         let wake = self.elevator.insert(&self.requests, id, at, now);
@@ -315,7 +320,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// A driver's own command.
+    /// Dispatches a driver's own command (passthrough).
     #[cold]
     fn send_special(&mut self, id: RequestId, now: Nanos) {
         match self.era.specials {
@@ -325,7 +330,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// It goes behind everything already chosen, past the policy.
+    /// Appends the request to those already chosen, bypassing the policy.
     fn bypass(&mut self, id: RequestId) {
         self.requests.move_to(id, Place::Dispatched);
         let queue = self.requests.attributes(id).hardware_queue;
@@ -334,7 +339,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.note(Wake::Queue(queue));
     }
 
-    /// Lets in those who wait for a tag, each kind in order of arrival.
+    /// Admits bios that wait for a tag, each kind in order of arrival.
     #[inline(always)]
     pub(crate) fn admit_waiting(&mut self, now: Nanos) {
         if !self.waiting[0].is_empty() || !self.waiting[1].is_empty() {
@@ -364,7 +369,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// One who waited tries again; he has left the queue of those who wait, and his bio holds its group until he is in.
+    /// Retries a waiting bio. It has left the queue of waiters and keeps its reference to its group
+    /// until it has entered.
     pub(crate) fn let_in(&mut self, index: u32, now: Nanos) -> Entered {
         let group = self.bios.at(index).bio.group;
         self.bios.at_mut(index).bio.group = self.groups.nearest_online(group);
@@ -386,7 +392,7 @@ impl<E: Elevator> RequestQueue<E> {
         entered
     }
 
-    /// The request leaves the policy, whichever way: nobody may merge into it any more.
+    /// The request leaves the policy, by whatever path: nothing may merge into it any more.
     #[inline]
     pub(crate) fn leave_policy(&mut self, id: RequestId) {
         self.hash_out(id);
@@ -402,10 +408,10 @@ pub(crate) enum Entered {
     NoTag { limited: bool },
 }
 
-/// Marks of a write that is more than a write.
+/// The flags that make a write need the flush machine.
 const FLUSH_MARKS: Flags = Flags(Flags::PREFLUSH.0 | Flags::FUA.0 | Flags::BARRIER.0);
 
-/// Whether a bio is for the flush machine: flushes, and writes with a flush, FUA or barrier mark.
+/// Whether a bio needs the flush machine: flushes, and writes with a flush, FUA or barrier flag.
 #[inline]
 pub(crate) fn needs_flush_machine(bio: &Bio) -> bool {
     bio.operation == Operation::Flush || bio.flags.intersects(FLUSH_MARKS)

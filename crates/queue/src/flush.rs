@@ -1,7 +1,9 @@
-//! Flush and FUA: which steps a write needs, and the machine that runs them (Linux block/blk-flush.c).
+//! Flush and FUA: the steps that a write needs, and the machine that runs them (Linux
+//! block/blk-flush.c).
 //!
-//! Steps are a cache flush before, the data, a cache flush after. Flushes are shared: while one is in the device, all
-//! that ask for one collect in the pending list and are served by the next. Two lists swap roles (double buffer).
+//! The steps are a cache flush before, the data, and a cache flush after. Flushes are shared: while
+//! one is in the device, requests that need one collect in the pending list and share the next. Two
+//! lists swap roles (double buffer).
 
 use crate::era::Flushes;
 use crate::slot::Marks;
@@ -10,7 +12,7 @@ use block::{Flags, Nanos, Operation, RequestId, Status};
 use elevator::structures::List;
 use elevator::{Attributes, Bio, Elevator, Place, Position, Requests};
 
-/// What a bio needs of the flush machine, a bit for each step.
+/// The steps of a bio in the flush machine, one bit each.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Steps(u8);
 
@@ -44,16 +46,16 @@ impl Steps {
         self.0 & Self::AFTER != 0
     }
 
-    /// Whether nothing at all is to be done.
+    /// Whether no step is needed.
     pub(crate) fn is_nothing(self) -> bool {
         self == Steps::default()
     }
 }
 
-/// Which step a request is in.
+/// The step that a request is in.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Stage {
-    /// No flush sequence: an ordinary request.
+    /// An ordinary request without a flush sequence.
     #[default]
     Plain,
     /// Waits on the dispatch list until the device is empty (2.6 barriers).
@@ -64,7 +66,7 @@ pub(crate) enum Stage {
     Data(Steps),
     /// Waits for the flush after its data.
     After(Steps),
-    /// It *is* the flush command.
+    /// The flush command itself.
     Command,
 }
 
@@ -83,17 +85,17 @@ impl FlushMachine {
         self.pending.is_empty() && self.running.is_empty() && self.command.is_none() && self.data_running == 0
     }
 
-    /// Whether the device has a flush command of the machine's own.
+    /// Whether the flush machine's own command is in the device.
     pub(crate) fn command_is_in(&self, requests: &Requests) -> bool {
         self.command.is_some_and(|id| requests.at(id).place == Place::Started)
     }
 
-    /// The data of a sequenced write is under way.
+    /// The data of a sequenced write was started.
     pub(crate) fn add_running_data(&mut self) {
         self.data_running += 1;
     }
 
-    /// When a flush goes although data is still running.
+    /// When a flush is issued although data is still running.
     pub(crate) fn deadline_ns(&self, wait_ns: u64) -> Option<Nanos> {
         let waits = !self.pending.is_empty() && self.command.is_none() && self.data_running > 0;
         waits.then(|| self.pending_since_ns.saturating_add(wait_ns))
@@ -106,7 +108,8 @@ impl<E: Elevator> RequestQueue<E> {
         let bio = *self.requests.attributes(id);
         let steps = Steps::of(&bio, &self.limits);
         self.clear_flush_flags(id);
-        // With its marks cleared it looks ordinary; company would be made to wait for a flush that it never asked for.
+        // With its flags cleared it looks like an ordinary request, but a bio merged into it would
+        // have to wait for a flush that it did not ask for.
         self.slots.at_mut(id.slot()).marks.set(Marks::NO_MERGE);
         if self.era.flushes == Flushes::Barriers {
             self.insert_barrier(id, steps, now);
@@ -122,7 +125,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// The device sees FUA only if it honours it; SYNC keeps the accounting that the cleared marks implied.
+    /// The device sees FUA only if it supports it; SYNC preserves the accounting that the cleared
+    /// flags implied.
     fn clear_flush_flags(&mut self, id: RequestId) {
         let keeps_fua = self.limits.fua && self.limits.volatile_cache;
         let Some(request) = self.requests.live_mut(id) else { return };
@@ -138,7 +142,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.kick_flush(now);
     }
 
-    /// Issues a flush if somebody waits, none is under way, and no data is running or the wait was long enough.
+    /// Issues a flush if a request waits for one, none is in the device, and no data is running or
+    /// the wait has expired.
     pub(crate) fn kick_flush(&mut self, now: Nanos) {
         let waited_ns = now.saturating_sub(self.flush.pending_since_ns);
         let data_blocks = self.flush.data_running > 0 && waited_ns < self.era.flush_wait_ns;
@@ -147,7 +152,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
         let mut attributes = Attributes::new(Operation::Flush, block::Extent::new(0, 0));
         attributes.flags = Flags::SYNC;
-        // The table keeps one slot more than there are tags for exactly this request.
+        // The table has one slot more than there are tags, for this command.
         let Some(id) = self.requests.allocate(attributes, now) else { return };
         core::mem::swap(&mut self.flush.pending, &mut self.flush.running);
         *self.slots.at_mut(id.slot()) = crate::Slot::COMMAND;
@@ -157,7 +162,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.trace(TraceKind::FlushIssued, id, None, now);
     }
 
-    /// The flush command ended: everybody it ran for moves on one step.
+    /// The flush command completed: every request that it served moves to its next step.
     pub(crate) fn flush_completed(&mut self, id: RequestId, status: Status, now: Nanos, done: &mut impl FnMut(Done)) {
         self.counters.flushes += 1;
         self.requests.free(id);
@@ -181,7 +186,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.kick_flush(now);
     }
 
-    /// The data step of a sequenced write ended. Answers whether the request goes on to a flush.
+    /// The data step of a sequenced write completed. Returns whether the request continues with a
+    /// flush.
     pub(crate) fn data_step_completed(&mut self, id: RequestId, status: Status, now: Nanos) -> bool {
         let Stage::Data(steps) = self.slots.at(id.slot()).stage else { return false };
         self.flush.data_running = self.flush.data_running.saturating_sub(1);

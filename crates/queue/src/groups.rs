@@ -1,4 +1,5 @@
-//! Groups and issuers that come, change and go, and who hears of it: the policy first, then the limiters in order.
+//! Groups and issuers that appear, change and disappear. The policy is told first, then the
+//! limiters in order.
 
 use crate::RequestQueue;
 use crate::held::Held;
@@ -36,8 +37,9 @@ impl<E: Elevator> RequestQueue<E> {
         changed
     }
 
-    /// Takes a group offline: what it has queued drains, later bios of it count for its nearest online ancestor, and
-    /// its id becomes [`elevator::GroupState::Absent`] when its last request is freed. False for the root and for parents.
+    /// Takes a group offline: its queued requests drain, its later bios are accounted to its
+    /// nearest online ancestor, and its id becomes [`elevator::GroupState::Absent`] when its last
+    /// request is freed. False for the root and for parents.
     pub fn remove_group(&mut self, group: GroupId, now: Nanos) -> bool {
         if !self.groups.set_offline(group) {
             return false;
@@ -51,12 +53,12 @@ impl<E: Elevator> RequestQueue<E> {
         true
     }
 
-    /// The book of groups.
+    /// The tree of groups.
     pub fn groups(&self) -> &GroupTree {
         &self.groups
     }
 
-    /// An issuer is gone. Its id may be used again when none of its bios is inside.
+    /// An issuer has exited. Its id may be reused when none of its bios is in flight.
     pub fn context_exited(&mut self, context: ContextId, now: Nanos) {
         let wake = self.elevator.context_exited(context, now);
         self.note(wake);

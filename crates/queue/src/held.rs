@@ -1,10 +1,11 @@
-//! How long limiters kept groups waiting: the time in which at least one bio of a group was held, per group.
+//! How long limiters held each group back: the time in which at least one bio of the group was
+//! held.
 //!
-//! Cost: a few words per group, touched only when a bio is held or let go.
+//! Cost: a few words per group, touched only when a bio is held or released.
 
 use block::Nanos;
 
-/// The bios of one group that limiters hold, and since when there were any.
+/// The number of bios of one group that limiters hold, and since when it is above zero.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Held {
     bios: u32,
@@ -15,7 +16,7 @@ pub(crate) struct Held {
 impl Held {
     pub const NONE: Self = Self { bios: 0, since_ns: 0, total_ns: 0 };
 
-    /// A limiter holds one more.
+    /// A limiter holds one more bio.
     pub fn begin(&mut self, now: Nanos) {
         if self.bios == 0 {
             self.since_ns = now;
@@ -23,7 +24,7 @@ impl Held {
         self.bios = self.bios.saturating_add(1);
     }
 
-    /// One of them goes on.
+    /// A limiter released one bio.
     pub fn end(&mut self, now: Nanos) {
         self.bios = self.bios.saturating_sub(1);
         if self.bios == 0 {
@@ -31,7 +32,7 @@ impl Held {
         }
     }
 
-    /// All the time up to now.
+    /// The total time up to `now`.
     pub fn total_ns(&self, now: Nanos) -> Nanos {
         let running_ns = if self.bios > 0 { now.saturating_sub(self.since_ns) } else { 0 };
         self.total_ns + running_ns

@@ -1,4 +1,5 @@
-//! The request queue round a policy: everything that the block layer does for every elevator alike.
+//! The request queue around a policy: the part of the block layer that is the same for every
+//! elevator.
 //!
 //! ```text
 //!  submit ─► merge? ─► tag? ─► [plug] ─► policy ─► dispatch list ─► device ─► complete ─► the submitters' cookies
@@ -6,13 +7,13 @@
 //!              └ into a queued request     └ flush machine puts data back at the head
 //! ```
 //!
-//! A host calls [`RequestQueue::submit`], then [`RequestQueue::dispatch`] until it answers anything but
-//! [`Next::Start`], and [`RequestQueue::complete`] when the device is done; [`RequestQueue::next_timer`] says when to
-//! call [`RequestQueue::timer`]. Nothing is allocated after construction; time comes in as an argument.
-//! What differs between kernels is in [`Era`]. In the eras whose queue plugs, a host calls
-//! [`RequestQueue::unplug_device`] whenever somebody is about to wait for I/O.
-//! Source of the behaviour: Linux 6.1 to 6.12 block/{blk-mq,blk-mq-sched,blk-merge,blk-flush,elevator}.c; `era.rs` for
-//! the older kernels.
+//! A host calls [`RequestQueue::submit`], then [`RequestQueue::dispatch`] until it answers anything
+//! but [`Next::Start`], and [`RequestQueue::complete`] when the device is done;
+//! [`RequestQueue::next_timer`] says when to call [`RequestQueue::timer`]. Nothing is allocated
+//! after construction; time comes in as an argument. Differences between kernels are in [`Era`]. In
+//! the eras whose queue plugs the device, a host calls [`RequestQueue::unplug_device`] whenever a
+//! task is about to wait for I/O. Source of the behaviour: Linux 6.1 to 6.12
+//! block/{blk-mq,blk-mq-sched,blk-merge,blk-flush,elevator}.c; `era.rs` for the older kernels.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
@@ -68,22 +69,22 @@ use request_lists::RequestLists;
 use single_queue::DispatchOrder;
 use slot::{Marks, Slot};
 
-/// Most reasons a policy may have; the queue counts each.
+/// Largest number of reasons that a policy may have; the queue counts each.
 pub const REASONS_MAX: usize = 64;
 
-/// What a queue is built for.
+/// Construction parameters of a queue.
 #[derive(Copy, Clone, Debug)]
 pub struct Settings {
-    /// What the policy is told. `slots` holds all requests of the deepest `depth.requests` and a flush command for each
-    /// hardware queue: [`Era::slots`].
+    /// The policy's configuration. `slots` has room for all requests of the deepest
+    /// `depth.requests` and a flush command for each hardware queue: [`Era::slots`].
     pub configuration: Configuration,
     /// Limits of the device.
     pub limits: Limits,
-    /// Surroundings.
+    /// The block layer's rules around the policy.
     pub era: Era,
     /// How eagerly bios are merged.
     pub merging: Merging,
-    /// Bios that may be inside at one time, merged and waiting ones included.
+    /// Largest number of bios in flight, merged and waiting ones included.
     pub bios: u32,
 }
 
@@ -99,18 +100,19 @@ impl Default for Settings {
     }
 }
 
-/// What became of a submitted bio.
+/// The result of a submission.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Submitted {
     /// It joined this request.
     Merged(RequestId),
     /// It became this request.
     Queued(RequestId),
-    /// It waits for a tag; it enters by itself when one is free.
+    /// It waits for a tag and enters by itself when one is free.
     Waiting,
-    /// A limiter keeps it back; it goes on by itself when its time has come. Its submitter does not sleep.
+    /// A limiter holds it and releases it by itself. Its submitter does not sleep.
     Held,
-    /// There was nothing to do (a flush on a device without a volatile cache): it is done already, no [`Done`] follows.
+    /// There was nothing to do (a flush on a device without a volatile cache): it has completed,
+    /// and no [`Done`] follows.
     Nothing,
 }
 
@@ -118,18 +120,19 @@ pub enum Submitted {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Full;
 
-/// A bio that ended.
+/// A completed bio.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Done {
-    /// What the submitter gave with it.
+    /// The cookie that was submitted with it.
     pub cookie: u64,
-    /// The bio as submitted; of one that was a request of its own, the hardware queue is that through which it went.
+    /// The bio as submitted; if it was a request of its own, its hardware queue is the one through
+    /// which it was dispatched.
     pub bio: Bio,
     /// How it ended.
     pub status: Status,
     /// When it was submitted.
     pub submitted_ns: Nanos,
-    /// When its request was handed to the device; 0 if never (a failed flush before it).
+    /// When its request was passed to the device; 0 if never (a flush before it failed).
     pub issued_ns: Nanos,
 }
 
@@ -140,19 +143,21 @@ pub struct RequestQueue<E = Any> {
     requests: Requests,
     slots: Array<Slot>,
     bios: Bios,
-    /// Bios without a tag: unlimited ones, limited ones (before blk-mq: of the first kind, of the second).
+    /// Bios that wait for a tag: unlimited ones, limited ones (before blk-mq: of the first kind, of
+    /// the second).
     waiting: [Chain; 2],
     admitted: admitted::Admitted,
     tags: Tags,
     lists: RequestLists,
     hash: EndHash,
-    /// The request that became findable last and is not yet in the hash, with its end.
+    /// The request inserted last, with its end, if it may be merged into but is not in the hash
+    /// yet.
     unhashed: Option<(RequestId, Sector)>,
-    /// Requests that can be found by their end: mostly none, and nothing need be looked for.
+    /// Requests that can be found by their end. It is mostly zero, and the lookup is skipped then.
     findable: u32,
     last_merge: Option<RequestId>,
-    /// Links of the merge hash, the dispatch lists, the flush machine's lists and those carried over a switch: a request
-    /// is on one of them at most.
+    /// Links of the merge hash, the dispatch lists, the flush machine's lists and the list of
+    /// requests carried over a switch: a request is on at most one of them.
     dispatch_links: Links,
     dispatch_lists: Array<List>,
     dispatch_total: u32,
@@ -177,26 +182,28 @@ pub struct RequestQueue<E = Any> {
     merging: Merging,
     device_plug: DevicePlug,
     order: DispatchOrder,
-    /// Whether a dispatch has to ask the plug or a barrier first: the one thing about both that the data path sees.
+    /// Whether a dispatch has to check the plug or a barrier first: the only state of both that the
+    /// data path reads.
     is_gated: bool,
-    /// Solid-state devices that queue commands are not plugged (since 2.6.29).
+    /// False for solid-state devices that queue commands: they are not plugged (since 2.6.29).
     is_plug_useful: bool,
     tick_ns: Nanos,
-    /// In the order in which a bio meets them; mostly none.
+    /// In the order in which a bio passes them; mostly empty.
     limiters: Vec<AnyLimiter>,
-    /// Empty as long as there has never been a limiter.
+    /// Empty until the first limiter is added.
     watched: Array<limiting::Watched>,
     io_limits: Array<IoLimits>,
-    /// By group: what limiters keep waiting.
+    /// By group: the bios that limiters hold.
     held: Array<held::Held>,
     is_rotational: bool,
 }
 
 impl RequestQueue<Any> {
-    /// A queue round the policy of this name, in the form of a kernel version or in its newest.
+    /// A queue with the policy of this name, in the form of the given kernel version or in its
+    /// newest.
     ///
     /// # Errors
-    /// Unknown name, version before the policy's first, or memory short.
+    /// Unknown name, a version before the policy's first, or out of memory.
     pub fn build(
         name: &str,
         version: Option<elevator::Version>,
@@ -209,19 +216,20 @@ impl RequestQueue<Any> {
 
 // ---- construction, settings, inspection ----
 impl<E: Elevator> RequestQueue<E> {
-    /// A queue round this policy, which must have been built for the same configuration.
+    /// A queue with this policy, which must have been built for the same configuration.
     ///
     /// # Errors
-    /// When memory is short.
+    /// Out of memory.
     pub fn new(elevator: E, settings: &Settings) -> Result<Self, NoMemory> {
         Self::growing(elevator, settings, settings.bios)
     }
 
-    /// The same for hosts that may allocate at any time: of the bios that need a record (those that wait, share a request or
-    /// meet a limiter), `reserved` have theirs from the start, and the others' memory comes when they do.
+    /// The same for hosts that may allocate at any time. Of the bios that need a record (those that
+    /// wait, share a request or pass a limiter), `reserved` have theirs from the start; memory for
+    /// the others is allocated on demand.
     ///
     /// # Errors
-    /// When memory is short.
+    /// Out of memory.
     pub fn growing(elevator: E, settings: &Settings, reserved: u32) -> Result<Self, NoMemory> {
         let configuration = &settings.configuration;
         let slots = configuration.slots;
@@ -274,7 +282,7 @@ impl<E: Elevator> RequestQueue<E> {
         })
     }
 
-    /// The policy, to be looked at.
+    /// The policy, for inspection.
     pub fn elevator(&self) -> &E {
         &self.elevator
     }
@@ -284,22 +292,23 @@ impl<E: Elevator> RequestQueue<E> {
         &self.requests
     }
 
-    /// What iostat counts.
+    /// The counters of iostat.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// How often each reason of the policy was given, in the order of its names, since it was put in place.
+    /// How often each reason of the policy was given since the policy was put in place, in the
+    /// order of their names.
     pub fn reasons(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.elevator.reasons().iter().copied().zip(self.reasons.iter().copied())
     }
 
-    /// Begins the policy's account of a group anew. False where it keeps none.
+    /// Resets the policy's accounting of a group. False if the policy keeps none.
     pub fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool {
         self.elevator.reset_group_account(group, now)
     }
 
-    /// Impossible situations met by queue, table and policy. Anything above 0 is a defect.
+    /// Impossible states found by queue, table and policy. Any value above 0 is a defect.
     pub fn violations(&self) -> u32 {
         let limiters = self.limiters.iter().map(Limiter::violations).fold(0, u32::saturating_add);
         let own = self.violations.saturating_add(self.requests.violations());
@@ -311,22 +320,22 @@ impl<E: Elevator> RequestQueue<E> {
         &self.tags
     }
 
-    /// Requests that the device holds.
+    /// Requests in the device.
     pub fn in_device(&self) -> u32 {
         self.in_device_total
     }
 
-    /// Requests that were chosen and that the device has not taken yet.
+    /// Requests that were chosen and not yet started.
     pub fn awaiting_device(&self) -> u32 {
         self.dispatch_total
     }
 
-    /// Bios inside, wherever they are.
+    /// Bios in flight, in any stage.
     pub fn bios_inside(&self) -> u32 {
         self.bios.inside()
     }
 
-    /// Bios that fit besides those inside.
+    /// How many more bios can be submitted.
     pub fn room_for_bios(&self) -> u32 {
         self.bios.capacity() - self.bios.inside()
     }
@@ -345,13 +354,14 @@ impl<E: Elevator> RequestQueue<E> {
         }))
     }
 
-    /// Every tunable of the policy with the value in force, in the row's unit.
+    /// Every tunable of the policy with its current value, in the unit of its table row.
     pub fn settings(&self) -> impl Iterator<Item = (&'static Tunable, i64)> + '_ {
         let rows = self.elevator.tunables().iter().enumerate();
         rows.filter_map(|(index, row)| self.elevator.setting(index).map(|value| (row, value)))
     }
 
-    /// Sets a tunable by name, from text as sysfs takes it. Answers the value then in force.
+    /// Sets a tunable by name, from text in the form that sysfs takes. Returns the value then in
+    /// force.
     ///
     /// # Errors
     /// Unknown name, not a number, out of range.
@@ -363,7 +373,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.elevator.setting(index).ok_or(SettingError::Unknown)
     }
 
-    /// Changes the depths. `requests` is cut to what the table holds.
+    /// Changes the depths. `requests` is capped at the size of the table.
     pub fn set_depth(&mut self, depth: Depth, now: Nanos) {
         let most = self.requests.capacity().saturating_sub(self.in_device.len()).max(1);
         self.depth = Depth { requests: depth.requests.clamp(1, most), device: depth.device.max(1) };
@@ -384,7 +394,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.depth
     }
 
-    /// Whether anything since the last call makes a dispatch worthwhile; asking clears it.
+    /// Whether anything since the last call makes a dispatch worthwhile. The call clears it.
     pub fn take_wake(&mut self) -> Wake {
         core::mem::take(&mut self.wake)
     }
@@ -397,10 +407,10 @@ impl<E: Elevator> RequestQueue<E> {
     }
 }
 
-// ---- a request on its way out ----
+// ---- completion ----
 impl<E: Elevator> RequestQueue<E> {
-    /// The device finished a request. `done` hears of every bio that ended with it; a sequenced write may go on to a
-    /// flush first. Dispatch again afterwards.
+    /// The device completed a request. `done` is called for every bio that completes with it; a
+    /// sequenced write may continue with a flush first. Dispatch again afterwards.
     #[inline]
     pub fn complete(&mut self, id: RequestId, status: Status, now: Nanos, mut done: impl FnMut(Done)) {
         let Some(queue) = self.requests.take_back(id, Place::Complete) else {
@@ -435,7 +445,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.finish_switch_if_drained(now);
     }
 
-    /// The driver gave a started request back: it enters the policy again, before all others.
+    /// The driver returned a started request: it enters the policy again, ahead of all others.
     pub fn requeue(&mut self, id: RequestId, now: Nanos) {
         if !self.leave_device(id) {
             self.violations += 1;
@@ -462,8 +472,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.finish_switch_if_drained(now);
     }
 
-    /// The driver had no room for a request it was just given: it waits on the dispatch list, before everything else,
-    /// and the policy is not asked for another until it is gone.
+    /// The driver had no room for a request that it was just given. The request waits at the head
+    /// of the dispatch list, and the policy is not asked for another until it has been started.
     pub fn refuse(&mut self, id: RequestId, now: Nanos) {
         if !self.leave_device(id) {
             self.violations += 1;
@@ -487,13 +497,13 @@ impl<E: Elevator> RequestQueue<E> {
 
     #[inline]
     fn left_device(&mut self, queue: HardwareQueue) {
-        // Each was counted in when it was started.
+        // Each was counted when it was started.
         let in_device = self.in_device.at_mut(u32::from(queue.0));
         *in_device = in_device.wrapping_sub(1);
         self.in_device_total = self.in_device_total.wrapping_sub(1);
     }
 
-    /// A request ended for its submitters.
+    /// Completes a request for its submitters.
     pub(crate) fn finish(&mut self, id: RequestId, status: Status, now: Nanos, done: &mut impl FnMut(Done)) {
         let &Request { attributes, start_ns, issued_ns, .. } = self.requests.at(id);
         let (sectors, group) = (attributes.extent.sectors, attributes.group);
@@ -509,7 +519,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
         match self.slots.at(id.slot()).members() {
             Members::Alone(cookie) => {
-                // It became the request when it came.
+                // The bio became the request at its submission, so the two times are the same.
                 done(Done { cookie, bio: attributes, status, submitted_ns: start_ns, issued_ns });
                 self.bios.went_out();
             }
@@ -538,8 +548,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// Gives slot, tag and the group's hold back.
-    // A call and its saved registers would be a third of what it does.
+    /// Returns the slot, the tag and the reference to the group.
+    // The call and its saved registers would be a third of its cost.
     #[inline(always)]
     pub(crate) fn free(&mut self, id: RequestId, group: GroupId, now: Nanos) {
         self.elevator.freed(&self.requests, id, now);
@@ -551,7 +561,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// When [`RequestQueue::timer`] wants to be called.
+    /// When [`RequestQueue::timer`] must be called.
     #[inline]
     pub fn next_timer(&self) -> Option<Nanos> {
         let flush = self.flush.deadline_ns(self.era.flush_wait_ns);
@@ -562,7 +572,7 @@ impl<E: Elevator> RequestQueue<E> {
         if self.is_gated { earlier(timer, self.device_plug.until) } else { timer }
     }
 
-    /// The time that [`RequestQueue::next_timer`] named has come.
+    /// Call this at the time that [`RequestQueue::next_timer`] returned.
     pub fn timer(&mut self, now: Nanos) {
         if self.elevator.next_timer().is_some_and(|at| block::time::is_due(now, at)) {
             let wake = self.elevator.timer(&self.requests, now);
@@ -587,8 +597,8 @@ fn earlier(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
 }
 
 impl<E: Elevator> RequestQueue<E> {
-    /// Switches the trace of the queue's and the policy's events on or off. Off at the start; its memory comes when it
-    /// is first switched on.
+    /// Switches tracing of the queue's and the policy's events on or off. Off at first; its memory
+    /// is allocated when it is first switched on.
     pub fn set_tracing(&mut self, on: bool) {
         if on {
             self.trace.make_room();
@@ -605,25 +615,26 @@ impl<E: Elevator> RequestQueue<E> {
         &self.trace
     }
 
-    /// The oldest untaken event of the trace.
+    /// Takes the oldest event of the trace.
     pub fn take_event(&mut self) -> Option<TraceEvent> {
         self.trace.take()
     }
 
-    /// The oldest untaken message of the policy or a limiter.
+    /// Takes the oldest message of the policy or a limiter.
     pub fn take_message(&mut self) -> Option<Said> {
         self.take_down();
         self.trace.take_said()
     }
 
-    /// The oldest untaken event or message: messages stand among the events as they were written, so that what a policy says
-    /// of an insertion or a completion follows it, and what it says of a choice comes before the dispatch.
+    /// Takes the oldest event or message. Messages stand among the events in the order in which
+    /// they were written: those about an insertion or a completion follow the event, and those
+    /// about a choice precede the dispatch.
     pub fn take_told(&mut self) -> Option<Told> {
         self.take_down();
         self.trace.take_told()
     }
 
-    /// Messages so far come before the next event.
+    /// Puts the messages written so far before the next event.
     fn take_down(&mut self) {
         while let Some(message) = self.elevator.take_message() {
             self.trace.say(Said { limiter: None, message });
@@ -641,7 +652,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.trace.push(event);
     }
 
-    // Always: beside the question whether there is a trace, the call would cost several times as much.
+    // Always inlined: the call would cost several times as much as the check whether tracing is on.
     #[inline(always)]
     pub(crate) fn trace(&mut self, kind: TraceKind, id: RequestId, reason: Option<elevator::Reason>, now: Nanos) {
         if self.tracing {
@@ -657,7 +668,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.push_event(TraceEvent { at_ns: now, kind, id, attributes, reason, status: Status::Ok });
     }
 
-    /// The same about a bio.
+    /// The same for a bio.
     #[inline]
     pub(crate) fn trace_bio(&mut self, kind: TraceKind, bio: &Bio, id: RequestId, now: Nanos) {
         if self.tracing {

@@ -1,8 +1,9 @@
-//! The stage of the limiters: a bio passes them one by one, in their fixed order, before it looks for company.
+//! The limiters' stage: a bio passes the limiters one by one, in their fixed order, before it looks
+//! for merge candidates.
 //!
-//! A held bio is in the table of bios and nowhere else; it and every bio that a limiter has seen hold their group until
-//! they end, so that the limiters' books never meet the id of a group that has gone. Without limiters nothing of this
-//! runs but one look at an empty list.
+//! A held bio is in the table of bios and nowhere else. It and every bio that a limiter has seen
+//! keep a reference to their group until they complete, so that a limiter never sees the id of a
+//! removed group. Without limiters the only cost is the check of an empty list.
 
 use crate::RequestQueue;
 use crate::bios::Arrival;
@@ -15,17 +16,19 @@ use elevator::{
     BioId, Depth, Elevator, GroupState, IoLimits, Limiter, LimiterConfiguration, RequestEnd, Verdict, Wake,
 };
 
-/// What is kept of a bio beside the table of bios, once there are limiters.
+/// What is stored per bio, beside the table of bios, once there are limiters.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Watched {
-    /// The group it came with: the limiters know it by that, wherever it is counted later.
+    /// The group of the submission. The limiters know the bio by it, even if it is accounted to
+    /// another group later.
     group: GroupId,
-    /// Limiters that have seen it, a bit for each of the list.
+    /// The limiters that have seen it, one bit for each in the list.
     seen_by: u8,
     is_watched: bool,
-    /// Since when it waits for a request.
+    /// Since when it has waited for a request.
     waits_since_ns: Nanos,
-    /// It was answered with [`crate::Submitted::Held`]: nobody sleeps for it, whatever it waits for later.
+    /// It was answered with [`crate::Submitted::Held`]: no submitter sleeps for it, whatever it
+    /// waits for later.
     was_held: bool,
 }
 
@@ -33,12 +36,12 @@ pub(crate) const UNSEEN: Watched =
     Watched { group: GroupId::ROOT, seen_by: 0, is_watched: false, waits_since_ns: 0, was_held: false };
 
 impl<E: Elevator> RequestQueue<E> {
-    // ---- putting in place ----
+    // ---- adding and removing ----
 
-    /// Puts a limiter in place, at its own position in the order. It sees bios that come from now on.
+    /// Adds a limiter at its fixed position in the order. It sees the bios submitted from now on.
     ///
     /// # Errors
-    /// Unknown name, in place already, or memory short.
+    /// Unknown name, already added, or out of memory.
     pub fn add_limiter(&mut self, name: &str, now: Nanos) -> Result<(), LimiterError> {
         let position = position(name).ok_or(LimiterError::UnknownName)?;
         let before = self.limiters.iter().take_while(|limiter| place_of(limiter) < position).count();
@@ -64,9 +67,10 @@ impl<E: Elevator> RequestQueue<E> {
         Ok(())
     }
 
-    /// Takes a limiter away. What it holds goes on at once. False if there is none of this name.
+    /// Removes a limiter and releases the bios that it holds. False if there is none of this name.
     ///
-    /// One that breaks its word and still holds something stays, and counts as a violation: its bios would be lost.
+    /// A limiter that still holds bios after releasing everything stays and counts as a violation,
+    /// because its bios would be lost.
     pub fn remove_limiter(&mut self, name: &str, now: Nanos) -> bool {
         let Some(index) = self.limiters.iter().position(|limiter| limiter.name() == name) else { return false };
         let stage = 1 << place_of(&self.limiters[index]);
@@ -83,14 +87,14 @@ impl<E: Elevator> RequestQueue<E> {
         true
     }
 
-    /// Takes all limiters away. What they hold goes on at once, and nothing is held any more.
+    /// Removes all limiters and releases the bios that they hold.
     pub fn remove_limiters(&mut self, now: Nanos) {
         for entry in LIMITERS {
             self.remove_limiter(entry.name, now);
         }
     }
 
-    /// The limiters in place, in order.
+    /// The limiters, in order.
     pub fn limiters(&self) -> impl Iterator<Item = &AnyLimiter> + '_ {
         self.limiters.iter()
     }
@@ -100,19 +104,19 @@ impl<E: Elevator> RequestQueue<E> {
         self.limiters.iter().map(Limiter::held).sum()
     }
 
-    /// The time in which limiters kept at least one bio of a group waiting, since the group was made.
+    /// The time since the group was created in which limiters held at least one bio of it.
     pub fn throttled_ns(&self, group: GroupId, now: Nanos) -> Nanos {
         self.held.get(group.0).map_or(0, |held| held.total_ns(now))
     }
 
-    /// Every tunable of a limiter in place with the value in force, in the row's unit.
+    /// Every tunable of a limiter with its current value, in the unit of its table row.
     pub fn limiter_settings(&self, name: &str) -> impl Iterator<Item = (&'static Tunable, i64)> + '_ {
         let limiter = self.limiters.iter().position(|limiter| limiter.name() == name);
         let rows = limiter.map_or(&[][..], |index| self.limiters[index].tunables()).iter().enumerate();
         rows.filter_map(move |(row, tunable)| Some((tunable, self.limiters[limiter?].setting(row)?)))
     }
 
-    /// Sets a tunable of a limiter in place, from text. Answers the value then in force.
+    /// Sets a tunable of a limiter, from text. Returns the value then in force.
     ///
     /// # Errors
     /// Unknown limiter or name, not a number, out of range.
@@ -126,7 +130,7 @@ impl<E: Elevator> RequestQueue<E> {
         stored
     }
 
-    /// The limits of a group from now on. They have effect while the limiter that knows them is in place.
+    /// Sets the limits of a group. They take effect while a limiter that uses them is present.
     pub fn set_limits(&mut self, group: GroupId, limits: &IoLimits, now: Nanos) {
         if self.groups.state(group) != GroupState::Online {
             return;
@@ -143,18 +147,19 @@ impl<E: Elevator> RequestQueue<E> {
         self.io_limits.at(group.0)
     }
 
-    /// The depths that limiters go by.
+    /// The depths that limiters are told.
     pub(crate) fn limiters_depth(&self) -> Depth {
         let Depth { requests, device } = self.depth;
-        // Halved step by step, twice a second, a table of thousands of requests would bind nobody for a long time.
+        // The limiter halves the depth step by step, twice a second; from a table of thousands of
+        // requests it would take long to reach a depth that limits anything.
         let usual = if self.era.has_large_table { self.era.usual_requests(device) } else { requests };
         Depth { requests: requests.min(usual), device }
     }
 
-    /// All groups there are, parents first.
+    /// Announces all groups to a limiter, parents first.
     fn tell_of_groups(&self, limiter: &mut AnyLimiter, now: Nanos) {
         let count = self.groups.capacity();
-        // As many rounds as the tree is deep; ids say nothing about who is whose parent.
+        // One pass per level of the tree, because the ids do not order parents before children.
         let depth = |group: GroupId| {
             let mut at = group;
             let mut depth = 0;
@@ -164,7 +169,7 @@ impl<E: Elevator> RequestQueue<E> {
             }
             depth
         };
-        // The root is there from the start; limits bind it where there is no hierarchy (v1).
+        // The root always exists; limits apply to it where there is no hierarchy (v1).
         limiter.group_changed(GroupId::ROOT, self.groups.settings(GroupId::ROOT), now);
         if *self.io_limits.at(GroupId::ROOT.0) != IoLimits::NONE {
             limiter.limits_changed(GroupId::ROOT, self.io_limits.at(GroupId::ROOT.0), now);
@@ -184,9 +189,9 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    // ---- a bio's way ----
+    // ---- submission ----
 
-    /// A bio has come: true if a limiter holds it.
+    /// A bio was submitted: true if a limiter holds it.
     pub(crate) fn is_held_at_once(&mut self, index: u32, now: Nanos) -> bool {
         if self.limiters.is_empty() {
             return false;
@@ -195,7 +200,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.is_held(index, 0, now)
     }
 
-    /// A bio meets the limiters from `stage` on. True if one holds it.
+    /// Passes a bio through the limiters from `stage` on. True if one holds it.
     #[cold]
     pub(crate) fn is_held(&mut self, index: u32, stage: usize, now: Nanos) -> bool {
         for stage in stage..self.limiters.len() {
@@ -211,33 +216,34 @@ impl<E: Elevator> RequestQueue<E> {
         false
     }
 
-    /// Whether a bio's submitter went on while a limiter kept it back.
+    /// Whether a limiter held the bio, so that its submitter did not wait for it.
     #[inline]
     pub(crate) fn was_held(&self, index: u32) -> bool {
         self.watched.get(index).is_some_and(|watched| watched.was_held)
     }
 
-    /// The bio as the limiters know it: of the group it came with.
+    /// The bio as the limiters know it, with the group of its submission.
     fn limited_bio(&self, index: u32) -> elevator::Bio {
         elevator::Bio { group: self.watched.at(index).group, ..self.bios.at(index).bio }
     }
 
-    /// A bio comes under the limiters' eyes: it holds its group until it ends.
+    /// A limiter sees the bio from here on: it keeps a reference to its group until it completes.
     fn begin_limiting(&mut self, index: u32) {
         let group = self.bios.at(index).bio.group;
         *self.watched.at_mut(index) = Watched { group, is_watched: true, ..UNSEEN };
         self.groups.hold(group);
     }
 
-    /// Lets go on what limiters have released.
+    /// Continues the bios that limiters have released.
     pub(crate) fn release_held(&mut self, now: Nanos) {
-        // One that goes on may make a later stage release others; an earlier one is looked at again by the next event.
+        // A released bio may make a later stage release others; an earlier stage is run again at
+        // the next event.
         for stage in 0..self.limiters.len() {
             self.release_from(stage, now);
         }
     }
 
-    /// Lets go on what one limiter has released.
+    /// Continues the bios that one limiter has released.
     fn release_from(&mut self, stage: usize, now: Nanos) {
         let mut has_entered = false;
         while let Some(BioId(index)) = self.limiters.get_mut(stage).and_then(|limiter| limiter.next_released(now)) {
@@ -248,13 +254,14 @@ impl<E: Elevator> RequestQueue<E> {
                 has_entered = true;
             }
         }
-        // No task will wait for these and pull the queue's own plug: blk-throttle's worker did it itself.
+        // No task waits for these bios and would unplug the queue; in Linux, blk-throttle's worker
+        // did it itself.
         if has_entered {
             self.unplug_device(now);
         }
     }
 
-    /// A bio that was held looks for a request, behind those who wait for one already.
+    /// Takes a request for a bio that was held, behind the bios that already wait for one.
     fn enter_late(&mut self, index: u32, now: Nanos) {
         let group = self.bios.at(index).bio.group;
         self.bios.at_mut(index).bio.group = self.groups.nearest_online(group);
@@ -272,16 +279,16 @@ impl<E: Elevator> RequestQueue<E> {
         self.note(Wake::All);
     }
 
-    // ---- what limiters hear ----
+    // ---- notifications ----
 
-    /// A bio begins to wait for a request.
+    /// A bio starts to wait for a request.
     pub(crate) fn limiters_wait(&mut self, index: u32, now: Nanos) {
         if !self.watched.is_empty() {
             self.watched.at_mut(index).waits_since_ns = now;
         }
     }
 
-    /// It has got one.
+    /// A bio got its request.
     #[cold]
     pub(crate) fn limiters_waited(&mut self, index: u32, now: Nanos) {
         let waited_ns = now.saturating_sub(self.watched.at(index).waits_since_ns);
@@ -290,7 +297,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// A bio joined a request.
+    /// A bio merged into a request.
     #[cold]
     pub(crate) fn limiters_merged(&mut self, index: u32, now: Nanos) {
         let (bio, seen_by) = (self.limited_bio(index), self.watched.at(index).seen_by);
@@ -299,7 +306,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// The device took a request.
+    /// The device started a request.
     #[cold]
     pub(crate) fn limiters_issued(&mut self, id: RequestId, now: Nanos) {
         let attributes = *self.requests.attributes(id);
@@ -308,7 +315,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// The device gave a request back.
+    /// The driver returned a request.
     #[cold]
     pub(crate) fn limiters_requeued(&mut self, id: RequestId, now: Nanos) {
         let attributes = *self.requests.attributes(id);
@@ -317,7 +324,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// A request ends, before its bios do.
+    /// A request completes, before its bios do.
     #[cold]
     pub(crate) fn limiters_request_ended(&mut self, id: RequestId, status: Status, now: Nanos) {
         let request = self.requests.at(id);
@@ -328,7 +335,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// A bio ends.
+    /// A bio completes.
     #[cold]
     pub(crate) fn limiters_bio_ended(&mut self, index: u32, now: Nanos) {
         let watched = *self.watched.at(index);
@@ -345,13 +352,13 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// When a limiter wants to be called next.
+    /// When the next limiter's timer expires.
     #[cold]
     pub(crate) fn limiters_timer(&self) -> Option<Nanos> {
         self.limiters.iter().filter_map(Limiter::next_timer).min()
     }
 
-    /// Calls the limiters whose time has come, and lets go on what they release.
+    /// Runs the limiters whose timers have expired and continues the bios that they release.
     #[cold]
     pub(crate) fn run_limiters(&mut self, now: Nanos) {
         for limiter in &mut self.limiters {
@@ -367,7 +374,7 @@ fn position(name: &str) -> Option<usize> {
     LIMITERS.iter().position(|entry| entry.name == name)
 }
 
-/// Where a limiter stands in the order of all.
+/// The limiter's position in the fixed order.
 fn place_of(limiter: &AnyLimiter) -> usize {
     position(limiter.name()).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! What one request may be at most, and what the device can do.
+//! The limits of a request and the capabilities of the device.
 
 use block::{Operation, Sector};
 
@@ -9,17 +9,17 @@ pub struct Limits {
     pub max_sectors: u32,
     /// Largest discard.
     pub max_discard_sectors: u32,
-    /// Largest write-zeroes.
+    /// Largest write-zeroes request.
     pub max_write_zeroes_sectors: u32,
-    /// Most physical segments of one request.
+    /// Largest number of physical segments of one request.
     pub max_segments: u16,
-    /// Ranges that one discard command may carry; above 1, discards join without being adjacent.
+    /// Ranges that one discard command may have; above 1, discards merge without being adjacent.
     pub max_discard_segments: u16,
     /// No request crosses a multiple of this (stripes, zones); 0 = no such boundary.
     pub chunk_sectors: u32,
-    /// Whether completed writes may sit in a volatile cache.
+    /// Whether completed writes may be in a volatile cache.
     pub volatile_cache: bool,
-    /// Whether the device honours FUA itself.
+    /// Whether the device supports FUA.
     pub fua: bool,
 }
 
@@ -65,7 +65,7 @@ impl Limits {
 /// How eagerly bios are merged (sysfs `nomerges`).
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Merging {
-    /// Every way of finding company (`nomerges` 0).
+    /// All searches for merge candidates (`nomerges` 0).
     #[default]
     Full,
     /// Only the submitter's plug and the last merged request (`nomerges` 1).

@@ -1,7 +1,8 @@
-//! Who may join whom, where candidates are looked for, and what happens when they join.
+//! Merging: which bios and requests may merge, where candidates are searched, and the merge itself.
 //!
-//! The search order is that of blk-mq: the submitter's newest plugged request, the request that absorbed something
-//! last, the hash of ends, the policy's front search; the first candidate decides, even if a limit then forbids it.
+//! The search order is that of blk-mq: the submitter's newest plugged request, the request merged
+//! into last, the hash of ends, the policy's front search. The first candidate decides, even if a
+//! limit then forbids the merge.
 
 use crate::bios::{Arrival, Chain, Members};
 use crate::limits::Merging;
@@ -12,7 +13,8 @@ use block::{Nanos, Operation, RequestId, Sector};
 use elevator::{Attributes, Bio, Elevator, Hint, Merge, MergeSearch, Place, Side};
 
 impl<E: Elevator> RequestQueue<E> {
-    /// Lets a bio that may share a request join one, or says where the policy wants its own.
+    /// Merges a bio into a request if possible; otherwise returns where the policy wants the bio's
+    /// own request.
     pub(crate) fn try_merge(
         &mut self,
         arrival: Arrival,
@@ -34,14 +36,16 @@ impl<E: Elevator> RequestQueue<E> {
                 {
                     slot.marks.set(Marks::NO_MERGE);
                 }
-                // Only a policy that looks through its own list has a place in mind; the others' order is their own.
+                // Only a policy that searches its own list suggests a position; the others
+                // determine their order themselves.
                 let has_own_list = self.elevator.merge_search() == MergeSearch::Own;
                 Err(if has_own_list { self.beside(id, side) } else { Hint::None })
             }
         }
     }
 
-    /// The plug's newest request takes the bio, if it can. The policy is not asked: it has not seen the request yet.
+    /// Merges the bio into the plug's newest request, if possible. The policy is not asked, because
+    /// it has not seen the request yet.
     fn merge_into_plug(&mut self, arrival: Arrival, bio: &Bio, plug: Option<&Plug>, now: Nanos) -> Option<RequestId> {
         if self.merging == Merging::Never {
             return None;
@@ -71,7 +75,7 @@ impl<E: Elevator> RequestQueue<E> {
         if search == MergeSearch::Own {
             return self.ask_policy(bio, now);
         }
-        // Whether they touch is asked first: it is the cheapest question, and mostly they do not.
+        // Adjacency is checked first: it is the cheapest test, and it mostly fails.
         if let Some(id) = self.last_merge
             && let Some(side) = self.adjacency(id, bio)
             && self.may_absorb(id, bio)
@@ -90,7 +94,7 @@ impl<E: Elevator> RequestQueue<E> {
         if search == MergeSearch::PipelineThenFront { self.ask_policy(bio, now) } else { Merge::No(Hint::None) }
     }
 
-    /// The policy's own candidate, if it is one that may take the bio.
+    /// The policy's own candidate, if the bio may merge into it.
     fn ask_policy(&mut self, bio: &Bio, now: Nanos) -> Merge {
         match self.elevator.merge(&self.requests, bio, now) {
             Merge::Into(id, side)
@@ -116,7 +120,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// The place next to a request that could not take the bio.
+    /// The position next to a request that could not take the bio.
     fn beside(&self, id: RequestId, side: Side) -> Hint {
         match side {
             Side::Back | Side::Discard => Hint::After(id),
@@ -144,7 +148,7 @@ impl<E: Elevator> RequestQueue<E> {
         matches!(request.place, Place::Plugged | Place::Queued) && request.attributes.can_share_request(bio)
     }
 
-    /// The side at which the bio touches the request, back before front.
+    /// The side at which the bio is adjacent to the request; back is tried before front.
     fn adjacency(&self, id: RequestId, bio: &Bio) -> Option<Side> {
         let extent = self.requests.attributes(id).extent;
         if extent.is_followed_by(bio.extent) {
@@ -164,7 +168,8 @@ impl<E: Elevator> RequestQueue<E> {
         let sectors = u64::from(request.extent.sectors) + u64::from(bio.extent.sectors);
         let segments = u32::from(request.segments) + u32::from(bio.segments);
         if bio.operation == Operation::Discard && segments > u32::from(self.limits.max_discard_segments.max(1)) {
-            // A multi-range discard carries one segment per range; a contiguous one stays a single range.
+            // A multi-range discard carries one segment per range; a contiguous one stays a single
+            // range.
             return side != Side::Discard && self.limits.allow(bio.operation, first, sectors, 1);
         }
         self.limits.allow(bio.operation, first, sectors, segments)
@@ -174,14 +179,14 @@ impl<E: Elevator> RequestQueue<E> {
         matches!(self.slots.at(id.slot()).members(), Members::Alone(_))
     }
 
-    /// Whether there is, or can be made, a record for each bio that has none, of one that comes and a request that it is to
-    /// join.
+    /// Whether records are available for those of the arriving bio and the request's bio that have
+    /// none yet.
     fn has_records_for(&mut self, arrival: Arrival, id: RequestId) -> bool {
         let newcomers = u32::from(matches!(arrival, Arrival::Fresh(_)));
         self.bios.reserve(newcomers + u32::from(self.is_alone(id)))
     }
 
-    /// The chain of a request's bios; one that was alone gets a record.
+    /// The chain of a request's bios; a single bio without a record gets one.
     fn chain_of(&mut self, id: RequestId) -> Chain {
         match self.slots.at(id.slot()).members() {
             Members::Chain(chain) => chain,
@@ -218,7 +223,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// A bio joins a queued request, which may then touch its neighbour.
+    /// Merges a bio into a queued request, which may then be adjacent to its neighbour.
     fn join(&mut self, arrival: Arrival, bio: &Bio, (id, side): (RequestId, Side), now: Nanos) -> RequestId {
         self.grow(arrival, bio, (id, side), now);
         let kind = if side == Side::Front { TraceKind::FrontMerged } else { TraceKind::BackMerged };
@@ -240,7 +245,7 @@ impl<E: Elevator> RequestQueue<E> {
         id
     }
 
-    /// `keep` absorbs `gone`, which begins where it ends. Answers whether it could.
+    /// `keep` absorbs `gone`, which begins where `keep` ends. Returns whether it did.
     pub(crate) fn merge_requests(&mut self, keep: RequestId, gone: RequestId, now: Nanos) -> bool {
         let tail = *self.requests.attributes(gone);
         let fits = keep != gone
@@ -259,7 +264,7 @@ impl<E: Elevator> RequestQueue<E> {
         let was_inserted = self.slots.at(gone.slot()).marks.has(Marks::INSERTED);
         let (mut chain, gone_chain) = (self.chain_of(keep), self.chain_of(gone));
         if !self.limiters.is_empty() {
-            // What counted as a request of its own counts as a bio that joined one.
+            // The absorbed request no longer counts as a request but as a merged bio.
             let first = self.bios.first(gone_chain);
             if let Some(first) = first {
                 self.limiters_merged(first, now);
@@ -290,7 +295,8 @@ impl<E: Elevator> RequestQueue<E> {
         true
     }
 
-    /// Tries to merge a request on its way into the policy, back merges only. True if it was absorbed.
+    /// Tries to merge a request on insertion into the policy, back merges only. True if it was
+    /// absorbed.
     pub(crate) fn merge_on_insert(&mut self, id: RequestId, now: Nanos) -> bool {
         if self.merging == Merging::Never || self.elevator.merge_search() == MergeSearch::Own {
             return false;
@@ -305,7 +311,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
         let mut absorbed = false;
         let mut at = id;
-        // Each round makes one request of two, so the table's size bounds the rounds.
+        // Each round merges two requests into one, so the table's size bounds the number of rounds.
         for _ in 0..self.requests.capacity() {
             let first_sector = self.requests.attributes(at).extent.first_sector;
             let Some(before) = self.ending_at(first_sector) else { break };
@@ -318,14 +324,15 @@ impl<E: Elevator> RequestQueue<E> {
         absorbed
     }
 
-    /// Whether others may still join this request while it is queued.
+    /// Whether others may still merge into this request while it is queued.
     #[inline]
     pub(crate) fn is_open(&self, id: RequestId, attributes: &Attributes) -> bool {
         is_open_kind(attributes) && !self.slots.at(id.slot()).marks.has(Marks::NO_MERGE)
     }
 
-    /// Makes a queued request known by its end. It enters the hash only when another one follows or somebody searches:
-    /// most requests of a queue that is not full are chosen before that.
+    /// Makes a queued request findable by its end. It enters the hash only when another request
+    /// follows or a search happens, because most requests of a queue that is not full are chosen
+    /// before that.
     #[inline]
     pub(crate) fn hash_in(&mut self, id: RequestId, end: Sector) {
         if self.unhashed.is_some() {
@@ -337,7 +344,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.unhashed = Some((id, end));
     }
 
-    /// Nothing that is to be found by its end is outside the hash any more.
+    /// Puts the newest findable request into the hash.
     fn hash_newest(&mut self) {
         let Some((id, end)) = self.unhashed.take() else { return };
         if !self.hash.add(&mut self.dispatch_links, id.slot(), end) {
@@ -345,15 +352,15 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// The queued request that ends here and was made known last.
+    /// The queued request that ends here and became findable last.
     #[inline]
     fn ending_at(&mut self, end: Sector) -> Option<RequestId> {
         self.hash_newest();
         self.hash.find(&self.dispatch_links, &self.requests, end)
     }
 
-    /// Takes a request out of the hash, before its end moves or its links are needed elsewhere. Answers whether it was
-    /// there.
+    /// Removes a request from the hash, before its end moves or its links are needed elsewhere.
+    /// Returns whether it was there.
     #[inline(always)]
     pub(crate) fn hash_out(&mut self, id: RequestId) -> bool {
         let marks = &mut self.slots.at_mut(id.slot()).marks;
@@ -388,7 +395,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 }
 
-/// Whether requests of its kind may be joined.
+/// Whether requests of this kind may be merged into.
 #[inline]
 pub(crate) fn is_open_kind(attributes: &Attributes) -> bool {
     attributes.operation.is_mergeable() && !attributes.flags.intersects(Attributes::NEVER_MERGED)

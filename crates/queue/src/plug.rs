@@ -1,12 +1,13 @@
-//! A submitter's plug: requests that wait for more company before they enter the policy together.
+//! A submitter's plug: requests that wait for more merge candidates before they enter the policy
+//! together.
 
 use block::RequestId;
 
-/// Most requests a plug holds (32 since Linux 5.16).
+/// Largest number of requests in a plug (32 since Linux 5.16).
 pub const CAPACITY: usize = 32;
 
-/// One submitter's plug. Give it to [`crate::RequestQueue::submit_plugged`], then [`crate::RequestQueue::unplug`] it:
-/// requests in a plug nobody flushes are never served.
+/// One submitter's plug. Pass it to [`crate::RequestQueue::submit_plugged`], then flush it with
+/// [`crate::RequestQueue::unplug`]: requests in a plug that is never flushed are never served.
 #[derive(Debug)]
 pub struct Plug {
     requests: [Option<RequestId>; CAPACITY],
@@ -32,7 +33,7 @@ impl Plug {
         self.len == 0
     }
 
-    /// The request plugged last: the only one a bio may join.
+    /// The request plugged last: the only one that a bio may merge into.
     #[inline]
     pub(crate) fn newest(&self) -> Option<RequestId> {
         *self.requests.get(self.len.wrapping_sub(1))?
@@ -53,7 +54,7 @@ impl Plug {
         *self.requests.get(index)?
     }
 
-    /// Forgets all requests: they have entered the policy.
+    /// Removes all requests: they have entered the policy.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.len = 0;

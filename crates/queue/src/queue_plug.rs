@@ -1,7 +1,9 @@
-//! The plug of the kernels up to 2.6.38: the queue itself holds requests back, so that company can come.
+//! The plug of the kernels up to 2.6.38: the queue itself holds requests back, so that merge
+//! candidates can arrive.
 //!
-//! A bio that finds the queue empty puts the plug in; while it is in, [`RequestQueue::dispatch`] gives nothing away.
-//! Who is about to wait pulls it out ([`RequestQueue::unplug_device`]); it stays out until the queue is empty again.
+//! A bio that finds the queue empty plugs it. While it is plugged, [`RequestQueue::dispatch`]
+//! returns no request. A task that is about to wait for I/O unplugs it
+//! ([`RequestQueue::unplug_device`]); it stays unplugged until the queue is empty again.
 
 use crate::era::QueuePlug;
 use crate::{RequestQueue, TraceKind};
@@ -12,13 +14,13 @@ use elevator::{Bio, Elevator, Wake};
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct DevicePlug {
     pub is_in: bool,
-    /// When it comes out by itself.
+    /// When it is unplugged by itself.
     pub until: Option<Nanos>,
 }
 
 impl<E: Elevator> RequestQueue<E> {
-    /// Lets the device have what is queued. Hosts call it whenever a task is about to wait for I/O (2.4: `tq_disk`), and
-    /// may call it at any time; without a plug it does nothing.
+    /// Unplugs the queue. Hosts call it whenever a task is about to wait for I/O (2.4: `tq_disk`),
+    /// and may call it at any time; it does nothing if the queue is not plugged.
     #[inline]
     pub fn unplug_device(&mut self, now: Nanos) {
         if self.device_plug.is_in {
@@ -26,7 +28,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// Whether the queue holds everything back at the moment.
+    /// Whether the queue is plugged.
     pub fn is_plugged(&self) -> bool {
         self.device_plug.is_in
     }
@@ -39,7 +41,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.note(Wake::All);
     }
 
-    /// A new bio looks at the queue. One that slept does not: its task is past the point where it would unplug again.
+    /// Plugs an empty queue when a bio arrives. A bio that slept does not plug it, because its task
+    /// is past the point where it would unplug it again.
     pub(crate) fn plug_if_empty(&mut self, now: Nanos) {
         if self.device_plug.is_in {
             return;
@@ -60,7 +63,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// A bio is in. A plug with a threshold does not hold for one that somebody waits for, nor for a crowd.
+    /// Applies the threshold after a bio has entered: the queue is unplugged if a task waits for
+    /// the bio or enough requests are queued.
     pub(crate) fn unplug_by_threshold(&mut self, bio: &Bio, now: Nanos) {
         if let QueuePlug::Threshold { requests, .. } = self.era.queue_plug
             && self.device_plug.is_in
@@ -72,7 +76,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Requests allocated and not in the driver.
     fn queued(&self) -> u32 {
-        // A flush command of the queue's own is in the driver, but was not allocated.
+        // The queue's own flush command is in the driver, but was not allocated.
         let own = u32::from(self.flush.command_is_in(&self.requests));
         self.tags.in_use().saturating_sub(self.in_device_total.saturating_sub(own))
     }

@@ -1,8 +1,10 @@
-//! Who gets a request in the kernels before blk-mq, and who is woken when one comes back.
+//! Allocation of requests in the kernels before blk-mq, and wake-up of sleepers when a request is
+//! freed.
 //!
-//! Two kinds of request are counted apart (reads and writes, or sync and async). Sleepers of a kind wait in order of
-//! arrival, but nothing keeps a late comer from taking what is free: that is what these kernels did.
-//! Source: Linux 2.4.20 and 2.4.23 drivers/block/ll_rw_blk.c, 2.6.18 block/ll_rw_blk.c, get_request and its callers.
+//! Two kinds of request are counted separately (reads and writes, or sync and async). Sleepers of a
+//! kind wait in order of arrival, but a later bio may take a free request before they run, as in
+//! these kernels. Source: Linux 2.4.20 and 2.4.23 drivers/block/ll_rw_blk.c, 2.6.18
+//! block/ll_rw_blk.c, get_request and its callers.
 
 use crate::RequestQueue;
 use crate::entry::Entered;
@@ -13,12 +15,12 @@ use block::{ContextId, Direction, Nanos};
 use elevator::structures::{Array, NoMemory};
 use elevator::{Admission, Bio, Elevator, Violation};
 
-/// Requests that a batcher may take while its kind is full.
+/// Requests that a batcher may take while its kind is full (Linux `BLK_BATCH_REQ`).
 const BATCH_REQUESTS: u32 = 32;
-/// For how long.
+/// Duration of a batch (Linux `BLK_BATCH_TIME`).
 const BATCH_TIME_NS: Nanos = 20 * MILLISECOND;
 
-/// A task's licence to take requests of a full kind.
+/// A task's permission to take requests of a full kind.
 #[derive(Copy, Clone, Debug)]
 struct Batcher {
     left: u32,
@@ -28,7 +30,7 @@ struct Batcher {
 impl Batcher {
     const NONE: Batcher = Batcher { left: 0, since_ns: 0 };
 
-    /// The first request of a batch may come at any time, the others within the batch's time.
+    /// The first request of a batch may be taken at any time, the others within the batch's time.
     fn is_active(self, now: Nanos) -> bool {
         self.left == BATCH_REQUESTS || (self.left > 0 && !is_due(now, self.since_ns.saturating_add(BATCH_TIME_NS)))
     }
@@ -40,27 +42,27 @@ impl Batcher {
     }
 }
 
-/// Flags of one kind.
+/// State of one kind.
 #[derive(Copy, Clone, Debug, Default)]
 struct Kind {
     is_full: bool,
     is_congested: bool,
-    /// Sleepers to be woken before the present call ends.
+    /// Sleepers to wake before the present call returns.
     wakes_due: u32,
 }
 
-/// What the old allocations know beside the counts of [`Tags`].
+/// The state of the old allocations beside the counts of [`Tags`].
 #[derive(Debug)]
 pub(crate) struct RequestLists {
     rule: Allocation,
     kinds: [Kind; 2],
-    /// By context; empty unless the rule has batchers.
+    /// By context; empty unless the era has batchers.
     batchers: Array<Batcher>,
-    /// Sectors of all bios that are in a request.
+    /// Sectors of all bios that belong to a request.
     sectors: u64,
 }
 
-/// Thresholds of `nr_requests`.
+/// The number of allocated requests at which a kind becomes congested.
 fn congestion_on(requests: u32) -> u32 {
     (requests - requests / 8 + 1).min(requests)
 }
@@ -69,7 +71,7 @@ fn congestion_off(requests: u32) -> u32 {
     (requests - requests / 8).saturating_sub(requests / 16 + 1).max(1)
 }
 
-/// Free requests that are worth waking a sleeper for.
+/// The number of free requests from which on a sleeper is woken.
 fn worth_waking(requests: u32) -> u32 {
     (requests / 4).clamp(1, 32)
 }
@@ -89,12 +91,13 @@ impl RequestLists {
         }
     }
 
-    /// Where a bio of a kind sleeps: one pool has one queue of sleepers.
+    /// The queue of sleepers for a bio of this kind: a single pool has a single one.
     fn queue_of(&self, is_second: bool) -> bool {
         is_second && !matches!(self.rule, Allocation::SharedList { .. })
     }
 
-    /// Takes a request of a kind if the rule lets this bio have one. Somebody who was woken is a batcher by that.
+    /// Takes a request of a kind if the rule allows it for this bio. A woken task becomes a
+    /// batcher.
     fn take(&mut self, tags: &mut Tags, bio: &Bio, is_must: bool, is_woken: bool, now: Nanos) -> bool {
         let is_second = self.is_second(bio);
         let is_taken = match self.rule {
@@ -146,7 +149,7 @@ impl RequestLists {
             batcher.left -= 1;
         }
         if fills {
-            // The request that fills the kind is not yet one of the batch.
+            // The request that fills the kind is not yet part of the batch.
             kind.is_full = true;
             batcher.begin(now);
         }
@@ -155,7 +158,7 @@ impl RequestLists {
         true
     }
 
-    /// A request of a kind came back. `sleeping` says for which kinds somebody sleeps.
+    /// A request of a kind was freed. `sleeping` says which kinds have sleepers.
     fn came_back(&mut self, tags: &Tags, is_second: bool, sleeping: [bool; 2]) {
         let (limit, used) = (tags.depth(), tags.of_kind(is_second));
         let wakes = match self.rule {
@@ -174,14 +177,15 @@ impl RequestLists {
         }
         for (index, (kind, sleeps)) in self.kinds.iter_mut().zip(sleeping).enumerate() {
             let is_own = index == usize::from(queue);
-            // A kind of which nothing is out would hear of no other return: the request table itself was full.
+            // A kind that has no requests out never sees one freed; its sleepers wait because the
+            // request table itself was full.
             let is_starved = !is_own && tags.of_kind(index == 1) == 0;
             let is_woken = sleeps && ((is_own && wakes) || is_starved);
             kind.wakes_due = kind.wakes_due.saturating_add(u32::from(is_woken));
         }
     }
 
-    /// Other depths: flags follow, and everybody who sleeps tries again.
+    /// The depths changed: flags are updated, and every sleeper retries.
     fn retry_all(&mut self, tags: &Tags, sleeping: [bool; 2]) {
         for (index, (kind, sleeps)) in self.kinds.iter_mut().zip(sleeping).enumerate() {
             let used = tags.of_kind(index == 1);
@@ -208,16 +212,18 @@ fn half(requests: u32) -> u32 {
 }
 
 impl<E: Elevator> RequestQueue<E> {
-    /// Whether so many requests of a direction are out that write-back and read-ahead should hold off: from 113 of 128 on,
-    /// until fewer than 103 are. Where sync and async are counted apart, reads stand for sync and writes for async.
-    /// Always false where the era has no such flag (2.4, blk-mq).
+    /// Whether write-back and read-ahead should hold off because too many requests of a direction
+    /// are allocated: from 113 of 128 on, until fewer than 103 are. Where sync and async are
+    /// counted separately, reads stand for sync and writes for async. Always false where the era
+    /// has no such flag (2.4, blk-mq).
     pub fn is_congested(&self, direction: Direction) -> bool {
         let [first, second] = self.lists.kinds;
         if direction == Direction::Write { second.is_congested } else { first.is_congested }
     }
 
-    /// Before a bio looks for company: a new one may plug the queue; one that was woken takes its request first and
-    /// holds it while it looks. An error says on which queue it goes on sleeping.
+    /// Runs before a bio looks for merge candidates: a new bio may plug the queue, and a woken one
+    /// takes its request first and holds it during the search. An error names the queue on which it
+    /// continues to sleep.
     #[cold]
     pub(crate) fn begin_by_lists(&mut self, bio: &Bio, is_new: bool, now: Nanos) -> Result<(), bool> {
         if is_new {
@@ -227,7 +233,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.take_from_list(bio, true, now).map(|_| ())
     }
 
-    /// It found company; the request in hand goes back.
+    /// The bio merged; the request that it held is freed.
     #[cold]
     pub(crate) fn merged_by_lists(&mut self, bio: &Bio, is_new: bool, now: Nanos) {
         self.lists.entered(bio);
@@ -237,24 +243,24 @@ impl<E: Elevator> RequestQueue<E> {
         self.unplug_by_threshold(bio, now);
     }
 
-    /// It found none, and takes a request unless it has one in hand. Answers the request's kind.
+    /// The bio did not merge; it takes a request unless it holds one. Returns the request's kind.
     #[cold]
     pub(crate) fn take_by_lists(&mut self, bio: &Bio, is_new: bool, now: Nanos) -> Result<bool, bool> {
         if is_new { self.take_from_list(bio, false, now) } else { Ok(self.lists.is_second(bio)) }
     }
 
-    /// It is in.
+    /// The bio has entered.
     #[cold]
     pub(crate) fn entered_by_lists(&mut self, bio: &Bio, now: Nanos) {
         self.lists.entered(bio);
         self.unplug_by_threshold(bio, now);
     }
 
-    /// The kind of the request that was taken, or the queue to sleep on.
+    /// Takes a request and returns its kind, or returns the queue to sleep on.
     fn take_from_list(&mut self, bio: &Bio, is_woken: bool, now: Nanos) -> Result<bool, bool> {
         let is_must = self.elevator.admit(bio, now) == Admission::Must;
         let is_second = self.lists.is_second(bio);
-        // A slot stays for the flush command of each hardware queue.
+        // One slot per hardware queue is reserved for its flush command.
         let slots = self.requests.capacity().saturating_sub(self.in_device.len()).max(1);
         if self.requests.in_use() < slots && self.lists.take(&mut self.tags, bio, is_must, is_woken, now) {
             Ok(is_second)
@@ -263,13 +269,13 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// On which queue of sleepers a bio waits that could not even look for a request.
+    /// The queue of sleepers for a bio that could not yet try to take a request.
     #[cold]
     pub(crate) fn sleeps_apart(&self, bio: &Bio) -> bool {
         self.lists.rule != Allocation::Tags && self.lists.queue_of(self.lists.is_second(bio))
     }
 
-    /// A request of a kind is free again.
+    /// A request of a kind was freed.
     #[inline]
     pub(crate) fn give_back_request(&mut self, is_second: bool) {
         self.tags.give_back(is_second);
@@ -284,13 +290,14 @@ impl<E: Elevator> RequestQueue<E> {
         self.lists.came_back(&self.tags, is_second, sleeping);
     }
 
-    /// The depth or the policy is another: all who sleep try again when they are next woken.
+    /// The depth or the policy changed: all sleepers retry when they are next woken.
     pub(crate) fn retry_sleepers(&mut self) {
         let sleeping = self.waiting.map(|chain| !chain.is_empty());
         self.lists.retry_all(&self.tags, sleeping);
     }
 
-    /// A bio merged, and two requests may have become one: the old kernels wake a sleeper for the one that is free.
+    /// A bio merged, and two requests may have become one: the old kernels wake a sleeper for the
+    /// freed one.
     #[inline]
     pub(crate) fn merging_freed_a_request(&mut self, now: Nanos) {
         if self.lists.kinds.iter().any(|kind| kind.wakes_due > 0) {
@@ -298,10 +305,12 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// Wakes whom the returns of this call are to wake; each wakes at once and takes his request before others move.
+    /// Wakes the sleepers due after this call; each one runs at once and takes its request before
+    /// others move.
     #[cold]
     pub(crate) fn wake_sleepers(&mut self, now: Nanos) {
-        // Each round takes a sleeper off the queues or ends a kind's wakes, so the number of bios bounds the rounds.
+        // Each round removes a sleeper or ends a kind's wakes, so the number of bios bounds the
+        // rounds.
         while let Some(kind) = self.lists.kinds.iter().position(|kind| kind.wakes_due > 0) {
             let index = self.waiting.get_mut(kind).and_then(|chain| self.bios.pop(chain));
             let is_let_in = index.is_some_and(|index| self.wake(index, now));
@@ -321,7 +330,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// Invariants of the old rules.
+    /// Invariants of these allocations.
     pub(crate) fn check_lists(&self, sectors: u64) -> Result<(), Violation> {
         let broken = |what, at| Err(Violation { what, at });
         if self.lists.rule == Allocation::Tags {

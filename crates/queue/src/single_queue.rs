@@ -1,8 +1,10 @@
-//! The dispatch list of the single-queue kernels (2.6 to 4.20): forced drains, the tail insert, barriers.
+//! The dispatch list of the single-queue kernels (2.6 to 4.20): forced drains, the tail insert,
+//! barriers.
 //!
-//! What is on the dispatch list is neither merged nor reordered by the policy any more. A barrier (up to 2.6.36) waits at
-//! its place there until the device is empty, runs its flushes and its data, and only then lets the next request go.
-//! Source: Linux 2.6.18 block/elevator.c and block/ll_rw_blk.c (elv_dispatch_sort, elv_insert, blk_do_ordered).
+//! Requests on the dispatch list are no longer merged or reordered by the policy. A barrier (up to
+//! 2.6.36) waits at its place there until the device is empty, runs its flushes and its data, and
+//! only then lets the next request start. Source: Linux 2.6.18 block/elevator.c and
+//! block/ll_rw_blk.c (elv_dispatch_sort, elv_insert, blk_do_ordered).
 
 use crate::era::Drains;
 use crate::flush::{Stage, Steps};
@@ -13,18 +15,20 @@ use elevator::{Elevator, Hint, MergeSearch, Place, Position, Wake};
 /// The state of the dispatch list beside the list itself.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct DispatchOrder {
-    /// Sorted drains begin here and wrap: where the last request ends that went to the driver or to the tail.
+    /// Sorted drains begin here and wrap: the end of the last request that went to the driver or to
+    /// the tail.
     boundary_sector: Sector,
-    /// The request at the tail that set the boundary and is not yet with the driver.
+    /// The request at the tail that set the boundary and is not in the driver yet.
     boundary: Option<RequestId>,
-    /// Barriers inside.
+    /// Barriers in flight.
     pub barriers: u32,
-    /// The barrier whose turn it is: nothing but its flushes and itself goes to the device.
+    /// The barrier being run: only its flushes and itself go to the device.
     current: Option<RequestId>,
 }
 
 impl<E: Elevator> RequestQueue<E> {
-    /// A driver's own command in 2.4: on the list of a policy that keeps one. Any other policy would sort it.
+    /// A driver's own command in 2.4: it goes on the list of a policy that has one. Any other
+    /// policy would sort it.
     pub(crate) fn queue_special(&mut self, id: RequestId, now: Nanos) {
         if self.elevator.merge_search() == MergeSearch::Own {
             self.insert(id, Position::Sorted(Hint::None), now);
@@ -33,7 +37,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// Everything the policy has goes to the dispatch list, and this request behind it.
+    /// Drains the policy to the dispatch list and appends this request.
     pub(crate) fn insert_tail(&mut self, id: RequestId, now: Nanos) {
         self.force_out(now);
         self.requests.move_to(id, Place::Dispatched);
@@ -66,7 +70,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.order.boundary = Some(id);
     }
 
-    /// Puts a request among those of its direction at the list's end, by sector from the boundary on.
+    /// Inserts a request among those of its direction at the list's end, by sector from the
+    /// boundary on.
     fn dispatch_sort(&mut self, id: RequestId) {
         let attributes = *self.requests.attributes(id);
         let boundary = self.order.boundary_sector;
@@ -90,7 +95,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.dispatch_total += 1;
     }
 
-    /// A request goes to the driver: unless one at the tail has set the boundary, it is where this one ends.
+    /// A request goes to the driver: the boundary becomes its end, unless a request at the tail has
+    /// set it.
     #[cold]
     pub(crate) fn move_boundary(&mut self, id: RequestId) {
         if self.order.boundary.is_none_or(|request| request == id) {
@@ -102,7 +108,7 @@ impl<E: Elevator> RequestQueue<E> {
 
 // ---- barriers ----
 impl<E: Elevator> RequestQueue<E> {
-    /// A barrier takes its place behind everything that came before it.
+    /// Appends a barrier to the requests that arrived before it.
     pub(crate) fn insert_barrier(&mut self, id: RequestId, steps: Steps, now: Nanos) {
         self.slots.at_mut(id.slot()).stage = Stage::Barrier(steps);
         self.order.barriers += 1;
@@ -110,7 +116,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.update_gate();
     }
 
-    /// What a plug or a barrier answers to a dispatch; `None` if neither is in the way.
+    /// The result that a plug or a barrier forces on a dispatch; `None` if neither is active.
     #[cold]
     pub(crate) fn gate(&mut self, queue: HardwareQueue, now: Nanos) -> Option<Next> {
         if self.device_plug.is_in {
@@ -134,7 +140,8 @@ impl<E: Elevator> RequestQueue<E> {
         first.map_or(Stage::Plain, |slot| self.slots.at(slot).stage)
     }
 
-    /// The device is empty: the barrier at the head of the list begins, with a flush if it needs one.
+    /// The device is empty: the barrier at the head of the list begins, with a flush if it needs
+    /// one.
     fn begin_barrier(&mut self, queue: HardwareQueue, steps: Steps, now: Nanos) {
         let list = self.dispatch_lists.at_mut(u32::from(queue.0));
         let Some(id) = list.first().and_then(|slot| self.requests.id_of(slot)) else { return };
@@ -150,7 +157,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.wait_for_flush(id, now);
     }
 
-    /// A request ended while a barrier was inside.
+    /// A request completed while a barrier was in flight.
     #[cold]
     pub(crate) fn end_barrier(&mut self, id: RequestId) {
         if self.order.current == Some(id) {

@@ -1,23 +1,23 @@
-//! What the queue keeps per request, beside the request table: sixteen bytes.
+//! The queue's per-request state, beside the request table: sixteen bytes.
 
 use crate::bios::{Chain, Members};
 use crate::flush::Stage;
 
-/// Yes-or-no facts about a request.
+/// Flags of a request.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Marks(u8);
 
 impl Marks {
     pub(crate) const NONE: Marks = Marks(0);
-    /// It holds a tag of those that limited requests may hold.
+    /// It holds one of the tags that limited requests may hold.
     pub(crate) const LIMITED: Marks = Marks(1);
-    /// Nothing may join it.
+    /// Nothing may merge into it.
     pub(crate) const NO_MERGE: Marks = Marks(1 << 1);
-    /// The policy knows it: inserted and not yet released.
+    /// It is in the policy: inserted and not yet released.
     pub(crate) const INSERTED: Marks = Marks(1 << 2);
     /// It can be found by its end: it is in the merge hash, or the next to be put there.
     pub(crate) const HASHED: Marks = Marks(1 << 3);
-    /// Its bios have records; without, it is made of one that has none.
+    /// Its bios have records; otherwise it consists of one bio without a record.
     const CHAINED: Marks = Marks(1 << 4);
 
     #[inline]
@@ -38,7 +38,7 @@ impl Marks {
 
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Slot {
-    /// The halves of its only bio's cookie; of a chain, the first.
+    /// The halves of its only bio's cookie; for a chain, the first holds the chain.
     bios: [u32; 2],
     sequence_low: u32,
     sequence_high: u8,
@@ -50,10 +50,10 @@ const _: () = assert!(size_of::<Slot>() == 16, "four in a cache line");
 
 impl Slot {
     pub(crate) const EMPTY: Slot = Slot::new(Members::Chain(Chain::EMPTY), Marks::NONE);
-    /// A flush command of the queue's own.
+    /// The queue's own flush command.
     pub(crate) const COMMAND: Slot = Slot { stage: Stage::Command, ..Slot::EMPTY };
 
-    /// A request of these bios that has only just got its tag.
+    /// A request of these bios that has just got its tag.
     #[inline]
     pub(crate) const fn new(members: Members, marks: Marks) -> Self {
         let (bios, marks) = match members {
@@ -66,7 +66,7 @@ impl Slot {
         Self { bios, sequence_low: 0, sequence_high: 0, marks, stage: Stage::Plain }
     }
 
-    /// The bios that it is made of.
+    /// Its bios.
     #[inline]
     pub(crate) const fn members(&self) -> Members {
         let [low, high] = self.bios;
@@ -77,14 +77,14 @@ impl Slot {
         }
     }
 
-    /// It is made of these bios from now on.
+    /// Replaces its bios by this chain.
     #[inline]
     pub(crate) const fn set_chain(&mut self, chain: Chain) {
         self.bios = [chain.raw(), 0];
         self.marks.set(Marks::CHAINED);
     }
 
-    /// Remembers that it was the so-manieth to be inserted.
+    /// Stores its number in the order of insertion.
     #[inline]
     pub(crate) const fn set_sequence(&mut self, sequence: u64) {
         let [a, b, c, d, e, ..] = sequence.to_le_bytes();
@@ -92,8 +92,9 @@ impl Slot {
         self.sequence_high = e;
     }
 
-    /// How many were inserted after it, of which there have been `newest` by now. 40 bits: right unless 10^12 were
-    /// inserted while it waited, two days at five millions a second.
+    /// How many requests were inserted after it, if `newest` have been inserted by now. 40 bits:
+    /// correct unless 10^12 were inserted while it waited, which takes two days at five million per
+    /// second.
     #[inline]
     pub(crate) const fn age(&self, newest: u64) -> u64 {
         let sequence = (self.sequence_high as u64) << 32 | self.sequence_low as u64;

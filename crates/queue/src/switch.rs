@@ -1,4 +1,4 @@
-//! Replacing the policy of a live queue: nothing is lost, duplicated or failed.
+//! Replacing the policy of a live queue, without losing, duplicating or failing a request.
 
 use crate::slot::Marks;
 use crate::{RequestQueue, TraceKind};
@@ -6,13 +6,14 @@ use block::{GroupId, Nanos, RequestId};
 use elevator::structures::List;
 use elevator::{Elevator, GroupState, Hint, Place, Position, Violation, Wake};
 
-/// What becomes of the requests that the old policy holds.
+/// How requests in the old policy are handled.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Handover {
-    /// They are dispatched by force and completed before the new policy starts, as the kernel freezes and drains.
+    /// They are dispatched by force and complete before the new policy starts, as the kernel
+    /// freezes and drains a queue.
     Drain,
-    /// They are taken out at once and inserted into the new policy in their old order; only what the device already
-    /// has is waited for.
+    /// They are removed at once and inserted into the new policy in their old order; only requests
+    /// already in the device are waited for.
     Carry,
 }
 
@@ -22,19 +23,21 @@ pub(crate) struct Switching<E> {
     handover: Handover,
 }
 
-/// Runs that a sort has at a time: one for each bit of a slot's number, and so for any number of slots.
+/// Sorted runs that exist at a time: one for each bit of a slot's number, which suffices for any
+/// number of slots.
 const RUNS: usize = RequestId::SLOT_BITS as usize;
 
-/// A switch is under way already; the refused policy is given back.
+/// Another switch is in progress; the refused policy is returned.
 #[derive(Debug)]
 pub struct Busy<E>(pub E);
 
 impl<E: Elevator> RequestQueue<E> {
-    /// Replaces the policy. New bios wait from now on; the change happens when the device holds nothing that the old
-    /// policy chose, possibly at once. [`RequestQueue::retired`] then has the old policy.
+    /// Replaces the policy. New bios wait from now on; the change happens when the device holds
+    /// nothing that the old policy chose, possibly at once. [`RequestQueue::retired`] then returns
+    /// the old policy.
     ///
     /// # Errors
-    /// [`Busy`] while another switch is under way.
+    /// [`Busy`] while another switch is in progress.
     pub fn switch(&mut self, next: E, handover: Handover, now: Nanos) -> Result<(), Busy<E>> {
         if self.switching.is_some() {
             return Err(Busy(next));
@@ -51,12 +54,12 @@ impl<E: Elevator> RequestQueue<E> {
         Ok(())
     }
 
-    /// Whether a switch is under way.
+    /// Whether a switch is in progress.
     pub fn is_switching(&self) -> bool {
         self.switching.is_some()
     }
 
-    /// The policy that the last switch replaced, to be looked at or dropped.
+    /// The policy that the last switch replaced, for inspection or for dropping.
     pub fn retired(&mut self) -> Option<E> {
         self.retired.take()
     }
@@ -67,7 +70,7 @@ impl<E: Elevator> RequestQueue<E> {
         matches!(&self.switching, Some(switching) if switching.handover == Handover::Drain)
     }
 
-    /// Whether requests on their way in must wait outside the policy.
+    /// Whether requests must wait outside the policy instead of being inserted.
     #[inline]
     pub(crate) fn is_carrying(&self) -> bool {
         matches!(&self.switching, Some(switching) if switching.handover == Handover::Carry)
@@ -93,8 +96,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// Sorts those carried by the order in which they were inserted: runs of 1, 2, 4 ... are merged in place, as the
-    /// carries of a binary counter go up.
+    /// Sorts the carried requests by their order of insertion: a bottom-up merge sort in place, in
+    /// which runs of 1, 2, 4 ... merge as the carries of a binary counter.
     fn sort_carried(&mut self) {
         let mut runs = [const { List::EMPTY }; RUNS];
         while let Some(slot) = self.carried.pop_front(&mut self.dispatch_links) {
@@ -169,14 +172,15 @@ impl<E: Elevator> RequestQueue<E> {
         self.note(Wake::All);
     }
 
-    /// Tells the new policy of depth, groups (parents first) and requests that exist.
+    /// Announces the depth, the groups (parents first) and the existing requests to the new policy.
     fn introduce(&mut self, now: Nanos) {
         self.elevator.depth_changed(self.depth);
         self.elevator.trace(self.tracing);
         self.introduce_children(now);
         for slot in 0..self.requests.capacity() {
             let Some(id) = self.requests.id_of(slot) else { continue };
-            // Only the machine's own flush command has no tag: a flush that a client asked for holds one.
+            // Only the flush machine's own command has no tag; a flush that a client submitted has
+            // one.
             if self.slots.at(slot).stage != crate::flush::Stage::Command {
                 self.elevator.allocated(&self.requests, id, now);
             }
@@ -187,7 +191,7 @@ impl<E: Elevator> RequestQueue<E> {
         let root = *self.groups.settings(GroupId::ROOT);
         let wake = self.elevator.group_changed(GroupId::ROOT, &root, now);
         self.note(wake);
-        // Each pass announces the groups one level further down, so the depth of the tree bounds the passes.
+        // Each pass announces one level of the tree, so the tree's depth bounds the passes.
         for level in 1..=self.groups.capacity() {
             let mut announced = 0;
             for group in (1..self.groups.capacity()).map(GroupId) {
@@ -220,10 +224,11 @@ impl<E: Elevator> RequestQueue<E> {
         self.trace(TraceKind::Switched, RequestId::from_raw(block::NIL), None, now);
     }
 
-    /// Every invariant of the queue and its policy. Walks everything: for tests, storms and fuzzers.
+    /// Checks every invariant of the queue and its policy. Walks all state: for tests, storms and
+    /// fuzzers.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first invariant that does not hold.
     pub fn check(&self) -> Result<(), Violation> {
         crate::check::check(self)
     }

@@ -1,7 +1,8 @@
-//! Scheduler tags: how many requests may exist, and how many of them may be limited ones. The kernels before blk-mq
-//! count two kinds of request with the same two numbers (`request_lists.rs`).
+//! Scheduler tags: how many requests may exist, and how many of them may be limited ones. The
+//! kernels before blk-mq use the same two numbers for their two kinds of request
+//! (`request_lists.rs`).
 
-/// Counts tags. Which number a tag has does not matter here; the request's slot serves as its name.
+/// Counts tags. A tag's number is not stored; the request's slot identifies it.
 #[derive(Copy, Clone, Debug)]
 pub struct Tags {
     depth: u32,
@@ -15,7 +16,8 @@ impl Tags {
         Self { depth, in_use: 0, limited: 0 }
     }
 
-    /// Takes a tag if one is free and, for a limited request, fewer than `shallow` limited ones hold one.
+    /// Takes a tag if one is free and, for a limited request, fewer than `shallow` limited ones
+    /// hold one.
     #[inline]
     pub fn take(&mut self, shallow: Option<u32>) -> bool {
         if self.in_use >= self.depth || shallow.is_some_and(|depth| self.limited >= depth.max(1)) {
@@ -26,26 +28,26 @@ impl Tags {
         true
     }
 
-    /// Takes one of a kind, whose rules were asked elsewhere.
+    /// Takes one of a kind, after the caller has checked the rules.
     #[inline]
     pub(crate) fn take_of_kind(&mut self, is_second: bool) {
         self.in_use += 1;
         self.limited += u32::from(is_second);
     }
 
-    /// Requests of a kind.
+    /// Number of requests of a kind.
     #[inline]
     pub(crate) const fn of_kind(&self, is_second: bool) -> u32 {
         if is_second { self.limited } else { self.in_use.saturating_sub(self.limited) }
     }
 
-    /// Takes a tag beyond the depth: an allocation that must not wait.
+    /// Takes a tag beyond the depth, for an allocation that must not wait.
     #[inline]
     pub fn take_beyond(&mut self) {
         self.in_use += 1;
     }
 
-    /// Gives a tag back.
+    /// Returns a tag.
     #[inline]
     pub fn give_back(&mut self, was_limited: bool) {
         // Each was taken before.
@@ -53,18 +55,18 @@ impl Tags {
         self.limited = self.limited.wrapping_sub(u32::from(was_limited));
     }
 
-    /// Changes the number of tags; those above a smaller depth run out as they come back.
+    /// Changes the number of tags; tags above a smaller depth disappear as they are returned.
     pub fn set_depth(&mut self, depth: u32) {
         self.depth = depth;
     }
 
-    /// Tags taken.
+    /// Tags in use.
     #[inline]
     pub const fn in_use(&self) -> u32 {
         self.in_use
     }
 
-    /// Tags taken by limited requests; before blk-mq those of the second kind (writes or async).
+    /// Tags in use by limited requests; before blk-mq those of the second kind (writes or async).
     #[inline]
     pub const fn limited(&self) -> u32 {
         self.limited

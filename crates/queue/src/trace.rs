@@ -1,58 +1,60 @@
-//! The events of a queue, for a person, a trace file, or a failing storm to read.
+//! The trace of a queue's events, for people, for trace files, and for the report of a failing
+//! storm.
 
 use alloc::collections::VecDeque;
 use block::{Nanos, RequestId, Status};
 use core::fmt;
 use elevator::{Attributes, Message, Reason};
 
-/// How many events are kept until they are taken.
+/// How many events are kept until they are taken; older ones are lost.
 pub const KEPT: usize = 4_096;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum TraceKind {
-    /// A bio came; there is no request yet.
+    /// A bio was submitted; there is no request yet.
     Queued,
-    /// It found no request to have, and its submitter sleeps.
+    /// No request was free, and the submitter sleeps.
     Slept,
-    /// It got a request of its own.
+    /// The bio got a request of its own.
     Allocated,
     /// A request entered the policy.
     Inserted,
-    /// It entered the policy before all others: given back by the driver, or data of a sequenced flush.
+    /// A request entered the policy ahead of all others: requeued by the driver, or data of a
+    /// sequenced flush.
     InsertedInFront,
-    /// A bio joined it at its end; the attributes are the bio's.
+    /// A bio merged into it at its end; the attributes are the bio's.
     BackMerged,
-    /// A bio joined it before its begin; the attributes are the bio's.
+    /// A bio merged into it at its beginning; the attributes are the bio's.
     FrontMerged,
     /// It absorbed its neighbour.
     RequestsMerged,
-    /// It is the neighbour that was absorbed; comes right behind.
+    /// It is the neighbour that was absorbed; follows [`TraceKind::RequestsMerged`] directly.
     Absorbed,
     /// The policy chose it.
     Chosen,
-    /// The policy has work and keeps it back; there is no request.
+    /// The policy holds its requests back (idles); the event has no request.
     Held,
-    /// The device took it.
+    /// The device started it.
     Started,
-    /// The device finished it.
+    /// The device completed it.
     Completed,
-    /// The driver gave it back to the policy.
+    /// The driver returned it, and it entered the policy again.
     Requeued,
     /// The driver had no room for it.
     Refused,
-    /// A flush command was made.
+    /// A flush command was issued.
     FlushIssued,
     /// The policy was replaced.
     Switched,
-    /// The queue's own plug was put in.
+    /// The queue was plugged.
     Plugged,
-    /// The queue's own plug came out.
+    /// The queue was unplugged.
     Unplugged,
 }
 
 impl TraceKind {
-    /// Its letter in blkparse's output; `None` for what the kernel does not trace.
+    /// Its letter in blkparse's output; `None` for events that the kernel does not trace.
     pub const fn letter(self) -> Option<char> {
         Some(match self {
             TraceKind::Queued => 'Q',
@@ -78,17 +80,17 @@ impl TraceKind {
 /// One event.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct TraceEvent {
-    /// When.
+    /// The time, in ns.
     pub at_ns: Nanos,
-    /// What.
+    /// The kind.
     pub kind: TraceKind,
-    /// To which request; [`block::NIL`] for none.
+    /// The request; [`block::NIL`] if there is none.
     pub id: RequestId,
-    /// What it was then.
+    /// Its attributes at that time.
     pub attributes: Attributes,
-    /// Why, for choices and holds.
+    /// The policy's reason, for choices and idling.
     pub reason: Option<Reason>,
-    /// How it ended, for completions.
+    /// The status, for completions.
     pub status: Status,
 }
 
@@ -105,37 +107,37 @@ impl fmt::Display for TraceEvent {
     }
 }
 
-/// A message, and the limiter that wrote it; the policy's own where there is none.
+/// A message of a limiter or of the policy.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Said {
-    /// Name of the limiter.
+    /// Name of the limiter; `None` for the policy.
     pub limiter: Option<&'static str>,
-    /// What it said.
+    /// The message.
     pub message: Message,
 }
 
-/// One thing told.
+/// An event or a message.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Told {
-    /// Something happened to a bio or a request.
+    /// An event of a bio or a request.
     Event(TraceEvent),
-    /// A policy or limiter says something.
+    /// A message of the policy or a limiter.
     Message(Said),
 }
 
-/// The last events, 4,096 of them, and as many messages, each with its place among the events.
+/// The last 4,096 events and as many messages, each with its place among the events.
 #[derive(Debug, Default)]
 pub struct Trace {
     events: VecDeque<TraceEvent>,
-    /// Number of the oldest event, counted since the begin.
+    /// Number of the oldest event, counted from the start.
     first: u64,
-    /// Number of the event that each message came before.
+    /// Each message with the number of the event that it precedes.
     said: VecDeque<(u64, Said)>,
     lost: u64,
 }
 
 impl Trace {
-    /// Gets the memory for all that is kept, so that events themselves never do.
+    /// Allocates all memory, so that recording an event never does.
     pub(crate) fn make_room(&mut self) {
         self.events.reserve_exact(KEPT.saturating_sub(self.events.len()));
         self.said.reserve_exact(KEPT.saturating_sub(self.said.len()));
@@ -150,7 +152,7 @@ impl Trace {
         self.events.push_back(event);
     }
 
-    /// A message comes behind the events so far.
+    /// Adds a message after the events so far.
     pub(crate) fn say(&mut self, said: Said) {
         if self.said.len() == KEPT {
             self.said.pop_front();
@@ -170,7 +172,7 @@ impl Trace {
         self.said.pop_front().map(|(_, said)| said)
     }
 
-    /// Takes the oldest of all, message or event.
+    /// Takes the oldest message or event.
     pub(crate) fn take_told(&mut self) -> Option<Told> {
         match self.said.front() {
             Some((before, _)) if *before <= self.first => self.take_said().map(Told::Message),
@@ -183,7 +185,7 @@ impl Trace {
         self.events.iter()
     }
 
-    /// Events that were lost because nobody took them in time.
+    /// Events that were lost because they were not taken in time.
     pub fn lost(&self) -> u64 {
         self.lost
     }

@@ -1,4 +1,5 @@
-//! The eras of the request queue: the test texts of the classic elevators' specification, 1.7 and 1.8.
+//! Tests of the eras of the request queue. Source: docs/specifications/classic-elevators.md,
+//! sections 1.7 to 1.11.
 
 use block::{ContextId, Direction, Extent, Flags, HardwareQueue, Operation, Status};
 use elevator::{Attributes, Bio};
@@ -13,12 +14,12 @@ fn bio(operation: Operation, first_sector: u64, context: u32) -> Bio {
     bio
 }
 
-/// The n-th of many transfers that do not touch each other.
+/// The n-th of many transfers that are not adjacent.
 fn apart(operation: Operation, n: u64, context: u32) -> Bio {
     bio(operation, n * 1000, context)
 }
 
-/// A disk that takes so many commands, under noop.
+/// A disk of this queue depth, under noop.
 fn settings(era: Era, device: u32) -> Settings {
     let mut settings = Settings::of_era(era, device);
     settings.configuration.rotational = true;
@@ -29,7 +30,7 @@ fn queue(era: Era, device: u32) -> RequestQueue {
     RequestQueue::build("noop", None, &settings(era, device)).expect("noop")
 }
 
-/// A queue and who was answered.
+/// A queue and the cookies of its completed bios.
 struct Host {
     queue: RequestQueue,
     now: u64,
@@ -50,7 +51,7 @@ impl Host {
         submitted
     }
 
-    /// Fills the device; how many it got.
+    /// Dispatches until the device is full; returns the number of requests started.
     fn start_all(&mut self) -> usize {
         let before = self.in_device.len();
         while let Next::Start { id, .. } = self.queue.dispatch(QUEUE, self.now) {
@@ -67,7 +68,7 @@ impl Host {
         self.queue.check().expect("invariants");
     }
 
-    /// Bios that are in a request.
+    /// Bios that belong to a request.
     fn inside(&self) -> usize {
         let requests = self.queue.requests();
         let live = (0..requests.capacity()).filter_map(|slot| requests.id_of(slot));
@@ -97,7 +98,7 @@ fn s1_7a_sleepers_wake_one_by_one_once_a_batch_is_free_and_late_comers_take_what
     }
     assert_eq!(host.sleeping(), 2);
     assert!(matches!(host.submit(&c), Submitted::Queued(_)), "nothing keeps a late comer out");
-    // C holds one of the five: 27 more make 31 free ones.
+    // C has one of the five: 27 more make 31 free ones.
     for _ in 5..32 {
         host.complete_oldest();
     }
@@ -114,7 +115,7 @@ fn s1_7a_who_is_woken_searches_again_and_gives_the_request_back_if_he_finds_comp
     for n in 0..64 {
         host.submit(&apart(Operation::Write, n, 0));
     }
-    // Both sleep, and the second touches the first.
+    // Both sleep, and the second is adjacent to the first.
     let (a, b) = (bio(Operation::Write, 500_000, 1), bio(Operation::Write, 500_008, 2));
     assert_eq!((host.submit(&a), host.submit(&b)), (Submitted::Waiting, Submitted::Waiting));
     host.start_all();
@@ -147,7 +148,8 @@ fn s1_7b_above_4_mib_writes_sleep_and_a_few_reads_go() {
     while host.sleeping() == 2 {
         host.complete_oldest();
     }
-    // A quarter of the cap must be free: 33 * 255 + 5 * 8 sectors less 9 * 255 are 6160, still above 6144.
+    // A quarter of the cap must be free: 33 * 255 + 5 * 8 sectors less 9 * 255 are 6160, still
+    // above 6144.
     assert_eq!((host.ended.len(), host.sleeping()), (10, 1));
 }
 
@@ -194,7 +196,7 @@ fn s1_7c_a_sleeper_wakes_below_the_limit_and_is_a_batcher() {
     host.now = 5 * MILLISECOND;
     host.complete_oldest();
     assert_eq!(host.sleeping(), 0, "127 were out");
-    // The one it slept for counts: 31 are left of its batch, and the kind is full once more.
+    // The request that it slept for counts: 31 are left of its batch, and the kind is full again.
     for n in 0..31 {
         assert!(matches!(host.submit(&apart(Operation::Write, 600 + n, 2)), Submitted::Queued(_)), "{n}");
     }
@@ -206,7 +208,8 @@ fn s1_7c_nobody_goes_beyond_three_halves() {
     for (is_capped, expected) in [(true, 192), (false, 224)] {
         let era = Era { allocation: Allocation::Batching { by: Kinds::Direction, is_capped }, ..Era::LINUX_2_6 };
         let mut host = Host::new(era, 256);
-        // Context 1 fills the kind and uses half of its batch; contexts 2 to 4 fill it again after a return below 128.
+        // Context 1 fills the kind and uses half of its batch; contexts 2 to 4 fill it again after
+        // the count fell below 128.
         for n in 0..128 {
             host.submit(&apart(Operation::Write, n, 1));
         }
@@ -388,7 +391,7 @@ fn d49_32_bios_of_4_kib_become_one_request_of_128_kib() {
             queue.submit_plugged(&bio(Operation::Read, n * 8, 0), n, &mut plug, 0).unwrap();
             assert!(!matches!(queue.dispatch(QUEUE, 0), Next::Start { .. }), "nothing goes before the wait");
         }
-        // The reader waits.
+        // The reader waits for its I/O, so the plug is flushed.
         queue.unplug(&mut plug, 0);
         queue.unplug_device(0);
         let Next::Start { id, .. } = queue.dispatch(QUEUE, 0) else { panic!("a request is queued") };
@@ -403,7 +406,7 @@ fn flagged(flags: Flags, n: u64) -> Bio {
     Bio { flags, ..apart(Operation::Write, n, 0) }
 }
 
-/// Runs everything to its end; the commands the device saw, by letter and sector.
+/// Runs everything to completion; returns the commands of the device, by letter and sector.
 fn commands(host: &mut Host) -> String {
     let mut seen = Vec::new();
     for _ in 0..1000 {
@@ -499,7 +502,7 @@ fn s1_11_without_a_flush_concept_a_flush_is_done_at_once() {
 #[test]
 fn s1_10_a_special_of_2_6_goes_behind_the_drained_policy_and_before_what_comes_later() {
     for (era, expected) in [(Era::LINUX_3, "R1 P0 R5"), (Era::BLK_MQ, "P0 R1 R5"), (Era::LINUX_2_4, "R1 R5 P0")] {
-        // A sorting policy shows the difference: in 2.4 it is drained as well.
+        // Only a sorting policy shows the difference: in 2.4 it is drained as well.
         let mut testbed = testbed::Testbed::with("mq-deadline", &settings(era, 1));
         testbed.given(if era == Era::LINUX_2_4 { "R5 R1 P0" } else { "R1 P0 R5" });
         testbed.when("rest");
@@ -507,7 +510,7 @@ fn s1_10_a_special_of_2_6_goes_behind_the_drained_policy_and_before_what_comes_l
     }
 }
 
-// ---- everything at once ----
+// ---- random calls ----
 
 #[test]
 fn random_calls_lose_nothing_in_any_era_under_any_policy() {
@@ -515,7 +518,7 @@ fn random_calls_lose_nothing_in_any_era_under_any_policy() {
     let eras = [Era::LINUX_2_4, Era::LINUX_2_4_LOW_LATENCY, Era::LINUX_2_6, Era::LINUX_3, mixed];
     for (number, policy) in testbed::Testbed::policies().iter().enumerate() {
         for (index, era) in eras.into_iter().enumerate() {
-            // The last: a table too small for both kinds, so that one starves the other.
+            // The last row has a table too small for both kinds, so that one starves the other.
             for (device, requests, missing) in [(1, 8, 0), (8, 3, 0), (31, 128, 0), (4, 12, 14)] {
                 let mut settings = settings(era, device);
                 settings.configuration.depth.requests = requests;

@@ -1,5 +1,5 @@
-//! The stage of the limiters in the queue: what is held, how it goes on, and what may happen meanwhile. With the throttle
-//! as the limiter; its own arithmetic is tested where it is.
+//! The limiters' stage of the queue: which bios are held, how they continue, and what may happen
+//! meanwhile. The limiter is throttle; its own arithmetic is tested in its module.
 
 use block::{Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
 use elevator::limiters::LimiterError;
@@ -12,16 +12,17 @@ const MS: Nanos = 1_000_000;
 const T0: Nanos = 1_000 * MS;
 const GROUP: GroupId = GroupId(1);
 
-/// A queue with a throttle (slices of 100 ms), a group, and what came out of it.
+/// A queue with a throttle (slices of 100 ms), a group, and the requests and bios that were
+/// observed.
 struct Bench {
     queue: RequestQueue,
     configuration: Configuration,
     now: Nanos,
     cookie: u64,
-    /// Started: time in ms, operation, first sector, sectors, group.
+    /// Started requests: time in ms, operation, first sector, sectors, group.
     started: Vec<(u64, Operation, u64, u32, u32)>,
     in_device: Vec<RequestId>,
-    /// Ended: cookies in order.
+    /// Cookies of completed bios, in order.
     ended: Vec<u64>,
 }
 
@@ -65,7 +66,7 @@ impl Bench {
         self.submit(Operation::Read, first_sector)
     }
 
-    /// Gives the device all it may have.
+    /// Dispatches until the device is full.
     fn start_all(&mut self) {
         while let Next::Start { id, .. } = self.queue.dispatch(QUEUE, self.now) {
             let request = self.queue.requests().attributes(id);
@@ -83,7 +84,7 @@ impl Bench {
         }
     }
 
-    /// Time passes; the device answers at once.
+    /// Advances the time; the device completes at once.
     fn until(&mut self, ms: u64) {
         let end = T0 + ms * MS;
         loop {
@@ -109,7 +110,7 @@ impl Bench {
     }
 }
 
-/// So many reads, and so many writes, per second.
+/// A limit of `per_s` reads and as many writes per second.
 fn ios(per_s: u32) -> IoLimits {
     IoLimits { max: Rates { ios_per_s: [per_s; 2], ..Rates::UNLIMITED }, ..IoLimits::NONE }
 }
@@ -140,7 +141,7 @@ fn other_groups_pass() {
 #[test]
 fn what_is_released_finds_company() {
     let mut bench = Bench::new(20);
-    // Two per slice: the second pair comes out together, and its bios are neighbours.
+    // Two per slice: the second pair is released together, and its bios are adjacent.
     for sector in [0, 1_000, 2_000, 2_008] {
         bench.read(sector);
     }
@@ -148,7 +149,7 @@ fn what_is_released_finds_company() {
     let last = bench.started.last().expect("started");
     assert_eq!((bench.started.len(), last.2, last.3), (3, 2_000, 16));
     assert_eq!(bench.ended, [1, 2, 3, 4]);
-    // And what is queued is company for what is released.
+    // A released bio also merges into a queued request.
     let mut bench = Bench::new(20);
     for sector in [0, 1_000, 2_008] {
         bench.read(sector);
@@ -217,7 +218,7 @@ fn the_policy_may_change_while_bios_are_held() {
             bench.queue.switch(next, handover, bench.now).expect("no other switch");
             assert_eq!(bench.queue.is_switching(), is_busy, "held bios are nobody's: nothing waits for them");
             if is_busy {
-                // Released in the middle of the switch: it waits outside.
+                // Released during the switch, the bio waits outside the policy.
                 bench.now = T0 + 100 * MS;
                 bench.queue.timer(bench.now);
                 bench.queue.check().expect("invariants");
@@ -243,7 +244,7 @@ fn a_limiter_taken_away_lets_everything_go_at_once() {
         bench.submit_bio(Bio { group, ..Attributes::new(Operation::Read, Extent::new(n * 100, 8)) });
     }
     assert_eq!(bench.queue.held_by_limiters(), 199);
-    // A few are on their way up, at several levels.
+    // A few are held at several levels of the hierarchy.
     bench.until(350);
     assert!(bench.queue.remove_limiter("throttle", bench.now));
     bench.queue.check().expect("invariants");
@@ -264,7 +265,7 @@ fn a_limiter_that_comes_late_knows_what_was_said_before() {
     let below = GroupSettings { parent: GROUP, ..GroupSettings::with_weight(100) };
     assert!(bench.queue.add_group(GroupId(2), &below, T0));
     let of_child = |sector| Bio { group: GroupId(2), ..Attributes::new(Operation::Read, Extent::new(sector, 8)) };
-    // A bio from before it came is none of its business, not even when it ends.
+    // The limiter ignores a bio from before it was added, also when that completes.
     bench.submit_bio(of_child(5_000));
     bench.queue.add_limiter("throttle", T0).expect("throttle");
     bench.queue.set_limiter("throttle", "throttle_sample_time", "100", T0).expect("a sample time");
@@ -325,7 +326,7 @@ fn limits_change_while_bios_wait() {
     assert_eq!(*bench.queue.limits_of(GROUP), ios(1_000));
     bench.until(52);
     assert_eq!(bench.started.len(), 50, "a slice of the new limit is more than what waits");
-    // None at all, and a group that is not there.
+    // No limits at all, and a group that does not exist.
     bench.queue.set_limits(GROUP, &IoLimits::NONE, bench.now);
     assert!((0..20).all(|sector| bench.read(sector * 100) != Submitted::Held));
     bench.queue.set_limits(GroupId(7), &ios(1), bench.now);
@@ -350,7 +351,8 @@ fn a_submitters_plug_stays_its_own() {
     assert_eq!(bench.times(), [0, 0, 100]);
 }
 
-/// In 2.6.18 to 2.6.38 the queue itself plugs; nobody sleeps for a released bio and would pull that plug.
+/// In 2.6.18 to 2.6.38 the queue itself plugs; no task waits for a released bio and would unplug
+/// it.
 #[test]
 fn a_queues_own_plug_does_not_keep_what_was_released() {
     let mut bench = Bench::unlimited(Era::LINUX_2_6).with_throttle(10);
@@ -379,7 +381,7 @@ fn messages_of_a_limiter_come_with_their_group() {
 
 #[test]
 fn a_target_through_the_queue_halves_nr_requests_and_the_usual_number_where_it_is_a_table() {
-    // The bench's table holds 32 requests, and its device 32 commands or fewer.
+    // The table of this test holds 32 requests, and its device at most 32 commands.
     for (era, device, halved) in [(Era::BLK_MQ, 32, 16), (Era::BLK_MQ, 8, 16), (Era::ENGINE, 8, 8), (Era::ENGINE, 4, 4)]
     {
         let mut bench = Bench::unlimited(era);
@@ -390,7 +392,8 @@ fn a_target_through_the_queue_halves_nr_requests_and_the_usual_number_where_it_i
         bench.queue.add_limiter("io.latency", T0).expect("io.latency");
         let targeted = GroupSettings { latency_target_ns: MS, ..GroupSettings::with_weight(100) };
         assert!(bench.queue.change_group(GROUP, &targeted, T0));
-        // A window is 100 ms: at its end one bio in it has missed the target, and the other group is told at its next.
+        // A window is 100 ms: at its end one bio has missed the target, and the other group is told
+        // at the end of its own next window.
         bench.read(0);
         bench.start_all();
         bench.now = T0 + 100 * MS;
@@ -400,7 +403,7 @@ fn a_target_through_the_queue_halves_nr_requests_and_the_usual_number_where_it_i
         let messages: Vec<_> = std::iter::from_fn(|| bench.queue.take_message()).map(|said| said.message).collect();
         let told = messages.iter().find(|message| message.group == Some(other)).expect("the other group is told");
         assert_eq!((told.text, told.numbers[0]), ("depth {0}", halved), "{era:?} over {device} commands");
-        // A later change of depth says the same.
+        // A later change of depth has the same effect.
         bench.queue.set_depth(depth, bench.now);
         bench.read(1_600);
         bench.start_all();

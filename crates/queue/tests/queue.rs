@@ -1,4 +1,5 @@
-//! The request queue round noop: section 1 of the classic elevators' specification, one claim per test.
+//! The request queue around noop, one claim per test. Source:
+//! docs/specifications/classic-elevators.md, section 1.
 
 use block::{ContextId, Extent, Flags, GroupId, HardwareQueue, Operation, RequestId, Status};
 use elevator::{Attributes, Bio, Configuration, Depth, GroupSettings, GroupState};
@@ -31,7 +32,7 @@ fn queue(settings: &Settings) -> RequestQueue {
     RequestQueue::build("noop", None, settings).expect("noop")
 }
 
-/// Starts all that may go; what was started, as (id, operation, first sector, sectors).
+/// Starts all requests that may start; returns them as (id, operation, first sector, sectors).
 fn start_all(queue: &mut RequestQueue, now: u64) -> Vec<(RequestId, Operation, u64, u32)> {
     let mut started = Vec::new();
     while let Next::Start { id, .. } = queue.dispatch(QUEUE, now) {
@@ -49,7 +50,8 @@ fn complete(queue: &mut RequestQueue, id: RequestId, status: Status, now: u64) -
     done
 }
 
-/// Runs everything to its end; cookies in the order in which they ended, and the commands the device saw.
+/// Runs everything to completion; returns the cookies in order of completion, and the commands of
+/// the device.
 fn run_dry(queue: &mut RequestQueue) -> (Vec<u64>, Vec<(Operation, u64, u32)>) {
     let (mut cookies, mut commands) = (Vec::new(), Vec::new());
     for now in 1..10_000 {
@@ -115,7 +117,7 @@ fn limits_hold_and_failing_one_closes_the_request() {
         queue.submit(&read(sector), cookie, 0).unwrap();
     }
     let (_, commands) = run_dry(&mut queue);
-    // 92 touches 100+16, which is marked as unmergeable since 116 failed.
+    // 92 is adjacent to 100+16, which was closed for merging when 116 did not fit.
     assert_eq!(commands, [(Operation::Read, 100, 16), (Operation::Read, 116, 8), (Operation::Read, 92, 8)]);
 }
 
@@ -192,7 +194,8 @@ fn bios_beyond_the_tags_wait_and_enter_in_order() {
     assert_eq!(cookies, [0, 1, 2, 3, 4]);
 }
 
-/// Anticipatory lets the process it waits for in whatever the number of requests; the table's last slot is the flush's.
+/// Anticipatory lets the anticipated process enter whatever the number of requests; the table's
+/// last slot is reserved for the flush.
 #[test]
 fn a_request_beyond_the_tags_leaves_the_slot_of_the_flush_command() {
     let by = |context: u32, bio: Bio| Bio { context: ContextId(context), ..bio };
@@ -205,7 +208,7 @@ fn a_request_beyond_the_tags_leaves_the_slot_of_the_flush_command() {
         queue.submit(&by(1, read(0)), 1, 1).expect("room");
         let [(first, ..)] = start_all(&mut queue, 2)[..] else { panic!("one is started") };
         complete(&mut queue, first, Status::Ok, 3);
-        // The device is kept for process 1 while process 2's request far off waits.
+        // The device idles for process 1 while process 2's distant request waits.
         queue.submit(&by(2, read(4_000_000)), 2, 4).expect("room");
         assert_eq!(start_all(&mut queue, 5), []);
         let flagged = Bio { flags: Flags::PREFLUSH, ..write(8) };
@@ -384,7 +387,7 @@ fn a_group_id_is_free_again_only_after_its_last_request() {
     assert!(queue.remove_group(group, 1));
     assert_eq!(queue.groups().state(group), GroupState::Offline);
     assert!(!queue.add_group(group, &GroupSettings::with_weight(100), 1), "taken while a request is left");
-    // A bio of the dead group counts for the root.
+    // A bio of the removed group is accounted to the root.
     queue.submit(&Bio { group, ..read(8) }, 2, 1).unwrap();
     run_dry(&mut queue);
     assert_eq!(queue.groups().state(group), GroupState::Absent);
@@ -433,7 +436,7 @@ fn a_flush_that_waits_through_a_switch_is_known_to_the_new_policy() {
     let next = elevator::registry::build("wfq", None, &settings.configuration).unwrap();
     queue.switch(next, Handover::Carry, 1).unwrap();
     complete(&mut queue, flush[0].0, Status::Ok, 2);
-    // wfq counts tags by group: its own check fails if it hears of one that was given back but never taken.
+    // wfq counts tags by group: its own check fails if a tag is returned that was never taken.
     assert_eq!(run_dry(&mut queue).0, [2]);
 }
 
@@ -444,7 +447,7 @@ fn a_request_merge_counts_as_a_merge_and_leaves_one_in_flight() {
         queue.submit(&write(sector), cookie, 0).unwrap();
     }
     let sums = *queue.counters().of(block::Operation::Write);
-    // 108 joins 100 at its back, then 100+16 and 116 become one.
+    // 108 merges into 100 at its end, then 100+16 and 116 become one.
     assert_eq!((sums.merges, sums.in_flight), (2, 1));
     let (_, commands) = run_dry(&mut queue);
     let sums = *queue.counters().of(block::Operation::Write);

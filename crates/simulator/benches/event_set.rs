@@ -1,7 +1,9 @@
-//! Nanoseconds per event of the event set: hold pattern (take the earliest out, put a later one in) at a constant number
-//! pending, against the standard library's heap in the same run.
+//! Nanoseconds per event of the event set, compared with the standard library's heap in the same
+//! run. The benchmark is the hold model: remove the earliest event and insert a later one, at a
+//! constant number of pending events.
 //!
-//! `cargo bench -p hoistway-simulator --bench event_set`. Target: at most 30 ns per event at 16,384 pending.
+//! `cargo bench -p hoistway-simulator --bench event_set`. Target: at most 30 ns per event at 16,384
+//! pending.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,7 +17,8 @@ use hoistway_simulator::{EventWheel, Payload};
 /// Events per iteration.
 const EVENTS: u32 = 100_000;
 
-/// Distances from the event that comes out to the one that goes in, drawn beforehand: the drawing is not measured.
+/// Distances from each removed event to the inserted one, drawn beforehand so that drawing is not
+/// measured.
 fn distances(span_ns: u64) -> Vec<u64> {
     let mut stream = Stream::new(7);
     (0..1 << 16).map(|_| 1 + stream.below(span_ns)).collect()

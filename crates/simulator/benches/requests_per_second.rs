@@ -1,9 +1,10 @@
-//! Simulated requests per second of one core: issuer, queue, policy, device, recorder and events together. What a run
-//! prepares (an aged flash translation layer, say) is not counted.
+//! Simulated requests per second on one core: issuer, queue, policy, device, recorder and events
+//! together. Preparation (for example ageing a flash translation layer) is not counted.
 //!
-//! `cargo bench -p hoistway-simulator --bench requests_per_second`. Targets: 5 M/s for null and SSD under noop and
-//! mq-deadline, 0.5 M/s for a disk with 32 commands queued; specification of the devices, core test 4: 8 M/s for null
-//! under noop, 5 M/s for nvme at depth 128, both with a host that costs nothing.
+//! `cargo bench -p hoistway-simulator --bench requests_per_second`. Targets: 5 M/s for null and SSD
+//! under noop and mq-deadline, 0.5 M/s for a disk with 32 queued commands. Source:
+//! docs/specifications/devices.md, section 13, case 4: 8 M/s for null under noop, 5 M/s for nvme at
+//! depth 128, both with host costs of zero.
 
 #[path = "../tests/experiments/mod.rs"]
 mod experiments;
@@ -18,7 +19,7 @@ use hoistway_simulator::{HostCosts, Simulator};
 use workload::Job;
 use workload::job::Mix;
 
-/// Virtual time after which a run would end: none of them takes that long.
+/// Virtual time after which a run would end; none takes that long.
 const ENDLESS_NS: u64 = 24 * 3_600_000_000_000;
 
 struct Case {
@@ -54,7 +55,7 @@ impl Case {
     }
 }
 
-/// Takes the time at which a run begins, its preparations done.
+/// Records the time at which a run begins, after its preparation.
 struct Begin(Instant);
 
 #[allow(clippy::disallowed_methods, reason = "a bench measures real time")]
@@ -98,7 +99,7 @@ fn cases() -> Vec<Case> {
         Case::new("nvme", "mq-deadline", 128, usual),
         Case::new("null,slow_sectors=8,slow_ms=1,error_ppm=1,hiccup_every_ms=100,hiccup_ms=1", "noop", 64, free),
     ];
-    // A drive in steady state: mapping and garbage collection on.
+    // A drive in steady state, with mapping and garbage collection.
     for aged in
         ["ssd-plextor,precondition=random,sim_mib=1024,pages_per_block=16", "nvme,precondition=random,sim_mib=1024"]
     {

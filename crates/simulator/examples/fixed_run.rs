@@ -1,12 +1,13 @@
-//! A fixed number of direct random 4 KiB requests on a host that costs nothing, for a profiler or an instruction count:
+//! Runs a fixed number of direct random 4 KiB requests with host costs of zero, for a profiler or
+//! an instruction count:
 //!
 //! ```text
 //! cargo build --release -p hoistway-simulator --example fixed_run
 //! fixed_run ssd mq-deadline 32 400000 [write]     # MODEL SCHEDULER DEPTH REQUESTS
 //! valgrind --tool=callgrind fixed_run ssd noop 32 20000
 //! ```
-//! Prints nanoseconds per request and the checksum-free facts of the run: I/Os and the length of the run in virtual time,
-//! which a change that only makes it faster leaves as they are.
+//! Prints nanoseconds per request, the number of I/Os and the virtual duration of the run. The last
+//! two must not change when an optimisation changes only the speed.
 
 use std::time::Instant;
 
@@ -15,7 +16,7 @@ use hoistway_simulator::{HostCosts, Simulator};
 use workload::job::{BlockSize, Mix, Pattern, PerDirection};
 use workload::{Engine, Job};
 
-/// Takes the time at which a run begins, its preparations done.
+/// Records the time at which a run begins, after its preparation.
 struct Begin(Instant);
 
 #[allow(clippy::disallowed_methods, reason = "measures real time")]

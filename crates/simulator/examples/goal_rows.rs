@@ -1,17 +1,21 @@
-//! Every scheduler in the rows in which paternoster has to stand its ground, and who is ahead of it where:
+//! Compares every scheduler with paternoster in a set of workloads (rows) and lists the schedulers
+//! that are ahead of it:
 //!
 //! ```text
 //! cargo run --release -p hoistway-simulator --example goal_rows -- crates/simulator/examples/cells/rows.txt
 //! goal_rows FILE [-s SCHEDULER]... [--seeds 1,2] [--only TEXT]
 //! ```
-//! A row: `NAME | RAMP+RUNTIME | MODEL | WEIGHT:KINDxDEPTHxJOBS ...`, seconds for the times; kinds are `r4` (random reads of 4 KiB), `w4`
-//! (random writes), `W128` (sequential ones), `b4` (streams through the page cache, readers 4 GiB apart). Markdown: of each scheduler
-//! throughput (and in per cent of none's), the largest error of a share, median and 99th percentile of the first tenant.
+//! A row: `NAME | RAMP+RUNTIME | MODEL | WEIGHT:KINDxDEPTHxJOBS ...`, times in seconds; kinds are
+//! `r4` (random reads of 4 KiB), `w4` (random writes), `W128` (sequential writes), `b4` (streams
+//! through the page cache, readers 4 GiB apart). The output is Markdown. For each scheduler:
+//! throughput (also in per cent of none's), the largest share error, median and 99th percentile of
+//! the first tenant's latency.
 //!
-//! A scheduler is *ahead* of paternoster in a row if it is more than 5 % better in one of the row's goals and not more than 5 %
-//! worse in any other. Goals are throughput and, where the first tenant is one sync reader that asks for less than its share (the row's name
-//! ends in `bomb`), that reader's rate, median and 99th percentile; elsewhere the error (5 % are five points of it). Latencies count
-//! from 100 us on.
+//! A scheduler is *ahead* of paternoster in a row if it is more than 5 % better in one of the row's
+//! goals and not more than 5 % worse in any other. Goals are throughput and, where the first tenant
+//! is one sync reader that asks for less than its share (the row's name ends in `bomb`), that
+//! reader's rate, median and 99th percentile; elsewhere the share error (5 % are five percentage
+//! points of it). Latencies below 100 us count as 100 us.
 
 use std::sync::Mutex;
 
@@ -42,7 +46,7 @@ const SCHEDULERS: [&str; 18] = [
     OURS,
 ];
 const OURS: &str = "paternoster";
-/// What makes a difference.
+/// The smallest relative difference that counts.
 const NOTABLE: f64 = 0.05;
 
 #[derive(Clone)]
@@ -164,7 +168,8 @@ fn measure(row: &Row, scheduler: &str, seeds: &[u64]) -> Got {
     Got { total, error, median_us: latency_us(50.0), late_us: latency_us(99.0), rates }
 }
 
-/// By how much one is better than another in each goal: above 0.05 notably so, below -0.05 notably worse.
+/// How much better one is than another in each goal: above 0.05 is notably better, below -0.05
+/// notably worse.
 fn advantages(row: &Row, one: &Got, other: &Got) -> Vec<(&'static str, f64)> {
     let mut goals = vec![("throughput", one.total / other.total - 1.0)];
     if row.name.ends_with("bomb") {
@@ -178,14 +183,14 @@ fn advantages(row: &Row, one: &Got, other: &Got) -> Vec<(&'static str, f64)> {
     goals
 }
 
-/// In what a scheduler is ahead of ours, if it is.
+/// The goal in which a scheduler is ahead of paternoster, if there is one.
 fn ahead(row: &Row, got: &Got, ours: &Got) -> Option<&'static str> {
     let goals = advantages(row, got, ours);
     let is_worse = goals.iter().any(|(_, by)| *by < -NOTABLE);
     goals.into_iter().filter(|(_, by)| !is_worse && *by > NOTABLE).map(|(name, _)| name).next()
 }
 
-/// Of a disk's few MB/s one decimal would hide what makes somebody ahead.
+/// More decimals for low rates: one decimal would hide a notable difference of a disk's few MB/s.
 fn digits(rate: f64) -> String {
     if rate < 10.0 { format!("{rate:.3}") } else { format!("{rate:.1}") }
 }
@@ -199,7 +204,7 @@ fn table(row: &Row, schedulers: &[String], seeds: &[u64]) -> (String, Vec<String
     text += "| --- | --: | --: | --: | --: | --: | --- | --- |\n";
     let mut verdicts = Vec::new();
     for (name, got) in &got {
-        // With other settings it is no other scheduler.
+        // A row of paternoster with other settings is not another scheduler.
         let ahead = if name.starts_with(OURS) { None } else { ahead(row, got, ours) };
         verdicts.extend(ahead.map(|goal| format!("{} on {}: {name} in {goal}", row.name, row.model)));
         let rates: Vec<String> = got.rates.iter().map(|rate| digits(*rate)).collect();

@@ -1,5 +1,6 @@
-//! Replays one storm, or many: `cargo run --release -p hoistway-simulator --example storm -- POLICY SEED BIOS`, with
-//! FIRST..LAST for SEED: then the first line of every failure, and how many there were.
+//! Replays one storm, or a range of them: `cargo run --release -p hoistway-simulator --example
+//! storm -- POLICY SEED BIOS`. With FIRST..LAST for SEED it prints the first line of every failure
+//! and their number.
 
 use std::ops::Range;
 use std::process::ExitCode;

@@ -1,9 +1,9 @@
-//! What the host's own work costs, as time.
+//! The CPU time that the host's own work takes.
 
 use block::Nanos;
 use experiment::Machine;
 
-/// Times that pass between a process and the device; all 0 for a host that costs nothing.
+/// Delays between a process and the device; all 0 for a host without costs.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct HostCosts {
     /// Per bio, before the process can act again, in nanoseconds.
@@ -17,17 +17,18 @@ pub struct HostCosts {
 }
 
 impl Default for HostCosts {
-    /// A current machine with blk-mq: 1.5 us per bio, 3 us per completion, 0.3 us per call, 5 GB/s copied.
+    /// A current machine with blk-mq: 1.5 us per bio, 3 us per completion, 0.3 us per call, 5 GB/s
+    /// copied.
     fn default() -> Self {
         Self { submit_ns: 1_500, complete_ns: 3_000, call_ns: 300, copy_ps_per_byte: 200 }
     }
 }
 
 impl HostCosts {
-    /// A host that costs nothing: for what queue, elevator and simulator cost themselves.
+    /// No costs: for measuring the cost of queue, elevator and simulator themselves.
     pub const NONE: HostCosts = HostCosts { submit_ns: 0, complete_ns: 0, call_ns: 0, copy_ps_per_byte: 0 };
 
-    /// What the machine says, or its era.
+    /// The machine's costs, or those of its era.
     pub(crate) fn of(machine: &Machine) -> Self {
         let mb_per_s = machine.copy_mb_per_s_in_force().max(1);
         Self {
@@ -38,7 +39,7 @@ impl HostCosts {
         }
     }
 
-    /// Copying so many bytes.
+    /// The time to copy this many bytes.
     pub(crate) fn copy_ns(&self, bytes: u64) -> Nanos {
         bytes * self.copy_ps_per_byte / 1_000
     }

@@ -1,15 +1,16 @@
-//! The set of events ahead: a calendar wheel with a bitmap, a heap for what lies beyond its horizon, and the bucket that
-//! comes next in order.
+//! The set of pending events: a calendar wheel with a bitmap, a heap for events beyond its horizon,
+//! and the sorted next bucket.
 //!
-//! Promise  events come out by (time, order of insertion); nothing else breaks a tie.
-//! Cost     about 25 ns for an insertion with its removal, independent of how many are pending; nothing is allocated
-//!          up to the capacity given at construction, except once, when the first event lies beyond the horizon. Beyond
-//!          that it grows with the most events that were ever pending, 20 bytes each, and a quarter of these to spare.
-//! Source   Brown 1988 (calendar queue), with a bit per bucket instead of resizing; Tang, Goh & Thng 2005 (ladder queue)
-//!          for sorting a bucket only when its turn comes.
+//! * Guarantee: events come out by (time, order of insertion); nothing else breaks a tie.
+//! * Cost: about 25 ns for an insertion with its removal, independent of the number pending.
+//!   Nothing is allocated up to the capacity given at construction, except once, when the first
+//!   event lies beyond the horizon. Above the capacity, memory grows with the largest number ever
+//!   pending, 20 bytes each, plus a quarter.
+//! * Source: Brown 1988 (calendar queue), with one bit per bucket instead of resizing; Tang, Goh &
+//!   Thng 2005 (ladder queue) for sorting a bucket only when it is the next.
 //!
-//! There is no removal: an owner that loses interest recognises a stale event when it comes (it remembers the time it
-//! waits for) and ignores it.
+//! There is no removal: an owner stores the time it waits for, recognises a stale event by it, and
+//! ignores that event.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -18,21 +19,22 @@ use block::{NIL, Nanos};
 
 /// Buckets of the wheel.
 const BUCKETS: usize = 65_536;
-/// Width of a bucket: 64 ns, so that the wheel reaches 4.19 ms ahead, and thousands of events within a fraction of that
-/// still are only a few to a bucket.
+/// Width of a bucket: 64 ns. The wheel then reaches 4.19 ms ahead, and thousands of events within a
+/// fraction of that are still only a few per bucket.
 const WIDTH_BITS: u32 = 6;
 const WORDS: usize = BUCKETS / 64;
-/// "Nothing ahead", as [`EventWheel::next_time`] says it.
+/// The value of [`EventWheel::next_time`] if no event is pending.
 pub const NEVER: Nanos = Nanos::MAX;
 
-/// What an event is about: 4 bits of kind, 28 bits of index (a process, a timer).
+/// The subject of an event: 4 bits of kind, 28 bits of index (a process, a timer).
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Payload(u32);
 
 impl Payload {
     const INDEX_BITS: u32 = 28;
 
-    /// The payload of a kind (0 to 15) and an index (below 2^28); surplus bits of either are cut off.
+    /// The payload of a kind (0 to 15) and an index (below 2^28); surplus bits of either are cut
+    /// off.
     #[inline]
     pub const fn new(kind: u8, index: u32) -> Self {
         Self(((kind as u32) << Self::INDEX_BITS) | (index & ((1 << Self::INDEX_BITS) - 1)))
@@ -51,13 +53,15 @@ impl Payload {
     }
 }
 
-/// An event. One record instead of parallel arrays: whoever looks at an event looks at all of it, and four share a cache
-/// line. Which of two at one time came first is told by their order in the bucket's list, not by a number.
+/// An event. One record instead of parallel arrays, because all fields of an event are read
+/// together, and four records share a cache line. The order of two events at the same time is their
+/// order in the bucket's list; there is no sequence number.
 #[derive(Copy, Clone, Debug)]
 struct Node {
     time: Nanos,
     payload: Payload,
-    /// The one inserted before it in its bucket, or the next unused; in `front` its rank before sorting.
+    /// The event inserted before it in its bucket, or the next unused record; in `front` its rank
+    /// before sorting.
     next: u32,
 }
 
@@ -73,7 +77,7 @@ struct Far {
 
 impl Ord for Far {
     fn cmp(&self, other: &Self) -> Ordering {
-        // The difference keeps its sign although numbers wrap after 4 G such events.
+        // The difference keeps its sign although the numbers wrap after 4 G such events.
         let later = self.sequence.wrapping_sub(other.sequence).cast_signed();
         self.time.cmp(&other.time).then(later.cmp(&0))
     }
@@ -85,29 +89,30 @@ impl PartialOrd for Far {
     }
 }
 
-/// The set of events ahead.
+/// The set of pending events.
 #[derive(Clone, Debug)]
 pub struct EventWheel {
     /// First bucket of the window, counted from time 0; no event lies before it.
     cursor: u64,
     /// The bucket in `front`, counted from time 0.
     front_bucket: u64,
-    /// All events of the earliest bucket, the earliest last; empty until somebody looks.
+    /// All events of the earliest bucket, the earliest last; empty until the next event is asked
+    /// for.
     front: Vec<u32>,
-    /// One bit per bucket, and one bit per word of these.
+    /// One bit per bucket, and one bit per word of those.
     occupied: [u64; WORDS],
     occupied_words: [u64; WORDS / 64],
     heads: Box<[u32]>,
     nodes: Vec<Node>,
     free: u32,
     overflow: BinaryHeap<Reverse<Far>>,
-    /// Of the events beyond the horizon.
+    /// Sequence number of the next event beyond the horizon.
     next_sequence: u32,
     in_wheel: usize,
 }
 
 impl EventWheel {
-    /// An empty set. Up to `capacity` events pending it does not allocate; beyond that it grows.
+    /// An empty set. It does not allocate up to `capacity` pending events; beyond that it grows.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             cursor: 0,
@@ -134,7 +139,8 @@ impl EventWheel {
         self.len() == 0
     }
 
-    /// Adds an event. Its time must not lie before the last event taken out; if it does, it comes next.
+    /// Adds an event. Its time must not be before that of the last event removed; if it is, the
+    /// event comes next.
     #[inline]
     pub fn insert(&mut self, time: Nanos, payload: Payload) {
         let node = self.allocate(time, payload);
@@ -150,7 +156,7 @@ impl EventWheel {
         self.place(time, node);
     }
 
-    /// Time of the earliest event, [`NEVER`] if there is none.
+    /// Time of the earliest event, or [`NEVER`].
     #[inline]
     pub fn next_time(&mut self) -> Nanos {
         if self.front.is_empty() {
@@ -162,13 +168,13 @@ impl EventWheel {
         self.front.last().map_or(NEVER, |&node| self.nodes[node as usize].time)
     }
 
-    /// Takes the earliest event out.
+    /// Removes the earliest event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Nanos, Payload)> {
         self.pop_due(NEVER)
     }
 
-    /// Takes the earliest event out if its time is not after `now`.
+    /// Removes the earliest event if its time is not after `now`.
     #[inline]
     pub fn pop_due(&mut self, now: Nanos) -> Option<(Nanos, Payload)> {
         if self.front.is_empty() {
@@ -206,19 +212,20 @@ impl EventWheel {
         u32::try_from(self.nodes.len() - 1).expect("a wheel holds fewer than 2^32 events")
     }
 
-    /// A quarter more, where a vector would double: there may be one for each I/O in flight.
+    /// Grows by a quarter, where a vector would double: there may be one event per I/O in flight.
     #[cold]
     fn make_room(&mut self) {
         self.nodes.reserve_exact((self.nodes.len() / 4).max(64));
     }
 
-    /// The bucket of a time, counted from time 0; a time before the window counts as the window's first.
+    /// The bucket of a time, counted from time 0; a time before the window counts as the window's
+    /// first.
     #[inline]
     fn bucket_of(&self, time: Nanos) -> u64 {
         (time >> WIDTH_BITS).max(self.cursor)
     }
 
-    /// Puts an event that `front` has no say in into the wheel or beyond it.
+    /// Puts an event that does not belong into `front` into the wheel or the heap.
     #[inline]
     fn place(&mut self, time: Nanos, node: u32) {
         let bucket = self.bucket_of(time);
@@ -234,7 +241,7 @@ impl EventWheel {
         self.in_wheel += 1;
     }
 
-    /// Flash never looks so far ahead: the memory comes with the first event that does.
+    /// Allocated with the first event beyond the horizon: flash never schedules that far ahead.
     #[inline]
     fn push_beyond(&mut self, time: Nanos, node: u32) {
         if self.overflow.capacity() == 0 {
@@ -245,7 +252,7 @@ impl EventWheel {
         self.overflow.push(Reverse(Far { time, sequence, node }));
     }
 
-    /// Keeps `front` in order; of equal times the newest comes out last.
+    /// Inserts into `front` in order; of events at the same time the newest comes out last.
     #[inline]
     fn insert_into_front(&mut self, time: Nanos, node: u32) {
         let nodes = &self.nodes;
@@ -253,7 +260,7 @@ impl EventWheel {
         self.front.insert(place, node);
     }
 
-    /// An earlier bucket has come to be occupied.
+    /// Returns the events of `front` to the wheel, because an earlier bucket is occupied now.
     #[cold]
     fn put_front_back(&mut self) {
         while let Some(node) = self.front.pop() {
@@ -261,9 +268,10 @@ impl EventWheel {
         }
     }
 
-    /// Moves the earliest bucket's events into `front`, which is empty, in order.
+    /// Moves the earliest bucket's events, sorted, into the empty `front`.
     fn fill_front(&mut self) {
-        // What lay beyond the horizon stays in the heap until its bucket is the earliest: it need not pass the wheel.
+        // An event beyond the horizon stays in the heap until its bucket is the earliest, and never
+        // enters the wheel.
         let beyond = self.overflow.peek().map_or(NEVER, |&Reverse(far)| self.bucket_of(far.time));
         let index = self.first_occupied();
         let inside =
@@ -275,7 +283,8 @@ impl EventWheel {
             self.empty_bucket(index);
         }
         if beyond <= inside {
-            // Whatever is in the wheel was inserted later: at that time the bucket was beyond the horizon.
+            // Events of this bucket in the wheel were inserted later than those in the heap,
+            // because the bucket was beyond the horizon then.
             let newer = self.front.len();
             while let Some(&Reverse(far)) = self.overflow.peek()
                 && self.bucket_of(far.time) == beyond
@@ -305,8 +314,8 @@ impl EventWheel {
         }
     }
 
-    /// Puts what stands newest first in the order of its time, the earliest last, without changing the order inside a
-    /// time. A stable sort might allocate.
+    /// Sorts a list that is newest first by time, the earliest last, and keeps the order within
+    /// equal times. A stable sort might allocate.
     fn sort_front(&mut self) {
         for (rank, &node) in (0..).zip(&self.front) {
             self.nodes[node as usize].next = rank;
@@ -319,7 +328,7 @@ impl EventWheel {
         self.front.sort_unstable_by_key(key);
     }
 
-    /// The first occupied bucket at or after the cursor, once round.
+    /// The first occupied bucket at or after the cursor, wrapping once.
     #[inline]
     fn first_occupied(&self) -> Option<usize> {
         let start = index_of(self.cursor);
@@ -327,13 +336,14 @@ impl EventWheel {
         if word != 0 {
             return Some(start / 64 * 64 + word.trailing_zeros() as usize);
         }
-        // The next word that has a bit: behind the start's, then from the beginning up to and with the start's.
+        // The next word with a bit: after the start's word, then from the beginning up to and
+        // including it.
         let behind = start / 64 + 1;
         let index = self.first_word(behind).or_else(|| self.first_word(0))?;
         Some(index * 64 + self.occupied[index].trailing_zeros() as usize)
     }
 
-    /// The first word at or after `from` that has a bit.
+    /// The first word at or after `from` with a bit.
     #[inline]
     fn first_word(&self, from: usize) -> Option<usize> {
         let mut mask = u64::MAX << (from % 64);
@@ -348,7 +358,7 @@ impl EventWheel {
     }
 }
 
-/// Where the wheel keeps a bucket.
+/// The wheel's index of a bucket.
 #[inline]
 fn index_of(bucket: u64) -> usize {
     usize::from(u16::try_from(bucket % BUCKETS as u64).unwrap_or(0))
@@ -365,7 +375,8 @@ mod tests {
         assert_eq!((payload.kind(), payload.index()), (15, 0x0fff_fffe));
     }
 
-    /// Core test 2, first half: 5, 3, 5, 3 + 4.2 ms (overflow), 3 come out by time, then by insertion.
+    /// Case 2, first half (docs/specifications/devices.md, section 13): 5, 3, 5, 3 + 4.2 ms
+    /// (overflow), 3 come out by time, then by insertion.
     #[test]
     fn core_2_events_come_out_by_time_then_by_insertion() {
         let mut wheel = EventWheel::with_capacity(8);
@@ -377,7 +388,7 @@ mod tests {
         assert_eq!(order, [(3, 1), (3, 4), (5, 0), (5, 2), (4_200_003, 3)]);
     }
 
-    /// Core test 2, second half: 10^6 random insertions and removals agree with a heap.
+    /// Case 2, second half: 10^6 random insertions and removals agree with a heap.
     #[test]
     fn core_2_a_million_random_operations_agree_with_a_heap() {
         let mut wheel = EventWheel::with_capacity(4_096);
@@ -386,7 +397,7 @@ mod tests {
         let (mut now, mut inserted) = (0, 0_u64);
         for _ in 0..1_000_000 {
             if reference.len() < 2_000 && (reference.is_empty() || stream.chance(1, 2)) {
-                // Spans from nothing to ten times the horizon; many ties.
+                // Spans from zero to ten times the horizon; many ties.
                 let span = [0, 7, 600, 40_000, 4_000_000, 42_000_000][usize::try_from(stream.below(6)).unwrap()];
                 let time = now + stream.below(span + 1);
                 wheel.insert(time, Payload::new(1, u32::try_from(inserted % (1 << 28)).unwrap()));
@@ -405,7 +416,7 @@ mod tests {
         }
     }
 
-    /// Somebody looks at a far event, then earlier ones are inserted, before and inside its bucket.
+    /// A far event is peeked at, then earlier ones are inserted, before and in its bucket.
     #[test]
     fn a_look_ahead_does_not_commit() {
         let mut wheel = EventWheel::with_capacity(8);
@@ -447,8 +458,9 @@ mod tests {
         assert_eq!(wheel.pop_due(far).unwrap().1.index(), 2);
     }
 
-    /// Events of one time come out in the order of their insertion, whether they went in beyond the horizon, inside it, or
-    /// into the bucket that somebody had looked at, and also when that was put back.
+    /// Events of one time come out in the order of their insertion, whether they were inserted
+    /// beyond the horizon, inside it, or into the bucket already in `front`, and also when that was
+    /// returned to the wheel.
     #[test]
     fn ties_keep_their_order_on_every_way() {
         let mut wheel = EventWheel::with_capacity(8);

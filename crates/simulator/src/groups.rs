@@ -1,4 +1,4 @@
-//! From paths to ids: the groups of an experiment as the queue knows them.
+//! Maps the paths of an experiment's groups to the queue's group ids.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use block::GroupId;
 use elevator::{GroupPriority, GroupSettings};
 use experiment::{Experiment, Group, Weight};
 
-/// The groups in an order in which parents come before their children.
+/// The groups, parents before their children.
 #[derive(Debug)]
 pub(crate) struct GroupPlan {
     /// Settings of `GroupId(index + 1)`.
@@ -20,7 +20,8 @@ pub(crate) struct GroupPlan {
 }
 
 impl GroupPlan {
-    /// The plan of an experiment; a part of a path that has no group of its own gets the default weight.
+    /// The plan of an experiment; a path component without a group of its own gets the default
+    /// weight.
     pub(crate) fn of(experiment: &Experiment) -> Self {
         let (settings, paths, by_path, ids) = (Vec::new(), Vec::new(), BTreeMap::new(), Vec::new());
         let mut plan = Self { settings, paths, by_path, ids, journal: GroupId::ROOT };
@@ -40,12 +41,12 @@ impl GroupPlan {
         plan
     }
 
-    /// Ids are below this.
+    /// All ids are below this.
     pub(crate) fn capacity(&self) -> usize {
         self.settings.len() + 1
     }
 
-    /// Names of the groups by id, as `/proc/PID/cgroup` shows them.
+    /// Paths of the groups by id, as `/proc/PID/cgroup` shows them.
     pub(crate) fn names(&self) -> Vec<String> {
         std::iter::once("/".to_owned()).chain(self.paths.iter().map(|path| format!("/{path}"))).collect()
     }

@@ -1,4 +1,4 @@
-//! The simulator as a host: an experiment goes in, a measurement comes out.
+//! The simulator as a host: runs an experiment and returns its measurement.
 
 use std::collections::BTreeMap;
 
@@ -26,36 +26,39 @@ use crate::run::{Run, Snapshot, Stuck};
 use crate::scheduler::Scheduler;
 use crate::tracing::Audience;
 
-/// Shortest bio that a long call is cut into, in sectors, for the size of the table of bios.
+/// The shortest bio into which a long call is split, in sectors; it determines the size of the
+/// table of bios.
 const BIO_SECTORS: u32 = 2_048;
-/// Room for the bios of read-ahead and write-back, in 2.4 a page each.
+/// Room for the bios of read-ahead and write-back (one page each in 2.4).
 const CACHED_BIOS: u64 = 8_192;
-/// Time stamps between two calls of the progress: well under half a second of wall time for every model.
+/// Events between two progress reports: well under half a second of wall time for every model.
 const STEPS_PER_REPORT: u32 = 1 << 16;
 
 /// The deterministic host: equal experiments give equal measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Simulator {
-    /// Instead of the machine's.
+    /// Replaces the machine's costs.
     costs: Option<HostCosts>,
     logs: bool,
     clock: Option<fn() -> Nanos>,
 }
 
 impl Simulator {
-    /// A simulator whose host work costs this much, whatever the machine of an experiment says: to measure the simulator.
+    /// A simulator with these host costs, whatever the experiment's machine specifies: for
+    /// measuring the simulator.
     pub fn with_costs(costs: HostCosts) -> Self {
         Self { costs: Some(costs), ..Self::default() }
     }
 
-    /// Also sums time, number and status of every completion into a checksum, which the measurement carries among the
-    /// notes of its target as `completion_log`. Costs about 30 ns per request.
+    /// Also computes a checksum over time, number and status of every completion, which the
+    /// measurement contains as `completion_log` among the notes of its target. Costs about 30 ns
+    /// per request.
     #[must_use]
     pub fn logging(self) -> Self {
         Self { logs: true, ..self }
     }
 
-    /// Tells progress reports the time on the wall, in nanoseconds; nothing else ever looks at it.
+    /// Sets the wall clock, in nanoseconds, for progress reports; nothing else reads it.
     #[must_use]
     pub fn with_wall_clock(self, clock: fn() -> Nanos) -> Self {
         Self { clock: Some(clock), ..self }
@@ -78,7 +81,7 @@ impl Host for Simulator {
     }
 }
 
-/// A run that begins as soon as it knows its policy.
+/// A run that begins as soon as its policy is known.
 struct Start<'a> {
     prospect: Prospect,
     experiment: &'a Experiment,
@@ -94,7 +97,7 @@ impl Carrier for Start<'_> {
     }
 }
 
-/// A run to be, without its policy.
+/// A prepared run without its policy.
 struct Prospect {
     settings: Settings,
     groups: GroupPlan,
@@ -105,7 +108,7 @@ struct Prospect {
     info: DeviceInfo,
 }
 
-/// The policy of an experiment, and everything else that its run needs.
+/// The settings of an experiment's policy, and everything else that its run needs.
 fn look_ahead(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, Prospect), Refusal> {
     experiment.check()?;
     let scheduler = Scheduler::resolve(&experiment.scheduler)?;
@@ -125,7 +128,8 @@ fn look_ahead(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, Pr
 impl Prospect {
     fn with_policy<E: Elevator>(self, policy: E, experiment: &Experiment) -> Result<Prepared<E>, Refusal> {
         let Self { settings, groups, device, processes, names, scheduler, info } = self;
-        // Most bios never need a record of their own; those of sleepers and of merged ones are made as they come.
+        // Most bios never need a record; those of sleepers and of merged bios are allocated on
+        // demand.
         let mut queue = RequestQueue::growing(policy, &settings, 0).map_err(|_| {
             Refusal::usage("the request queue does not fit into memory", "ask for a smaller --queue-requests")
         })?;
@@ -140,13 +144,13 @@ impl Prospect {
     }
 }
 
-/// A run ready to start, and what its measurement will say of it.
+/// A run ready to start, and what its measurement will report about it.
 struct Prepared<E> {
     run: Run<E>,
     names: Names,
     /// Id of each group of the experiment.
     groups: Vec<GroupId>,
-    /// What limits did to each of them; empty without limits.
+    /// How long limits held each group; empty without limits.
     throttled: Vec<limiting::Throttled>,
     scheduler: Scheduler,
     info: DeviceInfo,
@@ -168,7 +172,7 @@ impl<E: Elevator> Prepared<E> {
     }
 }
 
-/// What the queue is built for.
+/// The construction parameters of the queue.
 fn settings(
     experiment: &Experiment,
     scheduler: &Scheduler,
@@ -195,11 +199,11 @@ fn settings(
     let issuers: Vec<_> = experiment.issuers().collect();
     let max_sectors = request_sectors(experiment, info);
     let bio_bytes = u64::from(max_sectors.min(BIO_SECTORS)) * 512;
-    // A call may begin and end inside a sector.
+    // A call may begin and end within a sector.
     let bios_per_call = |place: &IssuerPlace<'_>| (place.largest_io_bytes() + 1_022).div_ceil(bio_bytes);
     let bios: u64 =
         issuers.iter().map(|place| u64::from(place.job.effective_depth()) * bios_per_call(place) + 16).sum();
-    // Read-ahead, write-back and the journal have bios beside those of calls.
+    // Read-ahead, write-back and the journal submit bios besides those of the calls.
     let cached_bios = if issuers.iter().all(|place| place.job.direct) { 0 } else { CACHED_BIOS };
     let bios = u32::try_from((bios + cached_bios).clamp(256, 1 << 20)).unwrap_or(256);
     let tick_ns = block::time::SECOND.checked_div(experiment.machine.hz).unwrap_or(0);
@@ -229,7 +233,7 @@ fn settings(
     Ok(Settings { configuration, limits, era, merging: Merging::Full, bios })
 }
 
-/// Longest request in sectors: the machine's, but none longer than the device takes.
+/// Longest request in sectors: the machine's, but at most the device's.
 fn request_sectors(experiment: &Experiment, info: &DeviceInfo) -> u32 {
     let machine_sectors = experiment.machine.max_request_kib_in_force() * 1_024 / block::SECTOR_BYTES;
     u32::try_from(machine_sectors).unwrap_or(u32::MAX).min(info.max_sectors)
@@ -297,8 +301,8 @@ fn processes(
     Ok((Processes::new(parts), names))
 }
 
-/// Carries the run through ramp, window and what is then in hand. Answers the queue's counters at both ends of the
-/// window.
+/// Runs through ramp, window and the completion of what is then in flight. Returns the queue's
+/// counters at both ends of the window.
 fn drive(
     prepared: &mut Prepared<impl Elevator>,
     experiment: &Experiment,
@@ -315,12 +319,12 @@ fn drive(
     let later = changes.split_off(changes.partition_point(|(change, _)| change.at_ns < window_begin));
     reweigh(run, names, changes, (&mut reporter, audience), progress)?;
     advance(run, names, window_begin, (&mut reporter, audience), progress)?;
-    // What is over before its ramp is was measured from the begin.
+    // A run that ends before its ramp does was measured from its start.
     let begin = if run.processes.is_over() { Snapshot::default() } else { run.snapshot() };
     audience.record(&mut run.queue, progress.wanted_dispatches(), window_begin);
     reweigh(run, names, later, (&mut reporter, audience), progress)?;
     if run.queue.limiters().next().is_some() {
-        // Stops at every second, to see how much of it limits kept whom waiting.
+        // Stops at every second to sample how long limits held each group.
         *throttled = groups.iter().map(|&group| limiting::Throttled::new(group, &run.queue, window_begin)).collect();
         let mut second_end = window_begin;
         while second_end < run_end && !run.processes.is_over() {
@@ -345,7 +349,7 @@ fn drive(
     Ok((begin, end))
 }
 
-/// Groups whose weights change on the way, in the order in which they do.
+/// Groups whose weights change during the run, in the order of the changes.
 fn changes_of_weights(experiment: &Experiment, ids: &[GroupId]) -> Vec<(Reweigh, GroupId)> {
     let changes = experiment.groups.iter().zip(ids).filter_map(|(group, id)| Some((group.reweigh?, *id)));
     let mut changes: Vec<_> = changes.collect();
@@ -353,8 +357,8 @@ fn changes_of_weights(experiment: &Experiment, ids: &[GroupId]) -> Vec<(Reweigh,
     changes
 }
 
-/// Goes on to where the last of these weights changes, and changes them on the way. No limiter looks at anything meanwhile:
-/// [`Experiment::check`] sees to that.
+/// Runs to the last of these changes and applies each at its time. Limiters are not sampled
+/// meanwhile: [`Experiment::check`] refuses them in such an experiment.
 fn reweigh(
     run: &mut Run<impl Elevator>,
     names: &Names,
@@ -410,7 +414,7 @@ fn failed(message: String) -> RunError {
     RunError::Failed { message, source: None }
 }
 
-/// Tells the progress how far the run is.
+/// Reports how far the run is.
 struct Reporter {
     steps: u32,
     groups: Vec<LiveGroup>,
@@ -442,7 +446,8 @@ fn measure(
     let blkio = blkio(run.queue.elevator(), &names);
     let checksum = run.processes.checksum();
     let limiters = limiting::in_force(&run.queue);
-    // The rest of the run goes first: with very many groups that is as much again as the measurement.
+    // The rest of the run is dropped first: with very many groups it takes as much memory as the
+    // measurement.
     let recorder = {
         let run = run;
         run.processes.recorder
@@ -485,7 +490,7 @@ fn measure(
     }
 }
 
-/// What the policy kept of the groups' service, by path.
+/// The policy's account of each group's service, by path.
 fn blkio(elevator: &impl Elevator, names: &Names) -> BTreeMap<String, Statistics> {
     let account = |id| Statistics::of(elevator, GroupId(id));
     (0..).zip(names.groups()).filter_map(|(id, path)| Some((path.clone(), account(id)?))).collect()

@@ -1,14 +1,16 @@
-//! What must hold whatever the policy does: a ledger kept beside the queue, from outside.
+//! The invariants that hold for every policy, checked by a ledger outside the queue.
 //!
-//! P1  every bio is answered exactly once, as it was submitted.
-//! P2  a request that starts consists of submitted bios, in sector order, without gap or overlap, none in the device
-//!     already.
-//! P3  no request mixes operations, groups, priorities or devices, or holds more than one bio where one forbids merging.
-//! P4  no request exceeds the device's limits.
-//! P6  while anything is queued, something is dispatched or an event lies ahead that will cause it.
-//! And a cache flush that a bio asked for happened at its place: after its submission, or after its data.
+//! * P1: every bio completes exactly once, with the attributes it was submitted with.
+//! * P2: a request that starts consists of submitted bios, in sector order, without gap or overlap,
+//!   none of which is in the device already.
+//! * P3: no request mixes operations, groups, priorities or devices, or holds more than one bio
+//!   where one forbids merging.
+//! * P4: no request exceeds the device's limits.
+//! * P6: while anything is queued, something is dispatched or a pending event will cause it.
+//! * A cache flush that a bio asked for happened at the right time: after its submission, or after
+//!   its data.
 //!
-//! Numbers are those of the classic elevators' specification, section 12.
+//! Source of the numbers: docs/specifications/classic-elevators.md, section 12.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +18,19 @@ use block::{ContextId, Flags, HardwareQueue, Operation, RequestId, Status};
 use elevator::{Bio, Elevator};
 use queue::{Done, Limits, Next, RequestQueue};
 
-/// A rule that did not hold, in words.
+/// A description of the invariant that was violated.
 pub(crate) type Broken = String;
 
-/// Marks under which a bio never shares a request.
+/// Flags that exclude a bio from merging.
 const ALONE: Flags = Flags(Flags::NOMERGE.0 | Flags::FUA.0 | Flags::PREFLUSH.0 | Flags::WAITING.0);
 
-/// A bio that has not been answered.
+/// A bio in flight.
 #[derive(Copy, Clone, Debug)]
 struct Open {
     bio: Bio,
     /// Event at which it was submitted.
     submitted: u64,
-    /// Event at which its data was last completed well by the device; 0 = not yet.
+    /// Event at which the device last completed its data without error; 0 = not yet.
     data_completed: u64,
     in_device: bool,
 }
@@ -41,14 +43,14 @@ struct Inside {
     started: u64,
 }
 
-/// The ledger. Events are counted, so that "before" and "after" need no clock.
+/// The ledger. It counts events, so that "before" and "after" need no clock.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     limits: Limits,
     events: u64,
     open: BTreeMap<u64, Open>,
     inside: BTreeMap<u32, Inside>,
-    /// Start of the newest flush command that ended well.
+    /// Start event of the newest flush command that completed without error.
     flushed_from: u64,
     open_of_context: Vec<u32>,
     pub submitted: u64,
@@ -73,12 +75,12 @@ impl Ledger {
         }
     }
 
-    /// Bios of a context that are not answered yet.
+    /// Bios of a context that are in flight.
     pub(crate) fn open_of(&self, context: ContextId) -> u32 {
         self.open_of_context[context.0 as usize]
     }
 
-    /// Bios not answered yet.
+    /// Bios in flight.
     pub(crate) fn open(&self) -> usize {
         self.open.len()
     }
@@ -91,7 +93,7 @@ impl Ledger {
         self.open.insert(cookie, open);
     }
 
-    /// The queue took the bio and answered it in the same breath.
+    /// The queue completed the bio at its submission.
     pub(crate) fn nothing_to_do(&mut self, cookie: u64) -> Result<(), Broken> {
         let open = self.open.remove(&cookie).ok_or("P1: nothing to do for an unknown bio")?;
         self.open_of_context[open.bio.context.0 as usize] -= 1;
@@ -102,7 +104,7 @@ impl Ledger {
         })
     }
 
-    /// The queue had no room for the bio: it was never submitted.
+    /// The queue had no room for the bio: the submission does not count.
     pub(crate) fn withdrawn(&mut self, cookie: u64) {
         if let Some(open) = self.open.remove(&cookie) {
             self.open_of_context[open.bio.context.0 as usize] -= 1;
@@ -110,7 +112,7 @@ impl Ledger {
         }
     }
 
-    /// A request goes to the device.
+    /// A request starts.
     pub(crate) fn start<E: Elevator>(&mut self, queue: &RequestQueue<E>, id: RequestId) -> Result<(), Broken> {
         self.events += 1;
         self.started += 1;
@@ -158,14 +160,14 @@ impl Ledger {
 
     fn check_limits(&self, attributes: &Bio) -> Result<(), Broken> {
         let extent = attributes.extent;
-        // A contiguous discard is a single range, however many bios it was made of.
+        // A contiguous discard is a single range, however many bios it consists of.
         let segments = if attributes.operation == Operation::Discard { 1 } else { u32::from(attributes.segments) };
         let allowed = self.limits.allow(attributes.operation, extent.first_sector, u64::from(extent.sectors), segments);
         let exempt = attributes.operation == Operation::Passthrough;
         (allowed || exempt).then_some(()).ok_or_else(|| format!("P4: beyond the limits: {attributes:?}"))
     }
 
-    /// A request left the device: completed, or given back by the driver.
+    /// A request leaves the device: completed, or returned by the driver.
     pub(crate) fn leave<E: Elevator>(
         &mut self,
         queue: &RequestQueue<E>,
@@ -190,7 +192,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// A bio is answered.
+    /// A bio completes.
     pub(crate) fn done(&mut self, done: &Done) -> Result<(), Broken> {
         self.events += 1;
         self.answered += 1;
@@ -223,7 +225,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// P6, after a dispatch loop ended with `next`.
+    /// Checks P6 after a dispatch loop that ended with `next`.
     pub(crate) fn progress<E: Elevator>(
         &self,
         queue: &RequestQueue<E>,
@@ -239,7 +241,8 @@ impl Ledger {
         }
         let broken = match next {
             Next::Empty => queue.elevator().has_work(hardware_queue) && !queue.is_switching(),
-            // What it waits for may be in the device, or refused by it and about to go again.
+            // The completion it waits for may be that of a request in the device, or of one that
+            // the device refused and that is about to start again.
             Next::Throttled => queue.in_device() == 0 && queue.awaiting_device() == 0 && queue.next_timer().is_none(),
             Next::Hold { .. } => queue.next_timer().is_none(),
             Next::DeviceFull => queue.in_device() == 0,
@@ -250,7 +253,7 @@ impl Ledger {
     }
 }
 
-/// P3 for one bio of a request.
+/// Checks P3 for one bio of a request.
 fn check_kinship(request: &Bio, bio: &Bio) -> Result<(), Broken> {
     let is_kin = bio.operation == request.operation
         && bio.group == request.group
@@ -278,7 +281,7 @@ mod tests {
         Done { cookie: 1, bio, status, submitted_ns, issued_ns }
     }
 
-    /// A queue with one started request of `bio`, cookie 1, known to the ledger.
+    /// A queue with one started request of `bio`, cookie 1, which the ledger has recorded.
     fn started(ledger: &mut Ledger, bio: &Bio) -> (RequestQueue, RequestId, Result<(), Broken>) {
         let mut queue = RequestQueue::build("noop", None, &Settings::default()).unwrap();
         queue.submit(bio, 1, 0).unwrap();
@@ -323,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_missing_flush_is_noticed_before_and_behind() {
-        // The real queue would flush first; here the data is started as if it had forgotten.
+        // The real queue would flush first; here the data is started without the flush.
         let mut first = ledger();
         first.submitted(1, &write(Flags::PREFLUSH));
         let (_, _, outcome) = started(&mut first, &write(Flags::NONE));

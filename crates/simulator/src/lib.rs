@@ -1,19 +1,20 @@
-//! The deterministic host: queue, elevator and device round a hand-cranked clock.
+//! The deterministic host: queue, elevator and device on a virtual clock.
 //!
 //! ```text
-//! workload::Issuer -> processes (os layers) -> queue::RequestQueue round a policy -> device::AnyDevice
+//! workload::Issuer -> processes (os layers) -> queue::RequestQueue with a policy -> device::AnyDevice
 //!         ^                                                                                  |
 //!         +------ experiment::Recorder <--- events (time, then order of insertion) <---------+
 //! ```
-//! One run is one thread, reads no clock but its own, allocates nothing per request, and replays bit for bit from its
-//! seed. Whoever runs a matrix runs several at a time.
+//! One run is one thread, reads only its virtual clock, allocates nothing per request, and replays
+//! bit for bit from its seed. The runs of a matrix can run in parallel.
 //!
-//! Above the queue stands what `experiment::Machine` describes: an operating system of the eras 2.4, 2.6, 3 or mq with
-//! page cache, read-ahead, write-back, throttling, block maps, an ordered journal and the host's costs. Its decisions are
-//! in `os/`, carrying them out in `processes/`.
+//! Above the queue is the machine that `experiment::Machine` describes: an operating system of the
+//! eras 2.4, 2.6, 3 or mq with page cache, read-ahead, write-back, throttling, block maps, an
+//! ordered journal and the host's costs. Its decisions are in `os/`, their execution is in
+//! `processes/`.
 //!
-//! Direct I/O allocates nothing per request. Through the page cache, memory grows with what is cached, up to the
-//! machine's.
+//! Direct I/O allocates nothing per request. With buffered I/O, memory grows with the cached pages,
+//! up to the machine's memory.
 #![forbid(unsafe_code)]
 
 mod costs;

@@ -1,4 +1,4 @@
-//! Limiters of an experiment: put in place above the queue's policy, with the groups' limits.
+//! The limiters of an experiment, and the groups' limits.
 
 use block::{GroupId, Nanos};
 use elevator::limiters::{AnyLimiter, LIMITERS, LimiterError};
@@ -8,7 +8,8 @@ use experiment::diagnostic::nearest;
 use experiment::{Experiment, Limits, Refusal, SchedulerSpec, Setting};
 use queue::RequestQueue;
 
-/// Puts the limiters in place that an experiment names or needs; `ids` are its groups'.
+/// Adds the limiters that an experiment names or needs and sets the groups' limits; `ids` are the
+/// ids of its groups.
 pub(crate) fn put_in_place(
     queue: &mut RequestQueue<impl Elevator>,
     experiment: &Experiment,
@@ -26,22 +27,22 @@ pub(crate) fn put_in_place(
     Ok(())
 }
 
-/// How long limits keep some bio of a group waiting, second by second.
+/// How long limits held at least one bio of a group, second by second.
 pub(crate) struct Throttled {
     group: GroupId,
-    /// At the end of the last second.
+    /// The total at the end of the last second.
     before_ns: Nanos,
-    /// In each second so far.
+    /// The time held in each second so far.
     pub seconds_ns: Vec<Nanos>,
 }
 
 impl Throttled {
-    /// From now on.
+    /// Starts sampling now.
     pub(crate) fn new(group: GroupId, queue: &RequestQueue<impl Elevator>, now: Nanos) -> Self {
         Self { group, before_ns: queue.throttled_ns(group, now), seconds_ns: Vec::new() }
     }
 
-    /// A second is over.
+    /// Samples at the end of a second.
     pub(crate) fn see(&mut self, queue: &RequestQueue<impl Elevator>, now: Nanos) {
         let all_ns = queue.throttled_ns(self.group, now);
         self.seconds_ns.push(all_ns.saturating_sub(self.before_ns));
@@ -49,7 +50,7 @@ impl Throttled {
     }
 }
 
-/// The limiters in place with what is in force, as text; none without any.
+/// The limiters with their tunables in force, as text; empty if there are none.
 pub(crate) fn in_force(queue: &RequestQueue<impl Elevator>) -> Option<String> {
     let text = |name: &'static str| {
         let settings = queue.limiter_settings(name).map(|(row, value)| Setting {
@@ -71,7 +72,7 @@ fn set(queue: &mut RequestQueue<impl Elevator>, spec: &SchedulerSpec, key: &str,
         let all = rows.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
         return Err(Refusal::usage(format!("{name} has no tunable '{key}'"), format!("{meant}all of them: {all}")));
     };
-    // As with schedulers: what the row would cut silently is refused.
+    // As with schedulers, a value that the tunable would silently clamp is refused.
     let set = match row.parse(value) {
         Ok(number) if !(row.min..=row.max).contains(&number) => Err(SettingError::Range),
         Ok(_) => queue.set_limiter(name, key, value, 0).map(|_| ()),
@@ -98,7 +99,7 @@ fn refused(spec: &SchedulerSpec, error: LimiterError) -> Refusal {
     }
 }
 
-/// Limits as the queue knows them.
+/// Converts an experiment's limits to the queue's.
 fn io_limits(limits: &Limits) -> IoLimits {
     IoLimits {
         max: Rates { bytes_per_s: limits.bytes_per_s(), ios_per_s: limits.ios_per_s() },

@@ -1,8 +1,8 @@
-//! One run: the loop that joins processes, queue and device at one clock.
+//! One run: the loop that connects processes, queue and device on one clock.
 //!
-//! Order at one time stamp: everything the device has, then every process that wakes, then the queue's timer, then one
-//! dispatch loop per hardware queue, in queue order. A time stamp is gone through again while that brings new events of
-//! the same time.
+//! Order at one time: all completions of the device, then every process that wakes, then the
+//! queue's timer, then one dispatch loop per hardware queue, in queue order. The same time is
+//! processed again while new events of that time appear.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ use queue::{Counters, Next, RequestQueue};
 use crate::events::NEVER;
 use crate::processes::Processes;
 
-/// Rounds at one time stamp after which time is taken to stand still.
+/// Rounds at one time after which the run counts as not advancing.
 const ROUNDS_AT_ONE_TIME: u32 = 1 << 24;
-/// Completions that are taken from the device in one go, where it has more at one time.
+/// Completions that are taken from the device in one batch.
 const COMPLETIONS: usize = 64;
 
-/// Why a run cannot go on.
+/// Why a run cannot continue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stuck {
-    /// I/Os are in hand and no event lies ahead: somebody lost one.
+    /// I/Os are in flight and no event is pending: one of them was lost.
     NothingAhead,
-    /// Events follow each other without any time between them.
+    /// Events follow each other without time between them.
     TimeStandsStill,
 }
 
-/// Queue counters and reasons at one moment.
+/// Queue counters and reasons at one time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
     pub counters: Counters,
@@ -45,11 +45,11 @@ pub(crate) struct Run<E> {
     hardware_queues: u16,
     completions: Vec<Completion>,
     rounds_at_now: u32,
-    /// How long completions are gathered for one interrupt.
+    /// How long completions are collected for one interrupt (interrupt coalescing).
     coalesce_ns: Nanos,
-    /// When the next one comes.
+    /// Time of the next interrupt.
     interrupt_at: Nanos,
-    /// When the elevator's lock is free again for one who chooses.
+    /// When the elevator's lock is free for the next choice.
     dispatch_at: Nanos,
 }
 
@@ -73,23 +73,23 @@ impl<E: Elevator> Run<E> {
         }
     }
 
-    /// Begins at time 0.
+    /// Starts at time 0.
     pub(crate) fn start(&mut self) {
         self.processes.start_ready(0, &mut self.queue);
         self.dispatch();
     }
 
-    /// Ends all issuing at `now`.
+    /// Stops all issuing at `now`.
     pub(crate) fn stop(&mut self, now: Nanos) {
         self.now = self.now.max(now);
         self.processes.stop_all(self.now, &mut self.queue);
         self.dispatch();
     }
 
-    /// Goes through the next time stamp before `end`; false if there is none.
+    /// Processes the next time before `end`; false if there is none.
     ///
     /// # Errors
-    /// [`Stuck`] when nothing can ever happen again although something is in hand.
+    /// [`Stuck`] when I/Os are in flight but nothing can happen any more.
     #[inline]
     pub(crate) fn step(&mut self, end: Nanos) -> Result<bool, Stuck> {
         let timer = self.queue.next_timer().unwrap_or(NEVER);
@@ -121,17 +121,17 @@ impl<E: Elevator> Run<E> {
         self.processes.run_due(next, &mut self.queue);
         if timer <= next {
             self.queue.timer(next);
-            // Whoever got a request by it goes on before the device sees that request.
+            // A process that got a request continues before the device sees that request.
             self.processes.run_due(next, &mut self.queue);
         }
-        // A wake-up that submitted nothing leaves the dispatcher as it was.
+        // A wake-up that submitted nothing leaves the dispatcher's state as it was.
         if device <= next || waits <= next || self.queue.take_wake().is_wanted() {
             self.dispatch();
         }
         Ok(true)
     }
 
-    /// Whether nobody would do anything at an event of the device that completes nothing.
+    /// Whether an event of the device that completes nothing can be skipped.
     #[inline]
     fn leaves_device_alone(&self) -> bool {
         self.coalesce_ns == 0
@@ -140,7 +140,7 @@ impl<E: Elevator> Run<E> {
             && (1..self.hardware_queues).all(|queue| self.queue.is_settled(HardwareQueue(queue)))
     }
 
-    /// Completions wait for the interrupt, which comes some time after the first of them.
+    /// Defers completions to the interrupt, which comes a fixed time after the first of them.
     #[cold]
     fn gather(&mut self, is_device: bool) {
         if is_device {
@@ -159,7 +159,7 @@ impl<E: Elevator> Run<E> {
     fn reap(&mut self) {
         let now = self.now;
         loop {
-            // A device that stops at a full batch has filled it; others may have given more.
+            // If the batch is full, or empty, the device may have more completions.
             let has_all = (1..COMPLETIONS).contains(&self.completions.len());
             for index in 0..self.completions.len() {
                 let completion = self.completions[index];
@@ -175,7 +175,7 @@ impl<E: Elevator> Run<E> {
         }
     }
 
-    /// Hands the device what the queue gives for it.
+    /// Passes to the device what the queue dispatches for it.
     #[inline]
     fn dispatch(&mut self) {
         self.dispatch_at = NEVER;
@@ -204,7 +204,7 @@ impl<E: Elevator> Run<E> {
         }
     }
 
-    /// Counters and reasons as they stand.
+    /// The counters and reasons now.
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot { counters: *self.queue.counters(), reasons: self.queue.reasons().collect() }
     }

@@ -1,4 +1,5 @@
-//! From a scheduler as the user writes it to a policy with its tunables set, and back to what is in force.
+//! Converts a scheduler specification of the user to a policy with its tunables set, and back to
+//! the settings in force.
 
 use elevator::registry::{self, BuildError, ENTRIES, Entry};
 use elevator::tunable::{OutOfRange, SettingError, Tunable};
@@ -7,18 +8,18 @@ use experiment::diagnostic::nearest;
 use experiment::measurement::{SchedulerInForce, TunableInForce};
 use experiment::{Refusal, SchedulerSpec};
 
-/// A scheduler that exists, in a version that exists, with tunables that exist.
+/// A scheduler whose name, version and tunables exist.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     entry: &'static Entry,
     version: Option<Version>,
     version_text: Option<String>,
-    /// Row and value, in the row's unit.
+    /// Index of the tunable's row, and the value in its unit.
     settings: Vec<(usize, i64)>,
 }
 
 impl Scheduler {
-    /// Finds name, version, tunables and values; the first that is wrong is named.
+    /// Resolves name, version, tunables and values; an error names the first that is wrong.
     pub(crate) fn resolve(spec: &SchedulerSpec) -> Result<Self, Refusal> {
         let entry = ENTRIES.iter().find(|entry| entry.name == spec.name).ok_or_else(|| unknown_name(spec))?;
         let version = match &spec.version {
@@ -37,7 +38,7 @@ impl Scheduler {
         Ok(found)
     }
 
-    /// Whether it is the absence of one: then the device's own tags are the only limit.
+    /// Whether it is `none`: then the device's own tags are the only limit.
     pub(crate) fn is_none(&self) -> bool {
         self.entry.name == "none"
     }
@@ -63,7 +64,7 @@ impl Scheduler {
         Ok(policy)
     }
 
-    /// The scheduler as it really is, read back from the policy.
+    /// The scheduler with its settings in force, read back from the policy.
     pub(crate) fn in_force(&self, policy: &impl Elevator) -> SchedulerInForce {
         let rows = policy.tunables().iter().enumerate();
         let tunables = rows.filter_map(|(index, row)| {

@@ -1,24 +1,25 @@
 //! P7: how long a request can wait in a policy, checked from outside at every choice.
 //!
-//! The ledger reads the queue's trace: what entered the policy, what was chosen and what came back. From that alone it
-//! knows who was passed over by whom, and holds it against what the policy's page promises:
+//! The ledger reads the queue's trace: insertions, choices and requeues. From these alone it
+//! derives which request was passed over by which, and checks it against the promise of the policy:
 //!
 //! | policy | promise |
 //! | --- | --- |
-//! | noop | nobody is passed over (2.4: but by those that go beside a neighbour that has no room for them) |
-//! | none | so many choices at most: what was flushed, a turn for each of its list up to it, what the others flush with it |
-//! | linus, read-latency2 | later ones pass a request at most its budget over 16 times (linus of 2.4.0: its budget; in read-latency2: later writes) |
-//! | nas | nobody of its direction that came when it was overdue passes a request |
-//! | deadline, mq-deadline | an overdue oldest sees one batch of its direction pass (two since 6.5); reads see two batches of writes, writes `writes_starved` + 1 batches of reads |
-//! | kyber | a kind with a token to spare sees one batch of each other kind pass; inside a kind, what is flushed together goes before all later ones |
-//! | anticipatory | a kind keeps the device for the time of its batch; an overdue oldest is passed for its expiry at most; the device is held for `antic_expire` at most |
-//! | wfq, sfq, sfq-d2 | while somebody waits, a sibling gets over its weight what he gets over his, and one request of each more; a queue goes in order |
+//! | noop | no request is passed over (2.4: except by requests placed beside a neighbour that has no room for them) |
+//! | none | a bounded number of choices: what was flushed, one turn for each request of its list up to it, and what the other lists flush with it |
+//! | linus, read-latency2 | later requests pass a request at most its budget / 16 times (linus of 2.4.0: its budget; in read-latency2: only later writes count) |
+//! | nas | no request of its direction that arrived when it was overdue passes a request |
+//! | deadline, mq-deadline | an overdue oldest request is passed by one batch of its direction (two since 6.5); reads are passed by two batches of writes, writes by `writes_starved` + 1 batches of reads |
+//! | kyber | a kind with a free token is passed by one batch of each other kind; within a kind, requests flushed together precede all later ones |
+//! | anticipatory | a kind keeps the device for the time of its batch; an overdue oldest request is passed for at most its expiry; the device idles for at most `antic_expire` |
+//! | wfq, sfq, sfq-d2 | while a queue is backlogged, a sibling's service per weight exceeds its own by at most one request of each; each queue is served in order |
 //!
-//! What enters in front (given back, data of a sequenced flush) passes everybody by right and is not counted; after a
-//! change of policy or tunables the ledger begins anew with what comes then, once all that was queued has left.
-//! mq-deadline's classes share one batch: what it promises inside a class is counted between looks that took nothing
-//! (`deadline.rs`), and a class of which all have aged goes before every higher one. cfq and its relatives promise time,
-//! which no trace of choices shows: they are not held to anything here.
+//! Requests inserted in front (requeued, or data of a sequenced flush) may pass all others and are
+//! not counted. After a change of policy or tunables the ledger starts again with the requests that
+//! arrive afterwards, once all those queued before have left. mq-deadline's classes share one
+//! batch: its promise within a class is counted between fruitless looks (`deadline.rs`), and a
+//! class in which all requests have aged precedes every higher one. cfq and its relatives promise
+//! time, which a trace of choices does not show: they are not checked here.
 
 mod anticipatory;
 mod deadline;
@@ -50,21 +51,22 @@ const SHOWN_EVENTS: usize = 64;
 #[derive(Copy, Clone, Debug)]
 struct Waiting {
     id: RequestId,
-    /// Its number in the order of entry; on a merge that of the older one, where the policy does the same.
+    /// Its number in the order of insertion; after a merge the older one's, where the policy does
+    /// the same.
     order: u64,
     attributes: Attributes,
     inserted_ns: Nanos,
     due_ns: Nanos,
-    /// What those that passed it over cost it, of those that its promise counts.
+    /// The cost so far of the choices that passed it over and that its promise counts.
     passed: u64,
-    /// How much that may be.
+    /// The allowed cost.
     allowed: u64,
-    /// Whether it lay directly behind or before a queued one when it came.
+    /// Whether it was adjacent to a queued request when it arrived.
     touched: bool,
 }
 
 impl Waiting {
-    /// One more choice passed it over.
+    /// Another choice passed it over.
     fn pass(&mut self, by: &Waiting, cost: u64) -> Result<u64, Broken> {
         self.passed += cost;
         if self.passed <= self.allowed {
@@ -81,13 +83,13 @@ impl Waiting {
     }
 }
 
-/// Those that wait, by slot.
+/// The waiting requests, by slot.
 type Queued = BTreeMap<u32, Waiting>;
 
-/// The promise of the policy in force, with what has to be remembered for it.
+/// The promise of the policy in force, with its state.
 #[derive(Debug)]
 enum Promise {
-    /// None that this ledger could hold anybody to.
+    /// No promise that this ledger can check.
     Unchecked,
     Lists(Lists),
     Batches(Batches),
@@ -107,7 +109,7 @@ impl Promise {
         }
     }
 
-    /// Forgets what has been counted, but not what is in the device. Shares hold whatever the tunables are.
+    /// Resets the counts, but not the requests in the device. Shares do not depend on tunables.
     fn begin_anew(&mut self, terms: &Terms) {
         match self {
             Promise::Rounds(rounds) => rounds.begin_anew(),
@@ -124,20 +126,22 @@ pub(crate) struct Starvation {
     terms: Terms,
     promise: Promise,
     waiting: Queued,
-    /// Slots of queued requests that the ledger leaves out: they were there before the terms were.
+    /// Slots of queued requests that are not checked, because they were inserted under other terms.
     excused: BTreeSet<u32>,
-    /// What entered in front and has not left: before 6.5 mq-deadline keeps it in its class, and it may hold that up.
+    /// Requests inserted in front that have not left: before 6.5 mq-deadline keeps them in their
+    /// class, where they may hold others up.
     in_front: BTreeSet<RequestId>,
-    /// All that is queued, as the trace has it so far: later merges are not in it yet.
+    /// The extent of every queued request, according to the trace so far: later merges are not
+    /// included yet.
     extents: BTreeMap<RequestId, Extent>,
-    /// The form of the policy that a switch is to bring.
+    /// The version of the policy that a requested switch will bring.
     next_version: Option<Version>,
-    /// The request that has just absorbed another.
+    /// The request that absorbed another in the last event.
     merged_into: Option<RequestId>,
     entered: u64,
     last_events: VecDeque<TraceEvent>,
     events: u64,
-    /// Times that a request was passed over as its promise allows.
+    /// How often a request was passed over within its promise.
     pub passed_over: u64,
 }
 
@@ -159,7 +163,7 @@ impl Starvation {
         }
     }
 
-    /// Holds the policy to other terms than its own.
+    /// Checks the policy against other terms than its own.
     #[cfg(test)]
     pub(crate) fn claim(&mut self, change: impl FnOnce(&mut Terms)) {
         change(&mut self.terms);
@@ -167,25 +171,25 @@ impl Starvation {
         self.begin_anew();
     }
 
-    /// A switch is asked for: this is the form of what comes.
+    /// A switch was requested: the version of the new policy.
     pub(crate) fn will_switch(&mut self, version: Option<Version>) {
         self.next_version = version;
     }
 
-    /// The tunables may have changed: what is queued is excused, and the promise counts from here.
+    /// The tunables may have changed: queued requests are exempt, and the promise counts from here.
     pub(crate) fn tuned<E: Elevator>(&mut self, queue: &RequestQueue<E>) {
         self.terms.tunables = queue.settings().map(|(row, value)| (row.name, value)).collect();
         self.begin_anew();
     }
 
-    /// A group was made.
+    /// A group was added.
     pub(crate) fn group_added(&mut self, group: GroupId, parent: GroupId) {
         if let Promise::Shares(shares) = &mut self.promise {
             shares.group_added(group, parent);
         }
     }
 
-    /// An issuer is gone.
+    /// An issuer has exited.
     pub(crate) fn exited(&mut self, context: ContextId) {
         if let Promise::Shares(shares) = &mut self.promise {
             shares.exited(context);
@@ -197,7 +201,8 @@ impl Starvation {
         self.promise.begin_anew(&self.terms);
     }
 
-    /// Takes what has happened since the last time from the queue's trace. To be called behind every call that may choose.
+    /// Processes the queue's trace since the last call. To be called after every call that may
+    /// choose.
     pub(crate) fn observe(&mut self, queue: &mut RequestQueue<Any>) -> Result<(), Broken> {
         if queue.events().lost() > 0 {
             return Err("P7: more happened at once than the trace keeps".to_owned());
@@ -242,17 +247,17 @@ impl Starvation {
         self.last_events.push_back(event);
     }
 
-    /// Trace events so far.
+    /// Number of trace events so far.
     pub(crate) fn events(&self) -> u64 {
         self.events
     }
 
-    /// The last events, oldest first, for a failure to show.
+    /// The last events, oldest first, for the report of a failure.
     pub(crate) fn last_events(&self) -> impl Iterator<Item = &TraceEvent> {
         self.last_events.iter()
     }
 
-    /// Looks at a pause that the policy takes while requests wait.
+    /// Checks a time that the policy idles while requests wait.
     pub(crate) fn pauses(&self, next: Next) -> Result<(), Broken> {
         match (&self.promise, next) {
             (Promise::Turns(turns), Next::Hold { until, .. }) => turns.holds(until, &self.terms),
@@ -260,7 +265,7 @@ impl Starvation {
         }
     }
 
-    /// Another policy is in force, and nothing is in it yet.
+    /// The policy was replaced; nothing is in the new one yet.
     fn switched(&mut self, queue: &RequestQueue<Any>) {
         self.terms.passing = passing_of(queue.elevator().name());
         self.terms.version = self.next_version;
@@ -283,7 +288,7 @@ impl Starvation {
         if let Promise::Shares(shares) = &mut self.promise {
             shares.entered(id, attributes, is_in_front);
         }
-        // kyber stages what comes in front like everything else, before its list.
+        // kyber stages a request inserted in front like any other, before its list.
         if is_in_front && !matches!(self.promise, Promise::Rounds(_)) {
             self.in_front.insert(id);
         } else {
@@ -319,7 +324,7 @@ impl Starvation {
         }
     }
 
-    /// Something joined a request; `at` is where it meets what was there.
+    /// Something merged into a request; `at` is where it touches the previous extent.
     fn grew(&mut self, id: RequestId, joined: &Attributes, at: Sector) {
         if let Some(extent) = self.extents.get_mut(&id) {
             if at == joined.extent.end() {
@@ -359,14 +364,14 @@ impl Starvation {
         if is_it { self.waiting.remove(&id.slot()) } else { None }
     }
 
-    /// A request was chosen: by the rule, or by force.
+    /// A request was chosen, by the policy or by a forced drain.
     fn chosen(&mut self, id: RequestId, attributes: &Attributes, by_rule: bool, now: Nanos) -> Result<(), Broken> {
         self.excused.remove(&id.slot());
         self.in_front.remove(&id);
         self.extents.remove(&id);
         let chosen = self.take(id);
         if let Promise::Shares(shares) = &mut self.promise {
-            // By force or not, the rule is the same one, and service is service.
+            // Service counts the same whether the choice was forced or not.
             self.passed_over += shares.chosen(id, attributes, &self.terms)?;
             return Ok(());
         }
@@ -377,7 +382,7 @@ impl Starvation {
         if let Promise::Rounds(rounds) = &mut self.promise {
             rounds.takes_token(id, attributes.operation);
         }
-        // What is not known went in front by right.
+        // Requests that are not known were inserted in front and may pass others.
         let Some(chosen) = chosen else { return Ok(()) };
         if !self.excused.is_empty() {
             self.promise.begin_anew(&self.terms);
@@ -417,7 +422,7 @@ fn touch(one: Extent, other: Extent) -> bool {
     one.is_followed_by(other) || other.is_followed_by(one)
 }
 
-/// Counts a choice against those that it passes over.
+/// Counts a choice against the requests that it passes over.
 fn pass(
     waiting: &mut Queued,
     chosen: &Waiting,

@@ -1,9 +1,10 @@
-//! Storms: from a seed to a random workload with everything that can go wrong, and every invariant after every step.
+//! Storms: random workloads from a seed, with every kind of fault and change, and a check of every
+//! invariant after every step.
 //!
-//! A storm submits bios that provoke merges, holds some in plugs, lets the device fail, stall and reset, has the driver
-//! give requests back, lets groups and contexts come and go, turns tunables and depths, and switches policies under
-//! load. It ends by draining everything. A failure names the seed, what broke, the last events and the command that
-//! replays it.
+//! A storm submits bios that provoke merges, holds some in plugs, lets the device fail, stall and
+//! reset, has the driver return requests, adds and removes groups and contexts, changes tunables
+//! and depths, and switches policies under load. It ends by draining everything. A failure reports
+//! the seed, the broken invariant, the last events and the command that replays it.
 
 mod bios;
 #[cfg(test)]
@@ -34,64 +35,66 @@ const CONTEXTS: u32 = 24;
 const LASTING_CONTEXT: ContextId = ContextId(CONTEXTS - 1);
 const SOFTWARE_QUEUES: u16 = 4;
 const PLUGS: usize = 3;
-/// Changes from outside that a failure shows.
+/// The number of recent outside changes that a failure shows.
 const SHOWN_CHANGES: usize = 16;
-/// Steps without any event or change after which only every so many-th is followed by a look at every invariant: a limiter
-/// that counts its ticks while a bio waits for minutes would take most of a storm's time.
+/// After this many steps without an event or a change, invariants are checked only every
+/// `QUIET_STRIDE`-th step: a limiter whose timer ticks while a bio waits for minutes would take
+/// most of a storm's time.
 const QUIET_STEPS: u64 = 16;
 const QUIET_STRIDE: u64 = 64;
-/// Steps without any answered bio after which the drain at the end is taken to be stuck.
+/// Steps without a completed bio after which the final drain counts as stuck.
 const DRAIN_STEPS: u64 = 1_000_000;
 
-/// What a storm is to do.
+/// The parameters of a storm.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Storm {
-    /// The policy it begins with, and comes back to after switches: a name of the registry, with `@VERSION` in that form;
-    /// `+NAME` behind it for each limiter above it. Without, the seed may choose some.
+    /// The policy at the start, to which the storm returns after switches: a name of the registry,
+    /// with `@VERSION` for that version, followed by `+NAME` for each limiter. Without a limiter,
+    /// the seed may choose some.
     pub policy: String,
-    /// Seed of everything in it.
+    /// Seed of all its random draws.
     pub seed: u64,
-    /// Bios to submit.
+    /// Number of bios to submit.
     pub bios: u64,
 }
 
-/// What a storm did.
+/// The result of a storm.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct StormReport {
-    /// Bios submitted and answered.
+    /// Bios submitted and completed.
     pub bios: u64,
-    /// Requests that went to the device.
+    /// Requests started.
     pub requests: u64,
-    /// Those of more than one bio.
+    /// Requests of more than one bio.
     pub merged: u64,
-    /// Requests the driver gave back.
+    /// Requests returned by the driver.
     pub requeued: u64,
-    /// Changes of policy completed.
+    /// Completed switches of the policy.
     pub switches: u64,
     /// Groups added.
     pub groups: u64,
-    /// Requests that the device ended with an error.
+    /// Requests that the device completed with an error.
     pub failed: u64,
-    /// Requests that it lost in a reset.
+    /// Requests lost in a reset of the device.
     pub lost: u64,
     /// Bios that limiters held.
     pub held: u64,
     /// Changes of limits, of limiters and of their tunables.
     pub limit_changes: u64,
-    /// Times that a waiting request was passed over, as the policy's promise against starvation allows.
+    /// How often a waiting request was passed over within the policy's promise against starvation.
     pub passed_over: u64,
-    /// FNV-1a over time, cookie and status of every answer: equal for equal storms.
+    /// FNV-1a over time, cookie and status of every completion: equal for equal storms.
     pub checksum: u64,
 }
 
-/// A storm that broke something.
+/// A storm that violated an invariant.
 #[derive(Clone, Debug)]
 pub struct StormFailure {
     /// The storm.
     pub storm: Storm,
-    /// Step at which it showed.
+    /// The step at which the violation was detected.
     pub step: u64,
-    /// What should hold and did not.
+    /// The violated invariant.
     pub what: String,
     /// The last trace events, oldest first.
     pub events: Vec<String>,
@@ -111,7 +114,7 @@ impl fmt::Display for StormFailure {
 impl std::error::Error for StormFailure {}
 
 impl Storm {
-    /// Runs it.
+    /// Runs the storm.
     ///
     /// # Errors
     /// The first invariant that did not hold, or an unknown policy.
@@ -140,9 +143,9 @@ struct Weather {
     limiting: Limiting,
     limits: Limits,
     plugs: [Plug; PLUGS],
-    /// Contexts that have exited and still have bios inside.
+    /// Contexts that have exited and still have bios in flight.
     leaving: Vec<bool>,
-    /// The bio submitted last: neighbours of it are its kin.
+    /// The bio submitted last; later bios are often adjacent to it.
     last: Bio,
     now: Nanos,
     step: u64,
@@ -150,11 +153,11 @@ struct Weather {
     completions: Vec<Completion>,
     /// The last changes of groups, contexts, tunables, depths and policies.
     changes: VecDeque<String>,
-    /// Whether anything but a dispatch was called since the last look at every invariant.
+    /// Whether anything but a dispatch was called since the last check of all invariants.
     is_touched: bool,
     /// Steps since the last event or change.
     quiet_steps: u64,
-    /// Events by then.
+    /// Number of events at the last check.
     events: u64,
     checksum: u64,
     requeued: u64,
@@ -224,8 +227,9 @@ impl Weather {
         self.drain()
     }
 
-    /// Dispatches what may go and looks at every invariant. Not when nothing was called but dispatches that by their word
-    /// change nothing: most steps only bring the device's own events nearer, and the last look was at the same state.
+    /// Dispatches what may start and checks all invariants. The check is skipped if only dispatches
+    /// were called that reported no change: most steps only advance to the device's next event, and
+    /// the last check saw the same state.
     fn settle(&mut self) -> Result<(), Broken> {
         let is_settled = (0..self.temper.hardware_queues).all(|queue| self.queue.is_settled(HardwareQueue(queue)));
         self.is_touched |= !is_settled;
@@ -246,7 +250,7 @@ impl Weather {
         self.queue.check().map_err(|violation| format!("{} ({})", violation.what, violation.at))
     }
 
-    /// Nothing new any more: everything inside must come out by itself.
+    /// Submits nothing more: every bio in flight must complete without outside help.
     fn drain(&mut self) -> Result<(), Broken> {
         self.lift_tight_limits();
         self.is_touched = true;
@@ -265,8 +269,9 @@ impl Weather {
             if self.ledger.open() < open {
                 idle_steps = 0;
             }
-            // A limiter's ticks must not keep the storm from reaching a timer that is far away: up to years, after
-            // `read_expire` was lowered from its largest value (mq-deadline counts the age back from the deadline).
+            // A limiter's ticks must not keep the storm from reaching a distant timer: up to years,
+            // after `read_expire` was lowered from its largest value (mq-deadline derives the age
+            // from the deadline).
             self.now += idle_steps.saturating_sub(1_000) * 10_000_000;
             if idle_steps > DRAIN_STEPS {
                 return Err(format!("P6: {open} bios are never answered"));

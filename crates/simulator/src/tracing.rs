@@ -1,4 +1,5 @@
-//! What the queue traces, as the kernel's block layer would have told it, and the first dispatches of a window.
+//! Forwards the queue's trace to the run's tracer, in the form of the kernel's block layer, and
+//! records the first dispatches of the measured window.
 
 use block::{GroupId, Nanos};
 use elevator::Elevator;
@@ -6,16 +7,16 @@ use experiment::{DispatchRecorder, Dispatches, Progress};
 use queue::{RequestQueue, Said, Told, TraceEvent, TraceKind};
 use workload::trace::Names;
 
-/// Those who hear what the queue tells.
+/// The consumers of the queue's trace: the run's tracer and the recorder of dispatches.
 pub(crate) struct Audience {
     is_traced: bool,
     recorder: Option<DispatchRecorder>,
-    /// The recorder when it has enough: the queue then tells nothing for its sake.
+    /// The recorder after it became full, kept apart so that the queue no longer traces for it.
     recorded: Option<DispatchRecorder>,
 }
 
 impl Audience {
-    /// Whoever hears the whole run. Its processes are introduced.
+    /// Sets up the tracer, if the run has one, and announces the names of the processes to it.
     pub(crate) fn of(queue: &mut RequestQueue<impl Elevator>, names: &Names, progress: &mut dyn Progress) -> Self {
         let tracer = progress.tracer();
         let is_traced = tracer.is_some();
@@ -26,7 +27,7 @@ impl Audience {
         Self { is_traced, recorder: None, recorded: None }
     }
 
-    /// From here on the first `room` dispatches are recorded.
+    /// Records the first `room` dispatches from now on.
     pub(crate) fn record(&mut self, queue: &mut RequestQueue<impl Elevator>, room: usize, begin_ns: Nanos) {
         if room > 0 {
             queue.set_tracing(true);
@@ -34,13 +35,13 @@ impl Audience {
         }
     }
 
-    /// Whether there is anybody.
+    /// Whether anything consumes the trace.
     #[inline]
     pub(crate) fn listens(&self) -> bool {
         self.is_traced || self.recorder.is_some()
     }
 
-    /// Empties the queue's trace to all of them.
+    /// Drains the queue's trace into every consumer.
     pub(crate) fn hear(&mut self, queue: &mut RequestQueue<impl Elevator>, names: &Names, progress: &mut dyn Progress) {
         let mut tracer = progress.tracer();
         while let Some(told) = queue.take_told() {
@@ -67,7 +68,7 @@ impl Audience {
         }
     }
 
-    /// The dispatches that were recorded until `end_ns`; `groups` are the ids of the experiment's groups.
+    /// The dispatches recorded until `end_ns`; `groups` are the ids of the experiment's groups.
     pub(crate) fn dispatches(self, end_ns: Nanos, reasons: &[&str], groups: &[GroupId]) -> Option<Dispatches> {
         let recorder = self.recorded.or(self.recorder)?;
         recorder.finish(end_ns, reasons, |id| groups.iter().position(|known| *known == id))

@@ -1,4 +1,4 @@
-//! A drive with two actuators, and what it is worth to know of them (bfq since Linux 6.3).
+//! A drive with two actuators, and what a scheduler gains by knowing them (bfq since Linux 6.3).
 
 mod experiments;
 
@@ -7,7 +7,7 @@ use experiments::{KIB, MS, experiment, random_reads, run};
 use workload::Job;
 use workload::job::{Amount, BlockSize, Pattern, PerDirection};
 
-/// A reader of blocks of 128 KiB, one after the other, from somewhere on the disk of 250 GB.
+/// A sequential reader of blocks of 128 KiB, which starts anywhere on the disk of 250 GB.
 fn stream_from(gigabytes: u64) -> Job {
     Job {
         name: "stream".to_owned(),
@@ -20,12 +20,12 @@ fn stream_from(gigabytes: u64) -> Job {
     }
 }
 
-/// Reads from anywhere on it.
+/// Random reads from the whole disk.
 fn anywhere(depth: u32) -> Job {
     Job { file: "disk".to_owned(), size: Some(Amount::Bytes(240_000_000_000)), ..random_reads(depth) }
 }
 
-/// Megabytes a second of each group.
+/// Megabytes per second of each group.
 fn rates(measurement: &Measurement) -> Vec<f64> {
     measurement.groups.iter().map(|group| measurement.per_s(group.bytes()) / 1e6).collect()
 }
@@ -40,7 +40,7 @@ fn on_drive(actuators: u32, scheduler: &str, groups: Vec<(&str, u32, Job)>) -> f
     sum
 }
 
-/// Two readers, each in the half of an arm.
+/// Two readers, each in the half of one arm.
 fn two_streams(actuators: u32, scheduler: &str) -> f64 {
     on_drive(actuators, scheduler, vec![("a", 100, stream_from(10)), ("b", 100, stream_from(130))])
 }
@@ -62,8 +62,9 @@ fn with_one_arm_nothing_is_different() {
     assert!((before - knowing).abs() < 1e-9, "{knowing} after {before}");
 }
 
-/// Half of the reads for each arm. That bfq gives the arm whose turn it is not at most four requests costs it some of what
-/// reordering would gain: of both forms, the one that knows of the arms is not the faster here.
+/// Half of the reads for each arm. bfq gives the arm whose turn it is at most four requests, which
+/// costs it part of the gain from reordering: the version that knows the arms is not faster here
+/// than the one that does not.
 #[test]
 fn random_reads_gain_by_the_second_arm() {
     for scheduler in ["none", "bfq"] {

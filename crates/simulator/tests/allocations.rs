@@ -1,5 +1,5 @@
-//! A run allocates at its start and at its end, not per request; and what a request in flight costs in memory: process,
-//! device and events, and the request queue counted for itself.
+//! A run allocates at its start and at its end, not per request; and the memory that a request in
+//! flight costs: process, device and events, and the request queue separately.
 #![allow(unsafe_code, reason = "an allocator is unsafe by its trait; this one counts and passes on")]
 
 mod experiments;
@@ -17,13 +17,13 @@ struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// From far above zero: a thread may free what another one allocated.
+    /// Starts far above zero, because a thread may free memory that another one allocated.
     static LIVE_BYTES: Cell<usize> = const { Cell::new(1 << 40) };
     static PEAK_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts an allocation, and bytes that came or went. A thread that is ending has no locals any more; it is not one of
-/// ours then.
+/// Counts an allocation, and bytes allocated or freed. A thread that is ending has no thread-locals
+/// any more and is not counted.
 fn count(allocations: u64, more: usize, less: usize) {
     let _ = ALLOCATIONS.try_with(|counted| counted.set(counted.get() + allocations));
     let _ = LIVE_BYTES.try_with(|live| {
@@ -32,11 +32,11 @@ fn count(allocations: u64, more: usize, less: usize) {
     });
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory but cells.
+// SAFETY: every call goes to the system's allocator unchanged; counting touches only cells.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(1, layout.size(), 0);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations of a run of so many milliseconds, and the I/Os it did.
+/// Allocations of a run of `ms` milliseconds, and the number of its I/Os.
 fn allocations(target: &str, scheduler: &str, job: &Job, runtime_ms: u64) -> (u64, u64) {
     let mut question = experiment(target, scheduler, vec![("a", 100, job.clone()), ("b", 300, job.clone())]);
     question.runtime_ns = runtime_ms * MS;
@@ -69,7 +69,7 @@ fn assert_steady(target: &str, scheduler: &str, job: &Job) {
     let (short, few) = allocations(target, scheduler, job, 100);
     let (long, many) = allocations(target, scheduler, job, 900);
     assert!(many > 5 * few, "{target} {scheduler}: {few} and {many} I/Os");
-    // A handful for tables that find their size late; not one per hundred requests.
+    // A few for tables that reach their size late; not one per hundred requests.
     assert!(long <= short + 8, "{target} {scheduler}: {short} allocations for {few} I/Os, {long} for {many}");
 }
 
@@ -89,7 +89,7 @@ fn buffered_reads_allocate_nothing() {
     assert_steady("ssd", "mq-deadline", &buffered_stream(Mix::Read));
 }
 
-/// Four processes with so many requests in flight together, each on a hardware queue of its own.
+/// Four processes with `requests` requests in flight together, each on its own hardware queue.
 fn in_flight(scheduler: &str, requests: u32) -> Experiment {
     let each = requests / 4;
     let group = |path| (path, 100, random_reads(each));
@@ -100,19 +100,19 @@ fn in_flight(scheduler: &str, requests: u32) -> Experiment {
     question
 }
 
-/// The most bytes allocated at a time while it runs.
+/// The largest number of bytes allocated at one time during the run.
 fn peak_bytes(question: &Experiment) -> usize {
     let before = LIVE_BYTES.get();
     PEAK_BYTES.set(before);
     let measurement = Simulator::with_costs(HostCosts::NONE).run(question, &mut Unattended).unwrap();
     let depth: u64 = question.groups.iter().map(|group| u64::from(group.jobs[0].iodepth)).sum();
     let ios: u64 = measurement.groups.iter().map(|group| group.ios()).sum();
-    // They really were in flight, nearly all: each completes once per millisecond.
+    // Nearly all were in flight: each completes once per millisecond.
     assert!(ios >= 8 * depth, "{ios} I/Os at {depth} in flight");
     PEAK_BYTES.get() - before
 }
 
-/// What the queue and its policy take of that.
+/// The part of the queue and its policy.
 fn queue_bytes(scheduler: &str, requests: u32) -> usize {
     let each = requests / 4;
     let configuration = elevator::Configuration {
@@ -133,21 +133,22 @@ fn queue_bytes(scheduler: &str, requests: u32) -> usize {
     bytes
 }
 
-/// The goal is 200 bytes. Of these:
+/// The goal is 200 bytes, which consist of:
 ///
 /// | queue and policy, 103 | | simulator and device, 57 | |
 /// | --- | --- | --- | --- |
-/// | request (a cache line) | 64 | I/O in hand | 32 |
-/// | queue's own facts, cookie of its only bio | 16 | null device: completion ahead | 16 |
+/// | request (a cache line) | 64 | I/O in flight | 32 |
+/// | queue's slot, cookie of its only bio | 16 | null device: pending completion | 16 |
 /// | links of dispatch list or merge hash | 8 | job: token | 5 |
 /// | merge hash | 3 | delivery without costs | 4 |
 /// | policy `none`: links, list | 12 | | |
 ///
-/// Where completing costs time, a delivery is an event, of 20 bytes while it is ahead. A bio that shares its request with
-/// others, or waits for one, has a record of 60 bytes besides, an I/O that may be more than one bio has one of 16: made when
-/// they are needed, so that those who neither merge nor wait do not pay for them. Events more than 4 ms ahead, which disks
-/// have, take 16 more each. What sorts by sector keeps 50 bytes of a request, 26 of them in nodes of a B+ tree, where noop
-/// keeps 8. The limits keep what there is from growing unseen.
+/// Where completions cost time, a delivery is a pending event of 20 bytes. A bio that shares its
+/// request or waits for one has a record of 60 bytes, and an I/O that may be more than one bio has
+/// one of 16; both are allocated on demand, so that I/Os that neither merge nor wait do not need
+/// them. Events more than 4 ms ahead, which disks have, take 16 more each. Policies that sort by
+/// sector keep 50 bytes per request, 26 of them in nodes of a B+ tree, where noop keeps 8. The
+/// limits below detect growth.
 #[test]
 fn a_request_in_flight_costs_at_most_200_bytes() {
     let sorted = ["deadline", "anticipatory", "mq-deadline"].map(|name| (name, 141, 199));
@@ -161,7 +162,7 @@ fn a_request_in_flight_costs_at_most_200_bytes() {
     }
 }
 
-/// What so many groups take at most, the experiment itself and its result included: each reads a few times.
+/// Peak memory of `count` groups, with the experiment and its result: each group reads a few times.
 fn bytes_of_groups(count: u32, depth: u32) -> usize {
     let paths: Vec<String> = (0..count).map(|number| format!("g{number}")).collect();
     let before = LIVE_BYTES.get();
@@ -174,8 +175,9 @@ fn bytes_of_groups(count: u32, depth: u32) -> usize {
     PEAK_BYTES.get() - before
 }
 
-/// A job is 1.3 KiB, and is there twice, in the question and in the answer; its issuer and process are 1.4, its counts in two
-/// histograms 2 to 3, and its tallies 0.9. The limit keeps 100,000 groups within a gigabyte.
+/// A job is 1.3 KiB and exists twice, in the experiment and in the measurement; its issuer and
+/// process are 1.4 KiB, its counts in two histograms 2 to 3, and its tallies 0.9. The limit keeps
+/// 100,000 groups within a gigabyte.
 #[test]
 fn a_group_costs_at_most_10_kib() {
     let (few, many) = (bytes_of_groups(500, 1), bytes_of_groups(2_500, 1));

@@ -1,12 +1,14 @@
-//! Same seed, same bytes out: between two runs, between one worker and two, between builds and machines.
+//! The same seed gives the same bytes: in two runs, with one worker and two, in all builds and on
+//! all machines.
 //!
-//! What a run did is its completion log (a checksum of time, number and status of every completion); what it says is
-//! its measurement as JSON, which holds no environment. The logs of the pinned experiments are stored beside this
-//! file, one line per seed, so that a debug build, a release build and any machine have to agree with them:
-//! `cargo test --release -p hoistway-simulator --test determinism` is the second half of that proof.
+//! A run is identified by its completion log (a checksum of time, number and status of every
+//! completion) and by its measurement as JSON, which contains no environment. The logs of the
+//! pinned experiments are stored beside this file, one line per seed, so that a debug build, a
+//! release build and any machine must reproduce them: `cargo test --release -p hoistway-simulator
+//! --test determinism` is the second half of that proof.
 //!
-//! To pin another experiment: `pinned: true` in its row, then once with `HOISTWAY_BLESS=1`. Bless only a change of
-//! simulated behaviour that is meant, and say in the commit which it was.
+//! To pin another experiment: set `pinned: true` in its row, then run once with `HOISTWAY_BLESS=1`.
+//! Bless only an intended change of simulated behaviour, and name it in the commit.
 
 mod experiments;
 
@@ -24,7 +26,7 @@ use workload::job::{BlockSize, Direction, Mix, PerDirection};
 
 const SEEDS: usize = 100;
 
-/// A small experiment, made anew for each seed.
+/// A small experiment, built separately for each seed.
 struct Row {
     name: &'static str,
     /// Whether its logs are stored.
@@ -95,13 +97,14 @@ fn short(target: &str, scheduler: &str, runtime_ns: u64, groups: Vec<(&str, u32,
     Experiment { runtime_ns, ramp_ns: runtime_ns / 10, ..experiment(target, scheduler, groups) }
 }
 
-/// A null device on which order and seed matter: four servers, a cap, a jittered delay behind them.
+/// A null device on which order and seed matter: four servers, a bandwidth cap, a jittered delay
+/// behind them.
 fn on_null(scheduler: &str) -> Experiment {
     let target = "null,latency_us=8,servers=4,mbps=900,read_delay_us=5,write_delay_us=2,delay_jitter_us=12";
     short(target, scheduler, 2 * MS, vec![("a", 100, mixed(16)), ("b", 300, mixed(16)), ("c", 200, random_reads(8))])
 }
 
-/// What a run did and what it says.
+/// The completion log and the measurement of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Outcome {
     log: String,
@@ -111,14 +114,14 @@ struct Outcome {
 
 fn outcome(row: &Row, seed: u64) -> Outcome {
     let question = Experiment { seed, ..(row.question)() };
-    // What the host's work costs is not pinned with the rest.
+    // Pinned rows run without host costs, so that changes of the costs do not affect them.
     let measurement = if row.pinned { run_with(&question, HostCosts::NONE) } else { run(&question) };
     let json = serde_json::to_string(&measurement).unwrap();
     let ios = measurement.groups.iter().map(|group| group.ios()).sum();
     Outcome { log: log_of(&measurement).to_owned(), json: fnv1a64(json.as_bytes()), ios }
 }
 
-/// The outcomes of every row and seed, row after row, by so many workers.
+/// The outcomes of every row and seed, row after row, from `workers` workers.
 fn outcomes(workers: usize) -> Vec<Outcome> {
     let tasks: Vec<_> = ROWS.iter().flat_map(|row| (1..=SEEDS as u64).map(move |seed| (row, seed))).collect();
     let (next, results) = (AtomicUsize::new(0), Mutex::new(vec![None; tasks.len()]));
@@ -178,7 +181,7 @@ fn compare_with_stored(outcomes: &[Outcome]) {
     );
 }
 
-/// The first half against the same two algorithms written in Python from their authors' text.
+/// The first half compares with the same two algorithms written in Python from their authors' text.
 #[test]
 fn core_3_the_random_stream_is_xoshiro256_starstar_of_splitmix64_and_uniform() {
     let mut stream = Stream::new(1);
@@ -192,7 +195,7 @@ fn core_3_the_random_stream_is_xoshiro256_starstar_of_splitmix64_and_uniform() {
     assert!(bins.iter().all(|&count| count.abs_diff(100_000) <= 1_200), "{bins:?}");
 }
 
-/// Core test 5 over devices and depths: I/Os per second x mean latency = I/Os in flight.
+/// Case 5 over devices and depths, Little's law: I/Os per second x mean latency = I/Os in flight.
 #[test]
 fn core_5_littles_law_holds_for_every_device_and_depth() {
     let cases = [
@@ -211,7 +214,7 @@ fn core_5_littles_law_holds_for_every_device_and_depth() {
         for scheduler in ["noop", "mq-deadline", "wfq"] {
             let mut question = experiment(target, scheduler, vec![("a", 100, random_reads(depth))]);
             question.runtime_ns = runtime_ms * MS;
-            // A host that costs nothing: one processor of 1.5 us per I/O would not keep 64 in flight on null.
+            // No host costs: one CPU of 1.5 us per I/O would not keep 64 in flight on null.
             let measurement = run_with(&question, HostCosts::NONE);
             let latency_ns = measurement.groups[0].read.latency.mean_ns();
             let in_flight = measurement.ios_per_s() * latency_ns / 1e9;
@@ -221,7 +224,7 @@ fn core_5_littles_law_holds_for_every_device_and_depth() {
     }
 }
 
-/// Core test 1, last sentence: what process B does to the timing of A, it does not change where A goes.
+/// Case 1, last sentence: process B may change the timing of A, but not A's offsets.
 #[test]
 fn core_1_removing_a_process_leaves_the_offsets_of_the_other_alone() {
     let both = short("ssd", "noop", 20 * MS, vec![("a", 100, random_reads(1)), ("b", 100, mixed(8))]);
@@ -243,8 +246,8 @@ fn core_1_removing_a_process_leaves_the_offsets_of_the_other_alone() {
     };
     assert_eq!(offsets(&both), offsets(&alone));
     assert_ne!(offsets(&both), offsets(&other));
-    // In the runs themselves: on a device where nobody waits for another, A's completions are the same. (Not its time
-    // inside the device, which counts from the completion before, whosesoever that was.)
+    // In the runs themselves: on a device without queueing A's completions are the same. (Not their
+    // device times, which count from the previous completion of any process.)
     let free = |question: &Experiment| {
         let measurement = run(&Experiment { target: "model:null".to_owned(), ..question.clone() });
         let read = &measurement.groups[0].read;

@@ -1,4 +1,5 @@
-//! What a run tells of its first dispatches, for the page's picture: complete, in order, and without changing the run.
+//! The record of a run's first dispatches, for the picture on the page: complete, in order, and
+//! without an effect on the run.
 
 mod experiments;
 
@@ -7,7 +8,7 @@ use experiments::{MS, experiment, random_reads};
 use hoistway_simulator::Simulator;
 use workload::Job;
 
-/// Somebody who wants so many dispatches.
+/// Progress that asks for this many dispatches.
 struct Wanting(usize);
 
 impl Progress for Wanting {
@@ -22,7 +23,7 @@ fn run(experiment: &Experiment, progress: &mut dyn Progress) -> Measurement {
     Simulator::default().logging().run(experiment, progress).unwrap()
 }
 
-/// A reader of its own area who pauses for 1 ms between two reads, per group.
+/// One sequential reader per group, with its own area, that pauses 1 ms between two reads.
 fn sequential_readers(scheduler: &str) -> Experiment {
     let reader = || Job {
         name: "reader".into(),
@@ -54,10 +55,10 @@ fn the_first_dispatches_are_told_in_order_and_the_run_is_the_same() {
             assert!(request.group.is_some_and(|group| group < 2), "{scheduler}: {request:?}");
             assert!(request.reason.is_none_or(|reason| usize::from(reason) < dispatches.reasons.len()));
         }
-        // All but those that were already on their way when it began.
+        // All except those in flight when the record began.
         let chosen = requests.iter().filter(|request| request.reason.is_some()).count();
         assert!(chosen > 150, "{scheduler}: {chosen} of 200 have a reason");
-        // bfq lets one group have the device for longer than this takes.
+        // bfq lets one group use the device for longer than this record.
         for group in (0..2).filter(|_| scheduler != "bfq") {
             assert!(requests.iter().filter(|request| request.group == Some(group)).count() > 20, "{scheduler}");
         }
@@ -69,7 +70,8 @@ fn waiting_for_a_reader_is_told_as_a_hold() {
     let told = run(&sequential_readers("cfq"), &mut Wanting(300)).dispatches.unwrap();
     assert!(told.holds.len() > 50, "{} holds", told.holds.len());
     let held_ns: u64 = told.holds.iter().map(|hold| hold.length_ns).sum();
-    // The readers think for a millisecond after each block: a good part of the time.
+    // The readers think for a millisecond after each block, so that the device idles for a good
+    // part of the time.
     assert!(held_ns > told.length_ns / 10, "{held_ns} of {}", told.length_ns);
     assert!(told.holds.windows(2).all(|pair| pair[0].at_ns + pair[0].length_ns <= pair[1].at_ns));
     assert!(told.holds.iter().all(|hold| usize::from(hold.reason) < told.reasons.len()));

@@ -12,8 +12,8 @@ fn refusal(experiment: &Experiment) -> String {
     Simulator::default().check(experiment).unwrap_err().to_string()
 }
 
-/// `determinism.rs` pins logs of runs whose host works for nothing; this is one with the host's costs. Change it only
-/// with the simulated behaviour, and say why in the commit.
+/// `determinism.rs` pins logs of runs without host costs; this one is with the default costs.
+/// Change it only with the simulated behaviour, and say why in the commit.
 #[test]
 fn the_log_with_the_hosts_costs_is_that_of_every_build() {
     let question = experiment("ssd,t_read_jitter_us=20", "noop", vec![("a", 100, random_reads(16))]);
@@ -25,7 +25,7 @@ fn core_5_littles_law_holds_through_the_whole_host() {
     for (target, scheduler) in [("null", "noop"), ("ssd", "mq-deadline"), ("ssd", "none"), ("nvme", "none")] {
         let mut question = experiment(target, scheduler, vec![("a", 100, random_reads(32))]);
         question.runtime_ns = 1_000 * MS;
-        // A host that costs nothing: one processor of 1.5 us per I/O would not keep 32 in flight on null and nvme.
+        // No host costs: one CPU of 1.5 us per I/O would not keep 32 in flight on null and nvme.
         let measurement = run_with(&question, HostCosts::NONE);
         let latency_ns = measurement.groups[0].read.latency.mean_ns();
         let in_flight = measurement.ios_per_s() * latency_ns / 1e9;
@@ -66,7 +66,8 @@ fn a_buffered_stream_is_read_ahead_in_large_requests() {
     let mut question = experiment("ssd", "noop", vec![("a", 100, buffered_stream(Mix::Read))]);
     question.runtime_ns = 500 * MS;
     let measurement = run(&question);
-    // Two windows of 128 KiB outstanding keep the 270 MB/s link nearly busy; copying goes on meanwhile.
+    // Two windows of 128 KiB in flight keep the 270 MB/s link nearly busy; copying overlaps with
+    // it.
     let mbps = measurement.bytes_per_s() / 1e6;
     assert!(mbps > 200.0, "{mbps}");
     let device = measurement.device.read;
@@ -85,7 +86,8 @@ fn buffered_writes_come_at_copy_speed_until_the_dirty_limit_holds_them_to_the_de
     question.ramp_ns = 2_000 * MS;
     question.runtime_ns = 2_000 * MS;
     let held = run(&question).bytes_per_s() / 1e6;
-    // 32 dies x 4,096 B / (900 us + an erase of 2 ms per 128 pages) = 143 MB/s, less what fills the pipeline behind erases.
+    // 32 dies x 4,096 B / (900 us + an erase of 2 ms per 128 pages) = 143 MB/s, less the time to
+    // refill the pipeline after erases.
     assert!((held / 141.0 - 1.0).abs() < 0.03, "{held}");
 }
 
@@ -94,7 +96,8 @@ fn an_fsync_waits_for_its_data_and_a_cache_flush() {
     let job = Job { fsync_every: 1, ..buffered_stream(Mix::Write) };
     let measurement = run(&experiment("ssd", "noop", vec![("a", 100, job)]));
     let sync = &measurement.groups[0].sync;
-    // Write of 4 KiB: 15 us link, 128 us channel, 900 us program, which the flush waits for; 3 us to run again.
+    // Write of 4 KiB: 15 us link, 128 us channel, 900 us program, for which the flush waits; 3 us
+    // to run again.
     assert!(sync.ios > 50, "{}", sync.ios);
     assert!(sync.latency.mean_ns() > 1_040_000.0 && sync.latency.mean_ns() < 1_075_000.0, "{}", sync.latency.mean_ns());
 }
@@ -116,7 +119,8 @@ fn jobs_of_a_later_phase_wait_for_the_earlier() {
     let mut question = experiment("ssd-lsi", "noop", vec![("a", 100, first), ("b", 100, second)]);
     question.ramp_ns = 0;
     let measurement = run(&question);
-    // 256 reads at depth 4 take 64 x 134 us = 8.6 ms; the rest of 100 ms at depth 1 and 131.5 us each is about 695 reads.
+    // 256 reads at depth 4 take 64 x 134 us = 8.6 ms; the rest of 100 ms at depth 1 and 131.5 us
+    // each is about 695 reads.
     let (first, second) = (measurement.groups[0].ios(), measurement.groups[1].ios());
     assert_eq!(first, 256);
     assert!((680..715).contains(&second), "{second}");

@@ -1,4 +1,5 @@
-//! Limits of groups above every policy, with a device: cases of the throttle's specification, section 10.
+//! Limits of groups above every policy, with a device. Source: docs/specifications/throttle.md,
+//! section 10.
 
 mod experiments;
 
@@ -20,14 +21,14 @@ fn at_most(bytes_per_s: u64) -> Limits {
     Limits { read_bytes_per_s: Some(bytes_per_s), ..Limits::NONE }
 }
 
-/// A best-effort limit with the thresholds that make it hold.
+/// A best-effort limit with the thresholds that make it effective.
 fn at_least(bytes_per_s: u64) -> Limits {
     let low =
         LowLimits { read_bytes_per_s: bytes_per_s, idle_us: 2_000, latency_us: Some(100), ..LowLimits::default() };
     Limits { low, ..Limits::NONE }
 }
 
-/// Groups `a`, `b`, ... with a job and limits each, for so long after so long.
+/// Groups `a`, `b`, ... with a job and limits each; ramp and run time in ms.
 fn question(target: &str, scheduler: &str, groups: &[(Job, Limits)], seconds: (u64, u64)) -> Experiment {
     let names = ["a", "b", "c"];
     let members = names.iter().zip(groups).map(|(name, (job, _))| (*name, 100, job.clone())).collect();
@@ -47,13 +48,15 @@ fn rate(measurement: &Measurement, group: usize) -> f64 {
 /// Serves 100 MB/s in order of arrival, 64 requests at a time.
 const PIPE: &str = "null,mbps=100,latency_us=50,qd=64";
 
-/// They give the device to one issuer at a time, for a slice: whom a limit lets in waits for his turn first.
+/// These policies give the device to one issuer at a time, for a slice: a bio that a limit releases
+/// waits for the issuer's turn.
 const BY_TURNS: [&str; 4] = ["cfq", "uchida", "tarasov", "bfq"];
 
 #[test]
 fn t44_a_limit_is_kept_above_every_policy_and_costs_the_others_nothing() {
     for entry in ENTRIES {
-        // By turns of 100 ms 16 reads are at most 10 MB/s: the limited group must want more than its limit lets in.
+        // With turns of 100 ms 16 reads are at most 10 MB/s: the limited group must demand more
+        // than its limit allows.
         let depth = if BY_TURNS.contains(&entry.name) { 256 } else { 16 };
         let (limited, unlimited) = ((large_reads(depth), at_most(50 * MB)), (large_reads(16), Limits::NONE));
         let both = run(&question("ssd", entry.name, &[limited, unlimited.clone()], (0, 10)));
@@ -62,7 +65,7 @@ fn t44_a_limit_is_kept_above_every_policy_and_costs_the_others_nothing() {
         assert!(both.target.notes["limiters"].starts_with("throttle:"), "{:?}", both.target.notes);
         let alone = run(&question("ssd", entry.name, &[unlimited], (0, 10)));
         let (with, without) = (rate(&both, 1), rate(&alone, 0));
-        // A policy that keeps the device for one reader is exempt.
+        // A policy that idles the device for one reader is exempt.
         let is_idling = entry.name == "anticipatory" || BY_TURNS.contains(&entry.name);
         assert!(is_idling || with > without - 55.0, "{}: {with:.1} beside, {without:.1} alone", entry.name);
     }
@@ -74,7 +77,7 @@ fn t44_limits_of_ios_and_of_groups_above_are_kept_as_well() {
     let measured = run(&question("ssd", "mq-deadline", &[(large_reads(8), limits)], (0, 10)));
     let per_s = measured.groups[0].ios() as f64 / 10.0;
     assert!((196.0..=204.0).contains(&per_s), "{per_s}");
-    // Two children below a limit: its half each, as long as both have bios for a whole slice.
+    // Two children below a limit: half of it each, as long as both have bios for a whole slice.
     let mut below =
         question("ssd", "none", &[(large_reads(16), Limits::NONE), (large_reads(32), Limits::NONE)], (1, 9));
     below.groups[0].path = "top/a".to_owned();
@@ -108,22 +111,24 @@ fn t20_all_who_have_what_they_were_promised_share_the_whole_device() {
 fn t21_what_an_idle_group_was_promised_is_for_the_others() {
     let mut question =
         question(PIPE, "noop", &[(large_reads(8), at_least(50 * MB)), (large_reads(32), at_least(10 * MB))], (1, 3));
-    // A comes when all is over.
+    // A arrives after the end of the run.
     question.groups[0].start_ns = 100_000 * MS;
     let b = rate(&run(&question), 1);
     assert!(b > 95.0, "{b:.1}");
 }
 
-/// MB/s of B beside A, and in the second that begins so long after A's last read came back. A wants more than the device
-/// can give, so that B is held to what it was promised itself while A is there.
+/// MB/s of B beside A, and in the second that begins this long after A's last read completed. A
+/// demands more than the device can give, so that B is held to its own guarantee while A is
+/// present.
 fn beside_and_after(scheduler: &str, of_b: Limits, delay_ms: u64, slice_ms: u64) -> (f64, f64) {
     let groups = [(large_reads(32), at_least(50 * MB)), (large_reads(8), of_b)];
     let mut question = question("null,mbps=20,latency_us=50,qd=64", scheduler, &groups, (1, 1));
-    // Waiting is done in front of the device: there it would count as the device's usual latency.
+    // Requests wait in front of the device: in the device the wait would count as the device's
+    // usual latency.
     (question.device_depth, question.queue_requests) = (Some(1), Some(128));
     question.limiters = vec![SchedulerSpec::named("throttle").with("throttle_sample_time", &slice_ms.to_string())];
     let beside = rate(&run(&question), 1);
-    // What A has in flight when it stops: 32 reads of 64 KiB at the 15 MB/s that B leaves.
+    // A's requests in flight when it stops: 32 reads of 64 KiB at the 15 MB/s that B leaves.
     let in_flight_ms = 140;
     question.groups[0].stop_ns = Some(1_000 * MS);
     question.ramp_ns = (1_000 + in_flight_ms + delay_ms) * MS;
@@ -134,14 +139,14 @@ fn beside_and_after(scheduler: &str, of_b: Limits, delay_ms: u64, slice_ms: u64)
 fn t21_what_a_group_leaves_is_for_the_others_within_the_sample_times_above_every_policy() {
     let slice_ms = 20;
     let four_thresholds_ms = 8;
-    // By turns a group is away for longer than a sample, and its idle time says nothing.
+    // With turns a group is away for longer than a sample, and its idle time is meaningless.
     for entry in ENTRIES.iter().filter(|entry| !BY_TURNS.contains(&entry.name)) {
         let delay_ms = slice_ms + four_thresholds_ms;
         let (beside, after) = beside_and_after(entry.name, at_least(5 * MB), delay_ms, slice_ms);
         assert!(beside < 5.2, "{}: {beside:.2} MB/s beside A", entry.name);
         assert!(after > 19.0, "{}: {after:.2} MB/s of 20", entry.name);
-        // Ten I/Os a second are left to a group that was promised nothing, and all is looked at when its next is due, or
-        // after eight slices: the longest timer of the kernel.
+        // A group without a guarantee keeps ten I/Os per second; everything is re-evaluated when
+        // its next I/O is due, or after eight slices: the longest timer of the kernel.
         let (beside, after) = beside_and_after(entry.name, Limits::NONE, 8 * slice_ms, slice_ms);
         assert!(beside < 1.0, "{}: {beside:.2} MB/s beside A", entry.name);
         assert!(after > 19.0, "{}: {after:.2} MB/s of 20", entry.name);
@@ -164,15 +169,16 @@ fn t22_a_group_that_returns_has_its_promise_back_within_a_second() {
 
 #[test]
 fn t24_without_a_promise_a_group_is_left_the_floor_or_by_the_rules_of_2016_everything() {
-    // The device cannot give A what it was promised.
+    // The device cannot give A its guaranteed rate.
     let slow = "null,mbps=20,latency_us=50,qd=64";
     let groups = [(large_reads(32), at_least(50 * MB)), (random_reads(8), Limits::NONE)];
-    // Waiting is done in front of the device: there it would count as the device's usual latency.
+    // Requests wait in front of the device: in the device the wait would count as the device's
+    // usual latency.
     let question = |groups: &[(Job, Limits)]| {
         let mut question = question(slow, "noop", groups, (1, 10));
         (question.device_depth, question.queue_requests) = (Some(1), Some(128));
-        // With slices of 20 ms, as on flash, an I/O every 100 ms does not come out even: what is cut off at each trim makes
-        // 5.6 a second of ten, as in the kernel.
+        // With slices of 20 ms, as on flash, an I/O every 100 ms does not fit evenly: the
+        // truncation at each trim reduces ten per second to 5.6, as in the kernel.
         question.limiters = vec![SchedulerSpec::named("throttle").with("throttle_sample_time", "100")];
         question
     };
@@ -206,7 +212,7 @@ fn t27_a_promise_is_capped_by_the_limit_and_needs_its_thresholds() {
         run(&question(PIPE, "noop", &[(large_reads(16), both), (large_reads(16), at_least(10 * MB))], (1, 4)));
     let (a, b) = (rate(&measured, 0), rate(&measured, 1));
     assert!((19.0..=20.5).contains(&a) && a + b > 95.0, "{a:.1} and {b:.1}");
-    // Without thresholds it is no promise: nobody is held back for a group that does not reach it.
+    // Without thresholds it is no guarantee: no group is held back for one that does not reach it.
     let mut alone = at_least(90 * MB);
     (alone.low.idle_us, alone.low.latency_us) = (0, None);
     let measured = run(&question(PIPE, "noop", &[(large_reads(4), alone), (large_reads(32), Limits::NONE)], (1, 4)));
@@ -222,10 +228,11 @@ fn t28_without_limits_a_throttle_changes_nothing() {
     assert_eq!(log_of(&run(&with)), log_of(&run(&without)));
 }
 
-/// A small reader with a latency target beside a large one without, once things have settled.
+/// A small reader with a latency target beside a large one without, in steady state.
 fn beside_a_backup(target: &str, scheduler: &str, latency_target_us: u64) -> Experiment {
     let db = (random_reads(1), Limits { latency_target_us, ..Limits::NONE });
-    // While a disk answers after 2 s, its reader is heard, and the other told to take less, that seldom.
+    // While a disk completes after 2 s, its reader's latency is sampled, and the other group
+    // throttled, only that often.
     let seconds = if target == "sata" { (20, 5) } else { (5, 3) };
     question(target, scheduler, &[db, (large_reads(32), Limits::NONE)], seconds)
 }
@@ -246,7 +253,8 @@ fn a_latency_target_that_is_missed_is_paid_for_by_the_others() {
             let place = format!("{scheduler} on {target}: {without_ms:.2} and {with_ms:.2} ms");
             assert_eq!((none.as_deref(), limiters.as_deref()), (None, Some("io.latency")), "{place}");
             assert!(alone_ms < target_ms && without_ms > 10.0 * target_ms, "{alone_ms:.2} ms alone, {place}");
-            // Above the target at times: the other gets room back while it is kept, until it is missed again.
+            // Sometimes above the target: the other group regains depth while the target is met,
+            // until it is missed again.
             assert!(with_ms < 3.0 * target_ms, "{place}");
             assert!(other_with < 0.95 * other_without, "{place}, {other_without:.1} and {other_with:.1} MB/s");
         }
@@ -270,7 +278,7 @@ fn without_a_target_or_with_one_that_is_kept_io_latency_changes_nothing() {
 
 #[test]
 fn only_siblings_pay_for_a_target() {
-    // The reader and its target lie below `top`; the other beside `top` is no sibling of it.
+    // The reader and its target are below `top`; the other group, beside `top`, is not its sibling.
     let mut question = beside_a_backup("ssd", "none", 700);
     question.groups[0].path = "top/db".to_owned();
     let apart = run(&question);
@@ -301,7 +309,8 @@ fn io_cost(settings: &[(&str, u64)]) -> SchedulerSpec {
 
 #[test]
 fn t38_weights_of_100_and_800_are_shares_of_1_to_8_above_every_policy() {
-    // The model of the device by the device itself, as iocost_coef_gen finds it: without a scheduler, deep and alone.
+    // The model of the device, measured with the device itself as iocost_coef_gen does: without a
+    // scheduler, deep and alone.
     let alone = |block_bytes: u32, depth: u32, pattern: Option<Pattern>| {
         let block_sizes = PerDirection::all(BlockSize::Fixed(block_bytes));
         let reads = random_reads(depth);
@@ -312,13 +321,15 @@ fn t38_weights_of_100_and_800_are_shares_of_1_to_8_above_every_policy() {
     let sequential = alone(4 * KIB, 256, Some(Pattern::default()));
     let stream = alone(KIB * KIB, 4, Some(Pattern::default()));
     let (rrandiops, rseqiops, rbps) = (random.groups[0].ios(), sequential.groups[0].ios(), stream.groups[0].bytes());
-    // The clock stands a little below what the device can do at most. At all of it a queue in the device, once there,
-    // never drains; then the deeper in it has more, whatever its weight (docs/limiters/io-cost.md).
+    // The virtual clock runs a little below the device's maximum. At the maximum a queue in the
+    // device never drains once it exists, and the group with the deeper queue in it gets more,
+    // whatever its weight (docs/limiters/io-cost.md).
     let rate = 95;
     let limiter =
         io_cost(&[("rbps", rbps), ("rseqiops", rseqiops), ("rrandiops", rrandiops), ("min", rate), ("max", rate)]);
-    // By turns a device of many channels never does so much that the clock would bind: what counts then is whose turn it is.
-    // Nor where latency sets how many are inside: sfq-d2 keeps 0.87 of what the device can do by itself.
+    // With turns, a device of many channels never does enough that the virtual clock limits it; the
+    // turns decide instead. Nor does it limit where latency sets the depth: sfq-d2 keeps 0.87 of
+    // the device's maximum by itself.
     let binds = |name: &str| name != "sfq-d2" && !BY_TURNS.contains(&name);
     for entry in ENTRIES.iter().filter(|entry| binds(entry.name)) {
         let groups = vec![("a", 100, random_reads(32)), ("b", 800, random_reads(32))];

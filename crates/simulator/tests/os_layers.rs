@@ -1,5 +1,6 @@
-//! The layers above the queue, cases 45 to 58 of the devices' specification, section 13. Case 45 page for page, and the
-//! decisions of 47 and 48, are with the rules in `src/os/read_ahead.rs`; 52 needs CFQ and the calibrated disk.
+//! The layers above the queue. Source: docs/specifications/devices.md, section 13, cases 45 to 58.
+//! Case 45 page for page, and the decisions of 47 and 48, are tested with the rules in
+//! `src/os/read_ahead.rs`; 52 needs CFQ and the calibrated disk.
 
 mod experiments;
 
@@ -45,7 +46,8 @@ fn t46_dd_of_2_6_keeps_two_windows_outstanding() {
     }
 }
 
-/// Twelve readers would keep 24 windows in a queue of 16 requests, and wait for each other's; 2.6 puts off what nobody waits for.
+/// Twelve readers would keep 24 windows in a queue of 16 requests, and wait for each other's; 2.6
+/// skips read-ahead while the queue is congested.
 #[test]
 fn reading_ahead_is_put_off_while_the_queue_of_2_6_is_congested() {
     let job = Job { threads: 12, placement: Placement::Own, ..stream(Mix::Read, 4 * KIB) };
@@ -53,7 +55,7 @@ fn reading_ahead_is_put_off_while_the_queue_of_2_6_is_congested() {
     (question.ramp_ns, question.runtime_ns) = (500 * MS, 2_000 * MS);
     question.queue_requests = Some(16);
     let read = run(&question).groups[0].read.clone();
-    // Nobody waits for more than one window of his own.
+    // No reader waits for more than one window of its own.
     assert!(read.latency.max_ns() < 11 * MS, "{} us at worst", read.latency.max_ns() / 1_000);
 }
 
@@ -110,7 +112,7 @@ fn t53_a_writer_of_2_6_stalls_and_writes_itself() {
     assert!(mbps(&measurement) > 30.0, "{}", mbps(&measurement));
 }
 
-/// Files of 250 MB, laid out as ext3 does after years.
+/// Files of 250 MB, fragmented as on an aged ext3.
 #[test]
 fn t51_the_block_map_is_read_once_per_4_mib() {
     let job = Job {
@@ -154,15 +156,16 @@ fn t57_a_write_bomb_ruins_a_readers_day_under_noop() {
     let (idle, _) = mean_ms("noop", false, None);
     let (under_bomb, _) = mean_ms("noop", true, None);
     assert!(under_bomb > 20.0 * idle, "{under_bomb} ms against {idle} ms");
-    // Expired reads go first: half a second of waiting, the rest of a batch of writes, a batch more. Without NCQ: what a
-    // drive holds it may serve in any order.
+    // Expired reads go first: half a second of waiting, the rest of a batch of writes, and one more
+    // batch. Without NCQ, because the drive serves its own queue in any order.
     let (_, worst_ms) = mean_ms("mq-deadline", true, Some(1));
     assert!(worst_ms < 1_100, "{worst_ms} ms at worst");
 }
 
 fn appends_and_syncs() -> Job {
-    // The journal lies in the middle of the disk; the case is about a file near it. From one at the edge every sync seeks
-    // across half the disk and back, 25 times a second with a write cache or without.
+    // The journal is in the middle of the disk; the case is about a file near it. With a file at
+    // the edge every sync seeks across half the disk and back, 25 times a second with a write cache
+    // or without.
     Job {
         fsync_every: 1,
         offset: Amount::Bytes(116 << 30),
@@ -186,10 +189,12 @@ fn syncs(target: &str, machine: &str) -> (f64, f64, f64) {
 fn t55_an_append_with_fsync_is_data_journal_and_commit() {
     for era in ["era=mq", "era=3", "era=2.6"] {
         let (rate, writes, _) = syncs("sata", era);
-        // Data, descriptor with blocks, commit block; at least one flush where the cache is volatile.
+        // Data, descriptor with blocks, commit block; at least one flush where the cache is
+        // volatile.
         assert!((writes - 3.0).abs() < 0.1, "{era}: {writes} writes a sync");
         assert!((25.0..=60.0).contains(&rate), "{era}: {rate}");
-        // Without a volatile cache nothing is flushed, and every write waits for its place on the platter.
+        // Without a volatile cache nothing is flushed, and every write waits for its place on the
+        // platter.
         let (rate, _, flushes) = syncs("sata,write_cache=0", era);
         assert!((40.0..=60.0).contains(&rate) && flushes == 0.0, "{era}: {rate}, {flushes} flushes");
     }
@@ -217,10 +222,10 @@ fn t50_two_hundred_readers_of_a_disk_share_64_requests() {
     let mut question = on("sata", "mq-deadline", "", job);
     question.runtime_ns = 40_000 * MS;
     let measurement = run(&question);
-    // What the queue saw in flight: 64 requests, of which the disk held 32; the others slept.
+    // In flight in the queue: 64 requests, of which the disk had 32; the others slept.
     let in_flight = measurement.device.weighted_ns as f64 / measurement.device.busy_ns as f64;
     assert!((in_flight - 64.0).abs() < 1.0, "{in_flight}");
-    // Whoever slept longest is let in first, so nobody gets much more than another.
+    // The longest sleeper is admitted first, so that no thread gets much more than another.
     let counts: Vec<_> = measurement.groups[0].threads.iter().map(|thread| thread.ios).collect();
     let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
     assert!(*least > 10 && most - least <= most / 3, "{least} to {most}");
@@ -229,7 +234,7 @@ fn t50_two_hundred_readers_of_a_disk_share_64_requests() {
 #[test]
 fn t54_bonnie_of_2_4_on_the_ide_disk_of_2003() {
     let file = Some(Amount::Bytes(1 << 30));
-    // Flushing above 128 MiB, a limit of 256 MiB; copies at 0.25 GB/s.
+    // Flushing starts above 128 MiB, with a limit of 256 MiB; copies at 0.25 GB/s.
     let machine = "era=2.4,memory_mib=475,copy_mb_per_s=250";
     let measured = |mix: Mix| {
         let job = Job {
@@ -239,14 +244,15 @@ fn t54_bonnie_of_2_4_on_the_ide_disk_of_2003() {
             end_fsync: mix == Mix::Write,
             ..stream(mix, 4 * KIB)
         };
-        // The elevator of 2.4.20. In the order of arrival, which `noop` keeps, writer and flusher pull the arm to and fro.
+        // The elevator of 2.4.20. With `noop`, which keeps the order of arrival, writer and flusher
+        // move the arm to and fro.
         let mut question = on("ide2003", "linus", machine, job);
         (question.ramp_ns, question.runtime_ns) = (0, 120_000 * MS);
         run(&question)
     };
     let (write, read) = (measured(Mix::Write), measured(Mix::Read));
     let per_write = write.device.write.sectors as f64 / 2.0 / write.device.write.ios as f64;
-    // Buffers of 4 KiB meet in the queue, up to 128 KiB.
+    // Buffers of 4 KiB merge in the queue, up to 128 KiB.
     assert!(per_write > 100.0 && kib_per_read(&read) > 120.0, "{per_write} KiB");
     for (what, measured, modelled, published) in
         [("write", mbps(&write), 34_245.0, 34_939.0), ("read", mbps(&read), 34_990.0, 34_112.0)]
@@ -271,7 +277,8 @@ fn t56_no_client_passes_its_fsync_before_the_commit_block() {
     question.runtime_ns = 2_000 * MS;
     let measurement = run(&question);
     let sync = &measurement.groups[0].sync;
-    // Data, blocks, flush and commit block: 4 ms one after the other. One who comes during a commit waits for the next.
+    // Data, blocks, flush and commit block: 4 ms in sequence. A sync that arrives during a commit
+    // waits for the next.
     assert!(sync.ios > 500, "{}", sync.ios);
     assert!(sync.latency.percentile_ns(5.0) >= 4 * MS, "{}", sync.latency.percentile_ns(5.0));
     assert!(sync.latency.max_ns() < 12 * MS, "{}", sync.latency.max_ns());
@@ -303,7 +310,7 @@ fn rate_with(machine: &str) -> f64 {
 
 #[test]
 fn costs_the_elevators_lock_is_taken_by_one_at_a_time() {
-    // 1 us to insert, to choose and to complete.
+    // 1 us each to insert, to choose and to complete.
     let rate = rate_with("submit_ns=0,complete_ns=0,sched_ns_per_op=1000");
     assert!((rate / 333_333.0 - 1.0).abs() < 0.03, "{rate}");
 }

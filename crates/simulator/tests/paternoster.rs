@@ -1,5 +1,6 @@
-//! paternoster on calibrated devices: shares against what can be had, throughput against none's (its specification, section
-//! 14). Whole tables: `cargo run --release -p hoistway-simulator --example share_cells`.
+//! paternoster on calibrated devices: shares against the attainable ones, throughput against
+//! none's. Source of the case numbers: docs/specifications/paternoster.md, section 14. Whole
+//! tables: `cargo run --release -p hoistway-simulator --example share_cells`.
 
 mod experiments;
 
@@ -26,16 +27,16 @@ fn question(model: &str, scheduler: &str, sides: &[Side]) -> Experiment {
     question
 }
 
-/// I/Os a second of each tenant.
+/// I/Os per second of each tenant.
 fn rates(measurement: &Measurement) -> Vec<f64> {
     measurement.groups.iter().map(|group| measurement.per_s(group.bytes()) / 4096.0).collect()
 }
 
 struct Got {
     rates: Vec<f64>,
-    /// Of none's throughput.
+    /// Relative to none's throughput.
     percent: f64,
-    /// Farthest from the exact share, in per cent.
+    /// Largest distance from the exact share, in per cent.
     error: f64,
 }
 
@@ -49,7 +50,7 @@ fn measure(model: &str, scheduler: &str, sides: &[Side]) -> Got {
     Got { percent: total / none * 100.0, error, rates }
 }
 
-/// What the device delivers at these populations.
+/// The device's throughput at these populations.
 fn curve(model: &str, populations: &[u32]) -> Curve {
     let point = |population: &u32| {
         let mut question = question(model, "none", &[(100, 1, *population)]);
@@ -60,7 +61,7 @@ fn curve(model: &str, populations: &[u32]) -> Curve {
 }
 
 fn tenants(sides: &[Side]) -> Vec<Tenant> {
-    // A completion and a submission of the usual host lie between two requests.
+    // A completion and a submission at the default host costs lie between two requests.
     let tenant =
         |side: &Side| Tenant { weight: f64::from(side.0), outstanding: f64::from(side.1 * side.2), think_ns: 4_500.0 };
     sides.iter().map(tenant).collect()
@@ -115,7 +116,7 @@ fn t05_what_cannot_be_had_comes_as_near_as_three_per_cent_buy() {
     }
 }
 
-/// 5 and 12: exact shares cost what the theory says they do.
+/// Cases 5 and 12: exact shares cost as much as the theory says.
 #[test]
 fn t12_exact_shares_deliver_what_the_device_does_at_n_star() {
     for sides in [vec![(60, 8, 1), (20, 8, 1)], eight(4)] {
@@ -154,7 +155,7 @@ fn t11_exact_at_depth_1_is_three_to_one() {
     assert!(got.error <= 3.0 && (60.0..70.0).contains(&got.percent), "{:.1} %, error {:.1} %", got.percent, got.error);
 }
 
-/// 22: equal weights, one reader of depth 1 against a flood of reads.
+/// Case 22: equal weights, one reader of depth 1 against a flood of reads.
 #[test]
 fn t22_a_reader_beside_a_flood() {
     let p50 = |scheduler: &str| {
@@ -169,7 +170,7 @@ fn t22_a_reader_beside_a_flood() {
 
 // ---- disks ----
 
-/// Buffered readers of files, one after the other page, or random ones of the raw device, in groups.
+/// Buffered sequential readers of files, or random readers of the raw device, in groups.
 fn on_disk(model: &str, scheduler: &str, groups: Vec<(&str, u32, Job)>) -> Measurement {
     let mut question = experiment(model, scheduler, groups);
     (question.ramp_ns, question.runtime_ns) = (20_000 * MS, 20_000 * MS);
@@ -191,7 +192,7 @@ fn megabytes(measurement: &Measurement) -> Vec<f64> {
     measurement.groups.iter().map(|group| measurement.per_s(group.bytes()) / 1e6).collect()
 }
 
-/// The share farthest from its weight, in per cent.
+/// The largest distance of a share from that of its weight, in per cent.
 fn farthest(measurement: &Measurement) -> f64 {
     let (rates, all) = (megabytes(measurement), megabytes(measurement).iter().sum::<f64>());
     let weights: u32 = measurement.groups.iter().map(|group| group.weight).sum();
@@ -210,10 +211,12 @@ fn t35_streams_have_a_disk_one_at_a_time() {
     }
 }
 
-/// 36 on a disk whose outer zone delivers half as much again as its inner one: in bytes, as the specification has it.
+/// Case 36 on a disk whose outer zone delivers half as much again as its inner one: shares in
+/// bytes, as in docs/specifications/paternoster.md, section 14.
 #[test]
 fn t36_groups_of_buffered_readers() {
-    // Readers of one group read different parts of its file: what one has read is in the page cache for the others.
+    // Readers of one group read different parts of its file, because a page read by one is in the
+    // page cache for the others.
     let apart = Job { offset_increment: Amount::Bytes(4 << 30), ..buffered_stream(Mix::Read) };
     let of = |model: &str, scheduler: &str, runtime_s: u64| {
         let mut question = experiment(model, scheduler, eight_on_disk(&apart, 4));
@@ -224,12 +227,12 @@ fn t36_groups_of_buffered_readers() {
     let print = |what: &str, got: &Measurement| {
         println!("{what}: {:.1} MB/s, error {:.1} %: {:.2?}", total(got), farthest(got), megabytes(got));
     };
-    // The lightest has a slice in 3.6 s: one more or less in a minute is 6 %.
+    // The lightest group has a slice every 3.6 s: one more or less in a minute is 6 %.
     let (got, cfq) = (of("sata", "paternoster", 240), of("sata", "cfq", 60));
     print("sata", &got);
     print("sata, cfq", &cfq);
     assert!(total(&got) >= 0.97 * total(&cfq) && farthest(&got) <= 5.0, "{:?}", megabytes(&got));
-    // The specification's disk is equally fast everywhere.
+    // The disk of docs/specifications/paternoster.md, section 14, has the same rate everywhere.
     let even = of("sata,spt_inner=1157", "paternoster", 120);
     print("without zones", &even);
     assert!(total(&even) >= 50.0 && farthest(&even) <= 5.0, "{:?}", megabytes(&even));
@@ -239,13 +242,15 @@ fn t36_groups_of_buffered_readers() {
 fn t37_random_readers_use_the_whole_queue_of_a_disk() {
     let job = random_reads(1);
     let none: f64 = megabytes(&on_disk("sata", "none", eight_on_disk(&job, 4))).iter().sum();
-    // The lightest has four requests a second, and the disk is tried in slices now and then.
+    // The lightest group has four requests per second, and slices are probed on the disk now and
+    // then.
     let mut question = experiment("sata", "paternoster", eight_on_disk(&job, 4));
     (question.ramp_ns, question.runtime_ns) = (20_000 * MS, 80_000 * MS);
     let got = run(&question);
     let total: f64 = megabytes(&got).iter().sum();
     println!("none {none:.3}, ours {total:.3} MB/s, error {:.1} %", farthest(&got));
-    // By default shares on a disk are exact: 18 inside are what 4 readers of the heaviest (8 of 36) permit.
+    // By default shares on a disk are exact: 4 readers of the heaviest group (8 of 36) permit 18 in
+    // flight.
     let at_18: f64 =
         megabytes(&on_disk("sata", "none", vec![("a", 100, Job { threads: 18, ..random_reads(1) })])).iter().sum();
     println!("18 inside: {at_18:.3} MB/s");

@@ -1,5 +1,6 @@
-//! paternoster on calibrated devices beside loads that are not random readers of one size: writes, thinkers, mixed sizes, flushes; its
-//! bound of latency; and what its probes cost a disk (its specification, section 14).
+//! paternoster on calibrated devices beside loads other than random readers of one size: writes,
+//! think time, mixed sizes, flushes; its latency bound; and the cost of its probes on a disk.
+//! Source of the case numbers: docs/specifications/paternoster.md, section 14.
 
 mod experiments;
 
@@ -18,7 +19,7 @@ fn of_size(bytes: u32, depth: u32) -> Job {
     Job { block_sizes: PerDirection::all(BlockSize::Fixed(bytes)), ..random_reads(depth) }
 }
 
-/// Sequential writes of so many KiB.
+/// Sequential writes of `kib` KiB.
 fn writes(kib: u32, depth: u32) -> Job {
     Job { mix: Mix::Write, pattern: Pattern::Sequential { skip_bytes: 0 }, ..of_size(kib * KIB, depth) }
 }
@@ -36,7 +37,7 @@ fn latency_us(measurement: &Measurement, percent: f64) -> u64 {
     measurement.groups[0].read.latency.percentile_unclamped_ns(percent) / 1_000
 }
 
-/// A device whose link is its bound, and one whose dies are.
+/// A device limited by its link, and one limited by its dies.
 const LINK: &str = "ssd-lsi,link_MBps=260";
 const DIES: &str = "ssd";
 
@@ -71,7 +72,7 @@ impl Pair {
     }
 }
 
-/// 60:20 with 16 outstanding each, where exact shares cost more than a tenth.
+/// 60:20 with 16 outstanding each, where exact shares cost more than a tenth of the throughput.
 fn sixteen_each(settings: &str) -> Pair {
     let pair = both(DIES, settings, || vec![("a", 60, random_reads(16)), ("b", 20, random_reads(16))]);
     pair.print(settings);
@@ -86,7 +87,8 @@ fn t06_three_per_cent_are_not_overspent_and_ten_buy_more() {
     assert!(heavy(&large) / 0.75 - 1.0 <= 0.03 && heavy(&large) > heavy(&small), "more to give buys more");
 }
 
-/// Exact shares cost 10 to 12 % here, which is not significantly more than ten: they are kept, and what is tried now and then costs two.
+/// Exact shares cost 10 to 12 % here, which is not significantly more than ten: they are kept, and
+/// the occasional probes cost two per cent.
 #[test]
 fn t06_ten_per_cent_are_hardly_overspent() {
     let large = sixteen_each("give=10");
@@ -111,8 +113,8 @@ fn t19_mixed_sizes_share_a_link_equally() {
     }
 }
 
-/// Neighbouring writes merge into 1.3 MB each where nobody else is there: 5 ms of this link, and 32 of them inside. Epochs with writes are
-/// long, so that the floor is known after some seconds.
+/// Adjacent writes merge into 1.3 MB each while they are alone: 5 ms of this link, and 32 of them
+/// in flight. Epochs with writes are long, so that the floor is known only after some seconds.
 #[test]
 fn t23_a_reader_beside_a_write_bomb() {
     let groups = || vec![("a", 100, random_reads(1)), ("b", 100, writes(128, 64))];
@@ -125,7 +127,8 @@ fn t23_a_reader_beside_a_write_bomb() {
     assert!(total(&later) >= 0.96 * total(&none), "{} of {}", total(&later), total(&none));
 }
 
-/// It is not waited for while it thinks, so that the device is full when it comes back; but its request is the next.
+/// The device does not idle while the reader thinks, so it is full when the reader returns; but the
+/// reader's request is the next.
 #[test]
 fn t24_a_reader_that_thinks() {
     let thinking = || Job { think: Think { time_ns: 2 * MS, blocks: 1, ..Think::default() }, ..random_reads(1) };
@@ -139,11 +142,12 @@ fn t24_a_reader_that_thinks() {
 fn t25_the_bound_of_latency_holds() {
     let groups = || vec![("a", 100, random_reads(1)), ("b", 100, random_reads(255))];
     let mut before = f64::MAX;
-    // Alone a read of this model takes 276 us: the specification's 250 are for a faster one.
+    // Alone a read of this model takes 276 us: the 250 of docs/specifications/paternoster.md,
+    // section 14, are for a faster one.
     for bound_us in [1_000, 500] {
         let pair = both(DIES, &format!("give=3,lat_us={bound_us}"), groups);
         pair.print(&format!("lat_us={bound_us}"));
-        // Of the reader, whose requests wait for a slot at most.
+        // A bound on the reader, whose requests wait for at most one slot.
         assert!(
             latency_us(&pair.ours, 95.0) <= bound_us + bound_us / 4,
             "{bound_us}: {}",
@@ -154,7 +158,8 @@ fn t25_the_bound_of_latency_holds() {
     }
 }
 
-/// A tenant that flushes behind every write, beside a reader of the same weight: the reader has its half, or all it had without scheduler.
+/// A tenant that flushes after every write, beside a reader of the same weight: the reader gets its
+/// half, or all that it had without a scheduler.
 #[test]
 fn flushes_gain_nothing() {
     let flushing = || Job { fsync_every: 1, ..writes(4, 1) };
@@ -164,19 +169,19 @@ fn flushes_gain_nothing() {
     assert!(reader >= flusher && reader >= 0.95 * megabytes(&pair.none)[0], "{reader} {flusher}");
 }
 
-/// 1 MiB writes only, beside a reader of 4 KiB with as much outstanding.
+/// Only 1 MiB writes, beside a reader of 4 KiB with as many outstanding.
 #[test]
 fn large_writes_gain_nothing() {
     let groups = vec![("a", 100, random_reads(64)), ("b", 100, writes(1024, 64))];
     let mut question = question(LINK, "paternoster:give=3", groups);
-    // Whole cycles of references and of what repays them.
+    // Whole cycles of reference epochs and the epochs that compensate them.
     question.runtime_ns = 16_000 * MS;
     let [reader, writer] = megabytes(&run(&question))[..] else { panic!("two groups") };
     assert!(writer <= 1.05 * (reader + writer) / 2.0, "{reader} {writer}");
 }
 
-/// A reader of single requests beside one that keeps a disk busy (means of two seeds): MB/s of both and of the reader, its median and
-/// 99th percentile in us.
+/// A reader of single requests beside one that keeps a disk busy (means of two seeds): MB/s of both
+/// and of the reader, the reader's median and 99th percentile in us.
 fn reader_beside(model: &str, scheduler: &str, other: fn() -> Job, queue_requests: Option<u32>) -> [f64; 4] {
     let runs = [1, 2].map(|seed| {
         let groups = vec![("a", 100, random_reads(1)), ("b", 100, other())];
@@ -196,26 +201,31 @@ fn reader_beside(model: &str, scheduler: &str, other: fn() -> Job, queue_request
     got
 }
 
-/// A reader beside 255 random reads in a queue of one issuer, on an array of twelve disks and on one disk (means of two seeds). bfq
-/// dispatches in the order of places as well; FIFO cost a fifth of the throughput here, and a second whole slice for whoever is behind
-/// a sixth of the 99th percentile.
+/// A reader beside 255 random reads in a queue of one issuer, on an array of twelve disks and on
+/// one disk (means of two seeds). bfq also dispatches in sector order. FIFO order costs a fifth of
+/// the throughput here, and a second whole slice for a group that is behind costs a sixth of the
+/// 99th percentile.
 #[test]
 fn a_reader_beside_a_flood_on_disks() {
     for model in ["raid5x12", "sata"] {
         let of = |scheduler| reader_beside(model, scheduler, || random_reads(255), Some(512));
         let (ours, bfq) = (of("paternoster"), of("bfq"));
-        // On the single disk the reader has half of the time, and ten times what bfq gives it; the total pays for that.
+        // On the single disk the reader has half of the time, ten times what bfq gives it, which
+        // lowers the total.
         let least = if model == "sata" { 0.7 } else { 0.97 };
         assert!(ours[0] >= least * bfq[0] && ours[1] >= 0.97 * bfq[1], "{model}: {ours:?} against {bfq:?}");
         assert!(ours[2] <= 1.05 * bfq[2], "{model}: median of {ours:?} against {bfq:?}");
-        // On the single disk bfq keeps the reader out for so long that its slowest are no measure.
+        // On the single disk bfq excludes the reader for so long that its slowest reads are no
+        // measure.
         assert!(model == "sata" || ours[3] <= 1.25 * bfq[3], "{model}: p99 of {ours:?} against {bfq:?}");
     }
 }
 
-/// A reader beside sequential writes of 128 KiB, 64 outstanding, on a disk with a write cache (means of two seeds). Half of the disk's time
-/// is the reader's, which has several times what bfq gives it, at a fraction of the median; the writer pays for that. Its slowest reads
-/// are those that are in flight when its slice ends, behind writes that want room in the cache: worse than with bfq, which lets fewer in.
+/// A reader beside sequential writes of 128 KiB, 64 outstanding, on a disk with a write cache
+/// (means of two seeds). The reader has half of the disk's time: several times what bfq gives it,
+/// at a fraction of the median, at the writer's expense. Its slowest reads are those in flight when
+/// its slice ends, behind writes that need room in the cache: worse than with bfq, which keeps
+/// fewer in flight.
 #[test]
 fn a_reader_beside_a_write_bomb_on_a_disk() {
     let of = |scheduler| reader_beside("sata", scheduler, || writes(128, 64), None);
@@ -224,7 +234,8 @@ fn a_reader_beside_a_write_bomb_on_a_disk() {
     assert!(ours[2] <= 0.5 * bfq[2] && ours[3] <= 4.0 * bfq[3], "{ours:?} against {bfq:?}");
 }
 
-/// Two that keep an array's queue of 32 full, all of their requests inside when a slice ends: shares are by weight, and cost nothing.
+/// Two tenants that keep an array's queue of 32 full, all of their requests in flight when a slice
+/// ends: shares are by weight, at no cost.
 #[test]
 fn two_deep_queues_share_an_array_by_weight() {
     let of = |scheduler: &str| {
@@ -240,7 +251,7 @@ fn two_deep_queues_share_an_array_by_weight() {
     assert!(ours.iter().sum::<f64>() >= 0.97 * none.iter().sum::<f64>(), "{ours:?} of {none:?}");
 }
 
-/// The total of 1 s windows scatters no more than none's.
+/// The throughput of 1 s windows scatters no more than none's.
 #[test]
 fn the_floor_does_not_swing() {
     let variation = |scheduler: &str, groups: Vec<(&str, u32, Job)>| {
@@ -258,12 +269,12 @@ fn the_floor_does_not_swing() {
             || groups.iter().zip(["a", "b"]).map(|((weight, depth), name)| (name, *weight, random_reads(*depth)));
         let (none, ours) = (variation("none", groups().collect()), variation("paternoster:give=3", groups().collect()));
         println!("variation {:.3} % against {:.3} %", ours * 100.0, none * 100.0);
-        // Below half a per cent nobody calls it swinging.
+        // Scatter below half a per cent is negligible.
         assert!(ours <= (1.2 * none).max(0.005), "{ours} against {none}");
     }
 }
 
-/// Two streams keep a disk in turns; looking for something better now and then costs little.
+/// Two streams use a disk in turns; the occasional probes cost little.
 #[test]
 fn t40_probes_cost_a_disk_little() {
     let of = |scheduler: &str, ramp_ms: u64, runtime_ms: u64| {
@@ -272,14 +283,15 @@ fn t40_probes_cost_a_disk_little() {
         (question.ramp_ns, question.runtime_ns) = (ramp_ms * MS, runtime_ms * MS);
         total(&run(&question))
     };
-    // A while in which nothing is tried, and all of three minutes.
+    // A period without probes, and the whole three minutes.
     let (quiet, all) = (of("paternoster", 15_000, 10_000), of("paternoster", 10_000, 180_000));
     println!("quiet {quiet:.2}, all {all:.2} MB/s: {:.2} %", all / quiet * 100.0);
     assert!(all >= 0.96 * quiet, "{all} of {quiet}");
 }
 
-/// Streams whose readers think for 300 us keep their slices: the disk is not given away before 8 ms have passed. What they have
-/// together is measured by what each has alone in its half of the disk: the inner one is a fifth slower.
+/// Streams whose readers think for 300 us keep their slices: the disk is not given away before 8 ms
+/// of idling. Their joint throughput is compared with that of each alone in its half of the disk:
+/// the inner half is a fifth slower.
 #[test]
 fn t41_who_thinks_briefly_keeps_the_disk() {
     let thinking = |first_byte: u64| Job {
@@ -295,7 +307,7 @@ fn t41_who_thinks_briefly_keeps_the_disk() {
         total(&run(&question))
     };
     let together = of(vec![("a", 100, thinking(0)), ("b", 100, thinking(0))]);
-    // Two areas share the disk's 250 GB in equal parts.
+    // Two areas share the disk's 250 GB equally.
     let alone = [0, 125_000_000_000].map(|first_byte| of(vec![("a", 100, thinking(first_byte))]));
     let mean = alone.iter().sum::<f64>() / 2.0;
     println!("{together:.1} of {mean:.1} MB/s ({alone:.1?})");

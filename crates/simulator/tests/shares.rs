@@ -1,4 +1,4 @@
-//! Shares: what weights do to bandwidth when the device is the bottleneck.
+//! Shares: the effect of weights on bandwidth when the device is the bottleneck.
 
 mod experiments;
 
@@ -59,11 +59,13 @@ fn wfq_divides_a_parents_share_among_its_children() {
     let groups = vec![("left/a", 300, job()), ("left/b", 100, job()), ("right", 100, job())];
     let mut question = experiment("ssd", "wfq", groups);
     question.device_depth = Some(8);
-    // Room for everybody: wfq limits tags by the groups' own weights, without regard to their parents'.
+    // Enough tags for every group: wfq limits tags by the groups' own weights, without regard to
+    // their parents'.
     question.queue_requests = Some(128);
     question.runtime_ns = 1_000 * MS;
     let measurement = run(&question);
-    // "left" has the default weight of 100, as "right": half each, and three quarters of the left half for a.
+    // "left" has the default weight of 100, as "right": half each, and three quarters of the left
+    // half for a.
     let all = measurement.bytes_per_s();
     let shares: Vec<_> = measurement.groups.iter().map(|group| measurement.per_s(group.bytes()) / all).collect();
     for (share, expected) in shares.iter().zip([0.375, 0.125, 0.5]) {
@@ -71,16 +73,17 @@ fn wfq_divides_a_parents_share_among_its_children() {
     }
 }
 
-/// The levels reach the policies of 2008; the weights here are only what is expected of them.
+/// The levels reach the policies of 2008; their effect is given here as expected weights.
 #[test]
 fn levels_of_groups_share_a_disks_time() {
-    // Slices long against a read, which begins before the slice and ends behind it.
+    // Slices that are long compared with a read, which may begin before a slice and end after it.
     for (scheduler, levels, expected) in [
         ("uchida:key_offset=0,group_slice=500", [0, 4, 7], [800, 400, 100]),
         ("tarasov:group_slice=500", [7, 4, 0], [800, 500, 100]),
     ] {
         let groups = ["a", "b", "c"].into_iter().zip(expected);
-        // Many who ask one at a time: of a deep queue up to 16 requests go to the device at once, whatever the slice.
+        // Many readers with one request each: of a deep queue up to 16 requests would be dispatched
+        // at once, whatever the slice.
         let groups = groups.map(|(path, weight)| (path, weight, Job { threads: 25, ..random_reads(1) })).collect();
         let mut question = experiment("sata", scheduler, groups);
         for (group, level) in question.groups.iter_mut().zip(levels) {

@@ -1,13 +1,16 @@
-//! P7 of the classic elevators' specification: how long a request can wait, policy by policy.
+//! P7: how long a request can wait, policy by policy. Source:
+//! docs/specifications/classic-elevators.md, section 12.
 //!
-//! linus and read-latency2: requests of later origin that go before it, at most its budget over 16 for each of them.
-//! nas: once it is overdue, no later one of its direction at all. deadline and mq-deadline, once it is overdue:
+//! linus and read-latency2: a request is passed by later requests at most its budget / 16 times.
+//! nas: once it is overdue, by no later request of its direction. deadline and mq-deadline, once it
+//! is overdue:
 //!
-//! One device slot, no merging, one priority class; every dispatch takes a millisecond, so that "waits" can be counted
-//! in dispatches. Bounds with b = fifo_batch, s = writes_starved, n = older overdue requests of the same direction:
-//! a read waits for the running batch, one batch of writes, and the batches that the n older ones begin (behind each s
-//! of them another batch of writes); a write waits for the running batch, s batches of reads, and for each older write
-//! s + 1 batches. The 6.5 form looks for overdue requests only when a batch begins, which adds one batch.
+//! One device slot, no merging, one priority class; every dispatch takes a millisecond, so that
+//! waits can be counted in dispatches. Bounds with b = fifo_batch, s = writes_starved, n = older
+//! overdue requests of the same direction: a read waits for the running batch, one batch of writes,
+//! and the batches that the n older ones begin (after every s of them another batch of writes); a
+//! write waits for the running batch, s batches of reads, and for each older write s + 1 batches.
+//! The 6.5 version looks for overdue requests only when a batch begins, which adds one batch.
 
 use block::random::Stream;
 use block::time::MILLISECOND;
@@ -28,12 +31,13 @@ const DEADLINES: [(&str, u64); 5] = [
     ("async_depth", 256),
 ];
 
-/// A queued request as the test sees it.
+/// A queued request as the test tracks it.
 struct Waiting {
     id: RequestId,
     direction: Direction,
     due_ns: Nanos,
-    /// Once overdue: the dispatches until then, and the older overdue ones of its direction then.
+    /// Once overdue: the dispatches until then, and the older overdue requests of its direction
+    /// then.
     overdue: Option<(u64, u64)>,
 }
 
@@ -60,7 +64,7 @@ fn queue_of_depth(device: u32, policy: &str, version: Option<Version>, tunables:
     queue
 }
 
-/// Answers the longest wait seen beyond the due time, in dispatches, for reads and writes.
+/// Returns the longest wait beyond the due time, in dispatches, for reads and writes.
 fn longest_waits(policy: &str, version: Option<Version>, seed: u64) -> [u64; 2] {
     let mut queue = queue(policy, version, &DEADLINES[..if policy == "mq-deadline" { 5 } else { 4 }]);
     let mut random = Stream::new(seed);
@@ -72,7 +76,8 @@ fn longest_waits(policy: &str, version: Option<Version>, seed: u64) -> [u64; 2] 
             let direction = if random.chance(reads_percent, 100) { Direction::Read } else { Direction::Write };
             let operation = [Operation::Read, Operation::Write][direction as usize];
             let bio = Bio::new(operation, Extent::new(random.below(1 << 20) * 16, 8));
-            // A submitter that has to wait for a tag waits outside: its time has not begun.
+            // A submitter that has to wait for a tag waits outside the policy: its time has not
+            // begun.
             if queue.tags().in_use() < queue.tags().depth()
                 && let queue::Submitted::Queued(id) = queue.submit(&bio, 0, now).unwrap()
             {
@@ -113,7 +118,7 @@ fn holds(policy: &str, version: Option<Version>) {
         let waits = longest_waits(policy, version, seed);
         longest = [longest[0].max(waits[0]), longest[1].max(waits[1])];
     }
-    // Waiting did occur, beyond a single batch, in both directions.
+    // Waits beyond a single batch occurred in both directions.
     assert!(longest.iter().all(|waited| *waited > FIFO_BATCH), "{longest:?}");
 }
 
@@ -133,7 +138,7 @@ fn p7_deadline_keeps_the_same_bound_in_both_forms() {
     holds("deadline", Some(Version(2, 6, 0)));
 }
 
-/// A read or write of a class, at a sector; answers its id.
+/// Submits a read or write of a class, at a sector; returns its id.
 fn submit(queue: &mut RequestQueue, operation: Operation, class: Class, first_sector: u64, now: Nanos) -> RequestId {
     let mut bio = Bio::new(operation, Extent::new(first_sector, 8));
     bio.priority = Priority::new(class, 4);
@@ -143,7 +148,7 @@ fn submit(queue: &mut RequestQueue, operation: Operation, class: Class, first_se
     }
 }
 
-/// The one that goes next, if any does; it completes at once.
+/// Dispatches and completes the next request, if there is one.
 fn serve(queue: &mut RequestQueue, now: Nanos) -> Option<RequestId> {
     let Next::Start { id, .. } = queue.dispatch(HardwareQueue(0), now) else { return None };
     queue.complete(id, Status::Ok, now, |_| ());
@@ -154,17 +159,19 @@ fn mq_deadline(version: Version, tunables: &[(&str, u64)]) -> RequestQueue {
     queue_of_depth(32, "mq-deadline", Some(version), tunables)
 }
 
-/// Why mq-deadline's bound inside a class is counted between looks in vain only. Inside a class of its own, reads see two
-/// batches of writes at most, that is 8 writes here. But the real-time class shares its batch with a best-effort write
-/// that it has left behind: each choice looks at that write first, begins a batch of writes for it and finds it too
-/// young; and the real-time class goes on with a batch that has just begun. As long as there are writes ahead, the read
-/// waits. The code of the kernel has the same order: the age is asked for when the batch has been changed already.
+/// Why mq-deadline's bound within a class is counted only between fruitless looks. In a class
+/// alone, reads are passed by at most two batches of writes, which is 8 writes here. But the
+/// real-time class shares its batch with a best-effort write: each choice examines that write
+/// first, begins a batch of writes for it and finds it too young; the real-time class then
+/// continues that batch, which has just begun. While there are writes ahead, the read waits. The
+/// kernel's code has the same order: it checks the age after it has changed the batch.
 #[test]
 fn a_class_that_is_looked_at_in_vain_takes_the_bound_from_the_others() {
     let passed = |has_young_write: bool| {
         let mut queue = mq_deadline(Version(6, 12, 0), &[("fifo_batch", 4), ("writes_starved", 2)]);
         let (read, write) = (Operation::Read, Operation::Write);
-        // Its direction goes on behind this one, so that a write before it begins a batch each time it is looked at.
+        // Another write of its direction follows, so that each time the write before it is
+        // examined, a batch begins.
         submit(&mut queue, write, Class::BestEffort, 1 << 20, 0);
         assert!(serve(&mut queue, 0).is_some());
         if has_young_write {
@@ -185,15 +192,16 @@ fn a_class_that_is_looked_at_in_vain_takes_the_bound_from_the_others() {
     assert_eq!(passed(true), 2_000, "the best-effort write ages after ten seconds only");
 }
 
-/// What storms over mq-deadline below io.cost (seed 698) and io.latency (seed 688) found, when the bound was still
-/// counted whenever a single class was *queued*: with another one in the device, those queued have to be aged to go,
-/// and looking at reads that are not turns the shared batch to the writes that are. The reads are held back by right.
+/// Found by storms over mq-deadline below io.cost (seed 698) and io.latency (seed 688), when the
+/// bound was still counted whenever a single class was *queued*: if another class is in the device,
+/// queued requests must have aged to be chosen, and examining reads that have not aged turns the
+/// shared batch to the writes that have. The reads are held back legitimately.
 #[test]
 fn aged_writes_pass_young_reads_while_a_higher_class_is_in_the_device() {
     for version in [Version(6, 1, 0), Version(6, 12, 0)] {
         let mut queue = mq_deadline(version, &[("fifo_batch", 1), ("writes_starved", 2)]);
         let (read, write) = (Operation::Read, Operation::Write);
-        // Reads go on behind this one: each look at a read before it begins a batch.
+        // Another read follows this one: each time a read before it is examined, a batch begins.
         submit(&mut queue, read, Class::BestEffort, 1 << 20, 0);
         assert!(serve(&mut queue, 0).is_some());
         let higher = submit(&mut queue, read, Class::RealTime, 0, 0);
@@ -203,14 +211,15 @@ fn aged_writes_pass_young_reads_while_a_higher_class_is_in_the_device() {
         let reads: Vec<_> = (0..6).map(|at| submit(&mut queue, read, Class::BestEffort, at * 64, aged_ns)).collect();
         let served: Vec<_> = (0..60).filter_map(|_| serve(&mut queue, aged_ns)).collect();
         assert_eq!(served, writes, "{version:?}: all that have aged, and nobody else");
-        // Alone again, the class owes nobody anything but the order of its batches.
+        // Alone again, the class only has to keep the order of its batches.
         queue.complete(higher, Status::Ok, aged_ns, |_| ());
         let served: Vec<_> = (0..60).filter_map(|_| serve(&mut queue, aged_ns)).collect();
         assert_eq!(served, reads, "{version:?}");
     }
 }
 
-/// A request of [`passed_over`]: its origin and how many of later origin have gone before it, all and since it was due.
+/// A request of [`passed_over`]: its number and how many later requests preceded it, in all and
+/// since it was due.
 struct Passed {
     id: RequestId,
     direction: Direction,
@@ -219,8 +228,8 @@ struct Passed {
     later_overdue: u64,
 }
 
-/// By direction: most requests of later origin that went before one; and most of its own direction that came when it was
-/// overdue already, and still went before it.
+/// By direction: the largest number of later requests that preceded one; and of those of its own
+/// direction that arrived when it was already overdue.
 fn passed_over(policy: &str, tunables: &[(&str, u64)], expire_ms: u64, seed: u64) -> ([u64; 2], [u64; 2]) {
     let mut queue = queue(policy, None, tunables);
     let mut random = Stream::new(seed);

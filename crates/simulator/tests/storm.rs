@@ -1,7 +1,8 @@
-//! Storms of many kinds over each policy, and over each pair of policy and limiter; every invariant after every step that
-//! can have changed something. Every third storm has limiters in place, with limits that change all the time. A million
-//! requests for each policy and each pair, which take about an hour of processor time together, are
-//! `HOISTWAY_STORM_REQUESTS=1000000 cargo test --release -p hoistway-simulator --test storm`.
+//! Storms over each policy, and over each pair of policy and limiter, with a check of every
+//! invariant after every step that can have changed something. Every third storm has limiters, with
+//! limits that change all the time. A million requests for each policy and each pair, which take
+//! about an hour of CPU time together: `HOISTWAY_STORM_REQUESTS=1000000 cargo test --release -p
+//! hoistway-simulator --test storm`.
 
 use hoistway_simulator::{Storm, StormReport};
 
@@ -11,7 +12,7 @@ const REQUESTS: u64 = 100_000;
 const BIOS_OF_A_PAIR: u64 = 1_500;
 const REQUESTS_OF_A_PAIR: u64 = 10_000;
 
-/// Storms of so many bios each, as many as it takes to make so many requests of them.
+/// Storms of `bios` bios each, as many as are needed for `requests` requests.
 #[allow(clippy::disallowed_methods, reason = "how much is stormed is asked of whoever runs the tests, not of a run")]
 fn storms_of(policy: &str, bios: u64, requests: u64) -> StormReport {
     let wanted = std::env::var("HOISTWAY_STORM_REQUESTS").ok().and_then(|text| text.parse().ok()).unwrap_or(requests);
@@ -43,12 +44,12 @@ fn storms(policy: &str) {
 
 fn storms_over(policy: &str, requests: u64) {
     let total = storms_of(policy, BIOS, requests);
-    // The storms must have done what they are for.
+    // The storms must have exercised what they are meant to.
     let StormReport { merged, requeued, switches, groups, failed, lost, held, limit_changes, .. } = total;
     assert!(held > 500 && limit_changes > 500, "{total:?}");
     assert!(merged > 1_000 && requeued > 1_000 && switches > 10 && groups > 100, "{total:?}");
     assert!(failed > 500 && lost > 100, "{total:?}");
-    // So often P7 had something to count against a bound.
+    // How often P7 counted a pass against a bound.
     assert!(total.passed_over > 1_000, "{total:?}");
 }
 
@@ -107,7 +108,7 @@ fn p1_to_p11_hold_for_bfq() {
     storms("bfq");
 }
 
-/// Forms whose rule or bound is another than that of the form that users get.
+/// Versions whose rule or bound differs from that of the default version.
 const OLD_FORMS: [&str; 7] = [
     "noop@2.4.20",
     "linus@2.4.0",
@@ -127,7 +128,7 @@ fn p1_to_p11_hold_for_the_old_forms_of_the_classic_policies() {
     }
 }
 
-/// Each form begins some storms of its own, besides those into which switches bring it.
+/// Some storms begin with each version, besides those that switch to it.
 #[test]
 fn p1_to_p11_hold_for_cfq_in_every_form() {
     in_every_form("cfq");
@@ -157,7 +158,8 @@ fn p1_to_p11_hold_for_tarasov() {
     storms("tarasov");
 }
 
-/// The forms by virtual time and with OpenVZ's mapping, and groups switched off for writers, begin storms of their own.
+/// Some storms begin with the versions that use virtual time, with OpenVZ's mapping, and with
+/// groups switched off for writers.
 #[test]
 fn p1_to_p11_hold_for_tarasov_in_every_form() {
     for form in ["tarasov@2.6.18", "tarasov:mapping=openvz", "tarasov@2.6.18:write_virt_mode=0", "tarasov:virt_mode=0"]
@@ -179,7 +181,7 @@ fn p1_to_p11_hold_for_sfq() {
 
 #[test]
 fn p1_to_p11_hold_for_sfq_d2() {
-    // It has few inside, of which few are lost.
+    // It keeps few requests in flight, so that few are lost.
     storms_over("sfq-d2", 2 * REQUESTS);
 }
 
@@ -221,7 +223,7 @@ fn storms_below(limiter: &str) {
     for entry in elevator::registry::ENTRIES {
         let pair = format!("{}+{limiter}", entry.name);
         let total = storms_of(&pair, BIOS_OF_A_PAIR, REQUESTS_OF_A_PAIR);
-        // The limiter must have been in the way of many.
+        // The limiter must have held many bios.
         assert!(total.held > total.bios / 50 && total.limit_changes > 100, "{pair}: {total:?}");
     }
 }

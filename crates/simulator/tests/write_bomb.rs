@@ -1,6 +1,7 @@
-//! The write bomb of the thread of 2003: somebody writes the same gigabyte in a loop, somebody else reads a page now and
-//! then. Case P12 of the classic elevators' specification, on the disk model without NCQ and write cache, in the
-//! surroundings of 2.4.20 (nr_requests 128).
+//! The write bomb of the mailing-list thread of 2003: one process writes the same gigabyte in a
+//! loop, another reads a page now and then. Case P12 (docs/specifications/classic-elevators.md,
+//! section 12), on the disk model without NCQ and write cache, under Linux 2.4.20 (nr_requests
+//! 128).
 
 mod experiments;
 
@@ -9,7 +10,7 @@ use experiments::{KIB, MS, buffered_stream, experiment, random_reads, run};
 use workload::Job;
 use workload::job::{Amount, BlockSize, Mix, PerDirection, Think};
 
-/// What a scheduler gives: MB/s of the writer, mean and median latency of the reader in ms.
+/// The result of a scheduler: MB/s of the writer, mean and median latency of the reader in ms.
 struct Given {
     written: f64,
     mean_ms: f64,
@@ -50,8 +51,8 @@ fn p12_a_reader_gets_through_a_write_bomb() {
     }
 }
 
-/// What the thread claims for the two that it is about. nas stays below its twentieth: it serves nine reads for each of
-/// linus's, and each is two seeks that the writes do not get.
+/// The thread's claim for its two schedulers. nas stays below its twentieth: it serves nine reads
+/// for each of linus's, and each is two seeks that the writes do not get.
 #[test]
 fn p12_the_read_is_ten_times_faster_for_a_twentieth_of_the_writes() {
     let linus = under("linus", true);

@@ -1,4 +1,4 @@
-//! anticipatory: any host calls.
+//! Fuzzes anticipatory with arbitrary host calls.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;

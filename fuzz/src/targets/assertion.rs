@@ -1,4 +1,4 @@
-//! Assertions, `--assert 'share_error_max <= 5%'`: any text.
+//! Fuzzes the parser of assertions, `--assert 'share_error_max <= 5%'`, with arbitrary text.
 
 use crate::target::{Seen, Target};
 use experiment::assertion::Assertion;

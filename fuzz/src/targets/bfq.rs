@@ -1,4 +1,4 @@
-//! bfq: any host calls, in each of its forms.
+//! Fuzzes bfq with arbitrary host calls, in several versions.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;
@@ -12,10 +12,10 @@ pub const TARGET: Target = Target {
     longest_bytes: LONGEST_BYTES,
 };
 
-/// With wakers and queues merged for good, and groups counted with all below them.
+/// With wakers and permanently merged queues; groups count all groups below them.
 pub const WITH_WAKERS: Target = Target { name: "bfq-6.1", run: |bytes| drive("bfq@6.1", bytes), ..TARGET };
 
-/// Injection by service time, and no early merging on flash.
+/// Injection by total service time, and no early merging on flash.
 pub const MARCH_2019: Target = Target { name: "bfq-5.2", run: |bytes| drive("bfq@5.2", bytes), ..TARGET };
 
 /// Injection by service, and early merging everywhere.

@@ -1,4 +1,5 @@
-//! A target that breaks its promise on purpose, on an input that only feedback, mutation and shortening together find.
+//! A target that fails on purpose, on an input that only feedback, mutation and shortening together
+//! find.
 
 use crate::target::{Seen, Target};
 
@@ -13,7 +14,8 @@ pub const TARGET: Target = Target {
 
 const WORD: &[u8] = b"canary";
 
-/// Panics on the word, and shows how much of it was met: six guesses of one byte, not one of six.
+/// Panics on the word, and includes the matched length in the digest: the search takes six guesses
+/// of one byte instead of one guess of six.
 fn run(bytes: &[u8]) -> Seen {
     let met = |at: usize| bytes[at..].iter().zip(WORD).take_while(|(byte, letter)| byte == letter).count();
     let most = (0..bytes.len()).map(met).max().unwrap_or(0);

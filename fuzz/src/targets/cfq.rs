@@ -1,4 +1,5 @@
-//! cfq: any host calls, in the last form, in those around the patches of 2010, in the first, and below the layers of 2008.
+//! Fuzzes cfq with arbitrary host calls: the last version, those around the patches of 2010, the
+//! first, and the group layers of 2008 above it.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;
@@ -21,10 +22,10 @@ pub const WITH_GROUPS: Target = Target { name: "cfq-2.6.35", run: |bytes| drive(
 /// Without groups, dispatching in rounds.
 pub const FIRST: Target = Target { name: "cfq-2.6.26", run: |bytes| drive("cfq@2.6.26", bytes), ..TARGET };
 
-/// A first engine in each group.
+/// One first-version cfq in each group.
 pub const UCHIDA: Target = Target { name: "uchida", run: |bytes| drive("uchida", bytes), ..TARGET };
 
-/// Groups by turns.
+/// Groups in turns.
 pub const TARASOV: Target = Target { name: "tarasov", run: |bytes| drive("tarasov", bytes), ..TARGET };
 
 /// Groups by virtual time.

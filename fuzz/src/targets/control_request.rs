@@ -1,4 +1,4 @@
-//! One line of the control socket.
+//! Fuzzes one line of the control socket.
 
 use crate::target::{Seen, Target};
 use export::control::request::{MAXIMUM_LINE_BYTES, Request, Share, parse};

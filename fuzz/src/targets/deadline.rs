@@ -1,4 +1,4 @@
-//! deadline: any host calls.
+//! Fuzzes deadline with arbitrary host calls.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;

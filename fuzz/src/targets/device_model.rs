@@ -1,5 +1,5 @@
-//! Device models with settings, `model:ssd,channels=8`, and the files of models: any text, and commands to whatever is
-//! accepted.
+//! Fuzzes device models with settings, `model:ssd,channels=8`, and files of models: arbitrary text,
+//! and commands to every accepted model.
 
 use crate::target::{Seen, Target};
 use block::random::Stream;
@@ -137,7 +137,8 @@ const COMMANDS: u32 = 64;
 
 fn run(bytes: &[u8]) -> Seen {
     let Ok(text) = std::str::from_utf8(bytes) else { return Seen::NOTHING.and(b"no text") };
-    // A file has lines; what `base` and names with a slash lead to is read, and is no part of this.
+    // Text with several lines is a file; files that `base` and names with a slash refer to are
+    // read, but are not fuzzed.
     let read = if text.contains('\n') { Preset::read("fuzz.toml", text).map(checked) } else { Model::parse(text) };
     match read {
         Ok(model) => {
@@ -154,7 +155,7 @@ fn run(bytes: &[u8]) -> Seen {
     }
 }
 
-/// The model of a file, which must be the same one after having been written.
+/// The model of a file, which must be the same after it has been written and read again.
 fn checked(preset: Preset) -> Model {
     let written = preset.to_toml();
     let again = Preset::read("again.toml", &written).unwrap_or_else(|error| panic!("{error}\n{written}"));
@@ -163,7 +164,8 @@ fn checked(preset: Preset) -> Model {
     preset.model
 }
 
-/// Whether building it takes little time and memory: the mapping of a flash device, the seek tables of many disks.
+/// Whether building it takes little time and memory: the mapping of a flash device or the seek
+/// tables of many disks may be large.
 fn is_small(model: &Model) -> bool {
     let value = |key: &str| {
         let settings = model.settings();
@@ -183,7 +185,7 @@ struct Host {
     capacity_sectors: u64,
     random: Stream,
     now: u64,
-    /// When each command was submitted, until it is answered.
+    /// When each command was submitted, until it completes.
     begun_ns: Vec<Option<u64>>,
     in_flight: usize,
     errors: usize,
@@ -195,10 +197,10 @@ impl Host {
         Self { device, capacity_sectors, random, now: 1_000, begun_ns: Vec::new(), in_flight: 0, errors: 0 }
     }
 
-    /// Submits and awaits all commands; the number of errors among the answers.
+    /// Submits all commands and waits for them; returns the number of errors.
     fn drive(mut self) -> usize {
         let depth = usize::try_from(self.device.info().depth).unwrap_or(usize::MAX);
-        // A device has a few events of its own for each command, and far fewer than this.
+        // A device has a few internal events per command, and far fewer than this.
         for _ in 0..COMMANDS * 1_000 {
             let may_submit = self.begun_ns.len() < COMMANDS as usize && self.in_flight < depth;
             if may_submit && self.submit() {

@@ -1,4 +1,4 @@
-//! fio job files: any bytes, and the I/O of what is accepted.
+//! Fuzzes fio job files with arbitrary bytes, and runs the I/O of the accepted ones.
 
 use crate::target::{Seen, Target};
 use workload::fio::{Diagnostic, MAX_ERRORS, MAX_IN_FLIGHT, MAX_THREADS, Severity, Surroundings, parse, show};
@@ -136,13 +136,14 @@ const TOKENS: &[&[u8]] = &[
     b"replay_skip=",
 ];
 
-/// Areas on which jobs are tried, in bytes: one that holds a block or not, and one that holds many.
+/// Area sizes for the jobs, in bytes: one with room for a single block or none, and one with room
+/// for many.
 const AREAS: [u64; 2] = [64 << 10, 3 << 20];
 /// I/Os drawn from a thread.
 const DRAWS: u32 = 48;
-/// Threads and jobs tried; the others only differ in their numbers.
+/// Threads and jobs that are run; the others differ only in their numbers.
 const TRIED: usize = 3;
-/// Jobs of a greater depth are parsed but not tried: a slot for each would cost more than it tells.
+/// Jobs of a greater depth are parsed but not run: a slot per I/O would cost more than it is worth.
 const DEEPEST: u32 = 4_096;
 
 fn run(bytes: &[u8]) -> Seen {
@@ -174,7 +175,7 @@ fn run(bytes: &[u8]) -> Seen {
     }
 }
 
-/// `a` is harmless, `b` includes itself, everything else is missing.
+/// `a` is valid, `b` includes itself, every other file is missing.
 fn include(path: &str) -> Result<Vec<u8>, String> {
     match path {
         "a" => Ok(b"bs=8k\n".to_vec()),
@@ -215,7 +216,7 @@ fn check_shown(jobs: &[Job]) {
     }
 }
 
-/// Every I/O lies inside the area and is answered by tokens in range.
+/// Checks that every I/O is inside the area and completes with tokens in range.
 fn try_job(job: &Job, mut seen: Seen) -> Seen {
     if job.effective_depth() > DEEPEST {
         return seen.and(b"deep");
@@ -251,7 +252,7 @@ fn draw(issuer: &mut Issuer, area_bytes: u64, mut seen: Seen) -> Seen {
             }
             Next::Busy => {
                 assert!(!in_flight.is_empty(), "busy with nothing in flight");
-                // Late and failing now and then, for the goals.
+                // Some I/Os complete late or with an error, for the latency goals.
                 now += 1_000_000;
                 let token = in_flight.remove(0);
                 issuer.ended(token, (now % 7_000_000 == 0).then_some(5), now);

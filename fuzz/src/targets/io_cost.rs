@@ -1,4 +1,4 @@
-//! io.cost under any sequence of calls that a host may make.
+//! Fuzzes io.cost with any sequence of calls that a host may make.
 
 use crate::target::{Seen, Target};
 use block::{Extent, Flags, GroupId, Nanos, Operation, Status};
@@ -22,10 +22,10 @@ pub const TARGET: Target = Target {
 };
 
 const BIOS: u32 = 256;
-/// Group 0 is the root; 3 and 4 lie below 1, 5 below 4.
+/// Group 0 is the root; 3 and 4 are children of 1, 5 is a child of 4.
 const PARENTS: [u32; 6] = [0, 0, 0, 1, 1, 4];
 
-/// A host: which bios are free, held, or gone on.
+/// A host that tracks which bios are unused, held, or released.
 struct Host {
     io_cost: IoCost,
     now: Nanos,
@@ -104,7 +104,7 @@ impl Host {
         self.io_cost.set_qos(&qos, self.now).expect("in range");
     }
 
-    /// A step by two bytes: what (upper half) and how.
+    /// A step from two bytes: the kind (upper half) and its parameter.
     fn step(&mut self, what: u8, how: u8) {
         match what >> 4 {
             0..=5 => self.submit(what, how),

@@ -1,4 +1,4 @@
-//! Lines of `io.cost.qos`, `io.cost.model` and `io.weight`, as somebody may write them into the files.
+//! Fuzzes lines of `io.cost.qos`, `io.cost.model` and `io.weight`, as a user may write them.
 
 use crate::target::{Seen, Target};
 use experiment::io_cost_lines::{

@@ -1,4 +1,4 @@
-//! io-latency: any host calls.
+//! Fuzzes io-latency with arbitrary host calls.
 
 use super::limiter::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;

@@ -1,4 +1,4 @@
-//! kyber: any host calls.
+//! Fuzzes kyber with arbitrary host calls.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;

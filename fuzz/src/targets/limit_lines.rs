@@ -1,4 +1,4 @@
-//! Lines of `io.max`, `io.low`, `io.latency` and the files of v1, as somebody may write them into the files.
+//! Fuzzes lines of `io.max`, `io.low`, `io.latency` and the files of v1, as a user may write them.
 
 use crate::target::{Seen, Target};
 use block::DeviceNumber;
@@ -42,9 +42,9 @@ pub const TARGET: Target = Target {
     longest_bytes: 256,
 };
 
-/// Writes a line into limits, and answers the device it named.
+/// Applies a line to limits, and returns the device that it named.
 type Write = fn(&str, &mut Limits) -> Result<DeviceNumber, Diagnostic>;
-/// The line that a file shows.
+/// The line that the file shows.
 type Read = fn(DeviceNumber, &Limits) -> Option<String>;
 
 fn run(bytes: &[u8]) -> Seen {
@@ -55,7 +55,7 @@ fn run(bytes: &[u8]) -> Seen {
         let write = |line: &str, limits: &mut Limits| write_v1(file, line, limits);
         seen.and(&reads_back(text, write, |device, limits| read_v1(file, device, limits)))
     });
-    // Rates that were not given are shown as 0, which is no rate to be written.
+    // Rates that were not given are shown as 0, which cannot be written.
     let (before, mut limits) = (Limits::NONE, Limits::NONE);
     match write_io_low(text, &mut limits) {
         Ok(device) => seen.and(&[u8::from(read_io_low(device, &limits).is_some())]),
@@ -66,7 +66,7 @@ fn run(bytes: &[u8]) -> Seen {
     }
 }
 
-/// Writes a line, and what is shown then once more; a digest of what happened.
+/// Applies a line, then the line that is shown afterwards; returns a digest.
 fn reads_back(
     text: &str,
     write: impl Fn(&str, &mut Limits) -> Result<DeviceNumber, Diagnostic>,

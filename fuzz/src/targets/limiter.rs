@@ -1,5 +1,5 @@
-//! What all limiters' targets share: bytes become the calls of a host that keeps its promises, and after each of them
-//! what the limiter says is compared with what the host knows.
+//! The shared driver of all limiters' targets: converts bytes to the calls of a correct host, and
+//! after each call compares the limiter's answers with the host's state.
 
 use crate::target::Seen;
 use block::{Extent, Flags, GroupId, Nanos, Operation, Status};
@@ -36,20 +36,20 @@ pub const TOKENS: &[&[u8]] = &[
 
 const BIOS: u32 = 96;
 const GROUPS: u32 = 6;
-/// More firings than this at one time mean that a timer never stops.
+/// More timer expiries than this at one time mean that a timer never stops.
 const MOST_FIRINGS: u32 = 4_096;
 
-/// Where a bio is, as the host sees it.
+/// The state of a bio in the host.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Where {
     Free,
     Held,
-    /// Became a request that is not in the device.
+    /// It became a request that is not in the device.
     Queued,
     InDevice {
         issued_ns: Nanos,
     },
-    /// Part of the request of this bio, with which it ends.
+    /// It belongs to the request of this bio and completes with it.
     Merged(u32),
 }
 
@@ -69,7 +69,7 @@ struct Host<L> {
     seen: Seen,
 }
 
-/// Makes the calls on the limiter. A broken promise panics.
+/// Makes the calls on the limiter. A violated property panics.
 pub fn drive<L: LimiterPolicy>(bytes: &[u8]) -> Seen {
     let Some((shape, bytes)) = bytes.split_first() else { return Seen::NOTHING };
     let mut host = Host::<L>::new(*shape);
@@ -161,7 +161,7 @@ impl<L: LimiterPolicy> Host<L> {
         self.bios[id] = Entry { place, bio, submitted_ns: self.now };
     }
 
-    /// Does something with one of the bios that stand there, if there is any.
+    /// Acts on one of the bios in that state, if there is any.
     fn with_one(&mut self, which: u8, is_one: impl Fn(Where) -> bool, act: impl Fn(&mut Self, u32)) {
         let fitting: Vec<u32> = (0..BIOS).filter(|id| is_one(self.place(*id))).collect();
         if let Some(id) = fitting.get(usize::from(which) % fitting.len().max(1)) {
@@ -185,7 +185,7 @@ impl<L: LimiterPolicy> Host<L> {
         self.limiter.requeued(&entry.bio, self.now);
     }
 
-    /// A request joins the first other one that waits.
+    /// Merges a request into the first other waiting one.
     fn merge(&mut self, id: u32) {
         let Some(into) = (0..BIOS).find(|other| *other != id && self.place(*other) == Where::Queued) else { return };
         for other in 0..BIOS {
@@ -198,7 +198,7 @@ impl<L: LimiterPolicy> Host<L> {
         self.limiter.merged(BioId(id), &bio, self.now);
     }
 
-    /// A request ends, and all its bios with it.
+    /// A request completes, with all its bios.
     fn end(&mut self, id: u32) {
         let Entry { bio, submitted_ns, place } = self.bios[id as usize];
         let issued_ns = if let Where::InDevice { issued_ns } = place { issued_ns } else { 0 };
@@ -306,9 +306,9 @@ impl<L: LimiterPolicy> Host<L> {
         self.seen = self.seen.and(row.name.as_bytes());
     }
 
-    // ---- what must be true ----
+    // ---- checks ----
 
-    /// Takes what was released, and looks at everything.
+    /// Collects the released bios, and checks everything.
     fn collect(&mut self, event: u8) {
         let mut released = 0;
         while let Some(BioId(id)) = self.limiter.next_released(self.now) {
@@ -329,7 +329,8 @@ impl<L: LimiterPolicy> Host<L> {
         }
     }
 
-    /// Whatever was asked, everything comes out: what passed ends, and a drain releases the rest.
+    /// Whatever was called, every bio comes out: bios in flight complete, and a drain releases the
+    /// rest.
     fn finish(mut self) -> Seen {
         self.limiter.drain(self.now);
         self.collect(65);
@@ -355,13 +356,13 @@ fn depth(requests: u8, device: u8) -> Depth {
     Depth { requests: [1, 4, 16, 128][usize::from(requests & 3)], device: [0, 1, 2, 32][usize::from(device & 3)] }
 }
 
-/// A weight, and a target of 0 to 31 ms or none in the kernel's way.
+/// A weight, and a target of 0 to 31 ms or, as in the kernel, none.
 fn settings(target: u8) -> GroupSettings {
     let latency_target_ns = if target == u8::MAX { u64::MAX } else { u64::from(target & 31) * 1_000_000 };
     GroupSettings { latency_target_ns, ..GroupSettings::with_weight(u32::from(target) * 8 + 1) }
 }
 
-/// A few inputs of every shape to begin with.
+/// Initial inputs: a few of every shape.
 pub fn corpus() -> Vec<Vec<u8>> {
     let input = |seed: u8| {
         let mut random = block::random::Stream::of(u64::from(seed), "fuzz/limiter");

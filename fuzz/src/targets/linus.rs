@@ -1,4 +1,4 @@
-//! linus: any host calls.
+//! Fuzzes linus with arbitrary host calls.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;

@@ -1,4 +1,4 @@
-//! All targets, one line each.
+//! The list of all fuzz targets.
 
 mod anticipatory;
 mod assertion;
@@ -102,5 +102,5 @@ pub const TARGETS: &[Target] = &[
     trace::DETECTED,
 ];
 
-/// The target that must be found out, so that the machinery is tested as well.
+/// The target that must be detected, as a test of the fuzzer itself.
 pub const CANARY: Target = canary::TARGET;

@@ -1,4 +1,4 @@
-//! mq-deadline: any host calls.
+//! Fuzzes mq-deadline with arbitrary host calls.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;
@@ -12,6 +12,6 @@ pub const TARGET: Target = Target {
     longest_bytes: LONGEST_BYTES,
 };
 
-/// The form before Linux 6.5.
+/// The version before Linux 6.5.
 pub const BEFORE_6_5: Target =
     Target { name: "mq-deadline-6.1", run: |bytes| drive("mq-deadline@6.1", bytes), ..TARGET };

@@ -1,4 +1,4 @@
-//! nas: any host calls.
+//! Fuzzes nas with arbitrary host calls.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;

@@ -1,4 +1,5 @@
-//! The NBD handshake: any bytes, in any pieces, at any moment of the server's life.
+//! Fuzzes the NBD handshake with arbitrary bytes, split in any way, at any time of the server's
+//! life.
 
 use crate::target::{Seen, Target};
 use export::nbd::handshake::{ExportFacts, Handshake, Step, View};
@@ -25,10 +26,11 @@ pub const TARGET: Target = Target {
     longest_bytes: 160 * 1_024,
 };
 
-/// An answer to one option: 64 KiB of data can ask for a name many times over, but not for more than this.
+/// Bound of the answer to one option: 64 KiB of data can ask for a name many times, but not for
+/// more than this.
 const LONGEST_ANSWER_BYTES: usize = 1 << 20;
 
-/// What came of a whole input.
+/// The result of a whole input.
 #[derive(PartialEq, Eq, Debug)]
 struct Talk {
     output: Vec<u8>,
@@ -39,7 +41,7 @@ struct Talk {
 fn run(bytes: &[u8]) -> Seen {
     let Some((shape, stream)) = bytes.split_first() else { return Seen::NOTHING };
     let whole = talk(*shape, stream, stream.len().max(1));
-    // A slow or malicious client sends byte by byte, or so that a header is cut.
+    // A slow or malicious client sends byte by byte, or splits a header.
     for piece in [1, 15, 1 + usize::from(*shape)] {
         if stream.len() / piece < 4_096 {
             assert_eq!(talk(*shape, stream, piece), whole, "in pieces of {piece} bytes (left) and at once (right)");
@@ -54,7 +56,7 @@ fn run(bytes: &[u8]) -> Seen {
     })
 }
 
-/// One client whose bytes arrive `piece` at a time.
+/// Runs one client whose bytes arrive `piece` at a time.
 fn talk(shape: u8, stream: &[u8], piece: usize) -> Talk {
     let exports = [facts("db", "the database"), facts("backup", "")];
     let view = View { exports: &exports, listing: shape & 1 == 0, draining: shape & 2 != 0 };

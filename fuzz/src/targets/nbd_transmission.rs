@@ -1,4 +1,5 @@
-//! The NBD transmission: any bytes after any negotiation, and the answers to what they ask.
+//! Fuzzes the NBD transmission phase with arbitrary bytes after any negotiation, and encodes the
+//! answers to its requests.
 
 use crate::target::{Seen, Target};
 use engine::protocol::{
@@ -30,7 +31,7 @@ pub const TARGET: Target = Target {
     longest_bytes: 8_192,
 };
 
-/// Longer payloads are only counted: what they hold is not the parser's.
+/// Longer payloads are only counted, because the parser does not look at their contents.
 const LONGEST_MESSAGE_BYTES: usize = 256;
 
 fn run(bytes: &[u8]) -> Seen {
@@ -89,7 +90,7 @@ fn negotiated(head: [u8; 3]) -> Negotiated {
     }
 }
 
-/// What the engine may rely on.
+/// Checks what the engine may rely on.
 fn check_request(asked: &Asked, negotiated: &Negotiated) {
     let is_write = asked.command == Command::Write;
     let payload_bytes = if is_write { asked.length_bytes } else { 0 };
@@ -102,7 +103,7 @@ fn check_request(asked: &Asked, negotiated: &Negotiated) {
     assert!(negotiated.form != ReplyForm::Simple || asked.command != Command::Read || asked.one_piece);
 }
 
-/// Every answer that the engine may give to a request.
+/// Checks every answer that the engine may give to a request.
 fn check_answers(transmission: &mut Transmission, form: ReplyForm, asked: &Asked) {
     let failed = |failure, offset_bytes, message, last| Body::Failed { failure, offset_bytes, message, last };
     let mut chunks = 0;
@@ -133,7 +134,7 @@ fn check_answers(transmission: &mut Transmission, form: ReplyForm, asked: &Asked
     }
 }
 
-/// Encodes one piece and cuts it apart as a client does; the number of last pieces in it.
+/// Encodes one chunk and parses it as a client does; returns the number of final chunks in it.
 fn encode(transmission: &mut Transmission, form: ReplyForm, asked: &Asked, body: Body<'_>, data_bytes: u32) -> u32 {
     let mut out = Vec::new();
     transmission.encode(asked, body, &mut out);
@@ -164,7 +165,7 @@ fn encode(transmission: &mut Transmission, form: ReplyForm, asked: &Asked, body:
     u32::from(number(4, 2) & u64::from(wire::chunk::DONE) != 0)
 }
 
-/// Only these may appear on the wire.
+/// Only these error numbers may be sent.
 fn check_error(number: u64) {
     assert!([0, 1, 5, 12, 22, 28, 75, 95, 108].contains(&number), "error number {number}");
 }

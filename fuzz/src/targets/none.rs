@@ -1,4 +1,4 @@
-//! none: any host calls.
+//! Fuzzes none with arbitrary host calls.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;

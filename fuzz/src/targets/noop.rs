@@ -1,4 +1,4 @@
-//! noop: any host calls.
+//! Fuzzes noop with arbitrary host calls.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;

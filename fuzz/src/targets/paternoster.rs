@@ -1,4 +1,4 @@
-//! paternoster: any host calls.
+//! Fuzzes paternoster with arbitrary host calls.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;
@@ -12,6 +12,6 @@ pub const TARGET: Target = Target {
     longest_bytes: LONGEST_BYTES,
 };
 
-/// Leaders are never let in.
+/// Exact shares: groups that are ahead are never dispatched.
 pub const EXACT: Target =
     Target { name: "paternoster-exact", run: |bytes| drive("paternoster:give=100", bytes), ..TARGET };

@@ -1,4 +1,5 @@
-//! What all policies' targets share: bytes become surroundings and host calls, and the testbed checks after each call.
+//! The shared driver of all policies' targets: converts bytes to an era, settings and host calls;
+//! the testbed checks after each call.
 
 use crate::target::Seen;
 use elevator::{Configuration, Depth};
@@ -33,11 +34,11 @@ pub const TOKENS: &[&[u8]] = &[
     &[255, 1],
 ];
 
-/// Makes the calls on the policy. A broken promise panics with the calls as a script.
+/// Makes the calls on the policy. A violated property panics with the calls as a script.
 pub fn drive(spec: &str, bytes: &[u8]) -> Seen {
     let Some((shape, bytes)) = bytes.split_first() else { return Seen::NOTHING };
     let calls = Calls::from(bytes);
-    // Half of all inputs keep the policy, the others pass through several.
+    // Half of all inputs keep the policy, the others switch between several.
     let calls = if shape & 0x80 == 0 { calls.without_switches() } else { calls };
     let mut testbed = Testbed::with(spec, &surroundings(*shape));
     testbed.drive(&calls);
@@ -51,7 +52,8 @@ pub fn drive(spec: &str, bytes: &[u8]) -> Seen {
     seen
 }
 
-/// A small and a tight queue behave differently from a wide one, so the first byte decides.
+/// A small or tight queue behaves differently from a wide one, so the first byte chooses the
+/// settings.
 fn surroundings(shape: u8) -> queue::Settings {
     let requests = [1, 4, 16, 64][usize::from(shape & 3)];
     let device = [1, 2, 8, 32][usize::from(shape >> 2 & 3)];
@@ -63,7 +65,7 @@ fn surroundings(shape: u8) -> queue::Settings {
         depth: Depth { requests, device },
         hardware_queues: queues,
         software_queues: queues * 2,
-        // Old clocks go with old disks: half of all inputs let policies wait for the head.
+        // Coarse clocks go with old disks: in half of all inputs policies may idle for the head.
         tick_ns: if shape & 0x20 == 0 { 0 } else { 4_000_000 },
         rotational: shape & 0x20 != 0,
         ..Configuration::default()
@@ -95,7 +97,7 @@ fn kind(call: &Call) -> u8 {
     }
 }
 
-/// A few inputs of every shape to begin with.
+/// Initial inputs: a few of every shape.
 pub fn corpus() -> Vec<Vec<u8>> {
     let input = |seed: u8| {
         let mut random = block::random::Stream::of(u64::from(seed), "fuzz/policy");

@@ -1,4 +1,4 @@
-//! read-latency2: any host calls.
+//! Fuzzes read-latency2 with arbitrary host calls.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;

@@ -1,4 +1,4 @@
-//! `--sched NAME[@VERSION][:key=value,...]`: any text.
+//! Fuzzes the parser of `--sched NAME[@VERSION][:key=value,...]` with arbitrary text.
 
 use crate::target::{Seen, Target};
 use experiment::SchedulerSpec;

@@ -1,4 +1,4 @@
-//! `serve.toml`: any text.
+//! Fuzzes the parser of `serve.toml` with arbitrary text.
 
 use crate::target::{Seen, Target};
 use export::configuration::check::{Checks, check, warnings};

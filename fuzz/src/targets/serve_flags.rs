@@ -1,4 +1,5 @@
-//! `serve` by flags alone: any texts behind `--nbd`, `--export`, `--scheduler`, `--memory`.
+//! Fuzzes `serve` without a configuration file: arbitrary values of `--nbd`, `--export`,
+//! `--scheduler`, `--memory`.
 
 use crate::target::{Seen, Target};
 use export::configuration::file;
@@ -43,7 +44,7 @@ pub const TARGET: Target = Target {
     longest_bytes: 2_048,
 };
 
-/// Each line is a flag: its first letter says which, the rest is its value.
+/// Each line is a flag: its first letter selects the flag, the rest is the value.
 fn run(bytes: &[u8]) -> Seen {
     let Ok(text) = std::str::from_utf8(bytes) else { return Seen::NOTHING.and(b"no text") };
     let mut flags = Flags::default();

@@ -1,4 +1,4 @@
-//! sfq and its relatives: any host calls.
+//! Fuzzes sfq and its relatives with arbitrary host calls.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;
@@ -12,8 +12,8 @@ pub const TARGET: Target = Target {
     longest_bytes: LONGEST_BYTES,
 };
 
-/// The depth that follows how long requests stay.
+/// The version whose depth adapts to the latency of requests.
 pub const ADAPTIVE: Target = Target { name: "sfq-d2", run: |bytes| drive("sfq-d2", bytes), ..TARGET };
 
-/// Holding those back who are ahead.
+/// The version that holds back groups that are ahead.
 pub const STRICT: Target = Target { name: "mqfq", run: |bytes| drive("mqfq", bytes), ..TARGET };

@@ -1,4 +1,4 @@
-//! throttle: any host calls.
+//! Fuzzes throttle with arbitrary host calls.
 
 use super::limiter::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;

@@ -1,4 +1,5 @@
-//! Traces: any bytes as a file of each format, what is read of them, and its replay.
+//! Fuzzes traces: arbitrary bytes as a file of each format, the items read from it, and their
+//! replay.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::target::{Seen, Target};
 const PROMISE: &str =
     "no panic; errors have places; times in order, whole sectors; what is replayed stays inside the target";
 
-/// A reader by its format's name.
+/// A target for the reader of a format.
 const fn reader(
     name: &'static str,
     run: fn(&[u8]) -> Seen,
@@ -60,7 +61,7 @@ readers! {
     VSCSI, "trace-vscsi", "vscsi", ["vscsi1.bin", "vscsi2.bin"], &[b"\x00\x01", b"\x00\x02", b"\x28\x00", b"\x35\x00", b"\xff\xff\xff\xff\xff\xff\xff\xff"];
 }
 
-/// Reader of blktrace's files, cut in two at a byte that the input says: two processors.
+/// Reader of blktrace's files, split in two at a byte that the input selects: two CPUs.
 pub const BLKTRACE: Target = reader(
     "trace-blktrace",
     blktrace,
@@ -77,7 +78,7 @@ pub const BLKTRACE: Target = reader(
     ],
 );
 
-/// Whatever a file is taken for by its content.
+/// The format is detected from the content.
 pub const DETECTED: Target = reader("trace-detected", |bytes| read(detect(bytes), bytes), detected_corpus, LINES);
 
 fn blktrace(bytes: &[u8]) -> Seen {
@@ -92,7 +93,7 @@ fn read(format: Option<&'static Format>, bytes: &[u8]) -> Seen {
 
 fn read_files(format: &'static Format, files: &[&[u8]]) -> Seen {
     let source = |bytes: &&[u8]| Source { name: "f".to_owned(), content: Box::new(Cursor::new(bytes.to_vec())) };
-    // Files of an even length are read as damaged ones.
+    // Files of an even length are read with damaged records skipped.
     let skip_damaged = files.iter().map(|bytes| bytes.len()).sum::<usize>().is_multiple_of(2);
     let options = Options { ps_per_tick: 1_000_000, wait: Wait::AsFio, skip_damaged };
     let mut reading = Reading::new(format, files.iter().map(source).collect(), options);
@@ -146,7 +147,7 @@ fn check_item(item: &Item, format: &Format) {
     }
 }
 
-/// What is written of an item never fails.
+/// Writing an item must never fail.
 #[derive(Default)]
 struct Writers {
     printer: blkparse::Printer,
@@ -165,7 +166,7 @@ impl Writers {
     }
 }
 
-/// Bytes of the target that is replayed on.
+/// Size in bytes of the target of the replay.
 const AREA_BYTES: u64 = 10 << 20;
 /// I/Os drawn from a thread.
 const DRAWS: usize = 200;
@@ -176,7 +177,7 @@ fn replay(recording: &Arc<Recording>) {
         for fit in [Fit::Wrap, Fit::Scale, Fit::Strict] {
             let replay = Replay { pace, fit, repeats: 2, ..Replay::new("f", Arc::clone(recording)) };
             let job = replay.job("f", 4);
-            // The last thread of many says as much as the first.
+            // The first and the last thread suffice.
             for thread in [0, job.threads - 1] {
                 let Ok(mut issuer) = Issuer::new(&job, thread, AREA_BYTES, 1) else { continue };
                 let all = 2 * recording.parts[thread as usize].steps.len();
@@ -187,7 +188,7 @@ fn replay(recording: &Arc<Recording>) {
     }
 }
 
-/// Draws I/Os, completing the oldest when nothing else goes on; answers how many came.
+/// Draws I/Os, completing the oldest when nothing else can proceed; returns their number.
 fn draw(issuer: &mut Issuer) -> usize {
     let (mut now, mut in_flight, mut issued) = (0, Vec::new(), 0);
     while issued < DRAWS {

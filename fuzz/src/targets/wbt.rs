@@ -1,4 +1,4 @@
-//! wbt: any host calls.
+//! Fuzzes wbt with arbitrary host calls.
 
 use super::limiter::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;

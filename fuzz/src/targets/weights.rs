@@ -1,4 +1,4 @@
-//! `--weights 100,800` and `100..800`, for any number of groups.
+//! Fuzzes `--weights 100,800` and `100..800`, for any number of groups.
 
 use crate::target::{Seen, Target};
 use experiment::group::parse_weights;
@@ -16,7 +16,7 @@ pub const TARGET: Target = Target {
     longest_bytes: 512,
 };
 
-/// The first byte is the number of groups; 0 says that none was given.
+/// The first byte is the number of groups; 0 means that none was given.
 fn run(bytes: &[u8]) -> Seen {
     let Some((count, rest)) = bytes.split_first() else { return Seen::NOTHING };
     let Ok(text) = std::str::from_utf8(rest) else { return Seen::NOTHING.and(b"no text") };

@@ -1,4 +1,4 @@
-//! wfq: any host calls.
+//! Fuzzes wfq with arbitrary host calls.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;

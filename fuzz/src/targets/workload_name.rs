@@ -1,4 +1,4 @@
-//! Workload codes with settings, `drr:iodepth=4,bs=8k`: any text.
+//! Fuzzes workload codes with settings, `drr:iodepth=4,bs=8k`, with arbitrary text.
 
 use crate::target::{Seen, Target};
 use workload::name::{Named, parse};

@@ -1,25 +1,27 @@
-//! What the disks must read and write to bring a row up to date.
+//! The reads and writes that bring a row up to date on the disks.
 //!
-//! Source the small-write problem of RAID 5 (Patterson, Gibson & Katz 1988; specification of the devices, 5.4): a
-//!        small piece costs two reads and two writes, a complete row no reads at all.
+//! Source: the small-write problem of RAID 5 (Patterson, Gibson & Katz 1988;
+//! docs/specifications/devices.md, section 5.4): a small piece costs two reads and two writes, a
+//! complete row no reads.
 
 use block::Extent;
 
 use super::layout::Layout;
 use super::ranges::{Range, covered_back_to, covered_until};
 
-/// How the new parity is found.
+/// How the new parity is computed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Method {
-    /// From the new data alone: the whole row is written. Also every write without parity.
+    /// From the new data alone, when the whole row is written. Also used for every write without
+    /// parity.
     Whole,
-    /// From the new data and what is clean of the row: most of it is new.
+    /// From the new data and the clean part of the row, when most of the row is new.
     Reconstruct,
     /// From the old data, the new data and the old parity.
     ReadModifyWrite,
 }
 
-/// The method for a row of which `ranges` are to be written.
+/// The method for a row of which `ranges` are written.
 pub(super) fn method(layout: &Layout, ranges: &[Range]) -> Method {
     let sectors: u32 = ranges.iter().map(|range| range.sectors()).sum();
     if layout.parity_disk(0).is_none() || sectors == layout.row_sectors() {
@@ -30,7 +32,7 @@ pub(super) fn method(layout: &Layout, ranges: &[Range]) -> Method {
     if 2 * full > layout.columns() as usize { Method::Reconstruct } else { Method::ReadModifyWrite }
 }
 
-/// Calls `read` with disk and range of everything the method must know first.
+/// Calls `read` with disk and range of everything that the method must read first.
 pub(super) fn reads(layout: &Layout, row: u64, method: Method, ranges: &[Range], mut read: impl FnMut(usize, Extent)) {
     match method {
         Method::Whole => {}
@@ -68,7 +70,7 @@ fn place(layout: &Layout, row: u64, offsets: Range) -> Extent {
     Extent::new(layout.disk_sector(row, offsets.start), offsets.sectors())
 }
 
-/// Ranges cut at the chunks' ends: column and offsets inside its chunk.
+/// Splits ranges at chunk boundaries: column and offsets within its chunk.
 fn pieces(layout: &Layout, ranges: &[Range]) -> impl Iterator<Item = (u32, Range)> {
     let chunk = layout.chunk_sectors();
     ranges.iter().flat_map(move |&range| {
@@ -79,7 +81,8 @@ fn pieces(layout: &Layout, ranges: &[Range]) -> impl Iterator<Item = (u32, Range
     })
 }
 
-/// The offsets that hold all pieces: the parity that changes with them, read and written in one command.
+/// The smallest range of offsets that contains all pieces: the parity that changes with them, read
+/// and written in one command.
 fn hull(layout: &Layout, ranges: &[Range]) -> Range {
     let all = pieces(layout, ranges).map(|(_, offsets)| offsets);
     all.reduce(|a, b| Range { start: a.start.min(b.start), end: a.end.max(b.end) })
@@ -98,7 +101,8 @@ fn clean_part(layout: &Layout, column: u32, ranges: &[Range]) -> Option<Range> {
 mod tests {
     use super::*;
 
-    /// Five disks, chunks of 8 sectors; row 1 has its parity on disk 3 and its columns on 4, 0, 1, 2.
+    /// Five disks, chunks of 8 sectors; row 1 has its parity on disk 3 and its columns on 4, 0,
+    /// 1, 2.
     fn five() -> Layout {
         Layout::new(5, true, 8, 800)
     }

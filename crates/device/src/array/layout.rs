@@ -1,11 +1,14 @@
-//! Where a sector of the array lies on its members: striping, with rotating parity (left-symmetric) or without.
+//! The placement of the array's sectors on its members: striping, with rotating parity
+//! (left-symmetric) or without.
 //!
-//! Cost   three divisions per piece.
-//! Source the left-symmetric layout of Lee & Katz as Linux md uses it (specification of the devices, 5.2).
+//! * Cost: three divisions per piece.
+//! * Source: the left-symmetric layout of Lee & Katz as Linux md uses it
+//!   (docs/specifications/devices.md, section 5.2).
 
 use block::{Extent, Sector};
 
-/// The geometry of an array. A *row* is one chunk on every disk at the same place; its data chunks are *columns*.
+/// The geometry of an array. A *row* is one chunk at the same position on every disk; its data
+/// chunks are *columns*.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     disks: u32,
@@ -15,21 +18,22 @@ pub struct Layout {
     rows: u64,
 }
 
-/// A part of a command that lies in one chunk.
+/// A part of a command within one chunk.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
     /// The row.
     pub(super) row: u64,
-    /// The data chunk inside the row.
+    /// The data chunk within the row.
     pub(super) column: u32,
-    /// Its first sector inside the chunk.
+    /// Its first sector within the chunk.
     pub(super) offset: u32,
-    /// Its length.
+    /// Its length in sectors.
     pub(super) sectors: u32,
 }
 
 impl Layout {
-    /// Rows of `disks` chunks, of which one is parity if `has_parity`, as many as fit in members of `member_sectors`.
+    /// Rows of `disks` chunks, one of which is parity if `has_parity`; as many rows as fit in
+    /// members of `member_sectors`.
     pub fn new(disks: u32, has_parity: bool, chunk_sectors: u32, member_sectors: Sector) -> Self {
         let disks = disks.max(1 + u32::from(has_parity));
         let chunk_sectors = chunk_sectors.max(1);
@@ -62,24 +66,24 @@ impl Layout {
         (self.columns < self.disks).then(|| index(u64::from(self.disks - 1) - row % u64::from(self.disks)))
     }
 
-    /// The disk with a column of a row: the columns begin behind the parity and wrap.
+    /// The disk with a column of a row: the columns start after the parity and wrap.
     pub fn data_disk(&self, row: u64, column: u32) -> usize {
         let first = self.parity_disk(row).map_or(0, |parity| parity + 1);
         (first + column as usize) % self.disks as usize
     }
 
-    /// Where a chunk of a row begins on its disk, plus `offset`; the same on every disk.
+    /// The first sector of a row's chunk, plus `offset`; the same on every disk.
     pub fn disk_sector(&self, row: u64, offset: u32) -> Sector {
         row * u64::from(self.chunk_sectors) + u64::from(offset)
     }
 
-    /// The disk of a sector of the array and its place there.
+    /// The disk of an array sector, and the sector on that disk.
     pub fn locate(&self, sector: Sector) -> (usize, Sector) {
         let piece = self.piece_at(sector, 1);
         (self.data_disk(piece.row, piece.column), self.disk_sector(piece.row, piece.offset))
     }
 
-    /// The sector of the array that lies at `disk_sector` of `disk`; `None` where that is parity or behind the rows.
+    /// The array sector at `disk_sector` of `disk`; `None` if that is parity or beyond the rows.
     pub fn sector_at(&self, disk: usize, disk_sector: Sector) -> Option<Sector> {
         let chunk = u64::from(self.chunk_sectors);
         let (row, offset) = (disk_sector / chunk, disk_sector % chunk);
@@ -92,7 +96,7 @@ impl Layout {
         Some((row * u64::from(self.columns) + column as u64) * chunk + offset)
     }
 
-    /// A range cut at the chunks' ends, in order.
+    /// Splits a range at chunk boundaries, in order.
     pub(super) fn pieces(&self, extent: Extent) -> impl Iterator<Item = Piece> + use<> {
         let layout = self.clone();
         let mut rest = extent;
@@ -103,7 +107,7 @@ impl Layout {
         })
     }
 
-    /// A range cut at the rows' ends, in order: (row, first sector inside the row, sector behind the last).
+    /// Splits a range at row boundaries, in order: (row, first sector within the row, end sector).
     pub(super) fn row_slices(&self, extent: Extent) -> impl Iterator<Item = (u64, u32, u32)> + use<> {
         let row_sectors = u64::from(self.row_sectors());
         let (mut from, end) = (extent.first_sector, extent.end());
@@ -124,7 +128,7 @@ impl Layout {
     }
 }
 
-/// A remainder of a division by a `u32`, or a place inside a row: always fits.
+/// Converts a remainder of a division by a `u32`, or an offset within a row, which always fits.
 fn narrow(value: u64) -> u32 {
     debug_assert!(u32::try_from(value).is_ok());
     u32::try_from(value).unwrap_or(u32::MAX)

@@ -1,17 +1,18 @@
-//! The controller's read cache: lines on their way from the disks or here, the least recently used replaced.
+//! The controller's read cache: lines that are loading or present, with LRU replacement.
 //!
-//! A line that is written to is updated in place, so writes change nothing here; a line that is loading is never
-//! replaced. Look-up is a chained table of fixed size, because lines come and go with every stream.
+//! A write updates a line in place, so writes change nothing here. A loading line is never
+//! replaced. The index is a chained hash table of fixed size, because lines come and go with every
+//! stream.
 
 use block::Status;
 
 use super::slab::Slab;
 
 const NONE: u32 = u32::MAX;
-/// More would serve only caches of more than 64 Ki lines.
+/// More buckets would help only caches of more than 64 Ki lines.
 const MOST_BUCKETS: usize = 1 << 16;
 
-/// A line; `loading` counts the pieces that are still on their way.
+/// A line; `loading` counts the pieces in flight.
 #[derive(Clone, Debug, Default)]
 struct Line {
     number: u64,
@@ -25,7 +26,7 @@ struct Line {
     waiters: Vec<u32>,
 }
 
-/// Lines by number.
+/// The lines, by number.
 #[derive(Clone, Debug)]
 pub(super) struct LineCache {
     lines: Slab<Line>,
@@ -50,7 +51,7 @@ impl LineCache {
         (at != NONE).then_some(at)
     }
 
-    /// Uses a line; `waiter` is kept and the answer is true if it is still loading.
+    /// Uses a line. If it is still loading, `waiter` is recorded and the result is true.
     pub(super) fn wait_for(&mut self, place: u32, waiter: u32) -> bool {
         self.unlink(place);
         self.link_newest(place);
@@ -61,8 +62,8 @@ impl LineCache {
         line.loading > 0
     }
 
-    /// A place for a line that is not inside; `None` if all lines are loading. It is here at once unless
-    /// [`LineCache::add_pieces`] follows.
+    /// A place for a line that is not in the cache; `None` if all lines are loading. The line
+    /// counts as present unless [`LineCache::add_pieces`] follows.
     pub(super) fn insert(&mut self, number: u64) -> Option<u32> {
         if self.lines.len() >= self.capacity {
             self.replace_oldest()?;
@@ -79,13 +80,13 @@ impl LineCache {
         Some(place)
     }
 
-    /// So many pieces of a line are on their way.
+    /// Adds `count` pieces of a line in flight.
     pub(super) fn add_pieces(&mut self, place: u32, pieces: u32) {
         self.lines[place].loading += pieces;
     }
 
-    /// A piece is here; if it was the last, appends those who waited. The answer is how the line fares: a line that
-    /// could not be read is dropped.
+    /// A piece was read; after the last one the waiters are appended. Returns the line's status: a
+    /// line that could not be read is dropped.
     pub(super) fn piece_loaded(&mut self, place: u32, status: Status, waiters: &mut Vec<u32>) -> Status {
         let line = &mut self.lines[place];
         line.loading -= 1;

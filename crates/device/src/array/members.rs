@@ -1,4 +1,4 @@
-//! The member disks and the commands the controller has at them.
+//! The member disks and the controller's commands to them.
 
 use std::collections::VecDeque;
 
@@ -7,14 +7,14 @@ use block::{Extent, Flags, HardwareQueue, Nanos, Operation, Status};
 use super::slab::Slab;
 use crate::interface::{Command, Completion, Device, NEVER, Submit};
 
-/// On whose behalf a disk works.
+/// What a disk command belongs to.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
-    /// A host's read, by its place.
+    /// A host's read; the value is its place.
     Read(u32),
-    /// A line of the read cache, by its place.
+    /// A line of the read cache; the value is its place.
     Line(u32),
-    /// A row that is being written back, by its job's place.
+    /// A row that is being destaged; the value is its job's place.
     Destage(u32),
 }
 
@@ -25,11 +25,11 @@ pub(super) struct DiskCommand {
     pub(super) operation: Operation,
     pub(super) extent: Extent,
     pub(super) owner: Owner,
-    /// Goes before those that are not.
+    /// Sent before commands that are not urgent.
     pub(super) is_urgent: bool,
 }
 
-/// The end of a command to a disk.
+/// The completion of a command to a disk.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Finished {
     pub(super) owner: Owner,
@@ -44,11 +44,11 @@ struct Member<M> {
     waiting: VecDeque<u32>,
 }
 
-/// The disks, each with the commands that found it full.
+/// The disks, each with the commands that wait because the disk is full.
 #[derive(Clone, Debug)]
 pub(super) struct Members<M> {
     members: Vec<Member<M>>,
-    /// Next event of each disk, asked for again only after something happened to it.
+    /// Next event of each disk; updated only after a call that may change it.
     next: Vec<Nanos>,
     commands: Slab<DiskCommand>,
     depth: u32,
@@ -56,7 +56,7 @@ pub(super) struct Members<M> {
 }
 
 impl<M: Device> Members<M> {
-    /// `disk_depth` commands at a disk at a time, or as many as it takes.
+    /// Keeps at most `disk_depth` commands at a disk, or fewer if it accepts fewer.
     pub(super) fn new(devices: Vec<M>, disk_depth: u32) -> Self {
         let deepest = devices.iter().map(|device| device.info().depth).min().unwrap_or(1);
         let depth = disk_depth.min(deepest).max(1);
@@ -75,7 +75,7 @@ impl<M: Device> Members<M> {
         self.members.iter().map(|member| &member.device)
     }
 
-    /// Disks that have a command.
+    /// Number of disks with a command.
     pub(super) fn busy(&self) -> usize {
         self.members.iter().filter(|member| member.in_flight > 0).count()
     }
@@ -84,13 +84,13 @@ impl<M: Device> Members<M> {
         self.members.iter().all(|member| member.in_flight == 0 && member.device.is_idle())
     }
 
-    /// When a disk has something to do next.
+    /// The time of the disks' next event.
     #[inline]
     pub(super) fn next_event(&self) -> Nanos {
         self.next.iter().copied().min().unwrap_or(NEVER)
     }
 
-    /// Hands a command to its disk, or keeps it until the disk has room.
+    /// Sends a command to its disk, or queues it until the disk has room.
     pub(super) fn send(&mut self, now: Nanos, command: DiskCommand) {
         let place = self.commands.put(command);
         let member = &mut self.members[command.disk];
@@ -102,7 +102,7 @@ impl<M: Device> Members<M> {
         self.fill(now, command.disk);
     }
 
-    /// Handles what the disks have to do at `now`, and appends what ended.
+    /// Processes the disks' events up to `now`, and appends the completions.
     pub(super) fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
         for disk in 0..self.members.len() {
             if self.next[disk] > now {
@@ -119,7 +119,7 @@ impl<M: Device> Members<M> {
         }
     }
 
-    /// Sends on what waits for a disk, as far as it has room.
+    /// Sends the commands queued for a disk, as far as it has room.
     fn fill(&mut self, now: Nanos, disk: usize) {
         let member = &mut self.members[disk];
         while member.in_flight < self.depth {

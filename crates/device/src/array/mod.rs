@@ -1,12 +1,13 @@
 //! A RAID array: disks behind a controller with a battery-backed cache.
 //!
-//! Promise  one stream gets one disk's rate unless read-ahead spans chunks; several share disks and meet there; small
-//!          writes cost four disk commands, complete rows none but their own; a write is acknowledged from the cache
-//!          until that is full.
-//! Fits     mid-range fibre-channel boxes of about 2010. Not: rebuild, mirrored caches, queues inside the controller.
-//! Cost     per command a few divisions and one step per piece; events of N disks by a scan of N times. No allocation
-//!          once it has been as busy before.
-//! Source   specification of the devices, 5.
+//! * Models: one stream gets one disk's rate unless read-ahead spans chunks; several streams share
+//!   disks and contend there; small writes cost four disk commands, complete rows no extra ones; a
+//!   write is acknowledged from the cache until that is full.
+//! * Suited for mid-range fibre-channel arrays of about 2010. Not modelled: rebuild, mirrored
+//!   caches, queues inside the controller.
+//! * Cost: per command a few divisions and one step per piece; the next event is found by a scan of
+//!   the N disks. No allocation in steady state.
+//! * Source: docs/specifications/devices.md, section 5.
 
 mod destage;
 mod layout;
@@ -41,20 +42,20 @@ pub use layout::Layout;
 pub(crate) use parameters::ARRAY;
 pub use parameters::ArrayParameters;
 
-/// Where a command of the host is.
+/// The stage of a host command.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Stage {
-    /// The place is free.
+    /// Unused.
     Free,
-    /// On its way in, in line for room in the cache, or on its way out: only the controller knows it.
+    /// In the controller: arriving, waiting for room in the cache, or being answered.
     Controller,
-    /// Disks work for it.
+    /// Waiting for disk commands.
     Disks,
-    /// Disks work for it, but the host was reset and has forgotten it.
+    /// Disk commands are in flight for it, but a reset of the host has dropped it.
     Lost,
 }
 
-/// A command of the host.
+/// A host command.
 #[derive(Copy, Clone, Debug)]
 struct HostCommand {
     stage: Stage,
@@ -62,12 +63,12 @@ struct HostCommand {
     operation: Operation,
     extent: Extent,
     status: Status,
-    /// Pieces, lines or rows it waits for; for a flush, writes.
+    /// Pieces, lines or rows that it waits for; for a flush, writes.
     pending: u32,
     sequence: u64,
 }
 
-/// The array over members of any kind; [`Array::new`] makes one of calibrated disks.
+/// The array over members of any kind; [`Array::new`] builds one of calibrated disks.
 #[derive(Clone, Debug)]
 pub struct Array<M = Disk> {
     info: DeviceInfo,
@@ -77,12 +78,12 @@ pub struct Array<M = Disk> {
     in_ns: Nanos,
     out_ns: Nanos,
     link: Rate,
-    /// When the controller takes its next command.
+    /// When the controller can take its next command.
     serial_free_at: Nanos,
     link_free_at: Nanos,
     commands: Slab<HostCommand>,
     next_sequence: u64,
-    /// Commands the host waits for.
+    /// Host commands in flight.
     outstanding: usize,
     arrivals: Pending<u32>,
     answers: Pending<u32>,
@@ -91,23 +92,24 @@ pub struct Array<M = Disk> {
     is_write_back: bool,
     write_cache: WriteCache,
     destager: Destager,
-    /// Writes that found the cache full.
+    /// Writes waiting because the cache is full.
     without_room: VecDeque<u32>,
-    /// Flushes that wait for writes.
+    /// Flushes waiting for writes.
     flushes: Vec<u32>,
-    /// Writes whose rows are not on the disks; stays 0 with write-back.
+    /// Writes whose rows are not on the disks; always 0 with write-back.
     open_writes: u32,
     finished: Vec<Finished>,
-    /// Commands that a line or a row has kept waiting.
+    /// Commands that a line or a row made wait and that can continue.
     released: Vec<u32>,
 }
 
 impl Array<Disk> {
-    /// An array of these settings, named `name`, of disks like `disk` without their write caches. Member k draws from
-    /// the stream of `"<path>/disk<k>"`.
+    /// An array with these settings, named `name`, of disks like `disk` but without write caches.
+    /// Member k draws from the stream of `"<path>/disk<k>"`.
     pub fn new(name: &str, parameters: &ArrayParameters, disk: &DiskParameters, seed: u64, path: &str) -> Self {
         let chunk_sectors = parameters.chunk_kib * 2;
-        // The controller's own commands are as long as a chunk, whatever the disk would take from a host.
+        // The controller's own commands are up to a chunk long, whatever the disk would accept from
+        // a host.
         let max_sectors = disk.max_sectors.max(chunk_sectors);
         let disk = DiskParameters { write_cache: 0, max_sectors, ..disk.clone() };
         let stream = |number| Stream::of(seed, &format!("{path}/disk{number}"));
@@ -118,7 +120,7 @@ impl Array<Disk> {
 }
 
 impl<M: Device> Array<M> {
-    /// An array of these members, which are alike; `parameters.disks` does not matter.
+    /// An array of these members, which are identical; `parameters.disks` is ignored.
     pub fn of_members(name: &str, parameters: &ArrayParameters, members: Vec<M>) -> Self {
         let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         let disks = u32::try_from(members.len()).unwrap_or(u32::MAX);
@@ -167,7 +169,7 @@ impl<M: Device> Array<M> {
         }
     }
 
-    /// Where the array's sectors lie.
+    /// The placement of the array's sectors.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -177,12 +179,12 @@ impl<M: Device> Array<M> {
         self.members.devices()
     }
 
-    /// Disks that have a command right now.
+    /// Number of disks with a command now.
     pub fn busy_members(&self) -> usize {
         self.members.busy()
     }
 
-    /// Handles everything that happens at `now`, which is when the next thing happens.
+    /// Processes everything that happens at `now`, the time of the next event.
     fn step(&mut self, now: Nanos) {
         let mut finished = std::mem::take(&mut self.finished);
         self.members.advance(now, &mut finished);
@@ -200,7 +202,7 @@ impl<M: Device> Array<M> {
         self.start_destaging(now);
     }
 
-    /// The controller looks at a command.
+    /// The controller takes a command.
     fn arrive(&mut self, now: Nanos, command: u32) {
         match self.commands[command].operation {
             Operation::Read => self.read(now, command),
@@ -210,7 +212,7 @@ impl<M: Device> Array<M> {
         }
     }
 
-    /// A part of a command's work at the disks is done.
+    /// A part of a command's disk work is done.
     fn piece_done(&mut self, now: Nanos, command: u32, status: Status) {
         let entry = &mut self.commands[command];
         entry.pending -= 1;
@@ -222,7 +224,7 @@ impl<M: Device> Array<M> {
         }
     }
 
-    /// Sends the answer over the link, with data if there is any, then half the latency.
+    /// Sends the answer over the link, with data if there is any, then waits half the latency.
     fn answer(&mut self, now: Nanos, command: u32) {
         let HostCommand { stage, operation, extent, .. } = self.commands[command];
         if stage == Stage::Lost {
@@ -306,7 +308,8 @@ impl<M: Device> Device for Array<M> {
         self.counters
     }
 
-    /// The host is reset, not the box: the cache keeps its data and goes on writing it, and disks end what they do.
+    /// The reset affects the host, not the array: the cache keeps its data and continues destaging,
+    /// and disk commands complete.
     fn reset(&mut self, _now: Nanos) {
         self.arrivals.clear();
         self.answers.clear();

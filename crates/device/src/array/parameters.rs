@@ -1,13 +1,14 @@
-//! What a RAID array is described by (specification of the devices, 5.1).
+//! The parameters of a RAID array. Source: docs/specifications/devices.md, section 5.1.
 use crate::parameter::{COMMAND_SECTORS, DEPTH, LINK, MICROSECONDS, MILLISECONDS, Row, SWITCH, rows};
 
 /// Written as numbers: 5 has one parity chunk per row, 0 has none.
 pub(crate) const LEVELS: &[&str] = &["5", "0"];
 
-/// Settings of an array behind a controller; those of its member disks are [`crate::DiskParameters`].
+/// Settings of an array behind a controller; those of its member disks are
+/// [`crate::DiskParameters`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArrayParameters {
-    /// Member disks, all alike, each with random numbers of its own.
+    /// Member disks, all identical, each with its own random stream.
     pub disks: u64,
     /// RAID level; an index into the words.
     pub level: u64,
@@ -83,7 +84,7 @@ impl ArrayParameters {
         self.level == 0
     }
 
-    /// What no single range can say: the key to blame, and what is wrong with it.
+    /// Constraints between parameters: the key at fault, and what is wrong with it.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         let write_cache_sectors = self.write_cache_mib * 2_048;
         let read_cache_kib = self.read_cache_mib * 1_024;

@@ -1,22 +1,22 @@
-//! The controller's read-ahead: which reads belong to a stream, and how far ahead of it the disks should be.
+//! The controller's read-ahead: detects sequential streams and determines how far ahead to read.
 //!
-//! Cost   a scan of the table per read.
-//! Source specification of the devices, 5.3.
+//! * Cost: a scan of the table per read.
+//! * Source: docs/specifications/devices.md, section 5.3.
 
 use block::{Extent, Sector};
 
 #[derive(Copy, Clone, Debug, Default)]
 struct Entry {
-    /// Where the stream's next read would begin.
+    /// Where the stream's next read is expected.
     next_sector: Sector,
-    /// Reads that began there.
+    /// Number of reads that began there.
     hits: u64,
     prefetched_to: Sector,
-    /// For choosing the least recently used.
+    /// Time of last use, for LRU replacement.
     last_use: u64,
 }
 
-/// The streams the controller follows.
+/// The streams that the controller tracks.
 #[derive(Clone, Debug)]
 pub(super) struct Streams {
     entries: Vec<Entry>,
@@ -25,7 +25,7 @@ pub(super) struct Streams {
     ahead_sectors: u64,
 }
 
-/// A stream that wants data ahead.
+/// A range to read ahead for a stream.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) struct Ahead {
     /// The stream, for [`Streams::prefetched`].
@@ -39,7 +39,7 @@ impl Streams {
         Self { entries: vec![Entry::default(); streams.max(1)], uses: 0, trigger, ahead_sectors }
     }
 
-    /// Takes note of a read; what to fetch if it belongs to a stream.
+    /// Records a read; returns the range to read ahead if it belongs to a stream.
     pub(super) fn note(&mut self, read: Extent) -> Option<Ahead> {
         self.uses += 1;
         let known = |entry: &Entry| entry.last_use > 0 && entry.next_sector == read.first_sector;
@@ -61,7 +61,7 @@ impl Streams {
         (entry.hits >= self.trigger && from < to).then_some(Ahead { stream, from, to })
     }
 
-    /// Everything of a stream up to `sector` has been asked for.
+    /// The stream's data up to `sector` has been requested.
     pub(super) fn prefetched(&mut self, stream: usize, sector: Sector) {
         self.entries[stream].prefetched_to = sector;
     }

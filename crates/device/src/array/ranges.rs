@@ -1,6 +1,6 @@
-//! Sorted lists of disjoint ranges inside a row.
+//! Sorted lists of disjoint ranges within a row.
 
-/// From the first sector to the one behind the last.
+/// A half-open range of sectors.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) struct Range {
     pub(super) start: u32,
@@ -13,7 +13,8 @@ impl Range {
     }
 }
 
-/// Adds a range and merges what touches it; the sectors that were not covered before.
+/// Adds a range, merging ranges that touch it; returns the number of sectors that were not covered
+/// before.
 pub(super) fn add(ranges: &mut Vec<Range>, added: Range) -> u32 {
     let first = ranges.partition_point(|range| range.end < added.start);
     let last = ranges.partition_point(|range| range.start <= added.end);
@@ -28,7 +29,7 @@ pub(super) fn add(ranges: &mut Vec<Range>, added: Range) -> u32 {
     merged.sectors() - covered
 }
 
-/// Takes a range out; the sectors that were covered.
+/// Removes a range; returns the number of sectors that were covered.
 pub(super) fn subtract(ranges: &mut Vec<Range>, taken: Range) -> u32 {
     let first = ranges.partition_point(|range| range.end <= taken.start);
     let last = ranges.partition_point(|range| range.start < taken.end);

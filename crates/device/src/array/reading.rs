@@ -1,4 +1,4 @@
-//! The reads of an array: from the write cache, from lines read ahead, else from the disks.
+//! The reads of an array: from the write cache, from lines read ahead, otherwise from the disks.
 
 use block::{Extent, Nanos, Operation, Sector, Status};
 
@@ -9,7 +9,7 @@ use super::{Array, Stage};
 use crate::array::ArrayParameters;
 use crate::interface::Device;
 
-/// Read-ahead by the controller: the streams it follows and the lines it has read for them.
+/// The controller's read-ahead: the tracked streams and the lines read for them.
 #[derive(Clone, Debug)]
 pub(super) struct ReadAhead {
     streams: Streams,
@@ -18,7 +18,7 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// `None` if it is off.
+    /// `None` if read-ahead is off.
     pub(super) fn new(parameters: &ArrayParameters) -> Option<Self> {
         let line_kib = parameters.prefetch_line_kib.max(1);
         let lines = parameters.read_cache_mib * 1_024 / line_kib;
@@ -30,13 +30,14 @@ impl ReadAhead {
         })
     }
 
-    /// The lines of a range.
+    /// The numbers of the lines of a range.
     fn lines_of(&self, extent: Extent) -> std::ops::Range<u64> {
         let line = u64::from(self.line_sectors);
         extent.first_sector / line..extent.end().div_ceil(line)
     }
 
-    /// Uses the lines of a read if all of them are here or loading; the number that it must wait for.
+    /// Uses the lines of a read if all of them are present or loading; returns the number to wait
+    /// for.
     fn wait_for(&mut self, extent: Extent, command: u32) -> Option<u32> {
         let numbers = self.lines_of(extent);
         if !numbers.clone().all(|number| self.lines.find(number).is_some()) {
@@ -53,7 +54,7 @@ impl ReadAhead {
 }
 
 impl<M: Device> Array<M> {
-    /// Begins a read whose command has come in.
+    /// Starts a read that has arrived.
     pub(super) fn read(&mut self, now: Nanos, command: u32) {
         let extent = self.commands[command].extent;
         self.commands[command].stage = Stage::Disks;
@@ -69,8 +70,8 @@ impl<M: Device> Array<M> {
         }
     }
 
-    /// Sends a read to the disks, chunk by chunk, without what the write cache has if it `may_hit`; the number of
-    /// commands it took.
+    /// Sends a read to the disks, chunk by chunk, without the sectors in the write cache if it
+    /// `may_hit`; returns the number of disk commands.
     fn read_pieces(&mut self, now: Nanos, extent: Extent, owner: Owner, may_hit: bool) -> u32 {
         let mut commands = 0;
         for piece in self.layout.pieces(extent) {
@@ -93,7 +94,8 @@ impl<M: Device> Array<M> {
         commands
     }
 
-    /// Reads the lines of a stream that are not here; stops where every line of the cache is on its way.
+    /// Reads the lines of a stream that are not cached; stops when every line of the cache is
+    /// loading.
     fn fetch(&mut self, now: Nanos, ahead: Ahead) {
         let Some(line_sectors) = self.read_ahead.as_ref().map(|read_ahead| read_ahead.line_sectors) else { return };
         let end = ahead.to.min(self.info.capacity_sectors);
@@ -116,7 +118,7 @@ impl<M: Device> Array<M> {
         }
     }
 
-    /// A piece of a line is here.
+    /// A piece of a line was read.
     pub(super) fn line_piece_done(&mut self, now: Nanos, line: u32, status: Status) {
         let Some(read_ahead) = &mut self.read_ahead else { return };
         let mut released = std::mem::take(&mut self.released);
@@ -126,7 +128,7 @@ impl<M: Device> Array<M> {
     }
 }
 
-/// A line's range; the last one ends with the array.
+/// A line's range; the last line ends with the array.
 fn line_extent(first: Sector, sectors: u32, capacity: Sector) -> Extent {
     let left = capacity - first;
     Extent::new(first, u32::try_from(left).map_or(sectors, |left| sectors.min(left)))

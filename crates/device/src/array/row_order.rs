@@ -1,10 +1,11 @@
-//! The dirty rows in order of their numbers, each with the time since when it may be written back.
+//! The dirty rows ordered by number, each with the time since which it may be destaged.
 //!
-//! Promise look-up, and "the next row at or above this one that is old enough", both in logarithmic time however many
-//!         rows are dirty; nothing is allocated once it has been as large before.
-//! Cost    about 2 ln(n) steps; 131,072 dirty rows (512 MiB of scattered 4 KiB writes) make about 25.
-//! Source  a treap (Seidel & Aragon 1996) whose priorities are a hash of the row, so that a run replays; every node
-//!         knows the earliest time below it.
+//! * Guarantee: look-up, and "the next row at or above this one that is old enough", in logarithmic
+//!   time; no allocation once it has reached its largest size.
+//! * Cost: about 2 ln(n) steps; 131,072 dirty rows (512 MiB of scattered 4 KiB writes) take
+//!   about 25.
+//! * Source: a treap (Seidel & Aragon 1996) whose priorities are a hash of the row, so that a run
+//!   replays; every node stores the earliest time in its subtree.
 
 use block::Nanos;
 
@@ -16,13 +17,13 @@ const NONE: u32 = u32::MAX;
 struct Node {
     row: u64,
     since: Nanos,
-    /// The smallest `since` of this node and all below it.
+    /// The smallest `since` in this node's subtree.
     earliest: Nanos,
     left: u32,
     right: u32,
 }
 
-/// Rows by number; each keeps a slot number for as long as it is in.
+/// Rows by number; each keeps its slot number as long as it is contained.
 #[derive(Clone, Debug)]
 pub(super) struct RowOrder {
     nodes: Vec<Node>,
@@ -35,12 +36,12 @@ impl RowOrder {
         Self { nodes: Vec::new(), free: Vec::new(), root: NONE }
     }
 
-    /// Rows inside.
+    /// Number of rows.
     pub(super) fn len(&self) -> usize {
         self.nodes.len() - self.free.len()
     }
 
-    /// The earliest time of all, [`NEVER`] if no row waits.
+    /// The earliest time of all rows, [`NEVER`] if no row waits.
     pub(super) fn earliest(&self) -> Nanos {
         self.earliest_below(self.root)
     }
@@ -49,7 +50,7 @@ impl RowOrder {
         self.nodes[slot as usize].row
     }
 
-    /// The slot of a row that is inside.
+    /// The slot of a row, if it is contained.
     pub(super) fn find(&self, row: u64) -> Option<u32> {
         let mut at = self.root;
         while at != NONE {
@@ -63,12 +64,13 @@ impl RowOrder {
         None
     }
 
-    /// The first row at or above `row` that waits since `threshold` or longer; with [`NEVER`], any row.
+    /// The first row at or above `row` that has waited since `threshold` or longer; with [`NEVER`],
+    /// any row.
     pub(super) fn next_since(&self, row: u64, threshold: Nanos) -> Option<u32> {
         self.search(self.root, row, threshold)
     }
 
-    /// Adds a row that is not inside, waiting since `since`.
+    /// Adds a row that is not contained, waiting since `since`.
     pub(super) fn insert(&mut self, row: u64, since: Nanos) -> u32 {
         let node = Node { row, since, earliest: since, left: NONE, right: NONE };
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -90,7 +92,7 @@ impl RowOrder {
         self.free.push(slot);
     }
 
-    /// Changes since when a row waits; [`NEVER`] = it does not.
+    /// Changes the time since which a row waits; [`NEVER`] = it does not wait.
     pub(super) fn set_since(&mut self, slot: u32, since: Nanos) {
         self.nodes[slot as usize].since = since;
         self.refresh_path(self.root, self.row(slot));
@@ -128,7 +130,7 @@ impl RowOrder {
         self.refresh(at);
     }
 
-    /// The rows below `row`, and the others.
+    /// Splits a tree into the rows below `row` and the others.
     fn split(&mut self, at: u32, row: u64) -> (u32, u32) {
         if at == NONE {
             return (NONE, NONE);
@@ -147,7 +149,7 @@ impl RowOrder {
         }
     }
 
-    /// Two trees, all rows of the first below those of the second, as one.
+    /// Joins two trees; all rows of the first are below those of the second.
     fn join(&mut self, below: u32, above: u32) -> u32 {
         if below == NONE || above == NONE {
             return if below == NONE { above } else { below };
@@ -165,7 +167,7 @@ impl RowOrder {
     }
 }
 
-/// A hash of the row: what keeps the tree flat whatever order rows come in.
+/// A hash of the row, which keeps the tree balanced for any order of insertion.
 fn priority(row: u64) -> u64 {
     let z = (row ^ (row >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (z ^ (z >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)

@@ -1,8 +1,9 @@
-//! Numbered places that are used again, so that a warm array allocates nothing.
+//! Numbered places that are reused, so that an array in steady state does not allocate.
 
 use std::ops::{Index, IndexMut};
 
-/// Values by number. A freed place keeps its value, and with it the room of its lists, for the next user.
+/// Values by number. A freed place keeps its value, and with it the capacity of its lists, for the
+/// next user.
 #[derive(Clone, Debug)]
 pub(super) struct Slab<T> {
     places: Vec<T>,
@@ -47,7 +48,7 @@ impl<T> Slab<T> {
 }
 
 impl<T: Default> Slab<T> {
-    /// A place with whatever its last user left there.
+    /// A place with the value that its last user left.
     #[inline]
     pub(super) fn take(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| self.append(T::default()))

@@ -1,8 +1,9 @@
-//! The battery-backed write cache: what is dirty, by row, and which row is written back next.
+//! The battery-backed write cache: the dirty data by row, and which row is destaged next.
 //!
-//! Promise data is dirty from the moment it is stored until a disk has it; what is stored into a row that is being
-//!         written stays dirty behind it. Knows neither disks nor commands' ends: that is [`super::writing`].
-//! Source  specification of the devices, 5.4.
+//! * Guarantee: data is dirty from when it is stored until a disk has it; data stored into a row
+//!   that is being destaged stays dirty afterwards. Disks and completions of commands are handled
+//!   in [`super::writing`].
+//! * Source: docs/specifications/devices.md, section 5.4.
 
 use std::collections::VecDeque;
 
@@ -14,14 +15,15 @@ use super::row_order::RowOrder;
 use crate::array::ArrayParameters;
 use crate::interface::NEVER;
 
-/// A row with data the disks do not have yet. Its lists keep their room for the slot's next row.
+/// A row with data that the disks do not have yet. Its lists keep their capacity for the slot's
+/// next row.
 #[derive(Clone, Debug, Default)]
 struct Row {
     dirty: Vec<Range>,
     dirty_sectors: u32,
-    /// When the first of `dirty` came.
+    /// When the first of `dirty` was stored.
     dirty_since: Nanos,
-    /// What is on its way to the disks; the row is busy while there is any.
+    /// Ranges being destaged; the row is busy while there are any.
     busy: Vec<Range>,
     busy_sectors: u32,
     /// Commands that wait until `dirty`, or `busy`, is on the disks.
@@ -29,14 +31,14 @@ struct Row {
     busy_waiters: Vec<u32>,
 }
 
-/// Which rows may be written, and in which order.
+/// Which rows may be destaged, and in which order.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
-    /// Rows of age, upward and round.
+    /// Rows of sufficient age, ascending and wrapping.
     Aged,
-    /// All rows, upward and round: room is needed.
+    /// All rows, ascending and wrapping, because room is needed.
     Any,
-    /// All rows, oldest first: commands wait for them.
+    /// All rows, oldest first, because commands wait for them.
     Oldest,
 }
 
@@ -44,9 +46,9 @@ pub(super) enum Turn {
 #[derive(Clone, Debug)]
 pub(super) struct WriteCache {
     order: RowOrder,
-    /// By the slots of `order`.
+    /// Indexed by the slots of `order`.
     rows: Vec<Row>,
-    /// Rows that became complete, oldest first; some may have been written or discarded since.
+    /// Rows that became complete, oldest first; some may have been destaged or discarded since.
     complete: VecDeque<u32>,
     row_sectors: u32,
     dirty_sectors: u64,
@@ -55,7 +57,7 @@ pub(super) struct WriteCache {
     low_sectors: u64,
     high_sectors: u64,
     age_ns: Nanos,
-    /// Where the one-way elevator goes on.
+    /// Where the one-way elevator (C-LOOK) continues.
     next_row: u64,
 }
 
@@ -85,14 +87,16 @@ impl WriteCache {
         self.order.len() == 0
     }
 
-    /// Whether there is room; the buffer is taken before anyone looks what it overwrites. An empty cache takes anything.
+    /// Whether there is room. The buffer is allocated before the overwritten data is known. An
+    /// empty cache accepts any length.
     pub(super) fn has_room_for(&self, sectors: u32) -> bool {
         let used = self.dirty_sectors + self.busy_sectors;
         used == 0 || used + u64::from(sectors) <= self.capacity_sectors
     }
 
-    /// Whether the data that nobody writes yet exceeds the low mark. Rows on their way to the disks do not count, else
-    /// a sequential writer's unfinished row would be written early, with all its reads.
+    /// Whether the dirty data that is not being destaged exceeds the low mark. Rows being destaged
+    /// do not count, because otherwise a sequential writer's unfinished row would be written early,
+    /// with all its reads.
     pub(super) fn is_above_low(&self) -> bool {
         self.dirty_sectors > self.low_sectors
     }
@@ -120,7 +124,8 @@ impl WriteCache {
         }
     }
 
-    /// The smallest range that holds all sectors of [start, end) that must come from the disk; `None` = all are here.
+    /// The smallest range that contains all sectors of [start, end) that must come from the disk;
+    /// `None` if all are cached.
     pub(super) fn missing(&self, row: u64, mut start: u32, mut end: u32) -> Option<(u32, u32)> {
         if let Some(slot) = self.order.find(row) {
             let entry = &self.rows[slot as usize];
@@ -135,7 +140,7 @@ impl WriteCache {
         (start < end).then_some((start, end))
     }
 
-    /// Forgets data nobody needs any more, but not what is on its way to the disks.
+    /// Drops discarded data, except what is being destaged.
     pub(super) fn discard(&mut self, layout: &Layout, extent: Extent) {
         let row_sectors = u64::from(self.row_sectors);
         let mut from_row = extent.first_sector / row_sectors;
@@ -157,13 +162,13 @@ impl WriteCache {
         }
     }
 
-    /// When a row comes of age next.
+    /// When the next row reaches the age for destaging.
     pub(super) fn next_age(&self) -> Nanos {
         self.order.earliest().saturating_add(self.age_ns)
     }
 
-    /// The next row to write: a complete one if there is any, unless the oldest is asked for. It is busy from here to
-    /// [`WriteCache::finish`].
+    /// The next row to destage: a complete one if there is any, unless the oldest is asked for. It
+    /// is busy from here to [`WriteCache::finish`].
     pub(super) fn begin(&mut self, now: Nanos, turn: Turn) -> Option<u32> {
         let slot = match turn {
             Turn::Oldest => {
@@ -184,12 +189,12 @@ impl WriteCache {
         Some(slot)
     }
 
-    /// The number of a busy row and what is being written of it.
+    /// The number of a busy row and its ranges being destaged.
     pub(super) fn busy(&self, slot: u32) -> (u64, &[Range]) {
         (self.order.row(slot), &self.rows[slot as usize].busy)
     }
 
-    /// The disks have what was busy; appends the commands that waited for it.
+    /// The busy ranges are on the disks; appends the commands that waited for them.
     pub(super) fn finish(&mut self, slot: u32, waiters: &mut Vec<u32>) {
         let entry = &mut self.rows[slot as usize];
         entry.busy.clear();
@@ -214,7 +219,8 @@ impl WriteCache {
         slot
     }
 
-    /// The one-way elevator over the rows that are dirty since `threshold` or longer.
+    /// The one-way elevator (C-LOOK) over the rows that have been dirty since `threshold` or
+    /// longer.
     fn upward(&self, threshold: Nanos) -> Option<u32> {
         let above = self.order.next_since(self.next_row, threshold);
         above.or_else(|| self.order.next_since(0, threshold))

@@ -1,6 +1,6 @@
 //! The writes of an array: into the cache, and from there to the disks, row by row.
 //!
-//! Write-through takes the same way; only the command waits for its rows.
+//! Write-through takes the same path, but the command waits for its rows.
 
 use block::{Extent, Nanos, Operation, Status};
 
@@ -11,23 +11,23 @@ use super::write_cache::Turn;
 use super::{Array, Stage};
 use crate::interface::{Device, NEVER};
 
-/// A row on its way to the disks.
+/// A row being destaged.
 #[derive(Copy, Clone, Debug)]
 struct Job {
     /// The row's slot in the cache.
     slot: u32,
     method: Method,
     is_writing: bool,
-    /// Disk commands of this phase that have not ended.
+    /// Disk commands of this phase in flight.
     pending: u32,
     status: Status,
 }
 
-/// The rows that are being written.
+/// The rows being destaged.
 #[derive(Clone, Debug)]
 pub(super) struct Destager {
     jobs: Slab<Job>,
-    /// Most rows at a time.
+    /// Largest number of rows at a time.
     parallel: usize,
 }
 
@@ -43,7 +43,8 @@ impl Destager {
 }
 
 impl<M: Device> Array<M> {
-    /// Begins a write whose command has come in; FUA asks for nothing more, because the cache survives.
+    /// Starts a write that has arrived. FUA needs nothing more, because the cache is
+    /// battery-backed.
     pub(super) fn write(&mut self, now: Nanos, command: u32) {
         if !self.is_write_back {
             self.write_through(now, command);
@@ -54,7 +55,8 @@ impl<M: Device> Array<M> {
         }
     }
 
-    /// With a battery nothing can be lost; without write-back it waits for the writes before it.
+    /// With write-back the battery makes a flush unnecessary; without, the flush waits for the
+    /// writes before it.
     pub(super) fn flush(&mut self, now: Nanos, command: u32) {
         self.commands[command].pending = self.open_writes;
         if self.open_writes == 0 {
@@ -64,7 +66,8 @@ impl<M: Device> Array<M> {
         }
     }
 
-    /// Takes dirty data back that need not be written. The disks are not told: parity must stay right.
+    /// Drops dirty data that was discarded. The disks are not told, because the parity must stay
+    /// correct.
     pub(super) fn discard(&mut self, now: Nanos, command: u32) {
         if self.is_write_back {
             self.write_cache.discard(&self.layout, self.commands[command].extent);
@@ -73,12 +76,12 @@ impl<M: Device> Array<M> {
         self.answer(now, command);
     }
 
-    /// When a row that waits for its age may be written; [`NEVER`] while all jobs are taken.
+    /// When a row that waits for its age may be destaged; [`NEVER`] while all jobs are in use.
     pub(super) fn next_destage(&self) -> Nanos {
         if self.destager.has_room() { self.write_cache.next_age() } else { NEVER }
     }
 
-    /// Begins to write rows while there is a reason to and a job is free.
+    /// Starts destaging rows while there is a reason to and a job is free.
     pub(super) fn start_destaging(&mut self, now: Nanos) {
         while !self.write_cache.is_clean() && self.destager.has_room() {
             let Some(slot) = self.write_cache.begin(now, self.turn()) else { return };
@@ -100,7 +103,7 @@ impl<M: Device> Array<M> {
         }
     }
 
-    /// A disk has done its part of a row.
+    /// A disk command of a row completed.
     pub(super) fn destage_piece_done(&mut self, now: Nanos, job: u32, status: Status) {
         let entry = &mut self.destager.jobs[job];
         entry.pending -= 1;
@@ -153,7 +156,7 @@ impl<M: Device> Array<M> {
         }
     }
 
-    /// Sends the reads or the writes of a job; a phase without any is over at once.
+    /// Sends the reads or the writes of a job; a phase without any ends at once.
     fn run_phase(&mut self, now: Nanos, job: u32) {
         let Job { slot, method, is_writing, .. } = self.destager.jobs[job];
         if !is_writing && method == Method::Whole {
@@ -178,11 +181,11 @@ impl<M: Device> Array<M> {
         self.destager.jobs[job].pending = pending;
     }
 
-    /// The disks have a row: its room is free, and whoever waited for it goes on.
+    /// The row is on the disks: its room is freed, and the commands that waited for it continue.
     fn finish(&mut self, now: Nanos, job: u32) {
         let Job { slot, status, .. } = self.destager.jobs[job];
         self.destager.jobs.give_back(job);
-        // Nobody waits for a row of the write-back cache, so nobody else would hear of the error.
+        // No command waits for a row of the write-back cache, so the error is counted here.
         self.counters.errors += u64::from(self.is_write_back && !status.is_ok());
         let mut released = std::mem::take(&mut self.released);
         self.write_cache.finish(slot, &mut released);
@@ -197,7 +200,7 @@ impl<M: Device> Array<M> {
         self.admit(now);
     }
 
-    /// A write is on the disks: flushes behind it wait for one less.
+    /// A write is on the disks: the flushes after it wait for one write less.
     fn write_done(&mut self, now: Nanos, sequence: u64) {
         self.open_writes -= 1;
         let mut place = 0;

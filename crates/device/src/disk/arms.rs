@@ -1,11 +1,12 @@
-//! A disk with several actuators: each arm serves a range of sectors of its own, behind one queue of commands and one
-//! link.
+//! A disk with several actuators: each arm serves its own range of sectors, behind one command
+//! queue and one link.
 //!
-//! Such drives (two arms, one logical unit, half of the addresses each) came in 2017. Capacity, surfaces and both caches
-//! are shared out equally, and the firmware sees to each range by itself, so that commands in different ranges are on
-//! the media at once. A command over a border is served by both arms, and ends with the last of its parts.
+//! Such drives (two arms, one logical unit, half of the addresses each) appeared in 2017. Capacity,
+//! surfaces and both caches are divided equally, and the firmware schedules each range separately,
+//! so that commands in different ranges use the media at the same time. A command across a boundary
+//! is served by both arms and completes with the last of its parts.
 //!
-//! Not modelled: arms that shake each other, and the power that both at once take.
+//! Not modelled: arms that disturb each other mechanically, and the power draw of both at once.
 
 use block::random::Stream;
 use block::{Nanos, Operation, SectorRange, Status};
@@ -16,14 +17,14 @@ use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER,
 use crate::pending::Pending;
 use crate::tags::Tags;
 
-/// A command inside.
+/// A command in flight.
 #[derive(Copy, Clone, Debug)]
 struct Inside {
-    /// The caller's.
+    /// The caller's tag.
     tag: u32,
-    /// How many arms have not ended their part.
+    /// Parts that have not completed.
     parts: u32,
-    /// That of the first part that failed.
+    /// The status of the first part that failed.
     status: Status,
 }
 
@@ -35,7 +36,7 @@ pub struct Arms {
     /// In the order of their ranges.
     arms: Vec<Disk>,
     inside: Tags<Inside>,
-    /// Those that no arm sees: rejected, or of no length.
+    /// Commands that reach no arm: rejected, or of zero length.
     refused: Pending<(u32, Status)>,
     refused_ns: Nanos,
     link_free_at: Nanos,
@@ -43,7 +44,7 @@ pub struct Arms {
 }
 
 impl DiskParameters {
-    /// The disk that one of its arms is by itself.
+    /// The parameters of one arm's disk.
     fn of_arm(&self, range: SectorRange) -> DiskParameters {
         let share = |whole: u64, least: u64| (whole / self.actuators).max(least);
         DiskParameters {
@@ -69,8 +70,8 @@ impl DiskParameters {
 }
 
 impl Arms {
-    /// A disk of these settings, which have passed [`DiskParameters::check`]; each arm draws its jitter from a stream of
-    /// its own, made by `stream`.
+    /// A disk of these settings, which have passed [`DiskParameters::check`]; each arm draws its
+    /// jitter from its own stream, made by `stream`.
     pub fn new(name: &str, parameters: &DiskParameters, stream: impl Fn(usize) -> Stream) -> Self {
         let ranges: Vec<_> = parameters.ranges().collect();
         let arm = |(number, range): (usize, &SectorRange)| Disk::new(name, &parameters.of_arm(*range), stream(number));
@@ -89,7 +90,7 @@ impl Arms {
         }
     }
 
-    /// Hands each arm its part of a command.
+    /// Submits to each arm its part of a command.
     fn share_out(&mut self, now: Nanos, command: &Command, inside: u32) -> u32 {
         let mut parts = 0;
         for (arm, range) in self.arms.iter_mut().zip(&self.info.ranges) {
@@ -99,7 +100,7 @@ impl Arms {
             };
             if command.operation == Operation::Flush || extent.sectors > 0 {
                 let part = Command { tag: inside, extent, ..*command };
-                // An arm has room for all that the drive takes.
+                // Each arm has room for as many commands as the drive accepts.
                 parts += u32::from(arm.submit(now, &part) == Submit::Accepted);
             }
         }
@@ -117,7 +118,8 @@ impl Arms {
         next
     }
 
-    /// One arm works up to `at`, its next event, with the link as the others left it.
+    /// Advances one arm to `at`, its next event, with the link in the state that the other arms
+    /// left.
     fn advance_arm(&mut self, number: usize, at: Nanos, out: &mut Vec<Completion>) {
         let Some(arm) = self.arms.get_mut(number) else { return };
         arm.link_free_at = arm.link_free_at.max(self.link_free_at);
@@ -218,7 +220,8 @@ mod tests {
         Command { tag, operation: Operation::Read, flags: Flags::NONE, extent, hardware_queue: HardwareQueue(0) }
     }
 
-    /// A closed loop of random reads with so many in flight; how many end in ten seconds.
+    /// A closed loop of random reads with `depth` in flight; returns the number completed in ten
+    /// seconds.
     fn reads_in_ten_seconds(device: &mut impl Device, depth: u32) -> u64 {
         let mut random = Stream::of(3, "reads");
         let (mut out, mut now, mut ended) = (Vec::new(), 0, 0);
@@ -249,8 +252,8 @@ mod tests {
         }
     }
 
-    /// Each arm has the full stroke and half of the commands: with enough of them twice the reads, less what a shorter
-    /// queue for each loses.
+    /// Each arm has the full stroke and half of the commands: with enough of them twice the reads,
+    /// less the loss from each arm's shorter queue.
     #[test]
     fn two_arms_read_at_random_at_nearly_twice_the_rate() {
         let mut one = Disk::new("disk", &DiskParameters::default(), Stream::of(1, "arm0"));

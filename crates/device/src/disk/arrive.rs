@@ -1,4 +1,5 @@
-//! Commands leave the firmware: hits are answered, the rest waits for the media (specification of the devices, 4.6).
+//! Commands leave the firmware: hits are answered, the rest waits for the media. Source:
+//! docs/specifications/devices.md, section 4.6.
 
 use block::{Nanos, Operation, Sector, Status};
 
@@ -7,7 +8,7 @@ use super::read_queue::Read;
 use super::write_cache::{Waiter, Write};
 
 impl Disk {
-    /// The firmware is through with a command.
+    /// The firmware has processed a command.
     pub(super) fn arrive(&mut self, now: Nanos, arrival: &Arrival) {
         match arrival.operation {
             Operation::Read => self.arrive_read(now, arrival),
@@ -62,7 +63,7 @@ impl Disk {
         }
     }
 
-    /// Takes writes into the cache in order of their arrival, as far as there is room.
+    /// Moves writes into the cache in order of their arrival, as far as there is room.
     pub(super) fn admit_waiting(&mut self, now: Nanos) {
         while let Some(write) = self.writes.first_waiting() {
             if !self.writes.store(&write, || self.mechanics.place(write.first)) {
@@ -81,7 +82,8 @@ impl Disk {
         }
     }
 
-    /// The read cache must not answer for a range that has been written; nor must the head go on reading it.
+    /// The read cache must not serve a range that has been written, nor may the head continue to
+    /// prefetch it.
     fn drop_cached(&mut self, now: Nanos, first: Sector, end: Sector) {
         self.update_prefetch(now);
         if let Some(prefetch) = self.prefetch

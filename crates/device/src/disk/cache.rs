@@ -1,16 +1,17 @@
-//! The read cache: a few segments, each the last part of one stream (specification of the devices, 4.5 and 4.6).
+//! The read cache: a few segments, each the last part of one stream. Source:
+//! docs/specifications/devices.md, sections 4.5 and 4.6.
 
 use block::Sector;
 
 #[derive(Copy, Clone, Debug)]
 struct Segment {
     start: Sector,
-    /// Behind the last sector.
+    /// The sector after the last one.
     end: Sector,
     last_use: u64,
 }
 
-/// No address lies in or touches it.
+/// No address is in it or adjacent to it.
 const EMPTY: Segment = Segment { start: Sector::MAX, end: Sector::MAX, last_use: 0 };
 
 /// The segments of a drive.
@@ -35,7 +36,7 @@ impl ReadCache {
         self.segments.iter().position(|segment| segment.start <= first && end <= segment.end)
     }
 
-    /// Whether `first` continues or lies in a segment.
+    /// Whether `first` is in a segment or at its end.
     #[inline]
     pub(crate) fn touches(&self, id: SegmentId, first: Sector) -> bool {
         let segment = self.segments[id];
@@ -50,20 +51,21 @@ impl ReadCache {
         self.segments[id].end
     }
 
-    /// Counts a use, for the choice of what to overwrite.
+    /// Counts a use, for LRU replacement.
     pub(crate) fn touch(&mut self, id: SegmentId) {
         self.uses += 1;
         self.segments[id].last_use = self.uses;
     }
 
-    /// A segment grows to `end` at the expense of its oldest sectors.
+    /// Extends a segment to `end`, dropping its oldest sectors.
     pub(crate) fn extend(&mut self, id: SegmentId, end: Sector) {
         let segment = &mut self.segments[id];
         segment.end = segment.end.max(end);
         segment.start = segment.start.max(segment.end.saturating_sub(self.segment_sectors));
     }
 
-    /// A range read from the media joins the segment it touches, or takes the one longest not used.
+    /// Adds a range read from the media to the segment that it touches, or replaces the least
+    /// recently used segment.
     pub(crate) fn store(&mut self, first: Sector, end: Sector) -> SegmentId {
         let touched = (0..self.segments.len()).find(|id| self.touches(*id, first));
         let id = touched.unwrap_or_else(|| {
@@ -76,8 +78,8 @@ impl ReadCache {
         id
     }
 
-    /// The range has been written: what the cache has of it is stale. A segment keeps what lies before the range, or
-    /// behind it if there is nothing before.
+    /// The range has been written: cached data of it is stale. A segment keeps the part before the
+    /// range, or the part after it if there is nothing before.
     pub(crate) fn invalidate(&mut self, first: Sector, end: Sector) {
         for segment in &mut self.segments {
             if segment.start >= end || first >= segment.end {

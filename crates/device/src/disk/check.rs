@@ -1,4 +1,4 @@
-//! What no single range can say: parameters of a disk that contradict each other.
+//! Constraints between the parameters of a disk.
 
 use super::geometry;
 use super::parameters::DiskParameters;
@@ -8,13 +8,14 @@ use super::seek::SeekTable;
 /// Entries of the seek table, 4 bytes each.
 const MOST_CYLINDERS: u64 = 4_000_000;
 
-/// Sectors on the platters, which bounds every product of the geometry.
+/// Sectors on the platters; the bound keeps every product of the geometry in range.
 const MOST_SECTORS: u64 = 1 << 46;
 
-/// Rounding of a transfer's end and of a sector's angle; without that slack a stream loses revolutions.
+/// Covers the rounding of a transfer's end and of a sector's angle; without it a stream loses
+/// revolutions.
 const LEAST_SLACK_NS: u64 = 1_000;
 
-/// The parameter that is wrong, and what it should be.
+/// The parameter at fault, and what it should be.
 type Fault = (&'static str, String);
 
 fn fail(key: &'static str, message: String) -> Result<(), Fault> {
@@ -26,7 +27,7 @@ fn ms(ns: u64) -> f64 {
 }
 
 impl DiskParameters {
-    /// Finds the first contradiction between parameters: the key to change, and what is wrong with it.
+    /// The first violated constraint: the key to change, and what is wrong with it.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         self.check_layout()?;
         self.check_times()?;
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(key(|p| p.rot_slack_ns = 0), Some("rot_slack_us"));
         assert_eq!(key(|p| p.seek_track_ns = 10_000_000), Some("seek_avg_ms"));
         assert_eq!(key(|p| p.seek_full_ns = 8_000_000), Some("seek_full_ms"));
-        // Lee & Katz falls towards the end when the average is near the full stroke.
+        // Lee & Katz's curve decreases towards the end when the average is near the full stroke.
         assert_eq!(key(|p| p.seek_avg_ns = 16_000_000), Some("seek_avg_ms"));
         assert_eq!(key(|p| p.seek_table = vec![(1, 2_000_000), (9, 1_000_000)]), Some("seek_table"));
         assert_eq!(key(|p| p.seek_table = vec![(0, 2_000_000)]), Some("seek_table"));

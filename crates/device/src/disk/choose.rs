@@ -1,10 +1,11 @@
-//! Which command the head serves next (specification of the devices, 4.7): shortest positioning time first.
+//! Chooses the command that the head serves next: shortest positioning time first.
 //!
-//! Reads, and writes that a command waits for, are candidates always; dirty extents only under the conditions of
-//! [`WriteCache::competes`]. The specification gives max_age and order of arrival for reads alone; here they hold for
-//! uncached writes as well, and for commands that need room or a flush, or else a steady reader would starve those.
+//! Reads, and writes that a command waits for, are always candidates; dirty extents only under the
+//! conditions of [`WriteCache::competes`]. docs/specifications/devices.md, section 4.7, applies
+//! max_age and order of arrival only to reads; here they also apply to uncached writes and to
+//! commands that need room or a flush, because a steady reader would starve those otherwise.
 //!
-//! Cost: one pass, per candidate a look-up of the seek time and five multiplications.
+//! Cost: one pass; per candidate one look-up of the seek time and five multiplications.
 
 use block::Nanos;
 
@@ -14,14 +15,15 @@ use super::parameters::DiskParameters;
 use super::read_queue::ReadQueue;
 use super::write_cache::WriteCache;
 
-/// What was chosen: an index into the waiting reads or the dirty extents. It stays valid until one of them is taken.
+/// The choice: an index into the waiting reads or the dirty extents. It is valid until one of them
+/// is removed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
     Read(usize),
     Extent(usize),
 }
 
-/// How a drive chooses.
+/// The parameters of the choice.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Chooser {
     reorder: bool,
@@ -30,7 +32,7 @@ pub(crate) struct Chooser {
     max_age_ns: Nanos,
 }
 
-/// The moment of a choice: `now`, and where the head will be free and when.
+/// The conditions of a choice: the time, and where and when the head will be free.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Vantage {
     pub(crate) now: Nanos,
@@ -38,7 +40,7 @@ pub(crate) struct Vantage {
     pub(crate) from: Track,
 }
 
-/// The least of a key seen so far, equal keys by order of submission.
+/// The minimum of a key so far; equal keys by order of submission.
 #[derive(Copy, Clone, Debug, Default)]
 struct Least<Key>(Option<(Key, u64, Choice)>);
 
@@ -65,7 +67,7 @@ impl Chooser {
         }
     }
 
-    /// The next piece of work, `None` if nothing may be started.
+    /// The next piece of work, `None` if none may start.
     pub(crate) fn choose(
         &self,
         vantage: Vantage,
@@ -128,7 +130,7 @@ impl Chooser {
         least.choice()
     }
 
-    /// Positioning time, less what the wait so far is worth.
+    /// Positioning time, less the credit for the time waited.
     #[inline]
     fn cost(&self, vantage: Vantage, mechanics: &Mechanics, target: Place, is_write: bool, since: Nanos) -> i64 {
         let planned_ns = mechanics.planned_ns(vantage.free_at, vantage.from, target, is_write);

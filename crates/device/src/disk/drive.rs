@@ -1,7 +1,9 @@
-//! The drive: commands in, one piece of work at a time on the media, completions out.
+//! The drive: accepts commands, does one piece of work at a time on the media, and completes
+//! commands.
 //!
-//! Order inside one time stamp: completions, end of the work on the media, commitment to the next, arrivals of
-//! commands in order of submission, end of a prefetch. While nothing is on the media, nothing waits for it either.
+//! Order at one time: completions, end of the work on the media, commitment to the next, arrivals
+//! of commands in order of submission, end of a prefetch. While the media is unused, no work waits
+//! for it.
 
 use block::random::Stream;
 use block::{Flags, Nanos, Operation, Sector, Status};
@@ -22,11 +24,12 @@ pub(super) const STATUS_NS: Nanos = 5_000;
 
 /// A hard disk of one arm with zones, skews, rotation, read-ahead, a write cache and NCQ.
 ///
-/// What the specification leaves open: a command beyond the medium fails after its firmware time. A read of a range
-/// that one dirty extent holds is a hit, as the medium has older data. A discard takes its firmware time and drops the
-/// range from the read cache; a disk keeps no map that it would change. A zeroing write is a write whose data needs
-/// neither link nor cache memory. After a reset dirty data is still there and goes on being written: a bus reset is no
-/// power failure.
+/// Decisions that docs/specifications/devices.md, section 4, leaves open: a command beyond the
+/// medium fails after its firmware time. A read of a range within one dirty extent is a hit,
+/// because the medium has older data. A discard takes its firmware time and drops the range from
+/// the read cache; a disk has no mapping to change. A zeroing write is a write whose data needs
+/// neither link nor cache memory. A reset keeps dirty data and continues writing it: a bus reset is
+/// not a power failure.
 #[derive(Clone, Debug)]
 pub struct Disk {
     pub(super) info: DeviceInfo,
@@ -35,14 +38,14 @@ pub struct Disk {
     pub(super) mechanics: Mechanics,
     pub(super) chooser: Chooser,
     pub(super) stream: Stream,
-    /// Commands in the firmware, by the time at which they are through.
+    /// Commands in the firmware, by the time at which it will have processed them.
     pub(super) arrivals: Pending<Arrival>,
     pub(super) reads: ReadQueue,
     pub(super) writes: WriteCache,
     pub(super) cache: ReadCache,
     pub(super) media: Option<Media>,
     pub(super) prefetch: Option<Prefetch>,
-    /// Where the head is when nothing is on the media.
+    /// The track of the head while the media is unused.
     pub(super) head: Track,
     pub(super) link_free_at: Nanos,
     pub(super) completions: Pending<(u32, Status)>,
@@ -50,7 +53,7 @@ pub struct Disk {
     next_sequence: u64,
 }
 
-/// The settings that events read.
+/// The settings that the events use.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Timing {
     command_ns: Nanos,
@@ -73,7 +76,7 @@ pub(super) struct Arrival {
     pub(super) submitted_at: Nanos,
 }
 
-/// What occupies the media.
+/// What uses the media.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum Work {
     Read(Read),
@@ -87,12 +90,12 @@ pub(super) struct Media {
     pub(super) transfer_at: Nanos,
     pub(super) end_at: Nanos,
     pub(super) end_track: Track,
-    /// Whether the drive has decided what comes next (perhaps: nothing that it knows of).
+    /// Whether the drive has decided what comes next (possibly nothing).
     pub(super) committed: bool,
     pub(super) next: Option<Choice>,
 }
 
-/// The head reading on into a segment, up to `limit`.
+/// The head reads ahead into a segment, up to `limit`.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Prefetch {
     pub(super) run: Run,
@@ -101,7 +104,7 @@ pub(super) struct Prefetch {
     pub(super) segment: SegmentId,
 }
 
-/// The next thing to happen, in the order of equal times.
+/// The next event, in the order of equal times.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
     Completion,
@@ -112,7 +115,8 @@ enum Event {
 }
 
 impl Disk {
-    /// A disk of these settings, which have passed [`DiskParameters::check`]; `stream` feeds the jitter of its seeks.
+    /// A disk of these settings, which have passed [`DiskParameters::check`]; `stream` provides the
+    /// jitter of its seeks.
     pub fn new(name: &str, parameters: &DiskParameters, stream: Stream) -> Self {
         let depth = u32::try_from(parameters.depth).unwrap_or(u32::MAX);
         let info = DeviceInfo {
@@ -125,7 +129,7 @@ impl Disk {
             max_sectors: u32::try_from(parameters.max_sectors).unwrap_or(u32::MAX),
             max_segments: 128,
             volatile_cache: parameters.write_cache != 0,
-            // The queued write command carries the bit; disks without queueing are flushed instead.
+            // The queued write command has the FUA bit; disks without queueing are flushed instead.
             fua: depth > 1,
             optimal_io_bytes: 0,
             ranges: Vec::new(),
@@ -161,8 +165,8 @@ impl Disk {
         }
     }
 
-    /// A copy in the same state under another name and stream: what an array makes its members of. Copies share the
-    /// seek table.
+    /// A copy in the same state with another name and stream, for the members of an array. Copies
+    /// share the seek table.
     #[must_use]
     pub fn sibling(&self, name: &str, stream: Stream) -> Self {
         let mut disk = Self { stream, ..self.clone() };
@@ -196,12 +200,12 @@ impl Disk {
         }
     }
 
-    /// Whether the range can be had without the media, as far as the drive knows at `now`.
+    /// Whether the range can be served without the media, as far as the drive knows at `now`.
     pub(super) fn is_cached(&self, now: Nanos, first: Sector, end: Sector) -> bool {
         self.cache.holding(first, end).is_some() || self.is_dirty(first, end) || self.is_prefetched(now, first, end)
     }
 
-    /// The running prefetch may have come further than its segment says.
+    /// The running prefetch may be ahead of what its segment records.
     fn is_prefetched(&self, now: Nanos, first: Sector, end: Sector) -> bool {
         self.prefetch.is_some_and(|prefetch| {
             let mut run = prefetch.run;
@@ -210,7 +214,7 @@ impl Disk {
         })
     }
 
-    /// Whether an extent of the write cache holds the whole range.
+    /// Whether an extent of the write cache contains the whole range.
     pub(super) fn is_dirty(&self, first: Sector, end: Sector) -> bool {
         let busy = self.media.as_ref().and_then(|media| match &media.work {
             Work::Destage(extent) => Some(extent),
@@ -219,7 +223,7 @@ impl Disk {
         self.writes.iter().chain(busy).any(|extent| extent.holds(first, end))
     }
 
-    /// When `sectors` that are ready to cross the link at `now` have crossed it.
+    /// When `sectors` that are ready for the link at `now` have crossed it.
     pub(super) fn cross_link(&mut self, now: Nanos, sectors: u32) -> Nanos {
         self.link_free_at = self.link_free_at.max(now) + self.timing.link.transfer_ns(sectors);
         self.link_free_at

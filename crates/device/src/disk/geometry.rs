@@ -1,7 +1,9 @@
-//! Where the sectors are, and how long the head needs to run over them (specification of the devices, 4.2 and 4.4).
+//! The positions of the sectors, and the time that the head needs to transfer them. Source:
+//! docs/specifications/devices.md, sections 4.2 and 4.4.
 //!
-//! Zones of equal cylinder count, fewer sectors per track towards the inside. Addresses run along a track, over the
-//! surfaces of a cylinder, then to the next cylinder; each next track begins later by a skew that hides its switch.
+//! Zones have equal numbers of cylinders and fewer sectors per track towards the inside. Addresses
+//! run along a track, then over the surfaces of a cylinder, then to the next cylinder; each next
+//! track begins later by a skew that hides the switch.
 
 use block::{Nanos, Sector};
 
@@ -15,15 +17,15 @@ pub(crate) struct Track {
     pub(crate) surface: u32,
 }
 
-/// A sector as positioning sees it.
+/// The position of a sector.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Place {
     pub(crate) track: Track,
-    /// Where on the track it begins.
+    /// The angle at which it begins.
     pub(crate) angle: u32,
 }
 
-/// A contiguous read: `first` comes under the head at `at`, the sectors behind it follow.
+/// A contiguous read: `first` is under the head at `at`, and the following sectors come after it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Run {
     pub(crate) first: Sector,
@@ -39,7 +41,7 @@ struct Zone {
     cylinder_skew_sectors: u64,
 }
 
-/// The layout of a disk.
+/// The geometry of a disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     zones: Vec<Zone>,
@@ -50,7 +52,7 @@ pub(crate) struct Geometry {
     cylinder_switch_ns: Nanos,
 }
 
-/// A sector with the zone it lies in; the cylinder counts from the zone's first.
+/// A sector in its zone; the cylinder counts from the zone's first.
 #[derive(Copy, Clone, Debug)]
 struct Cursor {
     zone: usize,
@@ -59,14 +61,15 @@ struct Cursor {
     sector: u64,
 }
 
-/// Sectors per track of zone `zone`: linear from the outermost to the innermost, to the nearest sector.
+/// Sectors per track of zone `zone`: linear from the outermost to the innermost, rounded to the
+/// nearest sector.
 fn track_sectors(parameters: &DiskParameters, zone: u64) -> u64 {
     let steps = parameters.zones.saturating_sub(1).max(1);
     let (outer, inner) = (parameters.spt_outer, parameters.spt_inner);
     (outer * (steps - zone.min(steps)) + inner * zone.min(steps) + steps / 2) / steps
 }
 
-/// Cylinders per zone that hold the capacity.
+/// Cylinders per zone needed for the capacity.
 fn zone_cylinders(parameters: &DiskParameters) -> u64 {
     let sectors: u64 = (0..parameters.zones).map(|zone| track_sectors(parameters, zone)).sum();
     parameters.capacity_sectors.div_ceil((parameters.heads * sectors).max(1)).max(1)
@@ -77,12 +80,12 @@ pub(crate) fn cylinders(parameters: &DiskParameters) -> u64 {
     zone_cylinders(parameters).saturating_mul(parameters.zones)
 }
 
-/// Sectors that pass the head during `switch_ns`, and one more as a margin.
+/// Sectors that pass the head during `switch_ns`, plus one as a margin.
 fn skew_sectors(switch_ns: Nanos, turn_ns: Nanos, track_sectors: u64) -> u64 {
     (switch_ns * track_sectors).div_ceil(turn_ns) + 1
 }
 
-/// What [`DiskParameters::check`] has bounded to fit.
+/// Converts a value that [`DiskParameters::check`] has bounded.
 fn bounded(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
@@ -123,13 +126,14 @@ impl Geometry {
         &self.rotation
     }
 
-    /// Where a sector begins.
+    /// The position of a sector.
     pub(crate) fn place(&self, sector: Sector) -> Place {
         let cursor = self.cursor(sector);
         Place { track: self.track(cursor), angle: self.angle(cursor) }
     }
 
-    /// Transfers `sectors` from `first` on, whose start is under the head at `at`: when it ends, and on which track.
+    /// Transfers `sectors` from `first`, which is under the head at `at`; returns the time and the
+    /// track of the end.
     pub(crate) fn transfer(&self, at: Nanos, first: Sector, sectors: u64) -> (Nanos, Track) {
         let mut cursor = self.cursor(first);
         let mut at = at;
@@ -146,7 +150,7 @@ impl Geometry {
         }
     }
 
-    /// The run that continues a transfer which ended at `at` before the sector `first`.
+    /// The run that continues a transfer that ended at `at` before the sector `first`.
     pub(crate) fn run_on(&self, at: Nanos, first: Sector, capacity_sectors: Sector) -> Run {
         if first >= capacity_sectors {
             return Run { first, at };
@@ -159,8 +163,8 @@ impl Geometry {
         Run { first, at: self.next_track(&mut last, at) }
     }
 
-    /// The sector that a run has come to at `now`, at most `limit`. Moves the run's origin to a track's start on the
-    /// way, which keeps a long run cheap and loses no fraction of a sector.
+    /// The sector that a run has reached at `now`, at most `limit`. Moves the run's origin to the
+    /// start of a track on the way, which keeps a long run cheap and loses no fraction of a sector.
     pub(crate) fn follow(&self, run: &mut Run, limit: Sector, now: Nanos) -> Sector {
         if now <= run.at || run.first >= limit {
             return run.first.min(limit);
@@ -172,7 +176,8 @@ impl Geometry {
             let track_end = run.at + self.along_track_ns(zone, here);
             if now < track_end {
                 let elapsed_ns = now.saturating_sub(run.at);
-                // The most sectors whose time, rounded down, is not above the elapsed time.
+                // The largest number of sectors whose time, rounded down, is not above the elapsed
+                // time.
                 let done = ((elapsed_ns + 1) * zone.track_sectors - 1) / self.rotation.turn_ns();
                 return (run.first + done.min(here)).min(limit);
             }
@@ -189,7 +194,7 @@ impl Geometry {
         sectors * self.rotation.turn_ns() / zone.track_sectors
     }
 
-    /// Goes on to the start of the next track; when that is under the head.
+    /// Moves to the start of the next track; returns when it is under the head.
     fn next_track(&self, cursor: &mut Cursor, at: Nanos) -> Nanos {
         cursor.sector = 0;
         cursor.surface += 1;

@@ -1,4 +1,4 @@
-//! The arm and the platters together: how long until a sector is under the head.
+//! Arm and platters together: the time until a sector is under the head.
 
 use block::random::Stream;
 use block::{Nanos, Sector};
@@ -8,10 +8,10 @@ use super::parameters::DiskParameters;
 use super::seek::SeekTable;
 use crate::rate::jittered;
 
-/// No seek is shorter, however lucky (specification of the devices, 4.3).
+/// Lower bound of a seek with jitter. Source: docs/specifications/devices.md, section 4.3.
 const SHORTEST_SEEK_NS: Nanos = 300_000;
 
-/// What moves in the drive.
+/// The moving parts of the drive.
 #[derive(Clone, Debug)]
 pub(crate) struct Mechanics {
     geometry: Geometry,
@@ -42,14 +42,14 @@ impl Mechanics {
         self.geometry.place(sector)
     }
 
-    /// Time to have `target` under the head as the firmware plans it: with the whole margin of the seek's jitter, so
-    /// that a planned target is never missed.
+    /// Time until `target` is under the head as the firmware plans it: with the largest jitter of
+    /// the seek, so that a planned target is never missed.
     #[inline]
     pub(crate) fn planned_ns(&self, at: Nanos, from: Track, target: Place, is_write: bool) -> Nanos {
         self.position_ns(at, from, target, is_write, |seek_ns| seek_ns + self.jitter_ns / 2)
     }
 
-    /// The same as it turns out.
+    /// The actual time, with the jitter drawn.
     pub(crate) fn actual_ns(
         &self,
         at: Nanos,

@@ -1,4 +1,5 @@
-//! Work on the media: start, end, and what the head does when there is none (specification of the devices, 4.6).
+//! Work on the media: its start and end, and what the head does when there is none. Source:
+//! docs/specifications/devices.md, section 4.6.
 
 use block::{Nanos, Sector, Status};
 
@@ -9,13 +10,14 @@ use super::geometry::Run;
 use super::read_queue::Read;
 
 impl Disk {
-    /// With nothing on the media: the best of what waits goes there, and a prefetch gives way to it.
+    /// Starts the best waiting work on the unused media; a prefetch is stopped for it.
     pub(super) fn start_best(&mut self, now: Nanos) {
         self.stop_prefetch(now);
         self.start_next(now, None);
     }
 
-    /// Starts what the drive has committed itself to, or else the best of what waits now; false if nothing does.
+    /// Starts the work that the drive has committed to, or else the best work that waits now; false
+    /// if there is none.
     fn start_next(&mut self, now: Nanos, committed: Option<Choice>) -> bool {
         let vantage = Vantage { now, free_at: now, from: self.head };
         let choice = committed.or_else(|| self.chooser.choose(vantage, &self.mechanics, &self.reads, &self.writes));
@@ -42,13 +44,14 @@ impl Disk {
         self.media = Some(Media { work, transfer_at, end_at, end_track, committed: false, next: None });
     }
 
-    /// The transfer on the media is over.
+    /// The transfer on the media has ended.
     pub(super) fn end_work(&mut self, now: Nanos) {
         let Some(media) = self.media.take() else { return };
         self.head = media.end_track;
         match media.work {
             Work::Read(read) => {
-                // The link has been busy with the sectors since they came, so only its own pace can delay the last.
+                // The link has transferred the sectors as they were read, so only its own rate can
+                // delay the last ones.
                 let across_at = media.transfer_at + self.timing.link.transfer_ns(read.sectors);
                 self.link_free_at = now.max(across_at).max(self.link_free_at);
                 self.completions.insert(self.link_free_at + STATUS_NS, (read.tag, Status::Ok));
@@ -70,7 +73,7 @@ impl Disk {
         }
     }
 
-    /// Reads on into `segment`, if there is anything before `limit` and the end of the disk.
+    /// Prefetches into `segment`, if there is anything before `limit` and the end of the disk.
     fn begin_prefetch(&mut self, run: Run, limit: Sector, segment: SegmentId) {
         let limit = limit.min(self.info.capacity_sectors);
         if run.first < limit {
@@ -82,7 +85,7 @@ impl Disk {
         self.mechanics.geometry().transfer(run.at, run.first, end - run.first).0
     }
 
-    /// Books what a running prefetch has read by now.
+    /// Records what a running prefetch has read by now.
     pub(super) fn update_prefetch(&mut self, now: Nanos) {
         if let Some(prefetch) = &mut self.prefetch {
             let reached = self.mechanics.geometry().follow(&mut prefetch.run, prefetch.limit, now);
@@ -90,17 +93,17 @@ impl Disk {
         }
     }
 
-    /// Ends a prefetch where it is.
+    /// Stops a prefetch at its position.
     pub(super) fn stop_prefetch(&mut self, now: Nanos) {
         let Some(mut prefetch) = self.prefetch.take() else { return };
         let reached = self.mechanics.geometry().follow(&mut prefetch.run, prefetch.limit, now);
         self.cache.extend(prefetch.segment, reached);
-        // At its limit the head stays on the last track instead of going on to the next.
+        // At its limit the head stays on the last track instead of moving to the next.
         let at = if reached == prefetch.limit { reached - 1 } else { reached };
         self.head = self.mechanics.place(at).track;
     }
 
-    /// A hit up to `end` of a segment: keeps its look-ahead going.
+    /// A hit that ends at `end` of a segment continues the segment's look-ahead.
     pub(super) fn look_ahead(&mut self, now: Nanos, segment: SegmentId, end: Sector) {
         let readahead = self.timing.readahead_sectors;
         let limit = (end + readahead).min(self.info.capacity_sectors);
@@ -119,7 +122,8 @@ impl Disk {
         }
     }
 
-    /// A read continues what the head is prefetching: the prefetch becomes its transfer, without positioning.
+    /// A read continues what the head is prefetching: the prefetch becomes its transfer, without
+    /// positioning.
     pub(super) fn attach(&mut self, now: Nanos, prefetch: Prefetch, read: Read) {
         self.prefetch = None;
         let Run { first, at } = prefetch.run;

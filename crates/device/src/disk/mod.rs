@@ -1,15 +1,18 @@
 //! A hard disk.
 //!
-//! Promise  zones, skews, rotation, seeks with jitter, a segmented read cache with look-ahead, a volatile write cache and
-//!          NCQ by shortest positioning time, such that published tables of concurrent readers come out (specification
-//!          of the devices, 4 and 11).
-//! Cost     0.5 us per random read with 32 in flight, most of it the choice; nothing is allocated and no float is
-//!          touched after it was made. The seek table takes 4 bytes per cylinder, once for all siblings.
-//! Not      defects, retries, thermal recalibration, adaptive formats; an overwrite of a dirty sector takes an extent of
-//!          its own, as in the specification.
+//! * Models: zones, skews, rotation, seeks with jitter, a segmented read cache with look-ahead, a
+//!   volatile write cache and NCQ by shortest positioning time, so that published tables of
+//!   concurrent readers are reproduced.
+//! * Source: docs/specifications/devices.md, sections 4 and 11.
+//! * Cost: 0.5 us per random read with 32 in flight, most of it the choice; no allocation and no
+//!   floating point after construction. The seek table takes 4 bytes per cylinder, once for all
+//!   siblings.
+//! * Not modelled: defects, retries, thermal recalibration, adaptive formats. An overwrite of a
+//!   dirty sector takes an extent of its own, as in docs/specifications/devices.md, section 4.
 //!
-//! Begin with `drive`, which holds the order of events; `media` and `arrive` are what happens in them, `choose` is what
-//! the drive is known for, and `geometry`, `rotation`, `seek` are the arithmetic below.
+//! Start reading with `drive`, which has the order of events; `media` and `arrive` implement the
+//! events, `choose` is the queueing discipline, and `geometry`, `rotation`, `seek` are the
+//! arithmetic.
 
 mod arms;
 mod arrive;

@@ -1,4 +1,4 @@
-//! What a hard disk is described by (specification of the devices, 4.1).
+//! The parameters of a hard disk. Source: docs/specifications/devices.md, section 4.1.
 use crate::parameter::{COMMAND_SECTORS, DEPTH, LINK, MICROSECONDS, MILLISECONDS, Row, SECTORS, SWITCH, rows};
 
 /// When the drive chooses its next command: at the start or at the end of the transfer before it.
@@ -73,7 +73,8 @@ pub struct DiskParameters {
     pub wc_high_millionths: u64,
     /// Longest command; in sectors.
     pub max_sectors: u64,
-    /// Measured seek times as (cylinders, nanoseconds), ascending, linear in between; empty = the formula of Lee & Katz.
+    /// Measured seek times as (cylinders, nanoseconds), ascending, linear in between; empty = the
+    /// formula of Lee & Katz.
     pub seek_table: Vec<(u64, u64)>,
 }
 

@@ -8,7 +8,7 @@ use super::geometry::Place;
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) tag: u32,
-    /// Order of submission.
+    /// Its number in the order of submission.
     pub(crate) sequence: u64,
     pub(crate) first: Sector,
     pub(crate) sectors: u32,
@@ -35,7 +35,7 @@ impl Read {
     }
 }
 
-/// The waiting reads, in no order; their predecessors are counted as they come and go.
+/// The waiting reads, unordered; predecessors are counted as reads are added and removed.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadQueue(Vec<Read>);
 
@@ -62,7 +62,7 @@ impl ReadQueue {
         self.0.push(read);
     }
 
-    /// Takes out the read at an index of [`ReadQueue::iter`].
+    /// Removes the read at an index of [`ReadQueue::iter`].
     pub(crate) fn take(&mut self, index: usize) -> Read {
         let read = self.0.swap_remove(index);
         let end = read.end();

@@ -1,11 +1,13 @@
-//! The platters' angle: which part of a track is under the head at a time, and how long until another one is.
+//! The angle of the platters: the part of a track that is under the head at a time, and the time
+//! until another one is.
 //!
-//! Angles are `u32`, a revolution is 2^32, so that differences wrap by themselves (specification of the devices, 4.2).
-//! A quotient by the revolution is a multiplication with its reciprocal, as each candidate of a choice needs two.
+//! Angles are `u32` and a revolution is 2^32, so that differences wrap correctly
+//! (docs/specifications/devices.md, section 4.2). A division by the revolution is a multiplication
+//! with its reciprocal, because each candidate of a choice needs two.
 
 use block::Nanos;
 
-/// Turning at a constant speed since time 0.
+/// A constant speed of rotation since time 0.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Rotation {
     turn_ns: Nanos,
@@ -48,7 +50,7 @@ impl Rotation {
     fn divide(&self, value: u64) -> (u64, u64) {
         let mut quotient = ((u128::from(value) * u128::from(self.reciprocal)) >> 64) as u64;
         let mut remainder = value - quotient * self.turn_ns;
-        // The reciprocal is rounded down, so the estimate falls short by two at most.
+        // The reciprocal is rounded down, so the estimate is too small by at most two.
         while remainder >= self.turn_ns {
             quotient += 1;
             remainder -= self.turn_ns;

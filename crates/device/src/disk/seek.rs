@@ -1,7 +1,9 @@
-//! How long the arm takes over a distance in cylinders (specification of the devices, 4.3).
+//! The time of a seek over a distance in cylinders. Source: docs/specifications/devices.md, section
+//! 4.3.
 //!
-//! The curve of Lee & Katz (1993), which meets three figures of a data sheet: next track, mean over random pairs, full
-//! stroke. Or measured points, linear in between. Computed once into a table, so that a run never sees a float.
+//! The curve of Lee & Katz (1993), which matches three figures of a data sheet: next track, mean
+//! over random pairs, full stroke. Alternatively measured points, linear in between. Computed once
+//! into a table, so that a run uses no floating point.
 
 use std::sync::Arc;
 
@@ -14,7 +16,8 @@ use super::parameters::DiskParameters;
 pub(crate) struct SeekTable(Arc<[u32]>);
 
 impl SeekTable {
-    /// The table of a disk with this many cylinders. Times beyond 4.29 s are cut; [`DiskParameters::check`] refuses them.
+    /// The table of a disk with this many cylinders. Times above 4.29 s are truncated;
+    /// [`DiskParameters::check`] refuses them.
     pub(crate) fn new(parameters: &DiskParameters, cylinders: u32) -> Self {
         let distances = 1..u64::from(cylinders.max(1));
         let time = |distance| {
@@ -27,13 +30,13 @@ impl SeekTable {
         Self(std::iter::once(0).chain(distances.map(time)).collect())
     }
 
-    /// Time of a seek over `distance` cylinders; 0 for none.
+    /// Time of a seek over `distance` cylinders; 0 for distance 0.
     #[inline]
     pub(crate) fn seek_ns(&self, distance: u32) -> Nanos {
         Nanos::from(self.0[distance as usize])
     }
 
-    /// The first distance that would take less time than a shorter one.
+    /// The first distance that takes less time than a shorter one.
     pub(crate) fn first_decrease(&self) -> Option<u32> {
         let at = self.0.windows(2).position(|pair| pair[1] < pair[0])?;
         u32::try_from(at + 1).ok()
@@ -51,7 +54,7 @@ fn lee_katz_ns(parameters: &DiskParameters, cylinders: u32, distance: u64) -> u6
     (track + root_factor * beyond_track.sqrt() + linear_factor * beyond_track).round().max(0.0) as u64
 }
 
-/// Constant before the first and after the last point.
+/// Interpolates between points; constant before the first and after the last.
 fn between_points_ns(points: &[(u64, u64)], distance: u64) -> u64 {
     let above = points.partition_point(|point| point.0 < distance);
     match (above.checked_sub(1).map(|below| points[below]), points.get(above).copied()) {

@@ -1,8 +1,9 @@
-//! The volatile write cache: dirty extents, writes that found no room, flushes (specification of the devices, 4.5, 4.6).
+//! The volatile write cache: dirty extents, writes that wait for room, flushes. Source:
+//! docs/specifications/devices.md, sections 4.5 and 4.6.
 //!
-//! An extent that is being written is out of here, in the drive's hands, but still counts against the limits. Writes
-//! that a command waits for (FUA, or no write cache) pass through as extents of their own, outside of the limits:
-//! the command's place in the queue holds them.
+//! An extent that is being written has been removed from here, but still counts against the limits.
+//! Writes that a command waits for (FUA, or no write cache) are extents of their own that do not
+//! count against the limits: the command's place in the queue holds them.
 
 use std::collections::VecDeque;
 
@@ -19,17 +20,18 @@ pub(crate) struct Waiter {
     pub(crate) data_at: Nanos,
 }
 
-/// Sectors to be written in one go.
+/// Sectors that are written together.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct DirtyExtent {
     pub(crate) first: Sector,
     pub(crate) sectors: u32,
-    /// Whether it takes an entry of the cache, and how many sectors of memory; a pattern takes none.
+    /// Whether it uses an entry of the cache, and the sectors of memory that it uses; a pattern
+    /// uses none.
     is_cached: bool,
     cached_sectors: u32,
-    /// Order in which extents were formed.
+    /// Its number in the order in which extents were formed.
     formed: u64,
-    /// Submission order and time of its (first) write.
+    /// Submission order and time of its first write.
     pub(crate) sequence: u64,
     pub(crate) since: Nanos,
     pub(crate) place: Place,
@@ -54,7 +56,7 @@ pub(crate) struct Write {
     pub(crate) submitted_at: Nanos,
     pub(crate) first: Sector,
     pub(crate) sectors: u32,
-    /// Zeroes, which need neither link nor memory.
+    /// Whether it writes zeroes, which need neither link nor memory.
     pub(crate) is_pattern: bool,
 }
 
@@ -74,20 +76,20 @@ struct Flush {
     tag: u32,
     sequence: u64,
     submitted_at: Nanos,
-    /// Extents formed earlier than this number are its concern.
+    /// The flush waits for extents formed before this number.
     barrier: u64,
     /// How many of them are not on the media yet.
     remaining: usize,
 }
 
-/// What the cache holds.
+/// The state of the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteCache {
-    /// In no order; neither the one being written nor those on their way.
+    /// Unordered; without the extent being written and those still crossing the link.
     extents: Vec<DirtyExtent>,
     waiting: VecDeque<Write>,
     flushes: VecDeque<Flush>,
-    /// Cached extents, with the one being written.
+    /// Cached extents, including the one being written.
     entries: u64,
     sectors: u64,
     formed: u64,
@@ -127,7 +129,7 @@ impl WriteCache {
         self.extents.is_empty()
     }
 
-    /// Puts a write into the cache, if there is room for it.
+    /// Stores a write in the cache, if there is room for it.
     pub(crate) fn store(&mut self, write: &Write, place: impl FnOnce() -> Place) -> bool {
         let data = u64::from(write.data_sectors());
         // A write longer than the cache passes through when the cache is empty.
@@ -145,7 +147,7 @@ impl WriteCache {
         true
     }
 
-    /// Makes an extent that `waiter` waits for.
+    /// Forms an extent that `waiter` waits for.
     pub(crate) fn pass(&mut self, write: &Write, place: Place, waiter: Waiter) {
         self.form(write, place, Some(waiter));
     }
@@ -166,7 +168,7 @@ impl WriteCache {
         self.formed += 1;
     }
 
-    /// Lengthens the extent that ends where a write begins; not one that a flush waits for.
+    /// Extends the extent that ends where a write begins, unless a flush waits for it.
     fn append(&mut self, write: &Write) -> bool {
         if write.is_pattern {
             return false;
@@ -185,12 +187,13 @@ impl WriteCache {
         true
     }
 
-    /// Takes out the extent at an index of [`WriteCache::iter`], to write it.
+    /// Removes the extent at an index of [`WriteCache::iter`], to write it.
     pub(crate) fn take(&mut self, index: usize) -> DirtyExtent {
         self.extents.swap_remove(index)
     }
 
-    /// An extent taken out is on the media. Gives the tags of flushes that waited for nothing else to `done`.
+    /// A removed extent is on the media. Calls `done` with the tags of flushes that waited only for
+    /// it.
     pub(crate) fn written(&mut self, extent: &DirtyExtent, mut done: impl FnMut(u32)) {
         if extent.is_cached {
             self.entries -= 1;
@@ -205,7 +208,8 @@ impl WriteCache {
         }
     }
 
-    /// Takes note of a flush; false if nothing is dirty and it is done. `busy` is the extent being written.
+    /// Records a flush; false if nothing is dirty and the flush is complete. `busy` is the extent
+    /// being written.
     pub(crate) fn flush(&mut self, tag: u32, sequence: u64, submitted_at: Nanos, busy: bool) -> bool {
         let remaining = self.extents.len() + usize::from(busy);
         if remaining > 0 {
@@ -214,17 +218,17 @@ impl WriteCache {
         remaining > 0
     }
 
-    /// Puts a write that found no room behind the others.
+    /// Appends a write to those that wait for room.
     pub(crate) fn wait(&mut self, write: Write) {
         self.waiting.push_back(write);
     }
 
-    /// The write that gets the next room.
+    /// The first write that waits for room.
     pub(crate) fn first_waiting(&self) -> Option<Write> {
         self.waiting.front().copied()
     }
 
-    /// That write has got it.
+    /// The first waiting write has got its room.
     pub(crate) fn admitted(&mut self) {
         self.waiting.pop_front();
     }
@@ -234,8 +238,9 @@ impl WriteCache {
         self.flushes.back().map_or(0, |flush| flush.barrier)
     }
 
-    /// Which extents compete for the media: those for which this says true. With a flush, those it waits for. Without,
-    /// all or none: all if no command wants the media, if the cache is filling up, or if a write waits for room.
+    /// Returns the predicate of the extents that compete for the media. With a flush, those it
+    /// waits for. Without, all or none: all if no command wants the media, if the cache is filling
+    /// up, or if a write waits for room.
     #[inline]
     pub(crate) fn competes(&self, commands_wait: bool) -> impl Fn(&DirtyExtent) -> bool + use<> {
         let barrier = self.barrier();
@@ -245,14 +250,15 @@ impl WriteCache {
         move |extent| if flushing { extent.formed < barrier } else { all }
     }
 
-    /// Submission order and time of the oldest command that needs extents written before it can go on.
+    /// Submission order and time of the oldest command that needs extents written before it can
+    /// continue.
     pub(crate) fn oldest_blocked(&self) -> Option<(u64, Nanos)> {
         let write = self.waiting.front().map(|write| (write.sequence, write.submitted_at));
         let flush = self.flushes.front().map(|flush| (flush.sequence, flush.submitted_at));
         [write, flush].into_iter().flatten().min()
     }
 
-    /// Forgets commands; what is dirty stays dirty.
+    /// Drops commands; dirty data stays dirty.
     pub(crate) fn forget_commands(&mut self) {
         self.waiting.clear();
         self.flushes.clear();

@@ -1,32 +1,33 @@
-//! Which of the device's sources of events is next.
+//! Determines which of the device's sources of events has the next event.
 //!
-//! Most events come from queues whose times only rise, so each source is known by the time of its first one. Time and
-//! source stand in one number, the source in the lowest bits: the smallest number says what comes first, without a
-//! branch. The sources that only writes have are compared when one of them changes, so reads alone cost four
-//! comparisons an event. Times so stay below 2^61 ns, 73 years.
+//! Most events come from queues whose times only rise, so each source is represented by the time of
+//! its first event. Time and source share one number, with the source in the lowest bits: the
+//! smallest number is the first event, found without a branch. The sources that only writes have
+//! are compared when one of them changes, so that reads alone cost four comparisons per event.
+//! Times are therefore limited to 2^61 ns, 73 years.
 
 use block::Nanos;
 
 use crate::interface::NEVER;
 
-/// Where the next event may come from. At one time, the first of these goes first.
+/// The sources of events. At equal times the first of these comes first.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Source {
-    /// A read has passed the link.
+    /// A read has crossed the link.
     ReadDone,
     /// A write is acknowledged.
     Acknowledged,
-    /// Pages sensed, programs ended.
+    /// Pages sensed, programs completed.
     Operation,
-    /// The firmware takes up the next queued command.
+    /// The firmware takes the next queued command.
     Fetch,
-    /// A write's data begins to pass the link.
+    /// The transfer of a write's data over the link begins.
     Transfer,
-    /// A write's data has come over the link.
+    /// A write's data has crossed the link.
     Arrived,
     /// A read, discard or flush begins.
     Start,
-    /// No write has come for a while.
+    /// No write has arrived for a while.
     WritesIdle,
 }
 
@@ -45,28 +46,28 @@ const SOURCES: [Source; 8] = [
 #[derive(Clone, Debug)]
 pub(super) struct Agenda {
     due: [u64; SOURCES.len()],
-    /// The smallest of the writes' sources.
+    /// The smallest number of the write sources.
     first_of_writes: u64,
     first: u64,
 }
 
 impl Agenda {
     const SOURCE_BITS: u32 = SOURCES.len().trailing_zeros();
-    /// The latest time of an event: what is left of a number beside the source, and below NEVER.
+    /// The latest time of an event: the part of a number beside the source, below NEVER.
     const LATEST: Nanos = (NEVER >> Self::SOURCE_BITS) - 1;
 
     pub(super) fn new() -> Self {
         Self { due: [NEVER; SOURCES.len()], first_of_writes: NEVER, first: NEVER }
     }
 
-    /// Says when the source's next event is.
+    /// Sets the time of the source's next event.
     #[inline]
     pub(super) fn set(&mut self, source: Source, at: Nanos) {
         let due = if at == NEVER { NEVER } else { (at << Self::SOURCE_BITS) | source as u64 };
         self.due[source as usize] = due;
     }
 
-    /// Says when the next event of a source is that only writes have.
+    /// Sets the time of the next event of a source that only writes have.
     #[inline]
     pub(super) fn set_of_writes(&mut self, source: Source, at: Nanos) {
         self.set(source, at);
@@ -74,7 +75,7 @@ impl Agenda {
         self.first_of_writes = acknowledged.min(transfer).min(arrived.min(idle));
     }
 
-    /// Finds the first event, when all that has changed is said.
+    /// Finds the first event, after all changes have been set.
     #[inline]
     pub(super) fn settle(&mut self) {
         let [read_done, _, operation, fetch, _, _, start, _] = self.due;
@@ -89,7 +90,7 @@ impl Agenda {
     /// The first event, if it is not after `latest`.
     #[inline]
     pub(super) fn first_until(&self, latest: Nanos) -> Option<(Nanos, Source)> {
-        // NEVER itself comes behind every time there is.
+        // NEVER itself is later than every time.
         let latest = (latest.min(Self::LATEST) << Self::SOURCE_BITS) | (SOURCES.len() as u64 - 1);
         if self.first > latest {
             return None;

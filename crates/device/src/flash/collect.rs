@@ -1,17 +1,19 @@
-//! Garbage collection: which superblock is emptied, how far, and how fast compared with the host.
+//! Garbage collection: which superblock is emptied, how far, and at what pace relative to the
+//! host's writes.
 //!
-//! Greedy: the full superblock with the fewest valid units. In time, its pages are sensed up to a stripe ahead, what
-//! they hold becomes `ready`, and full programs of that go to the collector's own open superblock. The pace keeps the
-//! two writers in step: each host unit earns as many moves as it takes to win one unit of room.
+//! Greedy: the victim is the full superblock with the fewest valid units. Its pages are sensed up
+//! to a stripe ahead, their valid units become `ready`, and full programs of those go to the
+//! collector's own open superblock. The pace keeps the two writers in step: each host unit earns as
+//! many moves as it takes to gain one free unit.
 
 use std::collections::VecDeque;
 
 use super::layout::Layout;
 use super::translation::{NONE, Translation, Writer};
 
-/// Credit is counted in parts of a unit.
+/// Credit is counted in fractions of a unit.
 const CREDIT_BITS: u32 = 16;
-/// Most moves that a host unit earns.
+/// Largest number of moves that a host unit earns.
 const MOST_MOVES: u64 = 40;
 
 /// A page to be sensed for garbage collection.
@@ -19,7 +21,7 @@ const MOST_MOVES: u64 = 40;
 pub(super) struct VictimPage {
     pub(super) page: u32,
     pub(super) die: u32,
-    /// Valid units in it, which is what crosses the channel.
+    /// Valid units in it, which are what crosses the channel.
     pub(super) units: u32,
 }
 
@@ -28,13 +30,13 @@ pub(super) struct VictimPage {
 pub(super) struct Collector {
     low: usize,
     reserve: usize,
-    /// The next unit to look at and the end of the superblock that is being read, if one is.
+    /// The next unit to look at and the end of the superblock being read, if there is one.
     reading: Option<(u32, u32)>,
     /// Superblocks read to their end whose units have not all been moved.
     draining: Vec<u32>,
     /// Pages being sensed or transferred.
     pages: u32,
-    /// Places of units that have been read and are to be moved.
+    /// Places of units that have been read and wait to be moved.
     ready: VecDeque<u32>,
     /// How many units are read ahead of the programs.
     window_units: usize,
@@ -72,7 +74,7 @@ impl Collector {
         self.credit_per_host_unit = i64::try_from(earned).unwrap_or(0);
     }
 
-    /// The host has written some units.
+    /// The host has written `units` units.
     #[inline]
     pub(super) fn earn(&mut self, units: u32) {
         if self.is_working() {
@@ -82,7 +84,7 @@ impl Collector {
         }
     }
 
-    /// Whether a program may be issued now by the pace alone.
+    /// Whether the pace allows a program now.
     #[inline]
     pub(super) fn has_credit(&self) -> bool {
         self.credit > 0
@@ -94,8 +96,9 @@ impl Collector {
         translation.free_superblocks() <= self.reserve && self.is_working()
     }
 
-    /// Whether another superblock has to be chosen. Those nearly empty count as free, so that a victim is not chosen
-    /// earlier, and fuller, than necessary; but not when room is so short that the rest of one must not be padded.
+    /// Whether another victim is needed. Superblocks that are nearly empty count as free, so that a
+    /// victim is not chosen earlier, and fuller, than necessary; but not when room is so short that
+    /// the rest of one must not be padded.
     fn wants_victim(&self, translation: &Translation) -> bool {
         let free = translation.free_superblocks();
         let counted = if free <= self.reserve { free } else { free + self.draining.len() };
@@ -125,7 +128,7 @@ impl Collector {
                 self.reading = None;
                 self.draining.push(superblock);
                 if translation.valid_units(superblock) == 0 {
-                    // Its room comes before another victim is thought of.
+                    // Its room is freed before another victim is chosen.
                     return None;
                 }
                 continue;
@@ -141,22 +144,22 @@ impl Collector {
         }
     }
 
-    /// A page has arrived: what is still valid in it is ready to be moved.
+    /// A page was read: its units that are still valid are ready to be moved.
     pub(super) fn page_read(&mut self, page: u32, translation: &Translation, layout: &Layout) {
         self.pages -= 1;
         let first = page * layout.page_units;
         self.ready.extend((first..first + layout.page_units).filter(|&place| translation.logical_of(place) != NONE));
     }
 
-    /// Whether there is data for a program: enough to fill it, or the rest of what there is to move.
+    /// Whether there is data for a program: enough to fill it, or the last units to move.
     #[inline]
     pub(super) fn fills_program(&self, layout: &Layout) -> bool {
         let ready = self.ready.len();
         ready >= layout.program_units as usize || (ready > 0 && self.pages == 0 && self.reading.is_none())
     }
 
-    /// Moves up to one program unit of what is ready to the open superblock; how many units that were. Units
-    /// overwritten since they were read are left out.
+    /// Moves up to one program unit of ready units to the open superblock; returns their number.
+    /// Units overwritten since they were read are skipped.
     pub(super) fn move_units(&mut self, translation: &mut Translation, layout: &Layout) -> u32 {
         let mut moved = 0;
         while moved < layout.program_units {
@@ -171,7 +174,7 @@ impl Collector {
         moved
     }
 
-    /// The next superblock that has become empty, if one has.
+    /// The next superblock that has become empty, if there is one.
     #[inline]
     pub(super) fn next_emptied(&mut self, translation: &Translation) -> Option<u32> {
         if self.draining.is_empty() {
@@ -182,7 +185,8 @@ impl Collector {
     }
 }
 
-/// Collects without taking time until more than `low` superblocks are free, or nothing is won by it.
+/// Collects without taking time until more than `low` superblocks are free, or collection gains
+/// nothing.
 pub(super) fn collect_at_once(translation: &mut Translation, low: usize, layout: &Layout) {
     while translation.free_superblocks() <= low {
         let Some(victim) = translation.best_victim(layout) else { return };

@@ -1,8 +1,8 @@
-//! Commands in flight, and the order in which the firmware takes them up.
+//! Commands in flight, and the order in which the firmware takes them.
 //!
-//! A slab of small records, last freed first used, so that the few in use stay in the cache. With several submission
-//! queues the firmware takes one command of each non-empty queue in turn; with one queue that order is known at
-//! submission.
+//! A slab of small records, reused last in first out, so that the few in use stay in the cache.
+//! With several submission queues the firmware takes one command of each non-empty queue in turn
+//! (round robin); with one queue the order is known at submission.
 
 use block::{Nanos, Status};
 
@@ -10,14 +10,14 @@ use crate::interface::NEVER;
 
 const NIL: u32 = u32::MAX;
 
-/// What is to be done for a command.
+/// What a command requires.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Work {
     Read,
     Write,
-    /// Writes zeroes: buffered as a write, but no data comes over the link.
+    /// Writes zeroes: buffered as a write, but no data crosses the link.
     Zero,
-    /// Forgets the mapping of whole units.
+    /// Drops the mapping of whole units.
     Unmap,
     Flush,
     Reject(Status),
@@ -28,17 +28,18 @@ pub(super) enum Work {
 pub(super) struct InFlight {
     pub(super) tag: u32,
     pub(super) work: Work,
-    /// Completes only when its data is on flash.
+    /// Whether it completes only when its data is on flash.
     pub(super) until_programmed: bool,
     /// Sectors between the start of its first unit and its own start.
     pub(super) offset: u8,
-    /// First unit it touches, and how many.
+    /// First unit that it touches, and the number of units.
     pub(super) unit: u32,
     pub(super) units: u32,
     pub(super) sectors: u32,
-    /// Of a read: pieces that have not passed the link. Of a write: units not admitted to the buffer.
+    /// Of a read: pieces that have not crossed the link. Of a write: units not admitted to the
+    /// buffer.
     pub(super) left: u32,
-    /// The next one in its submission queue, or of the free records.
+    /// The next one in its submission queue, or in the list of free records.
     pub(super) next: u32,
 }
 
@@ -62,7 +63,7 @@ pub(super) struct Commands {
     slab: Vec<InFlight>,
     free: u32,
     in_flight: usize,
-    /// Those that are no reads.
+    /// Commands that are not reads.
     others: usize,
     queues: Vec<Queue>,
     non_empty: u128,
@@ -108,7 +109,7 @@ impl Commands {
         self.others > 0
     }
 
-    // Always: so the command is put together at its place.
+    // Always inlined, so that the command is constructed in place.
     #[inline(always)]
     pub(super) fn insert(&mut self, command: InFlight) -> u32 {
         self.in_flight += 1;
@@ -123,7 +124,7 @@ impl Commands {
         record
     }
 
-    /// Makes a free record.
+    /// Adds a free record.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
@@ -131,7 +132,7 @@ impl Commands {
         self.free = u32::try_from(self.slab.len() - 1).expect("fewer than 2^32 commands are in flight");
     }
 
-    /// Frees the record; the command's tag.
+    /// Frees the record; returns the command's tag.
     #[inline]
     pub(super) fn remove(&mut self, command: u32) -> u32 {
         let record = &mut self.slab[command as usize];
@@ -142,7 +143,8 @@ impl Commands {
         record.tag
     }
 
-    /// When the firmware will be done with a command that arrives now, if nothing can come in between.
+    /// When the firmware will have processed a command that arrives now, if nothing can come in
+    /// between.
     #[inline]
     pub(super) fn take_up(&mut self, now: Nanos) -> Option<Nanos> {
         if self.queues.len() > 1 && (self.non_empty != 0 || self.serial_free > now) {
@@ -152,7 +154,7 @@ impl Commands {
         Some(self.serial_free)
     }
 
-    /// Puts a command behind those of its submission queue.
+    /// Appends a command to its submission queue.
     #[inline]
     pub(super) fn enqueue(&mut self, queue: u16, command: u32) {
         let index = usize::from(queue) % self.queues.len();
@@ -167,13 +169,13 @@ impl Commands {
         }
     }
 
-    /// When the firmware takes up the next queued command.
+    /// When the firmware takes the next queued command.
     #[inline]
     pub(super) fn fetch_at(&self) -> Nanos {
         if self.non_empty == 0 { NEVER } else { self.serial_free }
     }
 
-    /// Takes up the next queued command, and the time when the firmware is done with it.
+    /// Takes the next queued command; returns it and the time when the firmware has processed it.
     #[inline]
     pub(super) fn fetch(&mut self) -> Option<(u32, Nanos)> {
         if self.non_empty == 0 {

@@ -1,8 +1,10 @@
-//! Dies and channels as serial resources: when an operation ends, and what a read does to a program in its way.
+//! Dies and channels as serial resources: when an operation ends, and how a read interacts with a
+//! program in its way.
 //!
-//! Reservation instead of simulation: each resource is the time at which it is free, and a use pushes that time out.
-//! Whoever reserves does so when the use becomes possible, not before: a read stuck behind a program must not hold a
-//! slot of the channel a millisecond ahead and so delay reads of idle dies.
+//! Reservation instead of simulation: a resource is represented by the time at which it becomes
+//! free, and a use moves that time. A use is reserved when it becomes possible, not before: a read
+//! stuck behind a program must not reserve the channel a millisecond ahead and thereby delay reads
+//! of idle dies.
 
 use block::Nanos;
 use block::random::Stream;
@@ -11,12 +13,12 @@ use super::layout::{Layout, UNIT_SECTORS};
 use super::parameters::FlashParameters;
 use crate::rate::Rate;
 
-/// What a read does that meets a program or erase on its die.
+/// What a read does when its die has a program or erase.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum ReadPriority {
     /// Waits behind all programs; programs wait behind reads.
     None,
-    /// Overtakes the queued programs, waits for the running one.
+    /// Overtakes the queued programs and waits for the running one.
     Residual,
     /// Suspends the running one.
     Suspend,
@@ -65,7 +67,7 @@ impl Dies {
         }
     }
 
-    /// Reserves the sensing of a page that can begin at `now`; its end.
+    /// Reserves the sensing of a page that can begin at `now`; returns its end.
     #[inline]
     pub(super) fn sense(&mut self, now: Nanos, die: u32) -> Nanos {
         let read_ns = self.read_ns + self.stream.below(self.jitter_ns);
@@ -91,33 +93,33 @@ impl Dies {
         die.read_free
     }
 
-    /// When a die is free of reads, if at `at` it will have no program or erase left to do.
+    /// When a die is free of reads, if it will have no program or erase left at `at`.
     #[inline]
     pub(super) fn read_free_if_idle(&self, die: u32, at: Nanos) -> Option<Nanos> {
         let die = &self.dies[die as usize];
         (die.program_free <= at).then_some(die.read_free)
     }
 
-    /// What the next random numbers come from.
+    /// The stream of the next random numbers.
     #[inline]
     pub(super) fn stream(&self) -> Stream {
         self.stream.clone()
     }
 
-    /// A sensing has not been reserved after all.
+    /// Cancels the reservation of a sensing.
     pub(super) fn restore(&mut self, die: u32, read_free: Nanos, stream: &Stream) {
         self.dies[die as usize].read_free = read_free;
         self.stream = stream.clone();
     }
 
-    /// The die stays occupied until `until`: it has no register to hold what it has sensed.
+    /// Keeps the die occupied until `until`, because it has no register for the sensed page.
     #[inline]
     pub(super) fn hold(&mut self, die: u32, until: Nanos) {
         let die = &mut self.dies[die as usize];
         die.read_free = die.read_free.max(until);
     }
 
-    /// Reserves the channel of `die` for some units; the end of the transfer.
+    /// Reserves the channel of `die` for some units; returns the end of the transfer.
     #[inline]
     pub(super) fn transfer(&mut self, now: Nanos, die: u32, units: u32, layout: &Layout) -> Nanos {
         let free = &mut self.channel_free[layout.channel_of(die) as usize];
@@ -125,7 +127,7 @@ impl Dies {
         *free
     }
 
-    /// Reserves transfer and program of one program unit; the end of the program.
+    /// Reserves transfer and program of one program unit; returns the end of the program.
     #[inline]
     pub(super) fn program(&mut self, now: Nanos, die: u32, layout: &Layout) -> Nanos {
         let transferred = self.transfer(now, die, layout.program_units, layout);
@@ -170,15 +172,16 @@ mod tests {
         (Dies::new(&parameters, &layout, Stream::new(1)), layout)
     }
 
-    /// Two programs on die 0 end at 1,008 and 2,008 us (a unit takes 8 us on the channel); a read comes at 300 us.
+    /// Two programs on die 0 end at 1,008 and 2,008 us (a unit takes 8 us on the channel); a read
+    /// arrives at 300 us.
     #[test]
     fn a_read_that_meets_programs() {
         for (priority, sensed, next_program) in [
-            // Behind both programs; the next program behind it.
+            // After both programs; the next program waits for it.
             (0, 2_058_000, 3_058_000),
             // (2,008 - 300) mod 1,000 = 708 us are left of the running one.
             (1, 1_058_000, 3_058_000),
-            // Begins when the program is suspended, which costs the programs both times.
+            // Begins when the program is suspended; both times are added to the programs.
             (2, 370_000, 3_078_000),
         ] {
             let (mut dies, layout) = dies(priority);

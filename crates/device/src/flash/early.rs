@@ -1,12 +1,15 @@
-//! Reads begun ahead of their time: when the firmware takes them up, where nothing can change what they will find.
+//! Reads whose die is reserved early: when the firmware takes them, if nothing can change the
+//! result until their start.
 //!
-//! Between a read's being taken up and its start lies a fixed time, and an event of its own at its end, although a device
-//! that only reads has nothing that could change mapping, dies or channels before. There the die is reserved at once, for
-//! the time of the start. Should a command of another kind come before that time, the reservation is taken back, and the
-//! read waits for its start as ever: times, order and random numbers are those of a device that never looks ahead.
+//! Between the time at which the firmware takes a read and its start is a fixed delay that ends
+//! with an event of its own, although in a device that only reads nothing can change mapping, dies
+//! or channels in the meantime. In that state the die is reserved at once, for the time of the
+//! start. If a command of another kind arrives before that time, the reservation is cancelled and
+//! the read waits for its start as usual: times, order and random numbers equal those of a device
+//! without early reservation.
 //!
-//! Cost     a record for each such read; taking back costs a look at all events ahead, once for each change from reading
-//!          to something else.
+//! Cost: a record for each such read; cancelling costs a scan of all pending events, once per
+//! change from reading to something else.
 
 use block::Nanos;
 use block::random::Stream;
@@ -16,10 +19,10 @@ use super::read::SensedPage;
 use super::{Flash, Source};
 use crate::interface::NEVER;
 
-/// Reads that may have begun and not started. More wait for their start.
+/// Reads that may be reserved and not started. Further reads wait for their start.
 const MOST: usize = 128;
 
-/// What has to be put back if a read turns out to have begun too early.
+/// The state to restore if a reservation is cancelled.
 #[derive(Clone, Debug)]
 struct Begun {
     start_at: Nanos,
@@ -29,13 +32,14 @@ struct Begun {
     stream: Stream,
 }
 
-/// The last reads begun ahead, in the order of their starts.
+/// The last early reservations, in the order of their starts.
 #[derive(Clone, Debug)]
 pub(super) struct EarlyReads {
     ring: Box<[Begun; MOST]>,
-    /// All that ever began so.
+    /// Number of early reservations so far.
     count: usize,
-    /// Whether nothing is in the device but reads of single pages of a mapping in order; what is not a read ends that.
+    /// Whether the device has only reads of single pages of a mapping in order; any other command
+    /// ends that.
     is_calm: bool,
     #[cfg(test)]
     is_off: bool,
@@ -53,7 +57,7 @@ impl EarlyReads {
         }
     }
 
-    /// The so-manieth of the last ones, the newest first.
+    /// The `number`-th of the last ones, the newest first.
     fn newest(&self, number: usize) -> &Begun {
         &self.ring[self.count.wrapping_sub(1 + number) % MOST]
     }
@@ -65,8 +69,8 @@ impl EarlyReads {
 }
 
 impl Flash {
-    /// Begins a read at `now` that starts at `start_at`, if nothing but reads is going on and it needs one page. False, and
-    /// nothing happens, otherwise.
+    /// Reserves a read at `now` that starts at `start_at`, if only reads are in progress and it
+    /// needs one page. Otherwise returns false and does nothing.
     #[inline]
     pub(super) fn begin_early(&mut self, now: Nanos, command: u32, start_at: Nanos) -> bool {
         let read = self.commands.get(command);
@@ -79,7 +83,7 @@ impl Flash {
         {
             return false;
         }
-        // The mapping is in order.
+        // The mapping is in order, so the unit is its own place.
         let die = self.layout.die_of(unit);
         let Some(read_free) = self.dies.read_free_if_idle(die, start_at) else { return false };
         self.early.ring[place] = Begun { start_at, read_free, command, die, stream: self.dies.stream() };
@@ -95,7 +99,7 @@ impl Flash {
             && self.translation.is_in_order()
             && self.holding.is_empty()
             && !self.collector.is_working()
-            // An idle moment after writes could still begin a collection.
+            // An idle period after writes could still begin a collection.
             && self.idle_at == NEVER;
         #[cfg(test)]
         if self.early.is_off {
@@ -104,7 +108,8 @@ impl Flash {
         self.early.is_calm
     }
 
-    /// Something else than a read comes at `now`, or a reset: what was to start later has not begun.
+    /// A command other than a read arrives at `now`, or a reset: cancels the reservations with
+    /// later starts.
     #[inline]
     pub(super) fn take_early_back(&mut self, now: Nanos) {
         if self.early.is_calm {
@@ -123,7 +128,8 @@ impl Flash {
         let early = &self.early;
         let is_ahead = |command: u32| (0..ahead).any(|number| early.newest(number).command == command);
         self.operations.retain(now, |event: &Event| !event.command().is_some_and(is_ahead));
-        // Those that wait for their start came later, or they would not.
+        // Commands that wait for their start arrived later, otherwise they would have been
+        // reserved.
         let next = || (self.stages.starting.next(), self.stages.starting.pop());
         let later: Vec<_> = std::iter::repeat_with(next).map_while(|(at, read)| Some((at, read?))).collect();
         for number in (0..ahead).rev() {
@@ -150,7 +156,7 @@ mod tests {
     use crate::interface::{Command, Completion, Device, Submit};
     use block::{Extent, Flags, HardwareQueue, Operation};
 
-    /// Phases of reads alone and phases of everything, on drives of one and of four queues.
+    /// Phases of reads only and of all kinds, on drives of one and of four queues.
     #[test]
     fn a_device_that_looks_ahead_does_what_one_does_that_never_does() {
         for (seed, hardware_queues) in [(1, 1), (2, 4), (3, 1), (4, 4)] {
@@ -175,10 +181,10 @@ mod tests {
                     let is_read = roll >= others_percent;
                     let (operation, sectors) = match roll {
                         _ if is_read => (Operation::Read, [4, 8][usize::from(roll.is_multiple_of(5))]),
-                        // Overwrites end the order of the mapping for good: they come late.
+                        // Overwrites end the order of the mapping permanently, so they come late.
                         0..5 if step >= 16_000 => (Operation::Write, 8),
                         0..5 => (Operation::Flush, 0),
-                        // No whole unit: nothing is forgotten.
+                        // No whole unit: the mapping does not change.
                         _ => (Operation::Discard, 3),
                     };
                     let first_sector = random.below(16_000) * 8 + random.below(2) * 4;

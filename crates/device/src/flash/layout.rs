@@ -1,23 +1,26 @@
-//! Where a unit lies: superblock, die, page, channel, as plain arithmetic on physical unit numbers.
+//! The placement of a unit: superblock, die, page and channel, as arithmetic on physical unit
+//! numbers.
 //!
-//! A *unit* is 4 KiB, the grain of the mapping. A *program unit* is what one multi-plane program writes. A *superblock*
-//! is one erase block of every plane of every die; its program units go round the dies, and the dies round the
-//! channels, so that consecutive data spreads over channels first.
+//! A *unit* is 4 KiB, the granularity of the mapping. A *program unit* is what one multi-plane
+//! program writes. A *superblock* is one erase block of every plane of every die; its program units
+//! rotate over the dies, and the dies over the channels, so that consecutive data spreads over
+//! channels first.
 
 use block::Sector;
 
 use super::parameters::FlashParameters;
 
-/// Sectors of a unit.
+/// Sectors per unit.
 pub(super) const UNIT_SECTORS: u32 = 8;
-/// Blocks are made smaller until the simulated capacity has this many superblocks: with fewer, the reserve is a large
-/// part of the spare and write amplification comes out too high.
+/// Blocks are made smaller until the simulated capacity has this many superblocks: with fewer, the
+/// reserve is a large part of the spare and write amplification is too high.
 const SUPERBLOCKS_WANTED: u64 = 500;
-/// But not smaller than this: an erase takes its time whatever the block's size, and with fewer pages a drive would
-/// spend more on erases than on programs. The NVMe preset ends here, with 256 superblocks in 8 GiB.
+/// Lower bound of that: an erase takes the same time for any block size, and with fewer pages a
+/// drive would spend more time on erases than on programs. The NVMe preset reaches it, with 256
+/// superblocks in 8 GiB.
 const LEAST_PAGES: u64 = 8;
 
-/// Division by a number that is known only at construction, without the divide instruction.
+/// Division by a number known only at construction, without the divide instruction.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Divisor {
     divisor: u32,
@@ -30,8 +33,9 @@ impl Divisor {
         Self { divisor, reciprocal: u64::MAX / u64::from(divisor) }
     }
 
-    /// `number / divisor`. With r = floor((2^64 - 1) / d), (n + 1) r / 2^64 lies below (n + 1) / d by less than 1 / d
-    /// for all n below 2^32 and d up to 2^31, so its integer part is that of n / d.
+    /// `number / divisor`. With r = floor((2^64 - 1) / d), (n + 1) r / 2^64 lies below (n + 1) / d
+    /// by less than 1 / d for all n below 2^32 and d up to 2^31, so its integer part is that of n /
+    /// d.
     #[inline]
     pub(super) fn quotient(self, number: u32) -> u32 {
         let product = u128::from(self.reciprocal) * (u128::from(number) + 1);
@@ -46,17 +50,17 @@ impl Divisor {
     }
 }
 
-/// The sizes of everything, and the way from a unit to its place.
+/// The sizes, and the mapping from a unit to its place.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
-    /// Units the host's addresses are mapped to; addresses beyond wrap.
+    /// Units to which the host's addresses are mapped; addresses beyond wrap.
     pub(super) logical_units: u32,
     pub(super) physical_units: u32,
     pub(super) superblocks: u32,
     pub(super) superblock_units: u32,
-    /// Units of a flash page, what one read senses.
+    /// Units per flash page, which one read senses.
     pub(super) page_units: u32,
-    /// Units of a multi-plane program.
+    /// Units per multi-plane program.
     pub(super) program_units: u32,
     pub(super) dies: u32,
     pub(super) channels: u32,
@@ -68,7 +72,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The layout of these parameters, which [`FlashParameters::check`] has passed; out-of-range ones are clamped.
+    /// The layout for these parameters, which have passed [`FlashParameters::check`]; values out of
+    /// range are clamped.
     pub(super) fn new(parameters: &FlashParameters) -> Self {
         let sizes = Sizes::of(parameters);
         let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -92,7 +97,7 @@ impl Layout {
         }
     }
 
-    /// The unit of a sector. Distances are kept; what lies beyond the simulated capacity wraps.
+    /// The unit of a sector. Distances are preserved; addresses beyond the simulated capacity wrap.
     #[inline]
     pub(super) fn unit_of(&self, sector: Sector) -> u32 {
         let unit = sector / u64::from(UNIT_SECTORS);
@@ -101,7 +106,7 @@ impl Layout {
         u32::try_from(wrapped).unwrap_or(0)
     }
 
-    /// The unit behind `unit`.
+    /// The unit after `unit`.
     #[inline]
     pub(super) fn following(&self, unit: u32) -> u32 {
         if unit + 1 == self.logical_units { 0 } else { unit + 1 }
@@ -118,7 +123,7 @@ impl Layout {
         self.by_program.remainder(physical) == 0
     }
 
-    /// A superblock holds a whole number of rounds over the dies, so its own number does not matter.
+    /// A superblock contains a whole number of rounds over the dies, so its number does not matter.
     #[inline]
     pub(super) fn die_of(&self, physical: u32) -> u32 {
         self.by_dies.remainder(self.by_program.quotient(physical))
@@ -140,7 +145,7 @@ impl Layout {
     }
 }
 
-/// The same in 64 bits, before anything is known to fit; what `check` judges.
+/// The same in 64 bits, before the sizes are known to fit; `check` uses it.
 pub(super) struct Sizes {
     pub(super) logical_units: u64,
     pub(super) superblocks: u64,
@@ -167,7 +172,8 @@ impl Sizes {
         let superblock_units = stripe_units * pages;
         let spare = u128::from(logical_units) * u128::from(parameters.overprovision_millionths) / 1_000_000;
         let units = logical_units + u64::try_from(spare).unwrap_or(u64::MAX / 2);
-        // The reserve comes on top: free ones for collection to begin at, and the two open ones.
+        // The reserve is additional: the free superblocks at which collection starts, and the two
+        // open ones.
         let superblocks = units.div_ceil(superblock_units) + parameters.gc_low + 2;
         Self { logical_units, superblocks, superblock_units, stripe_units, program_units, page_units, dies }
     }
@@ -199,10 +205,11 @@ mod tests {
 
     #[test]
     fn blocks_are_halved_until_there_are_500_superblocks_or_8_pages_in_a_block() {
-        // 32 dies x 1 unit x 128 pages = 16 MiB: 512 of them in 8 GiB, and 7 % and 5 more.
+        // 32 dies x 1 unit x 128 pages = 16 MiB: 512 of them in 8 GiB, plus 7 % and 5 more.
         let layout = Layout::new(&FlashParameters::default());
         assert_eq!((layout.superblock_units, layout.superblocks), (4_096, 548 + 5));
-        // Programs of 4 planes x 16 KiB on 64 dies: 4 MiB per page, so 256 pages would have to become 4.
+        // Programs of 4 planes x 16 KiB on 64 dies: 4 MiB per page, so 256 pages would have to
+        // become 4.
         let nvme =
             FlashParameters { channels: 16, planes: 4, page_kib: 16, pages_per_block: 256, ..Default::default() };
         assert_eq!(Layout::new(&nvme).superblock_units, 1_024 * 8);

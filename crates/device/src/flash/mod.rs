@@ -1,17 +1,22 @@
-//! A flash SSD: channels, dies, a host link, a write buffer, a translation layer with garbage collection.
+//! A flash SSD: channels, dies, a host link, a write buffer, a translation layer with garbage
+//! collection.
 //!
-//! Promise  latency and rate of reads by the queue at dies, channels and link; writes at buffer speed until the back
-//!          end is behind, then the write cliff; write amplification of greedy collection; reads that meet programs.
-//! Fits     SATA and NVMe drives. Not: caches of single-level cells, misses of the mapping, wear levelling, retries.
-//! Model    resources are times at which they are free (FEMU); an event stands only where order can change: a
-//!          command taken up, a page sensed, a write arrived, a program ended. Sources: MQSim, SimpleSSD, FEMU;
-//!          specification of the devices, 6.
-//! Cost     some 100 ns per 4 KiB read, of which half for the mapping, which is larger than a cache; 10 bytes per
-//!          4 KiB of simulated capacity; nothing is allocated once the peak of what is in flight has been seen.
+//! * Models: latency and rate of reads with queueing at dies, channels and link; writes at buffer
+//!   speed until the back end falls behind, then the write cliff; write amplification of greedy
+//!   collection; reads that meet programs.
+//! * Suited for SATA and NVMe drives. Not modelled: single-level-cell caches, misses of the
+//!   mapping, wear levelling, retries.
+//! * Method: a resource is the time at which it becomes free (FEMU); there is an event only where
+//!   order can change: a command taken, a page sensed, a write arrived, a program completed.
+//!   Sources: MQSim, SimpleSSD, FEMU; docs/specifications/devices.md, section 6.
+//! * Cost: some 100 ns per 4 KiB read, half of it for the mapping, which is larger than the CPU's
+//!   cache; 10 bytes per 4 KiB of simulated capacity; nothing is allocated after the peak of
+//!   commands in flight.
 //!
-//! Where    [`layout`] arithmetic of places · [`translation`] mapping and superblocks · [`dies`] reservations ·
-//! [`commands`] firmware and submission queues · [`operations`] what dies are at · [`agenda`] which event is next ·
-//! [`read`], [`early`] · [`mod@write`] with [`write_buffer`] and [`collect`].
+//! Modules: [`layout`] placement · [`translation`] mapping and superblocks · [`dies`] reservations
+//! · [`commands`] firmware and submission queues · [`operations`] operations in progress ·
+//! [`agenda`] next event · [`read`], [`early`] · [`mod@write`] with [`write_buffer`] and
+//! [`collect`].
 
 mod agenda;
 mod collect;
@@ -53,7 +58,7 @@ use translation::Translation;
 use write::IDLE_NS;
 use write_buffer::{Waiter, WriteBuffer};
 
-/// Commands at each of the stages.
+/// The commands at each stage.
 #[derive(Clone, Debug)]
 struct Stages {
     starting: Stage,
@@ -70,7 +75,8 @@ pub struct Flash {
     total_depth: usize,
     layout: Layout,
     commands: Commands,
-    /// How many of the commands that wait for their start have been prepared.
+    /// How many of the commands that wait for their start have been prefetched into the CPU's
+    /// cache.
     looked_ahead: usize,
     stages: Stages,
     operations: Operations,
@@ -79,13 +85,13 @@ pub struct Flash {
     /// With `die_hold`, the pages that wait for each die; empty without.
     holding: Vec<read::HeldDie>,
     link_rate: Rate,
-    /// When the link is free: to the device, to the host. The same one if it carries one direction at a time.
+    /// When the link is free: to the device, to the host. Both are the same if it is half duplex.
     link_free: [Nanos; 2],
     to_host: usize,
     translation: Translation,
     buffer: WriteBuffer,
     collector: Collector,
-    /// Writes whose data has come but is not all in the buffer.
+    /// Writes whose data has arrived but is not all in the buffer.
     admitting: VecDeque<u32>,
     last_write_at: Nanos,
     idle_at: Nanos,
@@ -97,8 +103,8 @@ pub struct Flash {
 }
 
 impl Flash {
-    /// A device of these settings, named `name`; `stream` feeds jitter and preconditioning. The settings have passed
-    /// [`FlashParameters::check`].
+    /// A device with these settings, named `name`; `stream` provides jitter and preconditioning.
+    /// The settings have passed [`FlashParameters::check`].
     pub fn new(name: &str, parameters: &FlashParameters, mut stream: Stream) -> Self {
         let info = DeviceInfo {
             name: name.to_owned(),
@@ -152,12 +158,12 @@ impl Flash {
         }
     }
 
-    /// What has been written to flash.
+    /// The writes to flash so far.
     pub fn flash_counters(&self) -> FlashCounters {
         self.translation.counters()
     }
 
-    /// What a command asks for, in units.
+    /// Converts a command to units.
     #[inline(always)]
     fn in_flight(&self, command: &Command) -> InFlight {
         let (first_sector, sectors) = (command.extent.first_sector, command.extent.sectors);
@@ -178,7 +184,8 @@ impl Flash {
         InFlight { offset, sectors, until_programmed, ..InFlight::new(command.tag, work, unit, units) }
     }
 
-    /// The firmware is done with a command at `at`: it goes on to the link or, after a fixed time, to the flash.
+    /// The firmware has processed a command at `at`: it continues to the link or, after a fixed
+    /// time, to the flash.
     #[inline]
     fn hand_on(&mut self, now: Nanos, command: u32, at: Nanos) {
         let work = self.commands.get(command).work;
@@ -202,7 +209,7 @@ impl Flash {
         self.agenda.set(Source::Operation, self.operations.next());
     }
 
-    /// Reserves the link; the end of the transfer.
+    /// Reserves the link; returns the end of the transfer.
     #[inline]
     fn pass_link(&mut self, ready: Nanos, direction: usize, sectors: u32) -> Nanos {
         let free = &mut self.link_free[direction];
@@ -215,8 +222,9 @@ impl Flash {
         out.push(Completion { at_ns, tag: self.commands.remove(command), status });
     }
 
-    /// Handles everything up to and including `latest`; with a time from which on it may stop, no more than the time at
-    /// which something completes. Answers when it stopped, or when the next event is.
+    /// Processes everything up to and including `latest`. With `stops_from`, stops at the first
+    /// time from there on at which something completes. Returns when it stopped, or the time of the
+    /// next event.
     fn pass(&mut self, mut latest: Nanos, stops_from: Option<Nanos>, out: &mut Vec<Completion>) -> Nanos {
         while let Some((at, source)) = self.agenda.first_until(latest) {
             self.step(at, source, out);
@@ -230,7 +238,7 @@ impl Flash {
         if stops_from.is_some() && !out.is_empty() { latest } else { self.agenda.first_at() }
     }
 
-    /// Handles one event.
+    /// Processes one event.
     #[inline]
     fn step(&mut self, now: Nanos, source: Source, out: &mut Vec<Completion>) {
         match source {
@@ -288,7 +296,7 @@ impl Flash {
         }
     }
 
-    /// Prepares all commands that wait for their start.
+    /// Prefetches the mapping for all commands that wait for their start.
     #[inline]
     fn look_ahead(&mut self) {
         self.looked_ahead = self.stages.starting.len();
@@ -338,7 +346,7 @@ impl Device for Flash {
         }
         if let Some(at) = self.commands.take_up(now) {
             if in_flight.work == Work::Read && !self.stages.starting.is_empty() {
-                // Behind others: what is next stays.
+                // It is behind others, so the next event stays the same.
                 self.stages.starting.push(at + self.command_ns, record);
                 return Submit::Accepted;
             }
@@ -377,7 +385,7 @@ impl Device for Flash {
         self.counters
     }
 
-    /// The commands are gone; what has reached the buffer is still programmed, and collection goes on.
+    /// The commands are dropped; buffered data is still programmed, and collection continues.
     fn reset(&mut self, now: Nanos) {
         self.take_early_back(now);
         self.commands.clear(now);

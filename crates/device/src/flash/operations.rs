@@ -1,9 +1,9 @@
-//! What dies and channels are at, by the time at which it ends.
+//! The operations of dies and channels in progress, by the time at which they end.
 //!
-//! Promise  events come out by time, equal times in order of insertion.
-//! Cost     reads end nearly in the order in which they begin, so that most are put into a sorted ring close to its end.
-//!          What belongs elsewhere (reads behind others or behind programs, programs themselves, garbage collection) goes
-//!          on the calendar, whose cost does not depend on how many there are or in which order they come.
+//! * Guarantee: events come out by time, equal times in order of insertion.
+//! * Cost: reads end nearly in the order in which they begin, so most are inserted close to the end
+//!   of a sorted ring. The others (reads behind others or behind programs, programs, garbage
+//!   collection) go on the calendar, whose cost depends neither on their number nor on their order.
 
 use block::Nanos;
 
@@ -12,22 +12,22 @@ use crate::calendar::Calendar;
 use crate::interface::NEVER;
 use crate::pending::Pending;
 
-/// Ends of reads that are kept in the ring, and how many of them a new one may pass.
+/// Capacity of the ring, and the largest number of entries that a new one may pass in it.
 const NEAR: usize = 128;
 const PASSED: usize = 6;
 
-/// An event whose time is not known to rise with those of its kind: a page sensed, a victim's page in the collector's
-/// hands, a program ended.
+/// An event whose time may be earlier than that of others of its kind: a page sensed, a victim's
+/// page transferred, a program completed.
 ///
-/// Two words instead of an enum: what is put together in registers goes to memory in one piece, where an enum's parts
-/// would be stored one by one and read together, for which processors wait.
+/// Two words instead of an enum: they are built in registers and stored in one piece, whereas an
+/// enum's fields would be stored one by one and loaded together, which stalls on store forwarding.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Event {
-    /// The page as a word, which is never as small as the codes of the other kinds.
+    /// The page as a word, which is always larger than the codes of the other kinds.
     pub(super) what: u64,
     /// Number of the page or program.
     pub(super) number: u32,
-    /// The so-manieth to be inserted.
+    /// Its number in the order of insertion.
     order: u32,
 }
 
@@ -50,7 +50,7 @@ impl Event {
         Self { what: Self::PROGRAMMED, number: program, order: 0 }
     }
 
-    /// The command that waits for it, if one does.
+    /// The command that waits for it, if there is one.
     pub(super) fn command(self) -> Option<u32> {
         self.is_host_page().then(|| SensedPage::from_word(self.what, self.number).owner())
     }
@@ -62,7 +62,7 @@ impl Event {
     }
 }
 
-/// The operations under way.
+/// The operations in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Operations {
     near: Pending<Event>,
@@ -75,7 +75,7 @@ impl Operations {
         Self { near: Pending::with_capacity(NEAR), far: Calendar::with_capacity(1_024), inserted: 0 }
     }
 
-    /// Time of the first end, [`NEVER`] if nothing is under way.
+    /// Time of the first end, [`NEVER`] if there is none.
     #[inline]
     pub(super) fn next(&self) -> Nanos {
         self.near.next().min(self.far.next())
@@ -85,7 +85,7 @@ impl Operations {
         self.next() == NEVER
     }
 
-    /// Adds what ends at `at`, which is not before `now`.
+    /// Adds an operation that ends at `at`, which is not before `now`.
     #[inline]
     pub(super) fn insert(&mut self, now: Nanos, at: Nanos, event: Event) {
         let event = Event { order: self.inserted, ..event };
@@ -97,7 +97,7 @@ impl Operations {
         }
     }
 
-    /// Takes the first end out.
+    /// Removes the first end.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Event> {
         let (near, far) = (self.near.next(), self.far.next());
@@ -108,7 +108,7 @@ impl Operations {
         }
     }
 
-    /// Which of two that end at one time was inserted first.
+    /// Whether the ring's first was inserted before the calendar's first, for equal times.
     #[cold]
     fn is_near_older(&self) -> bool {
         match (self.near.front(), self.far.front()) {
@@ -118,7 +118,7 @@ impl Operations {
         }
     }
 
-    /// Drops those for which `keep` is false.
+    /// Drops the operations for which `keep` is false.
     pub(super) fn retain(&mut self, now: Nanos, keep: impl Fn(&Event) -> bool) {
         let near: Vec<_> = std::iter::from_fn(|| self.near.pop()).filter(|(_, event)| keep(event)).collect();
         for (at, event) in near {
@@ -133,7 +133,8 @@ mod tests {
     use super::*;
     use block::random::Stream;
 
-    /// Reads and programs of all lengths, more than the ring holds, many ties: the order is that of a sorted list.
+    /// Reads and programs of all lengths, more than the ring's capacity, many ties: the order
+    /// equals that of a sorted list.
     #[test]
     fn ends_come_out_by_time_and_then_in_the_order_of_their_insertion() {
         let mut operations = Operations::new();

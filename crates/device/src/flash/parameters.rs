@@ -1,4 +1,4 @@
-//! What a flash SSD is described by (specification of the devices, 6.1).
+//! The parameters of a flash SSD. Source: docs/specifications/devices.md, section 6.1.
 use super::layout::Sizes;
 use super::write_buffer::MOST_UNITS;
 use crate::parameter::{COMMAND_SECTORS, DEPTH, LINK, MICROSECONDS, QUEUES, Row, SECTORS, SWITCH, rows};
@@ -19,7 +19,7 @@ pub struct FlashParameters {
     pub dies_per_channel: u64,
     /// Planes of a die, programmed together.
     pub planes: u64,
-    /// Flash page of one plane; in KiB.
+    /// Size of a flash page of one plane; in KiB.
     pub page_kib: u64,
     /// Pages of an erase block; made smaller so that there are at least 500 superblocks.
     pub pages_per_block: u64,
@@ -67,7 +67,8 @@ pub struct FlashParameters {
     pub power_loss_protection: u64,
     /// Mapping that is simulated; addresses beyond it wrap; in MiB.
     pub simulated_mib: u64,
-    /// State at the start: none mapped, filled once, or filled and overwritten at random; an index into the words.
+    /// State at the start: none mapped, filled once, or filled and overwritten at random; an index
+    /// into the words.
     pub precondition: u64,
     /// Random overwrites of precondition=random, in multiples of the capacity; in millionths.
     pub random_mult_millionths: u64,
@@ -114,11 +115,12 @@ impl Default for FlashParameters {
     }
 }
 
-/// Smallest number of programs on every die that the simulated capacity must hold.
+/// Smallest number of stripes (programs on every die) that the simulated capacity must hold.
 const LEAST_STRIPES: u64 = 16;
 
 impl FlashParameters {
-    /// What no single range can say: the key to change, and what is wrong with it and would be right.
+    /// The first violated constraint between parameters: the key to change, what is wrong with it
+    /// and what is allowed.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         if !self.page_kib.is_multiple_of(4) {
             return Err(("page_kib", format!("{} is no multiple of 4 KiB, the unit of the mapping", self.page_kib)));

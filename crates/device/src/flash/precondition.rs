@@ -1,7 +1,8 @@
-//! The state a device begins with, reached without simulating the time it would take.
+//! The initial state of a device, computed without simulating the time to reach it.
 //!
-//! A fresh device has room to spare and hides garbage collection; one that has been overwritten at random several
-//! times is in its steady state. Costs some milliseconds for `fill`, and under a second for `random` at 8 GiB.
+//! A fresh device has spare room and hides garbage collection; one that has been overwritten at
+//! random several times is in its steady state. Costs some milliseconds for `fill`, and under a
+//! second for `random` at 8 GiB.
 
 use block::random::Stream;
 
@@ -10,7 +11,7 @@ use super::layout::Layout;
 use super::parameters::FlashParameters;
 use super::translation::{Translation, Writer};
 
-/// A translation in the state that `parameters.precondition` asks for.
+/// A translation in the state that `parameters.precondition` specifies.
 pub(super) fn preconditioned(parameters: &FlashParameters, layout: &Layout, stream: &mut Stream) -> Translation {
     match parameters.precondition {
         0 => Translation::new(layout),
@@ -23,13 +24,15 @@ pub(super) fn preconditioned(parameters: &FlashParameters, layout: &Layout, stre
     }
 }
 
-/// Writes over units chosen at random, collecting garbage as the timed device does but at once.
+/// Writes over units chosen at random, collecting garbage as the timed device does, but without
+/// taking time.
 fn overwrite(translation: &mut Translation, parameters: &FlashParameters, layout: &Layout, stream: &mut Stream) {
     let units = u128::from(layout.logical_units) * u128::from(parameters.random_mult_millionths) / 1_000_000;
     let low = usize::try_from(parameters.gc_low).unwrap_or(usize::MAX);
     for _ in 0..units {
         if translation.must_open(Writer::Host) {
-            // Like the timed device: the host opens a superblock, and what that took is won back.
+            // As in the timed device, the host opens a superblock, and collection frees what that
+            // took.
             if !translation.open(Writer::Host, layout) {
                 return;
             }

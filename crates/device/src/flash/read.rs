@@ -1,4 +1,4 @@
-//! Reads: which pages a command needs, their way over die, channel and link.
+//! Reads: the pages that a command needs, and their path over die, channel and link.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,10 @@ use super::operations::Event;
 use super::translation::NONE;
 use super::{Flash, Source};
 
-/// What `SensedPage::owner` says of a page read for garbage collection.
+/// The value of `SensedPage::owner` for a page read by garbage collection.
 const COLLECTOR: u32 = u32::MAX;
 
-/// A page on its way from the cells to the host or to the collector.
+/// A page between the cells and the host or the collector.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct SensedPage {
     /// The command, or [`COLLECTOR`].
@@ -27,7 +27,7 @@ pub(super) struct SensedPage {
 }
 
 impl SensedPage {
-    /// The page of a read inside one unit.
+    /// The page of a read within one unit.
     #[inline]
     pub(super) fn of_small_read(command: u32, die: u32, sectors: u32) -> Self {
         Self { owner: command, page: NONE, die: narrow(die), units: 1, sectors: narrow(sectors) }
@@ -37,7 +37,7 @@ impl SensedPage {
         self.owner
     }
 
-    /// All of it but the page's number. A page has at least one unit.
+    /// All fields but the page's number, as one word. A page has at least one unit.
     #[inline]
     pub(super) fn word(&self) -> u64 {
         let [units, sectors] = [self.units, self.sectors].map(u64::from);
@@ -61,7 +61,8 @@ impl SensedPage {
     }
 }
 
-/// A die without a register for what it has sensed: the next page waits until the last has left over the channel.
+/// A die without a register for the sensed page: the next page waits until the last one has been
+/// transferred over the channel.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HeldDie {
     is_busy: bool,
@@ -70,12 +71,13 @@ pub(super) struct HeldDie {
 
 #[inline]
 fn narrow<T: TryFrom<u32> + Default>(value: u32) -> T {
-    // The parameters' ranges keep dies below 2^16 + 1, units of a page at 16, sectors of it at 128.
+    // The ranges of the parameters keep dies up to 2^16, units of a page up to 16 and its sectors
+    // up to 128, so the conversion succeeds.
     T::try_from(value).unwrap_or_default()
 }
 
 impl Flash {
-    /// Begins the sensing of every page the command needs. What is buffered or unmapped needs none.
+    /// Starts sensing every page that the command needs. Buffered and unmapped units need none.
     #[inline]
     pub(super) fn start_read(&mut self, now: Nanos, command: u32) {
         let (mut unit, units, offset, mut left) = {
@@ -121,10 +123,10 @@ impl Flash {
         }
     }
 
-    /// A read inside one unit: one page or none.
+    /// A read within one unit: one page or none.
     #[inline]
     fn start_small_read(&mut self, now: Nanos, command: u32, unit: u32, sectors: u32) {
-        // It counts as one unit, and that is the number of its pieces.
+        // It counts as one unit, which is also its number of pieces.
         let place = if self.buffer.holds(unit) { NONE } else { self.translation.physical_of(unit) };
         if place == NONE {
             return self.send(now, command, sectors);
@@ -133,7 +135,7 @@ impl Flash {
         self.sense(now, SensedPage::of_small_read(command, die, sectors));
     }
 
-    /// Begins the sensing of a page of a victim.
+    /// Starts sensing a page of a victim.
     pub(super) fn sense_victim(&mut self, now: Nanos, page: super::collect::VictimPage) {
         let (die, units) = (narrow(page.die), narrow(page.units));
         self.sense(now, SensedPage { owner: COLLECTOR, page: page.page, die, units, sectors: 0 });
@@ -153,7 +155,7 @@ impl Flash {
         self.schedule(now, sensed, Event::sensed(page));
     }
 
-    /// A page is in the die's register: it passes the channel, and goes to whoever wants it.
+    /// A page is in the die's register: it crosses the channel and goes to its owner.
     #[inline]
     pub(super) fn sensed(&mut self, now: Nanos, page: SensedPage) {
         let transferred = self.dies.transfer(now, u32::from(page.die), u32::from(page.units), &self.layout);
@@ -167,7 +169,8 @@ impl Flash {
         }
     }
 
-    /// A piece of a read passes the link; behind the last piece the read is done. The link's times only rise.
+    /// A piece of a read crosses the link; after the last piece the read completes. The link's
+    /// times only rise.
     #[inline]
     fn send(&mut self, ready: Nanos, command: u32, sectors: u32) {
         let sent = self.pass_link(ready, self.to_host, sectors);
@@ -189,7 +192,7 @@ impl Flash {
         }
     }
 
-    /// After a reset no command waits for a page. The die goes on with the collector's.
+    /// After a reset no command waits for a page. The die continues with the collector's pages.
     pub(super) fn forget_held_pages(&mut self, now: Nanos) {
         for die in 0..u16::try_from(self.holding.len()).unwrap_or(u16::MAX) {
             let held = &mut self.holding[usize::from(die)];

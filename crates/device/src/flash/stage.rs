@@ -1,9 +1,11 @@
-//! A stage that commands pass in order: serial resources and fixed delays hand out times that only rise.
+//! A stage that commands pass in order: serial resources and fixed delays, whose times only rise.
 //!
-//! Promise  first in, first out, each with its time; the time of the first is known at any moment.
-//! Cost     a store or a load and a few additions; memory grows to the peak of what is inside and is kept.
+//! * Guarantee: first in, first out, each with its time; the time of the first is always known.
+//! * Cost: a store or a load and a few additions; memory grows to the peak number of commands and
+//!   is kept.
 //!
-//! Where times may fall, [`Calendar`](crate::calendar::Calendar) and [`Pending`](crate::pending::Pending) put them in order.
+//! Where times may fall, [`Calendar`](crate::calendar::Calendar) and
+//! [`Pending`](crate::pending::Pending) sort them.
 
 use block::Nanos;
 
@@ -12,9 +14,10 @@ use crate::interface::NEVER;
 /// The commands in a stage.
 #[derive(Clone, Debug)]
 pub(super) struct Stage {
-    /// A power of two of places, more than are taken; behind the last one taken stands NEVER.
+    /// A power of two of places, more than are used; the place after the last used one contains
+    /// NEVER.
     ring: Vec<(Nanos, u32)>,
-    /// Counted on and on; the ring's length wraps them.
+    /// Counts up without bound; the ring's length wraps it.
     first: usize,
     end: usize,
 }
@@ -29,7 +32,7 @@ impl Stage {
         number & (self.ring.len() - 1)
     }
 
-    /// Puts a command behind all others, at a time not before theirs.
+    /// Appends a command, at a time not before those of the others.
     #[inline]
     pub(super) fn push(&mut self, at: Nanos, command: u32) {
         debug_assert!(self.is_empty() || self.ring[self.place(self.end.wrapping_sub(1))].0 <= at, "times only rise");
@@ -56,7 +59,7 @@ impl Stage {
         self.ring[self.place(self.first)].0
     }
 
-    /// Takes the first command out.
+    /// Removes the first command.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<u32> {
         if self.is_empty() {

@@ -1,21 +1,22 @@
-//! The flash translation layer's state: where each unit lies, and which superblocks have room.
+//! The state of the flash translation layer: the place of each unit, and the free superblocks.
 //!
-//! Two tables of 4 bytes per 4 KiB unit, logical to physical and back; an overwritten unit's old place is cleared, so
-//! a place of the second table is either the unit that lies there or [`NONE`]. Functional: nothing here takes time,
-//! which is what lets the preconditioning and the timed device share it.
+//! Two tables of 4 bytes per 4 KiB unit, logical to physical and back. An overwritten unit's old
+//! place is cleared, so an entry of the second table is either the unit at that place or [`NONE`].
+//! Nothing here takes simulated time, so that preconditioning and the timed device share it.
 //!
-//! A device written once from end to end has every unit at the place of its own number. A bit per unit says whether that
-//! is no longer so: only then is the table looked at, which is larger than the processor's caches where the bits are
-//! not, and whose memory nobody touches before.
+//! In a device written once from end to end every unit is at the place of its own number. A bit per
+//! unit says whether that no longer holds, and only then is the table read: the table is larger
+//! than the CPU's caches, the bits are not, and unread parts of the table need no memory.
 
 use std::collections::VecDeque;
 
 use super::layout::Layout;
 
-/// No unit, no place.
+/// No unit, or no place.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Who writes: each has a superblock of its own open, so that moved (cold) data does not mix with new.
+/// The writers: each has its own open superblock, so that moved (cold) data does not mix with new
+/// data.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Writer {
     Host = 0,
@@ -30,17 +31,17 @@ enum State {
     Victim,
 }
 
-/// The superblock a writer fills.
+/// The superblock that a writer fills.
 #[derive(Copy, Clone, Debug)]
 struct OpenSuperblock {
     /// First physical unit not written yet.
     next: u32,
-    /// Behind its last unit; equal to `next` when there is none open.
+    /// The end of its units; equal to `next` when none is open.
     end: u32,
 }
 
-/// What has been written to flash, in units of 4 KiB, since the device was made; preconditioning with random
-/// overwrites counts, the sequential fill does not.
+/// Writes to flash in units of 4 KiB since construction; preconditioning with random overwrites
+/// counts, the sequential fill does not.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct FlashCounters {
     /// Written for the host.
@@ -54,26 +55,27 @@ pub struct FlashCounters {
 }
 
 impl FlashCounters {
-    /// Units written to flash per unit written by the host, between an earlier reading and this one.
+    /// Units written to flash per unit written by the host, between an earlier reading and this
+    /// one.
     pub fn write_amplification_since(&self, earlier: &FlashCounters) -> f64 {
         let host = (self.host_units - earlier.host_units) as f64;
         (host + (self.moved_units - earlier.moved_units) as f64) / host
     }
 }
 
-/// A table of numbers that begins as: every number is its own, up to some; behind that there is [`NONE`].
+/// A table of numbers, initially the identity up to some number and [`NONE`] beyond it.
 #[derive(Clone, Debug)]
 struct Mapping {
-    /// A bit for each entry that is not its own number.
+    /// A bit for each entry that differs from its own number.
     differs: Vec<u64>,
-    /// Whether none does.
+    /// Whether no entry differs.
     is_in_order: bool,
-    /// One more than what is mapped to, so that fresh memory says NONE.
+    /// Stores the value plus one, so that zeroed memory means NONE.
     table: Vec<u32>,
 }
 
 impl Mapping {
-    /// The first `own` of `len` entries are their own numbers.
+    /// The first `own` of `len` entries are the identity.
     fn new(len: u32, own: u32) -> Self {
         let word = |number: u32| match own.saturating_sub(number * 64) {
             0 => u64::MAX,
@@ -128,7 +130,7 @@ impl Translation {
         Self::with_mapped(layout, layout.logical_units)
     }
 
-    /// The first `mapped` units lie where the host's first writes put them.
+    /// The first `mapped` units are where the host's first writes put them.
     fn with_mapped(layout: &Layout, mapped: u32) -> Self {
         let size = layout.superblock_units;
         let (full, rest) = (mapped / size, mapped % size);
@@ -145,7 +147,7 @@ impl Translation {
         };
         let mut host = OpenSuperblock { next: mapped, end: begun * size };
         if rest > 0 {
-            // A whole number of programs, so perhaps all of the superblock.
+            // A whole number of programs, so possibly all of the superblock.
             host.next = mapped.next_multiple_of(layout.program_units);
         }
         let mut states: Vec<State> = (0..layout.superblocks).map(state_of).collect();
@@ -163,20 +165,21 @@ impl Translation {
         }
     }
 
-    /// Where a unit lies, or [`NONE`].
+    /// The place of a unit, or [`NONE`].
     #[inline]
     pub(super) fn physical_of(&self, unit: u32) -> u32 {
         self.physical_of.get(unit)
     }
 
-    /// Whether every unit lies at the place of its own number.
+    /// Whether every unit is at the place of its own number.
     #[inline]
     pub(super) fn is_in_order(&self) -> bool {
         self.physical_of.is_in_order()
     }
 
-    /// Brings the mapping of these units into the processor's cache. The table is larger than the cache: taken one at a
-    /// time, between other work, the accesses cost more than all the rest of a read; side by side they overlap.
+    /// Loads the mapping of these units into the CPU's cache. The table is larger than the cache:
+    /// one at a time, between other work, the accesses cost more than the rest of a read; issued
+    /// together they overlap.
     #[inline]
     pub(super) fn touch(&self, units: impl Iterator<Item = u32>) {
         if self.physical_of.is_in_order() {
@@ -185,13 +188,13 @@ impl Translation {
         std::hint::black_box(units.fold(0, |all, unit| all ^ self.physical_of.get(unit)));
     }
 
-    /// Which unit lies there, or [`NONE`].
+    /// The unit at a place, or [`NONE`].
     #[inline]
     pub(super) fn logical_of(&self, physical: u32) -> u32 {
         self.logical_of.get(physical)
     }
 
-    /// Superblocks erased and not yet open.
+    /// Number of superblocks erased and not yet open.
     #[inline]
     pub(super) fn free_superblocks(&self) -> usize {
         self.free.len()
@@ -211,7 +214,7 @@ impl Translation {
         self.counters
     }
 
-    /// Whether the writer's next unit needs a superblock to be opened first.
+    /// Whether a superblock must be opened for the writer's next unit.
     #[inline]
     pub(super) fn must_open(&self, writer: Writer) -> bool {
         let open = self.open[writer as usize];
@@ -227,7 +230,7 @@ impl Translation {
         true
     }
 
-    /// Where the writer's next unit will lie, if a superblock is open.
+    /// The place of the writer's next unit, if a superblock is open.
     #[inline]
     pub(super) fn next_place(&self, writer: Writer) -> u32 {
         self.open[writer as usize].next
@@ -262,7 +265,7 @@ impl Translation {
         self.valid[layout.superblock_of(place) as usize] += 1;
     }
 
-    /// Leaves places empty up to the end of the program unit that is being filled.
+    /// Leaves places empty up to the end of the current program unit.
     pub(super) fn pad(&mut self, writer: Writer, layout: &Layout) {
         while !layout.begins_program(self.open[writer as usize].next) {
             self.take_place(writer, layout);
@@ -282,7 +285,7 @@ impl Translation {
         place
     }
 
-    /// Forgets where a unit lies.
+    /// Drops the mapping of a unit.
     #[inline]
     pub(super) fn unmap(&mut self, unit: u32, layout: &Layout) {
         let old = self.physical_of.get(unit);
@@ -292,14 +295,15 @@ impl Translation {
         }
     }
 
-    /// What lies at a place is garbage from now on.
+    /// Marks the data at a place as garbage.
     #[inline]
     fn vacate(&mut self, place: u32, layout: &Layout) {
         self.logical_of.set(place, NONE);
         self.valid[layout.superblock_of(place) as usize] -= 1;
     }
 
-    /// The full superblock with the fewest valid units, lowest number first, if collecting it gains anything.
+    /// The full superblock with the fewest valid units, lowest number first, if collecting it gains
+    /// anything.
     pub(super) fn best_victim(&self, layout: &Layout) -> Option<u32> {
         let mut best = (layout.superblock_units, NONE);
         for ((&valid, &state), superblock) in self.valid.iter().zip(&self.states).zip(0..) {
@@ -359,7 +363,7 @@ mod tests {
         assert_eq!([69, 68, 5, 4].map(|index| mapping.get(index)), [3, 68, NONE, 4]);
     }
 
-    /// The two tables are inverse, and every count is that of the places that are taken.
+    /// The two tables are inverse, and every count equals the number of used places.
     fn assert_consistent(translation: &Translation, layout: &Layout) {
         let mut valid = vec![0; layout.superblocks as usize];
         for (physical, unit) in (0..).zip(all(&translation.logical_of)) {

@@ -1,4 +1,5 @@
-//! Writes: over the link into the buffer, from there by programs to flash, with garbage collection between them.
+//! Writes: over the link into the buffer, from there by programs to flash, interleaved with garbage
+//! collection.
 
 use block::{Nanos, Status};
 
@@ -10,11 +11,12 @@ use super::write_buffer::Waiter;
 use super::{Flash, Source};
 use crate::interface::{Completion, NEVER};
 
-/// How long after the last write the rest of the buffer, less than a program, is programmed nonetheless.
+/// How long after the last write the rest of the buffer is programmed although it does not fill a
+/// program.
 pub(super) const IDLE_NS: Nanos = 5_000_000;
 
 impl Flash {
-    /// A write's data takes the link.
+    /// The transfer of a write's data over the link begins.
     #[inline]
     pub(super) fn transfer_in(&mut self, now: Nanos, command: u32) {
         let write = self.commands.get(command);
@@ -24,7 +26,7 @@ impl Flash {
         self.agenda.set_of_writes(Source::Arrived, self.stages.arriving.next());
     }
 
-    /// A write's data is there.
+    /// A write's data has arrived.
     #[inline]
     pub(super) fn arrived(&mut self, now: Nanos, command: u32) {
         self.admitting.push_back(command);
@@ -33,8 +35,8 @@ impl Flash {
         self.write_back(now);
     }
 
-    /// Lets waiting data into the buffer, in order. A write enters unit by unit, since it may be larger than the
-    /// buffer, and is acknowledged when its last unit has entered.
+    /// Admits waiting data to the buffer, in order. A write enters unit by unit, since it may be
+    /// larger than the buffer, and is acknowledged when its last unit has entered.
     #[inline]
     fn admit(&mut self, now: Nanos) {
         while let Some(&command) = self.admitting.front() {
@@ -62,8 +64,8 @@ impl Flash {
         }
     }
 
-    /// Issues programs while the back end takes them: garbage collection's if its pace, an idle host or want of room
-    /// says so, else the host's.
+    /// Issues programs while the back end accepts them: garbage collection's if its pace, an idle
+    /// host or lack of room requires it, else the host's.
     #[inline]
     pub(super) fn write_back(&mut self, now: Nanos) {
         loop {
@@ -91,7 +93,7 @@ impl Flash {
         self.agenda.set_of_writes(Source::WritesIdle, at);
     }
 
-    /// Five milliseconds have passed since a write, though perhaps not since the last.
+    /// The idle time has passed since a write, though possibly not since the last.
     pub(super) fn writes_idle(&mut self, now: Nanos) {
         self.set_idle_at(NEVER);
         if self.buffer.has_waiting() && self.last_write_at + IDLE_NS <= now {
@@ -119,7 +121,7 @@ impl Flash {
         self.write_back(now);
     }
 
-    /// Programs the oldest buffered units; false if no superblock is to be had.
+    /// Programs the oldest buffered units; false if no superblock is available.
     fn program_host(&mut self, now: Nanos) -> bool {
         if self.translation.must_open(Writer::Host) {
             if !self.translation.open(Writer::Host, &self.layout) {
@@ -140,7 +142,8 @@ impl Flash {
         true
     }
 
-    /// Programs units that garbage collection has read; false if there are none or no superblock is to be had.
+    /// Programs units that garbage collection has read; false if there are none or no superblock is
+    /// available.
     fn program_moved(&mut self, now: Nanos) -> bool {
         if !self.collector.fills_program(&self.layout) {
             return false;
@@ -150,7 +153,8 @@ impl Flash {
         }
         let place = self.translation.next_place(Writer::Collector);
         if self.collector.move_units(&mut self.translation, &self.layout) == 0 {
-            // All of it has been overwritten since it was read: nothing to program, but the queue is shorter.
+            // All units were overwritten since they were read: nothing to program, but the queue is
+            // shorter.
             return true;
         }
         let Some(program) = self.buffer.begin_foreign_program() else { return false };
@@ -158,7 +162,7 @@ impl Flash {
         true
     }
 
-    /// Reserves channel and die for the program unit at `place`, whatever part of it is filled.
+    /// Reserves channel and die for the program unit at `place`, however much of it is filled.
     #[inline]
     fn issue(&mut self, now: Nanos, writer: Writer, place: u32, program: u32) {
         self.translation.pad(writer, &self.layout);
@@ -166,7 +170,8 @@ impl Flash {
         self.schedule(now, end, Event::programmed(program));
     }
 
-    /// A program has ended: its data leaves the buffer, whoever waited for it is told, and there is room for more.
+    /// A program completed: its data leaves the buffer, waiting commands are told, and there is
+    /// room for more.
     #[inline]
     pub(super) fn programmed(&mut self, now: Nanos, program: u32, out: &mut Vec<Completion>) {
         let commands = &mut self.commands;
@@ -177,7 +182,7 @@ impl Flash {
         self.write_back(now);
     }
 
-    /// A flush begins: what it waits for is programmed at once, full programs or not.
+    /// A flush begins: the data that it waits for is programmed at once, full programs or not.
     pub(super) fn start_flush(&mut self, now: Nanos, command: u32, out: &mut Vec<Completion>) {
         if self.buffer.arm(command) {
             self.complete(now, command, Status::Ok, out);
@@ -187,7 +192,7 @@ impl Flash {
         self.write_back(now);
     }
 
-    /// Forgets the mapping of the units that lie wholly inside the command's range.
+    /// Drops the mapping of the units that are wholly within the command's range.
     pub(super) fn unmap(&mut self, command: u32) {
         let &InFlight { unit, offset, sectors, .. } = self.commands.get(command);
         let ends_in = (u32::from(offset) + sectors % UNIT_SECTORS) / UNIT_SECTORS;

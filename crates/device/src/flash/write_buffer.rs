@@ -1,8 +1,10 @@
-//! The write buffer: units in order of arrival, kept until their program has ended, and who waits for that.
+//! The write buffer: units in order of arrival, kept until their program has completed, and the
+//! commands that wait for that.
 //!
-//! Every unit admitted has a number; the units not yet given to a program are always the youngest, so one number tells
-//! issued from waiting. A flush or FUA write waits for a range of numbers, and each program that ends subtracts its
-//! part of it. Overwriting a buffered unit does not replace it: both copies are programmed, the later one last.
+//! Every admitted unit has a number; the units not yet in a program are always the newest, so one
+//! number separates issued from waiting. A flush or FUA write waits for a range of numbers, and
+//! each completed program subtracts its part of it. Overwriting a buffered unit does not replace
+//! it: both copies are programmed, the later one last.
 
 use std::collections::VecDeque;
 
@@ -10,7 +12,7 @@ use super::layout::UNIT_SECTORS;
 use super::parameters::FlashParameters;
 use super::translation::NONE;
 
-/// Most units a buffer can hold: copies of one unit are counted in 16 bits.
+/// Largest capacity in units: copies of one unit are counted in 16 bits.
 pub(super) const MOST_UNITS: u64 = 65_535;
 
 /// A command that waits for the units `from..to` to be on flash.
@@ -24,25 +26,26 @@ pub(super) struct Waiter {
     pub(super) armed: bool,
 }
 
-/// A program on its way.
+/// A program in progress.
 #[derive(Copy, Clone, Debug)]
 struct Program {
-    /// Number of its first unit, and how many it holds; none for one of garbage collection.
+    /// Number of its first unit, and the number of units; zero units for a program of garbage
+    /// collection.
     first: u64,
     units: u32,
 }
 
-/// Buffer, programs in flight, and waiting commands.
+/// Buffer, programs in progress, and waiting commands.
 #[derive(Clone, Debug)]
 pub(super) struct WriteBuffer {
     capacity: u64,
-    /// Units ever admitted.
+    /// Units admitted so far.
     admitted: u64,
-    /// Units whose program has ended.
+    /// Units whose program has completed.
     programmed: u64,
-    /// Up to this number, units are programmed even if they do not fill a program.
+    /// Units up to this number are programmed even if they do not fill a program.
     forced_to: u64,
-    /// Units not given to a program yet; [`NONE`] if discarded meanwhile.
+    /// Units not in a program yet; [`NONE`] if discarded meanwhile.
     waiting: VecDeque<u32>,
     /// Copies of each unit in the buffer.
     copies: Vec<u16>,
@@ -73,7 +76,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Whether a read of the unit is served from here.
+    /// Whether a read of the unit is served from the buffer.
     #[inline]
     pub(super) fn holds(&self, unit: u32) -> bool {
         self.programmed != self.admitted && self.copies[unit as usize] > 0
@@ -84,7 +87,7 @@ impl WriteBuffer {
         self.admitted - self.programmed < self.capacity
     }
 
-    /// Takes a unit in; its number.
+    /// Admits a unit; returns its number.
     #[inline]
     pub(super) fn admit(&mut self, unit: u32) -> u64 {
         self.copies[unit as usize] += 1;
@@ -93,7 +96,7 @@ impl WriteBuffer {
         self.admitted - 1
     }
 
-    /// Units admitted whose program has not ended.
+    /// Number of units admitted whose program has not completed.
     pub(super) fn unprogrammed(&self) -> u64 {
         self.admitted - self.programmed
     }
@@ -109,7 +112,7 @@ impl WriteBuffer {
         !self.waiting.is_empty()
     }
 
-    /// Everything admitted before number `to` is programmed as soon as possible.
+    /// All units before number `to` are programmed as soon as possible.
     pub(super) fn force(&mut self, to: u64) {
         self.forced_to = self.forced_to.max(to);
     }
@@ -121,7 +124,8 @@ impl WriteBuffer {
         waiting >= self.program_units as usize || (waiting > 0 && self.admitted - (waiting as u64) < self.forced_to)
     }
 
-    /// Whether nothing is buffered and nothing is being programmed, for the host or for garbage collection.
+    /// Whether nothing is buffered and no program is in progress, neither for the host nor for
+    /// garbage collection.
     #[inline]
     pub(super) fn is_at_rest(&self) -> bool {
         self.programmed == self.admitted && self.free_programs.len() == self.programs.len()
@@ -132,7 +136,8 @@ impl WriteBuffer {
         !self.free_programs.is_empty()
     }
 
-    /// Gives the oldest waiting units to a program, passing each to `place`; the program's number.
+    /// Moves the oldest waiting units to a program, passing each to `place`; returns the program's
+    /// number.
     #[inline]
     pub(super) fn begin_program(&mut self, mut place: impl FnMut(u32)) -> Option<u32> {
         let program = self.free_programs.pop()?;
@@ -151,14 +156,15 @@ impl WriteBuffer {
         Some(program)
     }
 
-    /// A program that holds nothing of the buffer.
+    /// A program without buffered units.
     pub(super) fn begin_foreign_program(&mut self) -> Option<u32> {
         let program = self.free_programs.pop()?;
         self.programs[program as usize] = Program { first: 0, units: 0 };
         Some(program)
     }
 
-    /// Releases what a program held. Commands that had waited for it alone are passed to `done`, in order of arrival.
+    /// Releases a program's units. Commands that waited only for it are passed to `done`, in order
+    /// of arrival.
     #[inline]
     pub(super) fn end_program(&mut self, program: u32, done: impl FnMut(u32)) {
         let Program { first, units } = self.programs[program as usize];
@@ -190,7 +196,8 @@ impl WriteBuffer {
         self.waiters.push(waiter);
     }
 
-    /// From now on the command's waiter completes it; true if that is already the case, and then it is gone.
+    /// From now on the command's waiter completes it; true if nothing is left to wait for, and then
+    /// the waiter is removed.
     pub(super) fn arm(&mut self, command: u32) -> bool {
         let Some(index) = self.waiters.iter().position(|waiter| waiter.command == command) else { return true };
         self.waiters[index].armed = true;
@@ -201,7 +208,7 @@ impl WriteBuffer {
         true
     }
 
-    /// What the command waits for is programmed as soon as possible.
+    /// The data that the command waits for is programmed as soon as possible.
     pub(super) fn force_for(&mut self, command: u32) {
         if let Some(waiter) = self.waiters.iter().find(|waiter| waiter.command == command) {
             self.forced_to = self.forced_to.max(waiter.to);
@@ -212,7 +219,8 @@ impl WriteBuffer {
         self.waiters.clear();
     }
 
-    /// Drops what waits for a program and satisfies `is_discarded`; its place stays taken until its program ends.
+    /// Drops waiting units that satisfy `is_discarded`; their places stay used until their program
+    /// completes.
     pub(super) fn discard(&mut self, is_discarded: impl Fn(u32) -> bool) {
         for unit in self.waiting.iter_mut().filter(|unit| **unit != NONE) {
             if is_discarded(*unit) {

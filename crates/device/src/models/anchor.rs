@@ -1,7 +1,8 @@
-//! A measurement of the real device, kept in the file of its model: what was done, and which figure it gave.
+//! A measurement of the real device (an anchor), stored in the file of its model: the recipe, and
+//! the figures that it gave.
 //!
-//! This crate only reads and writes them. What runs them is `hoistway device fit`; what compares is `hoistway device
-//! calibrate`.
+//! This crate only reads and writes anchors. `hoistway device fit` runs them; `hoistway device
+//! calibrate` compares the results.
 
 use std::fmt::Write;
 
@@ -12,9 +13,10 @@ use super::error::ModelError;
 /// Which figure of a run was published.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Figure {
-    /// Sum over processes of their bytes over their own time: how scripts add the lines of several dd.
+    /// Sum over processes of bytes per elapsed time of each: how scripts add the lines of several
+    /// dd.
     SumOfRates,
-    /// All bytes over the time until the last process has finished.
+    /// All bytes over the time until the last process finished.
     Aggregate,
     /// Bytes per second, per group where there are several values.
     Bandwidth,
@@ -30,7 +32,7 @@ pub enum Figure {
     LatencyP99,
 }
 
-/// What a figure counts, hence which units it may have: each with what one of it is worth in the base unit.
+/// The units of a figure: each with its factor to the base unit.
 type Units = &'static [(&'static str, f64)];
 
 const RATES: Units = &[("MB/s", 1e6), ("MiB/s", 1_048_576.0), ("KiB/s", 1024.0), ("kB/s", 1e3), ("GB/s", 1e9)];
@@ -39,7 +41,7 @@ const COUNTS: Units = &[("I/Os", 1.0)];
 const TIMES: Units = &[("us", 1e3), ("ms", 1e6), ("ns", 1.0)];
 
 impl Figure {
-    /// All of them by name, with their units.
+    /// All figures by name, with their units.
     const ALL: [(&'static str, Figure, Units); 8] = [
         ("sum_of_rates", Figure::SumOfRates, RATES),
         ("aggregate", Figure::Aggregate, RATES),
@@ -56,13 +58,13 @@ impl Figure {
         Self::ALL.iter().map(|row| row.0)
     }
 
-    /// The figure of a name.
+    /// The figure of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|row| row.0 == name).map(|row| row.1)
     }
 
     fn row(self) -> &'static (&'static str, Figure, Units) {
-        // Every figure has a row; the first stands in for none.
+        // Every figure has a row; the first is only a fallback.
         Self::ALL.iter().find(|row| row.1 == self).unwrap_or(&Self::ALL[0])
     }
 
@@ -76,7 +78,8 @@ impl Figure {
         self.row().2.iter().map(|unit| unit.0)
     }
 
-    /// What one `unit` is worth in bytes per second, requests or nanoseconds; None if it is no unit of this figure.
+    /// The value of one `unit` in bytes per second, requests or nanoseconds; None if it is not a
+    /// unit of this figure.
     pub fn worth(self, unit: &str) -> Option<f64> {
         self.row().2.iter().find(|row| row.0 == unit).map(|row| row.1)
     }
@@ -87,47 +90,49 @@ impl Figure {
 pub struct Repetition {
     /// Seed of everything random in it.
     pub seed: u64,
-    /// Added to the place of every copy of the job, in bytes.
+    /// Added to the area of every copy of the job, in bytes.
     pub offset_bytes: u64,
 }
 
 /// One measurement: a recipe and the figure it gave on the real device.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Anchor {
-    /// What it is called in tables.
+    /// Its name in tables.
     pub name: String,
-    /// Who measured it, when, under what.
+    /// Who measured it, when, and under which conditions.
     pub source: String,
-    /// Which figure.
+    /// The figure.
     pub figure: Figure,
-    /// Its values in `unit`: one of all groups together, or one per group in the order in which jobs name them.
+    /// Its values in `unit`: one for all groups together, or one per group in the order in which
+    /// jobs name them.
     pub published: Vec<f64>,
     /// The unit of the published values, one of [`Figure::units`].
     pub unit: String,
-    /// Reads or writes alone; None = all together.
+    /// Only reads or only writes; None = all together.
     pub direction: Option<Direction>,
-    /// The scheduler, as behind `--sched`.
+    /// The scheduler, in the form of `--sched`.
     pub scheduler: String,
-    /// The computer, as behind `--machine`.
+    /// The machine, in the form of `--machine`.
     pub machine: String,
-    /// The job file of one copy. `${COPY}`, `${START}` (a place in bytes) and `${DELAY}` (a time) differ between copies.
+    /// The job file of one copy. `${COPY}`, `${START}` (an offset in bytes) and `${DELAY}` (a time)
+    /// differ between copies.
     pub job: String,
-    /// How many copies of the job run together.
+    /// Number of copies of the job that run together.
     pub copies: u32,
-    /// From one copy's place to the next, in bytes.
+    /// Distance between the areas of two copies, in bytes.
     pub stride_bytes: u64,
-    /// Up to so much is added to the place of each copy at random, in bytes.
+    /// Upper bound of the random offset added to each copy's area, in bytes.
     pub random_bytes: u64,
-    /// From one copy's begin to the next, in nanoseconds.
+    /// Delay between the starts of two copies, in nanoseconds.
     pub stagger_ns: Nanos,
     /// The runs whose mean is the figure; at least one.
     pub repetitions: Vec<Repetition>,
-    /// A figure that does not count yet, because the run lacks something the original had.
+    /// Whether the figure does not count yet, because the run lacks a property of the original.
     pub is_provisional: bool,
 }
 
 impl Anchor {
-    /// The anchors of a file's text: a model's, or one that holds nothing but `[[anchor]]` entries.
+    /// The anchors of a file's text: a model's, or one with only `[[anchor]]` entries.
     ///
     /// # Errors
     /// The first mistake with its line.
@@ -135,7 +140,8 @@ impl Anchor {
         super::file::read_anchors(file, text)
     }
 
-    /// The anchor as text of a model's file; [`crate::Preset::read`] gives the same one back.
+    /// The anchor in the format of a model's file; [`crate::Preset::read`] parses it to the same
+    /// anchor.
     pub fn to_toml(&self) -> String {
         let mut text = String::from("[[anchor]]\n");
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
@@ -170,7 +176,7 @@ impl Anchor {
     }
 }
 
-/// Sizes of anchors are written in these.
+/// The unit in which anchors write sizes.
 pub(crate) const MB: u64 = 1_000_000;
 
 /// The word for a direction.

@@ -1,4 +1,4 @@
-//! What is said of a model that cannot be built: where, what, and what would be right.
+//! Errors of models that cannot be built: where, what is wrong, and what is allowed.
 
 use std::fmt;
 
@@ -26,11 +26,11 @@ impl fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
-/// A key that no parameter has. `known` are those there are, as written.
+/// An unknown key. `known` are the existing ones, as written.
 pub(crate) fn unknown_key<'a>(key: &str, known: impl Iterator<Item = (String, &'a Parameter)>) -> String {
     let known: Vec<(String, &Parameter)> = known.collect();
     let shown = |(name, parameter): &(String, &Parameter)| format!("{name} ({})", parameter.allowed());
-    // `t_read` for `t_read_us`: right but for its unit.
+    // `t_read` for `t_read_us`: right except for its unit.
     let lacks_unit = |(name, _): &&(String, &Parameter)| {
         name.strip_prefix(key).is_some_and(|rest| UNITS.contains(&rest)) && !key.is_empty()
     };
@@ -45,20 +45,20 @@ pub(crate) fn unknown_key<'a>(key: &str, known: impl Iterator<Item = (String, &'
     format!("the model has no parameter '{key}'; nearest: {nearest}. All of them: hoistway list devices")
 }
 
-/// Endings of keys that say in what a value is given.
+/// Suffixes of keys that name the unit.
 const UNITS: [&str; 6] = ["_us", "_ms", "_kib", "_mib", "_MBps", "_sectors"];
 
-/// A value that its parameter cannot have.
+/// A value that the parameter does not allow.
 pub(crate) fn bad_value(key: &str, parameter: &Parameter, value: &str) -> String {
     format!("{key} cannot be '{value}'; allowed: {}", parameter.allowed())
 }
 
-/// Of these names the one that was probably meant.
+/// The most similar of these names, if one is similar enough.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
     known.min_by_key(|known| edit_distance(known, name)).unwrap_or("")
 }
 
-/// Insertions, deletions and replacements between two names.
+/// Number of insertions, deletions and replacements between two names (Levenshtein distance).
 fn edit_distance(left: &str, right: &str) -> usize {
     let right: Vec<_> = right.chars().collect();
     let mut row: Vec<_> = (0..=right.len()).collect();

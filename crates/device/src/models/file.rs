@@ -1,6 +1,7 @@
-//! Reads a model's file: `type` or `base`, parameters by their names, `[disk]` for an array's members, `[[anchor]]`.
+//! Reads a model's file: `type` or `base`, parameters by their names, `[disk]` for an array's
+//! members, `[[anchor]]`.
 //!
-//! A mistake is told with its line and column; the first one in the file ends the reading.
+//! Errors name line and column; reading stops at the first one.
 
 use std::ops::Range;
 use std::path::Path;
@@ -16,7 +17,7 @@ use super::kind::{Kind, MEMBER};
 use super::preset::{Preset, is_path};
 use crate::parameter::{Parameter, Unit};
 
-/// The text, its name, and how many files are based on it.
+/// The text, its name, and the number of files based on it.
 struct Source<'a> {
     file: &'a str,
     text: &'a str,
@@ -25,7 +26,7 @@ struct Source<'a> {
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
-/// Reads a whole file. `depth` counts the files that are based on this one.
+/// Reads a whole file. `depth` is the number of files based on this one.
 pub(crate) fn read(file: &str, text: &str, depth: u32) -> Result<Preset, ModelError> {
     let source = Source { file, text, depth };
     let document = source.document()?;
@@ -45,7 +46,7 @@ pub(crate) fn read(file: &str, text: &str, depth: u32) -> Result<Preset, ModelEr
     Ok(Preset { doc, model, anchors, text: text.to_owned() })
 }
 
-/// The `[[anchor]]` entries of a file that may be a model's, or hold nothing else.
+/// The `[[anchor]]` entries of a file that is a model's or has only anchors.
 pub(crate) fn read_anchors(file: &str, text: &str) -> Result<Vec<Anchor>, ModelError> {
     let source = Source { file, text, depth: 0 };
     let document = source.document()?;
@@ -60,15 +61,16 @@ pub(crate) fn read_anchors(file: &str, text: &str) -> Result<Vec<Anchor>, ModelE
     table.get("anchor").map_or(Ok(Vec::new()), |value| source.anchors(value))
 }
 
-/// Entries as the file has them, so that the first mistake is the first one told.
+/// Entries in the order of the file, so that the first error is the one reported.
 fn in_order<'a, 'b>(table: &'b DeTable<'a>) -> Vec<(&'b Spanned<std::borrow::Cow<'a, str>>, &'b Value<'a>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
 }
 
-/// Where a key stands, dotted or not. If it is inherited, where the first key stands that is named in the reason: the one
-/// that contradicts it; else the file's begin.
+/// The position of a key, dotted or not. If the key is inherited, the position of the first key of
+/// this file that the reason names, which is the one that contradicts it; otherwise the beginning
+/// of the file.
 fn place_of(table: &DeTable<'_>, key: &str, reason: &str) -> Range<usize> {
     let find = |table: &DeTable<'_>, key: &str| {
         table.iter().find(|(known, _)| known.get_ref() == key).map(|(known, _)| known.span())
@@ -100,7 +102,7 @@ impl<'a> Source<'a> {
         ModelError::new(format!("{}:{line}:{column}", self.file), message)
     }
 
-    /// The model before any key: of its base, or of its type's defaults.
+    /// The model before any key is applied: the base's, or the type's defaults.
     fn begin(&self, table: &DeTable<'_>) -> Result<Model, ModelError> {
         let word = table.get("type").map(|value| Ok((self.text_of("type", value)?, value.span()))).transpose()?;
         let mut model = match table.get("base") {
@@ -140,7 +142,7 @@ impl<'a> Source<'a> {
         Ok(loaded.map_err(|error| self.wrong(value.span(), format!("base: {error}")))?.model)
     }
 
-    /// The `[disk]` of an array.
+    /// Applies the `[disk]` table of an array.
     fn members(&self, model: &mut Model, value: &Value<'_>) -> Result<(), ModelError> {
         let Some(table) = value.get_ref().as_table() else {
             return Err(self.wrong(value.span(), "disk is no table; begin it with [disk]"));
@@ -161,7 +163,7 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// One parameter.
+    /// Applies one parameter.
     fn set(
         &self,
         model: &mut Model,
@@ -186,7 +188,7 @@ impl<'a> Source<'a> {
         model.set(&key, &written).map_err(|what| self.wrong(value.span(), what))
     }
 
-    /// A value as it would stand behind `key=` on the command line.
+    /// A value as it would be written after `key=` on the command line.
     fn scalar(&self, key: &str, parameter: &Parameter, value: &Value<'_>) -> Result<String, ModelError> {
         let is_word = matches!(parameter.unit, Unit::Choice(_));
         let written = match value.get_ref() {
@@ -352,7 +354,7 @@ impl<'a> Source<'a> {
         Ok(seeds.into_iter().zip(offsets).map(one).collect())
     }
 
-    /// A list of whole numbers, or one.
+    /// A list of whole numbers, or a single one.
     fn numbers(&self, table: &DeTable<'_>, key: &str, highest: u64) -> Result<Option<Vec<u64>>, ModelError> {
         let Some(value) = table.get(key) else { return Ok(None) };
         let all: Vec<&Value<'_>> = match value.get_ref() {
@@ -393,7 +395,7 @@ const ANCHOR_KEYS: [&str; 16] = [
     "provisional",
 ];
 
-/// Where a key's value stands; the file's begin if it is missing.
+/// The position of a key's value; the beginning of the file if it is missing.
 fn span_of(table: &DeTable<'_>, key: &str) -> Range<usize> {
     table.get(key).map_or(0..0, Spanned::span)
 }

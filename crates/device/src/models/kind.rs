@@ -1,4 +1,4 @@
-//! What kind of device a model is, with all its settings: one place that knows every table of parameters.
+//! The kind of a device with all its settings: the one place that knows every parameter table.
 
 use crate::array::{ARRAY, ArrayParameters};
 use crate::disk::{DISK, DiskParameters};
@@ -16,14 +16,14 @@ pub(crate) enum Kind {
     Flash(FlashParameters),
 }
 
-/// Put before the parameters of an array's members.
+/// Prefix of the parameters of an array's members.
 pub(crate) const MEMBER: &str = "disk.";
 
 impl Kind {
     /// The words of `type`.
     pub(crate) const WORDS: [&str; 4] = ["hdd", "raid", "flash", "null"];
 
-    /// The kind of a word, with its defaults.
+    /// The kind for a word, with its defaults.
     pub(crate) fn of_word(word: &str) -> Option<Self> {
         Some(match word {
             "null" => Kind::Null(NullParameters::default()),
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// Calls `visit` with every row, what stands before its name, and the value it stands for.
+    /// Calls `visit` with every row, its prefix, and its value.
     pub(crate) fn each(&mut self, visit: &mut impl FnMut(&'static str, &'static Parameter, &mut u64)) {
         match self {
             Kind::Null(parameters) => walk("", NULL, parameters, visit),
@@ -57,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// The disk that this is or is made of.
+    /// The parameters of the disk, or of the array's member disks.
     pub(crate) fn disk_mut(&mut self) -> Option<&mut DiskParameters> {
         match self {
             Kind::Disk(disk) | Kind::Array(_, disk) => Some(disk),
@@ -65,7 +65,8 @@ impl Kind {
         }
     }
 
-    /// What contradicts itself though each value is allowed: the key at fault, and a sentence.
+    /// A violated constraint between values that are each allowed: the key at fault, and a
+    /// sentence.
     pub(crate) fn check(&self) -> Result<(), (String, String)> {
         let own = |(key, what): (&str, String)| (key.to_owned(), what);
         match self {
@@ -101,8 +102,9 @@ impl Kind {
         }
     }
 
-    /// Makes room for `sectors`. A small file is the outer edge of a large disk, as a partition would be: geometry and
-    /// seeks stay those of the real device. Only what does not fit makes the device larger: more cylinders, more flash.
+    /// Enlarges the device to `sectors` if necessary. A smaller file is the outer edge of the disk,
+    /// like a partition: geometry and seeks stay those of the real device. Only a larger file makes
+    /// the device larger: more cylinders, more flash.
     pub(crate) fn make_room(&mut self, sectors: u64) {
         match self {
             Kind::Null(parameters) => parameters.capacity_sectors = sectors,
@@ -117,12 +119,12 @@ impl Kind {
     }
 }
 
-/// A member of an array that says nothing of it: without a volatile cache, which no controller would trust.
+/// The default member of an array: without a volatile cache, because controllers switch it off.
 pub(crate) fn member() -> DiskParameters {
     DiskParameters { write_cache: 0, ..DiskParameters::default() }
 }
 
-/// Disks' worth of data in a row: one chunk less with parity.
+/// Data chunks per row: one less with parity.
 fn data_disks(array: &ArrayParameters) -> u64 {
     if array.has_parity() { array.disks - 1 } else { array.disks }
 }

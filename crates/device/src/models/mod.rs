@@ -1,4 +1,5 @@
-//! Named models, models in files, and the text that changes them: `ssd,seed=7,channels=16`, `./my.toml,disk.rpm=5400`.
+//! Named models, models in files, and the text that overrides their settings:
+//! `ssd,seed=7,channels=16`, `./my.toml,disk.rpm=5400`.
 //!
 //! ```text
 //! presets/NAME.toml (embedded) --+
@@ -46,23 +47,23 @@ pub struct Model {
     seed: Option<u64>,
 }
 
-/// A parameter of a model and what it is set to.
+/// A parameter of a model and its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// The key, with `disk.` in front where it is of an array's members.
+    /// The key, with the prefix `disk.` if it belongs to an array's members.
     pub key: String,
-    /// What there is to know of it.
+    /// The description of the parameter.
     pub parameter: &'static Parameter,
     /// The value as written.
     pub value: String,
 }
 
 impl Model {
-    /// Reads `NAME[,key=value]...` or `FILE[,key=value]...`; a leading `model:` is accepted. What contains a slash or ends
-    /// in `.toml` is a file, which is read now.
+    /// Reads `NAME[,key=value]...` or `FILE[,key=value]...`; a leading `model:` is accepted. A name
+    /// that contains a slash or ends in `.toml` is a file, which is read now.
     ///
     /// # Errors
-    /// What is wrong, the value, what is allowed, and the nearest name that exists.
+    /// What is wrong, the value, what is allowed, and the most similar name that exists.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let text = text.strip_prefix("model:").unwrap_or(text);
         let place = || format!("model:{text}");
@@ -90,7 +91,7 @@ impl Model {
         &self.name
     }
 
-    /// What kind of device it is: `hdd`, `raid`, `flash` or `null`.
+    /// The kind of device: `hdd`, `raid`, `flash` or `null`.
     pub fn type_word(&self) -> &'static str {
         self.kind.word()
     }
@@ -100,15 +101,16 @@ impl Model {
         self.kind.capacity_sectors()
     }
 
-    /// The same model, at least so large: for the file behind it. A smaller file lies at its begin.
+    /// The same model with at least this capacity, for a file behind it. A smaller file is at its
+    /// beginning.
     #[must_use]
     pub fn with_capacity_sectors(mut self, sectors: u64) -> Self {
         self.kind.make_room(sectors);
         self
     }
 
-    /// The device. Its random numbers come from the stream of `path` (`"dev0"`) under the model's own seed if it has
-    /// one, else under `run_seed`.
+    /// Builds the device. Its random numbers come from the stream of `path` (`"dev0"`) under the
+    /// model's own seed if it has one, else under `run_seed`.
     pub fn build(&self, run_seed: u64, path: &str) -> AnyDevice {
         let seed = self.seed.unwrap_or(run_seed);
         let stream = |part: &str| Stream::of(seed, &format!("{path}{part}"));
@@ -143,7 +145,7 @@ impl Model {
         settings
     }
 
-    /// The parameter of a key, an alias included.
+    /// The parameter of a key or alias.
     fn parameter(&mut self, key: &str) -> Option<&'static Parameter> {
         let mut found = (key == SEED.name).then_some(&SEED);
         self.each_parameter(|prefix, parameter, _| {
@@ -154,7 +156,7 @@ impl Model {
         found
     }
 
-    /// Sets one parameter; the answer to a mistake is a sentence without its place.
+    /// Sets one parameter; an error is a sentence without its position.
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let Some(parameter) = self.parameter(key) else { return Err(self.unknown_key(key)) };
         let stored = parameter.parse(value).ok_or_else(|| error::bad_value(key, parameter, value))?;
@@ -175,7 +177,7 @@ impl Model {
         error::unknown_key(key, known.into_iter())
     }
 
-    /// Calls `visit` with every row of this model, what stands before its name, and the value it stands for.
+    /// Calls `visit` with every row of this model, its prefix, and its value.
     fn each_parameter(&mut self, mut visit: impl FnMut(&'static str, &'static Parameter, &mut u64)) {
         self.kind.each(&mut visit);
         walk("", DELAY, &mut self.delay, &mut visit);

@@ -1,4 +1,5 @@
-//! The models that come with the program, and models in files: both are the same text, read by the same reader.
+//! The models included in the program, and models in files: both have the same format and the same
+//! reader.
 
 use std::fs;
 use std::io::Read;
@@ -10,14 +11,14 @@ use super::kind::Kind;
 use super::{Model, Setting, file};
 use crate::parameter::Unit;
 
-/// One model that comes with the program.
+/// A model included in the program.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct ModelRow {
-    /// The name behind `model:`.
+    /// The name after `model:`.
     pub name: &'static str,
-    /// Other names.
+    /// Alternative names.
     pub aliases: &'static [&'static str],
-    /// Its file.
+    /// The text of its file.
     pub text: &'static str,
 }
 
@@ -31,7 +32,7 @@ macro_rules! presets {
     };
 }
 
-/// All models that come with the program.
+/// All models included in the program.
 pub const MODELS: &[ModelRow] = presets![
     "null",
     "sata" | "hdd" | "sata-disk",
@@ -45,26 +46,27 @@ pub const MODELS: &[ModelRow] = presets![
     "nvme" | "nvme-ssd",
 ];
 
-/// A model with what its file says of it.
+/// A model with the description in its file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Preset {
     /// One line for listings; may be empty in a user's file.
     pub doc: String,
     /// The model.
     pub model: Model,
-    /// What it was fitted to.
+    /// The measurements that it was fitted to.
     pub anchors: Vec<Anchor>,
-    /// Its file.
+    /// The text of its file.
     pub text: String,
 }
 
-/// Larger files are no models.
+/// Larger files are rejected.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// So many files may be based on each other.
+/// Largest length of a chain of files based on each other.
 const MAX_DEPTH: u32 = 8;
 
 impl Preset {
-    /// Finds a model by name, or reads it from a file (what contains a slash or ends in `.toml`).
+    /// Finds a model by name, or reads it from a file (a name that contains a slash or ends in
+    /// `.toml`).
     ///
     /// # Errors
     /// As [`Model::parse`].
@@ -72,7 +74,8 @@ impl Preset {
         Self::load_at(name, 0)
     }
 
-    /// The model of a file's text. `file` is what messages call it, and what a relative `base` path is relative to.
+    /// The model of a file's text. `file` is its name in messages, and relative `base` paths are
+    /// relative to it.
     ///
     /// # Errors
     /// The first mistake with its line.
@@ -80,7 +83,7 @@ impl Preset {
         file::read(file, text, 0)
     }
 
-    /// `depth` counts the files that are based on this one.
+    /// `depth` is the number of files based on this one.
     pub(crate) fn load_at(name: &str, depth: u32) -> Result<Self, ModelError> {
         if depth > MAX_DEPTH {
             let what = format!("more than {MAX_DEPTH} models are based on each other; is one based on itself?");
@@ -94,7 +97,8 @@ impl Preset {
         file::read(row.name, row.text, depth)
     }
 
-    /// The model as the text of a file of its own, without a base: every parameter with its value and meaning.
+    /// The model as the text of a complete file without a base: every parameter with its value and
+    /// meaning.
     pub fn to_toml(&self) -> String {
         let mut text = format!("doc = {}\ntype = \"{}\"\n", quoted(&self.doc), self.model.kind.word());
         let defaults = Model::of_kind("", self.model.kind.clone()).settings();
@@ -103,7 +107,7 @@ impl Preset {
         self.model.kind.clone().each(&mut |_, _, _| own += 1);
         for (index, (setting, default)) in self.model.settings().iter().zip(&defaults).enumerate() {
             let is_member = setting.key.strip_prefix(super::kind::MEMBER);
-            // Delays and faults are rarely wanted: only what was set of them.
+            // Delays and faults are rarely used: only those that were set are written.
             let is_wanted = index < own || setting.value != default.value;
             let line = line(is_member.unwrap_or(&setting.key), setting);
             match is_member {
@@ -132,7 +136,7 @@ impl Preset {
     }
 }
 
-/// Whether a model's name is that of a file.
+/// Whether a model's name is a path.
 pub(crate) fn is_path(name: &str) -> bool {
     name.contains('/') || Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"))
 }
@@ -146,13 +150,13 @@ fn read_file(name: &str) -> Result<String, ModelError> {
     }
     let mut text = String::new();
     let mut file = fs::File::open(name).map_err(failed)?.take(MAX_FILE_BYTES + 1);
-    // Files of the kernel say that they are empty: what was read tells how long they are.
+    // Files of the kernel report a length of zero, so the length is that of the text read.
     let bytes = file.read_to_string(&mut text).map_err(failed)?;
     if bytes as u64 > MAX_FILE_BYTES { Err(unsuitable()) } else { Ok(text) }
 }
 
 fn unknown(name: &str) -> ModelError {
-    // Names first: of two that are as near the first one is meant.
+    // Names first: of two that are equally similar the first one is chosen.
     let names = MODELS.iter().map(|row| row.name).chain(MODELS.iter().flat_map(|row| row.aliases.iter().copied()));
     let nearest = error::nearest(name, names);
     let all: Vec<_> = MODELS.iter().map(|row| row.name).collect();

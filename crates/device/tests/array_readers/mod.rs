@@ -1,5 +1,6 @@
-//! Sequential readers as dd made them in 2010 (specification of the devices, 8.2 era 2.6 and 9.2), without the layers
-//! around them: read system calls of 1 MiB through a page cache with 128 KiB of read-ahead.
+//! Sequential readers like dd in 2010, without the other OS layers: read system calls of 1 MiB
+//! through a page cache with 128 KiB of read-ahead. Source: docs/specifications/devices.md, section
+//! 8.2 (era 2.6) and section 9.2.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,14 +13,14 @@ const WINDOW_SECTORS: u32 = 256;
 const COPY_NS: Nanos = 131_072 * 1_000 / 1_800;
 const COMPLETE_NS: Nanos = 15_000;
 const SUBMIT_NS: Nanos = 5_000;
-/// One reader begins so much after the other.
+/// Delay between the starts of two readers.
 const STAGGER_NS: Nanos = 500_000;
 
-/// What a run of readers came to.
+/// The results of a run of readers.
 pub struct Rates {
-    /// Sum of bytes per elapsed time over the readers, in MB/s: what the tables of 2010 print.
+    /// Sum of bytes per elapsed time over the readers, in MB/s: the figure in the tables of 2010.
     pub sum: f64,
-    /// Mean over time of what the caller probed.
+    /// Mean over time of the caller's probe.
     pub mean_probe: f64,
 }
 
@@ -28,7 +29,7 @@ struct Reader {
     first_sector: u64,
     start_ns: Nanos,
     end_ns: Nanos,
-    /// The window it copies next, and the first one it has not asked for.
+    /// The window that it copies next, and the first one that it has not requested.
     at: u32,
     asked: u32,
     /// Whether each window is in the page cache.
@@ -36,7 +37,8 @@ struct Reader {
     is_waiting: bool,
 }
 
-/// Runs a reader from each of `first_sectors`, each of `windows` windows; `probe` is averaged over time.
+/// Runs a reader from each of `first_sectors`, each of `windows` windows; `probe` is averaged over
+/// time.
 pub fn read_all<D: Device>(device: &mut D, first_sectors: &[u64], windows: u32, probe: impl Fn(&D) -> f64) -> Rates {
     let mut wakes = BinaryHeap::new();
     let mut readers = Vec::new();
@@ -80,14 +82,16 @@ pub fn read_all<D: Device>(device: &mut D, first_sectors: &[u64], windows: u32, 
 }
 
 impl Reader {
-    /// Stands before the first page of window `at`: asks for the window behind it if that page is marked, then copies
-    /// it or waits for it. The time at which it acts again; `None` if it waits or has ended.
+    /// The reader is at the first page of window `at`: requests the next window if that page is
+    /// marked, then copies this one or waits for it. Returns the time at which it acts again;
+    /// `None` if it waits or has ended.
     fn go_on(&mut self, device: &mut impl Device, now: Nanos, index: usize, windows: u32) -> Option<Nanos> {
         if self.at == windows {
             self.end_ns = now;
             return None;
         }
-        // The first call asks for two windows at once, marked in the middle; from there each window is marked.
+        // The first call requests two windows at once, marked in the middle; from there on each
+        // window is marked.
         let wanted = if self.asked == 0 { 2 } else { self.at + 2 };
         if self.asked < wanted {
             let count = wanted - self.asked;

@@ -1,11 +1,12 @@
-//! Keeps a number of commands in flight and measures: what the device tests have in common.
+//! A closed loop that keeps a number of commands in flight and measures: shared by the device
+//! tests.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use block::random::{Stream, fnv1a64, fnv1a64_continued};
 use block::{Extent, Flags, HardwareQueue, Nanos, Operation};
 use hoistway_device::{AnyDevice, Command, Completion, Device, Model, NEVER, Submit};
 
-/// What a closed loop saw.
+/// The results of a closed loop.
 pub struct Outcome {
     pub elapsed_ns: Nanos,
     pub latency_sum_ns: Nanos,
@@ -30,7 +31,7 @@ pub fn device(text: &str) -> AnyDevice {
     Model::parse(text).unwrap().build(1, "dev0")
 }
 
-/// Submits a command and insists that it is taken.
+/// Submits a command and asserts that it is accepted.
 pub fn submit(device: &mut AnyDevice, now: Nanos, tag: u32, operation: Operation, extent: Extent) {
     let command = Command { tag, operation, flags: Flags::NONE, extent, hardware_queue: HardwareQueue(0) };
     assert_eq!(device.submit(now, &command), Submit::Accepted);

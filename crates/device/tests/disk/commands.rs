@@ -1,4 +1,4 @@
-//! Commands that are refused, forgotten, or move no data; configurations of other disks.
+//! Commands that are rejected, dropped, or move no data; configurations of other disks.
 
 use block::random::Stream;
 use block::{Extent, Flags, HardwareQueue, Operation, Status};
@@ -124,7 +124,7 @@ fn a_sibling_has_its_own_stream() {
     assert!(log(sibling(1)) == log(first.clone()) && log(sibling(2)) != log(first.clone()));
 }
 
-/// Commands of every kind on a small disk, so that they meet in every way.
+/// Commands of every kind on a small disk, so that they overlap in every way.
 fn mixture(capacity_sectors: u64, seed: u64) -> impl FnMut(u32) -> (Operation, Extent, Flags) {
     let mut stream = Stream::new(seed);
     let mut last_end = 0;
@@ -189,7 +189,8 @@ fn every_command_is_answered_and_the_drive_comes_to_rest() {
     }
 }
 
-/// The two historical disks of the specification, 10: what their sheets promise must come out.
+/// The two historical disks of docs/specifications/devices.md, section 10, must reach the figures
+/// of their data sheets.
 #[test]
 fn other_disks_stream_at_their_rates() {
     let wd2500js = DiskParameters {

@@ -1,7 +1,9 @@
-//! Readers that behave like `dd bs=1M` of Linux 2.6 (specification of the devices, 8.2 and 9.2).
+//! Readers that behave like `dd bs=1M` of Linux 2.6. Source: docs/specifications/devices.md,
+//! sections 8.2 and 9.2.
 //!
-//! A first request of two windows of 128 KiB; from then on, the reader asks for one more window whenever it reaches the
-//! first page of the newest, before it waits for that one: two windows are outstanding while it waits.
+//! The first request has two windows of 128 KiB; from then on, the reader requests another window
+//! whenever it reaches the first page of the newest, before it waits for that one: two windows are
+//! outstanding while it waits.
 
 use std::collections::VecDeque;
 
@@ -25,16 +27,16 @@ struct Reader {
     first: Sector,
     start: Nanos,
     windows: u64,
-    /// The window it stands before.
+    /// The window that it is at.
     window: u64,
-    /// When it goes on; NEVER while it waits for a window.
+    /// When it continues; NEVER while it waits for a window.
     acts_at: Nanos,
-    /// When each of the last windows came; NEVER if it did not yet.
+    /// Arrival times of the last windows; NEVER if not arrived yet.
     came_at: [Nanos; WINDOWS],
     finished: Nanos,
 }
 
-/// A window that came from the disk.
+/// A window that arrived from the disk.
 #[derive(Copy, Clone, Debug)]
 pub struct Arrived {
     pub reader: u32,
@@ -43,7 +45,7 @@ pub struct Arrived {
     pub at: Nanos,
 }
 
-/// What some readers saw.
+/// The results of the readers.
 pub struct Outcome {
     /// MB/s of each reader over its own time.
     pub rates: Vec<f64>,
@@ -61,7 +63,7 @@ impl Outcome {
         self.bytes as f64 * 1e3 / self.makespan as f64
     }
 
-    /// Fastest over slowest reader.
+    /// Rate of the fastest reader over that of the slowest.
     pub fn spread(&self) -> f64 {
         let fastest = self.rates.iter().copied().fold(0.0, f64::max);
         fastest / self.rates.iter().copied().fold(f64::INFINITY, f64::min)
@@ -69,7 +71,7 @@ impl Outcome {
 }
 
 impl Reader {
-    /// Stands before a window: asks for the one behind the newest, then copies this one or waits for it.
+    /// At a window: requests the one after the newest, then copies this one or waits for it.
     fn act(&mut self, now: Nanos, id: u32, queue: &mut Queue) {
         if self.window == self.windows {
             self.finished = now;
@@ -101,7 +103,7 @@ impl Reader {
         self.acts_at = from + COPY_NS;
     }
 
-    /// A window came. Wakes the reader if it waits for that one.
+    /// A window arrived. Wakes the reader if it waits for that one.
     fn came(&mut self, at: Nanos, slot: usize) {
         self.came_at[slot] = at;
         if self.window == 0 {
@@ -112,7 +114,7 @@ impl Reader {
         }
     }
 
-    /// The window in flight under a slot: the only one of this slot from the reader's window on.
+    /// The window in flight in a slot: the only one of this slot from the reader's window on.
     fn position(&self, slot: usize) -> (Sector, u32) {
         if self.window == 0 {
             return (self.first, 2 * WINDOW_SECTORS);
@@ -122,7 +124,8 @@ impl Reader {
     }
 }
 
-/// Runs readers from these sectors, each over `windows` windows of 128 KiB, the next one starting 0.5 ms later.
+/// Runs readers from these sectors, each over `windows` windows of 128 KiB, with 0.5 ms between
+/// their starts.
 pub fn run(parameters: &DiskParameters, seed: u64, starts: &[Sector], windows: u64) -> Outcome {
     let mut disk = disk(parameters, seed);
     let mut readers: Vec<Reader> = Vec::new();
@@ -176,7 +179,8 @@ pub fn sectors_of_gb(gb: f64) -> Sector {
     (gb * 1e9 / 512.0) as u64 / 8 * 8
 }
 
-/// Recipe 9.2 for disks: `count` readers of 256 MiB, `stride_gb` apart, mean over eight offsets with seeds 1 to 8.
+/// Recipe of section 9.2 for disks: `count` readers of 256 MiB, `stride_gb` apart, mean over eight
+/// offsets with seeds 1 to 8.
 pub fn recipe(parameters: &DiskParameters, count: u64, stride_gb: f64) -> Means {
     let offsets_gb = [0.0, 0.5, 1.1, 1.9, 2.6, 3.3, 4.1, 5.0];
     let mut means = Means::default();

@@ -21,7 +21,7 @@ pub fn submit(disk: &mut Disk, now: Nanos, tag: u32, operation: Operation, exten
     assert_eq!(disk.submit(now, &command), Submit::Accepted);
 }
 
-/// What a closed loop saw, in order of completion.
+/// The results of a closed loop, in order of completion.
 pub struct Outcome {
     pub latencies_ns: Vec<Nanos>,
     pub done_at: Vec<Nanos>,
@@ -38,7 +38,7 @@ impl Outcome {
         self.latencies_ns.iter().sum::<Nanos>() as f64 / self.latencies_ns.len() as f64 / 1e6
     }
 
-    /// Latency below which `share` of the commands lie.
+    /// The latency that `share` of the commands do not exceed.
     pub fn percentile_ms(&self, share: f64) -> f64 {
         let mut sorted = self.latencies_ns.clone();
         sorted.sort_unstable();
@@ -54,8 +54,8 @@ impl Outcome {
 /// A command of a closed loop.
 pub type Issue = (Operation, Extent, Flags);
 
-/// Keeps `depth` commands in flight until `count` have completed; each is followed by the next of `next` after
-/// `HOST_NS`. `next` is told the tag.
+/// Keeps `depth` commands in flight until `count` have completed; each is followed by the next of
+/// `next` after `HOST_NS`. `next` gets the tag.
 pub fn closed_loop(disk: &mut Disk, depth: u32, count: usize, mut next: impl FnMut(u32) -> Issue) -> Outcome {
     let mut outcome = Outcome { latencies_ns: Vec::new(), done_at: Vec::new(), tags: Vec::new() };
     // When each tag submits next; NEVER while it is in flight.
@@ -108,12 +108,13 @@ pub fn sequential(operation: Operation, first: Sector, sectors: u32) -> impl FnM
     }
 }
 
-/// Keeps `outstanding` random reads of 4 KiB in a host that hands the disk as many as it takes: in order of arrival, or
-/// as deadline does (a one-way elevator; batches of 16, then the oldest if it has waited 500 ms). The rate per second.
+/// Keeps `outstanding` random reads of 4 KiB in a host that gives the disk as many as it accepts:
+/// in order of arrival, or as deadline does (a one-way elevator; batches of 16, then the oldest if
+/// it has waited 500 ms). Returns the rate per second.
 pub fn host_queue(parameters: &DiskParameters, outstanding: u32, count: usize, deadline: bool) -> f64 {
     let mut disk = disk(parameters, 1);
     let mut next = random(&disk, Operation::Read, 8, 1.0, 5);
-    // In order of arrival, with its time.
+    // In order of arrival, with the arrival time.
     let mut queue: Vec<(Nanos, u32, Extent)> = (0..outstanding).map(|tag| (0, tag, next(tag).1)).collect();
     let (mut now, mut position, mut batch, mut in_flight, mut completed) = (0, 0, 0, 0, 0);
     let mut completions: Vec<Completion> = Vec::new();

@@ -1,4 +1,5 @@
-//! The hard disk against the cases of the specification of the devices, 13 (6 to 9 are unit tests of the arithmetic).
+//! Tests of the hard disk. Source: docs/specifications/devices.md, section 13 (cases 6 to 9 are
+//! unit tests of the arithmetic).
 #![expect(clippy::cast_possible_truncation, reason = "small numbers of a test")]
 
 mod commands;
@@ -9,7 +10,7 @@ mod readers;
 mod sequential;
 mod writes;
 
-/// Insists that `value` lies within a share of what is expected.
+/// Asserts that `value` is within a relative tolerance of the expected value.
 #[track_caller]
 fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
     let error = value / expected - 1.0;

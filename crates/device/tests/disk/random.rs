@@ -43,7 +43,7 @@ fn t10_one_random_read_at_a_time() {
     assert!(outcome.max_ms() < 26.5, "{}", outcome.max_ms());
 }
 
-/// Cylinder of a sector on the default disk, written down once more.
+/// Cylinder of a sector on the default disk, computed independently.
 fn cylinder(sector: u64) -> u64 {
     let mut first = 0;
     for zone in 0..16 {

@@ -1,4 +1,5 @@
-//! Concurrent `dd` readers: the calibration that everything rests on (specification of the devices, 11.2).
+//! Concurrent `dd` readers: the calibration that all models rest on. Source:
+//! docs/specifications/devices.md, section 11.2.
 
 use hoistway_device::DiskParameters;
 
@@ -17,8 +18,9 @@ fn two_readers(stride_gb: f64) -> Outcome {
     dd::run(&sata(), 1, &[0, sectors_of_gb(stride_gb)], 1_024)
 }
 
-/// For each visit, from the end of the same reader's visit before to its start, in revolutions. Sees completions only,
-/// so it takes the start from the time of a window without track switches; one or the other switch may have been inside.
+/// For each visit, the time from the end of the same reader's previous visit to its start, in
+/// revolutions. Only completions are visible, so the start is computed from the time of a window
+/// without track switches; one of the two switches may be included.
 fn absences(outcome: &Outcome) -> Vec<f64> {
     let visits = visits(outcome);
     let mut absences = Vec::new();
@@ -30,7 +32,8 @@ fn absences(outcome: &Outcome) -> Vec<f64> {
     absences
 }
 
-/// Whether an absence is `turns` revolutions, perhaps with a track or cylinder switch in the window, within 0.3 ms.
+/// Whether an absence is `turns` revolutions, possibly with a track or cylinder switch in the
+/// window, within 0.3 ms.
 fn is_turns(absence: f64, turns: f64) -> bool {
     let switches_ms = [0.0, 126.0 * TURN_MS / 1_157.0, 210.0 * TURN_MS / 1_157.0];
     switches_ms.iter().any(|switch_ms| ((absence - turns) * TURN_MS - switch_ms).abs() < 0.3)
@@ -44,7 +47,8 @@ fn t21_two_readers_lock_to_whole_revolutions() {
         let visits = visits(&outcome);
         let whole = &visits[2..visits.len() - 2];
         let sectors = |visit: &[Arrived]| visit.iter().map(|window| window.sectors).sum::<u32>();
-        // A second window that begins exactly on a cylinder loses a revolution, and the third comes in time.
+        // If a second window begins exactly on a cylinder, a revolution is lost, and the third
+        // arrives in time.
         let others = whole.iter().filter(|visit| sectors(visit) != 512).count();
         assert!(others * 200 < whole.len(), "{others} of {} visits bring something else than two windows", whole.len());
         let absences = absences(&outcome);
@@ -68,7 +72,8 @@ fn t22_one_to_eight_readers_as_in_2010() {
     }
 }
 
-/// The table of the specification, 12, as far as the drive alone decides it.
+/// The table of docs/specifications/devices.md, section 12, as far as the drive alone determines
+/// it.
 #[test]
 fn t22_each_parameter_moves_the_readers_as_it_should() {
     let unqueued = DiskParameters { depth: 1, ..sata() };

@@ -57,13 +57,14 @@ fn t25_a_read_attaches_to_the_running_prefetch() {
     let mut disk = disk(&sata(), 1);
     submit(&mut disk, 0, 0, Operation::Read, Extent::new(0, 8), Flags::NONE);
     let first_at = completion(&mut disk).at_ns;
-    // Ready 300 us later: the head is at sector 41 or so, in the middle of the range.
+    // Ready 300 us later: the head is at about sector 41, in the middle of the range.
     submit(&mut disk, first_at + 100_000, 1, Operation::Read, Extent::new(16, 512), Flags::NONE);
     let attached = completion(&mut disk);
     let expected = first_at + 520 * TURN_NS / TRACK_SECTORS;
     assert_eq!(attached.tag, 1);
     assert!(attached.at_ns.abs_diff(expected) <= 2, "{} instead of {expected}", attached.at_ns);
-    // The same while the range lies ahead of the head is no continuation: it waits for its angle.
+    // The same read while the range is ahead of the head is no continuation: it waits for its
+    // angle.
     submit(&mut disk, attached.at_ns, 2, Operation::Read, Extent::new(1_000, 8), Flags::NONE);
     let ahead = completion(&mut disk);
     assert!(ahead.at_ns.abs_diff(first_at + 1_000 * TURN_NS / TRACK_SECTORS) <= 2, "{ahead:?}");
@@ -82,9 +83,9 @@ fn a_prefetch_stops_at_its_limit_and_goes_on_with_the_next_hit() {
     };
     let hit = 60_000 + 16_384;
     assert!(read(&mut disk, 0, 0) > hit);
-    // 512 KiB behind the read are there after 20 ms, and no more than that.
+    // 512 KiB after the read are cached after 20 ms, and no more than that.
     assert_eq!(read(&mut disk, 8 + 1_024 - 8, 20_000_000), hit);
-    // That hit left less than half of the look-ahead, so the next 512 KiB come.
+    // That hit left less than half of the look-ahead, so the next 512 KiB are read.
     assert_eq!(read(&mut disk, 2 * 1_024, 40_000_000), hit);
     assert!(read(&mut disk, 10_000, 40_000_000) > hit);
 }

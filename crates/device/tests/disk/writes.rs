@@ -49,8 +49,8 @@ fn t19_sequential_writes() {
     assert_near("MB/s", outcome.per_second() * 0.131_072, 64.0, 0.02);
 }
 
-/// Writes ten random blocks to an idle disk, flushes, perhaps writes another one behind the flush; when the flush was
-/// done and how long it took.
+/// Writes ten random blocks to an idle disk, flushes, and optionally writes another one after the
+/// flush; returns when the flush completed and how long it took.
 fn flush_after_writes(seed: u64, write_behind: bool) -> (Nanos, Nanos) {
     let mut disk = disk(&sata(), seed);
     let mut next = random(&disk, Operation::Write, 8, 1.0, seed);
@@ -87,7 +87,7 @@ fn t20_a_flush_of_a_clean_disk_takes_the_firmware_time() {
     assert!(closed_loop(&mut disk, 1, 3, |_| flush).latencies_ns.iter().all(|latency| *latency == 60_000));
 }
 
-/// Eight readers that never pause and one command of another kind: its latency.
+/// The latency of one command of another kind beside eight readers that never pause.
 fn beside_readers(parameters: &DiskParameters, operation: Operation, extent: Extent, flags: Flags) -> Nanos {
     let mut disk = disk(parameters, 1);
     let mut reads = random(&disk, Operation::Read, 8, 0.01, 5);
@@ -135,7 +135,7 @@ fn what_was_written_is_read_from_the_cache() {
     let mut issues = vec![(Operation::Read, extent, Flags::NONE), (Operation::Write, extent, Flags::NONE)];
     let outcome = closed_loop(&mut disk, 1, 2, |_| issues.pop().unwrap());
     assert_eq!(outcome.latencies_ns, [ACKNOWLEDGED_NS, ACKNOWLEDGED_NS]);
-    // On the media at last, it is no longer in either cache.
+    // Once it is on the media, it is in neither cache.
     while disk.next_event() != NEVER {
         disk.advance(disk.next_event(), &mut Vec::new());
     }

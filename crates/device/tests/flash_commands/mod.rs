@@ -1,4 +1,4 @@
-//! What the flash model promises of single commands: durability, unmapping, submission queues, reset, no loss.
+//! Single commands of the flash model: durability, unmapping, submission queues, reset, no loss.
 
 use crate::flash_host::presets::{nvme, ssd, ssd_plextor};
 use crate::flash_host::{flash, submit, wait_for};
@@ -16,7 +16,7 @@ fn plextor_empty() -> Flash {
     flash(&FlashParameters { precondition: 0, ..ssd_plextor() })
 }
 
-/// Everything that still happens, up to `until`.
+/// Everything that completes up to `until`.
 fn drain(device: &mut Flash, until: Nanos) -> Vec<Completion> {
     let mut completions = Vec::new();
     device.advance(until, &mut completions);
@@ -41,7 +41,7 @@ fn a_flush_programs_what_is_buffered_and_does_not_wait_for_what_comes_later() {
         let mut device = plextor_empty();
         submit(&mut device, 0, 0, Operation::Write, Flags::NONE, at(0, 5));
         let now = wait_for(&mut device, 0);
-        // One program is on its way; the fifth unit would wait for company.
+        // One program is in progress; the fifth unit would wait for more data.
         submit(&mut device, now, 1, Operation::Flush, Flags::NONE, Extent::new(0, 0));
         for tag in 2..2 + later {
             submit(&mut device, now, tag, Operation::Write, Flags::NONE, at(u64::from(tag) * 100, 4));
@@ -49,7 +49,7 @@ fn a_flush_programs_what_is_buffered_and_does_not_wait_for_what_comes_later() {
         wait_for(&mut device, 1) - now
     };
     assert_eq!(flush_with_later_writes(0), 13_500 + 45_000 + PROGRAM_NS);
-    // The first of them comes before the flush has begun, and fills the fifth unit's program.
+    // The first of them arrives before the flush has begun, and fills the fifth unit's program.
     assert_eq!(flush_with_later_writes(28), 2 * 13_500 + 4 * 7_728 + 1 + PROGRAM_NS);
 }
 
@@ -154,7 +154,7 @@ fn submission_queues_are_fetched_in_turn() {
     };
     (0..64).for_each(|tag| send(tag, 3));
     send(64, 9);
-    // One of queue 3 is taken up at once; then it is queue 9's turn at the latest behind one more.
+    // One command of queue 3 is taken at once; after at most one more it is queue 9's turn.
     let completions = drain(&mut device, 1_000_000);
     let place = completions.iter().position(|completion| completion.tag == 64).unwrap();
     assert!(place <= 2, "fetched as number {place}");
@@ -212,8 +212,8 @@ fn a_full_device_says_busy_and_bad_commands_fail() {
     assert_eq!((device.counters().reads, device.counters().errors), (1, 2));
 }
 
-/// Small drives with next to no spare, every kind of command, every read priority: each command is answered once, and
-/// then the drive comes to rest.
+/// Small drives with almost no spare, every kind of command, every read priority: each command
+/// completes once, and then the drive becomes idle.
 #[test]
 fn no_command_is_lost_on_drives_that_collect_all_the_time() {
     for seed in 0..12 {

@@ -1,4 +1,5 @@
-//! Buffered sequential readers as dd was in 2010 (specification of the devices, 9.2): two windows of read-ahead.
+//! Buffered sequential readers like dd in 2010, with two windows of read-ahead. Source:
+//! docs/specifications/devices.md, section 9.2.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,22 +19,23 @@ struct Reader {
     first_sector: u64,
     begin: Nanos,
     end: Nanos,
-    /// The window it copies next.
+    /// The window that it copies next.
     next: u64,
     windows: u64,
-    /// When the process knows of each window in memory; of the last two.
+    /// When the process sees each of the last two windows in memory.
     arrived: [Nanos; 2],
     is_waiting: bool,
 }
 
-/// What a reader does at a time: it has come to a window, or it submits one.
+/// A reader's step: it has reached a window, or it submits one.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Arrive,
     Submit(u64),
 }
 
-/// The rate of each of `readers`, `stride_bytes` apart, each reading `bytes` and beginning 0.5 ms after the last.
+/// The rate of each of `readers`, `stride_bytes` apart, each reading `bytes` and starting 0.5 ms
+/// after the previous one.
 pub fn rates_mbps(device: &mut Flash, readers: u32, bytes: u64, stride_bytes: u64) -> Vec<f64> {
     let mut steps = BinaryHeap::new();
     let mut all: Vec<Reader> = Vec::new();
@@ -75,7 +77,7 @@ pub fn rates_mbps(device: &mut Flash, readers: u32, bytes: u64, stride_bytes: u6
             }
             Step::Arrive if reader.next == reader.windows => reader.end = now,
             Step::Arrive => {
-                // It asks for the window behind before it waits for this one.
+                // It requests the next window before it waits for this one.
                 let mut now = now;
                 if reader.next + 1 < reader.windows {
                     now += SUBMIT_NS;

@@ -1,4 +1,5 @@
-//! A host for the flash model: jobs that keep commands in flight and take some time to answer a completion.
+//! A host for the flash model: jobs that keep commands in flight and take some time to process a
+//! completion.
 
 pub mod dd;
 pub mod presets;
@@ -16,13 +17,13 @@ pub fn flash(parameters: &FlashParameters) -> Flash {
     Flash::new("flash", parameters, Stream::of(1, "dev0"))
 }
 
-/// Submits a command and insists that it is taken.
+/// Submits a command and asserts that it is accepted.
 pub fn submit(device: &mut Flash, now: Nanos, tag: u32, operation: Operation, flags: Flags, extent: Extent) {
     let command = Command { tag, operation, flags, extent, hardware_queue: HardwareQueue(0) };
     assert_eq!(device.submit(now, &command), Submit::Accepted);
 }
 
-/// Runs until `tag` has completed; its time.
+/// Runs until `tag` has completed; returns the time.
 pub fn wait_for(device: &mut Flash, tag: u32) -> Nanos {
     let mut completions = Vec::new();
     loop {
@@ -90,7 +91,7 @@ impl Job {
         self.latencies_ns.iter().sum::<Nanos>() as f64 / self.latencies_ns.len() as f64 / 1e3
     }
 
-    /// Latency that `percent` of the commands do not exceed.
+    /// The latency that `percent` of the commands do not exceed.
     pub fn percentile_us(&self, percent: usize) -> f64 {
         let mut sorted = self.latencies_ns.clone();
         sorted.sort_unstable();
@@ -98,19 +99,19 @@ impl Job {
     }
 }
 
-/// Jobs at one device, in virtual time.
+/// The jobs of a device, in virtual time.
 pub struct Host {
     pub device: Flash,
     pub jobs: Vec<Job>,
     pub now: Nanos,
     issues: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// By tag: its job and its submission.
+    /// By tag: its job and its time of submission.
     in_flight: Vec<(usize, Nanos)>,
     completions: Vec<Completion>,
 }
 
 impl Host {
-    /// All jobs begin at time 0.
+    /// All jobs start at time 0.
     pub fn new(device: Flash, jobs: Vec<Job>) -> Self {
         let mut host =
             Self { device, now: 0, issues: BinaryHeap::new(), in_flight: Vec::new(), completions: Vec::new(), jobs };
@@ -123,7 +124,8 @@ impl Host {
         host
     }
 
-    /// Goes on to time `until`; completions after it belong to the next period. Commands per second of each job.
+    /// Runs to time `until`; later completions belong to the next period. Returns commands per
+    /// second of each job.
     pub fn run(&mut self, until: Nanos) -> Vec<f64> {
         self.jobs.iter_mut().for_each(|job| job.latencies_ns.clear());
         let begin = self.now;

@@ -1,4 +1,5 @@
-//! The calibrated parameter sets (specification of the devices, 10) as the tests of the flash model need them.
+//! The calibrated parameter sets for the tests of the flash model. Source:
+//! docs/specifications/devices.md, section 10.
 
 use hoistway_device::FlashParameters;
 
@@ -78,7 +79,8 @@ pub fn nvme() -> FlashParameters {
     }
 }
 
-/// 32 chips behind 8 channels as MQSim has them by default (specification of the devices, 2.2).
+/// 32 chips behind 8 channels, MQSim's defaults. Source: docs/specifications/devices.md, section
+/// 2.2.
 pub fn mqsim() -> FlashParameters {
     FlashParameters {
         page_kib: 8,

@@ -1,4 +1,4 @@
-//! A member disk that takes a random time for each command and writes down what it was asked.
+//! A member disk that takes a random time for each command and records the commands.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use block::random::Stream;
 use block::{Nanos, Operation, Sector, Status};
 use hoistway_device::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
 
-/// A command to a member, with the time at which it came.
+/// A command to a member, with its time of arrival.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     pub at_ns: Nanos,
@@ -17,7 +17,7 @@ pub struct Record {
     pub sectors: u32,
 }
 
-/// What all members of an array were asked, in order.
+/// The commands to all members of an array, in order.
 pub type Log = Rc<RefCell<Vec<Record>>>;
 
 /// The member.
@@ -26,7 +26,7 @@ pub struct Recorder {
     info: DeviceInfo,
     disk: usize,
     log: Log,
-    /// Time of end and tag of what is inside, unsorted.
+    /// Time of completion and tag of the commands in flight, unsorted.
     inside: Vec<(Nanos, u32)>,
     stream: Stream,
 }

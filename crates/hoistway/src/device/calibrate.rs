@@ -1,4 +1,4 @@
-//! `hoistway device calibrate`: a model of the user's disk, from what was measured on it.
+//! `hoistway device calibrate`: a model of the user's disk, fitted to measurements of it.
 
 use std::fmt::Write;
 
@@ -19,7 +19,8 @@ use crate::progress::Display;
 use crate::test::show::check_place;
 use crate::test::store::write;
 
-/// What usually differs between two devices of one type, and shows in simple measurements.
+/// The parameters that usually differ between two devices of one type and show in simple
+/// measurements.
 const USUAL: [(&str, &[&str]); 4] = [
     ("hdd", &["spt_outer", "spt_inner", "seek_track_ms", "seek_avg_ms", "cmd_overhead_us"]),
     ("raid", &["ctl_latency_us", "link_MBps", "disk.spt_outer", "disk.seek_track_ms", "disk.seek_avg_ms"]),
@@ -27,7 +28,7 @@ const USUAL: [(&str, &[&str]); 4] = [
     ("null", &["latency_us"]),
 ];
 
-/// A model with some parameters open.
+/// A model with some free parameters.
 struct Open {
     /// As the user wrote it, without `model:`.
     text: String,
@@ -35,7 +36,7 @@ struct Open {
     free: Vec<Free>,
 }
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &CalibrateArguments, voice: Voice) -> Outcome {
     if let Some(path) = &arguments.output {
         check_place(path)?;
@@ -84,7 +85,7 @@ pub fn run(arguments: &CalibrateArguments, voice: Voice) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// A path that `model:` takes for one.
+/// A path in the form that `model:` recognises as a path.
 fn as_model(path: &std::path::Path) -> String {
     let text = path.display().to_string();
     if text.contains('/') { text } else { format!("./{text}") }
@@ -103,7 +104,8 @@ impl Open {
         let free = free.collect::<Result<Vec<_>, Error>>();
         match free {
             Ok(free) => Ok(Self { text, keys, free }),
-            // What is free by default may be unusable in this model; it is left as it is.
+            // A parameter that is free by default may be unusable in this model; it keeps its
+            // value.
             Err(_) if is_usual => {
                 let usable = keys.into_iter().filter_map(|key| free_of(&settings, &key).map(|free| (key, free)));
                 let (keys, free) = usable.unzip();
@@ -122,7 +124,7 @@ impl Open {
         text
     }
 
-    /// Errors of every row at every point; None where a point is no model.
+    /// Errors of every row at every point; None where a point is no valid model.
     fn residuals(
         &self,
         bench: &Bench<'_>,
@@ -150,7 +152,7 @@ impl Open {
         Ok(Preset { doc, model, anchors, text: String::new() }.to_toml())
     }
 
-    /// What became of the free parameters.
+    /// The changes of the free parameters.
     fn changes(&self, values: &[f64]) -> String {
         let width = self.keys.iter().map(String::len).max().unwrap_or(0);
         let mut text = String::new();
@@ -203,7 +205,7 @@ fn free_of(settings: &[Setting], key: &str) -> Option<Free> {
     (is_number && start > 0.0).then(|| Free { initial: start, low, high, decimals: setting.parameter.unit.decimals() })
 }
 
-/// The same, or why not.
+/// The same, or the reason why not.
 fn free(settings: &[Setting], key: &str) -> Result<Free, Error> {
     if let Some(free) = free_of(settings, key) {
         return Ok(free);

@@ -1,4 +1,4 @@
-//! `hoistway device fit`: every measurement that a model was fitted to, repeated on it.
+//! `hoistway device fit`: repeats every measurement that a model was fitted to on the model.
 
 use device::MODELS;
 use experiment::Exit;
@@ -13,7 +13,7 @@ use crate::exit::{Error, Outcome, Voice, print};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &FitArguments, voice: Voice) -> Outcome {
     let models = models(arguments, voice)?;
     let interrupt = Interrupt::install()?;
@@ -33,7 +33,7 @@ pub fn run(arguments: &FitArguments, voice: Voice) -> Outcome {
     show(arguments, &rows)
 }
 
-/// The models with their rows. Without names all that have any.
+/// The models with their rows. Without names, all models that have rows.
 fn models(arguments: &FitArguments, voice: Voice) -> Result<Vec<(String, Vec<Row>)>, Error> {
     let is_named = !arguments.models.is_empty();
     let all = || MODELS.iter().map(|row| row.name.to_owned()).collect();

@@ -1,4 +1,5 @@
-//! `hoistway list devices`: every model with what it was fitted to, and the parameters of each type side by side.
+//! `hoistway list devices`: every model with the measurements that it was fitted to, and the
+//! parameters of each type side by side.
 
 use std::fmt::Write;
 
@@ -7,7 +8,7 @@ use report::json::Json;
 
 use super::table;
 
-/// The types in the order in which they are listed, with what they are.
+/// The types in the order of the list, with their descriptions.
 const TYPES: [(&str, &str); 4] = [
     ("hdd", "hard disks"),
     ("raid", "arrays of hard disks; the members' parameters begin with disk."),
@@ -15,14 +16,14 @@ const TYPES: [(&str, &str); 4] = [
     ("null", "no device"),
 ];
 
-/// A model that comes with the program, read.
+/// A model included in the program, after parsing.
 struct Listed {
     row: &'static ModelRow,
     preset: Preset,
 }
 
 fn listed() -> Vec<Listed> {
-    // They are part of the program and read by its tests: none is left out.
+    // Models included in the program are read by its tests, so none is skipped here.
     MODELS.iter().filter_map(|row| Some(Listed { row, preset: Preset::load(row.name).ok()? })).collect()
 }
 
@@ -35,7 +36,7 @@ pub fn overview() -> String {
     text
 }
 
-/// Everything.
+/// The whole list as text.
 pub fn text() -> String {
     let models = listed();
     let mut text = String::new();
@@ -68,7 +69,7 @@ fn published(anchor: &Anchor) -> String {
     format!("{name}: {}, {} ({source}{mark})", table::published(anchor), figure.name())
 }
 
-/// One line per parameter: what is allowed, the value in every model, what it means.
+/// One line per parameter: the allowed values, the value in every model, and its meaning.
 fn parameters(text: &mut String, models: &[&Listed]) {
     let values: Vec<Vec<Setting>> = models.iter().map(|model| model.preset.model.settings()).collect();
     let Some(first) = values.first() else { return };
@@ -97,7 +98,7 @@ fn parameters(text: &mut String, models: &[&Listed]) {
     }
 }
 
-/// Everything, as JSON.
+/// The whole list as JSON.
 pub fn json() -> Json {
     let models = listed().into_iter().map(|Listed { row, preset }| {
         let parameters = preset.model.settings().into_iter().map(|Setting { key, parameter, value }| {

@@ -1,4 +1,4 @@
-//! What users bring to calibrate with: rows of their own, a result of fio, a stored test.
+//! The user's measurements for calibration: rows of their own, a result of fio, or a stored test.
 
 use std::path::Path;
 
@@ -68,7 +68,7 @@ fn row_of_ios(name: String, source: String, published: Vec<f64>) -> Anchor {
     }
 }
 
-/// One value per group if all have one, else their sum; None if nothing was done.
+/// One value per group if all have one, else their sum; None if nothing was transferred.
 fn per_group(values: Vec<f64>) -> Option<Vec<f64>> {
     let sum: f64 = values.iter().sum();
     if values.iter().all(|value| *value > 0.0) { Some(values) } else { (sum > 0.0).then(|| vec![sum]) }
@@ -76,12 +76,13 @@ fn per_group(values: Vec<f64>) -> Option<Vec<f64>> {
 
 // ---- a result of fio ----
 
-/// Whether a text is what fio wrote, with notes before and its human report behind or without.
+/// Whether a text is fio's output, possibly with notes before and a human-readable report after it.
 fn is_of_fio(text: &str) -> bool {
     text.trim_start().starts_with('{') || text.contains("\"fio version\"") || fio_terse::is_terse(text)
 }
 
-/// The jobs of a result with their options, each a group of its own, and their rates per direction.
+/// The jobs of a result with their options, each in a group of its own, and their rates per
+/// direction.
 fn of_fio(text: &str, arguments: &CalibrateArguments) -> Result<Vec<Row>, Error> {
     let is_terse = fio_terse::is_terse(text);
     let entries = if is_terse { fio_terse::read(text) } else { fio_json::read(text) };
@@ -94,7 +95,7 @@ fn of_fio(text: &str, arguments: &CalibrateArguments) -> Result<Vec<Row>, Error>
         }
         None => String::new(),
     };
-    // Threads of one job are entries of their own unless group_reporting joined them.
+    // Threads of one job are separate entries unless group_reporting joined them.
     let mut named: Vec<(String, [f64; 2])> = Vec::new();
     for entry in &entries {
         let name = entry.name.replace([']', '\n'], "_");
@@ -130,22 +131,23 @@ fn group_of(name: &str) -> String {
     name.replace(['/', ' '], "_")
 }
 
-/// Options as lines of a job file; of the two values that a job may have of one, its own comes last and counts.
+/// Options as lines of a job file; if a job has two values of one option, its own comes last and
+/// counts.
 fn lines(options: &[(String, String)]) -> String {
     let own = |index: usize| !options[index + 1..].iter().any(|(key, _)| *key == options[index].0);
     let kept = options.iter().enumerate().filter(|(index, _)| own(*index));
     kept.filter_map(|(_, (key, value))| line(key, value)).collect()
 }
 
-/// The name is the section's, groups are made here, and where the data lay is of no interest: every file is a part of the
-/// simulated disk.
+/// The section gives the name, groups are created here, and the location of the data does not
+/// matter: every file is a part of the simulated disk.
 fn line(key: &str, value: &str) -> Option<String> {
     if ["name", "cgroup", "cgroup_weight", "directory"].contains(&key) {
         return None;
     }
     Some(match value {
         "" => format!("{key}\n"),
-        // A device's name would be a path with a colon or slash in it: one word stands for it.
+        // A device's name would be a path with a colon or slash in it, so one word replaces it.
         value if key == "filename" => format!("filename={}\n", value.replace([':', '/'], "_")),
         value => format!("{key}={value}\n"),
     })
@@ -213,7 +215,7 @@ fn stored_row(experiment: &Experiment, runs: &[&Measurement], source: &str) -> O
     Some(Row { anchor, experiments: experiments.collect() })
 }
 
-/// The jobs of an experiment as a job file, if one can say all of it.
+/// The jobs of an experiment as a job file, if one can express all of it.
 fn job_file(experiment: &Experiment) -> Option<String> {
     let mut jobs = Vec::new();
     for group in &experiment.groups {
@@ -221,7 +223,7 @@ fn job_file(experiment: &Experiment) -> Option<String> {
             let mut job = job.clone();
             job.group.clone_from(&group.path);
             job.wishes.weight = Some(group.weight.get());
-            // Those of a job file have results of their own, those of a workload by name have not.
+            // Jobs of a job file have results of their own, those of a workload by name do not.
             job.has_own_results = true;
             (job.runtime_ns, job.ramp_ns) = (Some(experiment.runtime_ns), experiment.ramp_ns);
             if job.placement != Placement::Own && (job.threads == 1 || job.placement == Placement::Shared) {

@@ -1,10 +1,10 @@
-//! `hoistway device`: models as files, how well they fit, and models of the user's own disk.
+//! `hoistway device`: models as files, their fit, and models of the user's own disk.
 //!
 //! ```text
 //! anchors of a model's file --+                                  +-> fit       (table; exit 4)
 //! rows of the user's disk ----+-> recipe (experiments) -> rows --+-> search -> calibrate (a new file)
 //! ```
-//! And as block devices of this machine (`rig`).
+//! `rig` provides models as block devices of this machine.
 
 mod calibrate;
 mod fit;
@@ -23,7 +23,7 @@ use crate::arguments::DeviceArguments;
 use crate::arguments::device::{DeviceCommand, ShowArguments};
 use crate::exit::{Error, Outcome, Voice, print};
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &DeviceArguments, voice: Voice) -> Outcome {
     match &arguments.command {
         DeviceCommand::Show(arguments) => show(arguments),
@@ -37,7 +37,7 @@ pub fn run(arguments: &DeviceArguments, voice: Voice) -> Outcome {
     }
 }
 
-/// Prints a model's own file, comments included; a changed model has none and is written anew.
+/// Prints a model's own file, comments included; a changed model has none and is generated.
 fn show(arguments: &ShowArguments) -> Outcome {
     let preset = load(&arguments.model)?;
     let is_changed = arguments.model.contains(',');
@@ -54,7 +54,7 @@ fn load(text: &str) -> Result<Preset, Error> {
     Ok(preset)
 }
 
-/// A model that cannot be had.
+/// The error for a model that cannot be loaded.
 fn wrong_model(error: ModelError) -> Error {
     Error::usage(error.to_string(), "all models and parameters: hoistway list devices")
 }

@@ -1,4 +1,4 @@
-//! From an anchor to the experiments that repeat it, and from their measurements to its figure.
+//! Converts an anchor to the experiments that repeat it, and their measurements to its figure.
 
 use block::random::Stream;
 use block::{Direction, Nanos};
@@ -11,7 +11,7 @@ use workload::fio::{self, Surroundings};
 use crate::exit::Error;
 use crate::{times, workloads};
 
-/// Length of a run whose jobs end by themselves, at most.
+/// Upper bound of the duration of a run whose jobs end by themselves.
 const LONGEST_NS: Nanos = 3_600 * 1_000_000_000;
 /// Jobs begin at whole MiB, as dd with a block size of 1 MiB does.
 const GRID_BYTES: u64 = 1 << 20;
@@ -46,7 +46,7 @@ pub fn experiments(anchor: &Anchor, target: &str) -> Result<Vec<Experiment>, Err
     anchor.repetitions.iter().map(|repetition| one(repetition).map_err(|error: Error| error.at(place()))).collect()
 }
 
-/// The job file of every copy, its variables filled in.
+/// The job file of every copy, with its variables substituted.
 fn jobs(anchor: &Anchor, repetition: Repetition) -> Result<Vec<Job>, Error> {
     let mut jobs: Vec<Job> = Vec::new();
     let mut earlier = 0;
@@ -83,7 +83,7 @@ fn jobs(anchor: &Anchor, repetition: Repetition) -> Result<Vec<Job>, Error> {
 /// The anchor's figure in its unit, as the mean over the runs: one value per published one.
 ///
 /// # Errors
-/// There are as many published values as neither "one of all" nor "one per group".
+/// The number of published values is neither one nor the number of groups.
 pub fn figure(anchor: &Anchor, runs: &[&Measurement]) -> Result<Vec<f64>, Error> {
     let worth = anchor.figure.worth(&anchor.unit).unwrap_or(1.0);
     let mut sums = vec![0.0; anchor.published.len()];

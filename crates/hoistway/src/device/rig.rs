@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! create --starts--> serve --starts--> keep
-//!    |  stdin: K = stay without me; its end without K = away with it
-//!    +- stdout: a line of JSON once the device is there, or why it is not
+//!    |  stdin: K = outlive the creator; EOF without K = remove the device
+//!    +- stdout: a line of JSON once the device exists, or the reason why it does not
 //! ```
 
 use std::fs;
@@ -20,9 +20,9 @@ use crate::arguments::device::{CreateArguments, DeleteArguments, RigListArgument
 use crate::exit::{Error, Outcome, Voice, print};
 use crate::interrupt::Interrupt;
 
-/// A server takes some tens of milliseconds.
+/// A server takes some tens of milliseconds to start.
 const START_PATIENCE: Duration = Duration::from_secs(20);
-/// Time for what is under way on a device that is deleted; the server itself waits 5 s.
+/// Time for I/O in flight when a device is deleted; the server itself waits 5 s.
 const END_PATIENCE: Duration = Duration::from_secs(9);
 
 /// `hoistway device create`.
@@ -35,7 +35,8 @@ pub fn create(arguments: &CreateArguments, voice: Voice) -> Outcome {
     let interrupt = Interrupt::install()?;
     let mut server = again(&["device", "serve"]);
     server.args(serve_arguments(arguments)).stdin(Stdio::piped()).stdout(Stdio::piped());
-    // Not ours: whoever waits for the end of our standard error must not wait for the server's.
+    // The server gets its own standard error, so that a process that waits for the end of ours does
+    // not wait for the server's.
     server.stderr(Stdio::piped());
     let mut child = server.spawn().map_err(|error| Error::failed(format!("cannot start the server: {error}"), ""))?;
     let (mut leash, told) = (child.stdin.take(), child.stdout.take());
@@ -49,7 +50,7 @@ pub fn create(arguments: &CreateArguments, voice: Voice) -> Outcome {
                     interrupt.rest(Duration::from_millis(200));
                 }
             } else if !interrupt.is_asked() {
-                // From here on it lives without this process.
+                // From here on the server outlives this process.
                 let _ = leash.as_mut().map(|leash| leash.write_all(b"K"));
                 return Ok(Exit::Done);
             }
@@ -58,11 +59,11 @@ pub fn create(arguments: &CreateArguments, voice: Voice) -> Outcome {
         Some(Err(_)) => Err(Error::failed("the server's answer makes no sense", "")),
         None => interrupt.exit().ok_or_else(|| Error::failed("the device could not be made", "")),
     };
-    // Its end is the server's sign to go.
+    // Closing its stdin tells the server to exit.
     drop(leash);
     match child.wait_with_output() {
         Ok(output) if outcome.is_err() && !output.stderr.is_empty() => {
-            // It has said what went wrong, in the form in which we would.
+            // The server has already reported the error in the usual form.
             let _ = std::io::stderr().write_all(&output.stderr);
             Err(Error { messages: Vec::new(), exit: Exit::Failed })
         }
@@ -70,7 +71,8 @@ pub fn create(arguments: &CreateArguments, voice: Voice) -> Outcome {
     }
 }
 
-/// The first line of the server, or nothing if it ends without one, takes too long or a signal comes.
+/// The first line of the server, or nothing if it exits without one, takes too long or a signal
+/// arrives.
 fn first_line(told: Option<std::process::ChildStdout>, interrupt: &Interrupt) -> Option<String> {
     let (sender, lines) = std::sync::mpsc::channel();
     let told = told?;
@@ -92,7 +94,7 @@ fn first_line(told: Option<std::process::ChildStdout>, interrupt: &Interrupt) ->
     }
 }
 
-/// This program once more.
+/// Starts this program again.
 fn again(arguments: &[&str]) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(arguments);
@@ -124,9 +126,10 @@ fn available_memory_bytes() -> u64 {
     kib.unwrap_or(1 << 20) << 10
 }
 
-/// The hidden `hoistway device serve`.
+/// Runs the hidden `hoistway device serve`.
 pub fn serve(arguments: &CreateArguments) -> Outcome {
-    // A terminal's Ctrl-C is for whoever started this; the leash tells what it means.
+    // A terminal's Ctrl-C is meant for the process that started this one, which passes it on
+    // through stdin.
     let _ = rustix::process::setsid();
     let mut ready = |rig: &Rig| {
         let Ok(mut line) = serde_json::to_string(rig) else { return false };
@@ -139,9 +142,9 @@ pub fn serve(arguments: &CreateArguments) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// The hidden `hoistway device keep`.
+/// Runs the hidden `hoistway device keep`.
 pub fn keep() -> Outcome {
-    // The server says what went wrong.
+    // The server reports the error itself.
     Ok(rig::keep().map_or(Exit::Failed, |()| Exit::Done))
 }
 
@@ -202,12 +205,12 @@ pub fn delete(arguments: &DeleteArguments, voice: Voice) -> Outcome {
             exit = Exit::NotRestored;
         }
     }
-    // Notes of what ended in other ways go as well.
+    // Also removes the records of devices that ended in other ways.
     rig::list();
     Ok(exit)
 }
 
-/// Nobody may have it mounted, or as a part of something else.
+/// Refuses a device that is mounted or part of another one.
 fn refuse_used(node: &Path) -> Result<(), Error> {
     let opening = Opening { writable: false, direct: false, exclusive: true, claimed_bytes: (0, 0) };
     match linux::device::open(node, None, opening) {
@@ -215,7 +218,7 @@ fn refuse_used(node: &Path) -> Result<(), Error> {
             let what = format!("{} is in use ({})", node.display(), user.display());
             Err(Error::refused(what, "unmount it, or give its users errors: --force"))
         }
-        // Whatever else is wrong with it, it can be taken away.
+        // Any other problem with the device does not prevent its deletion.
         _ => Ok(()),
     }
 }

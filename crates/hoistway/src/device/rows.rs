@@ -1,4 +1,4 @@
-//! Rows to reproduce: their runs, made on all processors, each different one once.
+//! Rows to reproduce: their runs, executed on all CPUs, each different one only once.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::test::run::Carrier;
 /// One figure to reproduce.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was measured.
+    /// The measurement.
     pub anchor: Anchor,
-    /// How to repeat it; targets are put in later.
+    /// The runs that repeat it; targets are filled in later.
     pub experiments: Vec<Experiment>,
 }
 
@@ -37,16 +37,17 @@ impl Row {
             .map(move |experiment| Experiment { target: format!("model:{model}"), ..experiment.clone() })
     }
 
-    /// How far values are off: each over its published one, less 1; the largest in absolute value.
+    /// The relative error: each value over its published one, less 1; the one that is largest in
+    /// absolute value.
     pub fn error(&self, values: &[f64]) -> f64 {
         let errors = values.iter().zip(&self.anchor.published).map(|(value, published)| value / published - 1.0);
         errors.fold(0.0, |worst, error| if f64::abs(error) > f64::abs(worst) { error } else { worst })
     }
 }
 
-/// Makes the runs of rows on models.
+/// Runs the experiments of rows on models.
 pub struct Bench<'a> {
-    /// Asked between and during runs.
+    /// Checked between and during runs.
     pub interrupt: &'a Interrupt,
 }
 
@@ -63,7 +64,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The figures of every pair of rows and model text, in order; None where a signal came first.
+    /// The figures of every pair of row and model text, in order; None where a signal came first.
     ///
     /// # Errors
     /// A run failed, or the host refuses one.
@@ -115,7 +116,8 @@ impl Bench<'_> {
         let mut measured: Vec<Option<Measurement>> = vec![None; experiments.len()];
         display.expect(experiments.len(), &[]);
         carrier.run(experiments, display, &mut |measurement| {
-            // Equal experiments give equal measurements, so the first free place of an equal one is right.
+            // Equal experiments give equal measurements, so the first unused slot of an equal one
+            // is correct.
             let free = |(experiment, slot): (&Experiment, &Option<Measurement>)| {
                 slot.is_none() && *experiment == measurement.experiment
             };
@@ -128,7 +130,7 @@ impl Bench<'_> {
     }
 }
 
-/// Whether two experiments are the same run; what they are called does not matter.
+/// Whether two experiments are the same run; their names do not matter.
 fn is_same(left: &Experiment, right: &Experiment) -> bool {
     left.seed == right.seed && Experiment { workload: right.workload.clone(), ..left.clone() } == *right
 }

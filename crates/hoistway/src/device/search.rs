@@ -1,26 +1,27 @@
-//! Looks for parameters whose figures are the measured ones: least squares by Levenberg and Marquardt's method.
+//! Fits parameters to measured figures: least squares by the Levenberg-Marquardt method.
 //!
-//! Everything is in logarithms: a parameter is changed by a percentage, and an error of a percentage is worth the same
-//! in every row. A weak pull towards the start keeps parameters in place on which no row depends. Nothing random is in
-//! it, and the trials of one step are independent of each other, so that they can be made on all processors at once.
+//! All computation is in logarithms: a parameter changes by a percentage, and an error of a
+//! percentage has the same weight in every row. A weak regularisation towards the start keeps
+//! parameters in place on which no row depends. The search is deterministic, and the trials of one
+//! step are independent of each other, so that they can run on all CPUs at once.
 
 use crate::exit::Error;
 
-/// A parameter that may change.
+/// A free parameter.
 #[derive(Clone, Debug)]
 pub struct Free {
-    /// Where it begins; above 0.
+    /// Its initial value; above 0.
     pub initial: f64,
     /// Smallest value; at least 0.
     pub low: f64,
     /// Largest value.
     pub high: f64,
-    /// Decimals that its values may have.
+    /// Number of decimals that its values may have.
     pub decimals: u32,
 }
 
 impl Free {
-    /// A value as people write it: with four digits that count, inside the range.
+    /// A value in written form: with four significant digits, within the range.
     pub fn written(&self, value: f64) -> String {
         let smallest = 0.1_f64.powi(i32::try_from(self.decimals).unwrap_or(0));
         let value = value.clamp(self.low.max(smallest), self.high);
@@ -30,39 +31,40 @@ impl Free {
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
     }
 
-    /// The value that is written for a logarithm, and its own logarithm.
+    /// The value that is written for a logarithm, and the logarithm of that value.
     fn round(&self, log: f64) -> (f64, f64) {
         let value: f64 = self.written(log.exp()).parse().unwrap_or(self.initial);
         (value, value.ln())
     }
 }
 
-/// Errors of one trial, one per figure, as logarithms of modelled over measured. None: no such model.
+/// Errors of one trial, one per figure, as logarithms of modelled over measured. None: the
+/// parameters are no valid model.
 pub type Residuals = Option<Vec<f64>>;
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
     /// Values of the free parameters, as written.
     pub values: Vec<f64>,
-    /// Their errors.
+    /// The errors at these values.
     pub residuals: Vec<f64>,
-    /// Trials made.
+    /// Number of trials.
     pub trials: usize,
 }
 
-/// Every figure this near is near enough.
+/// The search stops when every error is below this.
 const GOOD_ENOUGH: f64 = 0.002;
-/// Steps by which parameters are changed to see what depends on them: first large ones, which see over noise.
+/// Relative steps for the finite differences: large ones first, which exceed the noise.
 const DIFFERENCES: [f64; 3] = [0.06, 0.03, 0.012];
-/// Damping of the trials of one step, from a bold one to a timid one.
+/// Damping factors of the trials of one step, from the boldest to the most cautious.
 const DAMPING: [f64; 4] = [1e-3, 3e-2, 0.5, 5.0];
-/// A parameter changes at most by this (a factor of two) in one step.
+/// The largest change of a parameter in one step (a factor of two).
 const LONGEST_STEP: f64 = 0.7;
-/// Weight of the pull towards the start.
+/// Weight of the regularisation towards the start.
 const PULL: f64 = 1e-4;
 
-/// A trial that worked out.
+/// A trial that was a valid model.
 #[derive(Clone, Debug)]
 struct Point {
     values: Vec<f64>,
@@ -71,24 +73,24 @@ struct Point {
     cost: f64,
 }
 
-/// The search with what it needs.
+/// The search and what it needs.
 pub struct Search<'a> {
-    /// What may change.
+    /// The free parameters.
     pub free: &'a [Free],
-    /// Trials at most.
+    /// Largest number of trials.
     pub max_trials: usize,
-    /// Makes trials: the residuals of every point, in order; None to end the search.
+    /// Runs trials: returns the residuals of every point, in order; None ends the search.
     #[allow(clippy::type_complexity)]
     pub evaluate: &'a mut dyn FnMut(&[Vec<f64>]) -> Result<Option<Vec<Residuals>>, Error>,
-    /// Hears of every step: trials so far, root of the mean square error.
+    /// Called after every step: trials so far, root of the mean square error.
     pub report: &'a mut dyn FnMut(usize, f64),
 }
 
 impl Search<'_> {
-    /// The best point that was found; None if the evaluation ended the search.
+    /// The best point found; None if the evaluation ended the search.
     ///
     /// # Errors
-    /// The evaluation failed, or the start is no model.
+    /// The evaluation failed, or the start is no valid model.
     pub fn run(mut self) -> Result<Option<Found>, Error> {
         let start: Vec<f64> = self.free.iter().map(|free| free.initial.ln()).collect();
         let Some(mut points) = self.points(std::slice::from_ref(&start), &start)? else { return Ok(None) };
@@ -118,7 +120,8 @@ impl Search<'_> {
         Ok(Some(found(best, trials)))
     }
 
-    /// One step: what depends on what, then four ways to go. Answers the best of all, and how many trials it took.
+    /// One step: computes the Jacobian, then tries four damping factors. Returns the best point,
+    /// and the number of trials.
     fn step(&mut self, from: &Point, start: &[f64], difference: f64) -> Result<Option<(Point, usize)>, Error> {
         let moved: Vec<Vec<f64>> = (0..self.free.len()).map(|index| self.moved(from, index, difference)).collect();
         let Some(neighbours) = self.points(&moved, start)? else { return Ok(None) };
@@ -139,7 +142,7 @@ impl Search<'_> {
     fn moved(&self, from: &Point, index: usize, difference: f64) -> Vec<f64> {
         let free = &self.free[index];
         let up = from.logs[index] + difference;
-        // A whole number must change by one at least.
+        // A whole number must change by at least one.
         let up = up.max((from.values[index] + 0.1_f64.powi(i32::try_from(free.decimals).unwrap_or(0))).ln());
         let is_possible = up.exp() <= free.high;
         let mut logs = from.logs.clone();
@@ -174,7 +177,7 @@ pub fn rms(residuals: &[f64]) -> f64 {
     (residuals.iter().map(|residual| residual * residual).sum::<f64>() / residuals.len().max(1) as f64).sqrt()
 }
 
-/// How every residual changes with one parameter; not at all where the neighbour is no model.
+/// The derivative of every residual by one parameter; zero where the neighbour is no valid model.
 fn slope(from: &Point, neighbour: Option<&Point>, index: usize) -> Vec<f64> {
     let none = || vec![0.0; from.residuals.len()];
     let Some(neighbour) = neighbour else { return none() };
@@ -185,7 +188,7 @@ fn slope(from: &Point, neighbour: Option<&Point>, index: usize) -> Vec<f64> {
     neighbour.residuals.iter().zip(&from.residuals).map(|(there, here)| (there - here) / distance).collect()
 }
 
-/// Where the linear model with this damping points to.
+/// The step of the linear model with this damping.
 fn way(from: &Point, start: &[f64], jacobian: &[Vec<f64>], damping: f64) -> Vec<f64> {
     let size = jacobian.len();
     let dot = |left: &[f64], right: &[f64]| left.iter().zip(right).map(|(l, r)| l * r).sum::<f64>();
@@ -237,7 +240,8 @@ mod tests {
 
     #[test]
     fn two_entangled_parameters_are_told_apart() {
-        // Latency a + b at depth 1, a rate of 1 / b at depth: as cell time and firmware of an SSD.
+        // Latency a + b at depth 1, a rate of 1 / b at depth: like cell time and firmware of an
+        // SSD.
         let model = |p: &[f64]| Some(vec![((p[0] + p[1]) / 130.0).ln(), (p[1] / 13.5).ln()]);
         let found = search(&[free(50.0), free(5.0)], 200, model);
         assert!((found.values[0] - 116.5).abs() < 1.0 && (found.values[1] - 13.5).abs() < 0.1, "{found:?}");
@@ -258,7 +262,7 @@ mod tests {
         assert_eq!(found.values, [60.0]);
         let found = search(&[free(1.0)], 12, |p| Some(vec![(p[0] / 5_000.0).ln()]));
         assert!(found.trials <= 12 && found.values[0] > 1.5, "{found:?}");
-        // What cannot be built is walked round.
+        // The search avoids points that cannot be built.
         let found = search(&[free(50.0)], 200, |p| (p[0] < 55.0).then(|| vec![(p[0] / 80.0).ln()]));
         assert!(found.values[0] > 52.0 && found.values[0] < 55.0, "{found:?}");
     }

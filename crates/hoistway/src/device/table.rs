@@ -11,21 +11,21 @@ use super::rows::Row;
 pub struct Fitted<'a> {
     /// The model's name.
     pub model: &'a str,
-    /// What was measured.
+    /// The measurement.
     pub row: &'a Row,
-    /// What the model gives, one value per published one.
+    /// The model's values, one per published value.
     pub values: Vec<f64>,
 }
 
 impl Fitted<'_> {
-    /// How far it is off.
+    /// The relative error.
     pub fn error(&self) -> f64 {
         self.row.error(&self.values)
     }
 
-    /// Whether it is further off than allowed, and counts.
+    /// Whether the error exceeds the tolerance and the row counts.
     pub fn is_failed(&self, tolerance: f64) -> bool {
-        // A figure that is none fails as well.
+        // A value that is not a number fails as well.
         !self.row.anchor.is_provisional && (self.error().abs() > tolerance || self.error().is_nan())
     }
 
@@ -41,7 +41,7 @@ impl Fitted<'_> {
         ]
     }
 
-    /// An object.
+    /// The row as a JSON object.
     pub fn json(&self, tolerance: f64) -> Json {
         let anchor = &self.row.anchor;
         let list = |values: &[f64]| Json::List(values.iter().map(|value| Json::Decimal(*value)).collect());
@@ -62,7 +62,7 @@ impl Fitted<'_> {
 
 const HEAD: [&str; 5] = ["model", "measurement", "published", "modelled", "error"];
 
-/// Columns for a terminal.
+/// The rows as columns for a terminal.
 pub fn text(rows: &[Fitted<'_>]) -> String {
     let cells: Vec<[String; 5]> =
         std::iter::once(HEAD.map(str::to_owned)).chain(rows.iter().map(Fitted::cells)).collect();
@@ -76,7 +76,7 @@ pub fn text(rows: &[Fitted<'_>]) -> String {
     text
 }
 
-/// A pipe table.
+/// The rows as a pipe table.
 pub fn markdown(rows: &[Fitted<'_>]) -> String {
     let line = |cells: [String; 5]| format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
     let mut text = line(HEAD.map(str::to_owned));
@@ -85,7 +85,7 @@ pub fn markdown(rows: &[Fitted<'_>]) -> String {
     text
 }
 
-/// A list of objects.
+/// The rows as a JSON array.
 pub fn json(rows: &[Fitted<'_>], tolerance: f64) -> Json {
     Json::List(rows.iter().map(|row| row.json(tolerance)).collect())
 }
@@ -96,7 +96,7 @@ pub fn published(anchor: &Anchor) -> String {
     format!("{} {}", values.join(" : "), anchor.unit)
 }
 
-/// Values with three digits or so, divided by colons as shares are.
+/// Values with about three digits, separated by colons as shares are.
 fn figures(values: &[f64]) -> String {
     let one = |value: &f64| {
         let places = if *value < 100.0 { 1 } else { 0 };
@@ -105,7 +105,7 @@ fn figures(values: &[f64]) -> String {
     values.iter().map(one).collect::<Vec<_>>().join(" : ")
 }
 
-/// `+12 %`.
+/// Formats a ratio as `+12 %`.
 pub fn percent(ratio: f64) -> String {
     format!("{:+.1} %", ratio * 100.0)
 }

@@ -1,4 +1,5 @@
-//! The cells of a scenario, with what the user put in the place of its devices, workloads, weights and tenants.
+//! The cells of a scenario, with the user's replacements of devices, workloads, weights and
+//! tenants.
 
 use std::ffi::OsString;
 
@@ -20,32 +21,34 @@ use crate::workloads::{self, Workload};
 /// Tenants on a device.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// What it is about.
+    /// The kind of cell.
     pub kind: Kind,
-    /// In one line; empty for those of the grid, whose names say it.
+    /// One line; empty for cells of the grid, whose names suffice.
     pub doc: String,
-    /// In tables, and unique: `ssd drr 100,800`.
+    /// Its name in tables; unique: `ssd drr 100,800`.
     pub name: String,
-    /// The device as the simulator wants it: `model:ssd`.
+    /// The target for the simulator: `model:ssd`.
     pub target: String,
-    /// Whether it positions.
+    /// Whether the device is rotational.
     pub is_rotational: bool,
-    /// Commands it holds.
+    /// The device's queue depth.
     pub queue_depth: u32,
-    /// Who shares it.
+    /// The tenants.
     pub groups: Vec<Group>,
-    /// Not judged, in nanoseconds.
+    /// Ramp, not judged, in nanoseconds.
     pub ramp_ns: Nanos,
-    /// Judged, in nanoseconds.
+    /// The judged part, in nanoseconds.
     pub runtime_ns: Nanos,
-    /// When something changes, in nanoseconds after the start; ascending, none later than the ramp.
+    /// Times of changes in nanoseconds after the start; ascending, none later than the ramp.
     pub changes: Vec<Nanos>,
-    /// The change is that the device becomes slower by itself, and is found in each run.
+    /// Whether the change is that the device becomes slower by itself; its time is then detected in
+    /// each run.
     pub is_fall: bool,
 }
 
 impl Cell {
-    /// The experiment in which a tenant is alone: what it cannot do then it is not due among others.
+    /// The experiment with one tenant alone: among others it is not due more than it achieves
+    /// alone.
     pub fn alone(&self, index: usize, seed: u64) -> Experiment {
         let mut alone = self.experiment(&SchedulerSpec::named("none"), seed);
         let others = alone.groups.iter_mut().enumerate().filter(|(other, _)| *other != index);
@@ -53,14 +56,14 @@ impl Cell {
         alone
     }
 
-    /// Whether what the device delivers stays the same from the start, so that it can be asked how soon shares do. Writes to a
-    /// fresh SSD become slower when garbage collection begins.
+    /// Whether the device's throughput is constant from the start, so that the time until shares
+    /// settle is meaningful. Writes to a fresh SSD become slower when garbage collection begins.
     pub fn is_alike_from_the_start(&self) -> bool {
         let mut jobs = self.groups.iter().flat_map(|group| &group.jobs);
         self.is_rotational || self.target.contains("precondition=random") || !jobs.any(|job| job.mix.has_writes())
     }
 
-    /// One run of it.
+    /// One run of the cell.
     pub fn experiment(&self, scheduler: &SchedulerSpec, seed: u64) -> Experiment {
         Experiment {
             target: self.target.clone(),
@@ -71,7 +74,8 @@ impl Cell {
             threads: 1,
             set: 1,
             seed,
-            // Convergence begins with the start: everything is measured, and the ramp is left out afterwards.
+            // Convergence begins at the start: everything is measured, and the ramp is dropped
+            // afterwards.
             runtime_ns: self.ramp_ns + self.runtime_ns,
             ramp_ns: 0,
             device_depth: None,
@@ -82,9 +86,9 @@ impl Cell {
     }
 }
 
-/// A device, looked at.
+/// A device and its properties.
 struct Place {
-    /// As tables show it: `ssd`.
+    /// Its name in tables: `ssd`.
     name: String,
     target: String,
     is_rotational: bool,
@@ -121,7 +125,7 @@ pub fn of(scenario: &Scenario, part: Option<&Part>, user: &TestArguments, voice:
                 maker.tenants(text, devices.as_deref(), &mut cells)?;
             }
         }
-        // Whoever names workloads and weights wants all of them.
+        // If the user names workloads and weights, all cells are run.
         let every = part.and_then(|part| part.every).filter(|_| !has_users_lists).unwrap_or(1).max(1);
         cells = cells.into_iter().step_by(every).collect();
     }
@@ -141,7 +145,7 @@ fn kind_of(text: &CellText) -> Kind {
     if text.changes.is_empty() && !text.falls { Kind::Tenants } else { Kind::Changes }
 }
 
-/// `hoistway test` without options: what `--group` and `-w` of a cell are put into.
+/// `hoistway test` without options, to which `--group` and `-w` of a cell are added.
 fn plain_test() -> Result<TestArguments, Error> {
     let read = usage::parse(["hoistway", "test"].map(OsString::from));
     match read.map(|read| read.command) {
@@ -259,18 +263,18 @@ impl Maker<'_> {
     }
 }
 
-/// Rounded up: figures are kept by bins.
+/// Rounded up to whole bins.
 const fn whole_bins(ns: Nanos) -> Nanos {
     ns.div_ceil(BIN_NS) * BIN_NS
 }
 
-/// What a job does in each bin is kept as fio keeps its bandwidth logs.
+/// Counts a job's bytes per bin, as fio does for its bandwidth logs.
 fn count_in_bins(job: &mut Job) {
     job.output.bandwidth_log = Some("judge".to_owned());
     job.output.average_over_ns = BIN_NS;
 }
 
-/// Depths beyond this are as good as this one for the loads of any cell.
+/// Greater depths make no difference for the loads of any cell.
 const DEEPEST: usize = 256;
 
 fn count(depth: usize) -> u32 {

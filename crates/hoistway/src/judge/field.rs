@@ -1,4 +1,5 @@
-//! From runs to figures: what each scheduler did in a cell, means over seeds, beside what it should have done.
+//! Computes figures from runs: each scheduler's results in a cell, means over seeds, and the shares
+//! that were due.
 
 use block::{Class, Nanos, Priority};
 use experiment::job::Job;
@@ -11,14 +12,14 @@ use super::runs::Run;
 use super::series::{BIN_NS, Series};
 use super::verdict::{SMALLEST_SHARE, Score};
 
-/// Of what is due, and of the whole.
+/// The due shares, and the shares of the total.
 struct Shares {
     error: f64,
     due: Vec<f64>,
 }
 
-/// The groups as they are while the cell is judged: with their last weights, and without jobs that have ended, or come late, or
-/// only pulse.
+/// The groups during the judged part: with their last weights, and without jobs that have ended,
+/// arrive late, or pulse.
 pub fn present_groups(cell: &Cell) -> Vec<Group> {
     let (from_ns, end_ns) = (cell.ramp_ns, cell.ramp_ns + cell.runtime_ns);
     let of_group = |group: &Group| {
@@ -34,21 +35,21 @@ pub fn present_groups(cell: &Cell) -> Vec<Group> {
     cell.groups.iter().map(of_group).collect()
 }
 
-/// The tenants of a cell that are there while it is judged, by index.
+/// The tenants of a cell that are present during the judged part, by index.
 pub fn present(cell: &Cell) -> Vec<usize> {
     let groups = present_groups(cell);
     (0..groups.len()).filter(|index| !groups[*index].jobs.is_empty()).collect()
 }
 
-/// Bins that are judged.
+/// The judged bins.
 pub fn judged(cell: &Cell) -> (usize, usize) {
     let bin = |ns: u64| usize::try_from(ns / BIN_NS).unwrap_or(usize::MAX);
     (bin(cell.ramp_ns), bin(cell.ramp_ns + cell.runtime_ns))
 }
 
-/// How the shares of one run fit; wholly wrong if nothing was done.
+/// The share errors of one run; 100 % if nothing was transferred.
 fn shares(cell: &Cell, alone: &[Alone], present: &[usize], rates: &[f64]) -> Shares {
-    // Who has gone, or only pulses, is due nothing.
+    // A tenant that has ended, or only pulses, is due nothing.
     let groups = present_groups(cell);
     let weights: Vec<u32> = groups.iter().map(|group| group.weight.get()).collect();
     let got: Vec<f64> = present.iter().map(|index| rates[*index]).collect();
@@ -61,7 +62,7 @@ fn shares(cell: &Cell, alone: &[Alone], present: &[usize], rates: &[f64]) -> Sha
     }
 }
 
-/// What is left by those of a higher class is divided by weight: real time, best effort, idle.
+/// What the higher classes leave is divided by weight: real time, best effort, idle.
 fn due_by_class(total: f64, groups: &[Group], weights: &[u32], alone: &[f64]) -> Vec<f64> {
     let mut due = vec![0.0; groups.len()];
     let mut left = total;
@@ -70,7 +71,7 @@ fn due_by_class(total: f64, groups: &[Group], weights: &[u32], alone: &[f64]) ->
         let parts = due_up_to(left, &members, weights, ShareUnit::Bytes, alone);
         due.iter_mut().zip(&parts).for_each(|(due, part)| *due += part);
         left -= parts.iter().sum::<f64>();
-        // So little is what rounding leaves, and chance: nobody's.
+        // Such a small rest is rounding and chance, and is due to no tenant.
         if left < total * SMALLEST_SHARE {
             break;
         }
@@ -87,7 +88,8 @@ fn only_of(group: &Group, class: Class) -> Group {
     }
 }
 
-/// The figures of a scheduler's runs of a cell, one per seed, and what the tenants are due of the whole.
+/// The figures of a scheduler's runs of a cell, one per seed, and the shares of the total that the
+/// tenants are due.
 pub fn score(cell: &Cell, alone: &[Alone], runs: &[&Run]) -> (Score, Vec<f64>) {
     let present = present(cell);
     let (from, to) = judged(cell);
@@ -98,7 +100,7 @@ pub fn score(cell: &Cell, alone: &[Alone], runs: &[&Run]) -> (Score, Vec<f64>) {
         let rates = run.series.rates(from, to);
         let Shares { error, due: shares } = shares(cell, alone, &present, &rates);
         score.error += error / count;
-        // Whoever comes and goes has had a part of the device, too.
+        // Tenants that come and go also used a part of the device.
         score.throughput += rates.iter().sum::<f64>() / count;
         for (place, index) in present.iter().enumerate() {
             score.rates[place] += rates[*index] / count;
@@ -109,8 +111,8 @@ pub fn score(cell: &Cell, alone: &[Alone], runs: &[&Run]) -> (Score, Vec<f64>) {
     (score, due)
 }
 
-/// Standard deviation over mean of the throughput of whole seconds, over all seeds: the variances of the runs are averaged, so
-/// that a seed that is faster altogether does not count.
+/// Standard deviation over mean of the throughput of whole seconds, over all seeds: the variances
+/// of the runs are averaged, so that a different mean of a seed does not count.
 pub fn variation(cell: &Cell, runs: &[&Series]) -> Option<f64> {
     let (from, to) = judged(cell);
     let mut sum = 0.0;

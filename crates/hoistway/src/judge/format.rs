@@ -1,4 +1,5 @@
-//! What a scenario file says about cells that are judged: settings, a grid, single cells, and parts that can be run alone.
+//! The format of judged cells in a scenario file: settings, a grid, single cells, and parts that
+//! can be run alone.
 //!
 //! ```toml
 //! [judge]                                   # everything here has a default
@@ -28,13 +29,13 @@ use serde::{Deserialize, Deserializer};
 
 use crate::units;
 
-/// `[judge]`: who is judged against whom, and for how long.
+/// `[judge]`: which schedulers are judged and compared, and for how long.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Judged where `--sched` names none.
+    /// Judged if `--sched` names none.
     pub schedulers: Vec<String>,
-    /// Measured besides, to know what can be had; `none` always is.
+    /// Also measured, to know what is attainable; `none` always is.
     pub against: Vec<String>,
     /// One run of each cell and scheduler per seed.
     pub seeds: Vec<u64>,
@@ -42,7 +43,7 @@ pub struct Settings {
     pub flash: Times,
     /// Times of runs on disks and arrays.
     pub rotational: Times,
-    /// Instead of `writes_ramp`, by device.
+    /// Replaces `writes_ramp`, by device.
     pub writes_ramp_of: BTreeMap<String, Time>,
 }
 
@@ -59,19 +60,19 @@ impl Default for Settings {
     }
 }
 
-/// How long a run takes, in simulated time.
+/// Duration of a run, in simulated time.
 #[derive(Copy, Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Times {
-    /// Before anything is judged; convergence is looked for from the start.
+    /// The part before the judged one; convergence is evaluated from the start.
     pub ramp: Time,
-    /// The same where something is written: until garbage collection is in its steady state.
+    /// The same for runs with writes: until garbage collection is in its steady state.
     pub writes_ramp: Time,
-    /// What is judged.
+    /// The judged part.
     pub runtime: Time,
 }
 
-/// A time as the command line writes it.
+/// A time in the form of the command line.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Time(pub Nanos);
 
@@ -88,11 +89,11 @@ impl<'de> Deserialize<'de> for Time {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grid {
-    /// Device models, as behind `model:`.
+    /// Device models, without `model:`.
     pub devices: Vec<String>,
     /// Workloads by name, one for all groups of a cell.
     pub workloads: Vec<String>,
-    /// Weights of the groups.
+    /// The lists of the groups' weights.
     pub weights: Vec<String>,
 }
 
@@ -100,66 +101,67 @@ pub struct Grid {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CellText {
-    /// In tables, behind the device.
+    /// Its name in tables, after the device.
     pub name: String,
-    /// In one line.
+    /// One line.
     #[serde(default)]
     pub doc: String,
-    /// A cell for each of them.
+    /// A cell for each of these devices.
     pub devices: Vec<String>,
-    /// The tenants, as `--group` has them.
+    /// The tenants, in the form of `--group`.
     pub groups: Vec<String>,
-    /// When something changes: how soon shares follow is told for each, and what comes last is judged.
+    /// Times of changes: the time to settle is reported for each, and the part after the last is
+    /// judged.
     #[serde(default)]
     pub changes: Vec<Time>,
-    /// The device becomes slower by itself: that moment, found in each run, is the change.
+    /// Whether the device becomes slower by itself: that time, detected in each run, is the change.
     #[serde(default)]
     pub falls: bool,
-    /// Instead of the usual one.
+    /// Replaces the default.
     #[serde(default)]
     pub ramp: Option<Time>,
-    /// Instead of the usual one.
+    /// Replaces the default.
     #[serde(default)]
     pub runtime: Option<Time>,
 }
 
-/// `[[part]]`: what `--scenario NAME:PART` runs alone.
+/// `[[part]]`: a subset of cells for `--scenario NAME:PART`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// Behind the colon.
+    /// The name after the colon.
     pub name: String,
-    /// In one line.
+    /// One line.
     #[serde(default)]
     pub doc: String,
-    /// Of which kinds; all without.
+    /// The kinds of cells; all if empty.
     #[serde(default)]
     pub kinds: Vec<Kind>,
-    /// Every n-th cell only.
+    /// Only every n-th cell.
     #[serde(default)]
     pub every: Option<usize>,
-    /// Instead of those of `[judge]`.
+    /// Replaces those of `[judge]`.
     #[serde(default)]
     pub seeds: Option<Vec<u64>>,
-    /// Instead of those of `[judge]`.
+    /// Replaces those of `[judge]`.
     #[serde(default)]
     pub against: Option<Vec<String>>,
 }
 
-/// What a cell is about.
+/// The kind of a cell.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// All tenants do the same.
+    /// All tenants have the same workload.
     Grid,
-    /// Tenants that differ.
+    /// Tenants with different workloads.
     Tenants,
     /// Tenants that come, go, pulse or change.
     Changes,
 }
 
 impl Kind {
-    /// In tables.
+    /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Grid => "grid",

@@ -1,4 +1,4 @@
-//! Judged cells as JSON: every figure that the table and the picture show, and those behind it.
+//! Judged cells as JSON: every figure of the table and the picture, and the underlying ones.
 
 use serde_json::{Value, json};
 

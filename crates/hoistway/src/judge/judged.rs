@@ -1,4 +1,5 @@
-//! A cell when all its runs are made: figures of everybody, what can be had, how soon shares settled, how steady the whole was.
+//! A cell after all its runs: the schedulers' figures, what is attainable, how soon shares settled,
+//! how steady the throughput was.
 
 use super::cells::Cell;
 use super::field::{present, score, variation};
@@ -12,7 +13,7 @@ use crate::test::explain::Curves;
 /// A cell with its figures.
 #[derive(Clone, Debug)]
 pub struct JudgedCell {
-    /// What it is.
+    /// The cell.
     pub cell: Cell,
     /// The tenants that are judged, as indices into those of the cell.
     pub present: Vec<usize>,
@@ -20,14 +21,14 @@ pub struct JudgedCell {
     pub field: Field,
     /// By scheduler: one for each seed and phase.
     pub settlings: Vec<Vec<Settling>>,
-    /// By scheduler: deviation over mean of the throughput of whole seconds.
+    /// By scheduler: standard deviation over mean of the throughput of whole seconds.
     pub variations: Vec<Option<f64>>,
-    /// Which of the schedulers is `none`.
+    /// The index of `none` among the schedulers.
     pub none: usize,
 }
 
 impl JudgedCell {
-    /// Puts the runs of a cell together; none if a signal left some of them out.
+    /// Combines the runs of a cell; none if a signal left some of them out.
     pub fn of(plan: &Plan, runs: &Runs, index: usize, curves: &mut Curves) -> Option<Self> {
         let cell = &plan.cells[index];
         let all: Vec<_> = (0..plan.schedulers.len()).map(|scheduler| runs.of(index, scheduler)).collect();

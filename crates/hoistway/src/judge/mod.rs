@@ -4,7 +4,7 @@
 //! scenario + arguments -> cells -> runs (all processors) -> series -> field (figures of a cell) -> verdict -> summary, table
 //!                                              oracle (formula 4) ---^
 //! ```
-//! The rules of the verdict are in `verdict.rs`, pure; nothing here reads a clock.
+//! The rules of the verdict are pure functions in `verdict.rs`; nothing here reads a clock.
 
 mod cells;
 mod field;
@@ -37,7 +37,7 @@ use judged::JudgedCell;
 use runs::Plan;
 use views::Views;
 
-/// Judges.
+/// Runs and judges a scenario.
 pub fn run(scenario: &Scenario, user: &TestArguments, voice: Voice) -> Outcome {
     check_options(user)?;
     let views = Views::read(&user.output.show)?;
@@ -108,12 +108,12 @@ fn plan(scenario: &Scenario, user: &TestArguments, voice: Voice) -> Result<Plan,
     Ok(Plan { cells, schedulers: all, judged: count, seeds, workers })
 }
 
-/// The user's options of schedulers with other names.
+/// The user's options with other schedulers.
 fn only(user: &TestArguments, texts: &[String]) -> SchedulerArguments {
     SchedulerArguments { sched: texts.to_vec(), ..user.schedulers.clone() }
 }
 
-/// Options of a test that mean nothing to cells.
+/// Refuses options of a test that do not apply to cells.
 fn check_options(user: &TestArguments) -> Result<(), Error> {
     let TestArguments { place, repetition, output, .. } = user;
     let show = &output.show;

@@ -1,5 +1,5 @@
-//! What can be had in a cell by formula (4), where that can be computed: direct reads of one kind, on flash, by tenants side by
-//! side.
+//! The attainable shares of a cell by formula (4) (docs/specifications/paternoster.md, section
+//! 3.2), where it applies: direct reads of one kind, on flash, by concurrent tenants.
 
 use experiment::attainable::{Attainable, Curve, Tenant};
 use experiment::{Group, SchedulerSpec};
@@ -8,7 +8,7 @@ use super::cells::Cell;
 use super::field::present_groups;
 use crate::test::explain::{self, Curves};
 
-/// What a device delivers to the tenants of a cell, and who they are.
+/// The device's throughput for the tenants of a cell, and those tenants.
 #[derive(Clone, Debug)]
 pub struct Oracle {
     tenants: Vec<Tenant>,
@@ -18,8 +18,9 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Measures the device, unless that was done for another cell; none where the formula does not hold, or takes no notice of
-    /// what is done.
+    /// Measures the device, unless that was done for another cell. None where the formula does not
+    /// apply: on rotational devices, with group hierarchies or priorities, or with jobs other than
+    /// closed loops of one kind.
     pub fn of(cell: &Cell, shares: &[f64], present: &[usize], curves: &mut Curves) -> Option<Self> {
         let is_plain = |group: &Group| !group.path.contains('/') && group.priority.is_none();
         if cell.is_rotational || !cell.groups.iter().all(is_plain) {
@@ -35,7 +36,7 @@ impl Oracle {
         Some(Self { tenants, curve, depth: f64::from(cell.queue_depth), request_bytes })
     }
 
-    /// Bytes per second of each tenant when so much (0 to 1) may be lost.
+    /// Bytes per second of each tenant at this loss of throughput (0 to 1).
     pub fn rates(&self, loss: f64) -> Vec<f64> {
         let can = Attainable::new(&self.tenants, &self.curve, self.depth, loss);
         can.rates.iter().map(|rate| rate * self.request_bytes).collect()

@@ -1,4 +1,5 @@
-//! Where a cell's runs are cut: the start and each change begin a phase, of which a later part is the steady state.
+//! Divides a cell's runs into phases: the start and each change begin a phase, whose later part is
+//! the steady state.
 
 use super::cells::Cell;
 use super::field::judged;
@@ -6,11 +7,11 @@ use super::format::Kind;
 use super::series::{BIN_NS, PER_SECOND, Series};
 use super::settling::{Phase, window};
 
-/// A device has become slower if this part of its throughput is left over half a second.
+/// A device has become slower if at most this part of its throughput remains over half a second.
 const FALLEN: f64 = 0.7;
 const HALF_A_SECOND: usize = PER_SECOND / 2;
 
-/// The phases of a run that can tell how soon it settles.
+/// The phases of a run from which the time to settle can be determined.
 pub fn phases(cell: &Cell, series: &Series) -> Vec<Phase> {
     let (judged_from, end) = judged(cell);
     let window = window(cell.is_rotational);
@@ -27,13 +28,13 @@ pub fn phases(cell: &Cell, series: &Series) -> Vec<Phase> {
     let phase = |(from, to): (usize, usize)| {
         let middle = from + to.saturating_sub(from) / 2;
         let steady = if cell.kind != Kind::Changes || to == end { middle.max(judged_from) } else { middle };
-        // The steady state has to be longer than what it is compared with.
+        // The steady state must be longer than the window that it is compared with.
         (steady + 2 * window <= to).then_some(Phase { from, steady, to, window })
     };
     starts.iter().copied().zip(ends).filter_map(phase).collect()
 }
 
-/// The bin in which the throughput falls for good; none if it never does.
+/// The bin in which the throughput falls permanently; none if it does not.
 fn fall(series: &Series, end: usize) -> Option<usize> {
     let total = |from: usize, to: usize| series.rates(from, to).iter().sum::<f64>();
     let first = total(0, HALF_A_SECOND);
@@ -48,7 +49,7 @@ mod tests {
     fn a_fall_is_found_where_it_begins() {
         let bytes = (0..100).map(|bin| if bin < 33 { 100 } else { 20 }).collect();
         let found = fall(&Series { bytes: vec![bytes] }, 100).unwrap();
-        // Two of five bins are slower: 68 % are left.
+        // Two of five bins are slower: 68 % remain.
         assert_eq!(found, 30);
         assert_eq!(fall(&Series { bytes: vec![vec![100; 100]] }, 100), None);
     }

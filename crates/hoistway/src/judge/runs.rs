@@ -1,4 +1,5 @@
-//! The runs: every cell under every scheduler with every seed, on all processors, each reduced to what is judged.
+//! The runs: every cell under every scheduler with every seed, on all CPUs, each reduced to the
+//! judged data.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,34 +18,34 @@ use crate::target::HostName;
 use crate::test::host::{self, Terms};
 use crate::test::run::Carrier;
 
-/// What a scheduler may lose if it has no `give`.
+/// The loss allowed to a scheduler without a tunable `give`.
 const USUAL_GIVE: f64 = 0.03;
 
 /// One run, reduced.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Who got what when.
+    /// The bytes of each tenant over time.
     pub series: Series,
     /// The scheduler's `give` in force, 0 to 1.
     pub give: f64,
 }
 
-/// What is run.
+/// The runs to make.
 #[derive(Debug)]
 pub struct Plan {
     /// The cells.
     pub cells: Vec<Cell>,
-    /// Those who are judged, then those they are judged against; `none` is among the latter.
+    /// The schedulers to judge, then those for comparison; `none` is among the latter.
     pub schedulers: Vec<SchedulerSpec>,
     /// How many of them are judged.
     pub judged: usize,
-    /// One run each.
+    /// One run per seed.
     pub seeds: Vec<u64>,
-    /// Runs at a time.
+    /// Number of runs at a time.
     pub workers: usize,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Debug, Default)]
 pub struct Runs {
     made: BTreeMap<(usize, usize, usize), Run>,
@@ -59,7 +60,7 @@ impl Runs {
         self.made.range(key(0)..=key(usize::MAX)).map(|(_, run)| run).collect()
     }
 
-    /// What each tenant of a cell does when it is alone; empty where that was not asked.
+    /// The results of each tenant of a cell alone; empty if not measured.
     pub fn alone(&self, cell: usize) -> Vec<Alone> {
         let tenants = 0..self.tenants.get(cell).copied().unwrap_or(0);
         let known = |tenant| self.alone.get(&(cell, tenant)).copied();
@@ -71,7 +72,7 @@ impl Runs {
 }
 
 impl Plan {
-    /// How many runs there are, but for those in which a tenant is alone.
+    /// Number of runs, without those of a tenant alone.
     pub const fn count(&self) -> usize {
         self.cells.len() * self.schedulers.len() * self.seeds.len()
     }
@@ -86,10 +87,10 @@ impl Plan {
         experiments
     }
 
-    /// Asks the simulator about one run of each cell and scheduler.
+    /// Checks one run of each cell and scheduler with the simulator.
     ///
     /// # Errors
-    /// The first that it refuses.
+    /// The first that the simulator refuses.
     pub fn check(&self) -> Result<(), Error> {
         let host = host::open(HostName::Simulator, &Terms::default());
         let check = |cell: &Cell, scheduler: &SchedulerSpec| {
@@ -108,7 +109,7 @@ impl Plan {
         })
     }
 
-    /// Makes all of them, those that a signal leaves time for.
+    /// Makes all runs, until a signal.
     ///
     /// # Errors
     /// The first run that fails.
@@ -139,7 +140,8 @@ impl Plan {
         Ok(runs)
     }
 
-    /// Tenants that differ run alone first: what one cannot do then it is not due among others.
+    /// Tenants with different workloads first run alone: among others a tenant is not due more than
+    /// it achieves alone.
     fn make_alone(&self, runs: &mut Runs, interrupt: &Interrupt, display: &mut Display) -> Result<(), Error> {
         let mut experiments = Vec::new();
         let mut places = BTreeMap::new();

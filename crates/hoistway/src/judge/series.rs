@@ -1,4 +1,5 @@
-//! A run as bytes of each tenant in each tenth of a second, from the start; and means over spans of it.
+//! A run as bytes of each tenant in each tenth of a second, from the start; and means over spans of
+//! it.
 
 use block::Nanos;
 use block::time::MILLISECOND;
@@ -17,7 +18,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// What the logs of a run's threads say.
+    /// The series in the logs of a run's threads.
     pub fn of(measurement: &Measurement) -> Self {
         let bins = usize::try_from(measurement.experiment.length_ns() / BIN_NS).unwrap_or(0);
         let tenant = |group: &experiment::measurement::GroupMeasurement| {
@@ -40,7 +41,7 @@ impl Series {
         self.bytes.iter().map(|bins| sum(bins) / seconds).collect()
     }
 
-    /// Bytes per second of all in each whole second from bin `from` up to bin `to`.
+    /// Total bytes per second in each whole second from bin `from` up to bin `to`.
     pub fn seconds(&self, from: usize, to: usize) -> Vec<f64> {
         let starts = (from..to.saturating_sub(PER_SECOND - 1)).step_by(PER_SECOND);
         starts.map(|start| self.rates(start, start + PER_SECOND).iter().sum()).collect()

@@ -1,44 +1,48 @@
-//! How soon after the start, or after a change, shares are what they stay.
+//! How soon after the start, or after a change, shares settle.
 //!
-//! Shares over a short sliding window are compared with those of the steady state that follows. They have settled when every
-//! later window is within 10 % of that, tenant by tenant, or within a quarter more than what windows of the steady state itself
-//! are off: whoever serves by turns is not restless. The time is that of the window's end, so that it is never shorter than a
-//! window.
+//! Shares over a short sliding window are compared with those of the steady state that follows.
+//! They have settled when every later window is within 10 % of those, tenant by tenant, or within
+//! 1.25 times the deviation of the windows of the steady state itself, so that a scheduler that
+//! serves in turns does not count as unsettled. The time is that of the window's end, so that it is
+//! never shorter than a window.
 
 use super::series::{BIN_NS, PER_SECOND, Series};
 use super::verdict::{NEAR, SMALLEST_SHARE};
 
-/// The farthest of some windows is often farther than that of as many others: on disks, one time in six without any change.
+/// The largest deviation of some windows is often larger than that of as many others: on disks, one
+/// time in six without any change.
 const CHANCE: f64 = 1.25;
 
-/// What is looked at, in bins: a phase and the part of it in which everything is steady.
+/// A phase and its steady part, in bins.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Phase {
-    /// Where it begins.
+    /// Its first bin.
     pub from: usize,
-    /// From here on it is steady.
+    /// The first bin of its steady part.
     pub steady: usize,
-    /// Where it ends.
+    /// Its end.
     pub to: usize,
     /// Length of the window.
     pub window: usize,
 }
 
-/// How soon shares were what they stay, and how steady that is.
+/// The time until shares settled, and how steady they were afterwards.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Settling {
-    /// From the change to the end of the first of the windows that are all good, in nanoseconds.
+    /// From the change to the end of the first window from which on all are within the tolerance,
+    /// in nanoseconds.
     pub after_ns: u64,
-    /// How far the farthest tenant of the farthest window of the steady state is from its mean.
+    /// The largest deviation of any tenant from its mean, in any window of the steady state.
     pub scatter: f64,
 }
 
-/// Windows: a second on flash, three on disks, where a turn of all tenants takes up to one.
+/// Window length in bins: a second on flash, three on disks, where a turn of all tenants takes up
+/// to one.
 pub const fn window(is_rotational: bool) -> usize {
     if is_rotational { 3 * PER_SECOND } else { PER_SECOND }
 }
 
-/// When a run settles in a phase; none if nothing is done at its end.
+/// When a run settles in a phase; none if nothing is transferred at its end.
 pub fn settling(series: &Series, phase: Phase) -> Option<Settling> {
     let Phase { from, steady, to, window } = phase;
     let shares = |from: usize, to: usize| -> Option<Vec<f64>> {
@@ -47,7 +51,7 @@ pub fn settling(series: &Series, phase: Phase) -> Option<Settling> {
         (sum > 0.0).then(|| rates.iter().map(|rate| rate / sum).collect())
     };
     let wanted = shares(steady, to)?;
-    // Nothing done in a window is as wrong as can be.
+    // A window without transfers has the largest possible deviation.
     let distance = |end: usize| {
         let Some(got) = shares(end - window, end) else { return 1.0 };
         let tenants = got.iter().zip(&wanted).filter(|(_, wanted)| **wanted >= SMALLEST_SHARE);
@@ -60,11 +64,11 @@ pub fn settling(series: &Series, phase: Phase) -> Option<Settling> {
     Some(Settling { after_ns: (settled - from) as u64 * BIN_NS, scatter })
 }
 
-/// Middle, ninth tenth and largest of some figures; none of nothing.
+/// Median, 90th percentile and maximum of some figures; none without figures.
 pub fn spread(mut values: Vec<f64>) -> Option<[f64; 3]> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
-    // The smallest value that is not exceeded by so many per cent.
+    // The smallest value that this percentage of values does not exceed.
     let at = |percent: usize| values[(values.len() * percent).div_ceil(100).saturating_sub(1).min(last)];
     Some([at(50), at(90), values[last]])
 }
@@ -73,7 +77,7 @@ pub fn spread(mut values: Vec<f64>) -> Option<[f64; 3]> {
 mod tests {
     use super::*;
 
-    /// Two tenants, by bin; the rest of 100 is the second's.
+    /// Two tenants, by bin; the second has the rest of 100.
     fn series(first: impl Iterator<Item = u64>) -> Series {
         let first: Vec<u64> = first.collect();
         let second = first.iter().map(|bytes| 100 - bytes).collect();
@@ -84,20 +88,21 @@ mod tests {
 
     #[test]
     fn shares_settle_when_no_later_window_is_off() {
-        // Half and half for 2 s, then 20 : 80. A window with 9 bins of 20 and one of 50 has 23, which is 15 % too much.
+        // Half and half for 2 s, then 20 : 80. A window with 9 bins of 20 and one of 50 has 23,
+        // which is 15 % too much.
         let late = series((0..100).map(|bin| if bin < 20 { 50 } else { 20 }));
         let settling = settling(&late, PHASE).unwrap();
         assert_eq!((settling.after_ns / BIN_NS, settling.scatter), (30, 0.0));
         let at_once = super::settling(&series((0..100).map(|_| 20)), PHASE).unwrap();
         assert_eq!(at_once.after_ns / BIN_NS, 10);
-        // Once good and bad again later: the later one counts.
+        // If the shares are disturbed again later, the later time counts.
         let again = series((0..100).map(|bin| if (40..45).contains(&bin) { 50 } else { 20 }));
         assert_eq!(super::settling(&again, PHASE).unwrap().after_ns / BIN_NS, 55);
     }
 
     #[test]
     fn whoever_serves_by_turns_is_not_restless() {
-        // Turns of 1.3 s: the windows of the steady state are off by up to 30 %.
+        // Turns of 1.3 s: the windows of the steady state deviate by up to 30 %.
         let turns = series((0..100).map(|bin| if bin % 13 < 4 { 100 } else { 0 }));
         let settling = settling(&turns, PHASE).unwrap();
         assert!(settling.scatter > 0.2 && settling.after_ns / BIN_NS == 10, "{settling:?}");

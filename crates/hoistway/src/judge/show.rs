@@ -9,10 +9,10 @@ use super::runs::Plan;
 use super::summary::{Counts, Medium, goal_ns};
 use super::verdict::{Field, Score, Verdict};
 
-/// The media of summaries.
+/// The media by which summaries are divided.
 pub const MEDIA: [(&str, bool); 2] = [("flash", false), ("disks and arrays", true)];
 
-/// What would be run: cells with their times, then everybody who is measured.
+/// The plan of the runs: cells with their times, then all measured schedulers.
 pub fn plan(plan: &Plan) -> String {
     let mut rows = vec![["cell", "kind", "ramp s", "judged s", ""].map(str::to_owned).to_vec()];
     let seconds = |ns: u64| format!("{:.1}", ns as f64 / 1e9);
@@ -38,7 +38,8 @@ pub fn table(plan: &Plan, cells: &[JudgedCell]) -> String {
     grid(&rows(plan, cells))
 }
 
-/// A row for each cell: throughput in per cent of none's, error in per cent, and the verdict on each who is judged.
+/// A row for each cell: throughput in per cent of none's, error in per cent, and the verdict on
+/// each judged scheduler.
 pub fn rows(plan: &Plan, cells: &[JudgedCell]) -> Vec<Vec<String>> {
     let mut header = vec!["cell".to_owned(), "free".to_owned(), "none MB/s".to_owned()];
     header.extend(plan.schedulers[..plan.judged].iter().map(|spec| format!("{spec}: % of none, error, verdict")));
@@ -55,7 +56,7 @@ pub fn rows(plan: &Plan, cells: &[JudgedCell]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The verdict with who dominates, or with how far it is from what can be had.
+/// The verdict with the dominating scheduler, or with the distance from what is attainable.
 pub fn verdict(plan: &Plan, field: &Field, score: &Score) -> String {
     let verdict = field.judge(score);
     let is_oracles = !field.is_rotational && !field.is_free();
@@ -68,7 +69,7 @@ pub fn verdict(plan: &Plan, field: &Field, score: &Score) -> String {
     }
 }
 
-/// Cells that are summed up together, and what they are called.
+/// The groups of cells that are summarised together, with their names.
 pub fn portions<'a>(cells: &'a [JudgedCell]) -> Vec<Portion<'a>> {
     let mut portions = Vec::new();
     for (medium, is_rotational) in MEDIA {
@@ -88,7 +89,7 @@ pub fn portions<'a>(cells: &'a [JudgedCell]) -> Vec<Portion<'a>> {
 pub struct Portion<'a> {
     /// The kind of device.
     pub medium: &'static str,
-    /// What the cells are about.
+    /// The kind of the cells.
     pub name: &'static str,
     is_rotational: bool,
     /// The cells.
@@ -101,7 +102,8 @@ pub fn summary(plan: &Plan, cells: &[JudgedCell]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The same as rows of columns: verdicts of the grid and of all other cells, then pace and steadiness, by kind of device.
+/// The same as rows of columns: verdicts of the grid and of all other cells, then pace and
+/// steadiness, by kind of device.
 pub fn summaries(plan: &Plan, cells: &[JudgedCell]) -> Vec<Vec<Vec<String>>> {
     let count = plan.schedulers.len();
     let verdicts =
@@ -116,7 +118,7 @@ pub fn summaries(plan: &Plan, cells: &[JudgedCell]) -> Vec<Vec<Vec<String>>> {
     tables
 }
 
-/// A row of a summary: what is counted, and of each scheduler how much.
+/// A row of a summary: its label, and its value for each scheduler.
 type Row<'a> = (String, &'a dyn Fn(&Counts) -> String);
 
 fn rows_of(plan: &Plan, head: String, counts: &[Counts], rows: &[Row<'_>]) -> Vec<Vec<String>> {
@@ -176,7 +178,7 @@ fn three(values: Option<[f64; 3]>, unit: f64) -> String {
     values.map_or_else(|| "-".to_owned(), |values| values.map(|value| format!("{:.1}", value * unit)).join("/"))
 }
 
-/// Columns; the first to the left, short ones to the right.
+/// Formats columns; the first is left-aligned, short ones are right-aligned.
 fn grid(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -188,7 +190,7 @@ fn grid(rows: &[Vec<String>]) -> String {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
             let width = widths[column];
-            // A verdict is read from the left, a figure from the right.
+            // A verdict is left-aligned, a figure right-aligned.
             let is_left = column == 0 || cell.contains(' ');
             let _ = if is_left { write!(line, "{cell:<width$}  ") } else { write!(line, "{cell:>width$}  ") };
         }

@@ -1,79 +1,81 @@
-//! All cells together, scheduler by scheduler: the table that a change of a scheduler is held against.
+//! The summary of all cells by scheduler: the table against which a change of a scheduler is
+//! checked.
 
 use super::judged::JudgedCell;
 use super::settling::{Settling, spread};
 use super::verdict::{Field, NEAR, Score, Verdict};
 
-/// A throughput may scatter so many times as much as none's.
+/// Allowed ratio of a scheduler's variation of throughput to none's.
 pub const MOST_VARIATION: f64 = 1.2;
-/// Nobody feels this, however little none's scatters.
+/// A variation below this is negligible, however small none's is.
 pub const UNFELT_VARIATION: f64 = 0.01;
 
-/// So soon shares should be what they stay, in nanoseconds.
+/// The goal for the time to settle, in nanoseconds.
 pub const fn goal_ns(is_rotational: bool) -> u64 {
     if is_rotational { 5_000_000_000 } else { 2_000_000_000 }
 }
 
-/// What one scheduler did in the cells of one kind of device.
+/// One scheduler's results in the cells of one kind of device.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Counts {
-    /// Exact where that is free.
+    /// Cells in which exact shares are free and it has them.
     pub exact_free: usize,
-    /// Where it is not free: as near as can be.
+    /// Cells in which exact shares are not free and it is as near as possible.
     pub bound: usize,
-    /// Shares wrong, while another is exact and no slower; wherever, also in cells that count as bound.
+    /// Cells with wrong shares, while another scheduler is exact and no slower; includes cells that
+    /// count as bound.
     pub dominated: usize,
-    /// Its throughput is what it promises.
+    /// Cells in which its throughput is what it guarantees.
     pub floor_kept: usize,
-    /// Nearly exact, and no slower than the fastest who is exact.
+    /// Cells in which it is nearly exact, and no slower than the fastest exact scheduler.
     pub as_fast_as_exact: usize,
     /// Verdicts: exact, bound, dominated, lost.
     pub verdicts: [usize; 4],
     /// How soon shares settled.
     pub settling: Pace,
-    /// How steady the whole is.
+    /// How steady the total throughput is.
     pub steadiness: Steadiness,
 }
 
-/// How soon shares were what they stay, over all runs and phases.
+/// How soon shares settled, over all runs and phases.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Pace {
-    /// Runs and phases.
+    /// Number of runs and phases.
     pub count: usize,
-    /// Those that settled within [`goal_ns`].
+    /// Number that settled within [`goal_ns`].
     pub soon: usize,
-    /// Middle, ninth tenth and largest, in seconds.
+    /// Median, 90th percentile and maximum, in seconds.
     pub seconds: Option<[f64; 3]>,
-    /// Those in which every window of the steady state is within 10 % of its mean.
+    /// Number in which every window of the steady state is within 10 % of its mean.
     pub calm: usize,
 }
 
-/// How much the throughput of whole seconds scatters, over cells.
+/// Variation of the throughput of whole seconds, over cells.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Steadiness {
     /// Cells in which it is known.
     pub count: usize,
-    /// Cells in which it is not more than [`MOST_VARIATION`] times none's, or [`UNFELT_VARIATION`].
+    /// Cells in which it is at most [`MOST_VARIATION`] times none's, or [`UNFELT_VARIATION`].
     pub kept: usize,
-    /// Middle, ninth tenth and largest of the deviation over the mean.
+    /// Median, 90th percentile and maximum of the deviation over the mean.
     pub variations: Option<[f64; 3]>,
 }
 
-/// Cells of one kind of device.
+/// The cells of one kind of device.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Medium {
     /// Cells.
     pub cells: usize,
     /// Cells in which exact shares are free.
     pub free: usize,
-    /// Cells in which somebody is exact, whatever it costs.
+    /// Cells in which any scheduler is exact, at whatever cost.
     pub exact_by_anybody: usize,
     /// By scheduler.
     pub counts: Vec<Counts>,
 }
 
 impl Medium {
-    /// Sums up; `schedulers` is how many there are.
+    /// Computes the summary; `schedulers` is their number.
     pub fn of(cells: &[&JudgedCell], schedulers: usize) -> Self {
         let counts = (0..schedulers).map(|index| Counts {
             settling: Pace::of(cells.iter().flat_map(|cell| {
@@ -102,7 +104,7 @@ impl Counts {
     fn add(&mut self, field: &Field, score: &Score, is_free: bool) {
         let verdict = field.judge(score);
         self.exact_free += usize::from(is_free && verdict == Verdict::Exact);
-        // Whoever may give more than 3 % is exact where it is not free for others.
+        // A scheduler that may give up more than 3 % can be exact where it is not free for others.
         self.bound += usize::from(!is_free && matches!(verdict, Verdict::Bound | Verdict::Exact));
         self.dominated += usize::from(field.dominator(score).is_some());
         self.floor_kept += usize::from(field.keeps_floor(score));

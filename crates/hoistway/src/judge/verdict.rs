@@ -1,28 +1,30 @@
-//! What a scheduler's figures in one cell are worth, beside those of the others: plain figures in, a verdict out.
+//! The verdict on a scheduler's figures in one cell, compared with those of the other schedulers; a
+//! pure function of the figures.
 //!
 //! ```text
 //! exact      error <= 5 % at >= (100 - give) % of none's throughput
-//! bound      nobody has that; within 10 % of what can be had (flash), or as fast as exactness can be (disks)
+//! bound      no scheduler is exact; within 10 % of the attainable (flash), or as fast as exact shares allow (disks)
 //! dominated  error > 10 %, while another has <= 6 % at >= 97 % of this one's throughput
 //! lost       everything else
 //! ```
 
 /// Shares are exact up to this error.
 pub const EXACT: f64 = 0.05;
-/// What is held against others: their error may be a little larger.
+/// The larger error up to which a scheduler may dominate another.
 pub const NEARLY_EXACT: f64 = 0.06;
-/// Beyond this error a better one is asked for.
+/// Above this error a scheduler can be dominated.
 pub const WRONG: f64 = 0.10;
 /// The part of a throughput that counts as all of it.
 pub const FULL: f64 = 0.97;
-/// How far a tenant may be from what can be had.
+/// Allowed distance of a tenant from what is attainable.
 pub const NEAR: f64 = 0.10;
-/// Tenants due less are not held against what can be had: a few requests more or less are a large part of theirs.
+/// Tenants due less are not compared with what is attainable: a few requests more or less are a
+/// large part of their share.
 pub const SMALLEST_SHARE: f64 = 0.02;
-/// Of a floor that somebody aims at; he hits it as often from below as from above.
+/// Noise of a controlled throughput floor, which is missed as often as it is exceeded.
 pub const FLOOR_NOISE: f64 = 0.005;
 
-/// What one scheduler did in a cell; means over seeds.
+/// One scheduler's results in a cell; means over seeds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Score {
     /// The largest relative error of a share.
@@ -31,40 +33,40 @@ pub struct Score {
     pub throughput: f64,
     /// Bytes per second of each tenant.
     pub rates: Vec<f64>,
-    /// What it may lose of the throughput, 0 to 1.
+    /// The part of the throughput that it may give up, 0 to 1.
     pub give: f64,
-    /// What can be had at that loss, tenant by tenant, where it can be computed.
+    /// The attainable rates at that loss, tenant by tenant, where they can be computed.
     pub can: Option<Vec<f64>>,
 }
 
-/// A cell with everybody who was measured in it.
+/// A cell with all measured schedulers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Field {
-    /// A disk or an array.
+    /// Whether the device is a disk or an array.
     pub is_rotational: bool,
-    /// What the tenants are due of the whole, 0 to 1.
+    /// The tenants' due shares of the total, 0 to 1.
     pub shares: Vec<f64>,
-    /// `none`, which knows no weights.
+    /// `none`, which ignores weights.
     pub none: Score,
-    /// All others.
+    /// All other schedulers.
     pub scores: Vec<Score>,
 }
 
-/// What it comes to.
+/// The verdict.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Verdict {
     /// Shares by weight, at (nearly) the device's full throughput.
     Exact,
-    /// Exact shares cost more than may be given, and the nearest to them is what it has.
+    /// Exact shares cost more than may be given up, and it has the nearest attainable ones.
     Bound,
-    /// Another one (an index into [`Field::scores`]) is exact and no slower.
+    /// Another scheduler (an index into [`Field::scores`]) is exact and no slower.
     Dominated(usize),
     /// None of these.
     Lost,
 }
 
 impl Verdict {
-    /// As tables show it, but for the one who dominates.
+    /// The name in tables, without the dominating scheduler.
     pub const fn name(self) -> &'static str {
         match self {
             Verdict::Exact => "exact",
@@ -76,7 +78,7 @@ impl Verdict {
 }
 
 impl Field {
-    /// Whether exact shares cost nothing: somebody has them at 97 % of none's throughput.
+    /// Whether exact shares cost nothing: some scheduler has them at 97 % of none's throughput.
     pub fn is_free(&self) -> bool {
         self.everybody().any(|score| score.error <= EXACT && score.throughput >= FULL * self.none.throughput)
     }
@@ -85,35 +87,37 @@ impl Field {
         self.scores.iter().chain([&self.none])
     }
 
-    /// What `score` may lose here: on disks `give` is 100 by default, and an exact share is still to be had for 3 if it is free.
+    /// What `score` may give up here: on disks `give` is 100 by default, but an exact share at a
+    /// loss of 3 is required where it is free.
     fn give_of(&self, score: &Score) -> f64 {
         if self.is_rotational { 1.0 - FULL } else { score.give }
     }
 
-    /// Its throughput as a part of none's.
+    /// Its throughput relative to none's.
     pub fn part_of_none(&self, score: &Score) -> f64 {
         if self.none.throughput > 0.0 { score.throughput / self.none.throughput } else { 0.0 }
     }
 
-    /// Whether it delivers what it promises, but for noise.
+    /// Whether its throughput reaches what it guarantees, except for noise.
     pub fn keeps_floor(&self, score: &Score) -> bool {
         score.throughput >= (1.0 - self.give_of(score) - FLOOR_NOISE) * self.none.throughput
     }
 
-    /// The largest throughput of all who are exact.
+    /// The exact scheduler with the largest throughput.
     pub fn fastest_exact(&self) -> Option<&Score> {
         let exact = self.everybody().filter(|score| score.error <= EXACT);
         exact.max_by(|a, b| a.throughput.total_cmp(&b.throughput))
     }
 
-    /// Whether it is (nearly) exact, and no slower than exactness has to be.
+    /// Whether it is (nearly) exact, and no slower than the fastest exact scheduler.
     pub fn is_as_fast_as_exact(&self, score: &Score) -> bool {
         let fastest = self.fastest_exact();
         fastest.is_some_and(|fastest| score.error <= NEARLY_EXACT && score.throughput >= FULL * fastest.throughput)
     }
 
-    /// What can be had, tenant by tenant: by formula (4), or where that cannot be computed, what turns between the
-    /// fastest exact scheduler and `none` give, with as much time for the former as `give` pays for.
+    /// The attainable rates, tenant by tenant: by formula (4), or where that cannot be computed, by
+    /// time-sharing between the fastest exact scheduler and `none`, with as much time for the
+    /// former as `give` pays for.
     pub fn can_be_had(&self, score: &Score) -> Option<Vec<f64>> {
         if let Some(can) = &score.can {
             return Some(can.clone());
@@ -126,7 +130,7 @@ impl Field {
         Some(tenants.map(|(exact, free)| part * exact + (1.0 - part) * free).collect())
     }
 
-    /// How far the farthest tenant is from what can be had.
+    /// The largest distance of a tenant from what is attainable.
     pub fn distance(&self, score: &Score) -> Option<f64> {
         let can = self.can_be_had(score)?;
         let tenants = score.rates.iter().zip(&can).zip(&self.shares);
@@ -134,7 +138,7 @@ impl Field {
         Some(judged.map(|((got, can), _)| (got / can - 1.0).abs()).fold(0.0, f64::max))
     }
 
-    /// Who is exact and no slower than `score`, whose shares are wrong: the fastest of them.
+    /// The fastest scheduler that is exact and no slower than `score`, whose shares are wrong.
     pub fn dominator(&self, score: &Score) -> Option<usize> {
         if score.error <= WRONG {
             return None;
@@ -163,7 +167,8 @@ impl Field {
         self.keeps_floor(score) && (is_near || self.is_better_than_turns(score))
     }
 
-    /// Nobody is nearer to the weights than the formula, but many are than turns between two schedulers.
+    /// No scheduler can be nearer to the weights than the formula, but many can be than
+    /// time-sharing.
     fn is_better_than_turns(&self, score: &Score) -> bool {
         let turns = self.can_be_had(score).filter(|_| score.can.is_none());
         turns.is_some_and(|turns| {
@@ -179,7 +184,7 @@ impl Field {
 mod tests {
     use super::*;
 
-    /// Two tenants, the first due a ninth: a throughput, and what of it the first has.
+    /// Two tenants, the first due a ninth: the throughput, and the first one's part of it.
     fn score(throughput: f64, part: f64) -> Score {
         let rates = vec![throughput * part, throughput * (1.0 - part)];
         let error = (part * 9.0 - 1.0).abs().max(((1.0 - part) * 9.0 / 8.0 - 1.0).abs());
@@ -198,7 +203,7 @@ mod tests {
         let field = field(false, &[(97.1, DUE * 1.04), (96.9, DUE), (99.0, DUE * 1.08)]);
         assert!(field.is_free());
         assert_eq!(field.judge(&field.scores[0]), Verdict::Exact);
-        // Three per cent were given, not 3.1; and it could have been had.
+        // Three per cent were given up, not 3.1; and exact shares were attainable.
         assert_eq!(field.judge(&field.scores[1]), Verdict::Lost);
         // 8 % are neither exact nor wrong.
         assert_eq!(field.judge(&field.scores[2]), Verdict::Lost);
@@ -208,14 +213,15 @@ mod tests {
     fn whoever_ignores_weights_is_dominated_by_the_fastest_who_does_not() {
         let field = field(false, &[(98.0, DUE), (99.0, DUE), (96.0, DUE)]);
         assert_eq!(field.judge(&field.none), Verdict::Dominated(1));
-        // Nobody is dominated by somebody who is 3 % slower.
+        // A scheduler that is 3 % slower does not dominate.
         let slower = self::field(false, &[(96.0, DUE)]);
         assert_eq!(slower.judge(&slower.none), Verdict::Lost);
     }
 
     #[test]
     fn on_flash_bound_is_near_to_what_can_be_had() {
-        // Exact at 70: with 3 of 100 to give, a tenth of the time. 0.1 * 7.8 + 0.9 * 50 = 45.8 and 0.1 * 62.2 + 45 = 51.2.
+        // Exact at 70: with 3 of 100 to give, a tenth of the time. 0.1 * 7.8 + 0.9 * 50 = 45.8 and
+        // 0.1 * 62.2 + 45 = 51.2.
         let mut field = field(false, &[(70.0, DUE), (97.0, 0.472), (97.0, 0.55), (90.0, 0.472)]);
         assert!(!field.is_free());
         let can = field.can_be_had(&field.scores[1]).unwrap();
@@ -225,7 +231,7 @@ mod tests {
         assert_eq!(field.judge(&field.scores[3]), Verdict::Lost, "below the floor");
         field.scores.push(score(97.0, 0.3));
         assert_eq!(field.judge(&field.scores[4]), Verdict::Bound, "nearer to the weights than turns");
-        // Formula (4) has the last word.
+        // Formula (4) has precedence.
         field.scores[1].can = Some(vec![30.0, 67.0]);
         assert_eq!(field.judge(&field.scores[1]), Verdict::Lost);
         field.scores[1].give = 0.3;
@@ -240,7 +246,7 @@ mod tests {
         assert_eq!(field.judge(&field.scores[1]), Verdict::Bound);
         assert_eq!(field.judge(&field.scores[2]), Verdict::Lost, "5 % slower than need be");
         assert_eq!(field.judge(&field.scores[3]), Verdict::Dominated(0));
-        // Where it is free it is asked for, whatever `give` is.
+        // Where exact shares are free they are required, whatever `give` is.
         let mut free = self::field(true, &[(98.0, DUE), (90.0, DUE)]);
         free.scores[1].give = 1.0;
         assert_eq!([0, 1].map(|index| free.judge(&free.scores[index])), [Verdict::Exact, Verdict::Lost]);

@@ -27,12 +27,12 @@ enum Format {
     Figure,
 }
 
-/// What goes where.
+/// Where each format is written.
 #[derive(Debug)]
 pub struct Views(Vec<(Format, Option<PathBuf>)>);
 
 impl Views {
-    /// What the arguments say; places that cannot be written to are found before anything runs.
+    /// Parses the arguments; paths that cannot be written are detected before the runs.
     pub fn read(arguments: &ShowArguments) -> Result<Self, Error> {
         let mut views = Vec::new();
         for (text, name, path) in arguments.formats() {
@@ -62,7 +62,7 @@ impl Views {
         Ok(Self(views))
     }
 
-    /// Prints and writes.
+    /// Prints and writes all formats.
     pub fn show(&self, plan: &Plan, title: &str, cells: &[JudgedCell], complete: bool) -> Result<(), Error> {
         for (format, path) in &self.0 {
             let text = match format {

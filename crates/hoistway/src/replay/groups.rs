@@ -1,4 +1,4 @@
-//! Which I/Os of a trace are one group: `--groups-by`.
+//! Divides the I/Os of a trace into groups: `--groups-by`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,17 +10,17 @@ use workload::trace::recording::{GroupBy, Marks};
 use crate::exit::Error;
 use crate::trace::sinks::Names;
 
-/// What makes groups, and the weights that a table gives them.
+/// How groups are formed, and the weights that a table gives them.
 #[derive(Clone, Debug, Default)]
 pub struct Grouping {
-    /// What makes one.
+    /// The criterion.
     pub by: GroupBy,
-    /// Weights of a table.
+    /// Weights in the table.
     pub weights: BTreeMap<String, Weight>,
 }
 
 impl Grouping {
-    /// Reads the option; nothing without it.
+    /// Parses the option; none without it.
     pub fn read(text: Option<&str>) -> Result<Option<Self>, Error> {
         let Some(text) = text else { return Ok(None) };
         let simple = |by| Ok(Some(Self { by, weights: BTreeMap::new() }));

@@ -1,4 +1,5 @@
-//! Jobs of a job file that repeat a trace (`read_iolog=`): the trace is read, and the job becomes its replay.
+//! Jobs of a job file that replay a trace (`read_iolog=`): the trace is read, and the job becomes
+//! its replay.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,9 +14,11 @@ use crate::arguments::trace::FormatArguments;
 use crate::exit::{Error, Voice};
 use crate::trace::open::{How, Opened};
 
-/// A replay without a time of its own ends with its trace: longer than any.
+/// A replay without its own runtime ends with its trace: longer than any trace.
 const ENDLESS_NS: Nanos = 86_400_000_000_000;
-/// fio's word for a name of several devices in blktrace files does not matter here: all of them are one.
+/// The operations that `replay_skip` can exclude, in the order of its flags: reads, writes, trims,
+/// syncs. fio's name for several devices in blktrace files does not matter, because all of them are
+/// one target here.
 const KINDS: [fn(Operation) -> bool; 4] = [
     |operation| operation == Operation::Read,
     |operation| matches!(operation, Operation::Write | Operation::WriteZeroes | Operation::ZoneAppend),
@@ -61,7 +64,7 @@ pub fn with_trace(job: Job, voice: Voice) -> Result<Job, Error> {
     })
 }
 
-/// The recording, and how long it is.
+/// The recording, and its duration.
 fn read(input: &Input, voice: Voice) -> Result<(Arc<Recording>, Nanos), Error> {
     let path = Path::new(&input.file);
     let mut trace = Opened::new(path, How::new(None, &FormatArguments::default()))?;
@@ -89,7 +92,7 @@ fn read(input: &Input, voice: Voice) -> Result<(Arc<Recording>, Nanos), Error> {
     }
 }
 
-/// An event as replay_skip, replay_scale and replay_align want it; nothing if it is left out.
+/// Applies replay_skip, replay_scale and replay_align to an event; none if it is skipped.
 fn changed(item: Item, input: &Input) -> Option<Item> {
     let Item::Record(mut record) = item else { return Some(item) };
     let is_skipped = KINDS.iter().zip(input.skips).any(|(is_kind, is_skipped)| is_skipped && is_kind(record.operation));

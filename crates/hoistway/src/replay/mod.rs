@@ -1,7 +1,7 @@
 //! `hoistway replay TRACE`: a test whose workload is a trace.
 //!
 //! ```text
-//! arguments -> TestArguments (as `test --trace`) -> workload (the trace becomes jobs) -> test -> slip (what is said of it)
+//! arguments -> TestArguments (as `test --trace`) -> workload (the trace becomes jobs) -> test -> slip (the report on lateness)
 //! ```
 
 pub mod groups;
@@ -14,12 +14,12 @@ use crate::arguments::test::{GroupArguments, JudgeArguments, WorkloadArguments};
 use crate::arguments::trace::ReplayArguments;
 use crate::exit::{Outcome, Voice};
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &ReplayArguments, voice: Voice) -> Outcome {
     crate::test::run(&as_test(arguments), voice)
 }
 
-/// The test that it is.
+/// The equivalent test.
 fn as_test(arguments: &ReplayArguments) -> TestArguments {
     let ReplayArguments { trace, target, replay, place, iodepth, size_bytes, runtime, .. } = arguments.clone();
     TestArguments {

@@ -1,4 +1,5 @@
-//! What is said of replays when they are over: how late I/Os were submitted, and which of them were folded into the target.
+//! The report after replays: how late I/Os were submitted, and which of them were folded into the
+//! target.
 
 use experiment::{Histogram, Measurement};
 use workload::Replay;
@@ -6,10 +7,10 @@ use workload::replay::Fit;
 
 use crate::exit::Voice;
 
-/// A target that is later than this with one I/O in a hundred cannot keep the recorded pace.
+/// If more than one I/O in a hundred is later than this, the target cannot keep the recorded pace.
 const LATE_NS: u64 = 10_000_000;
 
-/// Says it, of every run that was a replay.
+/// Reports on every run that was a replay.
 pub fn say(measurements: &[Measurement], voice: Voice) {
     for measurement in measurements {
         let slip = Histogram::merged(measurement.groups.iter().map(|group| &group.slip));

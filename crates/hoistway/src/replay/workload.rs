@@ -1,4 +1,5 @@
-//! From a trace to the workload of a test: read, selected, one job per group.
+//! Converts a trace to the workload of a test: reads it, selects events, and makes one job per
+//! group.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,9 +20,9 @@ use crate::target::HostName;
 use crate::test::groups::only_weights;
 use crate::trace::open::{How, Opened};
 
-/// A replay ends with its trace: longer than any, and shorter than what tables cannot show.
+/// A replay ends with its trace: longer than any trace, but small enough for the tables.
 const ENDLESS_NS: Nanos = 86_400_000_000_000;
-/// A file that is made for a trace is no larger.
+/// Largest size of a file that is created for a trace.
 const MADE_BYTES: u64 = 1 << 30;
 
 /// The workload of a trace.
@@ -29,14 +30,14 @@ const MADE_BYTES: u64 = 1 << 30;
 pub struct Traced {
     /// Its only workload.
     pub plan: WorkloadPlan,
-    /// How long a run takes, where the trace says it.
+    /// The duration of a run, if the trace determines it.
     pub expected_ns: Option<Nanos>,
-    /// How long a run may take.
+    /// The longest allowed duration of a run.
     pub runtime_ns: Nanos,
 }
 
-/// Reads the trace that the arguments name. `writes` says whether its writes may be replayed, `is_made` whether a file is made
-/// for it.
+/// Reads the trace that the arguments name. `writes` says whether its writes may be replayed,
+/// `is_made` whether a file is created for it.
 pub fn read(
     arguments: &TestArguments,
     host: HostName,
@@ -60,27 +61,28 @@ pub fn read(
     Ok(Some(Traced { plan, expected_ns, runtime_ns }))
 }
 
-/// A trace, and what is wanted of it.
+/// A trace, and how to replay it.
 #[derive(Debug)]
 pub struct Wanted<'a> {
     /// A file, or the base name of blktrace's files.
     pub path: &'a Path,
-    /// What is read of it, and how it is replayed.
+    /// Which events are read, and how they are replayed.
     pub options: &'a ReplayOptions,
-    /// Of the groups in their order; none = of the table that makes the groups, or the usual one.
+    /// Weights of the groups in their order; none = those of the table that forms the groups, or
+    /// the default.
     pub weights: Option<&'a str>,
-    /// I/Os in flight at most; none = as many as were.
+    /// Largest number of I/Os in flight; none = as recorded.
     pub iodepth: Option<u32>,
-    /// Bytes of the target that are used; none = all.
+    /// Number of bytes of the target to use; none = all.
     pub size_bytes: Option<u64>,
-    /// Its writes may be replayed.
+    /// Whether its writes may be replayed.
     pub writes: bool,
-    /// A file is made for it.
+    /// Whether a file is created for it.
     pub is_made: bool,
 }
 
 impl Wanted<'_> {
-    /// The workload, and how long it takes where the trace says it.
+    /// The workload, and its duration if the trace determines it.
     pub fn plan(&self, voice: Voice) -> Result<(WorkloadPlan, Option<Nanos>), Error> {
         let settings = Settings::read(self.options)?;
         let grouping = Grouping::read(self.options.groups_by.as_deref())?.unwrap_or_default();
@@ -144,7 +146,7 @@ impl Wanted<'_> {
     }
 }
 
-/// What the options say, checked.
+/// The options after validation.
 struct Settings {
     pace: Pace,
     speed_permille: u32,
@@ -183,7 +185,7 @@ impl Settings {
     }
 }
 
-/// `10`, `0.5`: thousandths.
+/// `10`, `0.5`: in thousandths.
 fn speed(text: &str) -> Result<u32, Error> {
     let wrong = || {
         let help = "write a number from 0.001 to 1000 with up to three decimals, for example 2 or 0.5";
@@ -199,7 +201,8 @@ fn speed(text: &str) -> Result<u32, Error> {
     permille.filter(|permille| (1..=1_000_000).contains(permille)).ok_or_else(wrong)
 }
 
-/// Real processes have the kernel's plugs, which end with the call that opens them: I/Os of several calls are not held together.
+/// Real processes have the kernel's plugs, which end with the call that opens them: they cannot
+/// hold I/Os of several calls together.
 fn plugs(asked: Option<PlugsName>, host: HostName) -> Result<PlugsName, Error> {
     match (asked, host) {
         (Some(PlugsName::Recorded), HostName::Native) => {
@@ -212,7 +215,7 @@ fn plugs(asked: Option<PlugsName>, host: HostName) -> Result<PlugsName, Error> {
     }
 }
 
-/// What describes a load, where the trace is the load.
+/// Refuses options that describe a load, because the trace is the load.
 fn refuse_what_contradicts(arguments: &TestArguments) -> Result<(), Error> {
     let given = &arguments.workload;
     let groups = &arguments.groups;
@@ -245,7 +248,7 @@ fn check_pace(recorded: &Recorded, pace: Pace) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is to be known of what is replayed.
+/// Notes about the recording.
 fn say(recorded: &Recorded, writes: bool, pace: Pace, voice: Voice) {
     for (what, count) in &recorded.left_out {
         match *what {
@@ -269,7 +272,7 @@ fn say(recorded: &Recorded, writes: bool, pace: Pace, voice: Voice) {
     }
 }
 
-/// Of `--weights`, of the table, or the usual one.
+/// From `--weights`, from the table, or the default.
 fn weights(given: Option<&str>, recorded: &Recorded, grouping: &Grouping) -> Result<Vec<Weight>, Error> {
     let count = recorded.groups.len();
     let Some(text) = given else {
@@ -277,7 +280,7 @@ fn weights(given: Option<&str>, recorded: &Recorded, grouping: &Grouping) -> Res
         return Ok(recorded.groups.iter().map(|group| weight(group).unwrap_or(Weight::DEFAULT)).collect());
     };
     let place = format!("--weights {text}");
-    // Even steps need to know how many; how many a list has is looked at below.
+    // An even range needs the number of groups; the length of a list is checked below.
     let steps = text.contains("..").then_some(count);
     let weights = parse_weights(text, steps).map_err(|wrong| Error::from(wrong).at(place.clone()))?;
     if weights.len() != count {

@@ -1,4 +1,4 @@
-//! What is to be known before shares are believed.
+//! Warnings about conditions under which shares are not meaningful.
 
 use elevator::limiters::PROPORTIONAL;
 use elevator::registry::ENTRIES;
@@ -7,7 +7,7 @@ use workload::verify::REMARK;
 
 use crate::exit::{Error, Voice};
 
-/// Says when limiter and scheduler would both share the device out by weights.
+/// Warns if both the limiter and the scheduler would share the device by weights.
 pub fn two_shares(matrix: &Matrix, voice: Voice) {
     for limiter in matrix.limiters.iter().filter(|limiter| PROPORTIONAL.contains(&limiter.name.as_str())) {
         let shares = |name: &str| ENTRIES.iter().any(|entry| entry.name == name && entry.traits.has_shares);
@@ -21,7 +21,8 @@ pub fn two_shares(matrix: &Matrix, voice: Voice) {
     }
 }
 
-/// Says when weights could not act: all requests together fitted into the device (harness 3.5, trap T5).
+/// Warns if weights could not act, because all requests together fitted into the device. Source:
+/// docs/specifications/harness.md, section 3.5, and section 14, trap T5.
 pub fn idle_weights(measurements: &[Measurement], voice: Voice) {
     let mut said: Vec<String> = Vec::new();
     for measurement in measurements {
@@ -47,19 +48,20 @@ pub fn idle_weights(measurements: &[Measurement], voice: Voice) {
     }
 }
 
-/// What makes weights act: twice as many requests as the device takes, or a device that takes fewer.
+/// How to make weights act: twice as many requests as the device takes, or a device that takes
+/// fewer.
 fn remedy(issuers: u32, depth: u32, is_native: bool) -> String {
     let each = (u64::from(depth) * 2).div_ceil(u64::from(issuers.max(1))).next_power_of_two();
     let deeper = format!("iodepth={each} behind the workload");
     let deeper = if each <= DEEPEST { format!("try {deeper}") } else { format!("it would take {deeper}") };
-    // The kernel's devices are as deep as they are.
+    // The depth of the kernel's devices cannot be changed here.
     if is_native { deeper } else { format!("{deeper}, or --device-depth 1") }
 }
 
-/// Requests of one thread that are still sensible to ask for.
+/// The largest reasonable number of requests of one thread.
 const DEEPEST: u64 = 1024;
 
-/// Says what hosts wrote into their measurements for the user, each once.
+/// Prints the notes that hosts wrote into their measurements for the user, each once.
 pub fn notes_of_hosts(measurements: &[Measurement], voice: Voice) {
     let mut said: Vec<String> = Vec::new();
     for measurement in measurements {
@@ -74,7 +76,7 @@ pub fn notes_of_hosts(measurements: &[Measurement], voice: Voice) {
     }
 }
 
-/// Says which threads ended before their time, or what they found, each once.
+/// Reports threads that ended early, or the errors that they found, each once.
 pub fn endings(measurements: &[Measurement], voice: Voice) {
     let mut said: Vec<String> = Vec::new();
     for measurement in measurements {
@@ -90,7 +92,8 @@ pub fn endings(measurements: &[Measurement], voice: Voice) {
     }
 }
 
-/// Says which jobs the end of a run cut off or kept from beginning, where jobs follow one another: of each run once.
+/// Reports jobs that the end of a run interrupted or did not let begin, where jobs follow one
+/// another: for each run once.
 pub fn cut_off(measurements: &[Measurement], voice: Voice) {
     const NAMES: usize = 4;
     let mut said: Vec<String> = Vec::new();
@@ -115,7 +118,7 @@ pub fn cut_off(measurements: &[Measurement], voice: Voice) {
     }
 }
 
-/// A failure if a job that verifies has found a block that does not hold what was written: the first one.
+/// An error if a job that verifies found a block with wrong contents: the first one.
 pub fn damage(measurements: &[Measurement]) -> Option<Error> {
     let threads = |it: &'_ Measurement| it.groups.iter().flat_map(|group| group.threads.clone()).collect::<Vec<_>>();
     let found = measurements.iter().find_map(|measurement| {
@@ -127,7 +130,8 @@ pub fn damage(measurements: &[Measurement]) -> Option<Error> {
     Some(Error::new(Exit::Failed, what, "the block on the target is not the one that was written there"))
 }
 
-/// Whether the weights have acted all the same: a scheduler that waits for groups keeps the others out of the device.
+/// Whether the weights have acted nevertheless: a scheduler that idles for groups keeps the others
+/// out of the device.
 fn follows_weights(measurement: &Measurement) -> bool {
     let weights: u64 = measurement.groups.iter().map(|group| u64::from(group.weight)).sum();
     let bytes: u64 = measurement.groups.iter().map(experiment::measurement::GroupMeasurement::bytes).sum();
@@ -143,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_depth_that_is_advised_is_more_than_the_device_takes() {
-        // Two threads with 32 each before a device of 128: 32 was advised.
+        // Two threads with 32 each in front of a device of 128: 32 was advised.
         assert_eq!(remedy(2, 128, false), "try iodepth=128 behind the workload, or --device-depth 1");
         assert_eq!(remedy(8, 31, false), "try iodepth=8 behind the workload, or --device-depth 1");
         assert_eq!(remedy(2, 128, true), "try iodepth=128 behind the workload");

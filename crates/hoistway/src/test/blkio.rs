@@ -1,4 +1,5 @@
-//! `--blkio-out BASE`: what the scheduler kept of each group's service, as the files that the kernel had for it.
+//! `--blkio-out BASE`: the scheduler's account of each group's service, in the format of the
+//! kernel's files.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,8 @@ use experiment::{Measurement, Weight};
 use super::tracing::{DEVICE, base_of};
 use crate::exit::Error;
 
-/// Writes `BASE-drr-cfq-nr1-set1/cgrp1/blkio.time` and so on; nothing for a scheduler that keeps nothing.
+/// Writes `BASE-drr-cfq-nr1-set1/cgrp1/blkio.time` and so on; nothing for a scheduler without such
+/// an account.
 pub fn write(base: &Path, measurement: &Measurement) -> Result<(), Error> {
     let directory = base_of(base, &measurement.experiment);
     let form = form_of(measurement);
@@ -37,7 +39,7 @@ pub fn write(base: &Path, measurement: &Measurement) -> Result<(), Error> {
     Ok(())
 }
 
-/// The files of the weights that an experiment's group was given, as far as the kernel's range goes.
+/// The files of the weights that an experiment's group was given, within the kernel's range.
 fn weights_of(measurement: &Measurement, path: &str, form: Form) -> Vec<(&'static str, String)> {
     let Some(group) = measurement.experiment.groups.iter().find(|group| path.strip_prefix('/') == Some(&group.path))
     else {
@@ -52,7 +54,7 @@ fn weights_of(measurement: &Measurement, path: &str, form: Form) -> Vec<(&'stati
     [Some(shown(all, group.weight)), (form == Form::Tree).then_some(leaf)].into_iter().flatten().collect()
 }
 
-/// The kernel's files as they were for the version that ran: groups became a tree in 3.9.
+/// The form of the kernel's files for the version that ran: groups became a tree in 3.9.
 fn form_of(measurement: &Measurement) -> Form {
     let version = measurement.experiment.scheduler.version.as_deref();
     let is_old = version.is_some_and(|version| version.starts_with("2."));

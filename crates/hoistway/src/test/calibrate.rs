@@ -1,4 +1,5 @@
-//! `--calibrate`: each group alone, before they meet: what it cannot do alone it is not due among others (harness 5.5).
+//! `--calibrate`: each group alone, before they run together: a group is not due more than it
+//! achieves alone. Source: docs/specifications/harness.md, section 5.5.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +10,13 @@ use super::run::Carrier;
 use crate::exit::Error;
 use crate::progress::Display;
 
-/// What groups did alone, by the runs in which they meet.
+/// Results of groups alone, by the runs in which they are together.
 #[derive(Debug, Default)]
 pub struct Calibrated(BTreeMap<String, Vec<Alone>>);
 
 impl Calibrated {
-    /// Runs each group of these experiments alone, once per workload, scheduler and number of threads.
+    /// Runs each group of these experiments alone, once per workload, scheduler and number of
+    /// threads.
     pub fn measure(&mut self, carrier: &Carrier<'_>, all: &[Experiment], display: &mut Display) -> Result<(), Error> {
         let threads: Vec<u32> = all.iter().map(|experiment| experiment.threads).collect();
         let mut runs: Vec<Experiment> = Vec::new();
@@ -39,7 +41,7 @@ impl Calibrated {
             made.push(measurement);
             Ok(())
         })?;
-        // Finished in any order; which is whose is told by the question.
+        // They finish in any order; the experiment identifies each result.
         for measurement in &made {
             let at = runs.iter().position(|run| *run == measurement.experiment);
             let Some((key, index)) = at.and_then(|at| meant.get(at)) else { continue };
@@ -55,7 +57,7 @@ impl Calibrated {
         Ok(())
     }
 
-    /// What the groups of a run did alone; nothing without calibration.
+    /// The results of a run's groups alone; empty without calibration.
     pub fn of(&self, experiment: &Experiment) -> Vec<Alone> {
         self.0.get(&key_of(experiment)).cloned().unwrap_or_default()
     }
@@ -65,7 +67,7 @@ fn busy(experiment: &Experiment) -> usize {
     experiment.groups.iter().filter(|group| !group.jobs.is_empty()).count()
 }
 
-/// The experiment with the jobs of one group only; the others are there and do nothing.
+/// The experiment with the jobs of one group only; the other groups exist but are idle.
 fn alone(experiment: &Experiment, index: usize) -> Experiment {
     let mut alone = experiment.clone();
     let groups = alone.groups.iter_mut().enumerate().filter(|(other, _)| *other != index);

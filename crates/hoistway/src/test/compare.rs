@@ -1,4 +1,5 @@
-//! `hoistway test compare A B`: what changed between two stored results, and whether it is more than noise.
+//! `hoistway test compare A B`: the differences between two stored results, and whether they exceed
+//! the noise.
 
 use experiment::Exit;
 use experiment::cell::cells;
@@ -9,7 +10,8 @@ use crate::arguments::test::CompareArguments;
 use crate::exit::{Error, Outcome, print};
 use crate::units;
 
-/// Prints the comparison; exit 4 beyond `--max-regression`, 5 where an interval reaches past it, or there is none.
+/// Prints the comparison; exit 4 beyond `--max-regression`, 5 if an interval includes the limit, or
+/// there is no interval.
 pub fn run(arguments: &CompareArguments) -> Outcome {
     let limit = arguments.max_regression.as_deref().map(limit).transpose()?;
     let (old, new) = (store::read(&arguments.old)?, store::read(&arguments.new)?);

@@ -1,9 +1,11 @@
-//! `--format explain`: what was due to each group, what could be had, what it got, and why these differ.
+//! `--format explain`: for each group what was due, what was attainable, what it got, and why these
+//! differ.
 //!
-//! What can be had is computed (`experiment::attainable`) from what each group keeps outstanding and from what the device delivers
-//! with so many requests inside. The latter is measured here, on the simulated device itself: one population of the same job,
-//! without scheduler and without the host's costs. Other hosts could not be asked afterwards; for them due and got are
-//! told, and how many requests may be inside at most.
+//! The attainable rates are computed (`experiment::attainable`) from the outstanding requests of
+//! each group and from the device's throughput at each number in flight. The latter is measured
+//! here, on the simulated device itself: one population of the same job, without scheduler and
+//! without host costs. Other hosts could not be measured afterwards; for them the output has the
+//! due and actual rates, and the largest number of requests in flight.
 
 mod reasons;
 
@@ -19,15 +21,15 @@ use simulator::{HostCosts, Simulator};
 
 use reasons::{Seen, Share, Together};
 
-/// Populations at which a device is measured, as far as it takes so many.
+/// Populations at which a device is measured, up to its depth.
 const POPULATIONS: [u32; 20] = [1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 96, 128, 192, 256];
-/// What may be lost where the scheduler has no `give`.
+/// The assumed loss if the scheduler has no `give`.
 const USUAL_LOSS: f64 = 0.03;
 
-/// Devices that were measured: the question with one request at a time, and what they deliver.
+/// Measured devices: the experiment with one request at a time, and the throughput curve.
 pub type Curves = Vec<(Experiment, Curve)>;
 
-/// All cells with several groups.
+/// The explanation of all cells with several groups.
 pub fn text(results: &Results<'_>) -> String {
     let cells = results.cells();
     let mut curves = Curves::new();
@@ -45,7 +47,7 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
     let Some(fairness) = &cell.fairness else {
         return text + "  what is due is not known: nothing was done, or nothing promised a share\n";
     };
-    // The next command follows the completion; what submitting takes the process is spent after it.
+    // The next command follows the completion; the process's submission cost comes after it.
     let host_ns = run.experiment.machine.complete_ns_in_force();
     let groups: Vec<&Group> = cell.plan_groups().collect();
     let (tenants, job) = match asked(&groups, &fairness.due, host_ns) {
@@ -94,7 +96,7 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
     text + &grid(&["group", "weight", "due", "can", "got", "why"], &rows)
 }
 
-/// What all groups have together, against what they can have.
+/// The total of all groups, compared with the attainable one.
 fn together(cell: &Cell<'_>, can: &Attainable, bytes: f64) -> Together {
     Together {
         can: can.rates.iter().sum::<f64>() * bytes,
@@ -106,7 +108,7 @@ fn together(cell: &Cell<'_>, can: &Attainable, bytes: f64) -> Together {
     }
 }
 
-/// What the record of the first dispatches says.
+/// Summarises the record of the first dispatches.
 fn seen(told: &Dispatches) -> Seen {
     let length_ns = told.length_ns.max(1) as f64;
     let inside_ns: u64 = told.requests.iter().map(|request| request.service_ns).sum();
@@ -123,7 +125,8 @@ fn mb(bytes_per_s: f64) -> String {
     if value < 9.995 { format!("{value:.2}") } else { format!("{value:.1}") }
 }
 
-/// What each group keeps outstanding, each request on its way for so long, and the job that they all do; or why that says nothing.
+/// The outstanding requests of each group, each with the time between its completion and the next
+/// submission, and the job that they all run; or the reason why this is not meaningful.
 pub fn asked(groups: &[&Group], due: &[f64], host_ns: Nanos) -> Result<(Vec<Tenant>, Job), String> {
     let mut kind: Option<Job> = None;
     let mut tenants = Vec::new();
@@ -159,7 +162,7 @@ pub fn asked(groups: &[&Group], due: &[f64], host_ns: Nanos) -> Result<(Vec<Tena
     kind.map(|job| (tenants, job)).ok_or_else(|| "no group has a job".to_owned())
 }
 
-/// Whether a job keeps so many requests outstanding, and no more is to be known of it.
+/// Whether a job is a closed loop that keeps a fixed number of requests outstanding.
 fn closed(job: &Job) -> Result<(), &'static str> {
     if job.program.is_some() || job.replay.is_some() {
         return Err("what a program or a recording keeps outstanding changes all the time");
@@ -178,7 +181,7 @@ fn closed(job: &Job) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// What the device delivers with so many of these requests inside, in requests a second.
+/// The device's throughput by number of these requests in flight, in requests per second.
 pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curves) -> Result<Curve, String> {
     let question = |population: u32| Experiment {
         workload: "population".to_owned(),
@@ -210,7 +213,7 @@ pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curv
             if matches!(job.pattern, Pattern::Sequential { .. }) {
                 return Err("on a disk what a request costs depends on the one before it".to_owned());
             }
-            // A few hundred requests a second.
+            // Enough for a few hundred requests per second.
             (question.ramp_ns, question.runtime_ns) = (SECOND, 20 * SECOND);
             measured = host.run(&question, &mut Unattended).map_err(|error| format!("{error:?}"))?;
         }
@@ -221,7 +224,7 @@ pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curv
     Ok(curve)
 }
 
-/// What the scheduler may spend: its `give`, if it has one.
+/// The loss that the scheduler may spend: its `give`, if it has one.
 fn loss_of(cell: &Cell<'_>) -> f64 {
     let give = cell.scheduler.tunables.iter().find(|tunable| tunable.name == "give");
     give.and_then(|tunable| tunable.value.parse::<f64>().ok()).map_or(USUAL_LOSS, |percent| percent / 100.0)
@@ -248,7 +251,7 @@ fn verdict(can: &Attainable, loss: f64) -> String {
     text
 }
 
-/// Due and got alone.
+/// Only the due and actual rates.
 fn plain(cell: &Cell<'_>, due: &[f64], why: &str) -> String {
     let row = |(group, share): (&experiment::cell::CellGroup<'_>, &f64)| {
         vec![
@@ -262,7 +265,7 @@ fn plain(cell: &Cell<'_>, due: &[f64], why: &str) -> String {
     format!("  what can be had is not known: {why}; MB/s:\n{}", grid(&["group", "weight", "due", "got"], &rows))
 }
 
-/// Columns, numbers to the right; the first and `why` to the left.
+/// Columns, with numbers right-aligned; the first and `why` are left-aligned.
 fn grid(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());

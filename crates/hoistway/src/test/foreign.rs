@@ -1,9 +1,11 @@
-//! Results of fio as if we had measured them: jobs become groups, so that tables, page and comparison read them.
+//! Results of fio as if we had measured them: jobs become groups, so that tables, page and
+//! comparison can read them.
 //!
-//! What fio does not tell stays empty: samples over time, scheduler, device. Percentiles come from the buckets of json+
-//! where there are any, else from the percentiles that fio lists (exact there, straight lines between). Jobs of different
-//! reporting groups (`groupid`) are results of their own: fio begins one with each `stonewall`, so that they may have run
-//! one after the other, and its output does not say whether they did. Source: harness 7.2.
+//! Figures that fio does not provide stay empty: samples over time, scheduler, device. Percentiles
+//! come from the buckets of json+ if there are any, else from the percentiles that fio lists (exact
+//! there, linear between). Jobs of different reporting groups (`groupid`) are separate results: fio
+//! begins one with each `stonewall`, so they may have run one after the other, and its output does
+//! not say whether they did. Source: docs/specifications/harness.md, section 7.2.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +26,7 @@ use workload::fio::{self, Surroundings};
 use super::store::{Head, Stored};
 use crate::exit::Error;
 
-/// What host, scheduler and workload are called: fio does not know which there were.
+/// The name for host, scheduler and workload, which fio does not report.
 const SCHEDULER: &str = experiment::cell::FIO;
 
 /// Reads a file of fio's JSON or terse output as a stored result.
@@ -39,7 +41,7 @@ pub fn read(path: &Path) -> Result<Stored, Error> {
     Ok(Stored { head: head_of(&name, &measurements), environment, measurements })
 }
 
-/// The jobs by reporting group, with a name for each: that of its jobs where there are several groups.
+/// The jobs by reporting group, with a name for each: that of its jobs if there are several groups.
 fn phases(jobs: &[FioJob]) -> Vec<(String, Vec<&FioJob>)> {
     let mut phases: Vec<(String, Vec<&FioJob>)> = Vec::new();
     for jobs in jobs.chunk_by(|a, b| a.group == b.group) {
@@ -59,10 +61,10 @@ fn phases(jobs: &[FioJob]) -> Vec<(String, Vec<&FioJob>)> {
     phases
 }
 
-/// What one fio of `--generator fio` did: all its jobs together, as it counted them.
+/// The result of one fio process of `--generator fio`: all its jobs together, as it counted them.
 ///
 /// # Errors
-/// What the reader says, in one line.
+/// The reader's error, in one line.
 pub fn generated(text: &str) -> Result<Generated, String> {
     let jobs = fio_json::read(text).map_err(|error| error.diagnostic().message.clone())?;
     let mut all = Generated::default();
@@ -77,7 +79,7 @@ pub fn generated(text: &str) -> Result<Generated, String> {
     Ok(all)
 }
 
-/// An entry of fio's as a result of a job; each is taken for one thread.
+/// An entry of fio's output as a result of a job; each counts as one thread.
 fn job_result(job: &FioJob, first_thread: usize) -> JobMeasurement {
     let of = |direction: &FioDirection| {
         let (bytes, ios) = (direction.total_bytes, direction.total_ios);
@@ -88,7 +90,7 @@ fn job_result(job: &FioJob, first_thread: usize) -> JobMeasurement {
     JobMeasurement { name, report_group, first_thread, threads: 1, read, write, trim, ..JobMeasurement::default() }
 }
 
-/// A message of the reader with its exit code.
+/// An error of the reader with its exit code.
 pub fn error_of(error: &FioError) -> Error {
     let told = error.diagnostic().clone();
     let exit = match error {
@@ -112,7 +114,7 @@ fn head_of(target: &str, measurements: &[Measurement]) -> Head {
         sets: 1,
         order: Order::Classic,
         seed: 0,
-        // Each of them lasted as long as its jobs did.
+        // Each of them lasted as long as its jobs.
         runtime_ns: Experiment::UNTIL_DONE_NS,
         ramp_ns: 0,
         device_depth: None,
@@ -123,11 +125,12 @@ fn head_of(target: &str, measurements: &[Measurement]) -> Head {
     Head { started_unix_ms: 0, host: SCHEDULER.to_owned(), max_sets: 1, matrix }
 }
 
-/// Jobs that ran together, as one run. Those of one name are one group, as clones without `group_reporting` are.
+/// Jobs that ran together, as one run. Those of one name are one group, like clones without
+/// `group_reporting`.
 fn measurement(target: &str, workload: &str, jobs: &[&FioJob]) -> Measurement {
     let directions = |job: &FioJob| [job.read.runtime_ms, job.write.runtime_ms, job.trim.runtime_ms];
     let longest_ms = jobs.iter().copied().flat_map(directions).fold(0.0, f64::max);
-    // Rates are what fio says; a document without times gets a second.
+    // Rates are fio's own; a document without times gets a second.
     let window_s = if longest_ms > 0.0 { longest_ms / 1000.0 } else { 1.0 };
     let mut groups: Vec<(Group, GroupMeasurement)> = Vec::new();
     for &job in jobs {
@@ -196,7 +199,7 @@ fn measurement(target: &str, workload: &str, jobs: &[&FioJob]) -> Measurement {
     }
 }
 
-/// The job by its own options, as far as our reader takes them all.
+/// The job with its options, if our reader accepts all of them.
 pub fn described(job: &FioJob) -> Job {
     let plain = Job { name: job.name.clone(), ..Job::default() };
     let own = job.options.iter().filter(|(key, _)| !matches!(key.as_str(), "name" | "time_based"));
@@ -207,7 +210,7 @@ pub fn described(job: &FioJob) -> Job {
     first.map_or(plain, |first| Job { name: job.name.clone(), ..first })
 }
 
-/// What one direction of a job did in so many seconds at the rate it had.
+/// The work of one direction of a job in this many seconds at its rate.
 pub fn tally(direction: &FioDirection, window_s: f64) -> Tally {
     let latency = [&direction.lat, &direction.clat].into_iter().find_map(|latency| {
         let listed = || listed(latency, direction.total_ios);
@@ -221,7 +224,7 @@ pub fn tally(direction: &FioDirection, window_s: f64) -> Tally {
     }
 }
 
-/// A histogram that has the listed percentiles, and the ends; none if there are none.
+/// A histogram with the listed percentiles, minimum and maximum; none if there are none.
 fn listed(latency: &FioLatency, count: u64) -> Option<Histogram> {
     let last_ns = latency.percentiles_ns.last()?.1;
     let ends = [(0.0, latency.min_ns), (100.0, latency.max_ns.max(last_ns))];

@@ -1,4 +1,4 @@
-//! Who shares the device: `--nrgrp`, `--weights`, `--group SPEC`.
+//! The groups that share the device: `--nrgrp`, `--weights`, `--group SPEC`.
 
 use block::{Class, Priority};
 use experiment::group::LowLimits;
@@ -16,39 +16,39 @@ use crate::workloads;
 /// Groups of a test that are not described by a job file.
 #[derive(Debug)]
 pub enum Groups {
-    /// One nameless tenant.
+    /// One unnamed tenant.
     Single,
-    /// Groups that all do the same: their weights.
+    /// Groups with the same workload, by their weights.
     Alike(Vec<Weight>),
-    /// Each described in full.
+    /// Groups that are each described in full.
     Described(Vec<Described>),
 }
 
 /// One `--group`.
 #[derive(Debug)]
 pub struct Described {
-    /// Everything but the jobs, for which there is a placeholder.
+    /// Everything but the jobs, for which it has a placeholder.
     group: Group,
-    /// What it does, all at a time; that of `-w` without.
+    /// Its concurrent loads; that of `-w` if there are none.
     loads: Vec<Load>,
-    /// Of the loads that name none of their own.
+    /// Number of threads for the loads that specify none.
     threads: u32,
-    /// Each thread has a file of its own, whatever the workload has usually.
+    /// Whether each thread has a file of its own, whatever the workload's default is.
     has_own_files: bool,
     place: String,
 }
 
-/// What `workload=` says of a group that only holds others.
+/// The value of `workload=` for a group that only contains others.
 const NO_WORKLOAD: &str = "none";
 
-/// One `workload=` of a group, and the `threads=` behind it.
+/// One `workload=` of a group, and the `threads=` after it.
 #[derive(Debug)]
 struct Load {
     workload: String,
     threads: Option<u32>,
 }
 
-/// `--weights`, which only a scenario that judges may have more than once.
+/// The value of `--weights`, which only a judged scenario may have more than once.
 pub fn only_weights(given: &GroupArguments) -> Result<Option<&str>, Error> {
     if given.weights.len() > 1 {
         let what = format!("--weights is given {} times", given.weights.len());
@@ -60,7 +60,7 @@ pub fn only_weights(given: &GroupArguments) -> Result<Option<&str>, Error> {
     Ok(given.weights.first().map(String::as_str))
 }
 
-/// Whether nothing says what is measured: such a test shows what the program is about.
+/// Whether no option says what to measure: such a test is a demonstration.
 pub fn is_first_run(arguments: &TestArguments) -> bool {
     arguments.target.is_none()
         && arguments.place.file.is_none()
@@ -70,7 +70,7 @@ pub fn is_first_run(arguments: &TestArguments) -> bool {
 }
 
 impl Groups {
-    /// What the arguments say.
+    /// Parses the arguments.
     pub fn read(arguments: &TestArguments) -> Result<Self, Error> {
         let given = &arguments.groups;
         if !given.group.is_empty() {
@@ -97,12 +97,12 @@ impl Groups {
         Ok(Groups::Alike(weights))
     }
 
-    /// Whether a job file may say who its groups are.
+    /// Whether a job file may define the groups.
     pub fn is_single(&self) -> bool {
         matches!(self, Groups::Single)
     }
 
-    /// The groups, each with its jobs; `jobs` is what those without a workload of their own do.
+    /// The groups, each with its jobs; `jobs` are those of groups without a workload of their own.
     pub fn with_jobs(&self, jobs: &[Job], arguments: &TestArguments) -> Result<Vec<Group>, Error> {
         let name = |index: usize| format!("cgrp{}", index + 1);
         match self {
@@ -138,7 +138,8 @@ impl Described {
         Ok(Group { jobs: with_jobs.jobs, ..self.group.clone() })
     }
 
-    /// The jobs of all loads: each load has threads of its own numbers, hence random streams, and an area of its own.
+    /// The jobs of all loads: each load has its own thread numbers, hence random streams, and its
+    /// own area.
     fn side_by_side(&self, loads: Vec<(Vec<Job>, u32)>) -> Vec<Job> {
         let (mut all, mut earlier) = (Vec::new(), 0);
         for (index, (jobs, threads)) in loads.into_iter().enumerate() {
@@ -192,8 +193,8 @@ const KEYS: [&str; 24] = [
     "leaf_weight",
 ];
 
-/// Reads `name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2,workload=dsw`. A key that is none of a group's, behind
-/// `workload=`, is an option of the workload; `threads=` behind it is its own, too.
+/// Parses `name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2,workload=dsw`. An unknown key
+/// after `workload=` is an option of the workload; `threads=` after it also belongs to it.
 fn describe(spec: &str) -> Result<Described, Error> {
     let mut described = Described {
         group: Group::new("", Weight::DEFAULT, Vec::new()),
@@ -240,7 +241,7 @@ fn describe(spec: &str) -> Result<Described, Error> {
     Ok(described)
 }
 
-/// A best-effort limit that would have no effect is a slip.
+/// A best-effort limit without effect is refused as a mistake.
 fn check_low(low: &LowLimits, is_high: bool) -> Result<(), Error> {
     let has_rates = low.bytes_per_s() != [0; 2] || low.ios_per_s() != [0; 2];
     let (has_idle, has_latency) = (low.idle_us != 0, low.latency_us.is_some());
@@ -259,7 +260,7 @@ fn check_low(low: &LowLimits, is_high: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// An upper limit as the kernel takes it: above 1.
+/// An upper limit as the kernel accepts it: above 1.
 fn at_least_2(key: &str, text: &str, value: u64) -> Result<Option<u64>, Error> {
     if value < 2 {
         let help = "limits are at least 2 per second; without the key there is none";
@@ -268,7 +269,7 @@ fn at_least_2(key: &str, text: &str, value: u64) -> Result<Option<u64>, Error> {
     Ok(Some(value))
 }
 
-/// Microseconds, as the kernel's files have them.
+/// Microseconds, as in the kernel's files.
 fn microseconds(key: &str, text: &str) -> Result<u64, Error> {
     text.parse().ok().filter(|us| *us > 0).ok_or_else(|| {
         Error::usage(format!("{key}={text} is no number of microseconds"), "write a whole number above 0")
@@ -276,12 +277,12 @@ fn microseconds(key: &str, text: &str) -> Result<u64, Error> {
 }
 
 impl Described {
-    /// `workload=none`: it has a weight, and groups below it that work.
+    /// `workload=none`: it has a weight, and subgroups with the work.
     fn only_holds_others(&self) -> bool {
         self.loads.iter().any(|load| load.workload == NO_WORKLOAD)
     }
 
-    /// Threads and results bear the names of their workloads.
+    /// Threads and results are named after their workloads, which must therefore differ.
     fn check_loads(&self) -> Result<(), Error> {
         if self.only_holds_others() && self.loads.len() > 1 {
             let what = "the group has workload=none and another one";
@@ -354,7 +355,7 @@ impl Described {
     }
 }
 
-/// Reads `8s:400`: from then on it has that weight.
+/// Parses `8s:400`: the time from which on the group has that weight.
 fn reweigh(text: &str) -> Result<Reweigh, Error> {
     let Some((at, weight)) = text.split_once(':') else {
         let what = format!("'{text}' is no change of a weight");
@@ -363,7 +364,7 @@ fn reweigh(text: &str) -> Result<Reweigh, Error> {
     Ok(Reweigh { at_ns: units::time(at)?, weight: weight.parse()? })
 }
 
-/// Reads `be/4`, `rt/0`, `idle`.
+/// Parses `be/4`, `rt/0`, `idle`.
 fn priority(text: &str) -> Result<Priority, Error> {
     let (class, level) = text.split_once('/').unwrap_or((text, ""));
     let class = match class {

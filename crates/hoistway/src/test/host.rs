@@ -1,4 +1,4 @@
-//! The hosts that `test` can use, opened for a target.
+//! The hosts of `test`, opened for a target.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -12,18 +12,18 @@ use super::foreign;
 use crate::processes;
 use crate::target::{HostName, in_users_words, spoken};
 
-/// On what terms a host works.
+/// The permissions and settings of a host.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// For hosts that ask before they write to a device.
+    /// Whether a host may write to a device.
     pub may_write: bool,
-    /// Weights that a mechanism cannot hold are refused.
+    /// Whether weights that a mechanism cannot represent are refused.
     pub is_strict: bool,
-    /// The fio binary that is to make the load instead of our own generator.
+    /// The fio binary that generates the load instead of our own generator.
     pub generator: Option<PathBuf>,
 }
 
-/// A host without target: for checks.
+/// A host without target, for checks.
 pub fn open(name: HostName, terms: &Terms) -> Box<dyn Host> {
     let native = || {
         let host = NativeHost::new(processes::PROGRAMS);
@@ -40,13 +40,13 @@ pub fn open(name: HostName, terms: &Terms) -> Box<dyn Host> {
     }
 }
 
-/// The time on the wall since the first call, in nanoseconds.
+/// Wall-clock time since the first call, in nanoseconds.
 fn wall_ns() -> Nanos {
     static BEGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     u64::try_from(BEGIN.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(Nanos::MAX)
 }
 
-/// A host that is told another name of the target than the user's, and answers in the user's words.
+/// A host that gets another name of the target than the user's, and whose messages use the user's.
 pub struct OnTarget {
     host: Box<dyn Host>,
     host_text: String,
@@ -55,7 +55,7 @@ pub struct OnTarget {
 }
 
 impl OnTarget {
-    /// `host_text` is what the host is told for `text`; `directory` is where a temporary file lies.
+    /// `host_text` is the host's name for `text`; `directory` is the directory of a temporary file.
     pub fn new(host: Box<dyn Host>, host_text: &str, text: &str, directory: Option<PathBuf>) -> Self {
         Self { host, host_text: host_text.to_owned(), text: text.to_owned(), directory }
     }

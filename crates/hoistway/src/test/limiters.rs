@@ -1,24 +1,25 @@
-//! What limits groups above the scheduler: `--limiter`, and what limits of groups ask for by themselves.
+//! The limiters above the scheduler: `--limiter`, and those that the groups' limits require.
 
 use experiment::group::LowLimits;
 use experiment::{Diagnostic, GROUP_LIMITER, Limits, SchedulerSpec, WorkloadPlan};
 
 use crate::exit::Error;
 
-/// The tunable that decides between the two kinds of best-effort limits, and its value for those of 2016.
+/// The tunable that selects between the two kinds of best-effort limits, and its value for those
+/// of 2016.
 const HIGH: (&str, &str) = ("high", "1");
 
-/// Best-effort limits as of 2016 (`high=RATE`): of both directions, without thresholds.
+/// Best-effort limits as of 2016 (`high=RATE`): for both directions, without thresholds.
 pub fn high(bytes_per_s: u64) -> LowLimits {
     LowLimits { read_bytes_per_s: bytes_per_s, write_bytes_per_s: bytes_per_s, ..LowLimits::NONE }
 }
 
-/// Reads `--limiter NAME[:KEY=VALUE,...]`, and adds what the groups' limits need.
+/// Parses `--limiter NAME[:KEY=VALUE,...]`, and adds what the groups' limits need.
 pub fn read(texts: &[String], workloads: &[WorkloadPlan]) -> Result<Vec<SchedulerSpec>, Error> {
     let mut limiters: Vec<SchedulerSpec> = Vec::new();
     for text in texts {
         let at = format!("--limiter {text}");
-        // The notation is that of schedulers; the message is to name what was meant.
+        // The notation is that of schedulers; the message must name limiters instead.
         let limiter = text.parse::<SchedulerSpec>().map_err(|wrong| {
             let message = wrong.message.replacen("scheduler ", "limiter ", 1);
             Error::from(Diagnostic { message, ..wrong }).at(&at)
@@ -42,7 +43,7 @@ pub fn read(texts: &[String], workloads: &[WorkloadPlan]) -> Result<Vec<Schedule
     Ok(limiters)
 }
 
-/// Without thresholds, best-effort limits have an effect by the rules of 2016 only.
+/// Without thresholds, best-effort limits have an effect only under the rules of 2016.
 fn is_high(limits: &Limits) -> bool {
     !limits.low.is_none() && limits.low.idle_us == 0
 }

@@ -1,7 +1,9 @@
-//! The log files that jobs ask for (write_bw_log and its like, write_iolog), as fio writes them (harness 7.6).
+//! The log files that jobs ask for (write_bw_log and similar, write_iolog), in fio's format.
+//! Source: docs/specifications/harness.md, section 7.6.
 //!
-//! They lie beside the run's own files: `runs/.../set1/PREFIX_bw.1.log`. Times count from the begin of the measured window.
-//! There is one latency here, from the submitting call to the completion seen: `_clat` equals `_lat`, and there is no `_slat`.
+//! They are stored beside the run's own files: `runs/.../set1/PREFIX_bw.1.log`. Times count from
+//! the beginning of the measured window. There is one latency here, from the submitting call to the
+//! observed completion: `_clat` equals `_lat`, and there is no `_slat`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +19,7 @@ use workload::output::Output;
 use super::store;
 use crate::exit::{Error, Voice};
 
-/// Says what logs cannot be, before anything runs.
+/// Warns, before anything runs, about logs that cannot be written.
 pub fn check(is_stored: bool, measurements: &[Measurement], voice: Voice) {
     let has_logs = measurements.iter().any(|run| run.experiment.issuers().any(|it| it.job.output.is_wanted()));
     if has_logs && !is_stored {
@@ -76,12 +78,12 @@ fn add(files: &mut BTreeMap<PathBuf, String>, (output, log): (&Output, &ThreadLo
     }
 }
 
-/// A name below the directory, whatever the job file says.
+/// A name below the directory, whatever the job file specifies.
 fn inside(name: &str) -> PathBuf {
     Path::new(name).components().filter(|part| matches!(part, Component::Normal(_))).collect()
 }
 
-/// A line to be: one I/O, or several.
+/// The data of one line: one I/O, or several.
 struct Entry {
     at_ns: u64,
     length_ns: u64,
@@ -89,7 +91,7 @@ struct Entry {
     bytes: u64,
     latency_ns: u64,
     direction: u8,
-    /// Length, place and priority of a single I/O.
+    /// Length, offset and priority of a single I/O.
     single: Option<(u32, u64, u16)>,
 }
 
@@ -97,7 +99,7 @@ impl From<&LoggedIo> for Entry {
     fn from(io: &LoggedIo) -> Self {
         Self {
             at_ns: io.at_ns,
-            // fio takes the bandwidth of one I/O from its own latency.
+            // fio computes the bandwidth of one I/O from its own latency.
             length_ns: io.latency_ns.max(1),
             ios: 1,
             bytes: u64::from(io.bytes),
@@ -120,7 +122,7 @@ impl Entry {
         per_second(self.bytes, self.length_ns) / 1_024
     }
 
-    /// Of one I/O fio says 1.
+    /// For a single I/O fio writes 1.
     fn ios_per_s(&self) -> u64 {
         if self.single.is_some() { 1 } else { per_second(self.ios, self.length_ns) }
     }
@@ -136,7 +138,7 @@ fn line(entry: &Entry, value: fn(&Entry) -> u64, output: &Output) -> String {
     if output.with_offsets {
         let _ = write!(line, ", {offset_bytes}");
     }
-    // Whether it is of the real-time class, or the priority itself.
+    // Either whether it is of the real-time class, or the priority itself.
     let _ = match output.with_priorities {
         true => writeln!(line, ", 0x{priority:04x}"),
         false => writeln!(line, ", {}", u8::from(priority >> 13 == 1)),
@@ -144,7 +146,7 @@ fn line(entry: &Entry, value: fn(&Entry) -> u64, output: &Output) -> String {
     line
 }
 
-/// All buckets; a step of coarseness joins two.
+/// All buckets; each step of coarseness joins two.
 fn histogram(entry: &LoggedHistogram, output: &Output) -> String {
     let step = 1_usize << output.histogram_coarseness.min(6);
     let mut counts = vec![0_u64; BUCKETS.div_ceil(step)];

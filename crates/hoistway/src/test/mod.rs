@@ -47,23 +47,23 @@ use run::Carrier;
 use show::Views;
 use store::{Head, Store, Stored};
 
-/// A test that was made, complete or not.
+/// A test that was run, completely or not.
 #[derive(Debug)]
 pub struct Made {
-    /// What was to be done.
+    /// The plan and its origin.
     pub head: Head,
     /// The machine.
     pub environment: BTreeMap<String, String>,
-    /// The runs that were made, in the plan's order.
+    /// The completed runs, in the plan's order.
     pub measurements: Vec<Measurement>,
-    /// Whether all were.
+    /// Whether all runs were made.
     pub complete: bool,
-    /// Why not, where it was not a signal.
+    /// Why not, unless it was a signal.
     pub failure: Option<Error>,
 }
 
 impl Made {
-    /// For views.
+    /// The results for output.
     pub fn results<'a>(&'a self, verdicts: &'a [Verdict]) -> Results<'a> {
         Results {
             version: env!("CARGO_PKG_VERSION"),
@@ -78,7 +78,7 @@ impl Made {
     }
 }
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &TestArguments, voice: Voice) -> Outcome {
     match &arguments.stored {
         Some(StoredCommand::Report(report)) => return show_stored(report),
@@ -120,7 +120,7 @@ fn measure(arguments: &TestArguments, voice: Voice) -> Outcome {
     conclude(&plan, &made, &views, store.map(|(store, _)| store), baseline.as_ref(), (&interrupt, voice))
 }
 
-/// Asks the host about every combination; nothing is touched.
+/// Checks every combination with the host; nothing is changed.
 pub fn check(plan: &Plan) -> Result<(), Error> {
     let host = host::open(plan.host, &plan.terms);
     let host = OnTarget::new(host, &plan.target.stand_in(plan.host, plan.file_bytes()), &plan.target.text, None);
@@ -130,7 +130,7 @@ pub fn check(plan: &Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a refused run is called: its scheduler if another one would be accepted, else the run.
+/// The subject of a refusal: the run's scheduler if another one would be accepted, else the run.
 fn place_of(host: &OnTarget, experiment: &Experiment) -> String {
     let mut other = experiment.clone();
     let usual = if host.name() == "native" { "current" } else { ENTRIES[0].name };
@@ -145,12 +145,12 @@ fn place_of(host: &OnTarget, experiment: &Experiment) -> String {
     }
 }
 
-/// How long the runs take, if they take real time.
+/// The duration of the runs, if they take real time.
 pub fn real_time(plan: &Plan) -> Option<Duration> {
     preview::real_time(plan)
 }
 
-/// The result directory, and what it holds already.
+/// The result directory, and its previous contents.
 type OpenStore = Option<(Store, Option<Stored>)>;
 
 fn open_store(plan: &Plan, arguments: &TestArguments) -> Result<OpenStore, Error> {
@@ -176,7 +176,7 @@ fn head_of(plan: &Plan) -> Head {
     }
 }
 
-/// `./hoistway-test-20261120-095012`, with a number behind it where that exists.
+/// `./hoistway-test-20261120-095012`, with a number appended if that exists.
 fn usual_directory(head: &Head) -> PathBuf {
     let stamp = machine::stamp(head.started_unix_ms);
     let name = |number: u32| {
@@ -223,12 +223,12 @@ pub fn make(
     Ok(made)
 }
 
-/// The runs of the plan that were not made.
+/// The runs of the plan that have not been made.
 fn planned(plan: &Plan, measurements: &[Measurement]) -> Vec<Experiment> {
     journal::missing(plan.matrix.experiments(), measurements)
 }
 
-/// The sets of the plan, then more of them until the figures are precise.
+/// The sets of the plan, then further ones until the figures are precise enough.
 fn make_sets(
     plan: &Plan,
     target: &OpenTarget,
@@ -255,7 +255,7 @@ fn make_sets(
         trace_out: plan.trace_out.as_deref(),
         dispatches: &pictured,
     };
-    // They are of no run that anybody looks at.
+    // The calibration runs are not shown, so they need no traces and no dispatches.
     let unseen = Carrier { trace_out: None, dispatches: &|_| 0, ..carrier };
     let mut calibrated = Calibrated::default();
     let mut batch = |experiments: Vec<Experiment>, measurements: &mut Vec<Measurement>| {
@@ -287,7 +287,7 @@ fn make_sets(
     Ok(())
 }
 
-/// Judges, stores, prints; answers how the command ends.
+/// Judges, stores, prints; returns the command's exit code.
 fn conclude(
     plan: &Plan,
     made: &Made,
@@ -297,7 +297,7 @@ fn conclude(
     (interrupt, voice): (&Interrupt, Voice),
 ) -> Outcome {
     let judged = if made.complete { judge(plan, made, baseline) } else { Ok(Vec::new()) };
-    // What was measured is shown and stored even if an assertion could not be judged.
+    // The measurements are shown and stored even if an assertion could not be judged.
     let (verdicts, misjudged) = judged.map_or_else(|error| (Vec::new(), Some(error)), |verdicts| (verdicts, None));
     let results = made.results(&verdicts);
     let stored = store.as_ref().map_or(Ok(()), |store| store.finish(&results));
@@ -352,7 +352,7 @@ fn show_stored(arguments: &ReportArguments) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// A stored test as it was made.
+/// Loads a stored test.
 fn made_of(directory: &Path) -> Result<Made, Error> {
     let Stored { head, environment, measurements } = store::read(directory)?;
     let complete = journal::missing(head.matrix.experiments(), &measurements).is_empty();

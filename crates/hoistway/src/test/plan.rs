@@ -1,4 +1,4 @@
-//! From arguments to a plan: everything is decided and checked here, nothing is touched.
+//! Converts arguments to a plan: all decisions and checks are made here, nothing is changed.
 
 use std::path::PathBuf;
 
@@ -21,44 +21,45 @@ use crate::times::{self, Times, Wishes};
 use crate::workloads::{self, Workload};
 
 const SECOND_NS: Nanos = 1_000_000_000;
-/// What groups do that are told nothing else.
+/// The default workload of groups.
 pub const USUAL_WORKLOAD: &str = "drr";
-/// The same of a first run: readers of a disk, so that the schedulers differ in shares and in throughput.
+/// The same for a first run: readers of a disk, so that the schedulers differ in shares and in
+/// throughput.
 const FIRST_WORKLOAD: &str = "dsr";
 
-/// A test, decided.
+/// A complete plan of a test.
 #[derive(Debug)]
 pub struct Plan {
-    /// Who carries it out.
+    /// The host.
     pub host: HostName,
-    /// On what.
+    /// The target.
     pub target: Target,
-    /// What.
+    /// The combinations to run.
     pub matrix: Matrix,
-    /// Repetitions at most, at least those of the matrix.
+    /// Largest number of repetitions, at least those of the matrix.
     pub max_sets: u32,
-    /// Wanted relative half width of the total throughput's interval.
+    /// Required relative half width of the total throughput's confidence interval.
     pub precision: f64,
     /// Idle time between two runs, in nanoseconds.
     pub cooldown_ns: Nanos,
-    /// Runs at a time: simulated ones on all processors, real ones one after the other.
+    /// Concurrent runs: simulated ones on all CPUs, real ones one after the other.
     pub workers: usize,
-    /// What must hold.
+    /// The assertions to check.
     pub assertions: Vec<Assertion>,
-    /// What the host may do, and by what.
+    /// The permissions and settings of the host.
     pub terms: Terms,
-    /// Where traces go, if they are wanted.
+    /// The base name of traces, if they are wanted.
     pub trace_out: Option<PathBuf>,
-    /// Where the groups' accounts go, if they are wanted.
+    /// The base name of the groups' accounts, if they are wanted.
     pub blkio_out: Option<PathBuf>,
-    /// Each group runs alone first.
+    /// Whether each group first runs alone.
     pub is_calibrated: bool,
-    /// How long a run takes that ends by itself.
+    /// The duration of a run that ends by itself.
     pub expected_ns: Option<Nanos>,
 }
 
 impl Plan {
-    /// Decides. The first thing that cannot be done is named.
+    /// Makes the plan. An error names the first problem.
     pub fn of(arguments: &TestArguments, voice: Voice) -> Result<Self, Error> {
         let assertions = arguments.repetition.assert.iter();
         let assertions: Vec<Assertion> = assertions
@@ -122,14 +123,14 @@ impl Plan {
         })
     }
 
-    /// Bytes that the largest of the experiments needs of a file that is made for them.
+    /// The largest file size in bytes that any of the experiments needs.
     pub fn file_bytes(&self) -> u64 {
         let experiments = self.matrix.interleaved_set(1);
         experiments.iter().map(workloads::area_bytes).max().unwrap_or(0)
     }
 }
 
-/// The fio binary, if it is to make the load.
+/// The fio binary, if it generates the load.
 fn generator(asked: Option<&str>, host: HostName) -> Result<Option<PathBuf>, Error> {
     let Some(asked) = asked else { return Ok(None) };
     let wrong = |what: &str, help: &str| Err(Error::usage(what, help).at(format!("--generator {asked}")));
@@ -143,7 +144,7 @@ fn generator(asked: Option<&str>, host: HostName) -> Result<Option<PathBuf>, Err
     Ok(Some(PathBuf::from(path.filter(|path| !path.is_empty()).unwrap_or("fio"))))
 }
 
-/// Runs at a time.
+/// Number of concurrent runs.
 fn workers(asked: Option<u16>, host: HostName) -> Result<usize, Error> {
     match (host, asked) {
         (HostName::Simulator, asked) => Ok(asked.map_or_else(machine::cpus, usize::from)),
@@ -155,14 +156,14 @@ fn workers(asked: Option<u16>, host: HostName) -> Result<usize, Error> {
     }
 }
 
-/// What the command line says of times.
+/// The times on the command line.
 fn wishes(arguments: &TestArguments, host: HostName) -> Wishes {
     let given = &arguments.workload;
     let usual_ramp_ns = if host == HostName::Simulator { SECOND_NS } else { 2 * SECOND_NS };
     Wishes { runtime_ns: given.runtime, ramp_ns: given.ramp, usual_ramp_ns }
 }
 
-/// Lists of the arguments put together.
+/// Combines the lists of the arguments.
 fn matrix(
     arguments: &TestArguments,
     target: &Target,
@@ -219,7 +220,7 @@ fn read_workloads(arguments: &TestArguments, target: &Target, voice: Voice) -> R
         }
         experiment::group::check(&members)?;
         if let Some(group) = members.iter().find(|group| group.reweigh.is_some()) {
-            // A table has one share that is due to a group.
+            // A table has a single due share per group.
             let what = format!("the weight of group '{}' changes on the way", group.path);
             return Err(Error::usage(what, "reweigh= is for scenarios that judge; leave it out").at("--group"));
         }
@@ -228,7 +229,8 @@ fn read_workloads(arguments: &TestArguments, target: &Target, voice: Voice) -> R
     Ok(plans)
 }
 
-/// Buffered jobs are no different from direct ones where there is no page cache between them and the scheduler.
+/// Notes that buffered jobs do not differ from direct ones if there is no page cache above the
+/// scheduler.
 fn note_missing_cache(workloads: &[WorkloadPlan], voice: Voice) {
     let is_buffered =
         |workload: &&WorkloadPlan| workload.groups.iter().flat_map(|group| &group.jobs).any(|job| !job.direct);

@@ -1,4 +1,5 @@
-//! The plan in three lines, before anything happens (harness 5.4).
+//! The plan in three lines, before anything happens. Source: docs/specifications/harness.md,
+//! section 5.4.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -58,7 +59,7 @@ pub fn text(plan: &Plan, all: bool) -> String {
     text
 }
 
-/// Runs without those that precision may ask for.
+/// The number of runs, without those that the required precision may add.
 pub fn runs(matrix: &Matrix) -> usize {
     matrix.workloads.len() * matrix.schedulers.len() * matrix.threads.len() * matrix.sets as usize
 }
@@ -67,7 +68,7 @@ fn is_until_done(matrix: &Matrix) -> bool {
     matrix.runtime_ns == Experiment::UNTIL_DONE_NS
 }
 
-/// How long the runs take, if they take real time and it is known.
+/// The duration of the runs, if they take real time and it is known.
 pub fn real_time(plan: &Plan) -> Option<Duration> {
     if is_until_done(&plan.matrix) && plan.expected_ns.is_none() {
         return None;

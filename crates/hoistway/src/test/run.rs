@@ -1,4 +1,4 @@
-//! The runs of a test: simulated ones on all processors at once, real ones one after the other.
+//! The runs of a test: simulated ones in parallel on all CPUs, real ones one after the other.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,20 +15,20 @@ use crate::exit::Error;
 use crate::interrupt::Interrupt;
 use crate::progress::{Display, Live};
 
-/// How runs are carried out.
+/// How runs are executed.
 #[derive(Copy, Clone)]
 pub struct Carrier<'a> {
-    /// A host for one worker.
+    /// Creates a host for one worker.
     pub host: &'a (dyn Fn() -> Box<dyn Host> + Sync),
-    /// Runs at a time, at least 1.
+    /// Number of concurrent runs, at least 1.
     pub workers: usize,
     /// Idle time between two runs of a worker.
     pub cooldown: Duration,
-    /// Asked between and during runs.
+    /// Checked between and during runs.
     pub interrupt: &'a Interrupt,
-    /// Where traces go, if they are wanted.
+    /// The base name of traces, if they are wanted.
     pub trace_out: Option<&'a Path>,
-    /// How many dispatches the measurement of a run is to hold, for the page.
+    /// How many dispatches the measurement of a run records, for the page.
     pub dispatches: &'a (dyn Fn(&Experiment) -> usize + Sync),
 }
 
@@ -39,7 +39,7 @@ enum Event {
     Cancelled,
 }
 
-/// Hears one run and passes it on.
+/// Receives the progress of one run and forwards it.
 struct Listener<'a> {
     index: usize,
     events: &'a Sender<Event>,
@@ -51,7 +51,7 @@ struct Listener<'a> {
 
 impl Progress for Listener<'_> {
     fn started(&mut self, _experiment: &Experiment) {
-        // Whoever listens no longer has its reason and ends this run by `cancelled`.
+        // If the receiver is gone, it has an error, and `cancelled` ends this run.
         let _ = self.events.send(Event::Started(self.index));
     }
 
@@ -74,10 +74,11 @@ impl Progress for Listener<'_> {
 }
 
 impl Carrier<'_> {
-    /// Makes all runs. `store` gets each as it is finished, in any order; runs that a signal cut short are not counted.
+    /// Makes all runs. `store` gets each as it finishes, in any order; runs interrupted by a signal
+    /// are not counted.
     ///
     /// # Errors
-    /// The first run that failed, or what `store` says; then no further run is begun.
+    /// The first run that failed, or the error of `store`; then no further run is started.
     pub fn run(
         &self,
         experiments: &[Experiment],
@@ -95,7 +96,7 @@ impl Carrier<'_> {
             }
             drop(events);
             let mut outcome = Ok(());
-            // Ends when the last worker has dropped its end.
+            // Ends when the last worker has dropped its sender.
             for event in heard {
                 let result = match event {
                     Event::Started(index) => {
@@ -158,7 +159,7 @@ impl Carrier<'_> {
         let mut listener = Listener { index, events, interrupt: self.interrupt, is_over, trace, dispatches };
         let mut result = host.run(experiment, &mut listener);
         if matches!(&result, Ok(measurement) if measurement.flags.contains(&Flag::Disturbed)) {
-            // Others used the device: one more try, which counts as it is.
+            // Other processes used the device: one more attempt, whose result counts in any case.
             result = host.run(experiment, &mut listener);
         }
         if let (Some(writer), Some(base)) = (listener.trace.take(), self.trace_out) {
@@ -172,7 +173,7 @@ impl Carrier<'_> {
     }
 }
 
-/// What a message calls a run.
+/// The name of a run in messages.
 pub fn name_of(experiment: &Experiment) -> String {
     let Experiment { workload, scheduler, threads, set, .. } = experiment;
     format!("{workload} {scheduler} nr={threads} set={set}")

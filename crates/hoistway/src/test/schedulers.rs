@@ -1,4 +1,4 @@
-//! Which schedulers, with which settings: `--sched`, the shorthands, `--sweep`.
+//! The schedulers and their settings: `--sched`, the shorthands, `--sweep`.
 
 use elevator::registry::{ENTRIES, parse_version};
 use elevator::tunable::Tunable;
@@ -9,9 +9,9 @@ use crate::exit::{Error, Voice};
 use crate::list::tunables;
 use crate::target::HostName;
 
-/// What is compared when no scheduler is named: the kernel's usual choices and our own.
+/// The schedulers to compare when none is named: the kernel's usual choices and our own.
 const USUAL: [&str; 4] = ["none", "mq-deadline", "bfq", "paternoster"];
-/// Stands for every scheduler of the registry.
+/// The name for every scheduler of the registry.
 const ALL: &str = "all";
 
 /// The schedulers of a test, in the order in which reports show them.
@@ -29,7 +29,8 @@ pub fn read(
         specs.push(text.parse::<SchedulerSpec>().map_err(|wrong| Error::from(wrong).at(format!("--sched {text}")))?);
     }
     if specs.is_empty() && (host == HostName::Native || is_fios) {
-        // Whatever is set: measuring a machine must not begin with changing it.
+        // Whatever is set at present: a first measurement of a machine must not change its
+        // settings.
         specs = vec![SchedulerSpec::named("current")];
     } else if specs.is_empty() {
         specs = USUAL.into_iter().map(SchedulerSpec::named).collect();
@@ -57,7 +58,7 @@ pub fn read(
     Ok(specs)
 }
 
-/// The shorthands that were given: how, which tunable, which value.
+/// The shorthands that were given: option, tunable, value.
 fn shorthands(arguments: &SchedulerArguments) -> Vec<(&'static str, &'static str, &str)> {
     let given = [
         ("--slice-idle", "slice_idle", arguments.slice_idle.as_deref()),
@@ -69,12 +70,12 @@ fn shorthands(arguments: &SchedulerArguments) -> Vec<(&'static str, &'static str
     given.into_iter().filter_map(|(option, key, value)| Some((option, key, value?))).collect()
 }
 
-/// Whether the scheduler has the tunable; unknown schedulers have none, the host refuses them.
+/// Whether the scheduler has the tunable; an unknown scheduler has none, and the host refuses it.
 fn has(host: HostName, spec: &SchedulerSpec, key: &str) -> bool {
     names(host, spec).contains(&key)
 }
 
-/// The tunables of a scheduler as a host knows them.
+/// The tunables that a host knows of a scheduler.
 fn names(host: HostName, spec: &SchedulerSpec) -> Vec<&'static str> {
     match host {
         HostName::Native => native::known(&spec.name).map(|tunable| tunable.name).collect(),

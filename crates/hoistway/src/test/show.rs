@@ -1,4 +1,5 @@
-//! Results as the user wants them: `--format text|classic|json|fio-json|csv|html|markdown[=FILE]`, `--output`.
+//! Results in the requested forms: `--format text|classic|json|fio-json|csv|html|markdown[=FILE]`,
+//! `--output`.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,9 @@ use super::store::write;
 use crate::arguments::test::ShowArguments;
 use crate::exit::{Error, print};
 
-/// Percentiles of CSV files where none are asked for.
+/// Default percentiles of CSV files.
 const CSV_PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 100.0];
-/// Percentiles of Markdown tables where none are asked for.
+/// Default percentiles of Markdown tables.
 const MARKDOWN_PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 /// The names of the formats.
@@ -38,23 +39,23 @@ pub enum Format {
     Text,
     /// iostest's table.
     Classic,
-    /// Everything.
+    /// The complete results.
     Json,
     /// All runs as jobs of one fio.
     FioJson,
     /// One line per figure.
     Csv,
-    /// One page.
+    /// One HTML page.
     Html,
     /// A pipe table.
     Markdown,
-    /// What was due, could be had and was got, and why they differ.
+    /// Due, attainable and actual rates, and why they differ.
     Explain,
     /// One drawing: share error against throughput.
     Figure,
 }
 
-/// What goes where.
+/// The requested forms and their places.
 #[derive(Debug)]
 pub struct Views {
     views: Vec<(Format, Option<PathBuf>)>,
@@ -65,7 +66,8 @@ pub struct Views {
 }
 
 impl Views {
-    /// What the arguments say; places that cannot be written to are found now, not after an hour of measuring.
+    /// Parses the arguments; places that cannot be written to are detected now, not after an hour
+    /// of measuring.
     pub fn read(arguments: &ShowArguments) -> Result<Self, Error> {
         let mut views = Vec::new();
         for (text, name, path) in arguments.formats() {
@@ -106,7 +108,7 @@ impl Views {
         Ok(Self { views, options, columns, percentiles, with_total: arguments.total })
     }
 
-    /// Whether every group that a figure is asked of is in the plan.
+    /// Checks that every group of a figure is in the plan.
     pub fn check(&self, matrix: &Matrix) -> Result<(), Error> {
         let groups = matrix.workloads.iter().flat_map(|workload| &workload.groups);
         let wrong = self.columns.iter().find_map(|column| column.check(groups.clone()).err());
@@ -155,7 +157,7 @@ impl Views {
     }
 }
 
-/// The text that a result directory keeps.
+/// The text stored in a result directory.
 pub fn stored_text(results: &Results<'_>) -> String {
     table::text(results, &TextOptions::default())
 }
@@ -167,7 +169,7 @@ fn unknown(name: &str) -> Error {
     Error::usage(format!("there is no format '{name}'"), format!("{meant}formats are {}", names.join(", ")))
 }
 
-/// Whether a file can be written there, without writing it.
+/// Checks whether a file can be written there, without writing it.
 pub fn check_place(path: &Path) -> Result<(), Error> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() {
@@ -177,7 +179,8 @@ pub fn check_place(path: &Path) -> Result<(), Error> {
         let what = format!("cannot write {}: there is no directory {}", path.display(), parent.display());
         return Err(Error::failed(what, "create it, or name another place"));
     }
-    // Tried now rather than after the runs: what is there is opened, what is not there yet would come beside it.
+    // Tested now rather than after the runs: an existing file is opened, a new one would be created
+    // in its directory.
     let tried = match (path.is_file(), path.exists()) {
         (true, _) => OpenOptions::new().write(true).open(path).map(|_| ()),
         (false, true) => Ok(()),

@@ -1,4 +1,4 @@
-//! `hoistway test --scenario`: one test per step, with what the user adds to all of them.
+//! `hoistway test --scenario`: one test per step, with the user's additional options.
 
 use std::ffi::OsString;
 
@@ -13,7 +13,8 @@ use crate::usage;
 /// Formats that cannot follow one another in one stream.
 const LONE_FORMATS: [&str; 4] = ["json", "fio-json", "csv", "html"];
 
-/// Runs the steps in their order; a signal or an error ends it, the exit code is the worst.
+/// Runs the steps in order; a signal or an error ends it, and the exit code is the worst of all
+/// steps.
 pub fn run(text: &str, user: &TestArguments, voice: Voice, test: impl Fn(&TestArguments) -> Outcome) -> Outcome {
     let scenario = Scenario::read(text)?;
     if scenario.has_cells() {
@@ -21,7 +22,7 @@ pub fn run(text: &str, user: &TestArguments, voice: Voice, test: impl Fn(&TestAr
     }
     check_options(text, user)?;
     check_output(&scenario, text, &user.output)?;
-    // All of them are read before the first runs.
+    // All steps are parsed before the first runs.
     let steps: Vec<(&Step, TestArguments)> = scenario
         .steps
         .iter()
@@ -47,7 +48,7 @@ pub fn run(text: &str, user: &TestArguments, voice: Voice, test: impl Fn(&TestAr
     Ok(exit)
 }
 
-/// What only cells have.
+/// Refuses options that only cells have.
 fn check_options(text: &str, user: &TestArguments) -> Result<(), Error> {
     let given = [
         ("--workload", !user.workload.workload.is_empty()),
@@ -67,7 +68,7 @@ fn check_options(text: &str, user: &TestArguments) -> Result<(), Error> {
     }
 }
 
-/// Several results fit neither into one file nor into one document.
+/// Refuses outputs for which several results would have to go into one file or document.
 fn check_output(scenario: &Scenario, text: &str, output: &OutputArguments) -> Result<(), Error> {
     if scenario.steps.len() == 1 {
         return Ok(());
@@ -97,7 +98,7 @@ fn arguments_of(scenario: &Scenario, step: &Step, user: &TestArguments) -> Resul
     }
 }
 
-/// A step with what the user said for all steps; what the user said counts.
+/// Merges a step with the user's options, which take precedence.
 fn merge(mut step_arguments: TestArguments, user: &TestArguments, step: &Step) -> TestArguments {
     let own = &mut step_arguments;
     own.target = user.target.clone().or(own.target.take());

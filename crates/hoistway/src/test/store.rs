@@ -1,4 +1,5 @@
-//! The result directory (harness 5.8): plan, journal while it runs, results at the end; and reading one again.
+//! The result directory: plan, journal during the runs, results at the end; and reading one again.
+//! Source: docs/specifications/harness.md, section 5.8.
 //!
 //! ```text
 //! DIR/plan.json env.json journal.jsonl        written as the test goes on
@@ -29,14 +30,14 @@ pub struct Store {
     journal: Journal,
 }
 
-/// What is known of a test beside its runs.
+/// The properties of a test besides its runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Head {
-    /// When it began, in milliseconds since 1970.
+    /// Its start, in milliseconds since 1970.
     pub started_unix_ms: u64,
     /// The host's name.
     pub host: String,
-    /// Repetitions at most.
+    /// Largest number of repetitions.
     pub max_sets: u32,
     /// The plan.
     pub matrix: Matrix,
@@ -45,16 +46,16 @@ pub struct Head {
 /// A stored test.
 #[derive(Debug)]
 pub struct Stored {
-    /// What it was.
+    /// The properties of the test.
     pub head: Head,
-    /// The machine it ran on.
+    /// The machine on which it ran.
     pub environment: BTreeMap<String, String>,
     /// Its runs, in the plan's order.
     pub measurements: Vec<Measurement>,
 }
 
 impl Store {
-    /// Makes the directory and begins the journal; an existing directory must be empty.
+    /// Creates the directory and begins the journal; an existing directory must be empty.
     pub fn create(directory: &Path, head: &Head, environment: &BTreeMap<String, String>) -> Result<Self, Error> {
         let failed = |error: std::io::Error| Error::file(directory, "create the result directory", &error);
         fs::create_dir_all(directory).map_err(failed)?;
@@ -68,14 +69,14 @@ impl Store {
         Ok(Self { directory: directory.to_owned(), journal })
     }
 
-    /// Takes a directory of the same plan up again; gives its runs and what was known.
+    /// Resumes a directory of the same plan; returns its runs and properties.
     pub fn resume(directory: &Path, matrix: &Matrix) -> Result<(Self, Stored), Error> {
         let stored = read(directory)?;
         let (journal, _) = Journal::resume(&directory.join(JOURNAL), matrix.fingerprint())?;
         Ok((Self { directory: directory.to_owned(), journal }, stored))
     }
 
-    /// Adds a finished run; it is on stable storage when this returns.
+    /// Appends a finished run; it is on stable storage when this returns.
     pub fn append(&mut self, measurement: &Measurement) -> Result<(), Error> {
         Ok(self.journal.append(measurement)?)
     }
@@ -96,13 +97,13 @@ impl Store {
         Ok(())
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 }
 
-/// Reads a result directory, or what fio wrote, which may come out of a pipe.
+/// Reads a result directory, or fio's output, which may come from a pipe.
 pub fn read(directory: &Path) -> Result<Stored, Error> {
     if directory.exists() && !directory.is_dir() {
         return foreign::read(directory);
@@ -119,7 +120,7 @@ pub fn read(directory: &Path) -> Result<Stored, Error> {
     Ok(Stored { head, environment, measurements })
 }
 
-/// Brings runs into the plan's order, whatever order they were finished in.
+/// Sorts runs into the plan's order.
 pub fn sort(measurements: &mut [Measurement], head: &Head) {
     let mut plan = head.matrix.experiments();
     plan.extend((head.matrix.sets + 1..=head.max_sets).flat_map(|set| head.matrix.interleaved_set(set)));
@@ -133,7 +134,7 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
-    // Plain data with string keys: writing it as JSON cannot fail.
+    // Plain data with string keys: serialising it as JSON cannot fail.
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
     write(path, &format!("{text}\n"))
 }

@@ -10,7 +10,8 @@ use super::run::name_of;
 use crate::exit::Error;
 use crate::machine;
 
-/// Of a simulated device and of a volume of the engine: a number of those for local use.
+/// The device number of a simulated device and of a volume of the engine: one of those for local
+/// use.
 pub const DEVICE: DeviceNumber = DeviceNumber { major: 253, minor: 0 };
 
 /// Begins the trace of a run, `BASE-drr-wfq-nr1-set1.blktrace.0`.
@@ -20,7 +21,7 @@ pub fn begin(base: &Path, experiment: &Experiment) -> Result<Writer, Error> {
         .map_err(|error| Error::file(&Writer::path_of(&base, 0), "create", &error).at("--trace-out"))
 }
 
-/// Ends it.
+/// Ends the trace.
 pub fn end(writer: Writer, base: &Path, experiment: &Experiment) -> Result<(), Error> {
     let base = base_of(base, experiment);
     writer
@@ -29,7 +30,7 @@ pub fn end(writer: Writer, base: &Path, experiment: &Experiment) -> Result<(), E
         .map_err(|error| Error::file(&Writer::path_of(&base, 0), "write", &error).at("--trace-out"))
 }
 
-/// What `blkparse -i` is given; files and folders beside a run's result are called so.
+/// The name for `blkparse -i`; files and directories beside a run's result have it too.
 pub fn base_of(base: &Path, experiment: &Experiment) -> PathBuf {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     let name: String = name_of(experiment).chars().map(|c| if is_plain(c) { c } else { '-' }).collect();

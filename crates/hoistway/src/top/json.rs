@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::look::{DeviceLook, Interval};
 use super::table::{self, Line, Sort};
 
-/// The interval; what nobody counts is null.
+/// The interval; values that are not counted are null.
 pub fn line(interval: &Interval) -> String {
     let devices: Vec<Value> = interval.devices.iter().map(|it| device(it, interval)).collect();
     format!("{}\n", json!({ "interval_ns": interval.length_ns, "devices": devices }))
@@ -47,7 +47,7 @@ fn group(line: &Line) -> Value {
     })
 }
 
-/// To thousandths.
+/// Rounds to thousandths.
 fn rounded(value: f64) -> f64 {
     (value * 1_000.0).round() / 1_000.0
 }

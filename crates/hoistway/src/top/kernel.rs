@@ -1,4 +1,5 @@
-//! Looks at a block device under the kernel's own scheduler: its counters, and those of the control groups.
+//! Reads the counters of a block device under the kernel's own scheduler, and those of the control
+//! groups.
 
 use std::path::Path;
 use std::time::Instant;
@@ -22,7 +23,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The device at a path; a partition stands for its disk.
+    /// The device of a path; for a partition the whole disk.
     pub fn new(device: &Path) -> Result<Self, Error> {
         let queue = BlockQueue::of(device).map_err(|error| {
             Error::usage(format!("{}: {error}", device.display()), "name a block device, as /dev/sda; lsblk lists them")
@@ -42,7 +43,7 @@ impl Kernel {
             .then_some("no cgroup hierarchy with the I/O controller is mounted: the device alone is shown")
     }
 
-    /// Everything the kernel counted up to now.
+    /// Reads all counters.
     pub fn look(&self) -> Result<Look, Error> {
         let failed =
             |error: std::io::Error| Error::failed(format!("{}: {error}", self.queue.name()), "is it still there?");

@@ -1,52 +1,53 @@
-//! A look at a device and its groups: counters that only grow. Two looks make an interval.
+//! A sample of a device and its groups: counters that only grow. Two samples make an interval.
 
 use std::collections::BTreeMap;
 
 use block::Nanos;
 
-/// Everything at one moment.
+/// All counters at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
-    /// When, on the source's own clock, in nanoseconds.
+    /// Its time on the source's own clock, in nanoseconds.
     pub at_ns: Nanos,
     /// The devices.
     pub devices: Vec<DeviceLook>,
 }
 
-/// A device at one moment.
+/// A device at one time.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceLook {
     /// Its name.
     pub name: String,
-    /// The scheduler, and settings worth a word.
+    /// The scheduler, and notable settings.
     pub scheduler: String,
-    /// Commands it may hold; 0 = not known.
+    /// Its queue depth; 0 = not known.
     pub depth: u64,
-    /// Requests inside it now.
+    /// Requests in flight in it now.
     pub in_flight: u64,
-    /// Time it was busy, in nanoseconds; none where nobody counts it.
+    /// Time that it was busy, in nanoseconds; none if not counted.
     pub busy_ns: Option<Nanos>,
-    /// What it did, reads and writes; none: the sum of the groups.
+    /// Its reads and writes; none: the sum of the groups.
     pub flows: Option<[Flow; 2]>,
-    /// The 17 numbers of `/proc/diskstats`; none where nobody counts them.
+    /// The 17 numbers of `/proc/diskstats`; none if not counted.
     pub diskstats: Option<[u64; 17]>,
     /// Other figures for the detail view, by name.
     pub notes: BTreeMap<String, String>,
-    /// How full it is, as the server tells it; null elsewhere.
+    /// Its saturation, as the server reports it; null elsewhere.
     pub saturation: serde_json::Value,
     /// Its groups.
     pub groups: Vec<GroupLook>,
 }
 
 impl DeviceLook {
-    /// How full it is, and whose share is not kept and why; nothing where nobody knows.
+    /// Sentences about its saturation, and about shares that are not kept and why; empty if not
+    /// known.
     pub fn sentences(&self) -> Vec<String> {
         let own = self.saturation["text"].as_str().map(|text| format!("{}: {text}", self.name));
         own.into_iter().chain(self.groups.iter().filter_map(|group| group.why.clone())).collect()
     }
 }
 
-/// A group on a device at one moment.
+/// A group on a device at one time.
 #[derive(Clone, Debug, Default)]
 pub struct GroupLook {
     /// Its path.
@@ -57,13 +58,13 @@ pub struct GroupLook {
     pub flows: [Flow; 2],
     /// Discards.
     pub discards: Flow,
-    /// Requests not answered yet; none where nobody counts them.
+    /// Requests not completed yet; none if not counted.
     pub outstanding: Option<u64>,
-    /// Time in which it had work but a limit held it, in nanoseconds; none where nobody counts it.
+    /// Time in which it had work but a limit held it, in nanoseconds; none if not counted.
     pub throttled_ns: Option<Nanos>,
-    /// Its limits as a line; empty without.
+    /// Its limits as a line; empty if it has none.
     pub limit: String,
-    /// Why its share was not kept, where somebody knows.
+    /// Why its share was not kept, if known.
     pub why: Option<String>,
 }
 
@@ -74,14 +75,15 @@ pub struct Flow {
     pub ios: u64,
     /// Bytes completed.
     pub bytes: u64,
-    /// Time that completed requests had spent in the device, summed, in nanoseconds; none where nobody counts it.
+    /// Sum of the completed requests' times in the device, in nanoseconds; none if not counted.
     pub service_ns: Option<Nanos>,
-    /// Completed requests by latency, from the lower bound of each step in nanoseconds; empty where nobody counts them.
+    /// Completed requests by latency, keyed by the lower bound of each step in nanoseconds; empty
+    /// if not counted.
     pub latency: BTreeMap<Nanos, u64>,
 }
 
 impl Flow {
-    /// What was added since `before`. A source that began anew counts from zero.
+    /// The increase since `before`. A source that restarted counts from zero.
     fn since(&self, before: &Flow) -> Flow {
         if self.ios < before.ios {
             return self.clone();
@@ -99,7 +101,7 @@ impl Flow {
     }
 }
 
-/// The time below which `part` of the requests of all flows were answered.
+/// The latency that `part` of the requests of all flows do not exceed.
 pub fn quantile_of(flows: &[Flow], part: f64) -> Option<Nanos> {
     let mut all = BTreeMap::new();
     for (&step_ns, &count) in flows.iter().flat_map(|flow| &flow.latency) {
@@ -115,17 +117,17 @@ pub fn quantile_of(flows: &[Flow], part: f64) -> Option<Nanos> {
     })
 }
 
-/// What happened between two looks.
+/// The difference of two samples.
 #[derive(Clone, Debug)]
 pub struct Interval {
     /// Its length, in nanoseconds.
     pub length_ns: Nanos,
-    /// The devices; `flows` and `busy_ns` are what was added.
+    /// The devices; `flows` and `busy_ns` are the increases.
     pub devices: Vec<DeviceLook>,
 }
 
 impl Interval {
-    /// From `before` to `now`; devices and groups that are new count from zero.
+    /// From `before` to `now`; new devices and groups count from zero.
     pub fn between(before: &Look, now: &Look) -> Self {
         let devices = now.devices.iter().map(|device| {
             let old = before.devices.iter().find(|old| old.name == device.name);

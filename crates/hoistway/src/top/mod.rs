@@ -1,4 +1,4 @@
-//! `hoistway top`: who uses the device now, and who should.
+//! `hoistway top`: the current and the due share of each group of a device.
 //!
 //! ```text
 //! source (server | block device | measurement) -> interval -> shares -> table: screen, lines, JSON
@@ -94,7 +94,7 @@ enum Format {
     Diskstats,
 }
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &TopArguments, voice: Voice) -> Outcome {
     if !(arguments.speed > 0.0 && arguments.speed.is_finite()) {
         let what = format!("--speed {}: not above 0", arguments.speed);
@@ -134,7 +134,7 @@ fn played(measurements: &[Measurement], speed: f64) -> Result<Source, Error> {
     Ok(Source::Played(Played::new(first), speed))
 }
 
-/// Makes the test that follows `--`.
+/// Runs the test after `--`.
 fn simulate(words: &[OsString], interrupt: &Interrupt, voice: Voice) -> Result<Vec<Measurement>, Error> {
     let words = [OsString::from("hoistway"), OsString::from("test")].into_iter().chain(words.iter().cloned());
     let no_test =
@@ -174,7 +174,7 @@ fn batch(arguments: &TopArguments, mut source: Source, interrupt: &Interrupt) ->
     Ok(Exit::Done)
 }
 
-/// Without the devices that were not asked for.
+/// The interval without the devices that were not asked for.
 fn chosen(interval: &Interval, device: Option<&str>) -> Result<Interval, Error> {
     let mut chosen = interval.clone();
     if let Some(name) = device {
@@ -190,7 +190,7 @@ fn chosen(interval: &Interval, device: Option<&str>) -> Result<Interval, Error> 
     Ok(chosen)
 }
 
-/// An interval as lines, with an empty one behind.
+/// An interval as lines, followed by an empty one.
 fn text(interval: &Interval, sort: Sort, history: &mut History) -> String {
     let mut text = String::new();
     for device in &interval.devices {

@@ -1,4 +1,5 @@
-//! A measurement, second by second, as if it happened now: of the simulator, or stored by any host.
+//! Plays a measurement second by second, as if it happened now: of the simulator, or stored by any
+//! host.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,7 +8,7 @@ use experiment::measurement::{GroupMeasurement, Sample, Tally};
 
 use super::look::{DeviceLook, Flow, GroupLook, Interval};
 
-/// What is left to be played.
+/// The intervals left to play.
 #[derive(Debug)]
 pub struct Played(VecDeque<Interval>);
 
@@ -60,7 +61,8 @@ fn group(group: &GroupMeasurement, at: usize) -> GroupLook {
     }
 }
 
-/// Of its latencies a sample knows median and 99th percentile: the flow answers for those two and no other.
+/// A sample has only median and 99th percentile of its latencies: the flow is exact for those two
+/// only.
 fn flow(sample: &Sample) -> Flow {
     let half = sample.ios.div_ceil(2);
     let mut latency = BTreeMap::from([(sample.latency_ns_p50, half)]);

@@ -1,4 +1,4 @@
-//! The table on a terminal, drawn again for each interval, with keys.
+//! The table on a terminal, redrawn for each interval, with keys.
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,13 @@ use super::table::{self, History, Line, Shown, Sort};
 use crate::exit::{Error, Outcome};
 use crate::interrupt::Interrupt;
 
-/// How long a key may wait for its answer.
+/// The longest delay of the answer to a key.
 const KEYS: Duration = Duration::from_millis(100);
 const HELP: &str = "q quit   s sort   p pause   + - interval   r reads and writes apart   d next device\n\
 Enter tunables and reasons   h this\n\n\
 DUE%: by the weights, among groups that have requests waiting.  ! = more than 5 points from it.";
 
-/// What the user chose, and what is on the screen.
+/// The user's choices, and what is on the screen.
 struct Screen<'a> {
     arguments: &'a TopArguments,
     interval: Option<Interval>,
@@ -43,13 +43,13 @@ enum Overlay {
     Detail,
 }
 
-/// What a key asks for beyond the screen.
+/// The effect of a key outside the screen.
 enum Then {
     GoesOn,
     Ends,
 }
 
-/// Until a key or a signal ends it, or the source does.
+/// Runs until a key, a signal or the end of the source ends it.
 pub fn run(arguments: &TopArguments, source: Source, interrupt: &Interrupt) -> Outcome {
     let mut terminal = ratatui::try_init()
         .map_err(|error| Error::failed(format!("cannot draw on this terminal: {error}"), "-b prints plain lines"))?;
@@ -178,7 +178,8 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// Lines that are far from their due are bold, and bear a mark in words for who cannot see that.
+/// Lines that are far from their due share are bold, and also have a mark in text for users who
+/// cannot see that.
 fn widget(header: &[&'static str], rows: Vec<Vec<String>>, lines: &[Line]) -> Table<'static> {
     let width = |at: usize| {
         let cells = rows.iter().map(|row| row[at].chars().count());

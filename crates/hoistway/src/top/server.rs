@@ -1,4 +1,4 @@
-//! Looks at a running server, through its control socket.
+//! Reads the counters of a running server, through its control socket.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ impl Server {
         Self { socket: socket.to_owned(), begun: Instant::now() }
     }
 
-    /// Everything it counted up to now.
+    /// Reads all counters.
     pub fn look(&self) -> Result<Look, Error> {
         let asked = ask(&self.socket, &json!({"command": "status", "buckets": true})).map_err(|error| {
             Error::failed(

@@ -1,4 +1,5 @@
-//! Who was due what, who got what, in one interval (harness 5.5 and 10.3).
+//! The due and actual shares in one interval. Source: docs/specifications/harness.md, sections 5.5
+//! and 10.3.
 
 use std::collections::BTreeMap;
 
@@ -6,42 +7,43 @@ use experiment::share::water_fill;
 
 use super::look::{DeviceLook, GroupLook};
 
-/// A group that has less than this waiting on average could use no more than it got.
+/// A group with fewer requests than this waiting on average is not backlogged.
 const BACKLOG: f64 = 0.1;
 
-/// A group's share of a device in an interval, in per cent of what all groups did.
+/// A group's share of a device in an interval, in per cent of the total.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Share {
-    /// By the weights.
+    /// The share by the weights.
     pub due_percent: f64,
-    /// What it was.
+    /// The actual share.
     pub got_percent: f64,
     /// Whether it wanted more than it got.
     pub is_backlogged: bool,
 }
 
-/// What a group did, in bytes.
+/// The bytes that a group transferred.
 pub fn bytes(group: &GroupLook) -> u64 {
     group.flows.iter().map(|flow| flow.bytes).sum()
 }
 
-/// Requests of the group in the device, averaged over `seconds` (Little's law); none where nobody counts the time.
+/// Mean number of the group's requests in the device over `seconds` (Little's law); none if the
+/// time is not counted.
 pub fn in_device(group: &GroupLook, seconds: f64) -> Option<f64> {
     let [reads, writes] = &group.flows;
     Some((reads.service_ns? + writes.service_ns?) as f64 / 1e9 / seconds)
 }
 
-/// Requests of the group that wait to be sent to the device.
+/// The group's requests that wait to be dispatched to the device.
 pub fn queued(group: &GroupLook, seconds: f64) -> Option<f64> {
     Some((group.outstanding? as f64 - in_device(group, seconds)?).max(0.0))
 }
 
-/// The shares of a device's groups, in their order.
+/// The shares of a device's groups, in the groups' order.
 pub fn of(device: &DeviceLook, seconds: f64) -> Vec<Share> {
     let capacity: f64 = device.groups.iter().map(|group| bytes(group) as f64).sum();
     let is_backlogged = |group: &GroupLook| match queued(group, seconds) {
         Some(queued) => queued >= BACKLOG && group.limit.is_empty(),
-        // Nobody knows who waits: whoever does I/O may want more of it.
+        // Waiting requests are not counted: any group with I/O may want more of it.
         None => bytes(group) > 0 && group.limit.is_empty(),
     };
     let leaves: Vec<Leaf> = device
@@ -77,13 +79,14 @@ struct Leaf<'a> {
     wants_more: bool,
 }
 
-/// Divides `capacity` among what lies below `prefix` (empty, or ending in `/`), level by level.
+/// Divides `capacity` among the groups below `prefix` (empty, or ending in `/`), level by level.
 fn divide(prefix: &str, capacity: f64, leaves: &[&Leaf], weights: &BTreeMap<&str, u32>, due: &mut [f64]) {
     let mut children: BTreeMap<&str, Vec<&Leaf>> = BTreeMap::new();
     for leaf in leaves {
         let below = &leaf.path[prefix.len().min(leaf.path.len())..];
         let length = below.find('/').unwrap_or(below.len());
-        // A group's own requests compete with the groups below it, as one of them without a name.
+        // A group's own requests compete with its child groups, as if they were a child without a
+        // name.
         let child = if below.is_empty() { "" } else { &leaf.path[..prefix.len() + length] };
         children.entry(child).or_default().push(leaf);
     }

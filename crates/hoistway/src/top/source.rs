@@ -1,4 +1,4 @@
-//! Where the figures come from: a server, a block device, or a measurement that is played.
+//! The source of the figures: a server, a block device, or a measurement that is played.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::exit::Error;
 /// A source of intervals.
 #[derive(Debug)]
 pub enum Source {
-    /// A server, and its last look.
+    /// A server, and its last sample.
     Server(Server, Look),
-    /// A block device, and its last look.
+    /// A block device, and its last sample.
     Kernel(Kernel, Look),
-    /// A measurement, and how many of its seconds pass in one.
+    /// A measurement, and how many of its seconds are played per second.
     Played(Played, f64),
 }
 
@@ -40,7 +40,7 @@ impl Source {
         }
     }
 
-    /// What happened since the last time; none when there is no more.
+    /// The interval since the last call; none at the end of the source.
     pub fn next(&mut self) -> Result<Option<Interval>, Error> {
         match self {
             Source::Server(server, before) => server.look().map(|now| Some(advance(before, now))),

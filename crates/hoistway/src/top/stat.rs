@@ -1,4 +1,5 @@
-//! `hoistway stat`: the counters of a device in the kernel's own forms, for the tools that read them (harness 10.1 and 10.2).
+//! `hoistway stat`: the counters of a device in the kernel's own formats, for the tools that read
+//! them. Source: docs/specifications/harness.md, sections 10.1 and 10.2.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -63,7 +64,7 @@ impl From {
         }
     }
 
-    /// `MAJOR:MINOR` of a device; those of a server have no number but their place.
+    /// `MAJOR:MINOR` of a device; devices of a server have none, so their index is used.
     fn number(&self, index: usize) -> String {
         match self {
             From::Server(_) => number(index),
@@ -76,7 +77,7 @@ fn number(index: usize) -> String {
     format!("0:{index}")
 }
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &StatArguments) -> Outcome {
     let from = match &arguments.target {
         None => From::Server(Server::new(&arguments.control)),
@@ -133,7 +134,7 @@ fn chosen(devices: &[DeviceLook], name: Option<&str>) -> Result<Vec<DeviceLook>,
     Ok(chosen)
 }
 
-/// A line per device, as `/proc/diskstats` has them.
+/// A line per device, as in `/proc/diskstats`.
 pub fn diskstats(devices: &[DeviceLook]) -> Result<String, Error> {
     lines(devices, number)
 }
@@ -152,7 +153,7 @@ fn lines(devices: &[DeviceLook], number: impl Fn(usize) -> String) -> Result<Str
     devices.iter().enumerate().map(line).collect()
 }
 
-/// A line of `io.stat`. `passed` is what the group did in the interval of `seconds`.
+/// A line of `io.stat`. `passed` is the group's increase in the interval of `seconds`.
 fn io_stat(number: &str, group: &GroupLook, passed: &GroupLook, share: shares::Share, seconds: f64) -> String {
     let [Flow { bytes: rbytes, ios: rios, .. }, Flow { bytes: wbytes, ios: wios, .. }] = &group.flows;
     let Flow { bytes: dbytes, ios: dios, .. } = &group.discards;

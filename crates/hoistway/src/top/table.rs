@@ -1,4 +1,5 @@
-//! An interval as text: a line for the device, a header, a line per group (harness 10.3).
+//! An interval as text: a line for the device, a header, a line per group. Source:
+//! docs/specifications/harness.md, section 10.3.
 
 use std::collections::HashMap;
 
@@ -23,7 +24,7 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// The next one, round and round.
+    /// The next one, cyclically.
     pub const fn next(self) -> Self {
         match self {
             Sort::Share => Sort::Iops,
@@ -34,7 +35,7 @@ impl Sort {
         }
     }
 
-    /// As on the command line.
+    /// The name on the command line.
     pub const fn text(self) -> &'static str {
         match self {
             Sort::Share => "share",
@@ -46,9 +47,10 @@ impl Sort {
     }
 }
 
-/// A backlogged group is marked when it is further from its due than this, in points of per cent.
+/// A backlogged group is marked when it differs from its due share by more than this, in percentage
+/// points.
 const FAR: f64 = 5.0;
-/// Intervals that are remembered for the last column.
+/// Number of intervals kept for the last column.
 const REMEMBERED: usize = 30;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -59,33 +61,34 @@ pub struct Line {
     pub group: String,
     /// Its weight.
     pub weight: u32,
-    /// Due and got.
+    /// Due and actual share.
     pub share: Share,
     /// Bytes per second, reads and writes.
     pub bytes_per_s: [f64; 2],
     /// Requests per second, reads and writes.
     pub ios_per_s: [f64; 2],
-    /// In the device, averaged; none where nobody counts.
+    /// Mean number in the device; none if not counted.
     pub in_flight: Option<f64>,
-    /// Waiting for it.
+    /// Mean number that wait for it.
     pub queued: Option<f64>,
     /// Median and 99th percentile of latency, in nanoseconds.
     pub latency_ns: [Option<Nanos>; 2],
-    /// Part of the interval in which it had work but a limit held it, in per cent; none where nobody counts.
+    /// Part of the interval in which it had work but a limit held it, in per cent; none if not
+    /// counted.
     pub throttled_percent: Option<f64>,
     /// Its limits.
     pub limit: String,
-    /// Why its share was not kept, where somebody knows.
+    /// Why its share was not kept, if known.
     pub why: Option<String>,
 }
 
 impl Line {
-    /// Percentage points above what it is due; none for who wants no more.
+    /// Percentage points above its due share; none for a group that wants no more.
     pub fn difference(&self) -> Option<f64> {
         self.share.is_backlogged.then_some(self.share.got_percent - self.share.due_percent)
     }
 
-    /// Whether the weights are not kept.
+    /// Whether its share is far from the due one.
     pub fn is_far(&self) -> bool {
         self.difference().is_some_and(|points| points.abs() > FAR)
     }
@@ -118,16 +121,16 @@ pub fn lines(device: &DeviceLook, seconds: f64, sort: Sort) -> Vec<Line> {
     lines
 }
 
-/// What is shown of each group.
+/// Which columns are shown.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Shown {
-    /// Reads and writes apart.
+    /// Whether reads and writes are separate.
     pub split: bool,
-    /// Columns of the terminal; without one nothing is left out.
+    /// Width of the terminal in columns; without one nothing is omitted.
     pub width: Option<usize>,
 }
 
-/// What each group got in the last intervals, in per cent.
+/// Each group's actual shares in the last intervals, in per cent.
 #[derive(Debug, Default)]
 pub struct History(HashMap<(String, String), Vec<f64>>);
 
@@ -155,7 +158,8 @@ impl History {
     }
 }
 
-/// Header and cells; what does not fit into the width is left out in the specification's order.
+/// Header and cells; columns that do not fit are omitted in the order of
+/// docs/specifications/harness.md, section 10.3.
 pub fn cells(device: &str, lines: &[Line], shown: Shown, history: &History) -> (Vec<&'static str>, Vec<Vec<String>>) {
     let narrow = shown.width.is_some_and(|width| width < 80);
     let split = if shown.split { vec!["rMiB/s", "wMiB/s", "rIOPS", "wIOPS"] } else { vec!["MiB/s", "IOPS"] };
@@ -234,7 +238,7 @@ fn sum_of<'a>(flows: impl Iterator<Item = &'a Flow>) -> Flow {
     flows.fold(Flow::default(), |sum, flow| Flow { ios: sum.ios + flow.ios, bytes: sum.bytes + flow.bytes, ..sum })
 }
 
-/// Columns side by side, the first one to the left and the last two as well.
+/// Aligns columns: the first and the last two to the left, the others to the right.
 pub fn text(header: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let widths: Vec<usize> = (0..header.len())
         .map(|at| {

@@ -1,4 +1,4 @@
-//! `hoistway trace cat`: the lines of blkparse.
+//! `hoistway trace cat`: prints a trace as the lines of blkparse.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,10 @@ use super::open::{How, Opened};
 use crate::arguments::trace::CatArguments;
 use crate::exit::{Error, Outcome, Voice};
 
-/// Written at a time.
+/// Bytes per write.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &CatArguments, voice: Voice) -> Outcome {
     let mut filter = Filter::new(&arguments.filter)?;
     let mut trace = Opened::new(&arguments.file, How::new(arguments.format.as_deref(), &arguments.reading))?;
@@ -33,7 +33,8 @@ pub fn run(arguments: &CatArguments, voice: Voice) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Writes what there is; whether the reader is still there: one that went away (`| head`) has seen enough.
+/// Writes the text; returns whether the reader is still there: it may have closed the pipe (`|
+/// head`).
 fn write(text: &mut Vec<u8>) -> Result<bool, Error> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text).and_then(|()| out.flush());

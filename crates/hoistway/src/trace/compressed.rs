@@ -1,4 +1,5 @@
-//! Traces that are kept compressed: `.gz` and `.zst`, recognised by their content and unpacked while they are read.
+//! Compressed traces: `.gz` and `.zst`, recognised by their content and decompressed while they are
+//! read.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -10,7 +11,7 @@ use workload::trace::SAMPLE_BYTES;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The content, unpacked if it was packed.
+/// The content, decompressed if it was compressed.
 pub(super) fn unpacked(mut content: Box<dyn BufRead>) -> io::Result<Box<dyn BufRead>> {
     let begin = content.fill_buf()?;
     if begin.starts_with(&GZIP) {
@@ -22,12 +23,12 @@ pub(super) fn unpacked(mut content: Box<dyn BufRead>) -> io::Result<Box<dyn BufR
     Ok(content)
 }
 
-/// The first read of a sample has to give all of it: decoders give little at a time.
+/// The first read of a sample must return all of it, but decoders return little at a time.
 fn buffered(decoder: impl Read + 'static) -> Box<dyn BufRead> {
     Box::new(BufReader::with_capacity(SAMPLE_BYTES, Filled(decoder)))
 }
 
-/// Reads until the buffer is full or the content over.
+/// Reads until the buffer is full or the content ends.
 struct Filled<R>(R);
 
 impl<R: Read> Read for Filled<R> {
@@ -38,7 +39,7 @@ impl<R: Read> Read for Filled<R> {
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What came before is given first; the error comes again.
+                // The data read before is returned first; the error occurs again.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -47,7 +48,7 @@ impl<R: Read> Read for Filled<R> {
     }
 }
 
-/// Zstandard's frames one behind the other.
+/// Concatenated frames of Zstandard.
 struct Frames {
     source: Box<dyn BufRead>,
     decoder: FrameDecoder,
@@ -74,7 +75,7 @@ impl Read for Frames {
 }
 
 impl Frames {
-    /// Whether there is another frame; those that hold no data are passed over.
+    /// Whether there is another frame; frames without data are skipped.
     fn begin_frame(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
             match self.decoder.init(&mut self.source) {

@@ -1,4 +1,4 @@
-//! `hoistway trace convert`: the same trace, or a part of it, in another format.
+//! `hoistway trace convert`: converts a trace, or a part of it, to another format.
 
 use experiment::Exit;
 
@@ -11,7 +11,7 @@ use crate::arguments::trace::{ConvertArguments, ToName};
 use crate::exit::{Error, Outcome, Voice};
 use crate::replay::groups::Grouping;
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &ConvertArguments, voice: Voice) -> Outcome {
     let ConvertArguments { to, out, device, force: is_forced, .. } = arguments;
     let grouping = Grouping::read(arguments.groups_by.as_deref())?;

@@ -1,4 +1,4 @@
-//! Which events of a trace are wanted: by time, device, action and process.
+//! Filters events of a trace by time, device, action and process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use workload::trace::{Action, Item, Record};
 use crate::arguments::trace::FilterArguments;
 use crate::exit::Error;
 
-/// Most I/Os of wanted processes that are remembered until they complete. The kernel may log their dispatch and completion under
-/// another process.
+/// Largest number of I/Os of the selected processes that are tracked until they complete. The
+/// kernel may log their dispatch and completion under another process.
 const MAX_OUTSTANDING: usize = 1 << 18;
 
 /// The filters of one trace.
@@ -17,11 +17,11 @@ pub(super) struct Filter {
     from_ns: Nanos,
     to_ns: Nanos,
     begin_ns: Option<Nanos>,
-    /// Empty = all, like the others.
+    /// Empty = all, as for the others.
     devices: Vec<String>,
     devices_named: BTreeMap<DeviceNumber, String>,
     actions: Vec<Action>,
-    /// Whether only some actions are wanted: messages may be the only ones.
+    /// Whether actions are filtered: messages may be the only ones selected.
     by_action: bool,
     with_messages: bool,
     processes: Vec<String>,
@@ -29,7 +29,8 @@ pub(super) struct Filter {
     outstanding: Outstanding,
 }
 
-/// What wanted processes queued and has not been completed: device, read or not, first byte, number -> end.
+/// I/Os queued by selected processes and not completed: device, read or not, first byte, number ->
+/// end.
 #[derive(Default)]
 struct Outstanding {
     ranges: BTreeMap<(DeviceNumber, bool, u64, u64), u64>,
@@ -37,7 +38,7 @@ struct Outstanding {
 }
 
 impl Filter {
-    /// The filters that the arguments ask for.
+    /// The filters of the arguments.
     pub(super) fn new(arguments: &FilterArguments) -> Result<Self, Error> {
         let mut actions = Vec::new();
         let mut with_messages = arguments.actions.is_empty();
@@ -69,11 +70,12 @@ impl Filter {
         })
     }
 
-    /// Whether an item is wanted; names always are.
+    /// Whether an item is selected; names always are.
     pub(super) fn wants(&mut self, item: &Item) -> bool {
         match item {
             Item::Record(record) => {
-                // Each is told what it needs to know, whether the others want the record or not.
+                // Each filter sees every record that it needs for its state, whether the others
+                // select it or not.
                 let is_in_time = self.is_in_time(record.at_ns);
                 let is_of_process = self.is_of_process(record);
                 let is_of_action = !self.by_action || self.actions.contains(&record.action);
@@ -110,7 +112,8 @@ impl Filter {
             || self.devices.iter().any(|wanted| is_it(wanted) || *wanted == format!("{major}-{minor}"))
     }
 
-    /// Whether the event is of a wanted process, or is the dispatch or completion of an I/O that such a process queued.
+    /// Whether the event is of a selected process, or is the dispatch or completion of an I/O that
+    /// such a process queued.
     fn is_of_process(&mut self, record: &Record) -> bool {
         if self.processes.is_empty() {
             return true;
@@ -137,7 +140,7 @@ impl Outstanding {
         }
     }
 
-    /// Whether a request holds one of them; if it has ended, they are forgotten.
+    /// Whether a request contains one of those I/Os; if it has ended, they are removed.
     fn covered(&mut self, record: &Record, has_ended: bool) -> bool {
         let is_read = record.operation == Operation::Read;
         let end_bytes = record.end_bytes();

@@ -1,4 +1,4 @@
-//! `hoistway trace info`: what is in a trace, in one pass and with bounded memory.
+//! `hoistway trace info`: the contents of a trace, in one pass and with bounded memory.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,11 +12,11 @@ use super::open::{How, Opened};
 use crate::arguments::trace::InfoArguments;
 use crate::exit::{Error, Outcome, Voice, print};
 
-/// Processes, groups and devices that are told apart; the others count together.
+/// Largest number of processes, groups and devices counted separately; the others count together.
 const MAX_COUNTED: usize = 65_536;
-/// Requests whose completion is waited for.
+/// Largest number of requests whose completion is awaited.
 const MAX_OUTSTANDING: usize = 1 << 18;
-/// Processes and groups in the text.
+/// Number of processes and groups in the text.
 const SHOWN: usize = 8;
 
 const FLAGS: [(&str, Flags); 6] = [
@@ -28,7 +28,7 @@ const FLAGS: [(&str, Flags); 6] = [
     ("idle", Flags::IDLE),
 ];
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &InfoArguments, voice: Voice) -> Outcome {
     let mut all = Vec::new();
     for (index, path) in arguments.files.iter().enumerate() {
@@ -52,7 +52,7 @@ pub fn run(arguments: &InfoArguments, voice: Voice) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Counts by what is counted, with a bound.
+/// Counts by key, with a bound on the number of keys.
 struct Counts<K>(BTreeMap<K, u64>);
 
 impl<K> Default for Counts<K> {
@@ -68,7 +68,7 @@ impl<K: Ord> Counts<K> {
         }
     }
 
-    /// Those with the largest counts first.
+    /// The entries with the largest counts first.
     fn largest(&self) -> Vec<(&K, u64)> {
         let mut all: Vec<(&K, u64)> = self.0.iter().map(|(key, count)| (key, *count)).collect();
         all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -76,7 +76,7 @@ impl<K: Ord> Counts<K> {
     }
 }
 
-/// I/Os as they were at one stage.
+/// The I/Os at one stage.
 #[derive(Default)]
 struct Ios {
     operations: BTreeMap<&'static str, (u64, u64)>,
@@ -96,7 +96,7 @@ struct Ios {
     waiting: Waiting,
 }
 
-/// What a trace holds.
+/// The contents of a trace.
 #[derive(Default)]
 struct Content {
     actions: BTreeMap<&'static str, u64>,
@@ -135,7 +135,7 @@ impl Content {
         }
     }
 
-    /// What counts as I/Os: what was queued, or, where that is missing, what was issued.
+    /// The stage that counts as I/Os: queued, or, if that is missing, issued.
     fn ios(&self) -> (&Ios, &'static str) {
         if self.queued.count > 0 { (&self.queued, "Q") } else { (&self.issued, "D") }
     }
@@ -276,12 +276,12 @@ impl Ios {
 /// Device, read or not, first byte, number.
 type Key = (DeviceNumber, bool, u64, u64);
 
-/// What has begun and not yet completed.
+/// I/Os that have begun and not completed.
 #[derive(Default)]
 struct Waiting {
-    /// End and begin of each.
+    /// End and start time of each.
     all: BTreeMap<Key, (u64, Nanos)>,
-    /// When each of those completes whose record says it.
+    /// Completion times of I/Os whose record includes them.
     ends: std::collections::BinaryHeap<std::cmp::Reverse<Nanos>>,
     numbers: u64,
     most: usize,
@@ -315,7 +315,7 @@ impl Waiting {
     fn completed(&mut self, record: &Record) {
         let is_read = record.operation == Operation::Read;
         let first = (record.device, is_read, record.offset_bytes, 0);
-        // An empty range is a flush's.
+        // An empty range is a flush.
         let last = (record.device, is_read, record.end_bytes().max(record.offset_bytes + 1), 0);
         let inside = self.all.range(first..last).filter(|(_, (end, _))| *end <= record.end_bytes());
         for key in inside.map(|(key, _)| *key).collect::<Vec<_>>() {

@@ -1,4 +1,4 @@
-//! `hoistway trace`: what is in a trace, and the same in another format.
+//! `hoistway trace`: shows the contents of traces, and converts and records them.
 
 pub mod cat;
 mod compressed;
@@ -14,7 +14,7 @@ mod stages;
 use crate::arguments::trace::{TraceArguments, TraceCommand};
 use crate::exit::{Outcome, Voice};
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &TraceArguments, voice: Voice) -> Outcome {
     match &arguments.command {
         TraceCommand::Info(arguments) => info::run(arguments, voice),

@@ -1,4 +1,4 @@
-//! From a path to a trace being read, and what is said about it at the end.
+//! Opens a trace by its path, and reports on it at the end.
 
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,22 +13,22 @@ use crate::arguments::trace::{FormatArguments, TimeUnit, WaitName};
 use crate::exit::{Error, Message, Voice};
 use linux::input;
 
-/// Ending of blktrace's files, before their number.
+/// Suffix of blktrace's files, before their number.
 const BLKTRACE: &str = ".blktrace.";
-/// Files of processors there may be.
+/// Largest number of per-CPU files.
 const MAX_FILES: u32 = 8_192;
 
-/// What is needed to read a trace.
+/// How to read a trace.
 #[derive(Copy, Clone, Debug)]
 pub struct How<'a> {
     /// The format's name, if it is given.
     pub format: Option<&'a str>,
-    /// The rest.
+    /// The other options.
     pub options: Options,
 }
 
 impl<'a> How<'a> {
-    /// As the arguments say.
+    /// As the arguments specify.
     pub fn new(format: Option<&'a str>, reading: &FormatArguments) -> Self {
         let ps_per_tick = match reading.time_unit {
             TimeUnit::Ps => 1,
@@ -43,18 +43,18 @@ impl<'a> How<'a> {
     }
 }
 
-/// A trace being read.
+/// An open trace.
 pub struct Opened {
     reading: Reading,
     name: String,
     first_ns: Option<u64>,
     last_ns: u64,
-    /// Events that a filter left.
+    /// Number of events that the filter selected.
     wanted: Option<u64>,
 }
 
 impl Opened {
-    /// Opens the file, or the files of all processors.
+    /// Opens the file, or the files of all CPUs.
     pub fn new(path: &Path, how: How<'_>) -> Result<Self, Error> {
         let paths = files_of(path)?;
         let mut sources = Vec::new();
@@ -98,7 +98,7 @@ impl Opened {
         Ok(item)
     }
 
-    /// The next item that a filter wants.
+    /// The next item that the filter selects.
     pub(super) fn next_wanted(&mut self, filter: &mut Filter) -> Result<Option<Item>, Error> {
         self.wanted.get_or_insert(0);
         loop {
@@ -111,17 +111,17 @@ impl Opened {
         }
     }
 
-    /// When the first event was, on the trace's clock.
+    /// Time of the first event, on the trace's clock.
     pub fn first_ns(&self) -> u64 {
         self.first_ns.unwrap_or(0)
     }
 
-    /// From the first event to the last.
+    /// Time from the first event to the last.
     pub fn duration_ns(&self) -> u64 {
         self.last_ns - self.first_ns()
     }
 
-    /// The line about what was read: `FILE: format X, N records, T seconds, skipped K (reasons)`.
+    /// The summary line: `FILE: format X, N records, T seconds, skipped K (reasons)`.
     pub fn summary(&self) -> String {
         let tally = self.reading.tally();
         let reasons: Vec<String> = tally.skipped.iter().map(|(reason, count)| format!("{count} x {reason}")).collect();
@@ -136,7 +136,7 @@ impl Opened {
         )
     }
 
-    /// Says what is to be known of it; a trace of which nothing could be read is an error.
+    /// Prints notes about the trace; a trace without any readable record is an error.
     pub fn conclude(&self, voice: Voice) -> Result<(), Error> {
         let tally = self.reading.tally();
         for complaint in &tally.complaints {
@@ -161,7 +161,7 @@ impl Opened {
         Ok(())
     }
 
-    /// As a name in reports: the path without directory and ending.
+    /// Its name in reports: the file name without directory and suffix.
     pub fn short_name(path: &Path) -> String {
         let name = path.file_name().map_or_else(|| "trace".to_owned(), |name| name.to_string_lossy().into_owned());
         let name = name.split_once(BLKTRACE).map_or(name.as_str(), |(base, _)| base);
@@ -184,7 +184,7 @@ fn is_text(begin: &[u8]) -> bool {
     begin.iter().take(256).all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
 }
 
-/// What readers say, as the command's errors.
+/// Converts an error of the readers to the command's.
 pub fn error(error: TraceError) -> Error {
     let mut messages: Vec<Message> =
         error.complaints.iter().map(|complaint| Message::error(complaint.to_string(), "")).collect();
@@ -195,7 +195,7 @@ pub fn error(error: TraceError) -> Error {
     Error { messages, exit }
 }
 
-/// One file, or those of all processors.
+/// One file, or those of all CPUs.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, Error> {
     if path.as_os_str() == "-" {
         return Ok(vec![path.to_owned()]);
@@ -216,7 +216,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, Error> {
     if !files.is_empty() {
         return Ok(files);
     }
-    // A single one of a set is a trace as well.
+    // A single file of a set is a trace as well.
     if path.exists() {
         return Ok(vec![path.to_owned()]);
     }

@@ -1,4 +1,5 @@
-//! Where a trace is written to: a file that appears when it is whole, something that is no file, or standard output.
+//! The output of a trace: a file that appears when it is complete, a pipe or device, or standard
+//! output.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -14,12 +15,12 @@ use crate::exit::Error;
 pub(super) struct Out {
     path: PathBuf,
     target: Target,
-    /// The reader of standard output went away: it has seen enough.
+    /// Whether the reader of standard output has closed the pipe.
     is_gone: bool,
 }
 
 enum Target {
-    /// Beside its place, under another name, until it is whole.
+    /// In the same directory, under another name, until it is complete.
     Whole { file: BufWriter<NamedTempFile>, is_forced: bool },
     /// Standard output, a pipe, a device.
     Stream(BufWriter<File>),
@@ -30,13 +31,13 @@ pub(super) fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Standard output as a file of its own.
+/// Standard output as a separate file.
 pub(super) fn stdout() -> Result<File, Error> {
     let file = io::stdout().as_fd().try_clone_to_owned();
     file.map(File::from).map_err(|error| Error::failed(format!("cannot write to stdout: {error}"), ""))
 }
 
-/// Refuses what is there already, unless it is to be replaced.
+/// Refuses an existing file, unless it may be replaced.
 pub(super) fn check(path: &Path, is_forced: bool) -> Result<(), Error> {
     if path.exists() && !is_forced {
         let what = format!("{} exists", path.display());
@@ -50,28 +51,29 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A directory beside a path, for files that are not whole yet; it goes with the value.
+/// A temporary directory beside a path, for incomplete files; it is removed with the value.
 pub(super) fn directory_beside(path: &Path) -> Result<TempDir, Error> {
     let made = tempfile::Builder::new().prefix(".hoistway-").tempdir_in(directory_of(path));
     made.map_err(|error| Error::file(directory_of(path), "write into", &error))
 }
 
 impl Out {
-    /// Begins a file, which takes its place at [`Out::finish`]. Nothing stays of one that is not finished.
+    /// Begins a file, which gets its name in [`Out::finish`]. An unfinished file leaves nothing
+    /// behind.
     pub(super) fn create(path: &Path, is_forced: bool) -> Result<Self, Error> {
         let new = |target| Ok(Self { path: path.to_owned(), target, is_gone: false });
         if is_stdout(path) {
             return new(Target::Stream(BufWriter::new(stdout()?)));
         }
-        // A pipe or a device is written into, never replaced.
+        // A pipe or a device is written to, never replaced.
         if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
             let file = File::options().write(true).open(path).map_err(|error| Error::file(path, "open", &error))?;
             return new(Target::Stream(BufWriter::new(file)));
         }
         check(path, is_forced)?;
-        // What a link points to is replaced, not the link.
+        // A link's destination is replaced, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        // The umask takes away what others must not have.
+        // The umask removes the permissions that others must not have.
         let permissions = Permissions::from_mode(0o666);
         let file =
             tempfile::Builder::new().prefix(".hoistway-").permissions(permissions).tempfile_in(directory_of(&path));
@@ -79,7 +81,7 @@ impl Out {
         Ok(Self { path, target: Target::Whole { file, is_forced }, is_gone: false })
     }
 
-    /// The path that messages and other files name.
+    /// The path for messages and for other files.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -93,7 +95,7 @@ impl Out {
         self.unless_gone(written)
     }
 
-    /// Whether somebody still wants more.
+    /// Whether the output still has a reader.
     pub(super) fn is_wanted(&self) -> bool {
         !self.is_gone
     }
@@ -108,7 +110,7 @@ impl Out {
         }
     }
 
-    /// Writes everything out and gives the file its name.
+    /// Flushes the output and gives the file its name.
     pub(super) fn finish(mut self) -> Result<(), Error> {
         let flushed = match &mut self.target {
             Target::Whole { file, .. } => file.flush(),

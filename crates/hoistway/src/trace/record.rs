@@ -1,8 +1,9 @@
-//! `hoistway trace record`: a block device watched by the kernel's own tracer, through the tracing file system, as files of
-//! blktrace.
+//! `hoistway trace record`: records a block device with the kernel's own tracer, through the
+//! tracing file system, as files of blktrace.
 //!
-//! The tracer hands out records of all processors mixed, without usable numbers: they are sorted into files and numbered here.
-//! What is switched on is written down before, and put back at the end, however that comes. Source: harness 9.7.
+//! The tracer returns the records of all CPUs mixed, without usable numbers: they are sorted into
+//! files and numbered here. Every setting is journalled before it is changed, and restored at the
+//! end, however the recording ends. Source: docs/specifications/harness.md, section 9.7.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -22,12 +23,12 @@ use crate::exit::{Error, Outcome, Voice};
 use crate::interrupt::Interrupt;
 use crate::processes;
 
-/// Where the tracing file system is.
+/// Mount points of the tracing file system.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// Between two looks at a pipe that was empty.
+/// Time between two reads of an empty pipe.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &RecordArguments, voice: Voice) -> Outcome {
     let switch = switch_of(arguments.device())?;
     let tracing = PLACES.iter().map(Path::new).find(|place| place.join("trace_pipe").exists());
@@ -53,7 +54,7 @@ pub fn run(arguments: &RecordArguments, voice: Voice) -> Outcome {
     Ok(interrupt.exit().filter(|_| end.is_some()).unwrap_or(Exit::Done))
 }
 
-/// The file that switches the device's tracing on.
+/// The file that enables the device's tracing.
 fn switch_of(device: &Path) -> Result<PathBuf, Error> {
     let failed = |error: io::Error| {
         let what = format!("cannot look at {}: {error}", device.display());
@@ -73,7 +74,7 @@ fn text(path: &Path) -> Result<String, Error> {
     Ok(text.trim().to_owned())
 }
 
-/// The tracer, switched on.
+/// The tracer while it is enabled.
 struct Stage {
     journal: Journal,
     watcher: Watcher,
@@ -88,7 +89,7 @@ impl Stage {
         let process = watcher.process().map_err(failed("the watcher"))?;
         journal.watched_by(process).map_err(failed("the journal in /run/hoistway"))?;
         let mut stage = Self { journal, watcher };
-        // The device first: so it is switched off first as well.
+        // The device first, so that it is also disabled first.
         let settings = [
             (switch.to_owned(), "1"),
             (tracing.join("options/context-info"), "0"),
@@ -115,7 +116,7 @@ impl Stage {
     }
 }
 
-/// The kernel's pipe as a file that ends when the recording is to end.
+/// The kernel's pipe as a file that ends when the recording ends.
 struct Pipe {
     file: File,
     until: Rc<dyn Fn() -> bool>,
@@ -125,7 +126,7 @@ impl Read for Pipe {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.file.read(to) {
-                // What is in the buffers is taken before the end.
+                // Data in the buffers is read before the end.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if (self.until)() {
                         return Ok(0);
@@ -157,7 +158,7 @@ fn record(
     let mut reading = Reading::new(format, vec![source], Options::default());
     let mut sink = Box::new(Blktrace::recorded(base)?);
     voice.note("recording; Ctrl-C ends it");
-    // Groups go into no file that blkparse is to read.
+    // Groups are not written to the files, because blkparse does not read them.
     while let Some(item) = reading.next_item().map_err(super::open::error)? {
         let item = match item {
             Item::Record(record) => Item::Record(workload::trace::Record { group: 0, ..record }),
@@ -173,7 +174,7 @@ fn record(
 /// `O_NONBLOCK` of Linux on all but a few old architectures.
 const NON_BLOCKING: u16 = 0o4000;
 
-/// Events that the kernel threw away since its buffers were emptied.
+/// Number of events that the kernel dropped since its buffers were emptied.
 fn overruns(tracing: &Path) -> u64 {
     let processors = fs::read_dir(tracing.join("per_cpu")).into_iter().flatten().flatten();
     let overrun = |entry: fs::DirEntry| {

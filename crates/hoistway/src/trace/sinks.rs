@@ -1,4 +1,4 @@
-//! What takes the items of a trace and writes them in a format.
+//! Sinks: write the items of a trace in a format.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,45 +14,45 @@ use super::output::{self, Out};
 use crate::exit::Error;
 use crate::replay::groups::Grouping;
 
-/// What takes items and writes them.
+/// Takes items and writes them.
 pub(super) trait Sink {
     /// Takes the next item.
     fn put(&mut self, item: &Item) -> Result<(), Error>;
-    /// Whether somebody still reads what is written.
+    /// Whether the output still has a reader.
     fn is_wanted(&self) -> bool;
-    /// Writes everything out; answers what is worth knowing.
+    /// Completes the output; returns notes for the user.
     fn finish(self: Box<Self>) -> Result<Vec<String>, Error>;
 }
 
-/// Where blktrace's files lie.
+/// The destination of blktrace's files.
 enum Place {
-    /// At their place from the begin: what is recorded so far is kept, whatever happens.
+    /// At their final place from the start: an interrupted recording keeps what it has.
     AtOnce,
-    /// In a directory beside it until they are whole.
+    /// In a temporary directory beside it until they are complete.
     Beside { directory: TempDir, is_forced: bool },
-    /// All in standard output.
+    /// All to standard output.
     Stdout,
 }
 
-/// blktrace's files; begun with the first event, which says on which device it was.
+/// blktrace's files; created with the first event, which names the device.
 pub(super) struct Blktrace {
     base: PathBuf,
     place: Place,
     writer: Option<Writer>,
-    /// Subtracted from all times: blktrace counts from the begin of the trace or the machine.
+    /// Subtracted from all times: blktrace counts from the start of the trace or of the machine.
     begin_ns: Nanos,
     names: Vec<(u32, String)>,
     unix_ns: Option<(Nanos, Nanos)>,
 }
 
 impl Blktrace {
-    /// Writes files of this base name at once, so that an interrupted recording keeps what it has.
+    /// Writes files of this base name directly, so that an interrupted recording keeps what it has.
     pub(super) fn recorded(base: &Path) -> Result<Self, Error> {
         output::check(&Writer::path_of(base, 0), false)?;
         Ok(Self::at(base, Place::AtOnce))
     }
 
-    /// Files of this base name that appear when they are whole, or all in standard output.
+    /// Files of this base name that appear when they are complete, or all to standard output.
     pub(super) fn converted(base: &Path, is_forced: bool) -> Result<Self, Error> {
         if output::is_stdout(base) {
             return Ok(Self::at(base, Place::Stdout));
@@ -74,10 +74,10 @@ impl Blktrace {
         }
     }
 
-    /// Sees to it that there is a writer; answers the time since its begin.
+    /// Creates the writer if necessary; returns the time since its start.
     fn begin(&mut self, at_ns: Nanos, device: DeviceNumber) -> Result<Nanos, Error> {
         if self.writer.is_none() {
-            // Without a word about the clock, times since 1970 are taken for what they look like.
+            // If the clock is not named, large times are taken for times since 1970.
             let unix_ns =
                 self.unix_ns.map_or(at_ns, |(then_ns, unix_ns)| unix_ns.saturating_add(at_ns).saturating_sub(then_ns));
             let mut writer = if let Place::Stdout = self.place {
@@ -94,7 +94,7 @@ impl Blktrace {
         Ok(at_ns.saturating_sub(self.begin_ns))
     }
 
-    /// Gives the files their names; those of a larger set before are removed.
+    /// Gives the files their names; files of a larger earlier set are removed.
     fn settle(&self) -> io::Result<()> {
         let Place::Beside { directory, is_forced } = &self.place else { return Ok(()) };
         let from = directory.path().join("t");
@@ -138,7 +138,7 @@ impl Sink for Blktrace {
     }
 
     fn is_wanted(&self) -> bool {
-        // What could not be written is told at the end.
+        // A write error is reported at the end.
         !self.writer.as_ref().is_some_and(Writer::has_failed)
     }
 
@@ -159,7 +159,7 @@ impl Sink for Blktrace {
     }
 }
 
-/// blkparse's lines.
+/// Writes blkparse's lines.
 pub(super) struct Lines {
     out: Out,
     printer: blkparse::Printer,
@@ -167,7 +167,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Lines in this file.
+    /// Writes lines to this file.
     pub(super) fn new(out: Out) -> Self {
         Self { out, printer: blkparse::Printer::default(), line: Vec::new() }
     }
@@ -189,7 +189,7 @@ impl Sink for Lines {
     }
 }
 
-/// Our table.
+/// Writes our table (CSV).
 pub(super) struct Table {
     out: Out,
     grouping: Option<Grouping>,
@@ -197,7 +197,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table in this file.
+    /// Writes a table to this file.
     pub(super) fn new(mut out: Out, grouping: Option<Grouping>) -> Result<Self, Error> {
         out.bytes(format!("{}\n", csv::HEADER).as_bytes())?;
         Ok(Self { out, grouping, names: Names::default() })
@@ -229,7 +229,7 @@ impl Sink for Table {
     }
 }
 
-/// What numbers of a trace are called.
+/// The names for numbers in a trace.
 #[derive(Default)]
 pub struct Names {
     /// By pid.
@@ -262,7 +262,7 @@ impl Names {
 
 /// fio's logs: one, or one per group with a job file that reads them.
 pub(super) struct Logs {
-    /// The job file; none for a log alone.
+    /// The job file; none for a single log.
     job_file: Option<Out>,
     is_forced: bool,
     files: FilesOfDevices,
@@ -274,7 +274,7 @@ pub(super) struct Logs {
 }
 
 impl Logs {
-    /// A log alone.
+    /// A single log.
     pub(super) fn alone(out: Out, files: FilesOfDevices) -> Result<Self, Error> {
         let mut logs = Self::of_groups(None, files, Grouping::default(), false);
         logs.open("", out)?;
@@ -358,16 +358,16 @@ impl Sink for Logs {
     }
 }
 
-/// The file that fio reads and writes for each device: devices must not lie over one another.
+/// The file that fio reads and writes for each device: two devices must not share one.
 pub(super) struct FilesOfDevices {
-    /// As given, for the devices in order of appearance.
+    /// The given names, for the devices in order of appearance.
     given: Vec<String>,
     files: BTreeMap<DeviceNumber, String>,
     in_order: Vec<DeviceNumber>,
 }
 
 impl FilesOfDevices {
-    /// The names that are given; devices beyond get the last one with a number behind it.
+    /// From the given names; further devices get the last one with a number appended.
     pub(super) fn new(given: &[String]) -> Self {
         Self { given: given.to_vec(), files: BTreeMap::new(), in_order: Vec::new() }
     }
@@ -384,7 +384,7 @@ impl FilesOfDevices {
         })
     }
 
-    /// Which device became which file, where there are several.
+    /// A note on which device became which file, if there are several.
     fn note(&self, names: &Names) -> Option<String> {
         const SHOWN: usize = 16;
         let [_, _, ..] = self.in_order[..] else { return None };

@@ -1,8 +1,8 @@
-//! Stages where a trace has none, and none where it has some.
+//! Adds stages to a trace that has none, and removes them from one that has.
 //!
-//! What has no stages gets the usual ones where the new format wants them: queued, allocated, inserted and issued at once, and
-//! completed when its latency is over, if it is known. What has stages is reduced to what was queued where the new format
-//! knows only I/Os.
+//! I/Os without stages get the usual ones if the new format wants them: queued, allocated, inserted
+//! and issued at once, and completed after their latency, if it is known. I/Os with stages are
+//! reduced to the queued events if the new format has only I/Os.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -13,7 +13,7 @@ use workload::trace::{Action, Item, Record};
 use super::sinks::Sink;
 use crate::exit::Error;
 
-/// Completions that are still ahead.
+/// Completions still to be written.
 #[derive(Default)]
 pub(super) struct Stages {
     ahead: BinaryHeap<Reverse<(Nanos, u64)>>,
@@ -22,7 +22,8 @@ pub(super) struct Stages {
     sequence: u32,
 }
 
-/// Most completions that are kept for sorting. One that arrives later than this many others is left out.
+/// Largest number of completions kept for sorting. One that arrives later than this many others is
+/// dropped.
 const MAX_AHEAD: usize = 1 << 20;
 
 impl Stages {
@@ -38,7 +39,7 @@ impl Stages {
             self.number += 1;
             let at_ns = record.at_ns.saturating_add(latency_ns);
             self.ahead.push(Reverse((at_ns, self.number)));
-            // Completions come by interrupt, which is nobody's.
+            // Completions happen in interrupts, which belong to no process.
             self.records.insert(self.number, Record { at_ns, pid: 0, action: Action::Completed, ..*record });
         }
         Ok(())
@@ -67,7 +68,7 @@ impl Stages {
 /// I/Os of a trace with stages, each with its latency: they wait for their completions, in order.
 #[derive(Default)]
 pub(super) struct Reduced {
-    /// What was queued or issued and has not been passed on, in order.
+    /// Queued or issued I/Os that have not been passed on, in order.
     kept: VecDeque<Item>,
     /// How many were passed on or dropped before the first of `kept`.
     passed: u64,
@@ -76,7 +77,8 @@ pub(super) struct Reduced {
     has_queued: bool,
 }
 
-/// I/Os that wait for the completion of an earlier one; beyond that it counts as unknown.
+/// Largest number of I/Os that wait for the completion of an earlier one; beyond that its
+/// completion counts as unknown.
 const MAX_KEPT: usize = 1 << 18;
 
 impl Reduced {
@@ -88,7 +90,7 @@ impl Reduced {
         match record.action {
             Action::Queued if !self.has_queued => {
                 self.has_queued = true;
-                // What was issued belongs to something queued before the trace began.
+                // The issued I/O was queued before the trace began.
                 self.passed += self.kept.len() as u64;
                 self.kept.clear();
                 self.waiting.clear();

@@ -1,7 +1,9 @@
-//! `--apply`, `--persist`, `--undo`: settings of a device, written down how they were, for longer than this process lives.
+//! `--apply`, `--persist`, `--undo`: changes settings of a device, with a record of the previous
+//! ones that outlives this process.
 //!
-//! While it works the ordinary journal holds (`linux::setting`): killed half-way, `hoistway restore` takes it back. When all
-//! is set the journal's content moves to `/var/lib/hoistway/applied/ID.json`, and from there `--undo` takes it back.
+//! During the change the ordinary journal is in effect (`linux::setting`): if the process is killed
+//! half-way, `hoistway restore` reverts it. When all is set the journal's content moves to
+//! `/var/lib/hoistway/applied/ID.json`, from where `--undo` reverts it.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -20,23 +22,23 @@ use super::boot::Assignment;
 use super::facts::Disk;
 use crate::exit::{Error, Outcome, Voice, print};
 
-/// What the kernel resets when the scheduler changes.
+/// Settings that the kernel resets when the scheduler changes.
 const RESET_BY_SWITCH: [&str; 2] = ["nr_requests", "wbt_lat_usec"];
 
-/// A file that was installed.
+/// An installed file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Installed {
     path: PathBuf,
-    /// Checksum of what we wrote: somebody else's changes are not thrown away.
+    /// Checksum of what we wrote, so that later changes by others are not discarded.
     checksum: u64,
 }
 
-/// What was done to one device.
+/// The changes to one device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Record {
     version: u32,
     device: String,
-    /// Settings of another boot are gone by themselves.
+    /// The boot in which it was written: settings of another boot no longer exist.
     boot: String,
     settings: Content,
     #[serde(default)]
@@ -47,7 +49,7 @@ fn directory(root: &Path) -> PathBuf {
     root.join("var/lib/hoistway/applied")
 }
 
-/// Sets everything, in this order. `id` names the record.
+/// Applies all settings, in order. `id` names the record.
 pub fn apply(disk: &Disk, id: &str, list: &[Assignment], root: &Path, voice: Voice) -> Result<(), Error> {
     let name = disk.queue.name();
     let _lock = lock(disk)?;
@@ -70,7 +72,7 @@ pub fn apply(disk: &Disk, id: &str, list: &[Assignment], root: &Path, voice: Voi
     let settings = merged(earlier, journal.content().clone());
     let boot = linux::run_directory::boot_id();
     let record = Record { version: 1, device: name.clone(), boot, settings, files };
-    // On disk before the journal goes: whatever happens in between, one of them knows.
+    // On disk before the journal is removed, so that one of the two exists at any time.
     save(&record, root, id)?;
     journal.settle().map_err(failed("the journal in /run/hoistway"))
 }
@@ -102,8 +104,8 @@ fn set_all(journal: &mut Journal, disk: &Disk, list: &[Assignment], voice: Voice
         };
         let path = queue.attribute_path(file);
         if file == "scheduler" && *value == active {
-            // Writing the name of the active one changes nothing; leaving it and coming back resets what somebody had set,
-            // as it was when it was measured.
+            // Writing the name of the active scheduler changes nothing; switching away and back
+            // resets settings that were not default, as during the measurement.
             if value != "none" && !disk.current().settings.is_empty() {
                 journal.set(&path, "none").map_err(failed(&path))?;
             } else {
@@ -133,7 +135,7 @@ fn set_cost(journal: &mut Journal, disk: &Disk, file: &str, words: &str) -> Resu
         .map_err(|error| Error::failed(format!("{}: {number} {words}: {error}", path.display()), "run as root"))
 }
 
-/// What was there before the first of several applications counts.
+/// The values before the first of several applications count.
 fn merged(earlier: Option<Record>, mut now: Content) -> Content {
     let boot = linux::run_directory::boot_id();
     let Some(earlier) = earlier.filter(|record| record.boot == boot) else { return now };
@@ -149,7 +151,7 @@ fn merged(earlier: Option<Record>, mut now: Content) -> Content {
     now
 }
 
-/// The same lock as a run on this device holds.
+/// The same lock that a run on this device takes.
 fn lock(disk: &Disk) -> Result<File, Error> {
     let directory = linux::run_directory::path().join("lock");
     linux::run_directory::make(&directory).map_err(|error| Error::file(&directory, "create", &error))?;
@@ -164,7 +166,7 @@ fn lock(disk: &Disk) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Installs a file for boot and remembers it.
+/// Installs a file for boot and records it.
 pub fn install(id: &str, device: &str, place: &str, text: &str, root: &Path) -> Result<PathBuf, Error> {
     let path = root.join(place.trim_start_matches('/'));
     let parent = path.parent().unwrap_or(Path::new("/"));
@@ -191,7 +193,7 @@ fn empty(device: &str) -> Record {
     Record { version: 1, device: device.to_owned(), boot: linux::run_directory::boot_id(), settings, files: Vec::new() }
 }
 
-/// Tells udev of a new or vanished rule. Where there is no udev there is nobody to tell.
+/// Tells udev about a new or removed rule. Without udev there is nothing to do.
 pub fn reload_udev(device: &str, root: &Path, voice: Voice) {
     if root != Path::new("/") {
         return;
@@ -280,11 +282,11 @@ fn read(path: &Path) -> Result<Record, Error> {
 fn save(record: &Record, root: &Path, id: &str) -> Result<(), Error> {
     let directory = directory(root);
     fs::create_dir_all(&directory).map_err(|error| Error::file(&directory, "create", &error))?;
-    // Plain data with string keys: writing it as JSON cannot fail.
+    // Plain data with string keys: serialising it as JSON cannot fail.
     replace(&path_of(root, id), &serde_json::to_string_pretty(record).unwrap_or_default())
 }
 
-/// Writes a whole file or nothing of it, and durably.
+/// Writes a whole file atomically and durably.
 fn replace(path: &Path, text: &str) -> Result<(), Error> {
     let unfinished = path.with_extension("hoistway-new");
     let write = || {
@@ -296,7 +298,7 @@ fn replace(path: &Path, text: &str) -> Result<(), Error> {
     write().map_err(|error| Error::file(path, "write", &error))
 }
 
-/// Who else sets the scheduler of disks: files and profiles, each with whether it has the last word.
+/// Other files and profiles that set the scheduler of disks, each with whether it takes precedence.
 pub fn rivals(root: &Path) -> Vec<(PathBuf, bool)> {
     const PLACES: [&str; 4] =
         ["etc/udev/rules.d", "run/udev/rules.d", "usr/local/lib/udev/rules.d", "usr/lib/udev/rules.d"];
@@ -311,7 +313,8 @@ pub fn rivals(root: &Path) -> Vec<(PathBuf, bool)> {
                 !line.starts_with('#') && (line.contains("queue/scheduler") || line.contains("queue/iosched"))
             });
             if sets && !name.starts_with("99-hoistway-") {
-                // A distribution's rule comes before ours and yields to it; an administrator's was meant.
+                // A distribution's rule comes before ours and ours wins; an administrator's was
+                // intended.
                 let is_last = !place.starts_with("usr/lib") || name.as_str() > "99-hoistway";
                 found.push((path, is_last));
             }
@@ -378,7 +381,7 @@ mod tests {
         assert!(gone.exists());
         assert_eq!(undo(Some("sdx"), root.path(), voice), Ok(Exit::NotRestored));
         assert!(kept.exists() && !gone.exists());
-        // Removed by hand: then there is nothing left to do, and the record goes.
+        // Removed by hand: then nothing is left to do, and the record is removed.
         fs::remove_file(&kept).unwrap();
         assert_eq!(undo(None, root.path(), voice), Ok(Exit::Done));
         assert_eq!(fs::read_dir(directory(root.path())).unwrap().count(), 0);

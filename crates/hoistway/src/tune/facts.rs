@@ -1,4 +1,5 @@
-//! What is known of a target before anything is measured, as `tune` wants it (harness 8.3).
+//! The properties of a target before any measurement, for `tune`. Source:
+//! docs/specifications/harness.md, section 8.3.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +13,10 @@ use tune::{Attachment, Device, HostKind, Probe, Timing};
 use crate::exit::Error;
 use crate::target::HostName;
 
-/// The schedulers of Linux, some of which may be modules that nobody has loaded yet.
+/// The schedulers of Linux, some of which may be modules that are not loaded yet.
 const KERNELS: [(&str, &str); 3] =
     [("mq-deadline", "mq-deadline.ko"), ("kyber", "kyber-iosched.ko"), ("bfq", "bfq.ko")];
-/// A look at a target that only its host can see: as short as it can be.
+/// The shortest possible run, for a target that only its host can inspect.
 const GLANCE: Timing = Timing { ramp_ns: 0, step_ns: 1_000_000, repeats: 1, first_set: 1 };
 
 /// A whole disk of this machine.
@@ -28,20 +29,20 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The disk behind a node; that of a partition is the whole one.
+    /// The disk of a device node; for a partition the whole disk.
     pub fn of(node: &Path) -> Result<Self, Error> {
         let queue = BlockQueue::of(node).map_err(|error| Error::file(node, "look at", &error))?;
         let sysfs = Path::new("/sys/block").join(queue.name());
         Ok(Self { queue, sysfs })
     }
 
-    /// A file of its sysfs directory, trimmed; none where there is none or it is empty.
+    /// The trimmed content of a file in its sysfs directory; none if it does not exist or is empty.
     pub fn read(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.sysfs.join(name)).ok()?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
-    /// Names in a directory of it.
+    /// The names in one of its directories.
     fn names(&self, directory: &str) -> Vec<String> {
         let entries = fs::read_dir(self.sysfs.join(directory)).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -58,7 +59,7 @@ impl Disk {
         });
         match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
             _ if is_component => Attachment::Component,
-            // A model as a block device of this machine stands for a disk.
+            // A model as a block device of this machine counts as a disk.
             "loop" if is_ours => Attachment::Direct,
             "loop" => Attachment::Loop,
             "dm-" | "md" | "zram" | "ram" | "pmem" => Attachment::Stacked,
@@ -68,7 +69,7 @@ impl Disk {
         }
     }
 
-    /// The schedulers that can be chosen: loaded, or there as modules.
+    /// The available schedulers: loaded, or present as modules.
     fn schedulers(&self) -> Vec<String> {
         let Some(loaded) = self.queue.schedulers().filter(|found| found.names.len() > 1) else { return Vec::new() };
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -88,7 +89,7 @@ impl Disk {
         names
     }
 
-    /// What is set, without what the kernel sets by itself.
+    /// The present settings, without the kernel's defaults.
     pub fn current(&self) -> SchedulerSpec {
         let active = self.queue.schedulers().map_or_else(|| "none".to_owned(), |found| found.active);
         let mut spec = SchedulerSpec::named(active);
@@ -131,14 +132,14 @@ impl Disk {
     }
 }
 
-/// Whether a tunable is not what the kernel sets. What depends on the machine (async_depth, max_budget) is left out: it is
-/// the same on all candidates.
+/// Whether a tunable differs from the kernel's default. Tunables that depend on the machine
+/// (async_depth, max_budget) are ignored: they are the same for all candidates.
 fn is_changed(scheduler: &str, key: &str, value: &str) -> bool {
     let usual: &[&str] = match (scheduler, key) {
         ("bfq", "slice_idle") => &["8"],
         ("bfq", "low_latency") => &["1"],
         ("bfq", "strict_guarantees") => &["0"],
-        // 125 ms in ticks of 250, 100, 300 and 1000 a second.
+        // 125 ms in ticks of 250, 100, 300 and 1000 per second.
         ("bfq", "timeout_sync") => &["124", "125", "120", "123", "126"],
         ("mq-deadline", "fifo_batch") => &["16"],
         ("mq-deadline", "writes_starved") => &["2"],
@@ -161,7 +162,8 @@ pub fn disks() -> Vec<Disk> {
     names.into_iter().filter_map(disk).filter(|disk| disk.read("size").is_some_and(|size| size != "0")).collect()
 }
 
-/// What a host that is not the kernel sees of its target: asked by the shortest of runs.
+/// The properties that a host other than the kernel sees of its target: from the shortest possible
+/// run.
 pub fn of_host(host: &mut dyn Host, name: HostName, text: &str, file_bytes: Option<u64>) -> Result<Device, Error> {
     let kind = if name == HostName::Simulator { HostKind::Simulator } else { HostKind::Engine };
     let mut device = Device {

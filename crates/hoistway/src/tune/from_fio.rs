@@ -1,9 +1,10 @@
-//! Findings from results of fio (`--from-fio`): who has measured already need not measure again.
+//! Findings from results of fio (`--from-fio`), which replace measurements of our own.
 //!
-//! Jobs that ran side by side (one `groupid` of one file) are one figure; the same figure in several files is a repetition. What
-//! a figure is, its jobs say: sequential readers are the staircase, random readers a depth, one random reader beside others
-//! the wait of that reader. fio does not say which scheduler there was: `SPEC=FILE` does, and without it the figures count
-//! as those of the device alone.
+//! Jobs that ran together (one `groupid` of one file) are one figure; the same figure in several
+//! files is a repetition. The jobs determine the figure: sequential readers are a step of the
+//! staircase, random readers a depth, one random reader beside others that reader's latency. fio
+//! does not report the scheduler: `SPEC=FILE` does, and without it the figures count as those of
+//! the device alone.
 
 use std::path::{Path, PathBuf};
 
@@ -18,18 +19,18 @@ use crate::exit::{Error, Voice};
 use crate::test::foreign;
 
 const KIB: u32 = 1 << 10;
-/// Random reads up to this size say what depth gains; larger ones are bound by bandwidth.
+/// Random reads up to this size measure the gain of depth; larger ones are limited by bandwidth.
 const RANDOM_BYTES: u32 = 16 * KIB;
-/// Streams of smaller requests are bound by the processor.
+/// Streams of smaller requests are limited by the CPU.
 const STREAM_BYTES: u32 = 64 * KIB;
-/// So many large reads at a time measure bandwidth.
+/// This many large reads at a time measure bandwidth.
 const BANDWIDTH_DEPTH: u32 = 4;
 
-/// The options that say what a job does.
+/// The options that determine a job's load.
 const SHAPE: [&str; 10] =
     ["rw", "readwrite", "bs", "blocksize", "iodepth", "numjobs", "ioengine", "direct", "buffered", "rwmixread"];
 
-/// A file, and under which scheduler fio ran.
+/// A file, and the scheduler under which fio ran.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Source {
     spec: Option<SchedulerSpec>,
@@ -37,7 +38,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// `FILE`, or `SPEC=FILE`. A file whose own name has a `=` is named with `./` before it.
+    /// `FILE`, or `SPEC=FILE`. A file whose own name contains a `=` is written with `./` before it.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let spec_and_file =
             text.rsplit_once('=').filter(|_| !text.starts_with(['.', '/']) && !Path::new(text).exists());
@@ -47,7 +48,7 @@ impl Source {
     }
 }
 
-/// The figure that jobs side by side are.
+/// The figure that concurrent jobs measure.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Figure {
     Streams(u32),
@@ -61,16 +62,16 @@ enum Figure {
 struct Sample {
     spec: Option<SchedulerSpec>,
     figure: Figure,
-    /// What is measured of it: all jobs, or the reader among others.
+    /// The measured part: all jobs, or the reader among others.
     tallies: Vec<Tally>,
     /// Bytes per second of the others.
     others: f64,
 }
 
-/// Reads them all. What is no figure of ours is named and left out.
+/// Reads all files. Jobs that are no figure of ours are named and skipped.
 ///
 /// # Errors
-/// A file that cannot be read, a job that failed, or nothing that could be used.
+/// A file that cannot be read, a job that failed, or no usable figure.
 pub fn read(sources: &[String], voice: Voice) -> Result<Findings, Error> {
     let mut samples = Vec::new();
     for text in sources {
@@ -87,7 +88,7 @@ pub fn read(sources: &[String], voice: Voice) -> Result<Findings, Error> {
     Ok(findings)
 }
 
-/// The disk that the jobs name, if they name one and the same.
+/// The disk that the jobs name, if they all name the same one.
 pub fn device_of(sources: &[String]) -> Option<String> {
     let mut names: Vec<String> = Vec::new();
     for text in sources {
@@ -124,12 +125,12 @@ fn samples_of(source: &Source, voice: Voice) -> Result<Vec<Sample>, Error> {
     Ok(samples)
 }
 
-/// What one job does.
+/// The load of one job.
 struct Part {
     pattern: Pattern,
     mix: Mix,
     bytes: u32,
-    /// Requests at a time, of all its threads.
+    /// Concurrent requests of all its threads.
     depth: u32,
     threads: u32,
     read: Tally,
@@ -171,11 +172,12 @@ fn sample(spec: Option<SchedulerSpec>, jobs: &[FioJob]) -> Option<Sample> {
 }
 
 fn part(job: &FioJob, side_by_side: &[FioJob]) -> Part {
-    // Of the rest nothing matters here, and an option that we do not know must not hide what the job does.
+    // Other options do not matter here, and an unknown one must not hide the job's load.
     let matters = |(key, _): &&(String, String)| SHAPE.contains(&key.as_str());
     let shape = FioJob { options: job.options.iter().filter(matters).cloned().collect(), ..job.clone() };
     let plan = foreign::described(&shape);
-    // Without group_reporting each clone has an entry, and each entry says how many clones there are.
+    // Without group_reporting each clone has an entry, and each entry contains the number of
+    // clones.
     let entries = side_by_side.iter().filter(|other| other.name == job.name).count();
     let threads = if entries > 1 { 1 } else { plan.threads };
     // Rates per second: one second of it.
@@ -215,7 +217,7 @@ fn findings(samples: &[Sample]) -> Findings {
             ..CandidateFindings::default()
         });
     }
-    // Nobody was asked what the device does alone: whoever leaves it alone tells.
+    // The device alone was not measured: the candidate without a scheduler stands for it.
     let alone = findings.candidates.iter().find(|it| it.spec == "none" || it.spec == "noop").cloned();
     if let Some(alone) = alone {
         if findings.streams.is_empty() {
@@ -257,7 +259,7 @@ fn streams(samples: &[&Sample]) -> Vec<StreamStep> {
         let last = samples.iter().rev().find(|sample| sample.figure == Figure::Streams(count))?;
         let mut each: Vec<f64> = last.tallies.iter().map(|tally| tally.bytes as f64).collect();
         each.sort_by(|a, b| b.total_cmp(a));
-        // One entry for all clones does not tell what each of them got.
+        // One entry for all clones does not contain the rate of each.
         let each_bytes_per_s = if each.len() == count as usize { each } else { Vec::new() };
         Some(StreamStep { count, bytes_per_s, each_bytes_per_s })
     };

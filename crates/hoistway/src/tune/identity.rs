@@ -1,11 +1,12 @@
-//! What makes a disk recognisable after a boot: its WWN or serial number, never its kernel name, which is given anew.
+//! The stable identity of a disk: its WWN or serial number. Its kernel name may change with every
+//! boot.
 
 use std::fs;
 
 use super::facts::Disk;
 use crate::exit::Error;
 
-/// A property of udev's and its value.
+/// A udev property and its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// `ID_WWN`, `ID_SERIAL` or `ID_SERIAL_SHORT`.
@@ -14,11 +15,11 @@ pub struct Identity {
     pub value: String,
 }
 
-/// In this order: the first one that is there is taken.
+/// In order of preference.
 const PROPERTIES: [&str; 3] = ["ID_WWN", "ID_SERIAL", "ID_SERIAL_SHORT"];
 
 impl Identity {
-    /// From udev's database, else from sysfs as udev would read it.
+    /// From udev's database, else from sysfs as udev would derive it.
     pub fn of(disk: &Disk) -> Option<Self> {
         let database = fs::read_to_string(format!("/run/udev/data/b{}", disk.queue.number())).unwrap_or_default();
         Self::in_database(&database).or_else(|| {
@@ -28,7 +29,7 @@ impl Identity {
         })
     }
 
-    /// Lines `E:ID_WWN=0x5002538f00000000`.
+    /// Parses lines `E:ID_WWN=0x5002538f00000000`.
     fn in_database(text: &str) -> Option<Self> {
         PROPERTIES.into_iter().find_map(|property| {
             let value =
@@ -37,7 +38,8 @@ impl Identity {
         })
     }
 
-    /// As udev's own rules make the properties: `naa.` of SCSI becomes a number, NVMe's stay; virtio's serial is all there is.
+    /// As udev's own rules derive the properties: `naa.` of SCSI becomes a number, NVMe's stay;
+    /// virtio has only a serial number.
     fn in_sysfs(wwid: Option<&str>, virtio_serial: Option<&str>, device_serial: Option<&str>) -> Option<Self> {
         let wwn = wwid.and_then(|wwid| match wwid.split_once('.') {
             Some(("naa", number)) => Some(format!("0x{number}")),
@@ -49,19 +51,19 @@ impl Identity {
         wwn.or(whole).or_else(|| device_serial.and_then(|serial| Self::checked("ID_SERIAL_SHORT", serial)))
     }
 
-    /// A value that can stand in a rule as it is.
+    /// A value that can be used in a rule unchanged.
     fn checked(property: &'static str, value: &str) -> Option<Self> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '+');
         let value = value.trim();
         (!value.is_empty() && value.chars().all(is_plain)).then(|| Self { property, value: value.to_owned() })
     }
 
-    /// For names of files.
+    /// Its form in file names.
     pub fn slug(&self) -> String {
         self.value.replace([':', '+'], "-")
     }
 
-    /// The link that udev makes for it, where its name follows from the property.
+    /// The link that udev creates for it, if its name follows from the property.
     pub fn link(&self) -> Option<String> {
         let name = match self.property {
             "ID_WWN" if self.value.starts_with("0x") => format!("wwn-{}", self.value),
@@ -78,7 +80,7 @@ impl Identity {
     }
 }
 
-/// Why nothing can be written for boot.
+/// The error that no configuration for boot can be written.
 pub fn missing(name: &str) -> Error {
     let what = format!("{name} has neither a WWN nor a serial number that udev could recognise it by");
     let help =

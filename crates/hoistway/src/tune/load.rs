@@ -1,4 +1,5 @@
-//! The user's own load, for which the recommendation is then made: a job file, or a trace of what the device had to do.
+//! The user's own load, for which the recommendation is then made: a job file, or a trace of the
+//! device's work.
 
 use std::path::Path;
 
@@ -14,23 +15,24 @@ use crate::workloads;
 /// Longer than any run, and far from overflow.
 const ENDLESS_NS: Nanos = 1 << 50;
 
-/// Who does what.
+/// The groups of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
-    /// All of it.
+    /// All groups with their jobs.
     pub groups: Vec<Group>,
-    /// How long it takes by itself: a trace at its recorded times.
+    /// Its own duration: a trace at its recorded times.
     pub length_ns: Option<Nanos>,
 }
 
-/// Reads it. `writes` says whether the writes of a trace may be replayed, `is_made` whether a file is made for it.
+/// Reads it. `writes` says whether the writes of a trace may be replayed, `is_made` whether a file
+/// is created for it.
 pub fn read(path: &Path, probing: &ProbingArguments, writes: bool, is_made: bool, voice: Voice) -> Result<Load, Error> {
     let mut load = match path.extension().is_some_and(|ending| ending == "fio") {
         true => Load { groups: of_jobs(path, voice)?, length_ns: None },
         false => of_trace(path, probing, writes, is_made, voice)?,
     };
     for job in load.groups.iter_mut().flat_map(|group| &mut group.jobs) {
-        // A load goes on for as long as it is measured, whatever the file says.
+        // A load continues as long as it is measured, whatever the file specifies.
         job.time_based = true;
         job.runtime_ns = Some(ENDLESS_NS);
         job.ramp_ns = 0;

@@ -1,4 +1,4 @@
-//! Carries out the tuner's batches: the runs of `hoistway test`, with what they cost the processor beside them.
+//! Executes the tuner's batches: the runs of `hoistway test`, together with their CPU cost.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,20 +15,20 @@ use crate::target::{HostName, OpenTarget};
 use crate::test::host::{self, OnTarget, Terms};
 use crate::test::run::Carrier;
 
-/// A clock tick of `/proc/self/stat`, which is fixed for programs, in nanoseconds.
+/// A clock tick of `/proc/self/stat`, which is fixed for user space, in nanoseconds.
 const TICK_NS: u64 = 10_000_000;
 
-/// Where runs are made.
+/// The host and target of the runs.
 pub struct Bench<'a> {
-    /// Who makes them.
+    /// The host.
     pub host: HostName,
-    /// On what.
+    /// The target.
     pub target: &'a OpenTarget,
-    /// As the user named it.
+    /// The user's name of the target.
     pub text: &'a str,
     /// Whether the device may be written to.
     pub may_write: bool,
-    /// Asked between and during runs.
+    /// Checked between and during runs.
     pub interrupt: &'a Interrupt,
 }
 
@@ -43,7 +43,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Makes the runs of a batch. Fewer than all after a signal, or when the time for them is over on a real host.
+    /// Makes the runs of a batch. Fewer than all after a signal, or when the time budget on a real
+    /// host is used up.
     pub fn measure(
         &self,
         batch: &Batch,
@@ -68,7 +69,8 @@ impl Bench<'_> {
         let mut measurements = Vec::new();
         display.expect(batch.experiments.len(), &[1]);
         let began = Instant::now();
-        // Simulated time is what the experiments say; real runs take longer than that, and go one after the other.
+        // Simulated time equals the experiments' times; real runs take longer, and run one after
+        // the other.
         let at_a_time = if self.host == HostName::Simulator { batch.experiments.len().max(1) } else { 1 };
         for experiments in batch.experiments.chunks(at_a_time) {
             let is_over = self.host != HostName::Simulator && left.is_some_and(|left| began.elapsed() >= left);
@@ -81,13 +83,13 @@ impl Bench<'_> {
                 Ok(())
             })?;
         }
-        // Simulated ones come in any order; figures of repetitions must not depend on it.
+        // Simulated runs finish in any order; figures of repetitions must not depend on it.
         measurements
             .sort_by_cached_key(|run| batch.experiments.iter().position(|experiment| *experiment == run.experiment));
         Ok(measurements)
     }
 
-    /// Measures until the tuner has nothing to ask; false after a signal.
+    /// Measures until the tuner needs nothing more; false after a signal.
     pub fn ask(
         &self,
         tuner: &mut Tuner,
@@ -121,7 +123,7 @@ impl Bench<'_> {
     }
 }
 
-/// Figures of requests that failed are none.
+/// Figures of failed requests are not valid.
 fn check_errors(run: &Measurement) -> Result<(), Error> {
     let tallies = run.groups.iter().flat_map(|group| group.directions().map(|(_, tally)| &tally.errors));
     let mut names: Vec<&str> = tallies.flat_map(BTreeMap::keys).map(String::as_str).collect();
@@ -134,13 +136,13 @@ fn check_errors(run: &Measurement) -> Result<(), Error> {
     Err(Error::failed(what, "look into the kernel's log; nothing can be said of a device that fails"))
 }
 
-/// How long runs take by themselves.
+/// The duration of runs that end by themselves.
 fn length(experiments: &[Experiment]) -> String {
     let ns: u64 = experiments.iter().map(Experiment::length_ns).sum();
     format!("{:.0} s", ns as f64 / 1e9)
 }
 
-/// A host whose runs say what they cost the processor: `cpu_ns` among the notes of the target.
+/// A host whose runs report their CPU cost: `cpu_ns` among the notes of the target.
 struct Metered(OnTarget);
 
 impl Host for Metered {
@@ -162,10 +164,10 @@ impl Host for Metered {
     }
 }
 
-/// Processor time of all children that have ended: the workers of runs, with what the kernel did in their names.
+/// CPU time of all children that have ended: the workers of runs, including kernel time.
 fn children_ns() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name may hold blanks; behind it comes field 3.
+    // The name may contain blanks; field 3 follows it.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let ticks = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some((ticks(16)? + ticks(17)?) * TICK_NS)

@@ -1,9 +1,10 @@
-//! `hoistway tune`: what should this disk run, and why (harness 8).
+//! `hoistway tune`: which scheduler and settings a disk should have, and why. Source:
+//! docs/specifications/harness.md, section 8.
 //!
 //! ```text
 //! arguments -> target (opened, facts) -> tune::Tuner <-> hosts -> recommendation -> show, save, apply
 //! ```
-//! The advice itself is the crate `tune`, which touches nothing; here is everything that does.
+//! The advice itself is in the crate `tune`, which does no I/O; all I/O is here.
 
 mod applied;
 mod boot;
@@ -43,13 +44,13 @@ use saved::Saved;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What was found, and what follows.
+/// The findings and the recommendation.
 struct Found {
     saved: Saved,
     recommendation: Recommendation,
 }
 
-/// The subcommand.
+/// Runs the subcommand.
 pub fn run(arguments: &TuneArguments, voice: Voice) -> Outcome {
     let acting = &arguments.acting;
     if acting.undo {
@@ -72,14 +73,14 @@ pub fn run(arguments: &TuneArguments, voice: Voice) -> Outcome {
     }
 }
 
-/// `/dev/sdb` and `/dev/disk/by-id/...` are both `sdb`.
+/// The kernel name: `/dev/sdb` and `/dev/disk/by-id/...` are both `sdb`.
 fn device_name(text: &str) -> String {
     let path = Path::new(text);
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     real.file_name().map_or_else(|| text.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// All disks, without any I/O.
+/// Lists all disks, without any I/O.
 fn listed() -> Outcome {
     let mut text = String::new();
     for disk in facts::disks() {
@@ -106,7 +107,7 @@ fn again(path: &Path, arguments: &TuneArguments) -> Result<Found, Error> {
     Ok(Found { saved, recommendation })
 }
 
-/// Decides from what fio has measured; of the device only its facts are read.
+/// Decides from fio's results; only the device's properties are read.
 fn by_fio(arguments: &TuneArguments, voice: Voice) -> Result<Found, Error> {
     let sources = &arguments.probing.from_fio;
     let findings = from_fio::read(sources, voice)?;
@@ -125,7 +126,8 @@ fn by_fio(arguments: &TuneArguments, voice: Voice) -> Result<Found, Error> {
             facts::of_host(bench.host().as_mut(), plan.host, &text, None)?
         }
     };
-    // What was tried is what can be chosen from; with figures of the device alone its class decides.
+    // The measured schedulers are the candidates; with figures of the device alone its class
+    // decides.
     let only: Vec<SchedulerSpec> = findings.candidates.iter().filter_map(|it| it.spec.parse().ok()).collect();
     let recommendation = recommend(&device, &findings, arguments.probing.goal, &only);
     let saved = Saved {
@@ -142,13 +144,13 @@ fn by_fio(arguments: &TuneArguments, voice: Voice) -> Result<Found, Error> {
     Ok(Found { saved, recommendation })
 }
 
-/// What is asked, checked before anything is touched.
+/// The request, checked before anything is changed.
 struct Plan {
     host: HostName,
     target: Target,
     place: PlaceArguments,
     request: Request,
-    /// The device may be written to.
+    /// Whether the device may be written to.
     may_write: bool,
 }
 
@@ -195,7 +197,7 @@ fn plan(text: &str, arguments: &TuneArguments, voice: Voice) -> Result<Plan, Err
     Ok(Plan { host, target, place, request, may_write })
 }
 
-/// The kernel's settings as they are.
+/// The kernel's present settings.
 const CURRENT: &str = "current";
 
 fn request(arguments: &TuneArguments, host: HostName, load: Load) -> Result<Request, Error> {
@@ -206,7 +208,8 @@ fn request(arguments: &TuneArguments, host: HostName, load: Load) -> Result<Requ
     let (step, repeats, budget) = match (probing.quick, probing.thorough) {
         (true, _) => (1, 2, Some(110)),
         (_, true) => (10, 5, None),
-        // A little less than the five minutes that are promised: opening, file and process starts cost, too.
+        // A little less than the promised five minutes, because opening, file and process starts
+        // also take time.
         _ => (3, 3, Some(270)),
     };
     let budget_ns = probing.budget.or(budget.map(|seconds| seconds * SECOND_NS));
@@ -216,7 +219,7 @@ fn request(arguments: &TuneArguments, host: HostName, load: Load) -> Result<Requ
         ramp_ns: 3 * SECOND_NS / 10,
         repeats,
         cost_step_ns: cost_step * SECOND_NS,
-        // Simulated time is not the user's.
+        // Simulated time does not cost the user's time.
         budget_ns: budget_ns.filter(|_| !is_simulated || probing.budget.is_some()),
     };
     let by_facts = probing.no_probe;
@@ -232,7 +235,7 @@ fn measured(text: &str, arguments: &TuneArguments, voice: Voice) -> Outcome {
     let started_unix_ms = machine::now_unix_ms();
     let file_bytes = plan.target.is_made().then_some(arguments.probing.size_bytes);
     let target = match plan.request.by_facts {
-        // Facts need no file and no claim.
+        // Reading the properties needs no file and no claim.
         true if plan.host == HostName::Native => None,
         _ => Some(plan.target.open(arguments.probing.size_bytes, &plan.place, &interrupt, voice)?),
     };
@@ -260,13 +263,13 @@ fn native_device(text: &str, plan: &Plan) -> Result<Device, Error> {
     Ok(Disk::of(Path::new(text))?.device(text, plan.may_write))
 }
 
-/// Nothing but what is set now.
+/// The device with only its present settings.
 fn as_it_is(device: Device) -> Device {
     let name = if device.host == HostKind::Native { SchedulerSpec::named(CURRENT) } else { device.current.clone() };
     Device { schedulers: vec![name.name.clone()], current: name, has_groups: false, ..device }
 }
 
-/// A candidate that cannot be had is a slip.
+/// Refuses a candidate that is not available.
 fn check_offered(device: &Device, only: &[SchedulerSpec]) -> Result<(), Error> {
     let Some(missing) = only.iter().find(|spec| !device.offers(&spec.name)) else { return Ok(()) };
     let names = || device.schedulers.iter().map(String::as_str);
@@ -285,7 +288,7 @@ fn say_what_happens(device: &Device, plan: &Plan, voice: Voice) {
     voice.line(&format!("access: {}   {changes}", plan.target.access(plan.place.destructive.is_some())));
 }
 
-/// Asks until there is a recommendation, then shows it.
+/// Measures until there is a recommendation, then shows it.
 fn concluded(
     mut tuner: Tuner,
     bench: Option<&Bench<'_>>,
@@ -355,7 +358,7 @@ fn classic(device: &Device, request: &Request, bench: &Bench<'_>, arguments: &Tu
     for candidate in &findings.candidates {
         text += &tune::classic_table(&candidate.spec, &candidate.streams);
     }
-    // The rule reads the device without a scheduler's doing.
+    // The rule uses the device's figures without a scheduler.
     let bare = findings.candidates.iter().find(|it| it.spec == "noop" || it.spec == "none");
     if let Some((_, why)) = bare.and_then(|bare| idling(&bare.streams, device.is_rotational)) {
         text += &format!("{why}\n");
@@ -364,7 +367,7 @@ fn classic(device: &Device, request: &Request, bench: &Bench<'_>, arguments: &Tu
     Ok(Exit::Done)
 }
 
-/// Shows, applies, and says how it ends.
+/// Shows, applies, and returns the exit code.
 fn conclude(found: &Found, arguments: &TuneArguments, voice: Voice) -> Outcome {
     let Found { saved, recommendation } = found;
     let emit = arguments.showing.emit.or(arguments.showing.json.then_some(Emit::Json));
@@ -390,7 +393,7 @@ fn conclude(found: &Found, arguments: &TuneArguments, voice: Voice) -> Outcome {
     Ok(exit)
 }
 
-/// Everything as one document.
+/// The whole result as one document.
 #[derive(Serialize)]
 struct Document<'a> {
     hoistway: &'a str,
@@ -442,7 +445,7 @@ fn emitted(emit: Emit, found: &Found, voice: Voice) -> Result<String, Error> {
                 findings: &saved.findings,
                 recommendation,
             };
-            // Plain data with string keys: writing it as JSON cannot fail.
+            // Plain data with string keys: serialising it as JSON cannot fail.
             serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
         }
     })
@@ -494,7 +497,7 @@ fn act(found: &Found, arguments: &TuneArguments, voice: Voice) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Stored measurements of another disk are none of this one.
+/// Refuses stored measurements of another disk.
 fn check_same(disk: &Disk, saved: &Saved) -> Result<(), Error> {
     let now = disk.device(&saved.device.name, false);
     if now.model == saved.device.model && now.size_bytes == saved.device.size_bytes {

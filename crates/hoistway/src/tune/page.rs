@@ -26,7 +26,7 @@ pub fn write_to(path: &Path, host: &str, started_unix_ms: u64, measurements: &[M
     write(path, &report::page::html(&results))
 }
 
-/// The plan that these runs could have come from.
+/// A plan from which these runs could have come.
 fn matrix_of(measurements: &[Measurement]) -> Matrix {
     let mut workloads: Vec<WorkloadPlan> = Vec::new();
     let mut schedulers: Vec<SchedulerSpec> = Vec::new();

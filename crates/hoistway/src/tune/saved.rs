@@ -1,5 +1,5 @@
-//! Measurements kept for later (`--save`, `--from`): the decision can be made again, for another goal or to be applied,
-//! without touching the device.
+//! Stored measurements (`--save`, `--from`): the decision can be made again, for another goal or to
+//! be applied, without using the device.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use tune::{Device, Findings};
 use crate::exit::Error;
 use crate::test::store::write;
 
-/// What is kept.
+/// The stored data.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Saved {
     /// Version of this format: 1.
@@ -19,13 +19,13 @@ pub struct Saved {
     pub hoistway: String,
     /// The device.
     pub device: Device,
-    /// What it did.
+    /// Its findings.
     #[serde(default)]
     pub findings: Findings,
     /// The user's own list of candidates.
     #[serde(default)]
     pub only: Vec<SchedulerSpec>,
-    /// Whether the figures of the candidates are those of the user's load.
+    /// The user's load, if the figures of the candidates are for it.
     #[serde(default)]
     pub load: Option<String>,
 }
@@ -51,7 +51,7 @@ impl Saved {
 
     /// Writes a file.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
-        // Plain data with string keys: writing it as JSON cannot fail.
+        // Plain data with string keys: serialising it as JSON cannot fail.
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         write(path, &format!("{text}\n"))
     }

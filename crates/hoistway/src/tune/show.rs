@@ -1,10 +1,11 @@
-//! The answer for people (harness 8.10): the device, the candidates, what to set and why.
+//! The recommendation as text: the device, the candidates, what to set and why. Source:
+//! docs/specifications/harness.md, section 8.10.
 
 use std::fmt::Write;
 
 use tune::{Advice, CandidateFindings, Carrier, Class, Device, Findings, HostKind, Recommendation, Score, Verdict};
 
-/// Everything.
+/// The whole text.
 pub fn text(device: &Device, findings: &Findings, recommendation: &Recommendation) -> String {
     let mut text = head(device, findings, recommendation);
     if !findings.candidates.is_empty() {
@@ -75,7 +76,7 @@ fn head(device: &Device, findings: &Findings, recommendation: &Recommendation) -
     text
 }
 
-/// Nanoseconds for people.
+/// Formats nanoseconds for people.
 fn time(ns: f64) -> String {
     match ns {
         ..1e6 => format!("{:.0} us", ns / 1e3),
@@ -142,7 +143,7 @@ fn row(
     cells
 }
 
-/// The score by the list that the candidate belongs to, the kernel's first.
+/// The score in the list that the candidate belongs to, the kernel's first.
 fn scored(candidate: &CandidateFindings, recommendation: &Recommendation) -> (String, String) {
     let advices = [Some(&recommendation.kernel), recommendation.serve.as_ref()];
     let of = |advice: &Advice| -> Option<Score> {

@@ -1,15 +1,15 @@
-//! What is compared: random batches on few places, from a seed alone.
+//! The compared input: random batches on few places, from a seed alone.
 //!
-//! A batch enters an idle scheduler as a whole. What depends on more than the order inside a batch is left out: which of
-//! mq-deadline's chains may mix classes is said at [`mq_deadline`]; kyber's targets are out of reach, so that no depth
-//! shrinks while it is compared.
+//! A batch enters an idle scheduler as a whole. Behaviour that depends on more than the order
+//! within a batch is excluded: [`mq_deadline`] says which of its chains may mix classes; kyber's
+//! targets are out of reach, so that no depth shrinks during the comparison.
 
 use block::random::Stream;
 use block::{Class, Extent, Operation, Priority, SoftwareQueue};
 use elevator::Bio;
 use testbed::notation::{Step, script};
 
-/// I/Os of the largest batch: the kernel's plug takes 32.
+/// I/Os of the largest batch: the kernel's plug holds 32.
 pub const BATCH_MOST: usize = 32;
 /// Sectors of the largest I/O.
 pub const IO_MOST: u32 = 32;
@@ -17,9 +17,10 @@ pub const DEVICE_SECTORS: u64 = 64 << 11;
 
 /// Batches of a chain whose state carries over.
 const CHAIN: usize = 10;
-/// The fewest I/Os of a batch: fewer do not wait for each other.
+/// Smallest number of I/Os in a batch: fewer would not wait for each other.
 const BATCH_LEAST: u64 = 3;
-/// I/Os of an ordinary batch, at most: a few below what fits, as other I/O of the thread would count too.
+/// Largest number of I/Os in an ordinary batch: a few below the plug's capacity, as other I/O of
+/// the thread would count too.
 const BATCH_USUAL: u64 = 28;
 const BLOCK_SECTORS: u64 = 8;
 
@@ -33,9 +34,10 @@ pub struct Chain {
 
 /// Even seeds: one batch of all classes. Odd seeds: several, whose state carries over.
 ///
-/// While a class is in the device the kernel looks at the lower ones in vain, as often as its timing has it, and each look
-/// moves the shared batch unless that has room and a request ahead. So where it may have none (a position from before, or
-/// fifo_batch 0) the order of several classes depends on timing, and a batch is of one class there.
+/// While a class is in the device the kernel examines the lower ones fruitlessly, as often as its
+/// timing causes it, and each such look changes the shared batch unless that has room and a request
+/// ahead. Where it may have none (a position from before, or fifo_batch 0) the order of several
+/// classes depends on timing, and a batch has a single class there.
 pub fn mq_deadline(seed: u64) -> Chain {
     let mut random = Stream::of(seed, "kernel_differential");
     let tunables = vec![
@@ -53,9 +55,10 @@ pub fn mq_deadline(seed: u64) -> Chain {
     Chain { tunables, batches }
 }
 
-/// Several classes in every batch. Three of four seeds: one batch on a fresh scheduler, where looks in vain (see
-/// [`mq_deadline`]) find a request ahead or change the same thing again. The fourth: several batches under
-/// prio_aging_expire 0, where every request has waited long enough, so that no look at a class that has one is in vain.
+/// Several classes in every batch. Three of four seeds: one batch on a fresh scheduler, where
+/// fruitless looks (see [`mq_deadline`]) find a request ahead or repeat the same change. The
+/// fourth: several batches under prio_aging_expire 0, where every request has aged, so that no look
+/// at a class with requests is fruitless.
 pub fn mq_deadline_of_several_classes(seed: u64) -> Chain {
     let mut random = Stream::of(seed, "kernel_differential/classes");
     let carries = seed % 4 == 3;
@@ -75,10 +78,10 @@ pub fn mq_deadline_of_several_classes(seed: u64) -> Chain {
     Chain { tunables, batches }
 }
 
-/// Seeds 0 and 1 are the specification's cases KY5 and KY6; every other one a chain of random batches, since turn and
-/// batch of kyber carry over.
+/// Seeds 0 and 1 are cases KY5 and KY6 of docs/specifications/classic-elevators.md, section 8;
+/// every other one is a chain of random batches, since kyber's turn and batch carry over.
 pub fn kyber(seed: u64, with_discards: bool) -> Chain {
-    // Eleven days: nothing completes too late, so all domains keep the depths they begin with.
+    // Eleven days: nothing completes too late, so all domains keep their initial depths.
     let tunables = vec![("read_lat_nsec", 1_000_000_000_000_000), ("write_lat_nsec", 1_000_000_000_000_000)];
     let mut random = Stream::of(seed, "kernel_differential/kyber");
     let batches = match seed {
@@ -93,7 +96,7 @@ fn one_of<T: Copy>(random: &mut Stream, values: &[T]) -> T {
     values[usize::try_from(random.below(values.len() as u64)).expect("in range")]
 }
 
-/// Where the next I/O goes: often right behind the last one, else anywhere.
+/// The place of the next I/O: often directly after the last one, else anywhere.
 fn place(random: &mut Stream, last: Option<&Bio>, behind: (u64, u64), places: u64) -> Extent {
     let sectors = u32::try_from(BLOCK_SECTORS * (1 + random.below(4))).expect("small").min(IO_MOST);
     let behind = last.filter(|_| random.chance(behind.0, behind.1)).map(|last| last.extent.end());
@@ -101,7 +104,8 @@ fn place(random: &mut Stream, last: Option<&Bio>, behind: (u64, u64), places: u6
     Extent::new(first_sector.min(DEVICE_SECTORS - u64::from(IO_MOST)), sectors)
 }
 
-/// A few places, so that neighbours meet: in order, in reverse, and across a gap. Or nearly the whole device.
+/// A few places, so that I/Os are often adjacent: in order, in reverse, and across a gap. Or nearly
+/// the whole device.
 fn places(random: &mut Stream) -> u64 {
     if random.chance(1, 2) { 64 } else { DEVICE_SECTORS / BLOCK_SECTORS - 8 }
 }
@@ -137,7 +141,7 @@ fn batch_of_several_classes(random: &mut Stream) -> Vec<Bio> {
         let operation = if random.chance(reads, 4) { Operation::Read } else { Operation::Write };
         let last = bios.last().copied();
         let mut bio = Bio::new(operation, place(random, last.as_ref(), (1, 3), places));
-        // Levels order nothing, but I/Os of different ones never merge.
+        // Priority levels do not affect the order, but I/Os of different levels never merge.
         let level = one_of(random, &[4, 4, 4, 0, 7]);
         let drawn = Priority::new(one_of(random, &CLASSES), level);
         bio.priority = last.filter(|_| random.chance(1, 3)).map_or(drawn, |last| last.priority);
@@ -151,8 +155,8 @@ fn batch_of_several_classes(random: &mut Stream) -> Vec<Bio> {
     bios
 }
 
-/// Reads, writes and discards in changing shares, often enough of them that a kind uses up its batch. kyber looks at no
-/// class, so there are several. All of a batch is staged by one CPU, any.
+/// Reads, writes and discards in changing shares, often enough of a kind to use up its batch. kyber
+/// ignores classes, so several are used. All of a batch is staged by one CPU, any.
 fn batch_of_kinds(random: &mut Stream, with_discards: bool) -> Vec<Bio> {
     let reads = one_of(random, &[0, 1, 4, 6, 7, 8]);
     let discards = if with_discards { one_of(random, &[0, 0, 1, 3]) } else { 0 };
@@ -178,7 +182,7 @@ fn batch_of_kinds(random: &mut Stream, with_discards: bool) -> Vec<Bio> {
     bios
 }
 
-/// `count` reads, then `count` writes, none beside another.
+/// `count` reads, then `count` writes, none adjacent to another.
 fn half_reads_half_writes(count: u64) -> Vec<Bio> {
     let places = |letter: char, from: u64| {
         (0..count).map(move |index| format!("{letter}{}", from + index * 100 * BLOCK_SECTORS))

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Everything is put back when it goes.
+/// Dropping it restores all settings.
 pub struct Kernel {
     // Fields are dropped in this order: the trace first, the scheduler before the device.
     trace: TraceInstance,
@@ -54,7 +54,7 @@ impl Kernel {
         let max_sectors = u32::try_from(device.limit("max_sectors_kb")? * 2).unwrap_or(u32::MAX);
         let max_segments = u16::try_from(device.limit("max_segments")?).unwrap_or(u16::MAX);
         let max_discard_segments = u16::try_from(device.limit("max_discard_segments")?).unwrap_or(u16::MAX);
-        // A discard through io_uring came with 6.12.
+        // Discards through io_uring exist since 6.12.
         let takes_discards = version >= (6, 12) && device.limit("discard_max_bytes")? > 0;
         let trace = TraceInstance::begin(device.number)?;
         let submitter = Submitter::new()?;
@@ -78,12 +78,12 @@ impl Kernel {
         self.takes_discards
     }
 
-    /// Software queues that batches can be staged in: one per CPU we may run on.
+    /// Software queues that batches can be staged in: one per CPU that this process may run on.
     pub fn software_queues(&self) -> u16 {
         self.submitter.cpus()
     }
 
-    /// A scheduler without a past, with these tunables.
+    /// A fresh scheduler with these tunables.
     pub fn reset(&mut self, tunables: &[(&str, i64)]) {
         self.scheduler.select("none").expect("none is always there");
         self.scheduler.select(self.elevator).expect("was there before");
@@ -93,7 +93,8 @@ impl Kernel {
         }
     }
 
-    /// Issues the batch and waits for it. None if it did not enter the scheduler as a whole before any of it left.
+    /// Issues the batch and waits for it. None if some of it left the scheduler before all of it
+    /// had entered.
     pub fn issue(&mut self, batch: &[Bio]) -> Option<Vec<Issued>> {
         self.trace.clear();
         self.submitter.run(&self.device.file, batch, &mut self.buffers);
@@ -109,8 +110,8 @@ fn release() -> (String, (u32, u32)) {
     (release.trim().to_owned(), version)
 }
 
-/// Writeback throttling, which makes a submitter of several discards sleep, and so splits batches. Where the kernel has
-/// none there is nothing to do.
+/// Writeback throttling, which makes a submitter of several discards sleep, and so splits batches.
+/// Nothing to do if the kernel has none.
 struct Throttling {
     path: PathBuf,
     before: Option<String>,
@@ -134,7 +135,7 @@ impl Drop for Throttling {
     }
 }
 
-/// The choice of a scheduler; goes back to what it was.
+/// The selected scheduler; restored when dropped.
 struct Scheduler {
     path: PathBuf,
     before: String,

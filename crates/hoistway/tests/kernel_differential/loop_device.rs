@@ -1,4 +1,4 @@
-//! A loop device of our own.
+//! A loop device created for the test.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-/// Everything is put back when it goes.
+/// Dropping it removes the device.
 pub struct LoopDevice {
     pub file: File,
     pub number: u32,
@@ -30,8 +30,8 @@ struct LoopConfig {
 const _: () = assert!(size_of::<LoopConfig>() == 304, "as in linux/loop.h");
 
 impl LoopDevice {
-    /// A free loop device over an unlinked file. It detaches by itself when the last descriptor closes (autoclear), even
-    /// if this process is killed.
+    /// A free loop device over an unlinked file. It detaches by itself when the last descriptor
+    /// closes (autoclear), even if this process is killed.
     pub fn attach(sectors: u64) -> Result<Self, String> {
         const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
         const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
@@ -60,7 +60,8 @@ impl LoopDevice {
                 names_and_keys: [0; 22],
                 reserved: [0; 8],
             };
-            // SAFETY: the request reads a loop_config, whose layout is asserted above and which outlives the call.
+            // SAFETY: the request reads a loop_config, whose layout is asserted above and which
+            // outlives the call.
             if unsafe { libc::ioctl(file.as_raw_fd(), LOOP_CONFIGURE as _, &raw const config) } == 0 {
                 return Ok(Self { file, number, queue: PathBuf::from(format!("/sys/block/loop{number}/queue")) });
             }

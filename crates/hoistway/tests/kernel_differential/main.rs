@@ -1,14 +1,17 @@
-//! Our mq-deadline and kyber against the kernel's: the same random batches, the same order of issue.
+//! Compares our mq-deadline and kyber with the kernel's: the same random batches must have the same
+//! order of issue.
 //!
-//! One io_uring_enter of more than two I/Os collects in the submitter's plug and enters the scheduler of a loop device as
-//! one batch; the tracepoint block_rq_issue tells in which order it comes out. Our request queue gets the same batch
-//! through its plug. Needs root, a loop device, the scheduler, io_uring, tracefs and kernel 6.5 or later; otherwise a test
-//! says `skipped:` and why, or fails where HOISTWAY_NO_SKIP is set. `HOISTWAY_SEED=n` replays one chain of batches,
+//! One io_uring_enter of more than two I/Os collects in the submitter's plug and enters the
+//! scheduler of a loop device as one batch; the tracepoint block_rq_issue reports the order of
+//! dispatch. Our request queue gets the same batch through its plug. Needs root, a loop device, the
+//! scheduler, io_uring, tracefs and kernel 6.5 or later; otherwise a test says `skipped:` and why,
+//! or fails where HOISTWAY_NO_SKIP is set. `HOISTWAY_SEED=n` replays one chain of batches,
 //! `HOISTWAY_BATCHES=n` compares more of them.
 //!
 //! Run: `cargo test -p hoistway --test kernel_differential -- --nocapture`
 //!
-//! [`chains`] says what is compared and what cannot be; `kernel` and [`ours`] are the two sides.
+//! [`chains`] documents what is compared and what cannot be; `kernel` and [`ours`] are the two
+//! sides.
 
 mod chains;
 mod kernel;
@@ -26,17 +29,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use testbed::notation::show;
 
-/// A request as both sides show it: operation, first sector, sectors, class.
+/// A request in the form common to both sides: operation, first sector, sectors, class.
 type Issued = (Operation, u64, u32, Class);
 
-/// One policy on one kind of batches.
+/// A policy and a kind of batches.
 struct Comparison {
     elevator: &'static str,
-    /// The test, for the line that replays a seed.
+    /// The name of the test, for the line that replays a seed.
     test: &'static str,
-    /// Batches that are compared, at least.
+    /// Smallest number of batches to compare.
     batches: u64,
-    /// The chain of a seed; the flag says whether the device takes discards.
+    /// The chain of a seed; the flag says whether the device supports discards.
     chain_of: fn(u64, bool) -> Chain,
 }
 
@@ -70,16 +73,16 @@ fn kyber_takes_turns_between_kinds_as_we_do() {
     });
 }
 
-/// Times a chain is tried before it is left out: a batch is split where its submitter sleeps halfway.
+/// Attempts before a chain is skipped: a batch is split if its submitter sleeps halfway.
 const ATTEMPTS: u32 = 4;
 
-/// Set by SIGINT and SIGTERM, so that scheduler and tracing are put back then as well.
+/// Set by SIGINT and SIGTERM, so that scheduler and tracing are also restored then.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// The tests of this file take turns, so that none makes another's submitter sleep.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Says aloud that nothing was compared: past the capture of the test harness.
+/// Reports that nothing was compared, bypassing the output capture of the test harness.
 fn skipped(test: &str, reason: &str) {
     assert!(std::env::var_os("HOISTWAY_NO_SKIP").is_none(), "may not be skipped, but: {reason}");
     let _ = writeln!(io::stderr(), "skipped: {test}: {reason}");
@@ -119,7 +122,7 @@ fn compare(comparison: &Comparison) {
         if sum.batches >= batches {
             break;
         }
-        // Else a kernel that splits every batch would be asked for ever.
+        // Otherwise a kernel that splits every batch would be tried forever.
         assert!(sum.split <= 100 + sum.batches / 10, "{} batches split, {} compared", sum.split, sum.batches);
     }
     let Sum { batches, requests, split, mixed_classes, mixed_operations, discards } = sum;
@@ -137,8 +140,8 @@ fn number_from(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
 }
 
-/// Batches one after the other from a fresh scheduler, whose state carries over. False if the kernel split one; then
-/// nothing is said about the chain, since the state is unknown from there on.
+/// Batches one after the other on a fresh scheduler, whose state carries over. False if the kernel
+/// split one; then the chain has no result, since the state is unknown from there on.
 fn run_chain(seed: u64, comparison: &Comparison, kernel: &mut Kernel, sum: &mut Sum) -> bool {
     let Chain { tunables, batches } = (comparison.chain_of)(seed, kernel.takes_discards());
     kernel.reset(&tunables);

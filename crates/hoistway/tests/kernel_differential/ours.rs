@@ -34,7 +34,7 @@ impl Ours {
     }
 
     pub fn issue(&mut self, batch: &[Bio]) -> Vec<Issued> {
-        // As much time as a batch really takes is beyond every doubt between two of them.
+        // Far more than a batch really takes, so that batches do not overlap.
         self.now += 1_000_000_000;
         for bio in batch {
             self.cookie += 1;

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Page-aligned memory that is present, so that no submission sleeps for it.
+/// Page-aligned memory that is resident, so that no submission sleeps for it.
 pub struct Buffers {
     bytes: Vec<u8>,
     first: usize,
@@ -36,7 +36,7 @@ impl Buffers {
 /// A ring, and the CPUs its thread may submit from.
 pub struct Submitter {
     ring: IoUring,
-    /// As before; put back at the end, since the thread may go on to another test.
+    /// The previous CPU set; restored at the end, since the thread may run another test.
     allowed: libc::cpu_set_t,
     cpus: Vec<usize>,
 }
@@ -61,7 +61,7 @@ impl Submitter {
         u16::try_from(self.cpus.len()).expect("fewer than CPU_SETSIZE")
     }
 
-    /// Keeps this thread on the CPU whose software queue the batch is to enter.
+    /// Keeps this thread on the CPU of the software queue that the batch is to enter.
     fn move_to(&self, software_queue: u16) {
         let cpu = self.cpus[usize::from(software_queue) % self.cpus.len()];
         // SAFETY: cpu_set_t is a bit set for which all zeroes is valid.
@@ -73,12 +73,13 @@ impl Submitter {
         assert_eq!(moved, 0, "sched_setaffinity: {}", io::Error::last_os_error());
     }
 
-    /// Submits the batch with one call and waits until all of it has ended.
+    /// Submits the batch with one call and waits until all of it has completed.
     pub fn run(&mut self, file: &File, batch: &[Bio], buffers: &mut Buffers) {
         self.move_to(batch.first().map_or(0, |bio| bio.software_queue.0));
         for (index, bio) in (0..).zip(batch) {
             let entry = entry(file, bio, usize::try_from(index).expect("small"), buffers).user_data(index);
-            // SAFETY: the buffers are disjoint parts of `buffers` and stay untouched until every I/O has ended, below.
+            // SAFETY: the buffers are disjoint parts of `buffers` and stay untouched until every
+            // I/O has completed, below.
             unsafe { self.ring.submission().push(&entry) }.expect("room for a batch");
         }
         let submitted = loop {

@@ -8,14 +8,14 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Before the process id and the device, in the name of a tracing instance.
+/// Prefix of the name of a tracing instance, followed by the process id and the device.
 const INSTANCE_PREFIX: &str = "hoistway-differential-";
 
-/// A tracing instance of our own, so that nobody else's tracing is disturbed.
+/// A tracing instance of our own, so that other tracing is not disturbed.
 pub struct TraceInstance {
     path: PathBuf,
-    /// Reading takes events out, which costs nothing like emptying the buffer: that waits for all CPUs. Closed before the
-    /// instance goes.
+    /// Reading removes events, which is much cheaper than emptying the buffer, which waits for all
+    /// CPUs. Closed before the instance is removed.
     pipe: Option<File>,
 }
 
@@ -28,7 +28,7 @@ impl TraceInstance {
         let mut trace = Self { path, pipe: None };
         // The counter orders events of all CPUs without relying on their clocks.
         trace.set("trace_clock", "counter")?;
-        // dev_t as the kernel keeps it: major 7 in the upper 12 of 32 bits, a minor per device.
+        // dev_t in the kernel's form: major 7 in the upper 12 of 32 bits, a minor per device.
         let device = (7 << 20) | loop_number;
         for event in ["block_rq_insert", "block_rq_issue"] {
             trace.set(&format!("events/block/{event}/filter"), &format!("dev == {device}"))?;
@@ -45,10 +45,10 @@ impl TraceInstance {
         fs::write(&path, value).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Everything that happened since the last call.
+    /// The events since the last call.
     fn take(&mut self) -> String {
         let mut text = Vec::new();
-        // Reads until there is nothing more at the moment, and keeps what came before that.
+        // Reads until the pipe is empty, and keeps what was read before that.
         match self.pipe.as_mut().expect("open until the end").read_to_end(&mut text) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => panic!("trace_pipe: {error}"),
             _ => String::from_utf8(text).expect("the kernel writes ASCII"),
@@ -76,7 +76,7 @@ impl TraceInstance {
     }
 }
 
-/// Instances of earlier runs that were killed.
+/// Removes instances of earlier runs that were killed.
 fn remove_leftovers(instances: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -120,7 +120,8 @@ fn parse_issue(event: &str) -> Option<Issued> {
     Some((operation, first_sector, sectors, class))
 }
 
-/// Where tracefs is; mounts it at its usual place if it is nowhere (and leaves it there, as any tracing tool does).
+/// The mount point of tracefs; mounts it at its usual place if it is not mounted (and leaves it
+/// mounted, as any tracing tool does).
 fn tracefs() -> Result<PathBuf, String> {
     let path = PathBuf::from("/sys/kernel/tracing");
     if path.join("instances").is_dir() {

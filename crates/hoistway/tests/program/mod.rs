@@ -1,4 +1,4 @@
-//! The real program in a fresh directory.
+//! Runs the real program in a fresh directory.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,7 +11,7 @@ pub fn command(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a finished run of the program said.
+/// The output of a finished run.
 pub struct Said {
     /// Exit code; -1 after a signal.
     pub code: i32,
@@ -36,7 +36,7 @@ pub fn hoistway(directory: &Path, arguments: &[&str]) -> Said {
     command(directory, arguments).output().expect("the program starts").into()
 }
 
-/// Names of what lies in a directory, sorted.
+/// The sorted names in a directory.
 pub fn entries(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).expect("a directory").flatten();
     let mut names: Vec<String> = entries.map(|entry| OsStr::to_string_lossy(&entry.file_name()).into_owned()).collect();

@@ -1,4 +1,4 @@
-//! A block device behind a model, and what may be left of it and of runs on it.
+//! A block device behind a model, and the traces that it and runs on it may leave.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::hoistway;
 /// Real devices are measured one after the other, also by tests.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Why there can be no such device on this machine.
+/// Why such a device is not possible on this machine.
 pub fn missing() -> Option<String> {
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
     if !is_root {
@@ -20,23 +20,23 @@ pub fn missing() -> Option<String> {
     needed.into_iter().find(|path| !Path::new(path).exists()).map(|path| format!("there is no {path}"))
 }
 
-/// Whether a test that makes devices can run; says why not.
+/// Whether a test that creates devices can run; prints why not.
 pub fn possible(test: &str) -> Option<MutexGuard<'static, ()>> {
     if let Some(reason) = missing() {
         eprintln!("skipped: {test}: {reason}");
         return None;
     }
-    // A test that failed has said so itself.
+    // A test that failed while holding the lock has reported it itself.
     Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A device; gone with the value.
+/// A device; deleted when dropped.
 pub struct Rig {
     pub node: String,
 }
 
 impl Rig {
-    /// Makes one.
+    /// Creates one.
     pub fn create(arguments: &[&str]) -> Rig {
         let said = hoistway(Path::new("/"), &[&["device", "create", "--model"], arguments].concat());
         assert_eq!(said.code, 0, "{}", said.stderr);
@@ -48,7 +48,7 @@ impl Rig {
         Path::new("/sys/block").join(self.node.trim_start_matches("/dev/")).join("queue").join(name)
     }
 
-    /// What such a file holds; the word in brackets where it lists what it could be.
+    /// The content of such a file; the word in brackets where it lists the possible ones.
     pub fn get(&self, name: &str) -> String {
         let text = fs::read_to_string(self.queue(name)).unwrap_or_default();
         let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
@@ -88,7 +88,8 @@ pub fn left_behind() -> Vec<String> {
     left
 }
 
-/// Waits until nothing is left that was not there before, at most for two seconds; answers what is.
+/// Waits until nothing is left that was not there before, at most two seconds; returns what is
+/// left.
 pub fn left_since(before: &[String]) -> Vec<String> {
     for _ in 0..40 {
         if left_behind().iter().all(|thing| before.contains(thing)) {

@@ -1,4 +1,4 @@
-//! The real `hoistway serve` in a process of its own, in a directory of its own.
+//! The real `hoistway serve` in a process and a directory of its own.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 use std::fs::{self, File};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long anything may take before it counts as hung. Nothing is asserted about speed.
+/// How long anything may take before it counts as hung. Speed is not tested here.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Whether all of these programs are here; if not, says so aloud.
+/// Whether all of these programs are installed; if not, prints a message.
 pub fn requires(test: &str, programs: &[&str]) -> bool {
     let missing: Vec<&&str> = programs.iter().filter(|program| !is_installed(program)).collect();
     if !missing.is_empty() {
@@ -25,23 +25,23 @@ fn is_installed(program: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()))
 }
 
-/// A file of `size` bytes that holds nothing yet.
+/// A file of `size` bytes without data.
 pub fn sparse_file(path: &Path, size: u64) {
     File::create(path).unwrap().set_len(size).unwrap();
 }
 
-/// Bytes that no two 512-byte blocks share.
+/// Bytes of which no two 512-byte blocks are equal.
 pub fn pattern(length: usize) -> Vec<u8> {
     let word = |at: usize| (at as u64 / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
     (0..length).step_by(8).flat_map(word).take(length).collect()
 }
 
-/// Runs a program to its end; its output. Panics if it hangs.
+/// Runs a program to its end; returns its output. Panics if it hangs.
 pub fn run(program: &str, arguments: &[&str]) -> Output {
     run_command(Command::new(program).args(arguments))
 }
 
-/// The same for a command that is made already.
+/// The same for a given command.
 pub fn run_command(command: &mut Command) -> Output {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
@@ -56,7 +56,7 @@ pub fn run_command(command: &mut Command) -> Output {
     Output { status, stdout, stderr: reader.join().unwrap() }
 }
 
-/// Runs a program that must succeed; its standard output.
+/// Runs a program that must succeed; returns its standard output.
 #[track_caller]
 pub fn succeed(program: &str, arguments: &[&str]) -> String {
     let output = run(program, arguments);
@@ -66,7 +66,7 @@ pub fn succeed(program: &str, arguments: &[&str]) -> String {
     out
 }
 
-/// Waits for a child, with patience.
+/// Waits for a child, with a time limit.
 pub fn wait_for_exit(child: &mut Child) -> ExitStatus {
     let start = Instant::now();
     loop {
@@ -77,12 +77,12 @@ pub fn wait_for_exit(child: &mut Child) -> ExitStatus {
             let _ = child.kill();
             panic!("a program hung for {PATIENCE:?}");
         }
-        // Polling the end of a child: there is no portable wait with a timeout.
+        // Polls for the end of a child, because there is no portable wait with a timeout.
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Waits until something is so, with patience.
+/// Waits until a condition holds, with a time limit.
 #[track_caller]
 pub fn await_that(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -97,7 +97,8 @@ pub fn hoistway() -> Command {
     Command::new(env!("CARGO_BIN_EXE_hoistway"))
 }
 
-/// A directory for one test's files. On tmpfs where there is one, so that most tests do not wear a disk out.
+/// A directory for one test's files, on tmpfs if possible, so that most tests do not wear a disk
+/// out.
 pub fn directory() -> TempDir {
     if Path::new("/dev/shm").is_dir() {
         tempfile::tempdir_in("/dev/shm").unwrap()
@@ -106,23 +107,23 @@ pub fn directory() -> TempDir {
     }
 }
 
-/// A server that listens. Killed when dropped, if it still runs.
+/// A listening server. Killed when dropped, if it still runs.
 pub struct Served {
     pub directory: TempDir,
     pub child: Child,
-    /// The lines it printed when it was ready.
+    /// The lines that it printed when it was ready.
     pub ready: Vec<String>,
 }
 
 impl Served {
-    /// Serves a sparse file of `size` bytes as `x`, by flags, with a control socket.
+    /// Serves a sparse file of `size` bytes as `x`, configured by flags, with a control socket.
     pub fn file(size: u64) -> Self {
         let directory = directory();
         sparse_file(&directory.path().join("x.img"), size);
         Self::flags(directory, &["--export", "x=@/x.img"])
     }
 
-    /// Serves by flags, on `nbd.sock` of the directory; `@` stands for the directory.
+    /// Serves with flags, on `nbd.sock` in the directory; `@` stands for the directory.
     pub fn flags(directory: TempDir, arguments: &[&str]) -> Self {
         let place = directory.path().display().to_string();
         let mut command = hoistway();
@@ -132,7 +133,8 @@ impl Served {
         Self::start(directory, command, 1)
     }
 
-    /// Serves by a file, `serve.toml` of the directory; `@/` stands for the directory.
+    /// Serves with a configuration file, `serve.toml` in the directory; `@/` stands for the
+    /// directory.
     pub fn configured(directory: TempDir, text: &str) -> Self {
         let path = directory.path().join("serve.toml");
         fs::write(&path, text.replace("@/", &format!("{}/", directory.path().display()))).unwrap();
@@ -171,13 +173,13 @@ impl Served {
         succeed("kill", &[&format!("-{name}"), &self.child.id().to_string()]);
     }
 
-    /// Ends it by SIGTERM; its exit code.
+    /// Ends it with SIGTERM; returns its exit code.
     pub fn terminate(mut self) -> Option<i32> {
         self.signal("TERM");
         wait_for_exit(&mut self.child).code()
     }
 
-    /// `hoistway ctl --json ...`: the answer as text and the exit code.
+    /// `hoistway ctl --json ...`: returns the answer as text and the exit code.
     pub fn ctl(&self, arguments: &[&str]) -> (String, Option<i32>) {
         let socket = self.path("control.sock");
         let output = run_command(hoistway().args(["ctl", "--json", "--control"]).arg(socket).args(arguments));

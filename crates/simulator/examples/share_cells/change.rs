@@ -1,7 +1,10 @@
-//! Cells whose sides become others: how far shares are from what they should be, second by second after the change.
+//! Cells whose sides change during the run: the distance of the shares from the wanted shares, for
+//! each second after the change.
 //!
-//! What they should be is what can be had at 3 % loss, and exact shares where those are nearly free; beside it, what the same run has late.
-//! Where sides read blocks of different sizes what can be had is not known, and only the latter is told.
+//! The wanted shares are those attainable at 3 % loss of throughput, or the exact shares where
+//! those cost almost nothing; a second figure compares with the shares late in the same run. Where
+//! sides read blocks of different sizes the attainable shares are unknown, and only the second
+//! figure is printed.
 
 use experiment::attainable::{Attainable, Curve};
 use hoistway_simulator::Simulator;
@@ -9,10 +12,10 @@ use workload::Job;
 
 use super::{Cell, Length, SECOND, Side, curve, device_depth, question, reads, run, tenants};
 
-/// What is late begins this long after the change.
+/// Seconds after the change from which on a share counts as late.
 const LATE_S: usize = 5;
 
-/// The jobs of a group that is `before` until then and `after` from then on.
+/// The jobs of a group that runs `before` until the change and `after` from then on.
 pub(super) fn jobs(before: &Side, after: &Side, at_ns: u64) -> Vec<Job> {
     if before == after {
         return vec![reads(before)];
@@ -43,13 +46,13 @@ fn mean(seconds: &[Vec<f64>]) -> Vec<f64> {
     parts((0..seconds[0].len()).map(|group| seconds.iter().map(|second| second[group]).sum()).collect())
 }
 
-/// How far the farthest group of at least 2 % share is off, in per cent.
+/// The largest distance from the wanted share among groups of at least 2 % share, in per cent.
 fn distance(shares: &[f64], wanted: &[f64], due: &[f64]) -> f64 {
     let each = shares.iter().zip(wanted).zip(due).filter(|(_, due)| **due >= 0.02);
     each.map(|((got, wanted), _)| (got / wanted - 1.0).abs() * 100.0).fold(0.0, f64::max)
 }
 
-/// Shares that can be had, and whether they are those of the weights.
+/// The attainable shares, and whether they equal those of the weights.
 fn wanted(cell: &Cell) -> Option<(Vec<f64>, bool)> {
     let there: Vec<&Side> = cell.after.iter().filter(|side| side.jobs > 0).collect();
     let block_bytes = there[0].block_bytes;
@@ -62,7 +65,7 @@ fn wanted(cell: &Cell) -> Option<(Vec<f64>, bool)> {
     Some((parts(can.rates), can.n_star >= can.n_eps))
 }
 
-/// One line per cell and scheduler: the farthest share of each second, the largest of all seeds.
+/// One line per cell and scheduler: for each second the largest distance over all seeds.
 pub(super) fn print(cells: &[Cell], schedulers: &[String], seeds: &[u64], length: &Length) {
     println!(
         "largest distance of a share in per cent, seconds 1, 2, 3, 4, then from second {LATE_S} on; the largest of {} seeds",

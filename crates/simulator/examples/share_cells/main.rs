@@ -1,14 +1,18 @@
-//! Shares and throughput of schedulers against what can be had, cell by cell:
+//! Compares schedulers' shares and throughput with what is attainable, cell by cell:
 //!
 //! ```text
 //! cargo run --release -p hoistway-simulator --example share_cells -- crates/simulator/examples/cells/development.txt
 //! share_cells FILE [-s SCHEDULER]... [--seeds 1,2,3] [--ramp 5] [--runtime 3] [--only TEXT] [--walk N] [--swing 0] [--change 0]
 //! ```
-//! `--change 0` is for cells that change when the ramp ends (`SIDES => SIDES`): how far shares are from what they should be, second by second.
-//! `--walk N` prints instead what the scheduler tells of the N-th of those cells; `--swing 0` how much the throughput of 1 s windows scatters,
-//! seed by seed, beside none's, and how much it is. Otherwise a Markdown table. Each row: N* and the population that 97 % of the throughput need, then of each scheduler the
-//! throughput in per cent of none's (and of the worst seed), the share error in per cent, and how far the farthest tenant of at
-//! least 2 % share is from what can be had at 3 % loss (`experiment::attainable`), in per cent.
+//! Prints a Markdown table. Each row has N* and the population that reaches 97 % of the throughput;
+//! then for each scheduler the throughput in per cent of none's (and that of the worst seed), the
+//! share error in per cent, and the largest distance from the shares attainable at 3 % loss
+//! (`experiment::attainable`) among tenants of at least 2 % share, in per cent.
+//!
+//! Three options print something else. `--change 0` is for cells that change when the ramp ends
+//! (`SIDES => SIDES`): the distance from the wanted shares, second by second. `--walk N` prints the
+//! scheduler's messages in the N-th of the selected cells. `--swing 0` prints the mean and the
+//! scatter of the throughput of 1 s windows, seed by seed, beside none's.
 
 mod change;
 
@@ -22,7 +26,8 @@ use workload::trace::{Event, Tracer};
 use workload::{Engine, Job};
 
 const SECOND: u64 = 1_000_000_000;
-/// From the device's completion to the next command, on the simulated machine: a completion. What submitting takes is spent after it.
+/// Time from the device's completion to the next command on the simulated machine: the cost of a
+/// completion. The cost of a submission comes after the submission.
 const THINK_NS: f64 = 3_000.0;
 /// Populations at which a device is measured.
 const POPULATIONS: [u32; 26] =
@@ -32,7 +37,7 @@ const POPULATIONS: [u32; 26] =
 struct Side {
     weight: u32,
     depth: u32,
-    /// 0: it is not there.
+    /// 0 if the side does not exist.
     jobs: u32,
     block_bytes: u32,
 }
@@ -47,7 +52,7 @@ impl Side {
 struct Cell {
     model: String,
     sides: Vec<Side>,
-    /// What they become when the ramp ends; empty if they stay what they are.
+    /// The sides after the ramp; empty if they do not change.
     after: Vec<Side>,
     text: String,
 }
@@ -124,7 +129,7 @@ fn question(cell: &Cell, scheduler: &str, seed: u64, length: &Length) -> Experim
     }
 }
 
-/// Prints what the walker says.
+/// Prints the scheduler's messages.
 struct Walk;
 
 impl Progress for Walk {
@@ -158,7 +163,7 @@ fn run(mut simulator: Simulator, question: &Experiment) -> Measurement {
     simulator.run(question, &mut Unattended).expect("a run")
 }
 
-/// I/Os a second of each group.
+/// I/Os per second of each group.
 fn rates(measurement: &Measurement) -> Vec<f64> {
     measurement.groups.iter().map(|group| measurement.per_s(group.bytes()) / 4096.0).collect()
 }
@@ -169,13 +174,13 @@ fn device_depth(model: &str) -> f64 {
     f64::from(run(Simulator::default(), &question(&alone, "none", 1, &length)).target.queue_depth)
 }
 
-/// So many single requests of one group.
+/// `jobs` jobs of one group, each with one request at a time.
 fn alone(model: &str, jobs: u32, block_bytes: u32) -> Cell {
     let side = Side { weight: 100, depth: 1, jobs, block_bytes };
     Cell { model: model.to_owned(), sides: vec![side], after: Vec::new(), text: String::new() }
 }
 
-/// Blocks a second at each population.
+/// Blocks per second at each population.
 fn curve(model: &str, depth: f64, block_bytes: u32) -> Curve {
     let length = Length { ramp_ns: SECOND / 5, runtime_ns: SECOND };
     let point = |population: u32| {
@@ -261,7 +266,8 @@ fn swing(cell: &Cell, scheduler: &str, seed: u64, length: &Length) -> (f64, f64)
     (mean, (windows.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (seconds as f64 - 1.0)).sqrt() / mean)
 }
 
-/// None's scatter and a scheduler's, in per cent, seed by seed, how many times as large it is, and the throughput in per cent of none's.
+/// Prints the scatter of none and of a scheduler in per cent, seed by seed, their ratio, and the
+/// throughput in per cent of none's.
 fn print_swing(cell: &Cell, scheduler: &str, seeds: &[u64], length: &Length) {
     let of = |scheduler: &str| seeds.iter().map(|seed| swing(cell, scheduler, *seed, length)).collect::<Vec<_>>();
     let (none, ours) = (of("none"), of(scheduler));
@@ -285,7 +291,7 @@ fn print_swing(cell: &Cell, scheduler: &str, seeds: &[u64], length: &Length) {
     );
 }
 
-/// What a scheduler tells of a cell.
+/// Prints a scheduler's messages in a cell.
 fn print_walk(cell: &Cell, scheduler: &str, seed: u64, length: &Length) {
     println!("{} {}", cell.model, cell.text);
     Simulator::default().run(&question(cell, scheduler, seed, length), &mut Walk).expect("a run");

@@ -1,11 +1,11 @@
-//! Where files lie on the device, and what has to be read to know it.
+//! The placement of files on the device, and the metadata that must be read to find their blocks.
 //!
-//! A file is an area of the experiment. Programs that keep many small files keep them as ranges of their area: such a
-//! file is found at its range, and its metadata is told apart by where the range begins.
+//! A file is an area of the experiment. Programs with many small files keep them as ranges of their
+//! area: such a file is identified by its range, and its metadata by the beginning of the range.
 //!
-//! Plain files lie one behind the other. Aged files share regions by eight: extent e of file k of a region lies at the
-//! region's begin + (8 e + k) x 8 MiB, so that a file is spread as after years of use.
-//! Source: specification of the devices, 8.3 and 9.2.
+//! Plain files are contiguous and adjacent. Aged files share regions in groups of eight: extent e
+//! of file k of a region is at the region's beginning + (8 e + k) x 8 MiB, so that a file is spread
+//! as after years of use. Source: docs/specifications/devices.md, sections 8.3 and 9.2.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,26 @@ use experiment::{Areas, Diagnostic, Experiment, FileLayout, Machine};
 
 use super::journal::Journal;
 
-/// Extent of an aged file.
+/// Size of an extent of an aged file.
 const EXTENT_BYTES: u64 = 8 << 20;
 /// Files that share a region.
 const FILES_PER_REGION: u64 = 8;
-/// What one block of an ext3 block map describes.
+/// Bytes of a file that one block of an ext3 block map describes.
 const MAPPED_BYTES: u64 = 4 << 20;
 
-/// Where one file lies.
+/// The placement of one file.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct File {
     /// Its first byte on the device.
     pub first_byte: u64,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u64,
     is_aged: bool,
 }
 
 impl File {
-    /// Where the bytes from `offset` on lie, and up to which offset, at most `end`, they lie there in one piece.
+    /// The device address of the byte at `offset`, and the offset, at most `end`, up to which the
+    /// file is contiguous from there.
     #[inline]
     pub(crate) fn piece(&self, offset: u64, end: u64) -> (u64, u64) {
         if !self.is_aged {
@@ -49,7 +50,7 @@ impl File {
 pub(crate) struct Files {
     files: Vec<File>,
     of_issuer: Vec<u32>,
-    /// Where files may lie.
+    /// The first byte available to files.
     first_byte: u64,
     end_byte: u64,
 }
@@ -58,11 +59,11 @@ impl Files {
     /// Lays the areas out on a device of `size_bytes`.
     ///
     /// # Errors
-    /// They do not fit.
+    /// The areas do not fit.
     pub(crate) fn lay_out(experiment: &Experiment, size_bytes: u64) -> Result<Self, Diagnostic> {
         let machine = &experiment.machine;
         let before = (machine.files_at_mib << 20).min(size_bytes);
-        // Whole alignments only, so that an odd end of the device changes nothing.
+        // Whole alignment units only, so that an odd end of the device changes nothing.
         let room = (size_bytes - before) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
         let areas = Areas::lay_out(experiment, room)?;
         let mut placed = Self { files: Vec::new(), of_issuer: Vec::new(), first_byte: before, end_byte: before + room };
@@ -99,7 +100,7 @@ impl Files {
         Ok(())
     }
 
-    /// The journal of their file system, in the middle of where they may lie.
+    /// The journal of their file system, in the middle of the space available to files.
     pub(crate) fn journal(&self, machine: &Machine) -> Journal {
         let middle = u64::midpoint(self.first_byte, self.end_byte) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
         let bytes = (machine.journal_mib << 20).min(self.end_byte - middle);
@@ -111,26 +112,27 @@ impl Files {
         &self.files
     }
 
-    /// The file that an issuer works on.
+    /// The file of an issuer.
     pub(crate) fn of_issuer(&self, issuer: usize) -> u32 {
         self.of_issuer[issuer]
     }
 }
 
-/// Which parts of an ext3 block map a process has read: one bit per 4 MiB of the file.
+/// The parts of an ext3 block map that a process has read: one bit per 4 MiB of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockMap {
     known: Vec<u64>,
 }
 
 impl BlockMap {
-    /// Nothing known of a file of so many bytes.
+    /// The block map of a file of `bytes` bytes, none of it read.
     pub(crate) fn new(bytes: u64) -> Self {
         let words = usize::try_from(bytes.div_ceil(64 * MAPPED_BYTES)).expect("a file's block map fits into memory");
         Self { known: vec![0; words] }
     }
 
-    /// The first byte of the first part among `start..end` that must be read first; it counts as known from now on.
+    /// The first byte of the first part within `start..end` that must be read first; the part
+    /// counts as read from now on.
     pub(crate) fn learn(&mut self, start: u64, end: u64) -> Option<u64> {
         for part in start / MAPPED_BYTES..end.div_ceil(MAPPED_BYTES) {
             let word = self.known.get_mut(usize::try_from(part / 64).ok()?)?;
@@ -157,7 +159,7 @@ mod tests {
         assert_eq!(at(0, 5), ((1 << 40) + 5, 8 << 20));
         assert_eq!(at(1, 0), ((1 << 40) + (8 << 20), 8 << 20));
         assert_eq!(at(1, 17 << 20), ((1 << 40) + (137 << 20), 20 << 20));
-        // Three extents each: the next region begins 24 extents further.
+        // Three extents each: the next region begins after 24 extents.
         assert_eq!(at(8, 0).0, (1 << 40) + (192 << 20));
         assert!(files.age(0, 1 << 20).is_err());
     }

@@ -1,14 +1,15 @@
-//! An ordered journal: which metadata a transaction holds, and where its blocks go.
+//! An ordered journal: the metadata blocks of a transaction, and where its blocks are written.
 //!
 //! ```text
 //! running --commit--> data written -> descriptors and blocks written -> commit block (flush + FUA) -> committed
-//!                      (frozen: who needs one of its blocks waits)                                     \-> checkpoint
+//!                      (frozen: calls that need one of its blocks wait)                                \-> checkpoint
 //! ```
-//! Promise  one commit at a time; what comes meanwhile joins the next transaction; a block counts once per transaction.
-//! Space    the journal is written sequentially and wraps; below a quarter of free space the oldest transactions are
-//!          written in place and their space is free then.
-//! Source   specification of the devices, 8.5 (Linux fs/jbd). Metadata blocks lie in a region of 128 MiB at the begin of
-//!          the files: which of them lies where matters to no policy.
+//! * Guarantee: one commit at a time; changes meanwhile join the next transaction; a block counts
+//!   once per transaction.
+//! * Space: the journal is written sequentially and wraps. When less than a quarter is free, the
+//!   oldest transactions are checkpointed (written in place), which frees their space.
+//! * Source: docs/specifications/devices.md, section 8.5 (Linux fs/jbd). Metadata blocks are in a
+//!   region of 128 MiB at the beginning of the files; their order in it matters to no policy.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,24 +23,24 @@ use crate::events::NEVER;
 
 /// A block of the journal is a page.
 pub(crate) const BLOCK_BYTES: u64 = PAGE_BYTES;
-/// Transactions do not grow older than this before they are committed.
+/// The age at which a transaction is committed.
 const COMMIT_INTERVAL_NS: Nanos = 5 * SECOND;
 /// Metadata blocks that one descriptor block names.
 const BLOCKS_PER_DESCRIPTOR: u64 = 250;
 /// Metadata blocks of the whole file system.
 const METADATA_BLOCKS: u64 = 32_768;
 
-/// Pages of a file.
+/// A range of pages of a file.
 pub(crate) type FileRange = (u32, Range<u64>);
 
-/// A block that is wanted is frozen by a commit: ask again when its blocks are written.
+/// The block is frozen by a commit: retry when the blocks of the commit are written.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Frozen;
 
 #[derive(Clone, Debug, Default)]
 struct Transaction {
     number: u64,
-    /// Sorted; each once.
+    /// Sorted, without duplicates.
     blocks: Vec<u64>,
     data: Vec<FileRange>,
 }
@@ -66,7 +67,8 @@ pub(crate) struct Journal {
     committed: u64,
     wanted: u64,
     due_ns: Nanos,
-    /// Committed and not yet in place: metadata blocks, blocks of the journal.
+    /// Committed transactions that are not checkpointed: their metadata blocks and their number of
+    /// journal blocks.
     in_journal: VecDeque<(Vec<u64>, u64)>,
 }
 
@@ -89,10 +91,11 @@ impl Journal {
         }
     }
 
-    /// A call changes metadata of the file at `offset` of an area; its data pages are to be on the device first.
+    /// A call changes metadata of the file at `offset` of an area; `data` pages must be on the
+    /// device before the commit.
     ///
     /// # Errors
-    /// [`Frozen`]: nothing has changed, the caller waits.
+    /// [`Frozen`]: nothing has changed, and the caller waits.
     pub(crate) fn join(&mut self, call: Call, offset: u64, data: FileRange, now: Nanos) -> Result<(), Frozen> {
         let blocks = blocks_of(call, data.0, offset);
         let is_held = |block: &u64| {
@@ -116,7 +119,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The newest transaction that is not committed and has changed the file; it is to be committed soon.
+    /// The newest uncommitted transaction that changed the file; requests its commit.
     pub(crate) fn ask_for(&mut self, file: u32, pages: &Range<u64>) -> Option<u64> {
         let committing = self.committing.as_ref().filter(|transaction| transaction.touches(file, pages));
         let number = if self.running.touches(file, pages) { self.running.number } else { committing?.number };
@@ -124,7 +127,7 @@ impl Journal {
         Some(number)
     }
 
-    /// Whether a transaction is on the device.
+    /// Whether a transaction has been committed.
     pub(crate) fn is_committed(&self, number: u64) -> bool {
         number <= self.committed
     }
@@ -134,7 +137,7 @@ impl Journal {
         self.due_ns
     }
 
-    /// Freezes the running transaction if it is time and no other commit is under way.
+    /// Freezes the running transaction if a commit is due and none is in progress.
     pub(crate) fn begin_commit(&mut self, now: Nanos) -> bool {
         let is_wanted = self.wanted >= self.running.number || now >= self.due_ns;
         if self.committing.is_some() || self.running.blocks.is_empty() || !is_wanted {
@@ -147,25 +150,25 @@ impl Journal {
         true
     }
 
-    /// The file data that has to be on the device before the blocks are written.
+    /// The file data that must be on the device before the blocks are written.
     pub(crate) fn data(&self) -> &[FileRange] {
         self.committing.as_ref().map_or(&[], |transaction| &transaction.data)
     }
 
-    /// Where descriptors and blocks of the commit go, as (first byte, bytes).
+    /// Where descriptors and blocks of the commit are written, as (first byte, bytes).
     pub(crate) fn block_writes(&mut self) -> Vec<(u64, u64)> {
         let metadata = self.committing.as_ref().map_or(0, |transaction| transaction.blocks.len() as u64);
         let count = metadata + metadata.div_ceil(BLOCKS_PER_DESCRIPTOR);
         self.take_space(count)
     }
 
-    /// The blocks are written: others may change them again. Answers where the commit block goes.
+    /// The blocks are written and may change again. Returns where the commit block is written.
     pub(crate) fn blocks_written(&mut self) -> (u64, u64) {
         self.is_frozen = false;
         self.take_space(1)[0]
     }
 
-    /// The commit block is on the device.
+    /// The commit block has been written.
     pub(crate) fn commit_written(&mut self) {
         if let Some(transaction) = self.committing.take() {
             self.committed = transaction.number;
@@ -175,8 +178,8 @@ impl Journal {
         }
     }
 
-    /// The oldest transaction's metadata, to be written in place, if space is short: first bytes of its blocks and the
-    /// space to give to [`Journal::checkpointed`] then.
+    /// The metadata of the oldest transaction to checkpoint, if space is short: the first bytes of
+    /// its blocks, and the space to pass to [`Journal::checkpointed`] afterwards.
     pub(crate) fn checkpoint(&mut self) -> Option<(Vec<u64>, u64)> {
         if (self.blocks - self.used.min(self.blocks)) * 4 >= self.blocks {
             return None;
@@ -186,12 +189,12 @@ impl Journal {
         Some((blocks.iter().map(place).collect(), space))
     }
 
-    /// A checkpoint's blocks are in place.
+    /// A checkpoint's blocks have been written.
     pub(crate) fn checkpointed(&mut self, space: u64) {
         self.used = self.used.saturating_sub(space);
     }
 
-    /// The next blocks of the journal, in one piece or in two.
+    /// The next blocks of the journal, in one piece or, if it wraps, in two.
     fn take_space(&mut self, count: u64) -> Vec<(u64, u64)> {
         let mut pieces = Vec::new();
         let mut left = count;
@@ -206,8 +209,8 @@ impl Journal {
     }
 }
 
-/// The metadata blocks that a call changes: the inode's own and shared ones. Sixteen inodes share a block, files of
-/// 512 KiB one behind the other.
+/// The metadata blocks that a call changes: the inode's own and shared ones. Sixteen inodes share a
+/// block, for adjacent files of 512 KiB.
 fn blocks_of(call: Call, file: u32, offset: u64) -> impl Iterator<Item = u64> + Clone {
     let area = u64::from(file) * 1_031;
     let inode = 64 + area + (offset >> 23);
@@ -217,7 +220,7 @@ fn blocks_of(call: Call, file: u32, offset: u64) -> impl Iterator<Item = u64> + 
         Call::Append => 3,
         Call::Data => 0,
     };
-    // Bitmaps and group descriptor; directory; the rest of a rename.
+    // Bitmaps and group descriptor; directory; the other blocks of a rename.
     let shared = [0, 1, 2, 3, 4].map(|kind| area + kind);
     std::iter::once(inode).chain(shared).take(count)
 }
@@ -247,7 +250,7 @@ mod tests {
         assert_eq!(journal.running.blocks.len(), 4);
         journal.join(Call::Rename, 9 << 20, (0, 0..0), 0).unwrap();
         assert_eq!(journal.running.blocks.len(), 4 + 3);
-        // A descriptor and seven blocks in one piece, the commit block behind them.
+        // A descriptor and seven blocks in one piece, followed by the commit block.
         let first = 1 << 30;
         assert_eq!(commit(&mut journal), [(first, 8 * BLOCK_BYTES), (first + 8 * BLOCK_BYTES, BLOCK_BYTES)]);
     }
@@ -287,7 +290,7 @@ mod tests {
             assert_eq!(journal.checkpoint(), None, "{round}");
             commit(&mut journal);
         }
-        // Three times five blocks of sixteen are used.
+        // Three transactions of five blocks use 15 of 16.
         let (blocks, space) = journal.checkpoint().expect("less than a quarter is free");
         assert_eq!((blocks.len(), space), (3, 5));
         journal.checkpointed(space);

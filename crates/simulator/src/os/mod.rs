@@ -1,7 +1,8 @@
-//! What the operating system does between a process's call and the request queue.
+//! The operating system between a process's calls and the request queue.
 //!
-//! Each file here is a state machine without clock, queue or device: told what happened, it answers what follows. The
-//! processes (`crate::processes`) carry the answers out. Source: specification of the devices, section 8.
+//! Each file here is a state machine without clock, queue or device: it takes events and returns
+//! the resulting actions, which the processes (`crate::processes`) execute. Source:
+//! docs/specifications/devices.md, section 8.
 
 pub(crate) mod files;
 pub(crate) mod journal;

@@ -1,12 +1,15 @@
-//! The page cache: which pages of which file are there, on their way, dirty or being written.
+//! The page cache: the state of every page of every file (missing, in flight, up to date, dirty, in
+//! write-back).
 //!
-//! Promise  a page is in one state at a time (missing, in flight, up to date) and, if it is there, may be dirty and in
-//!          write-back beside it; the cache never keeps more clean pages than its capacity.
-//! Form     ranges of pages as bits: 64 pages (256 KiB) share a chunk, so "the next page that is not cached" is one
-//!          instruction per chunk instead of a walk over a tree. A file's chunks are found by number through a table
-//!          that exists only where the file was touched. Eviction is least recently used, a chunk at a time.
-//! Cost     some nanoseconds per call and chunk; memory 80 bytes per chunk in use and 4 KiB per 256 MiB of file touched.
-//! Source   specification of the devices, 8.1.
+//! * Guarantee: a page is in one state at a time (missing, in flight, up to date) and, if present,
+//!   may also be dirty and in write-back; the cache never keeps more clean pages than its capacity.
+//! * Representation: ranges of pages as bits: 64 pages (256 KiB) share a chunk, so that finding the
+//!   next missing page is one instruction per chunk instead of a tree walk. A file's chunks are
+//!   indexed by a table that is allocated only for the parts of the file in use. Eviction is least
+//!   recently used, by chunk.
+//! * Cost: some nanoseconds per call and chunk; memory 80 bytes per chunk in use and 4 KiB per 256
+//!   MiB of file in use.
+//! * Source: docs/specifications/devices.md, section 8.1.
 
 use std::ops::Range;
 
@@ -14,17 +17,17 @@ use block::NIL;
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: u64 = 4_096;
-/// Pages of a chunk.
+/// Pages per chunk.
 const CHUNK_PAGES: u64 = 64;
-/// Chunks of a table.
+/// Chunks per table.
 const TABLE_CHUNKS: u64 = 1_024;
 
-/// What a reader meets at a page.
+/// The state of a page as a reader sees it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum PageState {
-    /// Nobody has asked for it yet.
+    /// Not requested yet.
     Missing,
-    /// A bio is fetching it.
+    /// A bio reads it.
     InFlight,
     /// It can be copied.
     Ready,
@@ -40,9 +43,9 @@ struct Chunk {
     in_flight: u64,
     dirty: u64,
     write_back: u64,
-    /// Pages that ask for the next read-ahead window when a reader comes to them.
+    /// Pages that trigger the next read-ahead window when a reader reaches them.
     marked: u64,
-    /// Neighbours in the order of use.
+    /// Neighbours in the order of last use.
     older: u32,
     newer: u32,
 }
@@ -97,12 +100,12 @@ impl PageCache {
         }
     }
 
-    /// Pages that wait to be written; those being written are not among them unless dirtied again.
+    /// Pages that wait to be written. Pages in write-back count only if they were dirtied again.
     pub(crate) fn dirty_pages(&self) -> u64 {
         self.dirty_pages
     }
 
-    /// Pages being written.
+    /// Pages in write-back.
     pub(crate) fn write_back_pages(&self) -> u64 {
         self.write_back_pages
     }
@@ -118,8 +121,8 @@ impl PageCache {
         }
     }
 
-    /// The first page of `pages` at which a reader has more to do than to copy; the end if there is none. What lies
-    /// before it counts as used now.
+    /// The first page of `pages` that a reader cannot simply copy; the end if there is none. The
+    /// pages before it count as used now.
     pub(crate) fn ready_up_to(&mut self, file: u32, pages: Range<u64>) -> u64 {
         let mut page = pages.start;
         while page < pages.end {
@@ -137,7 +140,7 @@ impl PageCache {
         pages.end
     }
 
-    /// Whether the page carries the marker; asking takes it away.
+    /// Whether the page has the marker; clears it.
     pub(crate) fn take_marker(&mut self, file: u32, page: u64) -> bool {
         let Some(index) = self.index(file, page / CHUNK_PAGES) else { return false };
         let chunk = &mut self.chunks[index as usize];
@@ -146,7 +149,7 @@ impl PageCache {
         was_marked
     }
 
-    /// Puts the marker on a page that is there.
+    /// Sets the marker on a page that is present.
     pub(crate) fn mark(&mut self, file: u32, page: u64) {
         if let Some(index) = self.index(file, page / CHUNK_PAGES) {
             let chunk = &mut self.chunks[index as usize];
@@ -154,7 +157,7 @@ impl PageCache {
         }
     }
 
-    /// The first page from `page` on, at most `most` pages away, that is missing.
+    /// The first missing page from `page` on, at most `most` pages away.
     pub(crate) fn next_missing(&self, file: u32, page: u64, most: u64) -> Option<u64> {
         let mut at = page;
         while at <= page + most {
@@ -169,7 +172,7 @@ impl PageCache {
         None
     }
 
-    /// Pages that are there directly before `page`, counted up to `most`.
+    /// Number of pages present directly before `page`, up to `most`.
     pub(crate) fn present_before(&self, file: u32, page: u64, most: u64) -> u64 {
         let mut count = 0;
         while count < most && count < page {
@@ -185,7 +188,7 @@ impl PageCache {
         count.min(most)
     }
 
-    /// Begins to fetch the missing pages among `pages`; `fetch` hears of each run of them.
+    /// Starts reading the missing pages of `pages`; calls `fetch` for each run of them.
     pub(crate) fn begin_fetch(&mut self, file: u32, pages: Range<u64>, mut fetch: impl FnMut(Range<u64>)) {
         let mut run: Option<Range<u64>> = None;
         for number in pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES) {
@@ -218,7 +221,7 @@ impl PageCache {
         self.evict();
     }
 
-    /// The pages have come in, or not: then they are missing again.
+    /// The read of the pages ended; after an error they are missing again.
     pub(crate) fn fetched(&mut self, file: u32, pages: Range<u64>, is_ok: bool) {
         for number in pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES) {
             let Some(index) = self.index(file, number) else { continue };
@@ -234,7 +237,7 @@ impl PageCache {
         }
     }
 
-    /// Makes pages dirty, whatever they were. Answers how many were not.
+    /// Makes pages dirty, whatever their state. Returns how many were not dirty.
     pub(crate) fn dirty(&mut self, file: u32, pages: Range<u64>) -> u64 {
         let before = self.dirty_pages;
         for number in pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES) {
@@ -259,7 +262,7 @@ impl PageCache {
         self.fetched(file, pages, true);
     }
 
-    /// Forgets pages, dirty or not, but not those on their way in either direction.
+    /// Drops pages, dirty or not, except those in flight or in write-back.
     pub(crate) fn drop_pages(&mut self, file: u32, pages: Range<u64>) {
         for number in pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES) {
             let Some(index) = self.index(file, number) else { continue };
@@ -272,7 +275,8 @@ impl PageCache {
         }
     }
 
-    /// The first run of dirty pages within `within` that are not being written already, of `most` pages at most.
+    /// The first run of dirty pages within `within` that are not in write-back, of at most `most`
+    /// pages.
     pub(crate) fn next_dirty(&self, file: u32, within: Range<u64>, most: u64) -> Option<Range<u64>> {
         let mut run: Option<Range<u64>> = None;
         let mut number = within.start / CHUNK_PAGES;
@@ -316,12 +320,12 @@ impl PageCache {
         run.map(|run| run.start..run.end.min(run.start + most))
     }
 
-    /// Whether any page of the file is dirty, also one that is being written.
+    /// Whether any page of the file is dirty, including pages in write-back.
     pub(crate) fn has_dirty(&self, file: u32) -> bool {
         self.dirty_of.get(file as usize).is_some_and(|pages| *pages > 0)
     }
 
-    /// The dirty pages go to the device: clean, but in write-back.
+    /// The dirty pages are being written: clean, but in write-back.
     pub(crate) fn begin_write_back(&mut self, file: u32, pages: Range<u64>) {
         for number in pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES) {
             let Some(index) = self.index(file, number) else { continue };
@@ -333,7 +337,7 @@ impl PageCache {
         }
     }
 
-    /// The pages are on the device.
+    /// The write of the pages ended.
     pub(crate) fn written(&mut self, file: u32, pages: Range<u64>) {
         for number in pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES) {
             let Some(index) = self.index(file, number) else { continue };
@@ -342,7 +346,7 @@ impl PageCache {
         self.evict();
     }
 
-    /// Whether any of the pages is being written.
+    /// Whether any of the pages is in write-back.
     pub(crate) fn has_write_back(&self, file: u32, pages: Range<u64>) -> bool {
         let Some(tables) = self.files.get(file as usize) else { return false };
         let mut number = pages.start / CHUNK_PAGES;
@@ -413,7 +417,7 @@ impl PageCache {
         index
     }
 
-    /// Changes a chunk and everything that is counted of it.
+    /// Changes a chunk and updates every counter derived from it.
     fn change(&mut self, index: u32, change: impl FnOnce(&mut Chunk)) {
         let before = self.chunks[index as usize];
         change(&mut self.chunks[index as usize]);
@@ -433,7 +437,7 @@ impl PageCache {
         }
     }
 
-    /// Brings a chunk to the end of the order of use.
+    /// Moves a chunk to the end of the order of use.
     fn touch(&mut self, index: u32) {
         if self.newest != index {
             self.unlink(index);
@@ -463,9 +467,10 @@ impl PageCache {
         }
     }
 
-    /// Makes room: the longest unused chunks go, but none that is on its way or must be written first.
+    /// Evicts the least recently used chunks, except those in flight, dirty or in write-back.
     fn evict(&mut self) {
-        // Busy chunks met at the old end are used again soon; a bound keeps one call cheap, the next goes on.
+        // Busy chunks found at the old end are moved to the new end. The bound keeps one call
+        // cheap; the next call continues.
         let mut tries = 64;
         while self.pages > self.capacity_pages && tries > 0 && self.oldest != self.newest {
             tries -= 1;
@@ -494,12 +499,12 @@ const fn bit(page: u64) -> u64 {
     1 << (page % CHUNK_PAGES)
 }
 
-/// The bits of a page and all behind it.
+/// The bits of a page and of all after it.
 const fn from_bit(page: u64) -> u64 {
     u64::MAX << (page % CHUNK_PAGES)
 }
 
-/// So many ones from the lowest bit on.
+/// The `count` lowest bits.
 const fn ones(count: u32) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }

@@ -1,56 +1,58 @@
-//! Read-ahead: which pages are fetched when a reader meets a missing or a marked page.
+//! Read-ahead: which pages are read when a reader reaches a missing or a marked page.
 //!
-//! Promise  the windows of each era page for page, for streams, interleaved streams and random reads.
-//! Cost     a few comparisons per window; the state of an open file is four numbers.
-//! Source   specification of the devices, 8.2 (Linux mm/readahead.c of 2.6.23 to 6.x, mm/filemap.c of 2.4.20).
+//! * Guarantee: the windows of each era page for page, for streams, interleaved streams and random
+//!   reads.
+//! * Cost: a few comparisons per window; the state of an open file is four numbers.
+//! * Source: docs/specifications/devices.md, section 8.2 (Linux mm/readahead.c of 2.6.23 to 6.x,
+//!   mm/filemap.c of 2.4.20).
 
 use experiment::{KernelEra, Machine};
 
 use super::pages::{PAGE_BYTES, PageCache};
 
-/// What does not change during a run.
+/// Parameters that are constant during a run.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Rules {
     pub era: KernelEra,
     /// Longest window of a small read, in pages; 0 = no read-ahead.
     pub max_pages: u64,
-    /// Longest request of the device, in pages: windows of longer reads grow up to it since 4.10.
+    /// Longest request of the device, in pages: since 4.10 windows of longer reads grow up to it.
     pub device_pages: u64,
-    /// Windows end where a large folio ends.
+    /// Whether windows end at the boundary of a large folio.
     pub folio_rounding: bool,
 }
 
-/// Where a reader stands when it needs a decision.
+/// The reader's position when a decision is needed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub file: u32,
     pub page: u64,
-    /// Pages that the call still wants, this one included.
+    /// Pages left of the call, including this one.
     pub left: u64,
     /// Pages of the whole call.
     pub call: u64,
-    /// Whether the page is there and carries the marker; otherwise it is missing.
+    /// Whether the page is present and has the marker; otherwise it is missing.
     pub is_marked: bool,
 }
 
-/// Pages to fetch; those that are there already are skipped.
+/// Pages to read; those already present are skipped.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Window {
     pub first_page: u64,
     pub end_page: u64,
-    /// The page that asks for the next window.
+    /// The page that triggers the next window.
     pub marker: Option<u64>,
-    /// Bios end at multiples of this; 1 = wherever the limits say.
+    /// Bios end at multiples of this; 1 = only where the limits require it.
     pub folio_pages: u64,
 }
 
-/// One open file.
+/// The read-ahead state of one open file.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ReadAhead {
     /// The newest window.
     start: u64,
     size: u64,
-    /// How much of it lies behind its marker.
+    /// The part of it after its marker.
     async_size: u64,
     /// The page read last.
     previous: Option<u64>,
@@ -67,7 +69,7 @@ impl ReadAhead {
         self.previous = Some(page);
     }
 
-    /// What to fetch at a missing or marked page.
+    /// The pages to read at a missing or marked page.
     pub(crate) fn decide(&mut self, rules: &Rules, place: Place, cache: &PageCache) -> Window {
         let Place { file, page, left, .. } = place;
         if rules.max_pages == 0 {
@@ -75,7 +77,7 @@ impl ReadAhead {
         }
         let limit = rules.limit(place.call);
         let size_before = self.size;
-        // The newest kernels ask the marker first: it may be on page 0 itself.
+        // The newest kernels check the marker first, because it may be on page 0.
         let begins = page == 0 && !(place.is_marked && rules.era == KernelEra::Mq);
         let is_expected =
             self.size > 0 && (page == self.start + self.size - self.async_size || page == self.start + self.size);
@@ -101,12 +103,13 @@ impl ReadAhead {
         self.window(rules, page, limit, size_before)
     }
 
-    /// A stream begins here.
+    /// A stream begins at this page.
     fn begin(&mut self, rules: &Rules, page: u64, left: u64, limit: u64) {
         self.start = page;
         self.size = rules.first_size(left, limit);
         self.async_size = if rules.era == KernelEra::Linux24 {
-            // 2.4 reads page by page and knows no length: the next window is asked for at the second page.
+            // 2.4 reads page by page and does not know the call's length: the second page triggers
+            // the next window.
             self.size - 1
         } else if self.size > left {
             self.size - left
@@ -115,7 +118,8 @@ impl ReadAhead {
         };
     }
 
-    /// A reader that moved about but has a stream's pages behind it.
+    /// A position that does not continue the last window, but has a stream's pages before it in the
+    /// cache.
     fn goes_on_from_history(&mut self, place: Place, limit: u64, cache: &PageCache) -> bool {
         let behind = cache.present_before(place.file, place.page, limit);
         if behind <= place.left {
@@ -136,7 +140,8 @@ impl ReadAhead {
         }
         let mut folio_pages = 1;
         if rules.folio_rounding && size_before > 0 {
-            // Folios are as large as the window before, which is how they appear on the wire of Linux 6.18.
+            // Folios are as large as the previous window, as observed in the requests of Linux
+            // 6.18.
             folio_pages = 1 << size_before.ilog2();
         }
         let end = (self.start + self.size).next_multiple_of(folio_pages);
@@ -148,7 +153,7 @@ impl ReadAhead {
 }
 
 impl Rules {
-    /// The rules of a machine whose requests hold so many bytes at most.
+    /// The rules of a machine whose requests have at most this many bytes.
     pub(crate) fn of(machine: &Machine, request_bytes: u64) -> Self {
         Self {
             era: machine.era,
@@ -158,7 +163,7 @@ impl Rules {
         }
     }
 
-    /// Longest window for a read of so many pages.
+    /// Longest window for a read of `call` pages.
     fn limit(&self, call: u64) -> u64 {
         if self.era == KernelEra::Mq && call > self.max_pages && self.device_pages > self.max_pages {
             call.min(self.device_pages)
@@ -194,7 +199,7 @@ impl Rules {
     }
 }
 
-/// Pages fetched without any thought of the next ones.
+/// Pages that are read without setting up a next window.
 const fn exactly(page: u64, count: u64) -> Window {
     Window { first_page: page, end_page: page + count, marker: None, folio_pages: 1 }
 }
@@ -208,8 +213,8 @@ mod tests {
         Rules { era, max_pages: 32, device_pages: 320, folio_rounding: false }
     }
 
-    /// A reader of `calls` calls of `pages` pages from page `first`, on a device that answers at once. Answers (pages
-    /// fetched, page at which).
+    /// A reader of `calls` calls of `pages` pages from page `first`, on a device that completes at
+    /// once. Returns (pages read, page at which).
     fn stream(
         rules: &Rules,
         cache: &mut PageCache,
@@ -279,7 +284,7 @@ mod tests {
     fn large_folios_round_the_ends() {
         let folios = Rules { folio_rounding: true, ..rules(KernelEra::Mq) };
         let windows = stream(&folios, &mut PageCache::new(1 << 20), &mut ReadAhead::new(), 0, 1, 70);
-        // 16 KiB; 32; 16 + 32 + 32; 64 + 64; 128, as seen on the wire of 6.18.
+        // 16 KiB; 32; 16 + 32 + 32; 64 + 64; 128, as observed in the requests of Linux 6.18.
         assert_eq!(windows[..5], [(4, 0), (8, 1), (20, 4), (32, 12), (32, 32)]);
     }
 
@@ -290,7 +295,7 @@ mod tests {
         for page in [5_000, 70_000, 300, 90_000] {
             assert_eq!(stream(&rules, &mut cache, &mut state, page, 1, 1), [(1, page)]);
         }
-        // Eight pages that somebody else has read, then one behind them.
+        // Eight pages that another reader has read, then one after them.
         cache.warm(0, 1_000..1_008);
         assert_eq!(stream(&rules, &mut cache, &mut state, 1_008, 1, 1), [(9, 1_008)]);
         // Its marker is on its last page.

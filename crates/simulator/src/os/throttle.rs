@@ -1,13 +1,14 @@
-//! Who dirties pages faster than the device takes them is slowed down.
+//! Slows down writers that dirty pages faster than the device writes them.
 //!
-//! 2.4     above the limit the writer itself writes batches of 32 buffers until below.
-//! 2.6     every so many pages the writer looks; above the limit it writes one and a half times as many itself, naps
-//!         100 ms or until the queue has room, and looks again.
-//! 3, mq   nobody writes himself: above the middle between background and limit every writer pauses, as long as keeps
-//!         the sum of all at what the device writes and the dirty pages near the set point.
-//!
-//! Cost     a comparison per call; arithmetic only when a quota is used up, in integers.
-//! Source   specification of the devices, 8.4 (Linux mm/page-writeback.c, fs/buffer.c of 2.4.20).
+//! * 2.4: above the limit the writer itself writes batches of 32 buffers until below it.
+//! * 2.6: a writer checks after a number of pages; above the limit it writes one and a half times
+//!   as many pages itself, sleeps 100 ms or until the queue is not congested, and checks again.
+//! * 3, mq: writers do not write pages themselves. Above the middle between background and limit
+//!   every writer pauses, so that their total rate matches the device's and the dirty pages stay
+//!   near the set point.
+//! * Cost: a comparison per call; the computation runs only when a quota is used up, in integers.
+//! * Source: docs/specifications/devices.md, section 8.4 (Linux mm/page-writeback.c, fs/buffer.c of
+//!   2.4.20).
 
 use block::Nanos;
 use block::time::SECOND;
@@ -15,52 +16,53 @@ use experiment::{KernelEra, Machine};
 
 use super::write_back::{Rules, dirtyable_pages};
 
-/// Rates are looked at in spans of this length.
+/// Length of the spans over which rates are measured.
 const SPAN_NS: Nanos = SECOND / 5;
-/// 100 MB/s, where every estimate begins.
+/// 100 MB/s, the initial value of every estimate.
 const FIRST_PAGES_PER_S: u64 = 24_414;
-/// Bounds of a pause.
+/// Shortest and longest pause.
 const PAUSE_NS: (Nanos, Nanos) = (SECOND / 100, SECOND / 5);
-/// What a writer's pause is aimed at.
+/// The target length of a writer's pause.
 const USUAL_PAUSE_NS: Nanos = SECOND / 50;
-/// Nap of a writer of 2.6 that has written.
+/// How long a writer of 2.6 sleeps after it has written.
 pub(crate) const NAP_NS: Nanos = SECOND / 10;
 
-/// What a writer has to do before it may go on.
+/// What a writer has to do before it may continue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// Nothing.
     GoOn,
     /// To pause.
     Pause(Nanos),
-    /// To write so many pages itself, then to ask again, after a nap if it says so.
+    /// Write this many pages itself, then check again, after a sleep if `naps` is set.
     Write { pages: u64, naps: bool },
 }
 
-/// The sums over all writers of a device.
+/// The state shared by all writers of a device.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     era: KernelEra,
     background_pages: u64,
     limit_pages: u64,
-    /// Pages after which a writer of 2.6 looks.
+    /// Pages after which a writer of 2.6 checks.
     ratelimit_pages: u64,
-    /// What one writer may dirty at the set point, pages per second.
+    /// The rate of one writer at the set point, in pages per second.
     base_pages_per_s: u64,
-    /// What the device writes, pages per second, smoothed; 0 until known.
+    /// The device's rate of write-back, pages per second, smoothed; 0 until known.
     written_per_s: u64,
     span_begin_ns: Nanos,
     dirtied: u64,
     written: u64,
     looked_ns: Nanos,
-    /// What one writer was allowed in the span so far: pages per second x nanoseconds.
+    /// The integral of one writer's allowed rate over the span so far: pages per second x
+    /// nanoseconds.
     allowed: u64,
-    /// Whether all of the span was spent above the free run.
+    /// Whether the whole span so far was spent above the free run.
     is_held: bool,
 }
 
 impl Throttle {
-    /// Nothing dirty yet.
+    /// The state without dirty pages.
     pub(crate) fn new(machine: &Machine, rules: &Rules) -> Self {
         let ratelimit_pages = (dirtyable_pages(machine) / (32 * machine.cpus)).clamp(16, 1_024);
         Self {
@@ -79,17 +81,18 @@ impl Throttle {
         }
     }
 
-    /// Pages that writers may have dirty before anybody pauses.
+    /// The number of dirty pages up to which no writer pauses.
     pub(crate) fn freerun_pages(&self) -> u64 {
         u64::midpoint(self.background_pages, self.limit_pages)
     }
 
-    /// What the device writes, in pages per second; 0 until known.
+    /// The device's rate of write-back, in pages per second; 0 until known.
     pub(crate) fn written_per_s(&self) -> u64 {
         self.written_per_s
     }
 
-    /// How many pages a writer may dirty before it asks [`Throttle::check`], with `dirty` pages dirty and in write-back.
+    /// How many pages a writer may dirty before it asks [`Throttle::check`], with `dirty` pages
+    /// dirty and in write-back.
     pub(crate) fn quota(&self, dirty: u64) -> u64 {
         match self.era {
             KernelEra::Linux24 => 32,
@@ -98,7 +101,7 @@ impl Throttle {
             KernelEra::Linux3 | KernelEra::Mq => {
                 let freerun = self.freerun_pages();
                 if dirty < freerun {
-                    // Far below nobody need look often.
+                    // Far below the free run a writer may check rarely.
                     (freerun - dirty).isqrt().max(32)
                 } else {
                     (self.rate(dirty) * USUAL_PAUSE_NS / SECOND).max(1)
@@ -107,7 +110,8 @@ impl Throttle {
         }
     }
 
-    /// A writer has dirtied `pages` since it asked last. `dirty` are the pages dirty and, except in 2.4, in write-back.
+    /// A writer has dirtied `pages` since its last check. `dirty` is the number of pages dirty and,
+    /// except in 2.4, in write-back.
     pub(crate) fn check(&mut self, pages: u64, dirty: u64, now: Nanos) -> Verdict {
         self.dirtied += pages;
         match self.era {
@@ -128,18 +132,19 @@ impl Throttle {
         }
     }
 
-    /// Pages have reached the device.
+    /// Pages have been written to the device.
     pub(crate) fn written(&mut self, pages: u64, dirty: u64, now: Nanos) {
         self.written += pages;
         self.look(dirty, now);
     }
 
-    /// What one writer may dirty per second with so many pages dirty.
+    /// The allowed rate of one writer, in pages per second, with this many pages dirty.
     fn rate(&self, dirty: u64) -> u64 {
         self.base_pages_per_s * self.position_1024(dirty) / 1_024
     }
 
-    /// 1 + x^3 in 1/1024, where x goes from 1 at the free run over 0 at the set point to -1 at the limit.
+    /// 1 + x^3 in 1/1024, where x goes from 1 at the free run over 0 at the set point to -1 at the
+    /// limit.
     fn position_1024(&self, dirty: u64) -> u64 {
         let set_point = u64::midpoint(self.freerun_pages(), self.limit_pages);
         let reach = (self.limit_pages - set_point).max(1);
@@ -169,7 +174,8 @@ impl Throttle {
         if self.is_held && allowed_per_s > 0 && dirtied > 0 && self.written_per_s > 0 {
             let base = self.base_pages_per_s;
             let wanted = (allowed_per_s * self.written_per_s / dirtied).clamp(base / 2, base * 2);
-            // All of the way when it is far, half when it is near: rates of one span are lumpy.
+            // Moves all the way to a distant value and halfway to a near one, because rates of a
+            // single span are noisy.
             let is_near = wanted.abs_diff(base) < base / 4;
             self.base_pages_per_s = (if is_near { u64::midpoint(base, wanted) } else { wanted }).max(16);
         }
@@ -207,7 +213,8 @@ mod tests {
         assert_eq!(throttle.check(8, 47_186, 0), Verdict::Write { pages: 1_536, naps: true });
     }
 
-    /// Writers that dirty at memory speed between pauses, and a device that takes `device` pages per second.
+    /// Writers that dirty at memory speed between pauses, and a device that takes `device` pages
+    /// per second.
     fn closed_loop(writers: usize, device: u64) -> (Vec<u64>, u64) {
         let mut throttle = throttle("memory_mib=1024");
         let mut dirty = throttle.freerun_pages();

@@ -1,12 +1,14 @@
-//! Write-back: which dirty pages go to the device next, and when.
+//! Write-back: which dirty pages are written next, and when.
 //!
-//! Promise  files are written in the order in which they became dirty, a chunk per turn, within a file ascending from
-//!          where its last turn stopped. It begins above the background limit and goes on until below it (2.4: two thirds
-//!          of it), and for data older than the expiry it begins at the next periodic round.
-//! Cost     O(1) per bio and turn; a periodic round looks at every dirty file once.
-//! Source   specification of the devices, 8.4 (Linux fs/fs-writeback.c, mm/page-writeback.c, fs/buffer.c of 2.4.20).
+//! * Guarantee: files are written in the order in which they became dirty, a chunk per turn, within
+//!   a file ascending from where its last turn stopped. Writing starts above the background limit
+//!   and continues until below it (2.4: two thirds of it); data older than the expiry is written
+//!   from the next periodic round on.
+//! * Cost: O(1) per bio and turn; a periodic round looks at every dirty file once.
+//! * Source: docs/specifications/devices.md, section 8.4 (Linux fs/fs-writeback.c,
+//!   mm/page-writeback.c, fs/buffer.c of 2.4.20).
 //!
-//! Files keep the time at which they became dirty, not their pages, as inodes do.
+//! As inodes do, files store the time at which they became dirty; pages do not.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,18 +19,18 @@ use experiment::{KernelEra, Machine};
 use super::pages::{PAGE_BYTES, PageCache};
 use crate::events::NEVER;
 
-/// Pages that a file may write per turn, at least.
+/// The smallest number of pages that a file may write per turn.
 const CHUNK_PAGES: u64 = 1_024;
 
-/// What does not change during a run.
+/// Parameters that are constant during a run.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Rules {
     pub era: KernelEra,
-    /// Dirty pages above which the flusher works.
+    /// Dirty pages above which the flusher writes.
     pub background_pages: u64,
-    /// Dirty pages at which it stops again.
+    /// Dirty pages at which it stops.
     pub stop_pages: u64,
-    /// Dirty pages, those in write-back included, that hold writers back.
+    /// Pages dirty or in write-back above which writers are throttled.
     pub limit_pages: u64,
     /// Longest bio of write-back, in pages.
     pub bio_pages: u64,
@@ -37,7 +39,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// The rules of a machine whose requests hold so many bytes at most.
+    /// The rules of a machine whose requests have at most this many bytes.
     pub(crate) fn of(machine: &Machine, request_bytes: u64) -> Self {
         let memory_pages = dirtyable_pages(machine);
         let (background, limit) = machine.dirty_ratios_in_force();
@@ -45,7 +47,7 @@ impl Rules {
         let background = if background >= limit { limit / 2 } else { background };
         let background_pages = memory_pages * background / 100;
         let longest_bytes = match machine.era {
-            // Buffers of 4 KiB, each a bio of its own; they meet in the queue.
+            // Buffers of 4 KiB, each a bio of its own; they merge in the queue.
             KernelEra::Linux24 => PAGE_BYTES,
             KernelEra::Linux26 => 512 << 10,
             KernelEra::Linux3 | KernelEra::Mq => 1 << 20,
@@ -67,14 +69,14 @@ pub(crate) fn dirtyable_pages(machine: &Machine) -> u64 {
     (machine.memory_mib << 20) / PAGE_BYTES * 9 / 10
 }
 
-/// A file's turn at being written, whoever writes.
+/// A file's turn, in the flusher or in a throttled writer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Turn {
     pub file: u32,
     pages_left: u64,
-    /// Where it looks next, and how far.
+    /// The range that it searches next.
     within: Range<u64>,
-    /// What it looks at after that, from the file's begin.
+    /// The end of the second range, which starts at the beginning of the file.
     then_up_to: u64,
 }
 
@@ -82,23 +84,23 @@ pub(crate) struct Turn {
 struct File {
     dirty_since_ns: Nanos,
     is_listed: bool,
-    /// Turns under way.
+    /// Turns in progress.
     turns: u32,
     /// Where the last turn stopped.
     cursor: u64,
     dirtier: GroupId,
 }
 
-/// The dirty files.
+/// All dirty files.
 #[derive(Debug)]
 pub(crate) struct WriteBack {
     rules: Rules,
     files: Vec<File>,
-    /// Dirty files, the longest dirty first; those that had a turn are behind the others.
+    /// Dirty files, the longest dirty first; files that had a turn are behind the others.
     listed: VecDeque<u32>,
     turn: Option<Turn>,
     is_above_background: bool,
-    /// Files dirty since before this time are written.
+    /// Files that became dirty before this time are written.
     expired_before_ns: Nanos,
     next_round_ns: Nanos,
     /// Pages per second, smoothed.
@@ -106,7 +108,7 @@ pub(crate) struct WriteBack {
 }
 
 impl WriteBack {
-    /// Nothing dirty in `files` files.
+    /// The state of `files` files, none dirty.
     pub(crate) fn new(rules: Rules, files: usize) -> Self {
         let clean = File { dirty_since_ns: NEVER, is_listed: false, turns: 0, cursor: 0, dirtier: GroupId::ROOT };
         Self {
@@ -126,7 +128,7 @@ impl WriteBack {
         &self.rules
     }
 
-    /// Pages of the file were dirtied by somebody of `group`.
+    /// A task of `group` dirtied pages of the file.
     pub(crate) fn dirtied(&mut self, file: u32, group: GroupId, now: Nanos) {
         let state = &mut self.files[file as usize];
         state.dirtier = group;
@@ -140,25 +142,27 @@ impl WriteBack {
         }
     }
 
-    /// Who dirtied the file last.
+    /// The group that dirtied the file last.
     pub(crate) fn dirtier(&self, file: u32) -> GroupId {
         self.files[file as usize].dirtier
     }
 
-    /// What the device wrote in the last while; chunks follow it from Linux 3.2 on.
+    /// Sets the measured rate of write-back; from Linux 3.2 on the chunks depend on it.
     pub(crate) fn set_bandwidth(&mut self, pages_per_s: u64) {
         self.pages_per_s = pages_per_s;
     }
 
-    /// When the flusher has to be asked again, at the latest; [`NEVER`] if nothing is dirty.
+    /// The latest time at which [`WriteBack::next`] must be called again; [`NEVER`] if nothing is
+    /// dirty.
     pub(crate) fn next_round_ns(&self) -> Nanos {
         self.next_round_ns
     }
 
-    /// What the flusher writes next, if anything is due at `now`: the pages are in write-back then.
+    /// The pages that the flusher writes next, if any are due at `now`; they are in write-back
+    /// then.
     pub(crate) fn next(&mut self, cache: &mut PageCache, now: Nanos) -> Option<(u32, Range<u64>)> {
         self.begin_round(now);
-        // Files whose dirty pages are all being written already stay listed; each is looked at once.
+        // Files whose dirty pages are all in write-back stay listed; each is looked at once.
         for _ in 0..=self.listed.len() {
             if self.turn.is_none() {
                 let file = self.next_file(cache)?;
@@ -175,14 +179,14 @@ impl WriteBack {
         None
     }
 
-    /// A turn of `pages` for somebody who has to write himself: the file that is longest dirty, or if it is the only one
-    /// the file that the flusher is at.
+    /// A turn of `pages` for a throttled writer: the longest dirty file, or, if that is the only
+    /// one, the file that the flusher is writing.
     pub(crate) fn borrow_turn(&mut self, pages: u64) -> Option<Turn> {
         let file = self.listed.pop_front().or(self.turn.as_ref().map(|turn| turn.file))?;
         Some(self.turn_of(file, pages))
     }
 
-    /// What a turn writes next; the pages are in write-back then. `None` ends the turn.
+    /// The pages that a turn writes next; they are in write-back then. `None` ends the turn.
     pub(crate) fn next_of(&mut self, turn: &mut Turn, cache: &mut PageCache, now: Nanos) -> Option<Range<u64>> {
         let most = self.rules.bio_pages.min(turn.pages_left);
         let found = if most == 0 { None } else { find(turn, cache, most) };
@@ -252,7 +256,7 @@ impl WriteBack {
         state.is_listed = is_still_dirty;
         if is_still_dirty {
             if turn.pages_left > 0 {
-                // Everything it had was written; what is dirty now came later.
+                // All pages of the turn were written; those dirty now were dirtied later.
                 state.dirty_since_ns = now;
             }
             self.listed.push_back(turn.file);
@@ -262,7 +266,7 @@ impl WriteBack {
     }
 }
 
-/// The next dirty run of a turn: up to the file's end, then from its begin.
+/// The next dirty run of a turn: up to the file's end, then from its beginning.
 fn find(turn: &mut Turn, cache: &PageCache, most: u64) -> Option<Range<u64>> {
     if let Some(pages) = cache.next_dirty(turn.file, turn.within.clone(), most) {
         return Some(pages);
@@ -352,7 +356,8 @@ mod tests {
         while let Some((0, pages)) = write_back.next(&mut cache, 0) {
             pages_of_first += pages.end - pages.start;
         }
-        // Half a second's worth, 25,000, but an eighth of the limit of 188,743 is 23,592: whole chunks of 1,024.
+        // Half a second's worth is 25,000 pages, but an eighth of the limit of 188,743 is 23,592:
+        // whole chunks of 1,024.
         assert_eq!(pages_of_first, 23_552);
     }
 }

@@ -1,7 +1,8 @@
-//! Calls that need more than a transfer: through the page cache, through a block map, or to the file system.
+//! Calls that are more than a transfer: buffered I/O, reads of a block map, and changes of the file
+//! system.
 //!
-//! A call is a state machine of its own: [`Processes::resume`] carries it on from where it stopped, which is a page in
-//! flight, a pause, a request that it waits for, or simply time that copying takes.
+//! A call is a state machine: [`Processes::resume`] continues it where it stopped, which is at a
+//! page in flight, a pause, a request that it waits for, or the time that copying takes.
 
 use std::ops::Range;
 
@@ -18,27 +19,28 @@ use crate::os::read_ahead::{Place, Window};
 use crate::os::throttle::{NAP_NS, Verdict};
 use crate::os::write_back::Turn;
 
-/// Where a call stands.
+/// The state of a call.
 #[derive(Clone, Debug, Default)]
 enum Stage {
-    /// Block maps come first.
+    /// Reads the block map first.
     #[default]
     Mapping,
-    /// Copies pages out of the cache.
+    /// Copies pages out of the page cache.
     Reading,
-    /// Copies pages into it.
+    /// Copies pages into the page cache.
     Writing,
-    /// Writes dirty pages of whatever file, because there are too many; naps afterwards or not.
+    /// Writes dirty pages of any file, because too many are dirty; `naps` says whether it sleeps
+    /// afterwards.
     WritingOthers { turn: Option<Turn>, naps: bool },
     /// Writes the dirty pages of its own range.
     Syncing { next_page: u64 },
-    /// Waits until they are on the device.
+    /// Waits until these pages are written.
     Settling,
-    /// Waits for the commit of what it changed.
+    /// Waits for the commit of its changes.
     Committing,
 }
 
-/// A call in progress; indexed as the I/Os are.
+/// A call in progress; indexed like the I/Os.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Call {
     stage: Stage,
@@ -46,14 +48,14 @@ pub(super) struct Call {
     /// Next page of its range, and the end of the range.
     at: u64,
     end: u64,
-    /// Whether a sync has waited once for pages to be written.
+    /// Whether a sync has already waited once for pages in write-back.
     has_settled: bool,
-    /// The wake-up it waits for; others are stale.
+    /// The wake-up that it waits for; others are stale.
     resumes_at: Nanos,
 }
 
 impl Call {
-    /// What is left of its range.
+    /// The rest of its range.
     pub(super) fn pages(&self) -> Range<u64> {
         self.at..self.end
     }
@@ -71,14 +73,14 @@ pub(super) struct Sleeper {
     file: u32,
     first_page: u64,
     end_page: u64,
-    /// For pages to come, or for pages to be written.
+    /// Whether it waits for pages to be read, or to be written.
     reads: bool,
 }
 
 impl Processes {
     pub(super) fn begin_call(&mut self, number: u32, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let (at, end) = match (io.operation, io.length_bytes) {
-            // A sync without a range is one of the whole file.
+            // A sync without a range applies to the whole file.
             (Operation::Flush, 0) => (0, u64::MAX),
             _ => (io.offset_bytes / PAGE_BYTES, (io.offset_bytes + u64::from(io.length_bytes)).div_ceil(PAGE_BYTES)),
         };
@@ -91,7 +93,7 @@ impl Processes {
         self.resume(number, now, queue);
     }
 
-    /// The time for a call to go on has come, unless something else has made it go on before.
+    /// A wake-up of the call: continues it, unless another event already did.
     pub(super) fn resume_due(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if self.calls[number as usize].resumes_at == now {
             self.calls[number as usize].resumes_at = NEVER;
@@ -102,7 +104,7 @@ impl Processes {
         }
     }
 
-    /// Carries a call on.
+    /// Continues a call.
     pub(super) fn resume(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         match &self.calls[number as usize].stage {
             Stage::Mapping => self.map(number, now, queue),
@@ -120,7 +122,7 @@ impl Processes {
         self.wheel.insert(at, Payload::new(RESUME, number));
     }
 
-    /// Reads the next unknown part of the block map, or begins with the data.
+    /// Reads the next unread part of the block map, or begins with the data.
     fn map(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let (io, range) = (self.ios[number as usize], self.rests[number as usize]);
         let process = &mut self.processes[io.process as usize];
@@ -155,7 +157,8 @@ impl Processes {
         }
     }
 
-    /// What a call changes beside data: an append is one also where a file has not been so long before.
+    /// The metadata that a call changes besides data: a write beyond the file's previous length is
+    /// an append.
     fn change_of(&mut self, number: u32) -> workload::Call {
         let io = self.ios[number as usize];
         let file = self.processes[io.process as usize].file as usize;
@@ -167,7 +170,7 @@ impl Processes {
         workload::Call::Append
     }
 
-    /// Creating, renaming and removing a file is done when its metadata is in a transaction.
+    /// Creating, renaming and removing a file completes when its metadata is in a transaction.
     fn change_names(&mut self, number: u32, change: workload::Call, now: Nanos) {
         let index = self.ios[number as usize].process as usize;
         if change == workload::Call::Unlink {
@@ -189,7 +192,7 @@ impl Processes {
         end.saturating_sub(start)
     }
 
-    /// What a bio of this call looks like, but for where it goes.
+    /// A bio of this call without its extent.
     fn bio_of(&self, number: u32, operation: Operation, flags: Flags) -> Bio {
         let io = &self.ios[number as usize];
         let mut bio = Bio { operation, flags, ..self.processes[io.process as usize].template };
@@ -228,15 +231,17 @@ impl Processes {
             let is_missing = self.cache.state(file, at) == PageState::Missing;
             if is_missing || self.cache.take_marker(file, at) {
                 if !is_missing && self.flusher.avoids_congestion() && queue.is_congested(Direction::Read) {
-                    // 2.6 puts reading ahead off while the queue has hardly a request left, and the marker is gone
-                    // (mm/readahead.c, page_cache_async_readahead): whoever comes to the window's end waits for the next.
+                    // 2.6 skips read-ahead while the queue is congested, and the marker is lost
+                    // (mm/readahead.c, page_cache_async_readahead): the reader that reaches the
+                    // window's end waits for the next window.
                     continue;
                 }
                 let is_there = !is_missing && self.cache.state(file, at) != PageState::InFlight;
                 self.fetch(number, !is_missing, now, queue);
                 if is_there {
-                    // The reader will not wait soon, so it lets the window go itself (2.6.31 and later, for the sake of
-                    // RAID arrays: mm/readahead.c, page_cache_async_readahead).
+                    // The reader will not wait soon, so it unplugs the queue for the window itself
+                    // (2.6.31 and later, for RAID arrays: mm/readahead.c,
+                    // page_cache_async_readahead).
                     self.begins_to_wait(now, queue);
                 }
             } else if self.cache.state(file, at) == PageState::InFlight {
@@ -246,7 +251,7 @@ impl Processes {
         }
     }
 
-    /// Asks for the window that the page under the reader calls for.
+    /// Reads the window that the reader's position requires.
     fn fetch(&mut self, number: u32, is_marked: bool, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let Call { at, end, .. } = self.calls[number as usize];
         let index = self.ios[number as usize].process as usize;
@@ -290,7 +295,7 @@ impl Processes {
         bios
     }
 
-    /// Pages have come in, or not; those who wait for one of them go on.
+    /// The read of the pages ended; calls that wait for one of them continue.
     pub(super) fn pages_came(&mut self, file: u32, pages: Range<u64>, status: Status, now: Nanos) {
         self.cache.fetched(file, pages.clone(), status.is_ok());
         self.wake_sleepers(file, &pages, true, status, now);
@@ -353,7 +358,7 @@ impl Processes {
         if stop == end && !must_ask { self.complete_at(number, done_at) } else { self.resume_at(number, done_at) }
     }
 
-    /// How dirty pages are carried to the device.
+    /// The form in which dirty pages are written.
     pub(super) fn write_carriage(&self, mover: Mover) -> Carriage {
         Carriage { mover, most_pages: self.write_back.rules().bio_pages, folio_pages: 1 }
     }
@@ -364,7 +369,7 @@ impl Processes {
         self.cache.dirty_pages() + in_write_back
     }
 
-    /// A writer writes what others dirtied, or itself, until its share is done.
+    /// A throttled writer writes dirty pages of any file until it has written its quota.
     fn write_others(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let stage = std::mem::replace(&mut self.calls[number as usize].stage, Stage::Writing);
         let Stage::WritingOthers { turn, naps } = stage else { return };
@@ -383,7 +388,7 @@ impl Processes {
                 }
             }
         }
-        // Then it looks again whether it may go on: by the quota of one who is over the limit.
+        // Then it checks again whether it may continue, with the quota of a writer over the limit.
         self.processes[index].dirtied_pages =
             u64::from(self.dirty_pages() > self.write_back.rules().limit_pages) * 1_024;
         let resume_ns = if naps || !has_turn {
@@ -394,7 +399,7 @@ impl Processes {
         self.resume_at(number, resume_ns);
     }
 
-    /// Pages are on the device, or lost to an error.
+    /// Pages were written, or lost to an error.
     pub(super) fn pages_written(&mut self, file: u32, pages: Range<u64>, status: Status, now: Nanos) {
         self.cache.written(file, pages.clone());
         let dirty = self.dirty_pages();
@@ -408,7 +413,7 @@ impl Processes {
 
 // ---- syncing ----
 impl Processes {
-    /// Writes the dirty pages of the range, then waits for all that are being written.
+    /// Writes the dirty pages of the range, then waits for all pages in write-back.
     fn sync(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let Stage::Syncing { mut next_page } = self.calls[number as usize].stage else { return };
         let index = self.ios[number as usize].process as usize;
@@ -442,7 +447,7 @@ impl Processes {
         if !io.status.is_ok() {
             return self.complete_at(number, now);
         }
-        // Pages dirtied again while they were being written could not be written at first.
+        // Pages dirtied again while they were in write-back could not be written at first.
         let has_settled = std::mem::replace(&mut self.calls[number as usize].has_settled, true);
         if !has_settled && self.cache.next_dirty(file, at..end, 1).is_some() {
             return self.enter(number, Stage::Syncing { next_page: at }, now, queue);
@@ -451,13 +456,13 @@ impl Processes {
         if self.awaits_commit(number, now, queue) {
             return;
         }
-        // The range named what to sync; the flush itself has none.
+        // The range said what to sync; the flush itself has no extent.
         let range = &mut self.rests[number as usize];
         (range.next_byte, range.left_bytes) = (0, 0);
         self.submit_io(number, now, queue);
     }
 
-    /// Fills the cache with the files, as far as they go in.
+    /// Fills the cache with the files, as far as they fit.
     pub(super) fn warm(&mut self) {
         for (file, place) in self.files.iter().enumerate() {
             self.cache.warm(super::number(file), 0..place.bytes / PAGE_BYTES);

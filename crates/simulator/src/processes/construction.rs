@@ -1,4 +1,4 @@
-//! What a run's processes are made of.
+//! Construction of a run's processes.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ use crate::os::read_ahead;
 use crate::os::throttle::Throttle;
 use crate::os::write_back::{self, WriteBack};
 
-/// What a run is made of on this side.
+/// The components from which the processes of a run are built.
 pub(crate) struct Parts<'a> {
     pub costs: HostCosts,
     pub machine: &'a Machine,
@@ -35,7 +35,7 @@ pub(crate) struct Parts<'a> {
     pub journal_group: GroupId,
     /// Longest request, in sectors.
     pub request_sectors: u32,
-    /// Whether completions are summed into a checksum.
+    /// Whether a checksum over the completions is computed.
     pub logs: bool,
 }
 
@@ -60,7 +60,7 @@ impl Process {
         }
     }
 
-    /// Whether its I/Os are transfers and nothing else.
+    /// Whether all its I/Os are plain direct transfers.
     fn is_plain(&self) -> bool {
         !matches!(self.path, Path::Buffered(_)) && self.block_map.is_none()
     }
@@ -75,8 +75,9 @@ impl Processes {
         for process in &mut processes {
             process.transfers_only = calls == 0 && matches!(process.path, Path::Direct);
         }
-        // A wake-up per process (and stale ones), the groups' starts and stops, one expiry. What I/Os need comes with them:
-        // few are delivered or resumed at a time, and none by an event where completing costs nothing.
+        // One wake-up per process (and stale ones), the groups' starts and stops, one expiry. The
+        // events of I/Os are allocated on demand: few are delivered or resumed at a time, and none
+        // by an event where completions cost nothing.
         let events = 4 * processes.len() + 2 * schedule.early_ends().count() + 64;
         let request_bytes = u64::from(request_sectors) * block::SECTOR_BYTES;
         let write_back_rules = write_back::Rules::of(machine, request_bytes);
@@ -89,7 +90,7 @@ impl Processes {
             recorder,
             wheel: wheel(&schedule, events),
             schedule,
-            // Used where completing costs nothing.
+            // Used where completions cost nothing.
             ready: Vec::with_capacity(if costs == HostCosts::NONE { ios.len() } else { 0 }),
             delivered: 0,
             cpu_free_at: vec![0; processes.len().max(cpus(machine))],
@@ -125,13 +126,13 @@ impl Processes {
         processes
     }
 
-    /// Contexts are below this: the flusher's, then every process's, then the journal's.
+    /// All contexts are below this: the flusher's, then every process's, then the journal's.
     pub(crate) fn contexts(&self) -> u32 {
         contexts_of(&self.processes) + 1
     }
 }
 
-/// Gives every process its file, its processor and its I/Os.
+/// Assigns every process its file, its CPU and its I/Os.
 fn place(processes: &mut [Process], machine: &Machine, files: &Files) -> Vec<InHand> {
     let mut ios = Vec::with_capacity(processes.iter().map(|process| process.issuer.depth() as usize).sum());
     for (index, process) in processes.iter_mut().enumerate() {
@@ -147,7 +148,7 @@ fn place(processes: &mut [Process], machine: &Machine, files: &Files) -> Vec<InH
     ios
 }
 
-/// The events that are known from the begin.
+/// The events that are known at the start.
 fn wheel(schedule: &Schedule, events: usize) -> EventWheel {
     let mut wheel = EventWheel::with_capacity(events);
     for start_ns in schedule.later_starts() {
@@ -173,20 +174,20 @@ fn cpus(machine: &Machine) -> usize {
     usize::try_from(machine.cpus).unwrap_or(usize::MAX)
 }
 
-/// The first context behind those of the processes.
+/// The first context after those of the processes.
 fn contexts_of(processes: &[Process]) -> u32 {
     let last = processes.last();
     last.map_or(1, |process| process.template.context.0 + u32::from(process.issuer.actors()))
 }
 
-/// The software queue of a process, and the hardware queue that it feeds.
+/// The software queue of a process, and its hardware queue.
 pub(crate) fn queues_of(process: usize, cpus: u16, hardware_queues: u16) -> (SoftwareQueue, HardwareQueue) {
     let cpu = u16::try_from(process % usize::from(cpus)).unwrap_or(0);
     let hardware = u32::from(cpu) * u32::from(hardware_queues) / u32::from(cpus);
     (SoftwareQueue(cpu), HardwareQueue(u16::try_from(hardware).unwrap_or(0)))
 }
 
-/// The bio of which a process's bios are copies.
+/// The template of a process's bios.
 pub(crate) fn template(
     context: u32,
     group: GroupId,

@@ -1,7 +1,7 @@
-//! The flusher: the kernel's thread that writes dirty pages of the device.
+//! The flusher: the kernel thread that writes the device's dirty pages.
 //!
-//! It submits until no request is free, sleeps until it has one, and goes on; by itself it wakes for the periodic rounds
-//! of write-back.
+//! It submits until no request is free, sleeps until it gets one, and continues. It also wakes for
+//! the periodic rounds of write-back.
 
 use block::{ContextId, Direction, Flags, GroupId, Nanos, Operation, Priority};
 use elevator::{Bio, Elevator};
@@ -13,23 +13,23 @@ use super::{Processes, WRITE_BACK};
 use crate::events::{NEVER, Payload};
 use crate::os::throttle::NAP_NS;
 
-/// What the flusher is at.
+/// The state of the flusher.
 #[derive(Debug)]
 pub(super) struct Flusher {
-    /// A bio of it waits for a request.
+    /// Its bio waits for a request.
     is_asleep: bool,
-    /// When it runs next by itself; other events are stale.
+    /// When it next runs by itself; other events are stale.
     runs_at: Nanos,
-    /// Whether data belongs to the group that dirtied it when it is written.
+    /// Whether writes are attributed to the group that dirtied the data.
     knows_groups: bool,
-    /// Whether pages being written count as dirty for those who dirty more.
+    /// Whether pages in write-back count as dirty for the throttling of writers.
     pub counts_write_back: bool,
-    /// Whether windows are read page by page.
+    /// Whether read-ahead submits one bio per page.
     pub reads_4k_bios: bool,
-    /// 2.6: it keeps off a congested queue.
+    /// 2.6: it does not submit while the queue is congested.
     avoids_congestion: bool,
     is_keeping_off: bool,
-    /// 2.6: calls that sleep until congestion ends, or longer.
+    /// 2.6: calls that sleep until congestion ends or their sleep expires.
     pub nappers: Vec<u32>,
     was_congested: bool,
 }
@@ -52,13 +52,13 @@ impl Flusher {
 }
 
 impl Flusher {
-    /// Whether this kernel puts off what nobody waits for while the queue is congested (2.6).
+    /// Whether this kernel skips I/O that no task waits for while the queue is congested (2.6).
     #[inline]
     pub(super) fn avoids_congestion(&self) -> bool {
         self.avoids_congestion
     }
 
-    /// Whether somebody waits for the queue to become less full.
+    /// Whether anything waits for congestion to end.
     #[inline]
     pub(super) fn watches_congestion(&self) -> bool {
         self.is_keeping_off || !self.nappers.is_empty()
@@ -66,7 +66,7 @@ impl Flusher {
 }
 
 impl Processes {
-    /// Those who wait for congestion to end go on when it does.
+    /// Resumes the flusher and the calls that wait for congestion, if it has ended.
     pub(super) fn look_at_congestion(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let is_congested = queue.is_congested(Direction::Write);
         let has_ended = std::mem::replace(&mut self.flusher.was_congested, is_congested) && !is_congested;
@@ -81,7 +81,7 @@ impl Processes {
         }
     }
 
-    /// The time for a periodic round has come.
+    /// The timer of a periodic round has expired.
     pub(super) fn flush_at(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if self.flusher.runs_at == now {
             self.flusher.runs_at = NEVER;
@@ -89,7 +89,8 @@ impl Processes {
         }
     }
 
-    /// Pages are written: if too many are still dirty and the flusher had found nothing it could write, it looks again.
+    /// Pages were written: the flusher runs again if too many are still dirty and it had found none
+    /// that it could write.
     pub(super) fn flush_again(&mut self, now: Nanos) {
         let flusher = &mut self.flusher;
         let is_waiting = !flusher.is_asleep && !flusher.is_keeping_off && flusher.runs_at > now;
@@ -99,13 +100,13 @@ impl Processes {
         }
     }
 
-    /// The flusher has the request that it slept for.
+    /// The flusher got the request that it slept for.
     pub(super) fn flusher_runs_again(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         self.flusher.is_asleep = false;
         self.flush(now, queue);
     }
 
-    /// Lets the flusher write what is due.
+    /// Writes the pages that are due.
     pub(super) fn flush(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if self.flusher.is_asleep {
             return;
@@ -132,11 +133,12 @@ impl Processes {
         if has_written {
             self.unplug(true, now, queue);
             if !self.flusher.counts_write_back {
-                // bdflush runs the disk's task queue when it is through; later kernels leave it to the plug's timer.
+                // bdflush runs the disk's task queue when it is done; later kernels leave the
+                // unplug to the plug's timer.
                 self.begins_to_wait(now, queue);
             }
         }
-        // A round that is due now but kept off waits with the rest.
+        // A round that is due now but skipped because of congestion is tried again with the others.
         let at = if at == NEVER { self.write_back.next_round_ns() } else { at };
         if at < self.flusher.runs_at || (at != NEVER && self.flusher.runs_at <= now) {
             self.flusher.runs_at = at;
@@ -144,7 +146,7 @@ impl Processes {
         }
     }
 
-    /// A write in the background by the kernel's own thread.
+    /// A background write by the kernel's own thread.
     fn background_bio(&self) -> Bio {
         let template = self
             .processes

@@ -1,9 +1,9 @@
-//! An I/O between its issue and its completion, as its process keeps it.
+//! An I/O between its issue and its completion, as its process stores it.
 
 use block::{Flags, Nanos, Operation, Priority, Status};
 use workload::Io;
 
-/// An I/O that an issuer has in hand; indexed by the process's first plus the token.
+/// An I/O in flight of an issuer; its index is the process's first index plus the token.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct InHand {
     pub(super) process: u32,
@@ -19,28 +19,30 @@ pub(super) struct InHand {
 
 const _: () = assert!(size_of::<InHand>() == 32, "one for each I/O that may be in flight");
 
-/// What of an I/O is still to come; apart, as an I/O that is one bio needs none.
+/// The part of an I/O that is still to be submitted or completed; stored separately, because an I/O
+/// of a single bio needs none.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Rest {
-    /// What has not been submitted yet of a transfer between device and process, in bytes of the file.
+    /// The first byte that has not been submitted yet, in bytes of the file.
     pub(super) next_byte: u64,
     pub(super) left_bytes: u32,
-    /// Bios that have not ended yet.
+    /// Bios in flight.
     pub(super) bios_left: u32,
 }
 
 impl Rest {
-    /// Of an I/O that is one bio, or none.
+    /// The value for an I/O that is one bio, or none.
     pub(super) const ONE_BIO: Self = Self { next_byte: 0, left_bytes: 0, bios_left: 1 };
 
-    /// The end of what has not been submitted yet.
+    /// The end of the part that has not been submitted yet.
     #[inline]
     pub(super) const fn end_byte(&self) -> u64 {
         self.next_byte + self.left_bytes as u64
     }
 }
 
-/// Whether results know of an I/O: creating, renaming and removing files are neither transfers nor syncs.
+/// Whether results include an I/O: creating, renaming and removing files are neither transfers nor
+/// syncs.
 #[inline]
 pub(super) const fn is_counted(bytes: u32, operation: Operation) -> bool {
     bytes > 0 || matches!(operation, Operation::Flush)
@@ -62,7 +64,7 @@ impl InHand {
     }
 }
 
-/// Whether an I/O transfers what its range says.
+/// Whether an I/O transfers the bytes of its range.
 #[inline]
 pub(super) fn moves_data(io: &Io) -> bool {
     matches!(io.call, workload::Call::Data | workload::Call::Append) && io.operation != Operation::Flush

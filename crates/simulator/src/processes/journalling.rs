@@ -1,7 +1,7 @@
 //! The journal's thread, and the calls that change metadata or wait for a commit.
 //!
-//! The thread is a submitter of its own, with a context and, if it was given a weight, a group. It goes through the
-//! steps of a commit, each when the bios of the one before have ended.
+//! The thread is a submitter with its own context and, if it was given a weight, its own group. It
+//! runs the steps of a commit, each when the bios of the previous one have completed.
 
 use block::{Extent, Flags, Nanos, Operation, Priority, SECTOR_BYTES, Status};
 use elevator::{Bio, Elevator};
@@ -19,32 +19,32 @@ use crate::os::journal::Journal;
 enum Step {
     /// A reason to commit.
     Idle,
-    /// A request, while it writes the data of the transaction: the file range that it is at, and the page.
+    /// A request, while it writes the data of the transaction: the current file range and page.
     Data { range: usize, next_page: u64 },
-    /// The data to be on the device.
+    /// Completion of the data.
     Settling,
-    /// Descriptors and blocks to be.
+    /// Completion of the descriptors and blocks.
     Blocks,
-    /// The commit block to be.
+    /// Completion of the commit block.
     Commit,
 }
 
-/// The thread and those who wait for it.
+/// The thread and the calls that wait for it.
 #[derive(Debug)]
 pub(super) struct JournalThread {
     journal: Journal,
-    /// What its bios look like.
+    /// Template of its bios.
     template: Bio,
-    /// What a bio of the flusher looks like, which writes the data since 2.6.39.
+    /// Template of the flusher's bios, which write the data since 2.6.39.
     data_template: Bio,
     step: Step,
-    /// A bio of it waits for a request.
+    /// Its bio waits for a request.
     is_asleep: bool,
     bios_left: u32,
-    /// Space of the checkpoint under way, and its bios.
+    /// The space that the checkpoint in progress frees, and its bios in flight.
     checkpoint: Option<(u64, u32)>,
     runs_at: Nanos,
-    /// Calls that need a frozen block.
+    /// Calls that wait for a frozen block.
     frozen_out: Vec<u32>,
     /// Calls that wait for the commit of a transaction.
     awaiting: Vec<(u32, u64)>,
@@ -76,7 +76,7 @@ impl JournalThread {
 
 // ---- calls ----
 impl Processes {
-    /// A call joins the running transaction with what it changes. False: it waits, and is resumed.
+    /// Adds a call's changes to the running transaction. False: the call waits and is resumed.
     pub(super) fn joins_transaction(&mut self, number: u32, call: Call, now: Nanos) -> bool {
         let (io, range) = (self.ios[number as usize], self.rests[number as usize]);
         let file = self.processes[io.process as usize].file;
@@ -90,7 +90,7 @@ impl Processes {
         true
     }
 
-    /// Whether a sync has to wait for a commit; it is resumed after it.
+    /// Whether a sync has to wait for a commit; it is resumed afterwards.
     pub(super) fn awaits_commit(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) -> bool {
         let file = self.processes[self.ios[number as usize].process as usize].file;
         let pages = self.calls[number as usize].pages();
@@ -111,7 +111,7 @@ impl Processes {
         }
     }
 
-    /// An event of the thread: its time has come, or bios of it have ended.
+    /// An event of the thread: its timer expired, or its bios completed.
     pub(super) fn journal_due(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if let Some(thread) = self.journal.as_mut().filter(|thread| thread.runs_at <= now) {
             thread.runs_at = NEVER;
@@ -119,7 +119,7 @@ impl Processes {
         self.run_journal(now, queue);
     }
 
-    /// The thread has the request that it slept for.
+    /// The thread got the request that it slept for.
     pub(super) fn journal_runs_again(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if let Some(thread) = &mut self.journal {
             thread.is_asleep = false;
@@ -127,7 +127,7 @@ impl Processes {
         self.run_journal(now, queue);
     }
 
-    /// Carries the thread on as far as it goes.
+    /// Runs the thread until it waits.
     pub(super) fn run_journal(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         loop {
             let Some(thread) = self.journal.as_mut().filter(|thread| !thread.is_asleep) else { return };
@@ -171,7 +171,7 @@ impl Processes {
         }
     }
 
-    /// Writes what is dirty of the transaction's files. False: it sleeps for a request.
+    /// Writes the dirty pages of the transaction's files. False: it sleeps for a request.
     fn write_transaction_data(
         &mut self,
         first: usize,
@@ -221,7 +221,7 @@ impl Processes {
         }
     }
 
-    /// Submits contiguous blocks as bios of the longest size. Answers how many have still to end.
+    /// Submits contiguous blocks as bios of the longest size. Returns how many are in flight.
     fn submit_blocks(
         &mut self,
         bio: &Bio,
@@ -250,7 +250,7 @@ impl Processes {
         count
     }
 
-    /// A bio of a commit has ended. A journal that cannot be written aborts in the real world; here it goes on.
+    /// A bio of a commit completed. After an error a real journal aborts; this one continues.
     pub(super) fn journal_bio_ended(&mut self, _status: Status, now: Nanos) {
         let Some(thread) = &mut self.journal else { return };
         thread.bios_left -= 1;
@@ -263,14 +263,14 @@ impl Processes {
         self.wheel.insert(now + self.costs.complete_ns, Payload::new(JOURNAL, 0));
     }
 
-    /// Pages of some file are on the device: the thread may have waited for them.
+    /// Pages of a file were written: the thread may have waited for them.
     pub(super) fn journal_sees_pages_written(&mut self, now: Nanos) {
         if self.journal.as_ref().is_some_and(|thread| thread.step == Step::Settling) {
             self.wake_journal(now);
         }
     }
 
-    /// Who needed a frozen block goes on.
+    /// Resumes the calls that waited for a frozen block.
     fn thaw(&mut self, now: Nanos) {
         let Some(thread) = &mut self.journal else { return };
         let mut calls = std::mem::take(&mut thread.frozen_out);
@@ -280,7 +280,7 @@ impl Processes {
         }
     }
 
-    /// Who waited for a transaction that is committed now goes on.
+    /// Resumes the calls that waited for the committed transaction.
     fn tell_committed(&mut self, now: Nanos) {
         let Some(thread) = &mut self.journal else { return };
         let awaiting = std::mem::take(&mut thread.awaiting);
@@ -293,7 +293,7 @@ impl Processes {
         }
     }
 
-    /// Writes old metadata in place when the journal is nearly full; nobody waits for it.
+    /// Writes old metadata in place when the journal is nearly full; nothing waits for it.
     fn checkpoint(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let Some(thread) = self.journal.as_mut().filter(|thread| thread.checkpoint.is_none()) else { return };
         let Some((blocks, space)) = thread.journal.checkpoint() else { return };
@@ -305,7 +305,7 @@ impl Processes {
         }
     }
 
-    /// A block is in place.
+    /// A block of the checkpoint was written.
     pub(super) fn checkpoint_bio_ended(&mut self) {
         let Some(thread) = &mut self.journal else { return };
         let Some((space, left)) = &mut thread.checkpoint else { return };

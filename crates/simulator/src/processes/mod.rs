@@ -1,4 +1,4 @@
-//! The processes of a run: issuers, what they have in hand, and when each runs again.
+//! The processes of a run: issuers, their I/Os in flight, and when each runs again.
 //!
 //! ```text
 //! issuer -> start_io --direct--------------------> bio(s) -> queue ... -> bio_done -> (complete_ns) -> deliver
@@ -6,8 +6,9 @@
 //!                         ^    dirty pages -> flusher, journal               resume <------+     recorder, issuer
 //!                         +----------------------------------------------------+
 //! ```
-//! Nothing here knows the device or the policy; the run's loop connects the two sides. What the operating system decides
-//! is in `crate::os`; here it is carried out, with the time it takes.
+//! Nothing here depends on the device or the policy; the run's loop connects the two sides. The
+//! decisions of the operating system are in `crate::os`; they are executed here, with the time that
+//! they take.
 
 mod cached;
 mod construction;
@@ -47,23 +48,23 @@ use submission::Transfers;
 const DELIVER: u8 = 0;
 /// A process may act again.
 const WAKE: u8 = 1;
-/// A group that starts later begins.
+/// A group with a later start begins.
 const START: u8 = 2;
-/// A group ends before the run does.
+/// A group that ends before the run stops.
 const STOP: u8 = 3;
-/// Write-back may have something to do.
+/// Write-back may have pages to write.
 const WRITE_BACK: u8 = 4;
-/// A call goes on where it stopped.
+/// A call continues.
 const RESUME: u8 = 5;
-/// The journal's thread may go on.
+/// The journal's thread may continue.
 const JOURNAL: u8 = 6;
 
-/// How a process reaches the device.
+/// How a process's I/O reaches the device.
 #[derive(Debug)]
 pub(crate) enum Path {
     /// O_DIRECT.
     Direct,
-    /// Through the page cache, with the state of its open file.
+    /// Through the page cache, with the read-ahead state of its open file.
     Buffered(ReadAhead),
     /// Not at all.
     Null,
@@ -74,20 +75,22 @@ pub(crate) enum Path {
 pub(crate) struct Process {
     pub issuer: Issuer,
     pub path: Path,
-    /// Its attributes; operation, flags and extent are filled in per bio.
+    /// Template of its bios; operation, flags and extent are set per bio.
     pub template: Bio,
     /// The file it works on.
     pub file: u32,
     place: File,
-    /// What it knows of the file's block map; None where nothing has to be read to find a block.
+    /// The parts of the file's block map that it has read; None where blocks are found without
+    /// reading one.
     block_map: Option<BlockMap>,
-    /// With everything in flight its issuer need not be asked: it would do nothing before a completion, and remembers
-    /// nothing of having been asked.
+    /// Whether its issuer can be skipped while all its I/Os are in flight: it would issue nothing
+    /// before a completion, and a call changes no state in it.
     refills_at_once: bool,
-    /// While a bio of it waits for a request, it does nothing else. Not so for programs of several processes, nor for
-    /// io_uring, which has a worker sleep for every I/O; before blk-mq asynchronous I/O was libaio, which sleeps.
+    /// Whether it does nothing else while a bio of it waits for a request. False for programs of
+    /// several processes, and for io_uring, where a worker sleeps for each I/O; before blk-mq
+    /// asynchronous I/O was libaio, which sleeps in submission.
     sleeps_as_one: bool,
-    /// Nothing but direct transfers: no cache, no block map, no calls beside them.
+    /// Whether it only makes direct transfers, without cache, block map or other calls.
     transfers_only: bool,
     sleeping: u32,
     first_io: u32,
@@ -95,11 +98,12 @@ pub(crate) struct Process {
     /// The wake-up it waits for; others are stale.
     wake_at: Nanos,
     is_running: bool,
-    /// Pages dirtied since it was last asked to pause.
+    /// Pages dirtied since its last throttling check.
     dirtied_pages: u64,
 }
 
-/// The lock round the elevator, where holding it is to cost time: one insertion, choice or completion after the other.
+/// The lock around the elevator, where holding it is modelled as costing time: insertions, choices
+/// and completions are serialised.
 #[derive(Debug)]
 pub(crate) struct ElevatorLock {
     pub free_at: Nanos,
@@ -107,7 +111,7 @@ pub(crate) struct ElevatorLock {
 }
 
 impl ElevatorLock {
-    /// Somebody wants it at `now`. Answers when he has let go of it again.
+    /// Takes the lock at `now`, or when it is free. Returns when it is released again.
     #[inline]
     pub(crate) fn take(&mut self, now: Nanos) -> Nanos {
         if self.hold_ns == 0 {
@@ -122,40 +126,40 @@ impl ElevatorLock {
 #[derive(Debug)]
 pub(crate) struct Processes {
     costs: HostCosts,
-    /// Whether the host's work costs nothing at all.
+    /// Whether the host's work costs no time at all.
     is_free: bool,
-    /// Whether no processor ever works: the host is free, and nothing holds a process up.
+    /// Whether no CPU is ever busy: the host is free, and nothing delays a process.
     is_never_busy: bool,
-    /// Whether processors are serial resources, also for completions.
+    /// Whether a CPU does one thing at a time, completions included.
     shares_cpus: bool,
     pub lock: ElevatorLock,
     pub recorder: Recorder,
     schedule: Schedule,
     processes: Vec<Process>,
     ios: Vec<InHand>,
-    /// By I/O; empty as long as each has been one bio.
+    /// By I/O; empty as long as each I/O was a single bio.
     rests: Vec<Rest>,
-    /// When each I/O has to be complete; empty until one has a deadline.
+    /// The deadline of each I/O; empty until one has a deadline.
     deadlines: Vec<Nanos>,
-    /// When each processor is idle again; without a limit every process has one to itself.
+    /// When each CPU is idle again; without a limit every process has a CPU of its own.
     cpu_free_at: Vec<Nanos>,
     wheel: EventWheel,
-    /// I/Os delivered at the present time, in order, and how many of them have been: the way without the wheel where
-    /// completing costs nothing. Empty when all have.
+    /// I/Os delivered at the present time, in order, and how many of them are done: they bypass the
+    /// wheel where completions cost nothing. Empty when all are done.
     ready: Vec<u32>,
     delivered: usize,
-    /// Bios that the queue had no room for.
+    /// Bios for which the queue had no room.
     backlog: VecDeque<(Bio, u64)>,
-    /// The plug of whoever is submitting; empty between calls. None where submitters have no plugs.
+    /// The current submitter's plug; empty between calls. None where submitters have no plugs.
     plug: Option<Plug>,
     recorded_plugs: RecordedPlugs,
     transfers: Transfers,
-    /// What calls are at, by I/O; empty where none is more than a transfer.
+    /// The state of calls, by I/O; empty where all I/Os are plain transfers.
     calls: Vec<Call>,
     /// Calls that wait for a page.
     sleepers: Vec<Sleeper>,
     cache: PageCache,
-    /// Runs of pages being looked at; empty between calls.
+    /// Scratch space for runs of pages; empty between calls.
     runs: Vec<Range<u64>>,
     read_ahead: Rules,
     write_back: WriteBack,
@@ -163,20 +167,21 @@ pub(crate) struct Processes {
     flusher: Flusher,
     journal: Option<JournalThread>,
     files: Vec<File>,
-    /// How long each file is, as far as that changes.
+    /// The length of each file, for files that grow.
     written_to: Vec<u64>,
     bio_bytes: u64,
     running: usize,
     has_stopped: bool,
-    /// When the device last finished something: what a request waited inside behind others is not its own.
+    /// When the device last completed anything: a request's time in the device counts from there if
+    /// it waited in the device behind others.
     device_free_at: Nanos,
     log: Option<u64>,
     pub completions: u64,
 }
 
-// ---- begin and end ----
+// ---- start and end ----
 impl Processes {
-    /// When something here happens next.
+    /// The time of the next event of the processes.
     #[inline]
     pub(crate) fn next_event(&mut self) -> Nanos {
         self.wheel.next_time()
@@ -189,17 +194,17 @@ impl Processes {
         none_waits && !self.flusher.watches_congestion()
     }
 
-    /// Whether nothing more will ever be issued and nothing is in hand.
+    /// Whether nothing more will be issued and nothing is in flight.
     pub(crate) fn is_over(&self) -> bool {
         self.running == 0 && (self.has_stopped || self.schedule.is_over())
     }
 
-    /// FNV-1a over time, number and status of every completion so far, if asked for.
+    /// FNV-1a over time, number and status of every completion so far, if enabled.
     pub(crate) fn checksum(&self) -> Option<u64> {
         self.log
     }
 
-    /// Begins what begins at `now`.
+    /// Starts everything that starts at `now`.
     pub(crate) fn start_ready(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if self.has_stopped {
             return;
@@ -215,7 +220,7 @@ impl Processes {
         }
     }
 
-    /// Ends all issuing; what is in hand completes.
+    /// Stops all issuing; I/Os in flight complete.
     pub(crate) fn stop_all(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         self.has_stopped = true;
         for process in 0..self.processes.len() {
@@ -248,9 +253,9 @@ impl Processes {
     }
 }
 
-// ---- what happens ----
+// ---- events ----
 impl Processes {
-    /// A bio has ended. Its process hears of it by [`Processes::run_due`].
+    /// A bio completed. Its process sees it in [`Processes::run_due`].
     #[inline]
     pub(crate) fn bio_done(&mut self, done: &Done, now: Nanos) {
         let device_ns = now.saturating_sub(done.issued_ns.max(self.device_free_at));
@@ -258,7 +263,7 @@ impl Processes {
         self.bio_ended(done.cookie, done.status, if done.issued_ns == 0 { 0 } else { device_ns }, now);
     }
 
-    /// Everything due at `now`, in order, until nothing is left.
+    /// Runs everything due at `now`, in order, until nothing is left.
     #[inline]
     pub(crate) fn run_due(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         loop {
@@ -308,7 +313,7 @@ impl Processes {
         }
     }
 
-    /// Lets a process act until it waits for something.
+    /// Runs a process until it waits for something.
     #[inline]
     fn pump(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         loop {
@@ -329,7 +334,7 @@ impl Processes {
             match process.issuer.next(now) {
                 Next::Issue(io) if self.meets_a_plug(&io) => self.start_plugged(index, &io, now, queue),
                 Next::Issue(io) => self.start_io(index, &io, now, queue),
-                // Recorded times pass inside of a plug as well.
+                // Recorded times pass within a plug as well.
                 Next::NotBefore(at) => return self.wake_at(index, at),
                 Next::Busy => return self.let_go(index, now, queue),
                 Next::Finished => {
@@ -365,7 +370,7 @@ impl Processes {
         }
     }
 
-    /// An I/O that may need more than one bio, or more than a transfer.
+    /// Starts an I/O that may need more than one bio, or more than a transfer.
     #[inline(never)]
     fn start_any_io(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let process = &mut self.processes[index];
@@ -383,7 +388,7 @@ impl Processes {
             status: Status::Ok,
         };
         if self.rests.is_empty() {
-            // Those in flight are one bio each.
+            // The I/Os already in flight are one bio each.
             self.rests.resize(self.ios.len(), Rest::ONE_BIO);
         }
         let (next_byte, left_bytes) = (io.offset_bytes, io.length_bytes);
@@ -403,7 +408,7 @@ impl Processes {
             Path::Direct if process.block_map.is_none() && io.call == workload::Call::Data => {
                 self.submit_io(number, now, queue);
             }
-            // At least a nanosecond, or time would stand still.
+            // At least a nanosecond, or time would not advance.
             Path::Null => {
                 let at = now + self.costs.complete_ns.max(1);
                 self.wheel.insert(at, Payload::new(DELIVER, number));
@@ -412,7 +417,8 @@ impl Processes {
         }
     }
 
-    /// The processor of a process works for it from now on, or from when it is idle. Answers when it is done.
+    /// Occupies the CPU of a process from now on, or from when it is idle. Returns when the work is
+    /// done.
     #[inline]
     fn work(&mut self, index: usize, now: Nanos, length_ns: Nanos) -> Nanos {
         let free_at = &mut self.cpu_free_at[self.processes[index].cpu as usize];
@@ -420,7 +426,7 @@ impl Processes {
         *free_at
     }
 
-    /// A process has submitted so many bios. Answers when it may go on.
+    /// Accounts the submission of `bios` bios. Returns when the process may continue.
     #[inline]
     fn has_submitted(&mut self, index: usize, bios: u32, now: Nanos) -> Nanos {
         if self.is_never_busy {
@@ -430,10 +436,10 @@ impl Processes {
         self.work(index, now, waits_ns + self.costs.submit_ns * u64::from(bios))
     }
 
-    /// When a process runs after something that it waits for ended at `now`.
+    /// When a process runs again after an event that it waits for at `now`.
     #[inline]
     fn runs_again(&mut self, index: usize, now: Nanos) -> Nanos {
-        // Completing takes the elevator's lock, and that was just taken.
+        // A completion takes the elevator's lock, which was just taken for it.
         let now = now.max(self.lock.free_at);
         if self.shares_cpus { self.work(index, now, self.costs.complete_ns) } else { now + self.costs.complete_ns }
     }
@@ -450,7 +456,8 @@ impl Processes {
 
     #[inline]
     fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        // Part by part, as some of it has just been written.
+        // Field by field: some fields were written just before, so that a load of the whole would
+        // stall on store forwarding.
         let InHand { process, submitted_ns, bytes, device_ns, operation, status, .. } = self.ios[number as usize];
         let index = process as usize;
         self.completions += 1;
@@ -497,7 +504,7 @@ impl Processes {
     }
 }
 
-/// A count or index of things that a run has far fewer of than 2^28.
+/// A count or index, of which a run has far fewer than 2^28.
 fn number(count: usize) -> u32 {
     u32::try_from(count).expect("a run has fewer than 2^32 processes and I/Os")
 }

@@ -1,5 +1,5 @@
-//! Plugs that processes hold from one I/O to the next, as it was recorded: a replay of what was written by plugged calls merges as
-//! it did then. A process that has to wait lets go of everything, as in Linux.
+//! Plugs that processes hold across I/Os, as recorded: the replay of a trace of plugged calls
+//! merges as it did when it was recorded. As in Linux, a process that has to wait flushes its plug.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use workload::Io;
 
 use super::Processes;
 
-/// The plugs that hold something, and whether somebody submits into one.
+/// The plugs that are not empty, and whether a plugged submission is in progress.
 #[derive(Debug, Default)]
 pub(super) struct RecordedPlugs {
     /// By issuer and actor.
     open: BTreeMap<(usize, u16), Plug>,
-    /// What is submitted at the moment stays in the submitter's plug.
+    /// Whether the current submission stays in the submitter's plug.
     pub(super) is_submitting: bool,
 }
 
 impl Processes {
-    /// Whether an I/O goes into a plug that stays, or finds one there.
+    /// Whether an I/O goes into a plug that stays, or finds one.
     #[inline]
     pub(super) fn meets_a_plug(&self, io: &Io) -> bool {
         io.is_held || !self.recorded_plugs.open.is_empty()
     }
 
-    /// Begins an I/O in its process's plug, which stays if there is more to come.
+    /// Starts an I/O in its process's plug, which stays if more I/Os follow.
     #[cold]
     pub(super) fn start_plugged(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let key = (index, io.actor);
@@ -35,7 +35,7 @@ impl Processes {
             return self.start_io(index, io, now, queue);
         }
         let mut plug = open.unwrap_or_default();
-        // In eras without plugs of processes the queue's own stays in meanwhile.
+        // In eras without process plugs the queue stays plugged meanwhile.
         if let Some(usual) = &mut self.plug {
             std::mem::swap(usual, &mut plug);
         }
@@ -53,7 +53,7 @@ impl Processes {
         }
     }
 
-    /// A process has to wait: what its actors hold enters the policy.
+    /// A process has to wait: the plugs of its actors are flushed.
     #[inline]
     pub(super) fn let_go(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if !self.recorded_plugs.open.is_empty() {

@@ -1,8 +1,10 @@
-//! From transfers to bios: cutting, plugging, waiting for a request, and what an ended bio was part of.
+//! Submission of bios: splitting transfers, plugging, waiting for a request, and mapping a
+//! completed bio to its I/O.
 //!
-//! A submitter whose bio finds no request sleeps until it has one, and submits the rest then: that is how the queue
-//! slows processes, flusher and journal down. Plugs are those of the submitters (since 2.6.39); a call plugs when it
-//! makes more than one bio. The queues of older kernels plug themselves and are told when somebody waits.
+//! A submitter whose bio finds no request sleeps until it has one, and then submits the rest: that
+//! is how the queue slows processes, flusher and journal down. Since 2.6.39 submitters have plugs;
+//! a call plugs when it makes more than one bio. The queues of older kernels plug themselves and
+//! are told when a process waits.
 
 use std::ops::Range;
 
@@ -15,7 +17,7 @@ use workload::Io;
 use super::{InHand, Processes, Rest};
 use crate::os::pages::PAGE_BYTES;
 
-/// What a bio's cookie stands for: kind in the upper byte, the number of an I/O or a transfer below.
+/// The layout of a bio's cookie: kind in the upper byte, the number of an I/O or a transfer below.
 const COOKIE_SHIFT: u32 = 56;
 const IO_COOKIE: u64 = 0;
 const TRANSFER_COOKIE: u64 = 1;
@@ -25,7 +27,7 @@ pub(super) const JOURNAL_COOKIE: u64 = 3 << COOKIE_SHIFT;
 /// A bio of a checkpoint; the whole cookie.
 pub(super) const CHECKPOINT_COOKIE: u64 = 4 << COOKIE_SHIFT;
 
-/// Whether submitters of the era have plugs of their own.
+/// Whether submitters of the era have plugs.
 pub(super) fn has_task_plugs(era: KernelEra) -> bool {
     matches!(era, KernelEra::Linux3 | KernelEra::Mq)
 }
@@ -40,7 +42,7 @@ pub(super) fn longest_bio_bytes(machine: &Machine, request_bytes: u64) -> u64 {
     longest.min(request_bytes)
 }
 
-/// How pages are carried.
+/// The form in which pages are submitted.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) struct Carriage {
     pub mover: Mover,
@@ -50,20 +52,20 @@ pub(super) struct Carriage {
     pub folio_pages: u64,
 }
 
-/// On whose behalf pages move.
+/// The submitter of pages.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Mover {
-    /// A reader, who waits for pages, not for bios.
+    /// A reader, which waits for pages, not for bios.
     Reader,
     /// The flusher.
     Flusher,
-    /// A call that writes pages itself, by its I/O.
+    /// A call that writes pages itself; the value is its I/O.
     Call(u32),
     /// The journal's thread.
     Journal,
 }
 
-/// Pages of a file on their way by one bio.
+/// Pages of a file that one bio reads or writes.
 #[derive(Copy, Clone, Debug)]
 struct Transfer {
     file: u32,
@@ -72,7 +74,7 @@ struct Transfer {
     mover: Mover,
 }
 
-/// All of them; slots are used again.
+/// All transfers in flight; slots are reused.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
     slots: Vec<Transfer>,
@@ -101,8 +103,8 @@ impl Transfers {
 
 // ---- direct transfers ----
 impl Processes {
-    /// Begins a direct transfer of whole sectors that is no longer than a bio: what [`Processes::submit_io`] does of it, in one
-    /// go.
+    /// Starts a direct transfer of whole sectors that fits in one bio: the short path of
+    /// [`Processes::submit_io`].
     #[inline]
     pub(super) fn start_transfer(
         &mut self,
@@ -156,10 +158,11 @@ impl Processes {
         }
     }
 
-    /// Submits what an I/O still has to transfer, until its process has to sleep for a request.
+    /// Submits the rest of an I/O's transfer, until its process has to sleep for a request.
     #[inline]
     pub(super) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        // Part by part, as it has just been written: the processor would wait before it could read it as a whole.
+        // Field by field: the I/O was written just before, so that a load of the whole would stall
+        // on store forwarding.
         let InHand { process, operation, flags, priority, actor, .. } = self.ios[number as usize];
         let Rest { next_byte, left_bytes, .. } = self.rests[number as usize];
         let end_byte = next_byte + u64::from(left_bytes);
@@ -192,10 +195,10 @@ impl Processes {
             }
         }
         self.unplug(is_plugged, now, queue);
-        // Direct calls unplug, whether they wait or not.
+        // Direct I/O unplugs the queue, whether the call waits or not.
         self.begins_to_wait(now, queue);
         let rest = &mut self.rests[number as usize];
-        // Less than the whole was left before.
+        // The rest is smaller than before, so the number fits.
         (rest.next_byte, rest.left_bytes) = (at, u32::try_from(end_byte.saturating_sub(at)).unwrap_or(0));
         rest.bios_left += bios - ended;
         let is_over = at >= end && rest.bios_left == 0;
@@ -206,7 +209,7 @@ impl Processes {
         }
     }
 
-    /// A process reads a block of the file's block map; its call goes on when it is there.
+    /// Reads a block of the file's block map; the process's call continues when it has been read.
     pub(super) fn submit_map_read(
         &mut self,
         number: u32,
@@ -233,8 +236,8 @@ impl Processes {
 
 // ---- pages ----
 impl Processes {
-    /// Submits pages of a file, `bio` saying everything but where. Answers how many bios it took and whether the submitter
-    /// has to sleep.
+    /// Submits pages of a file; `bio` has every attribute but the extent. Returns the number of
+    /// bios and whether the submitter has to sleep.
     pub(super) fn submit_pages(
         &mut self,
         bio: &Bio,
@@ -280,7 +283,8 @@ impl Processes {
 
 // ---- bios ----
 impl Processes {
-    /// Submits one bio. "Waiting" is also the answer when the queue has no room even for those who wait.
+    /// Submits one bio. The result is "waiting" also when the queue has no room even for waiting
+    /// bios.
     #[inline]
     pub(super) fn submit_bio(
         &mut self,
@@ -306,7 +310,7 @@ impl Processes {
         Submitted::Waiting
     }
 
-    /// The submitter is through: what its plug holds enters the policy.
+    /// The submission is finished: the plug is flushed.
     #[inline]
     pub(super) fn unplug(&mut self, is_plugged: bool, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let is_plugged = is_plugged && !self.recorded_plugs.is_submitting;
@@ -328,7 +332,7 @@ impl Processes {
         }
     }
 
-    /// A bio that waited for a request has one: its submitter runs again.
+    /// A bio that waited for a request got one: its submitter runs again.
     pub(super) fn admitted(&mut self, cookie: u64, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let number = u32::try_from(cookie & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         match cookie >> COOKIE_SHIFT {
@@ -338,7 +342,7 @@ impl Processes {
                 Mover::Call(io) => self.resume(io, now, queue),
                 Mover::Journal => self.journal_runs_again(now, queue),
             },
-            // The thread waits for its bios to end, not to begin.
+            // The thread waits for its bios to complete, not to be admitted.
             3 | 4 => {}
             kind => {
                 let io = self.ios[number as usize];
@@ -397,10 +401,10 @@ impl Processes {
         }
     }
 
-    /// A process is about to wait for I/O: queues that plug themselves let go of what they hold.
+    /// A process is about to wait for I/O: a queue with its own plug is unplugged.
     #[inline]
     pub(super) fn begins_to_wait(&self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        // With plugs of their own, submitters meet a queue that has none.
+        // In eras where submitters have plugs the queue has none.
         if self.plug.is_none() && !self.recorded_plugs.is_submitting {
             queue.unplug_device(now);
         }

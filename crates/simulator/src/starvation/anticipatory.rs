@@ -1,4 +1,5 @@
-//! The promise of anticipatory: turns of sync and async requests by time, an oldest that is looked at, a pause that ends.
+//! The promise of anticipatory: turns of sync and async requests by time, a bound for the oldest
+//! request, and idling that ends.
 
 use std::collections::BTreeSet;
 
@@ -7,29 +8,30 @@ use block::{Nanos, RequestId};
 use super::{Queued, Terms, Waiting};
 use crate::invariants::Broken;
 
-/// What has been seen of turns and pauses. By kind: `[async, sync]`.
+/// The observed turns and idle times. By kind: `[async, sync]`.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// Whose turn it is, and its first choice; None before any.
+    /// The kind whose turn it is, and the time of its first choice; None before any.
     turn: Option<(bool, Nanos)>,
-    /// Its begin was seen. One that ran already when the terms changed may have its length from earlier terms.
+    /// Whether its start was observed. A turn that was running when the terms changed may have its
+    /// length from earlier terms.
     has_seen_begin: bool,
     /// The longest batch of all terms so far.
     longest_ns: [Nanos; 2],
-    /// Requests of the turn that have not completed, until one has.
+    /// Requests of the turn that are in the device, until the first completes.
     first_ones: BTreeSet<RequestId>,
     /// The first completion of the turn.
     completed_at: Option<Nanos>,
-    /// When a kind began to wait.
+    /// When a kind became backlogged.
     waits_since: [Nanos; 2],
-    /// When a kind's oldest went the last time.
+    /// When a kind's oldest request was last chosen.
     oldest_went_at: [Nanos; 2],
-    /// The last completion of all.
+    /// The last completion of any request.
     last_completion: Option<Nanos>,
 }
 
 impl Turns {
-    /// Forgets what it has seen under other terms, but not how long these let a batch last.
+    /// Resets what was observed under other terms, except the longest batches.
     pub(super) fn begin_anew(&mut self, terms: &Terms) {
         let [longest_async, longest_sync] = self.longest_ns;
         let longest_async = longest_async.max(terms.ms("write_batch_expire"));
@@ -76,7 +78,7 @@ impl Turns {
         Ok(others + self.passes_oldest(chosen, began_at, waiting, terms, now)?)
     }
 
-    /// The kind whose turn it is not.
+    /// Checks the kind whose turn it is not.
     fn passes_other(
         &self,
         is_sync: bool,
@@ -88,8 +90,8 @@ impl Turns {
         if !waiting.values().any(|other| other.attributes.is_sync() != is_sync) {
             return Ok(0);
         }
-        // The time of a batch of sync requests begins with its first completion; while they are alone it begins anew
-        // with each choice.
+        // The time of a sync batch starts with its first completion; while sync requests are alone
+        // it restarts with each choice.
         let (counts_from, batch_ns) = if is_sync {
             let Some(completed_at) = self.completed_at else { return Ok(1) };
             (completed_at, terms.ms("read_batch_expire"))
@@ -105,7 +107,7 @@ impl Turns {
         Err(format!("P7: {} requests wait, and the batch of {} ones that ended at {until} goes on", kinds[0], kinds[1]))
     }
 
-    /// The oldest of the kind whose turn it is.
+    /// Checks the oldest request of the kind whose turn it is.
     fn passes_oldest(
         &mut self,
         chosen: &Waiting,
@@ -130,9 +132,10 @@ impl Turns {
         Err(format!("P7: #{slot}, the oldest of its kind and overdue, is still passed over; it may be until {until}"))
     }
 
-    /// The policy keeps the device idle.
+    /// Checks that the policy may idle the device until then.
     pub(super) fn holds(&self, until: Nanos, terms: &Terms) -> Result<(), Broken> {
-        // Before the first completion that the ledger saw it cannot know from when the time counts.
+        // Before the first completion in the trace the ledger cannot know when the idle time
+        // started.
         let latest = self.last_completion.map(|at| at.saturating_add(terms.ms("antic_expire")));
         match latest {
             Some(latest) if until > latest => {

@@ -1,11 +1,13 @@
 //! The promise of deadline and mq-deadline: batches, and classes that age.
 //!
-//! mq-deadline's classes share one batch, and a class that is looked at moves it before the age of what it offers is
-//! asked for: a look that takes nothing ("in vain") leaves direction, length and the count of passed-over batches where
-//! that class put them. What a class is promised for itself therefore holds between such looks, and begins anew behind
-//! each. A look is in vain only while two classes are inside (queued or in the device) and a lower one has somebody
-//! queued who has not aged; with that going on no bound inside a class exists at all: see
-//! `a_class_that_is_looked_at_in_vain_takes_the_bound_from_the_others` of the starvation tests.
+//! mq-deadline's classes share one batch. When it examines a class, it changes the batch before it
+//! checks the age of the candidate: if the candidate is too young (a "fruitless look"), direction,
+//! length and the count of passed-over batches stay as that class set them. The promise within a
+//! class therefore holds between fruitless looks, and starts again after each. A fruitless look is
+//! possible only while requests of two classes are in the policy or the device and a lower class
+//! has a queued request that has not aged. While this continues, there is no bound within a class
+//! at all: see `a_class_that_is_looked_at_in_vain_takes_the_bound_from_the_others` of the
+//! starvation tests.
 
 use std::collections::BTreeMap;
 
@@ -15,31 +17,31 @@ use elevator::{Attributes, Passing, Version};
 use super::{Queued, Terms, Waiting};
 use crate::invariants::Broken;
 
-/// Classes that are looked at for their age.
+/// Classes whose age is checked.
 const LOWER_CLASSES: [Class; 2] = [Class::BestEffort, Class::Idle];
 
 fn has_classes(terms: &Terms) -> bool {
     terms.passing == Passing::Batches { has_classes: true }
 }
 
-/// Without classes all are of one.
+/// Without classes all requests have the same one.
 fn class_of(terms: &Terms, attributes: &Attributes) -> Class {
     if has_classes(terms) { attributes.class() } else { Class::BestEffort }
 }
 
-/// Where a request waits.
+/// The class and direction of a request.
 pub(super) fn lane(terms: &Terms, waiting: &Waiting) -> (Class, Direction) {
     (class_of(terms, &waiting.attributes), waiting.attributes.direction())
 }
 
-/// Whether it is old enough to go before higher classes.
+/// Whether it is old enough to precede higher classes.
 fn is_aged(waiting: &Waiting, terms: &Terms, now: Nanos) -> bool {
     let expire_ns = terms.expire_ns(waiting.attributes.direction() == Direction::Read);
     now >= waiting.due_ns.saturating_sub(expire_ns).saturating_add(terms.ms("prio_aging_expire"))
 }
 
-/// Lower classes than the one that was chosen. mq-deadline looks at the request whose turn it is in a class, not at its
-/// oldest; once all of a class are old enough, it is whichever it looks at.
+/// Counts the lower classes that a choice passed over. mq-deadline checks the age of a class's next
+/// request, not of its oldest; once all requests of a class are old enough, the next one is too.
 fn passes_aged(chosen: Class, waiting: &Queued, terms: &Terms, now: Nanos) -> Result<u64, Broken> {
     let aging_ns = terms.ms("prio_aging_expire");
     let mut passed = 0;
@@ -53,29 +55,30 @@ fn passes_aged(chosen: Class, waiting: &Queued, terms: &Terms, now: Nanos) -> Re
     Ok(passed)
 }
 
-/// What has passed since when, in the class that was chosen from last.
+/// The passes counted for the class chosen last.
 #[derive(Debug, Default)]
 pub(super) struct Batches {
-    /// What the policy counts as inside, in which class: queued or in the device.
+    /// The requests in the policy or the device, with their class.
     inside: BTreeMap<RequestId, Class>,
-    /// The class that the counts are about.
+    /// The class that the counts refer to.
     class: Option<Class>,
-    /// There may have been a look in vain since the last choice.
+    /// Whether a fruitless look is possible since the last choice.
     is_moved: bool,
-    /// By direction: choices of the other one since its own last.
+    /// By direction: choices of the other direction since its own last one.
     passed: [u64; 2],
-    /// By direction: the oldest, overdue, and the younger ones of its direction that went since it was both.
+    /// By direction: the oldest request if it is overdue, and the number of younger ones of its
+    /// direction chosen since it was both.
     overdue: BTreeMap<u8, (RequestId, u64)>,
 }
 
 impl Batches {
-    /// Forgets what has been counted, but not what is inside.
+    /// Resets the counts, but not the requests in the policy or the device.
     pub(super) fn begin_anew(&mut self) {
         let inside = std::mem::take(&mut self.inside);
         *self = Self { inside, is_moved: true, ..Self::default() };
     }
 
-    /// A request entered, wherever; those of `waiting` it may be among.
+    /// A request was inserted, in any position; `waiting` may include it.
     pub(super) fn entered(
         &mut self,
         id: RequestId,
@@ -85,16 +88,17 @@ impl Batches {
         now: Nanos,
     ) {
         self.inside.insert(id, class_of(terms, attributes));
-        // Age, choices and completions only make it better: it can begin with an entry, and go on behind a choice.
+        // A fruitless look becomes possible only with an insertion, or remains possible after a
+        // choice: age, choices and completions only make it less likely.
         self.is_moved |= self.looks_in_vain(waiting, terms, now);
     }
 
-    /// It completed, or another one absorbed it.
+    /// It completed, or was absorbed by another request.
     pub(super) fn left(&mut self, id: RequestId) {
         self.inside.remove(&id);
     }
 
-    /// Whether a dispatch from here on may look at somebody who has to become older first.
+    /// Whether a dispatch from now on may examine a request that is too young.
     fn looks_in_vain(&self, waiting: &Queued, terms: &Terms, now: Nanos) -> bool {
         let mut inside = self.inside.values();
         let first = inside.next();
@@ -103,7 +107,7 @@ impl Batches {
         !is_one && waiting.values().any(is_young)
     }
 
-    /// `may_be_held_up`: heads that the ledger does not follow may keep their class back.
+    /// `may_be_held_up`: heads that the ledger does not track may hold their class back.
     pub(super) fn chosen(
         &mut self,
         chosen: &Waiting,
@@ -128,7 +132,7 @@ impl Batches {
         Ok(aged + passed + self.passes_oldest(chosen, direction, &own, terms, now)?)
     }
 
-    /// The direction that was not chosen.
+    /// Checks the direction that was not chosen.
     fn passes_other(
         &mut self,
         direction: Direction,
@@ -145,7 +149,8 @@ impl Batches {
         }
         *passed += 1;
         let starved = terms.value("writes_starved");
-        // The batch that runs, and those that may follow. mq-deadline compares as unsigned: a negative limit is endless.
+        // The running batch, and those that may follow. mq-deadline compares as unsigned: a
+        // negative limit is unlimited.
         let batches = match (other, u64::try_from(starved)) {
             (Direction::Read, Ok(1..)) => 2,
             (Direction::Read, Err(_)) if has_classes(terms) => 2,
@@ -160,7 +165,7 @@ impl Batches {
         Err(format!("P7: {other:?}s were passed over {passed} times running, {allowed} are allowed"))
     }
 
-    /// The oldest of the direction that was chosen, if it is overdue and was not the one.
+    /// Checks the oldest request of the chosen direction, if it is overdue and was not chosen.
     fn passes_oldest(
         &mut self,
         chosen: &Waiting,
@@ -181,7 +186,8 @@ impl Batches {
             *entry = (oldest.id, 0);
         }
         entry.1 += 1;
-        // The form of 6.5 looks for overdue ones only where a batch would go on in order.
+        // The 6.5 version checks for overdue requests only where a batch would continue in sector
+        // order.
         let batches = if has_classes(terms) && terms.is_since(Version(6, 5, 0)) { 2 } else { 1 };
         let allowed = terms.count("fifo_batch").max(1).saturating_mul(batches);
         if entry.1 <= allowed {

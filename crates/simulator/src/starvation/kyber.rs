@@ -1,4 +1,4 @@
-//! The promise of kyber: rounds of the kinds, and rounds inside a kind.
+//! The promise of kyber: rounds of the kinds, and rounds within a kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +10,9 @@ use crate::invariants::Broken;
 /// Kinds of I/O: reads, writes, discards, others.
 const KINDS: usize = 4;
 const NAMES: [&str; KINDS] = ["READ", "WRITE", "DISCARD", "OTHER"];
-/// Requests of a kind in a row before the others have their turn.
+/// Requests of a kind in a row before the other kinds have their turn.
 const BATCH: [u64; KINDS] = [16, 8, 1, 1];
-/// Tokens of a kind at most, and at the start.
+/// Largest and initial number of tokens of a kind.
 const MOST_TOKENS: [u64; KINDS] = [256, 128, 64, 16];
 
 const fn kind_of(operation: Operation) -> usize {
@@ -24,12 +24,13 @@ const fn kind_of(operation: Operation) -> usize {
     }
 }
 
-/// One hardware queue.
+/// The state of one hardware context.
 #[derive(Debug)]
 struct Outlet {
-    /// By kind: choices of other kinds while it waited with a token to spare.
+    /// By kind: choices of other kinds while it waited with a free token.
     passed: [u64; KINDS],
-    /// By kind: what left its software queues together and is not chosen yet; None = not known.
+    /// By kind: requests that left its software queues together and are not chosen yet; None = not
+    /// known.
     flushed: [Option<BTreeSet<RequestId>>; KINDS],
 }
 
@@ -39,14 +40,14 @@ impl Outlet {
     }
 }
 
-/// What has been seen of rounds and tokens.
+/// The observed rounds and tokens.
 #[derive(Debug)]
 pub(super) struct Rounds {
     outlets: BTreeMap<HardwareQueue, Outlet>,
-    /// Whether nothing was flushed when it began.
+    /// Whether no request was flushed at the start.
     begins_empty: bool,
     depth: [u64; KINDS],
-    /// Who holds a token: kinds by request.
+    /// The kind of the token that each request holds.
     tokens: BTreeMap<RequestId, usize>,
     in_use: [u64; KINDS],
 }
@@ -64,13 +65,13 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// Forgets what was passed over; depths and tokens stay.
+    /// Resets the passes; depths and tokens stay.
     pub(super) fn begin_anew(&mut self) {
         self.outlets.clear();
         self.begins_empty = false;
     }
 
-    /// The policy says how many tokens a kind has from now on.
+    /// The policy's message about the number of tokens of a kind from now on.
     pub(super) fn heard(&mut self, text: &str, number: u64) {
         if let Some(name) = text.strip_suffix(" {1}")
             && let Some(kind) = NAMES.iter().position(|known| *known == name)
@@ -91,7 +92,7 @@ impl Rounds {
         }
     }
 
-    /// `chosen` holds its token already.
+    /// `chosen` already holds its token.
     pub(super) fn chosen(&mut self, chosen: &Waiting, waiting: &Queued) -> Result<u64, Broken> {
         let queue = chosen.attributes.hardware_queue;
         let own = kind_of(chosen.attributes.operation);
@@ -116,13 +117,13 @@ impl Rounds {
             }
         }
         let Some(flushed) = &mut outlet.flushed[own] else {
-            // With none of the kind left nothing is flushed.
+            // If no request of the kind is left, none is flushed.
             outlet.flushed[own] = waits(own).next().is_none().then(BTreeSet::new);
             return Ok(passes);
         };
         flushed.retain(|id| waiting.get(&id.slot()).is_some_and(|other| other.id == *id) || *id == chosen.id);
         if flushed.is_empty() {
-            // Its software queues were emptied for it.
+            // Its software queues were flushed for this choice.
             flushed.extend(waits(own).map(|other| other.id));
         } else if !flushed.remove(&chosen.id) {
             let slot = chosen.id.slot();

@@ -1,4 +1,4 @@
-//! The promises of those that keep lists: who may go before one that came earlier, and how often.
+//! The promises of list policies: which later requests may precede an earlier one, and how often.
 
 use block::{Direction, Flags, Operation};
 use elevator::{Attributes, Passing, Version};
@@ -6,28 +6,29 @@ use elevator::{Attributes, Passing, Version};
 use super::{Queued, Terms, Waiting, pass};
 use crate::invariants::Broken;
 
-/// Points that an insertion before it costs a request of linus since 2.4.20.
+/// The cost of an insertion before a request of linus, in points of its budget, since 2.4.20.
 const SEEK_COST: u64 = 16;
 
-/// What a list promises.
+/// The promise of a list.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum Lists {
-    /// Nobody is passed over.
+    /// No request is passed over.
     InOrder,
-    /// Nobody is, but by those that went beside the neighbour that had no room for them.
+    /// No request is passed over, except by those placed beside a neighbour that has no room for
+    /// them.
     BesideNeighbours,
-    /// Lists of software queues take turns or leave together.
+    /// Lists of software queues take turns or are flushed together.
     InTurn,
-    /// Later ones for so many points each.
+    /// Each later request that passes costs this many points of the budget.
     Budget { seek_cost: u64 },
-    /// The same, but reads, and whoever goes beside its neighbour, pass for nothing.
+    /// The same, but reads, and requests placed beside their neighbour, pass for free.
     BudgetOfWrites,
-    /// None that came when it was overdue.
+    /// No request passes that arrived when it was overdue.
     Wall,
 }
 
 impl Lists {
-    /// What the policy of these terms promises, if it keeps a list.
+    /// The promise of the policy with these terms, if it is a list policy.
     pub(super) fn of(terms: &Terms) -> Option<Self> {
         Some(match terms.passing {
             Passing::Never if terms.is_since(Version(2, 6, 0)) => Lists::InOrder,
@@ -35,15 +36,16 @@ impl Lists {
             Passing::ListsInTurn => Lists::InTurn,
             Passing::Budget { reads_pass: true } => Lists::BudgetOfWrites,
             Passing::Budget { .. } if terms.is_since(Version(2, 4, 20)) => Lists::Budget { seek_cost: SEEK_COST },
-            // Insertions cost nothing then, but each scan costs a point whoever it comes by; and whoever is to go before
-            // a request has come by it.
+            // In this version insertions cost nothing, but each scan costs one point for every
+            // request that it passes, and an insertion before a request requires a scan that passes
+            // it.
             Passing::Budget { .. } => Lists::Budget { seek_cost: 1 },
             Passing::NotOverdue => Lists::Wall,
             _ => return None,
         })
     }
 
-    /// How much one that enters may be passed over for.
+    /// The cost for which an arriving request may be passed over.
     pub(super) fn allowed(self, attributes: &Attributes, waiting: &Queued, terms: &Terms) -> u64 {
         let seek_cost = match self {
             Lists::Budget { seek_cost } => seek_cost,
@@ -55,24 +57,24 @@ impl Lists {
         let tunable = if attributes.direction() == Direction::Read { "read_latency" } else { "write_latency" };
         match terms.count(tunable) {
             points if points == 0 || is_special => 0,
-            // With a single point left one more may still come.
+            // With a single point left, one more request may still pass.
             points => points + seek_cost - 1,
         }
     }
 
-    /// One has entered; the others may have more to wait for now.
+    /// A request was inserted; others may have more to wait for now.
     pub(super) fn entered(self, entered: &Waiting, waiting: &mut Queued) {
         if !matches!(self, Lists::InTurn) {
             return;
         }
-        // Whatever comes while it waits may leave with it, in front of it.
+        // Requests that arrive while it waits may be flushed with it, in front of it.
         let later = waiting.values_mut().filter(|other| other.id != entered.id);
         for other in later.filter(|other| other.attributes.hardware_queue == entered.attributes.hardware_queue) {
             other.allowed += u64::from(other.attributes.software_queue > entered.attributes.software_queue);
         }
     }
 
-    /// One was chosen: it has passed over those that it went before.
+    /// A request was chosen: it passed over those that it preceded.
     pub(super) fn chosen(self, chosen: &Waiting, waiting: &mut Queued, terms: &Terms) -> Result<u64, Broken> {
         let is_read = chosen.attributes.direction() == Direction::Read;
         let came_before = |other: &Waiting| other.order < chosen.order;
@@ -84,13 +86,15 @@ impl Lists {
             Lists::InTurn => {
                 pass(waiting, chosen, 1, |other| other.attributes.hardware_queue == chosen.attributes.hardware_queue)
             }
-            // Beside a neighbour that was too full for it, it costs what joining it would have.
+            // Placed beside a neighbour that was too full for it, it costs as much as a merge would
+            // have.
             Lists::Budget { seek_cost } => {
                 pass(waiting, chosen, if chosen.touched { 1 } else { seek_cost }, came_before)
             }
             Lists::BudgetOfWrites if chosen.touched || is_read => Ok(0),
             Lists::BudgetOfWrites => pass(waiting, chosen, SEEK_COST, came_before),
-            // Who may join a request behind a wall goes beside it when it is too full.
+            // A request that could merge into one behind the wall is placed beside it if it is too
+            // full.
             Lists::Wall if chosen.touched && terms.count("merge_past_expired") > 0 => Ok(0),
             Lists::Wall => pass(waiting, chosen, 1, |other| {
                 other.attributes.direction() == chosen.attributes.direction()
@@ -101,7 +105,8 @@ impl Lists {
     }
 }
 
-/// none: what is there already, and a turn of every list for each of its own that is before it.
+/// none: the requests already present, and a turn of every list for each request of its own list
+/// before it.
 fn turns_up_to(attributes: &Attributes, waiting: &Queued, terms: &Terms) -> u64 {
     let of_queue = |other: &&Waiting| other.attributes.hardware_queue == attributes.hardware_queue;
     let (all, own) = waiting.values().filter(of_queue).fold((0, 0), |(all, own), other| {

@@ -1,4 +1,4 @@
-//! What a promise depends on: which policy, which form of it, and the tunables in force.
+//! The parameters of a promise: the policy, its version, and the tunables in force.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +6,27 @@ use block::Nanos;
 use elevator::registry::ENTRIES;
 use elevator::{Passing, Version};
 
-/// A policy as its promise sees it: what it declares, its form and tunables in force, in their units.
+/// The parameters of a policy's promise: its declared traits, its version, and its tunables in
+/// their units.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     pub passing: Passing,
-    /// None = the form that users get.
+    /// None = the default version.
     pub version: Option<Version>,
     pub tunables: BTreeMap<&'static str, i64>,
     /// Length of a tick of the policy's clock; 0 = exact.
     pub tick_ns: Nanos,
-    /// Software queues that feed each hardware queue.
+    /// Software queues per hardware queue.
     pub software_queues: u64,
 }
 
-/// What a policy of the registry promises.
+/// The promise that a policy of the registry declares.
 pub(crate) fn passing_of(name: &str) -> Passing {
     ENTRIES.iter().find(|entry| entry.name == name).map_or(Passing::Unchecked, |entry| entry.traits.passing)
 }
 
 impl Terms {
-    /// Of a policy of the registry, with exact time and one software queue.
+    /// Terms of a policy of the registry, with exact time and one software queue.
     pub(crate) fn of(name: &str) -> Self {
         Self { passing: passing_of(name), version: None, tunables: BTreeMap::new(), tick_ns: 0, software_queues: 1 }
     }
@@ -38,7 +39,7 @@ impl Terms {
         self.tunables.get(tunable).copied().unwrap_or(0)
     }
 
-    /// A count or a time that is never negative.
+    /// A count or time that is never negative.
     pub(super) fn count(&self, tunable: &str) -> u64 {
         self.value(tunable).unsigned_abs()
     }
@@ -47,7 +48,7 @@ impl Terms {
         self.count(tunable).saturating_mul(block::time::MILLISECOND)
     }
 
-    /// After how long a request of this side (reads, or sync ones) is overdue.
+    /// The time after which a request of this side (reads, or sync ones) is overdue.
     pub(super) fn expire_ns(&self, is_read: bool) -> Nanos {
         self.ms(if is_read { "read_expire" } else { "write_expire" })
     }

@@ -1,10 +1,11 @@
-//! Deliberately starving policies: each promise lets an honest order pass and finds the starving one.
+//! Policies that starve requests on purpose: each promise accepts a fair order and detects the
+//! starving one.
 
 use super::*;
 use block::time::MILLISECOND;
 use block::{Class, Operation, Priority};
 
-/// A policy reduced to its choice: the index among those that wait, oldest first.
+/// A policy reduced to its choice: the index among the waiting requests, oldest first.
 type Choice = fn(&[(RequestId, Attributes)]) -> usize;
 
 fn fifo(_: &[(RequestId, Attributes)]) -> usize {
@@ -23,7 +24,7 @@ fn never_a_read(waiting: &[(RequestId, Attributes)]) -> usize {
     waiting.iter().position(|(_, attributes)| attributes.direction() == Direction::Write).unwrap_or(0)
 }
 
-/// In sector order from the lowest, as a sorting elevator without any deadline.
+/// Always the lowest sector: a sorting elevator without deadlines.
 fn lowest_first(waiting: &[(RequestId, Attributes)]) -> usize {
     (0..waiting.len()).min_by_key(|index| waiting[*index].1.extent.first_sector).unwrap_or(0)
 }
@@ -67,7 +68,8 @@ fn all_terms() -> Vec<Terms> {
     ]
 }
 
-/// Two come and one goes, each millisecond, 300 times: a read and a write, or as `attributes` says.
+/// Inserts two requests and chooses one, each millisecond, 300 times: a read and a write, or as
+/// `attributes` says.
 fn play(terms: &Terms, choice: Choice, attributes: impl Fn(u64) -> Attributes) -> Result<u64, Broken> {
     let mut ledger = Starvation::new(terms.clone());
     ledger.claim(|_| ());
@@ -87,7 +89,7 @@ fn play(terms: &Terms, choice: Choice, attributes: impl Fn(u64) -> Attributes) -
     Ok(ledger.passed_over)
 }
 
-/// Sectors that fall, so that every later one is before all others.
+/// Descending sectors, so that every later request precedes all others.
 fn falling(number: u64) -> Attributes {
     let operation = if number.is_multiple_of(2) { Operation::Read } else { Operation::Write };
     Attributes::new(operation, Extent::new((10_000 - number) * 100, 8))
@@ -96,7 +98,7 @@ fn falling(number: u64) -> Attributes {
 #[test]
 fn the_order_of_arrival_keeps_every_promise() {
     for terms in all_terms() {
-        // Alone or in turn: whatever a batch or a budget allows, nobody is passed over.
+        // Alone or in turn: whatever a batch or a budget allows, no request is passed over.
         assert!(play(&terms, fifo, falling).is_ok(), "{terms:?}: {:?}", play(&terms, fifo, falling));
     }
 }
@@ -107,7 +109,7 @@ fn every_promise_finds_the_policy_that_starves() {
         for (how, choice) in
             [("newest first", newest_first as Choice), ("lowest first", lowest_first), ("no write", never_a_write)]
         {
-            // To nas, a direction is nothing to the other.
+            // nas does not compare requests of different directions.
             let outcome = match (terms.passing, how) {
                 (Passing::NotOverdue, "no write") => continue,
                 (Passing::NotOverdue, _) => play(&terms, choice, |number| falling(2 * number)),
@@ -130,7 +132,7 @@ fn reads_have_a_promise_too() {
 
 #[test]
 fn aged_classes_go_first() {
-    // Real-time reads, and an idle one among the first that never goes.
+    // Real-time reads, and among the first an idle-class read that is never chosen.
     let classes = |number: u64| {
         let class = if number == 1 { Class::Idle } else { Class::RealTime };
         Attributes { priority: Priority::new(class, 4), ..falling(2 * number) }

@@ -1,16 +1,21 @@
-//! The promise of wfq: start-time fair queueing on each level of the groups, and order of arrival inside a queue.
+//! The promise of wfq: start-time fair queueing on each level of the groups, and order of arrival
+//! within a queue.
 //!
-//! Let f wait from some time on, and let v be the start tag served last by then. f begins at v, or where its last
-//! service before ended, which began at v at the latest: at most `lead` = that service over its weight later. A sibling
-//! e begins at v or later, and goes before f only while its own start tag is not behind f's. (Who joins the group begins
-//! where those end who have left it: his lead is then theirs, one request of the costliest at most.) So whenever e is
-//! chosen
+//! Let f become backlogged at some time, and let v be the start tag served last by then. f starts
+//! at v, or at the end of its last earlier service, which started at v at the latest: at most
+//! `lead` = that service over its weight later. A sibling e starts at v or later, and is served
+//! before f only while its own start tag is not after f's. (A member that joins the group starts
+//! where the members that left it end: its lead is then theirs, at most one request of the
+//! costliest.) So whenever e is chosen
 //!
-//! service of e since then, this one left out, over its weight <= service of f since then over its weight + lead
+//! service of e since then, this one excluded, over its weight <= service of f since then over its
+//! weight + lead
 //!
-//! which is the theorem of Goyal, Vin and Cheng with the two requests in their places: one of f's in the lead, one of
-//! e's as the one left out. Weights may change meanwhile: each service counts at the weight of its time, as tags do.
-//! The policy cuts tags to whole units of 2^-20 sectors at weight 1; what that may have saved e is allowed besides.
+//! which is the theorem of Goyal, Vin and Cheng (start-time fair queueing) with the two requests
+//! made explicit: one of f's in the lead, one of e's as the excluded one. Weights may change
+//! meanwhile: each service counts at the weight of its time, as tags do. The policy truncates tags
+//! to whole units of 2^-20 sectors at weight 1; the service that this may have saved e is allowed
+//! in addition.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,40 +25,40 @@ use elevator::{Attributes, GroupTree};
 use super::Terms;
 use crate::invariants::Broken;
 
-/// Service is counted in 2^-32 sectors at weight 1, so that nothing is lost by dividing.
+/// Service is counted in 2^-32 sectors at weight 1, so that division loses nothing.
 const UNIT_BITS: u32 = 32;
-/// The policy's own unit, in these.
+/// The policy's own unit, in these units.
 const POLICY_UNIT: u128 = 1 << 12;
-/// Weight of an issuer, and of a group that nobody gave one.
+/// Weight of an issuer, and of a group without a configured weight.
 const WEIGHT_DEFAULT: u32 = 100;
-/// What a request without data costs, in sectors.
+/// Cost of a request without data, in sectors.
 const NO_DATA_COST: u64 = 8;
 
-/// Somebody with a share of a group.
+/// A queue or group that shares its parent group's service.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Member {
     /// An issuer's own queue.
     Context(ContextId),
-    /// The queue of issuers whose own is busy in another group.
+    /// The queue of issuers whose own queue is busy in another group.
     Strays(GroupId),
     Group(GroupId),
 }
 
-/// What a member has had of its group so far.
+/// The service that a member has received from its group so far.
 #[derive(Copy, Clone, Debug, Default)]
 struct Service {
     /// Cost over weight.
     normalized: u128,
-    /// By how much less the policy may have charged.
+    /// How much less the policy may have charged, because it truncates.
     cut: u128,
 }
 
-/// A member that waits.
+/// A backlogged member.
 #[derive(Debug)]
 struct Wait {
-    /// What it had itself when it began to, less its lead.
+    /// Its own service when it became backlogged, less its lead.
     own_from: i128,
-    /// What its siblings had.
+    /// The service of its siblings then.
     siblings_from: BTreeMap<Member, Service>,
 }
 
@@ -61,9 +66,10 @@ struct Wait {
 #[derive(Debug, Default)]
 struct Siblings {
     had: BTreeMap<Member, Service>,
-    /// What the last service of each cost it, or the group's past members whoever joined since.
+    /// The cost over weight of each member's last service; for members that joined since, that of
+    /// the members that left.
     last: BTreeMap<Member, u128>,
-    /// The most that the last service cost one who left.
+    /// The largest last service of a member that left.
     left: u128,
     waits: BTreeMap<Member, Wait>,
 }
@@ -76,7 +82,7 @@ impl Siblings {
         self.waits.insert(member, wait);
     }
 
-    /// Holds a service against all who wait. Answers how many those are.
+    /// Checks a service against all backlogged siblings. Returns their number.
     fn serve(&mut self, member: Member, cost: u64, weight: u32) -> Result<u64, Broken> {
         let had = self.had.get(&member).copied().unwrap_or_default();
         let mut passed = 0;
@@ -94,7 +100,7 @@ impl Siblings {
             passed += 1;
         }
         let normalized = (u128::from(cost) << UNIT_BITS) / u128::from(weight.max(1));
-        // 2^32 / weight is cut to a whole number first, the product to a whole unit then.
+        // First 2^32 / weight is truncated to a whole number, then the product to a whole unit.
         let cut = had.cut + POLICY_UNIT + u128::from(cost);
         self.had.insert(member, Service { normalized: had.normalized + normalized, cut });
         self.last.insert(member, normalized);
@@ -106,21 +112,21 @@ fn signed(value: u128) -> i128 {
     i128::try_from(value).unwrap_or(i128::MAX)
 }
 
-/// What has been seen of queues and groups.
+/// The observed queues and groups.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    /// By group: the one above, and the weight.
+    /// By group: its parent and its weight.
     tree: Vec<(GroupId, u32)>,
     siblings: BTreeMap<GroupId, Siblings>,
     /// The group that a context's own queue is in.
     home: BTreeMap<ContextId, GroupId>,
     queues: BTreeMap<Member, VecDeque<RequestId>>,
-    /// The queue of each request that waits, and its group.
+    /// The queue of each waiting request, and its group.
     place_of: BTreeMap<RequestId, (Member, GroupId)>,
 }
 
 impl Shares {
-    /// The groups as they are now.
+    /// Reads the present groups.
     pub(super) fn learn(&mut self, groups: &GroupTree) {
         let settings = (0..groups.capacity()).map(|group| groups.settings(GroupId(group)));
         self.tree.clear();
@@ -143,7 +149,7 @@ impl Shares {
         }
     }
 
-    /// The context's own queue follows it to another group when it is empty.
+    /// The context's own queue moves to another group when it is empty.
     fn member_for(&mut self, attributes: &Attributes) -> Member {
         let (context, group) = (attributes.context, attributes.group);
         let own = Member::Context(context);
@@ -168,7 +174,7 @@ impl Shares {
         siblings.left = siblings.left.max(siblings.last.get(&member).copied().unwrap_or_default());
     }
 
-    /// A group begins at its parent's time, whoever had its id before.
+    /// A new group starts at its parent's virtual time, whatever group had its id before.
     pub(super) fn group_added(&mut self, group: GroupId, parent: GroupId) {
         let member = Member::Group(group);
         let siblings = self.siblings.entry(parent).or_default();
@@ -179,7 +185,7 @@ impl Shares {
         }
     }
 
-    /// The context's id stays, for another one.
+    /// The context's id may be used by another issuer.
     pub(super) fn exited(&mut self, context: ContextId) {
         let own = Member::Context(context);
         if let Some(&home) = self.home.get(&context)
@@ -211,7 +217,7 @@ impl Shares {
         }
     }
 
-    /// Another one absorbed it.
+    /// It was absorbed by another request.
     pub(super) fn absorbed(&mut self, id: RequestId) {
         let Some((member, group)) = self.place_of.remove(&id) else { return };
         let queue = self.queues.entry(member).or_default();
@@ -267,7 +273,8 @@ mod tests {
     const LIGHT: GroupId = GroupId(1);
     const HEAVY: GroupId = GroupId(2);
 
-    /// Two groups of weights 100 and 300, each with a context that always has two reads of 8 sectors waiting.
+    /// Two groups of weights 100 and 300, each with a context that always has two reads of 8
+    /// sectors waiting.
     fn play(mut choose: impl FnMut([u64; 2]) -> GroupId) -> Result<u64, Broken> {
         let root = GroupId::ROOT;
         let mut shares = Shares::with_tree(&[(root, 100), (root, 100), (root, 300)]);
@@ -295,7 +302,7 @@ mod tests {
     #[test]
     fn service_in_proportion_to_weights_keeps_the_promise() {
         let fair = |[light, heavy]: [u64; 2]| if 3 * light <= heavy { LIGHT } else { HEAVY };
-        // Whoever is chosen, the other one waits; its own group's only queue has nobody to pass.
+        // Whichever is chosen, the other waits; a group's only queue passes no sibling.
         assert_eq!(play(fair), Ok(200));
     }
 
@@ -307,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_second_turn_beside_one_that_never_had_any_breaks_it() {
-        // Both begin at the same tag. One request may go first, however heavy its group.
+        // Both start at the same tag. One request may go first, whatever the weight of its group.
         let mut turns = 0;
         let what = play(|_| {
             turns += 1;

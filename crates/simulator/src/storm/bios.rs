@@ -1,4 +1,4 @@
-//! The bios of a storm: mostly neighbours of each other, of every operation and with every mark.
+//! The bios of a storm: mostly adjacent to each other, of every operation and with every flag.
 
 use block::{Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Operation, Priority, SoftwareQueue};
 use elevator::Bio;
@@ -21,7 +21,7 @@ impl Weather {
                 Some(plug) => self.queue.submit_plugged(&bio, cookie, &mut self.plugs[plug], self.now),
                 None => self.queue.submit(&bio, cookie, self.now),
             };
-            // A queue without room has not changed, but for what limiters let go then.
+            // A queue without room is unchanged, except for bios that limiters released meanwhile.
             self.is_touched |= submitted != Err(Full) || self.queue.limiters().next().is_some();
             match submitted {
                 Ok(Submitted::Nothing) => self.ledger.nothing_to_do(cookie)?,
@@ -42,7 +42,7 @@ impl Weather {
         Ok(())
     }
 
-    /// A neighbour of the last bio, or something entirely new.
+    /// A bio adjacent to the last one, or an unrelated one.
     fn draw_bio(&mut self) -> Bio {
         if self.random.chance(self.temper.adjacent_percent, 100) {
             let mut bio = self.last;
@@ -123,7 +123,7 @@ impl Weather {
         }
     }
 
-    /// An extent behind or before the last one.
+    /// An extent directly after or before the last one.
     fn draw_neighbour(&mut self, operation: Operation) -> Extent {
         let sectors = self.draw_sectors(operation);
         let last = self.last.extent;
@@ -134,7 +134,7 @@ impl Weather {
         self.fit(last.first_sector.saturating_sub(u64::from(sectors)), sectors)
     }
 
-    /// As much of an extent as device and chunk boundaries leave.
+    /// The part of an extent that device and chunk boundaries allow.
     fn fit(&self, first_sector: u64, sectors: u32) -> Extent {
         let first_sector = first_sector % CAPACITY_SECTORS;
         let mut room = CAPACITY_SECTORS - first_sector;

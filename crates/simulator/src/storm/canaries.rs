@@ -1,12 +1,13 @@
-//! Storms in which P7 must break: a policy is held to a promise that it does not give. What they prove is that the check
-//! sees the queue, whatever the policy, and that it can fail.
+//! Storms that must violate P7: a policy is checked against a promise that it does not give. They
+//! prove that the check observes the queue under every policy, and that it can fail.
 
 use super::*;
 use crate::starvation::{Terms, passing_of};
 use elevator::{Version, registry};
 use queue::Handover;
 
-/// What a storm over `policy` says when it is held to other terms than its own; the first of some seeds that breaks.
+/// The violation that a storm over `policy` reports when it is checked against other terms than its
+/// own; from the first seed that has one.
 fn broken(policy: &str, version: Option<Version>, claim: impl Fn(&mut Terms)) -> Option<String> {
     broken_in(0..40, policy, version, claim)
 }
@@ -20,7 +21,7 @@ fn broken_in(
     seeds.find_map(|seed| {
         let storm = Storm { policy: policy.to_owned(), seed, bios: 1_500 };
         let mut weather = Weather::new(&storm).unwrap();
-        // Churn of tunables and policies would bring the true terms back.
+        // Changes of tunables and policies would restore the true terms.
         weather.temper.churn_per_mille = 0;
         if let Some(version) = version {
             let next = registry::build(policy, Some(version), &weather.configuration).unwrap();
@@ -38,7 +39,7 @@ fn assert_broken(policy: &str, version: Option<Version>, word: &str, claim: impl
     assert!(what.starts_with("P7") && what.contains(word), "{policy}: {what}");
 }
 
-/// Sets a tunable of the terms, not of the policy.
+/// Sets a tunable in the terms, not in the policy.
 fn tighter(tunable: &'static str, value: i64) -> impl Fn(&mut Terms) {
     move |terms| assert!(terms.tunables.insert(tunable, value).is_some(), "{tunable}")
 }
@@ -75,7 +76,7 @@ fn the_bounds_of_batches_can_break() {
 
 #[test]
 fn the_bounds_of_batches_without_gaps_can_break() {
-    // A seek ends them, so that the storms' are hardly ever as long as they may be.
+    // A seek ends a batch, so that batches in storms rarely reach their full length.
     let shortest = |terms: &mut Terms| terms.tunables.extend([("fifo_batch", 1), ("writes_starved", 0)]);
     assert_broken("deadline", Some(Version(2, 6, 0)), "passed over", shortest);
 }
@@ -103,11 +104,11 @@ fn the_bounds_of_kyber_can_break() {
 fn the_bounds_of_shares_can_break() {
     assert_broken("noop", None, "waits and has had", called("wfq"));
     assert_broken("mq-deadline", None, "is the oldest of", called("wfq"));
-    // Held to shares of requests while it keeps shares of bytes.
+    // Checked against shares of requests, although it keeps shares of bytes.
     assert_broken("wfq", None, "waits and has had", tighter("request_cost", 1_000_000));
 }
 
-/// The same storms, held to the true terms.
+/// The same storms, checked against the true terms.
 #[test]
 fn nothing_breaks_by_itself() {
     for policy in

@@ -1,4 +1,4 @@
-//! What changes from outside while I/O goes on: groups, issuers, tunables, depths, the policy itself.
+//! Changes from outside during I/O: groups, issuers, tunables, depths, the policy itself.
 
 use block::{ContextId, GroupId};
 use device::Device;
@@ -88,13 +88,15 @@ impl Weather {
         let row = &rows[below(&mut self.random, rows.len())];
         let near = row.default.unwrap_or(row.min).saturating_add(i64::from(u32_below(&mut self.random, 20)) - 10);
         let value = [row.min, row.max, row.default.unwrap_or(row.max), near][below(&mut self.random, 4)];
-        // Out of range is refused or clamped by the row; both are allowed to happen here.
+        // A value out of range is refused or clamped by the tunable's row; both are acceptable
+        // here.
         let outcome = self.queue.set(row.name, &value.to_string());
         self.starvation.tuned(&self.queue);
         self.note(format!("{} = {value}: {outcome:?}", row.name));
     }
 
-    /// CFQ counts time while it waits for issuers, and requests while it does not: both at the same load.
+    /// CFQ counts time while it idles for issuers, and requests while it does not: both under the
+    /// same load.
     fn flip_idling(&mut self) {
         let is_waiting = self.queue.settings().any(|(row, value)| row.name == "slice_idle" && value > 0);
         let value = if is_waiting { "0" } else { "8" };
@@ -122,7 +124,7 @@ impl Weather {
     }
 }
 
-/// A weight for what a group does itself, and a level, that go with a weight; some have none.
+/// A weight for the group's own tasks, and a level, to go with a weight; some groups have none.
 fn beside(weight: u32) -> (Option<u32>, Option<GroupPriority>) {
     let leaf_weight = weight.is_multiple_of(3).then_some(1 + weight / 7);
     (leaf_weight, GroupPriority::new(weight % 9).ok())

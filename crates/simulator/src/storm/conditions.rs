@@ -1,4 +1,4 @@
-//! What a storm is given: how rough it is, its device with its faults, the queue and who watches it.
+//! The conditions of a storm: its intensity, its device with faults, the queue and the checks.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use super::{CAPACITY_SECTORS, CONTEXTS, GROUPS, SHOWN_CHANGES, SOFTWARE_QUEUES, 
 use crate::invariants::{Broken, Ledger};
 use crate::starvation::{Starvation, Terms};
 
-/// How rough a storm is: drawn once per seed, so that seeds differ in kind.
+/// The intensity of a storm: drawn once per seed, so that seeds differ in kind.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Temper {
     pub submit_per_mille: u64,
@@ -60,7 +60,7 @@ impl Weather {
             slots: 64 + queues,
             groups: GROUPS,
             contexts: CONTEXTS,
-            // A small table on purpose: slots are used again at once.
+            // A small table on purpose: slots are reused at once.
             depth: Depth { requests: [4, 16, 64][below(&mut random, 3)], device: info.depth },
             hardware_queues: temper.hardware_queues,
             software_queues: SOFTWARE_QUEUES,
@@ -115,8 +115,8 @@ impl Weather {
     }
 }
 
-/// Some storms are over a drive with two, four or too many arms, as the policy is told. Drawn from the seed alone, so that
-/// the rest of a storm does not depend on it.
+/// Some storms run on a drive with two, four or too many actuators, as announced to the policy.
+/// Drawn from the seed alone, so that the rest of a storm does not depend on it.
 fn actuators(seed: u64) -> Actuators {
     let count = [1, 1, 1, 2, 1, 1, 4, 9][below(&mut Stream::of(seed, "storm/actuators"), 8)];
     let sectors = CAPACITY_SECTORS / count;
@@ -153,7 +153,7 @@ fn starvation(
     starvation
 }
 
-/// What may be wrong with a device, each for itself.
+/// Faults of a device, chosen independently.
 const FAULTS: [&str; 6] = [
     ",error_ppm=5000",
     ",bad_first_sector=5000,bad_sectors=800",
@@ -163,19 +163,19 @@ const FAULTS: [&str; 6] = [
     ",reset_ppm=2000,reset_ms=40",
 ];
 
-/// A device that is small, so that extents meet, and unreliable to a degree that the seed decides.
+/// A small device, so that extents are often adjacent, with faults that depend on the seed.
 fn device(random: &mut Stream, hardware_queues: u16) -> Result<AnyDevice, Broken> {
     let mut among = |choices: &[&'static str]| choices[below(random, choices.len())];
     let model = among(&["ssd,sim_mib=64", "ssd,channels=2,sim_mib=64", "null", "null,servers=1"]);
     let depth = among(&["1", "2", "8", "32"]);
     let max_sectors = among(&["128", "256", "2560"]);
-    // An SSD's cache is volatile unless its power lasts.
+    // An SSD's cache is volatile unless it has power-loss protection.
     let caches = ["volatile_cache=0", "volatile_cache=1,fua=0", "volatile_cache=1,fua=1"];
     let cache = if model.starts_with("null") { among(&caches) } else { among(&["plp=0", "plp=1"]) };
     let mut text = format!(
         "{model},capacity_sectors={CAPACITY_SECTORS},qd={depth},hw_queues={hardware_queues},max_sectors={max_sectors},{cache}"
     );
-    // A third of the devices is sound; the others have each fault in every second case.
+    // A third of the devices has no faults; the others have each fault with probability one half.
     if random.chance(2, 3) {
         for fault in FAULTS {
             if random.chance(1, 2) {
@@ -187,7 +187,7 @@ fn device(random: &mut Stream, hardware_queues: u16) -> Result<AnyDevice, Broken
     Ok(model.build(random.next(), "dev0"))
 }
 
-/// The tunables that a policy begins with: `tarasov:mapping=openvz`.
+/// Sets the initial tunables of a policy: `tarasov:mapping=openvz`.
 fn set_tunables(queue: &mut RequestQueue, text: &str) -> Result<(), Broken> {
     let policy = text.split('+').next().unwrap_or_default();
     for row in policy.split_once(':').into_iter().flat_map(|(_, rows)| rows.split(',')) {
@@ -197,8 +197,8 @@ fn set_tunables(queue: &mut RequestQueue, text: &str) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Name and version of the policy, names of the limiters: `mq-deadline@6.1+throttle`; `tarasov:mapping=openvz` begins with
-/// that.
+/// Splits a specification into name, version and limiters: `mq-deadline@6.1+throttle`;
+/// `tarasov:mapping=openvz` also has tunables.
 fn split(text: &str) -> Result<(&str, Option<Version>, Vec<&str>), Broken> {
     let mut names = text.split('+');
     let policy = names.next().unwrap_or_default();

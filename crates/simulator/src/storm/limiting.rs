@@ -1,4 +1,5 @@
-//! The limiters of a storm: put in place and taken away, limits and tunables changed, all while bios are held.
+//! The limiters of a storm: added and removed, with limits and tunables that change while bios are
+//! held.
 
 use block::random::Stream;
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
@@ -9,18 +10,19 @@ use elevator::{GroupSettings, IoLimits, Limiter, Rates};
 use super::{GROUPS, Weather, below, u32_below};
 use crate::invariants::Broken;
 
-/// The longest time for which a storm's machine stands still.
+/// The longest pause of a storm's machine.
 const LONGEST_PAUSE_NS: Nanos = SECOND;
 
-/// What a storm does with limiters; its draws are its own, so that a storm without limiters is what it always was.
+/// The limiter part of a storm. It has its own random stream, so that storms without limiters stay
+/// the same.
 pub(super) struct Limiting {
     random: Stream,
     names: Vec<&'static str>,
     changes_per_mille: u64,
     toggles: bool,
-    /// How often the machine is paused, so that what is in the device seems to take long.
+    /// How often the machine pauses, so that requests in the device appear to take long.
     pauses_per_mille: u64,
-    /// Some limits are so tight that the storm only ends when they are lifted.
+    /// Whether some limits are so tight that the storm ends only after they are lifted.
     is_tight: bool,
     /// Bios that were held.
     pub held: u64,
@@ -29,7 +31,7 @@ pub(super) struct Limiting {
 }
 
 impl Limiting {
-    /// The limiters `given`, or in every third storm some of all there are.
+    /// The limiters `given`, or in every third storm some of all.
     pub(super) fn draw(seed: u64, given: &[&str]) -> Result<Self, Broken> {
         let mut random = Stream::of(seed, "storm/limiters");
         let mut names = Vec::new();
@@ -46,7 +48,7 @@ impl Limiting {
         Ok(Self { random, names, changes_per_mille, pauses_per_mille, toggles, is_tight, held: 0, changes: 0 })
     }
 
-    /// A latency target that is missed at once, now and then, or hardly ever; or none.
+    /// A latency target that is missed at once, sometimes, or almost never; or none.
     pub(super) fn draw_target_ns(&mut self) -> Nanos {
         if self.names.is_empty() {
             return 0;
@@ -80,7 +82,7 @@ impl Limiting {
 }
 
 impl Weather {
-    /// Before the first bio: the limiters, and groups for them.
+    /// Before the first bio: adds the limiters, and groups for them.
     pub(super) fn begin_limiting(&mut self) -> Result<(), Broken> {
         for index in 0..self.limiting.names.len() {
             self.toggle_limiter(index)?;
@@ -97,14 +99,15 @@ impl Weather {
         Ok(())
     }
 
-    /// Perhaps changes something about the limiters.
+    /// Changes something about the limiters, with some probability.
     pub(super) fn turn_limits(&mut self) -> Result<(), Broken> {
         let limiting = &mut self.limiting;
         if limiting.names.is_empty() {
             return Ok(());
         }
         if limiting.random.chance(limiting.pauses_per_mille, 1_000) {
-            // io.latency changes a depth twice a second at most: without pauses few storms would last that long.
+            // io.latency changes a depth at most twice a second: without pauses few storms would
+            // last that long.
             self.now += limiting.random.below(LONGEST_PAUSE_NS);
         }
         if !limiting.random.chance(limiting.changes_per_mille, 1_000) {
@@ -134,21 +137,22 @@ impl Weather {
         Ok(())
     }
 
-    /// At the end: limits that no storm can wait for go.
+    /// At the end: lifts limits that would take too long to wait for.
     pub(super) fn lift_tight_limits(&mut self) {
         for group in (0..GROUPS).map(GroupId) {
             self.lift_tight_limits_of(group);
         }
     }
 
-    /// Nobody can change what binds a group's last bios once it is gone.
+    /// The limits of a removed group's last bios can no longer be changed.
     pub(super) fn lift_tight_limits_of(&mut self, group: GroupId) {
         if self.limiting.is_tight {
             self.queue.set_limits(group, &IoLimits::NONE, self.now);
         }
     }
 
-    /// What is held alone, without time or device to wait for, is held for ever.
+    /// A bio that is held although no timer is pending and nothing is in the device would be held
+    /// forever.
     pub(super) fn held_comes_out(&self) -> Result<(), Broken> {
         let held = self.queue.held_by_limiters();
         let is_stuck = held > 0
@@ -187,7 +191,8 @@ impl Weather {
         let (limiter, row) = rows[below(random, rows.len())];
         let near = row.default.unwrap_or(row.min).saturating_add(i64::from(u32_below(random, 20)) - 10);
         let value = [row.min, row.max, row.default.unwrap_or(row.max), near][below(random, 4)];
-        // Out of range is refused or clamped by the row; both are allowed to happen here.
+        // A value out of range is refused or clamped by the tunable's row; both are acceptable
+        // here.
         let outcome = self.queue.set_limiter(limiter, row.name, &value.to_string(), self.now);
         self.note(format!("{limiter}: {} = {value}: {outcome:?}", row.name));
     }

@@ -1,4 +1,4 @@
-//! The driver and the device below the queue, and time.
+//! The driver and the device below the queue, and the passing of time.
 
 use block::{HardwareQueue, RequestId, Status};
 use device::{Command, Completion, Device, NEVER, Submit};
@@ -35,7 +35,7 @@ impl Weather {
         Ok(())
     }
 
-    /// Gives a request to the device; false if it has no room.
+    /// Passes a request to the device; false if it has no room.
     fn hand_over(&mut self, id: RequestId) -> bool {
         let attributes = self.queue.requests().attributes(id);
         let command = Command {
@@ -48,7 +48,7 @@ impl Weather {
         self.device.submit(self.now, &command) == Submit::Accepted
     }
 
-    /// Goes to the next event, or some way towards it.
+    /// Advances to the next event, or part of the way.
     pub(super) fn pass_time(&mut self) -> Result<(), Broken> {
         let next = self.device.next_event().min(self.queue.next_timer().unwrap_or(NEVER));
         self.now = match next {

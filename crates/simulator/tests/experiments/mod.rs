@@ -24,12 +24,12 @@ pub fn random_reads(depth: u32) -> Job {
     }
 }
 
-/// Reads one page after the other through the page cache.
+/// Sequential reads through the page cache.
 pub fn buffered_stream(mix: Mix) -> Job {
     Job { name: "stream".to_owned(), mix, block_sizes: PerDirection::all(BlockSize::Fixed(4 * KIB)), ..endless() }
 }
 
-/// A job that only the run's end ends.
+/// A job that runs until the end of the run.
 fn endless() -> Job {
     Job { time_based: true, runtime_ns: Some(1 << 50), ..Job::default() }
 }
@@ -55,12 +55,12 @@ pub fn experiment(target: &str, scheduler: &str, groups: Vec<(&str, u32, Job)>) 
     }
 }
 
-/// Runs it on a host of the usual costs, with a checksum of the completion log.
+/// Runs it with the default host costs and a checksum of the completion log.
 pub fn run(experiment: &Experiment) -> Measurement {
     run_on(Simulator::default().logging(), experiment)
 }
 
-/// Runs it, with a checksum of the completion log.
+/// Runs it with these host costs and a checksum of the completion log.
 pub fn run_with(experiment: &Experiment, costs: HostCosts) -> Measurement {
     run_on(Simulator::with_costs(costs).logging(), experiment)
 }

@@ -1,45 +1,46 @@
-//! Why due, attainable and got differ: each reason is read from the figures, and left out where they do not bear it.
+//! Why due, attainable and actual shares differ: each reason is derived from the figures, and
+//! omitted if they do not support it.
 //!
-//! Shares and throughput are looked at apart: a scheduler that keeps shares exactly of less than could be had has kept
-//! nobody back for others, it has lost throughput.
+//! Shares and throughput are judged separately: a scheduler with exact shares of less than the
+//! attainable throughput has not held any group back for others; it has lost throughput.
 
-/// Within this a share is as computed: the oracle is believed so far, and no more is asked of a scheduler.
+/// Tolerance of a share: the accuracy of the oracle, and what is required of a scheduler.
 const NEAR: f64 = 0.1;
-/// What can be had differs from what is due by more than this, or it is the same.
+/// Attainable and due shares that differ by less than this count as equal.
 const SAME: f64 = NEAR / 3.0;
-/// Throughput lost up to this is not spoken of.
+/// Throughput losses up to this are not reported.
 const LOST: f64 = 0.05;
-/// Shares below this are not judged.
+/// Smaller shares are not judged.
 const SMALL: f64 = 0.02;
 
-/// The figures of all groups together.
+/// The totals of all groups.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Together {
-    /// Bytes per second that can be had with the shares nearest to the weights.
+    /// Attainable bytes per second with the shares nearest to the weights.
     pub can: f64,
-    /// Bytes per second with nobody held back.
+    /// Bytes per second if no group is held back.
     pub full: f64,
-    /// Bytes per second that were got, and the upper end of their interval.
+    /// Actual bytes per second, and the upper end of their interval.
     pub got: f64,
     pub got_high: f64,
-    /// How many requests `can` takes inside.
+    /// Requests in flight that `can` requires.
     pub needed: f64,
-    /// What was recorded of the first dispatches, where the host can tell.
+    /// The record of the first dispatches, if the host provides one.
     pub seen: Option<Seen>,
 }
 
-/// A piece of a run, request by request.
+/// A section of a run, request by request.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Seen {
-    /// Requests in it.
+    /// Number of requests in it.
     pub requests: usize,
-    /// How many were inside on average.
+    /// Mean number of requests in flight.
     pub inside: f64,
     /// Fraction of the time, 0 to 1, in which the scheduler held requests back.
     pub held: f64,
 }
 
-/// The figures of one group. The first three are parts of what all have, 0 to 1.
+/// The figures of one group. The first three are fractions of the total, 0 to 1.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Share {
     pub due: f64,
@@ -47,11 +48,11 @@ pub struct Share {
     pub got: f64,
     /// Requests that it keeps outstanding.
     pub outstanding: f64,
-    /// Whether all of them are inside when it has what it can have.
+    /// Whether all of them are in flight when it has its attainable rate.
     pub is_all_inside: bool,
 }
 
-/// What is to be said of the throughput; none where it is what can be had.
+/// The statement about the throughput; none if it is the attainable one.
 pub fn of_throughput(together: &Together) -> Option<String> {
     let Together { can, full, got, got_high, needed, seen } = *together;
     if got > full.max(can) * (1.0 + LOST) {
@@ -82,7 +83,7 @@ fn lost(got: f64, can: f64) -> f64 {
     (1.0 - got / can.max(1.0)) * 100.0
 }
 
-/// Why a group's share is what it is.
+/// The reason for a group's share.
 pub fn of_share(share: &Share, has_weights: bool) -> String {
     let off = share.got / share.can.max(f64::MIN_POSITIVE) - 1.0;
     let is_less = share.can < share.due * (1.0 - SAME);
@@ -127,7 +128,7 @@ mod tests {
         Together { can, full: can, got, got_high: got, needed: 8.0, seen: None }
     }
 
-    /// BFQ at 157 of 175: each group has its share of less. Nobody leaves anything to others.
+    /// BFQ at 157 of 175: each group has its share of less. No group leaves anything to others.
     #[test]
     fn lost_throughput_is_no_share_that_others_cannot_use() {
         for (due, got) in [(0.25, 0.252), (0.75, 0.748)] {
@@ -145,7 +146,7 @@ mod tests {
         let text = of_throughput(&short).unwrap();
         let causes = "; of its first 1200 requests 3.1 were inside on average and 8.0 are needed, and it kept requests back 9 % of the time";
         assert!(text.ends_with(causes), "{text}");
-        // As many inside as it takes, and nothing kept back: then it was neither.
+        // As many in flight as needed, and nothing held back: the reason was neither.
         let full = Together { seen: seen(8.0, 0.001), ..together(175.0, 157.0) };
         let text = of_throughput(&full).unwrap();
         assert!(!text.contains("inside") && !text.contains("kept"), "{text}");
@@ -155,7 +156,8 @@ mod tests {
     fn throughput_that_is_there_or_may_be_there_is_not_called_lost() {
         assert_eq!(of_throughput(&together(175.0, 170.0)), None);
         assert_eq!(of_throughput(&Together { got_high: 180.0, ..together(175.0, 157.0) }), None);
-        // More than the weights cost is no wonder; more than the device was computed to deliver is.
+        // Exceeding the attainable at exact shares needs no explanation; exceeding what the device
+        // was computed to deliver does.
         assert_eq!(of_throughput(&Together { full: 190.0, ..together(175.0, 189.0) }), None);
         assert!(of_throughput(&together(175.0, 200.0)).unwrap().contains("14 % more"));
     }
@@ -170,7 +172,8 @@ mod tests {
         );
         let light = of_share(&share(0.25, 0.4, 0.39), true);
         assert!(light.starts_with("others cannot use their whole shares") && light.contains("it has that"), "{light}");
-        // One that got much more than all its requests were computed to give shows that they were not what bounds it.
+        // A group that got much more than all its requests were computed to give was not limited by
+        // their number.
         let contradicted = of_share(&Share { got: 0.74, ..heavy }, true);
         assert!(!contradicted.contains("inside at once"), "{contradicted}");
     }
