@@ -44,7 +44,7 @@ pub struct Item {
     pub old: String,
     /// What it is to be.
     pub new: String,
-    /// The rule, `R-...`; docs/tune.md has them all.
+    /// The rule, `R-...`; docs/reference/tune.md has them all.
     pub rule: String,
     /// What was measured.
     pub evidence: String,

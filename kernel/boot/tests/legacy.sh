@@ -13,7 +13,7 @@ done
 grep -q 100 $weight || die 13 "a refused weight changed it: $(cat $weight)"
 # Reads of these groups so far, at one moment; -v, because od otherwise writes a star for a count that is equal to the one before.
 ios() { for group; do echo /tmp/$(basename $group); done | xargs cat | od -v -A n -t d8 -w8; }
-# 16 outstanding, as in the specification's cases; what was seen with 64 is in docs/kernel.md.
+# 16 outstanding, as in the specification's cases; what was seen with 64 is in docs/measured/2026-11-22-kernel-module/README.md.
 load_in() {
     # What is left of an earlier process would count as its beginning.
     rm -f /tmp/$(basename $1)
