@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * A plugin of QEMU that counts executed instructions by place: -plugin profile.so,out=FILE. At the end FILE has a line per
- * translated block: address, instructions in it, times executed. Debian ships no header for plugins; what is used is declared
- * here (interface version 1, QEMU 4.2 and later).
+ * A QEMU plugin that counts executed instructions by address: -plugin profile.so,out=FILE. At the
+ * end FILE has a line per translated block: address, instructions in it, times executed. Debian
+ * ships no header for plugins, so the declarations used are here (interface version 1, QEMU 4.2 and
+ * later).
  */
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Random reads under one elevator on a disk that costs nothing, and where the kernel's symbols are (kernel/boot/profile).
+# Random reads under one elevator on a disk without cost, and the addresses of the kernel's symbols
+# (kernel/boot/profile).
 for word in $(cat /proc/cmdline); do
     case $word in elevator=* | batches=* | depth=* | pattern=*) eval "$word" ;; esac
 done

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * tester DISK DEPTH random|sequential|descending|write BATCHES: batches of DEPTH 4 KiB requests submitted at once and waited for,
- * by io_submit on an O_DIRECT descriptor. Prints the median of the cycles per request. With QEMU's -icount one cycle is one
- * instruction, so the figure is exact.
- * tester DISK DEPTH stream|mixed BATCHES [FILE]: the same number of requests, DEPTH of them outstanding all the time (mixed: three
- * quarters at least); stream: random reads of 4 KiB, mixed: random reads and writes, neighbours among them, of 4 to 16 KiB.
- * With FILE behind, the requests done so far are kept there as a number of 8 bytes (od -v -A n -t d8).
- * Static, no library but libc: fio's start alone costs more than what is measured.
+ * tester DISK DEPTH random|sequential|descending|write BATCHES: submits batches of DEPTH 4 KiB
+ * requests with io_submit on an O_DIRECT descriptor, and waits for each batch. Prints the median of
+ * the cycles per request. With QEMU's -icount one cycle is one instruction, so the figure is exact.
+ *
+ * tester DISK DEPTH stream|mixed BATCHES [FILE]: the same number of requests, with DEPTH of them
+ * outstanding all the time (mixed: at least three quarters). stream: random reads of 4 KiB; mixed:
+ * random reads and writes, some of them adjacent, of 4 to 16 KiB. With FILE, the number of requests
+ * done so far is kept there in 8 bytes (od -v -A n -t d8).
+ *
+ * Linked statically with libc alone, because starting fio costs more than what is measured.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -45,7 +48,7 @@ static char *memory;
 
 #define BLOCKS_MAX 4
 
-/* Request `i` of a stream: somewhere, or behind the one before. */
+/* Request `i` of a stream: at random, or behind the one before. */
 static struct iocb drawn(int i)
 {
 	uint64_t draw = next(&seed);
@@ -64,7 +67,7 @@ static struct iocb drawn(int i)
 
 static volatile int64_t unseen, *done_so_far = &unseen;
 
-/* Where others can read how many requests are done. */
+/* Maps the file in which other processes can read the number of requests done. */
 static int show_in(const char *path)
 {
 	int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
@@ -75,8 +78,10 @@ static int show_in(const char *path)
 	return done_so_far == MAP_FAILED;
 }
 
-/* Keeps `depth` requests outstanding until `count` are done; a mixed load refills when a quarter has come back, which saves
- * the emulator most of its changes of context. */
+/*
+ * Keeps `depth` requests outstanding until `count` are done; a mixed load refills when a quarter
+ * has completed, which saves the emulator most of its context switches.
+ */
 static int stream(aio_context_t context, int depth, long count)
 {
 	static struct iocb cbs[DEPTH_MAX];

@@ -1,7 +1,9 @@
-//! Entry points for the object gate that belong to no single policy: construction, the tables, the structures.
+//! Entry points for the object gate that belong to no single policy: construction, the tables, the
+//! data structures.
 //!
-//! Compiled only by `kernel/gate/run`, which adds one entry point per policy or limiter and event method. An entry named `build`
-//! or `drop` may allocate, any other may not. Results go through a pointer, so that nothing is optimised away.
+//! Compiled only by `kernel/gate/run`, which adds one entry point per policy or limiter and event
+//! method. An entry named `build` or `drop` may allocate, others may not. Results are stored
+//! through a pointer, so that nothing is optimised away.
 #![no_std]
 
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
@@ -17,7 +19,7 @@ use elevator::{
 
 include!(env!("GATE_POLICIES"));
 
-/// Name, version and configuration of a policy to be built.
+/// Name, version and configuration of a policy to build.
 pub struct Order<'a> {
     name: &'a str,
     version: Option<Version>,
@@ -34,7 +36,7 @@ pub extern "C" fn policy_drop(policy: Any) {
     drop(policy);
 }
 
-// ---- what single limiters offer besides ----
+// ---- additional methods of single limiters ----
 
 #[unsafe(export_name = "io-latency.delay_ns")]
 pub extern "C" fn io_latency_delay_ns(limiter: &mut elevator::io_latency::IoLatency, group: GroupId, now: Nanos) -> Nanos {
@@ -110,9 +112,9 @@ pub extern "C" fn groups_leave(groups: &mut GroupTree, group: GroupId) -> u32 {
     if groups.set_offline(group) | groups.remove_if_unused(group) { 0 } else { groups.nearest_online(group).0 }
 }
 
-// ---- structures: each operation, whether a policy uses it yet or not ----
+// ---- data structures: each operation, whether a policy uses it or not ----
 
-/// One of each.
+/// One of each data structure.
 pub struct Structures {
     links: Links,
     list: List,

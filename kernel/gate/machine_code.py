@@ -1,6 +1,6 @@
 """Reads a relocatable object through binutils: functions, calls, frames, references, symbols.
 
-Nothing in here judges; `run` does.
+This module only reads; `run` applies the rules.
 """
 
 import re
@@ -16,16 +16,16 @@ BRANCH_TARGET = re.compile(r"<([^>+]+)(\+0x[0-9a-f]+)?>$")
 SUBTRACTION = re.compile(r"^sub[ql]?\s+\$0x([0-9a-f]+),%rsp")
 # The assembler encodes "sub $128" as "add $-128", which is shorter.
 NEGATIVE_ADDITION = re.compile(r"^add[ql]?\s+\$0x(f{8}[0-9a-f]{8}),%rsp")
-# Frames of several pages are probed in a loop up to an end computed first.
+# Frames of several pages are probed in a loop whose end is computed first.
 PROBE_END = re.compile(r"^lea\s+-0x([0-9a-f]+)\(%rsp\),%r11")
-# Every mnemonic that begins with f is x87's; its operands need not name a register.
+# Every mnemonic that begins with f is an x87 instruction, also without a register operand.
 FLOAT = re.compile(r"^f|%([xyz]mm\d|st\b|mm\d)")
 PREFIXES = re.compile(r"^(?:(?:bnd|notrack|cs|ds|rex\.\w+|data16)\s+)+")
 
 
 @dataclass
 class Site:
-    """An instruction that a finding may point to."""
+    """An instruction that a finding may refer to."""
     section: str
     address: int
     text: str
@@ -65,7 +65,7 @@ class Object:
         self.aliases = {}                             # (section, address) -> names of functions
         self._read_symbols()
         self.references = self._read_relocations()
-        # `ld -r` keeps the names of what only discarded sections referred to.
+        # `ld -r` keeps symbols to which only discarded sections referred.
         self.undefined &= {reference.symbol for reference in self.references}
         self.functions = self._read_code()
 
@@ -92,8 +92,8 @@ class Object:
         return references
 
     def _read_code(self):
-        """Functions by symbol. A branch that leaves its function is a call or a tail call; what its relocation names
-        may be a section, which is resolved to the function that begins there."""
+        """Functions by symbol. A branch that leaves its function is a call or a tail call; its
+        relocation may name a section, which is resolved to the function that begins there."""
         functions, by_place, pending = {}, {}, []
         function = section = instruction = None
         for line in tool("objdump", "-dr", "--no-show-raw-insn", str(self.path)).splitlines():
@@ -102,7 +102,8 @@ class Object:
             elif match := HEADER.match(line):
                 function = Function(match[2], section, int(match[1], 16))
                 by_place[section, function.address] = function
-                # The compiler merges equal functions under several names, of which the listing shows one.
+                # The compiler merges equal functions under several names, of which the listing
+                # shows one.
                 functions.update(dict.fromkeys([function.name, *self.aliases.get((section, function.address), [])], function))
                 instruction = None
             elif match := RELOCATION.match(line):
@@ -122,7 +123,8 @@ class Object:
 
     @staticmethod
     def _read_instruction(function, address, text):
-        """Counts frame, floats and indirect branches; a direct branch is handed back, since its relocation follows."""
+        """Counts frame, floats and indirect branches; a direct branch is returned, because its
+        relocation follows."""
         text = PREFIXES.sub("", text.split(" # ")[0].strip())
         operation = text.split(None, 1)[0] if text else ""
         site = Site(function.section, address, text)
@@ -150,7 +152,8 @@ class Object:
         return {name: re.sub(r"\[[0-9a-f]{8,}\]", "", text) for name, text in zip(names, plain)}
 
     def source_of(self, section, address):
-        """file:line of the innermost frame that is not the standard library's, if the object knows."""
+        """file:line of the innermost frame outside of the standard library, if the object has
+        it."""
         output = tool("addr2line", "-i", "-e", str(self.path), "-j", section, hex(address))
         places = [line.split(" (")[0] for line in output.splitlines() if not line.startswith("??")]
         own = [place for place in places if "/rustc/" not in place and "/rust/library/" not in place]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What policies know of a bio or request: its attributes as the core has them, the ids of its issuer and group. */
+/* The attributes of a bio or request in the core's form, with the ids of its issuer and group. */
 #ifndef HOIST_ASK_H
 #define HOIST_ASK_H
 
@@ -39,7 +39,7 @@ static inline u16 hoist_flags_of(blk_opf_t opf)
 
 static inline u8 hoist_operation_of(blk_opf_t opf)
 {
-	/* Reads and writes have the numbers of the core. */
+	/* Reads and writes have the same numbers in the core. */
 	if (likely((__force u32)(opf & REQ_OP_MASK) <= 1))
 		return (__force u32)(opf & REQ_OP_MASK);
 	switch ((__force u32)(opf & REQ_OP_MASK)) {
@@ -59,8 +59,9 @@ static inline u8 hoist_operation_of(blk_opf_t opf)
 }
 
 /*
- * The core's id of a request, in the lower half of the first private word: 0 = it knows nothing of it. HOIST_COUNTED alone: its tag
- * is counted (tags_held), and nobody has told the core. The second word has the issuer's id, where issuers count.
+ * The core's id of a request, plus 1, in the lower half of the first private word: 0 = the core
+ * does not know it. HOIST_COUNTED alone: its tag is counted (tags_held), and the core has not been
+ * called. The second word has the issuer's id, where issuers count.
  */
 #define HOIST_COUNTED ((void *)(1ul << 32))
 
@@ -87,7 +88,10 @@ static inline u32 hoist_issuer_of(const struct hoist_device *device, const struc
 	return device->wants & HOIST_WANTS_CONTEXTS ? (u32)(unsigned long)rq->elv.priv[1] : 0;
 }
 
-/* Neither asked for anything special nor known to the core, and blk-mq will tell of its end: what nearly all are. */
+/*
+ * A request without special flags, unknown to the core, of whose end blk-mq will notify us. Nearly
+ * all requests are like this.
+ */
 static inline bool hoist_is_plain_newcomer(const struct request *rq)
 {
 	return hoist_is_plain(rq) && (rq->rq_flags & (RQF_NOMERGE_FLAGS | HOIST_PREPARED)) == HOIST_PREPARED &&
@@ -95,8 +99,9 @@ static inline bool hoist_is_plain_newcomer(const struct request *rq)
 }
 
 /*
- * Who asks, as far as the hint of its I/O context says, else 0. Without queue_lock: an issuer's entry for a queue goes only with the
- * issuer, or with the elevator, which waits until no request is on its way.
+ * The issuer according to the hint of the current I/O context, else 0. Does not need queue_lock: an
+ * issuer's entry for a queue is freed only with the issuer, or with the elevator, which waits until
+ * no request is in flight.
  */
 static inline u32 hoist_issuer_hinted(struct hoist_device *device)
 {
@@ -106,7 +111,10 @@ static inline u32 hoist_issuer_hinted(struct hoist_device *device)
 
 	if (unlikely(!ioc))
 		return 0;
-	/* The hint may be of another queue, and go at any time. Without preemption, which is RCU's as well, because it takes no call. */
+	/*
+	 * The hint may be of another queue, and may be freed at any time. Disabling preemption is a
+	 * read lock of RCU as well, and needs no call.
+	 */
 	rcu_read_lock_sched();
 	icq = rcu_dereference_sched(ioc->icq_hint);
 	if (likely(icq && icq->q == device->q))
@@ -115,7 +123,10 @@ static inline u32 hoist_issuer_hinted(struct hoist_device *device)
 	return id;
 }
 
-/* The same without a hint, which is set: whoever takes the entry away comes later, and looks at the hint. 0: never met. */
+/*
+ * The issuer without a hint, which is then set: the entry is removed later than this, and that
+ * clears the hint. 0: no entry yet.
+ */
 static inline u32 hoist_issuer_searched(struct hoist_device *device)
 {
 	struct io_context *ioc = current->io_context;
@@ -156,7 +167,10 @@ static inline struct hoist_ask hoist_ask_of_request(struct hoist_device *device,
 	};
 }
 
-/* What is 0 in all of them stands there already, and so does the hardware queue; holders are whoever inserts it's affair. */
+/*
+ * Attributes that are 0 for all requests are set already, and so is the hardware queue; the
+ * inserting function sets issuer and group.
+ */
 static inline void hoist_describe_rest(struct request *rq, struct hoist_attributes *attributes)
 {
 	attributes->sector = blk_rq_pos(rq);
@@ -173,8 +187,9 @@ static inline void hoist_describe(struct request *rq, struct hoist_attributes *a
 }
 
 /*
- * Operation and flags of a plain request: three bits go to other places. One multiplication makes a copy of each in its place and
- * in others, no two in the same, and the mask takes what is wanted.
+ * Operation and flags of a plain request: three bits move to other positions. One multiplication
+ * copies each bit to its new position and to others, without collisions, and the mask selects the
+ * right ones.
  */
 #define HOIST_PLAIN_BITS (1u | 1u << __REQ_SYNC | 1u << __REQ_IDLE)
 #define HOIST_PLAIN_COPIES (1u | 1u << (16 - __REQ_SYNC) | 1u << (29 - __REQ_IDLE))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * What is seen and set from outside: iosched/ files from the policies' own rows, iosched/stats, the recorded calls in
- * debugfs, and the policies' messages in blktrace.
+ * The interface to user space: iosched/ files generated from the policies' tunables, iosched/stats,
+ * the recorded calls in debugfs, and the policies' messages in blktrace.
  */
 #define pr_fmt(fmt) "hoistway: " fmt
 
@@ -18,7 +18,7 @@
 #define ROWS_MAX 40
 #define VALUE_BYTES 32
 
-/* ---- rows ---- */
+/* ---- tunables ---- */
 
 static ssize_t show_row(struct elevator_queue *eq, char *page, u32 row)
 {
@@ -40,7 +40,10 @@ static ssize_t show_row(struct elevator_queue *eq, char *page, u32 row)
 	return sysfs_emit(page, "%lld\n", value);
 }
 
-/* The value of a text: a word where the row has words, else a number as the kernel's own files read it. */
+/*
+ * Parses a value: a word if the tunable has words, else a number in the form of the kernel's own
+ * files.
+ */
 static int parse_row(struct hoist_device *device, u32 row, const struct hoist_row *desc, const char *text, s64 *value)
 {
 	struct hoist_line word;
@@ -79,13 +82,15 @@ static ssize_t store_row(struct elevator_queue *eq, const char *page, size_t byt
 		error = -ERANGE;
 	hoist_timer_follows(device);
 	spin_unlock_irq(&device->lock);
-	/* It may have ended a wait. */
+	/* The new value may have ended a wait. */
 	if (!error)
 		hoist_run_all(device);
 	return error ? error : bytes;
 }
 
-/* The kernel does not say which file is meant, so there is a pair of functions for each row. */
+/*
+ * The kernel does not pass the file to show and store, so each tunable needs a pair of functions.
+ */
 #define ROW(n)                                                                                        \
 	static ssize_t show_##n(struct elevator_queue *eq, char *page) { return show_row(eq, page, n); } \
 	static ssize_t store_##n(struct elevator_queue *eq, const char *page, size_t bytes)           \
@@ -142,7 +147,7 @@ static ssize_t show_advice(struct elevator_queue *eq, char *page)
 
 /* ---- the files of an elevator type ---- */
 
-/* Rows belong to policies that exist: one is built for the smallest device there could be. */
+/* The tunables depend on a policy, so one is built for the smallest possible device. */
 int hoist_files_of(struct hoist_kind *kind)
 {
 	struct hoist_config config = { .policy = kind->policy, .slots = 1, .groups = 1, .contexts = 1, .requests = 1,
@@ -166,7 +171,7 @@ int hoist_files_of(struct hoist_kind *kind)
 		struct elv_fs_entry *file = &kind->files[kind->rows];
 
 		hoist_row(core, kind->rows, &row);
-		/* They are not part of the module's data, so lockdep asks for a key. */
+		/* The attributes are not part of the module's data, so lockdep requires a key. */
 		sysfs_attr_init(&file->attr);
 		file->attr.name = kstrndup(row.name.text, row.name.bytes, GFP_KERNEL);
 		file->attr.mode = 0644;
@@ -206,7 +211,7 @@ void hoist_no_files_of(struct hoist_kind *kind)
 
 /* ---- messages ---- */
 
-/* Writes a message's text with its numbers: {0} unsigned, {0i} signed. */
+/* Formats a message with its numbers: {0} unsigned, {0i} signed. */
 static void write_message(const struct hoist_said *said, char *line, size_t room)
 {
 	const char *text = said->text.text, *end = text + said->text.bytes;
@@ -234,7 +239,7 @@ static void write_message(const struct hoist_said *said, char *line, size_t room
 	line[min(at, room - 1)] = 0;
 }
 
-/* Outside of the lock, in a context that may not sleep. */
+/* Called without the lock, in a context that must not sleep. */
 void hoist_tell(struct hoist_device *device)
 {
 	char line[BLK_TN_MAX_MSG];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Control groups: one policy for all our elevators (the kernel has six slots), weights in io.hoist.weight (v2) and
- * blkio.hoist.weight (v1).
+ * Control groups: one policy for all our elevators, because the kernel has only six slots; weights
+ * in io.hoist.weight (v2) and blkio.hoist.weight (v1).
  */
 #define pr_fmt(fmt) "hoistway: " fmt
 
@@ -16,30 +16,41 @@
 #define WEIGHT_MAX 10000
 #define WEIGHT_DEFAULT 100
 
-/* A cgroup. */
+/* The data of a cgroup. */
 struct group_everywhere {
 	struct blkcg_policy_data data;
 	u32 weight;
 };
 
-/* A cgroup on a device. */
+/* The data of a cgroup on a device. */
 struct group_here {
 	struct blkg_policy_data data;
-	/* Whose id it has; NULL without one, after it was given back, and after the device left us. Under `membership`. */
+	/*
+	 * The device whose core gave the id; NULL without an id, after it was released, and after
+	 * the elevator was switched. Protected by `membership`.
+	 */
 	struct hoist_device *device;
 	struct list_head others;
 	u32 id;
-	/* A weight for this device alone; 0 = the cgroup's. It is forgotten with the elevator, as bfq's is. */
+	/*
+	 * The weight for this device alone; 0 = the cgroup's. Lost with the elevator, as with bfq.
+	 */
 	u32 own_weight;
 	struct rcu_head rcu;
 };
 
 static struct blkcg_policy policy;
 
-/* A group may end after its elevator or before: whichever comes second finds nothing to do. Taken before the device's lock. */
+/*
+ * A group may end before or after its elevator: the second of the two has nothing left to do. Taken
+ * before the device's lock.
+ */
 static DEFINE_SPINLOCK(membership);
 
-/* Groups' data that is not freed. The kernel gives that of a dying group back when its last request is gone, through the policy. */
+/*
+ * The number of group data not yet freed. The kernel frees the data of a dying group through the
+ * policy when its last request has ended.
+ */
 static atomic_t data_out = ATOMIC_INIT(0);
 
 static struct group_here *here_of(struct blkg_policy_data *data)
@@ -59,9 +70,12 @@ static struct group_everywhere *everywhere(struct blkcg *blkcg)
 	return data ? container_of(data, struct group_everywhere, data) : NULL;
 }
 
-/* ---- whose is it? ---- */
+/* ---- the group of a bio ---- */
 
-/* A group without an id, having left or found none, counts as the nearest above it that has one; the root's is 0. */
+/*
+ * A group without an id, because it is offline or found none, counts as its nearest ancestor with
+ * one; the root's id is 0.
+ */
 u32 hoist_group_of_blkg(struct blkcg_gq *blkg)
 {
 	for (; blkg; blkg = blkg->parent) {
@@ -89,7 +103,7 @@ u32 hoist_group_of_current(struct hoist_device *device)
 	return id;
 }
 
-/* ---- a group's life ---- */
+/* ---- life cycle of a group ---- */
 
 static struct blkcg_policy_data *alloc_everywhere(gfp_t gfp)
 {
@@ -122,7 +136,7 @@ static struct blkg_policy_data *alloc_here(gfp_t gfp, struct request_queue *q, s
 	return &here->data;
 }
 
-/* Parents come before their children. */
+/* Parents are initialised before their children. */
 static void init_here(struct blkg_policy_data *data)
 {
 	struct group_here *here = here_of(data);
@@ -145,7 +159,7 @@ static void init_here(struct blkg_policy_data *data)
 	spin_unlock_irqrestore(&membership, flags);
 }
 
-/* What is queued stays and drains; later bios of the group count as its parent's. */
+/* Queued requests stay and drain; later bios of the group count as its parent's. */
 static void leave_here(struct blkg_policy_data *data)
 {
 	struct group_here *here = here_of(data);
@@ -168,7 +182,7 @@ static void leave_here(struct blkg_policy_data *data)
 	spin_unlock_irqrestore(&membership, flags);
 }
 
-/* Somebody may have found it a moment ago without a lock (hoist_group_of_current). */
+/* Freed after a grace period, because hoist_group_of_current reads it without a lock. */
 static void drop_here(struct rcu_head *rcu)
 {
 	kfree(container_of(rcu, struct group_here, rcu));
@@ -176,8 +190,9 @@ static void drop_here(struct rcu_head *rcu)
 }
 
 /*
- * Nobody said that it goes offline if it was on its way out when this elevator came (6.12 shows such groups to a newcomer), or if the
- * kernel could not finish making it: it leaves here.
+ * The offline callback is not called for a group that was already dying when this elevator was
+ * enabled (6.12 shows such groups to a new policy), nor for one that the kernel failed to create:
+ * such a group is released here.
  */
 static void free_here(struct blkg_policy_data *data)
 {
@@ -194,7 +209,7 @@ static void weigh_here(struct blkcg_gq *blkg, u32 weight)
 	unsigned long flags;
 	u32 effect;
 
-	/* The caller holds what every group takes to come or go. */
+	/* The caller holds the locks that prevent groups from being created or freed. */
 	device = here ? here->device : NULL;
 	if (!device)
 		return;
@@ -206,7 +221,7 @@ static void weigh_here(struct blkcg_gq *blkg, u32 weight)
 		hoist_run_all(device);
 }
 
-/* The weight for all devices but those with one of their own. */
+/* The weight for all devices except those with one of their own. */
 static int set_default(struct blkcg *blkcg, u32 weight)
 {
 	struct group_everywhere *group;
@@ -227,7 +242,7 @@ static int set_default(struct blkcg *blkcg, u32 weight)
 	return group ? 0 : -ENODEV;
 }
 
-/* `weight` 0: this device has none of its own any more. */
+/* `weight` 0 removes this device's own weight. */
 static void set_own(struct blkcg_gq *blkg, u32 weight)
 {
 	struct group_everywhere *group = everywhere(blkg->blkcg);
@@ -250,7 +265,10 @@ static int parse_weight(const char *text, u32 *weight)
 	return 0;
 }
 
-/* "8:16 300" or "8:16 default": for one device. blk-mq finds it, and creates its entry for the cgroup if there is none yet. */
+/*
+ * Parses "8:16 300" or "8:16 default", for one device. blk-mq looks up the device, and creates its
+ * entry for the cgroup if needed.
+ */
 static int write_own(struct blkcg *blkcg, char *line)
 {
 	struct blkg_conf_ctx context;
@@ -282,7 +300,10 @@ out:
 	return error;
 }
 
-/* "100" or "default 100" for all devices, "MAJOR:MINOR 100" or "MAJOR:MINOR default" for one. */
+/*
+ * Parses "100" or "default 100" for all devices, "MAJOR:MINOR 100" or "MAJOR:MINOR default" for
+ * one.
+ */
 static ssize_t write_weight(struct kernfs_open_file *of, char *text, size_t bytes, loff_t at)
 {
 	struct blkcg *blkcg = hoist_blkcg_of(of_css(of));
@@ -340,9 +361,12 @@ static struct blkcg_policy policy = {
 	.pd_free_fn = free_here,
 };
 
-/* ---- on and off ---- */
+/* ---- enabling and disabling ---- */
 
-/* The core goes: groups that the kernel still has, but in no list of this device's, have nothing to give back any more. */
+/*
+ * The core is about to be freed: groups that the kernel still has but that are in no list of this
+ * device must not release ids any more.
+ */
 static void forget_groups(struct hoist_device *device)
 {
 	struct group_here *here, *next;
@@ -388,7 +412,10 @@ int hoist_groups_init(void)
 	return blkcg_policy_register(&policy);
 }
 
-/* No device is ours any more; but 6.1 asks for the policy of a dying group's data without looking whether there is one. */
+/*
+ * No device uses our elevators any more, but 6.1 accesses the policy of a dying group's data
+ * without a check.
+ */
 void hoist_groups_exit(void)
 {
 	while (atomic_read(&data_out))

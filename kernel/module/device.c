@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* A device comes under one of our elevators, changes its depths, and goes. All of it with the queue frozen. */
+/*
+ * Enabling and disabling an elevator on a device, and changes of its depths. The queue is frozen
+ * meanwhile.
+ */
 #define pr_fmt(fmt) "hoistway: " fmt
 
 #include <linux/blktrace_api.h>
@@ -27,7 +30,7 @@ static char *version = "";
 module_param(version, charp, 0644);
 MODULE_PARM_DESC(version, "Behave as this kernel's elevators, as 5.1 or 2.6.36; taken at the next switch (default: newest)");
 
-/* Elevators are offered a moment before the module is complete. */
+/* Elevators are registered shortly before the module's initialisation is complete. */
 static bool is_ready;
 
 void hoist_set_ready(void)
@@ -98,7 +101,7 @@ static struct hoist_device *new_device(struct request_queue *q, const struct hoi
 	INIT_LIST_HEAD(&device->groups);
 	hrtimer_init(&device->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 	device->timer.function = hoist_time_has_come;
-	/* The queue is frozen: memory must not be made by writing to it. */
+	/* The queue is frozen, so allocations must not write to it. */
 	noio = memalloc_noio_save();
 	device->slots = kvcalloc(config->slots, sizeof(*device->slots), GFP_KERNEL);
 	device->core = device->slots ? hoist_new(config, &why) : NULL;
@@ -124,7 +127,10 @@ static struct hoist_device *new_device(struct request_queue *q, const struct hoi
 	return device;
 }
 
-/* A policy chooses among requests that hold a tag: with eight for each that the device takes, no group need wait for one. */
+/*
+ * A policy chooses among requests that hold a tag: with eight tags for each command of the device,
+ * no group needs to wait for one.
+ */
 u32 hoist_advised_requests(const struct hoist_device *device)
 {
 	return clamp_t(u32, 8 * device->config.device * device->config.hardware_queues, 256, 2048);
@@ -199,7 +205,7 @@ void hoist_exit_sched(struct elevator_queue *eq)
 
 	hoist_hide_calls(device);
 	hoist_groups_off(device);
-	/* Groups that went may have started it once more. */
+	/* Ending groups may have started it again. */
 	hrtimer_cancel(&device->timer);
 	hoist_stats(device->core, &stats);
 	pr_info("%s off: inserted %llu dispatched %llu finished %llu requeued %llu absorbed %llu queued %u in driver %llu spilled %llu faults %llu\n",
@@ -217,10 +223,10 @@ static void depth_changed(struct blk_mq_hw_ctx *hctx)
 {
 	struct hoist_device *device = hoist_device_of(hctx->queue);
 
-	/* Any later shallow depth is at least this; without it sbitmap warns. */
+	/* Any later shallow depth is at least this; without this call sbitmap warns. */
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 	spin_lock_irq(&device->lock);
-	/* Not q->nr_requests: blk-mq writes that after it told us. */
+	/* Not q->nr_requests: blk-mq updates that after this callback. */
 	WRITE_ONCE(device->few_tags, hctx->sched_tags->bitmap_tags.sb.depth / 4);
 	hoist_depth_changed(device->core, hctx->sched_tags->bitmap_tags.sb.depth,
 			    hctx->queue->tag_set ? hctx->queue->tag_set->queue_depth : 32);

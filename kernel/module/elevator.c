@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * One elevator type for each policy, and the module. Read request.c first: blk-mq on one side, the policies (kernel/core, Rust)
- * on the other.
+ * One elevator type per policy, and the module's initialisation. Read request.c first: it connects
+ * blk-mq with the policies (kernel/core, Rust).
  *
- * One spinlock per device, interrupts off, around every call of the core. Order of locks: q->queue_lock, blkcg->lock, ours:
- * issuers and groups are looked up before ours is taken, and requests are freed after it was given back.
+ * There is one spinlock per device, with interrupts off, held around every call of the core. Lock
+ * order: q->queue_lock, blkcg->lock, ours: issuers and groups are looked up before ours is taken,
+ * and requests are freed after it was released.
  */
 #define pr_fmt(fmt) "hoistway: " fmt
 
@@ -41,7 +42,7 @@ static const struct elevator_mq_ops operations = {
 	.exit_icq = hoist_exit_icq,
 };
 
-/* Each policy has those that it needs, and the shortest of each. */
+/* Each policy gets the operations that it needs, in their cheapest variants. */
 static void choose_operations(struct hoist_kind *kind, struct elevator_mq_ops *ops)
 {
 	u32 wants = kind->wants;
@@ -60,7 +61,7 @@ static void choose_operations(struct hoist_kind *kind, struct elevator_mq_ops *o
 	} else if (wants & HOIST_LIMITS_WRITES) {
 		ops->limit_depth = hoist_limit_writes;
 	}
-	/* Where neither issuers nor groups count, anybody may join anybody. */
+	/* If neither issuers nor groups count, any bio may merge with any request. */
 	if (wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS)) {
 		ops->insert_requests = hoist_insert_of_holders;
 	} else {
@@ -126,7 +127,10 @@ static int __init hoistway_init(void)
 	kinds = kcalloc(kind_count, sizeof(*kinds), GFP_KERNEL);
 	if (!kinds)
 		return -ENOMEM;
-	/* Names first: if they are taken, so are the groups' files, about which the kernel warns. Nobody can use them yet. */
+	/*
+	 * Names first: if they are in use, so are the groups' files, about which the kernel would
+	 * warn. The elevators cannot be used yet.
+	 */
 	for (i = 0; !error && i < kind_count; i++)
 		error = offer_kind(&kinds[i], i);
 	if (!error) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What the files of the glue share: one elevator type, one device, what each file does for the others. */
+/*
+ * Declarations shared by the files of the glue: an elevator type, a device, the functions of each
+ * file.
+ */
 #ifndef HOIST_H
 #define HOIST_H
 
@@ -26,35 +29,44 @@ struct hoist_kind {
 	bool is_registered;
 };
 
-/* A device under one of them. `lock` protects everything below it, and the core. */
+/* A device with one of our elevators. `lock` protects all fields below it, and the core. */
 struct hoist_device {
-	/* First: the address of both is one. */
+	/* First, so that lock and device have the same address. */
 	spinlock_t lock;
-	/* HOIST_SPILLED and HOIST_TRACED: what a choice has to look after besides. */
+	/* HOIST_SPILLED and HOIST_TRACED: conditions that a dispatch must check. */
 	u32 unusual;
 	struct request_queue *q;
 	const struct hoist_kind *kind;
-	/* kind->wants, which is looked at with every request. */
+	/* kind->wants, copied because it is read for every request. */
 	u32 wants;
-	/* Requests that hold a tag, for the policies that limit reads. Without the lock. */
+	/*
+	 * The number of requests that hold a tag, for policies that limit reads. Not protected by
+	 * the lock.
+	 */
 	atomic_t tags_held;
-	/* As many of them held leave three quarters of the tags free. */
+	/* Up to this many tags held, three quarters of them are free. */
 	u32 few_tags;
-	/* Groups besides the root that have an id of the core's. Written under `membership` (cgroup.c), read without. */
+	/*
+	 * Groups other than the root with an id of the core. Written under `membership` (cgroup.c),
+	 * read without a lock.
+	 */
 	u32 group_count;
 	struct hoist_core *core;
 	struct request **slots;
 	u32 slot_count;
-	/* The latest time that the core was told: it must not run backwards. */
+	/* The latest time passed to the core, which must be monotonic. */
 	u64 now_ns;
-	/* The tick in which the clock was read last. */
+	/* The tick in which the clock was last read. */
 	unsigned long read_at;
-	/* The time of the last choice that read the clock. */
+	/* The time of the last dispatch that read the clock. */
 	u64 chosen_ns;
-	/* Requests that the core does not know: it had no slot, or blk-mq will not tell of their end. First come, first served. */
+	/*
+	 * Requests that the core does not know: it had no slot, or blk-mq will not notify us of
+	 * their end. In FIFO order.
+	 */
 	struct list_head spill;
 	u64 spilled;
-	/* Groups that have an id of the core's; see cgroup.c. */
+	/* Groups with an id of the core; see cgroup.c. */
 	struct list_head groups;
 	struct hrtimer timer;
 	struct hoist_record *records;
@@ -64,7 +76,7 @@ struct hoist_device {
 	struct debugfs_blob_wrapper config_blob;
 };
 
-/* `spill` has something; somebody traces the device. */
+/* `spill` is not empty; the device is being traced. */
 #define HOIST_SPILLED (1u << 0)
 #define HOIST_TRACED (1u << 1)
 
@@ -78,13 +90,16 @@ static inline struct hoist_device *hoist_device_of(struct request_queue *q)
 	return q->elevator->elevator_data;
 }
 
-/* The same for those who are given a hardware queue: one look instead of three. */
+/* The device of a hardware queue: one memory access instead of three. */
 static inline struct hoist_device *hoist_device_at(struct blk_mq_hw_ctx *hctx)
 {
 	return hctx->sched_data;
 }
 
-/* Under the lock: a time that somebody read is later than all that the core knows, or it counts as the latest of them. */
+/*
+ * Under the lock: makes a time read earlier monotonic, by replacing it with the core's latest time
+ * if it is not later.
+ */
 static inline u64 hoist_at(struct hoist_device *device, u64 now_ns)
 {
 	if (likely(now_ns > device->now_ns))
@@ -99,8 +114,9 @@ static inline u64 hoist_now(struct hoist_device *device)
 }
 
 /*
- * The same where a request is chosen: in a tick, a row of choices that nothing else comes between is one time, as it goes to the
- * driver together; and all choices are for policies that count in ticks.
+ * The time for a dispatch. Within a tick, consecutive dispatches with no other call between them
+ * get the same time, because they go to the driver together; with policies that count in ticks, all
+ * dispatches of the tick do.
  */
 static inline u64 hoist_now_of_choice(struct hoist_device *device, bool ticks_do)
 {
@@ -110,20 +126,23 @@ static inline u64 hoist_now_of_choice(struct hoist_device *device, bool ticks_do
 	return device->chosen_ns;
 }
 
-/* Under the lock. */
+/* Under the lock: sets or clears a condition. */
 static inline void hoist_becomes(struct hoist_device *device, u32 what, bool is_so)
 {
 	WRITE_ONCE(device->unusual, is_so ? device->unusual | what : device->unusual & ~what);
 }
 
-/* Under the lock, after each call: a group that nothing holds any more. */
+/* Under the lock, after each call: removes a group without references. */
 static inline void hoist_bury(struct hoist_device *device)
 {
 	if (unlikely(device->core->dying_group))
 		hoist_bury_group(device->core, device->now_ns);
 }
 
-/* Under the lock, after each call: the timer is never later than the core wants it. One that comes too early is harmless. */
+/*
+ * Under the lock, after each call: the timer must not fire later than the core wants. Firing too
+ * early is harmless.
+ */
 static inline void hoist_timer_follows(struct hoist_device *device)
 {
 	u64 at_ns = device->core->timer_at_ns;
@@ -134,7 +153,10 @@ static inline void hoist_timer_follows(struct hoist_device *device)
 	hrtimer_start(&device->timer, ns_to_ktime(at_ns), HRTIMER_MODE_ABS);
 }
 
-/* Under the lock, after a call that comes with every request: the core says whether any of the two above is to be done. */
+/*
+ * Under the lock, after a call made for every request: does both of the above if the core asks for
+ * it.
+ */
 static inline void hoist_attend(struct hoist_device *device)
 {
 	if (likely(!device->core->attention))
@@ -144,7 +166,7 @@ static inline void hoist_attend(struct hoist_device *device)
 	hoist_timer_follows(device);
 }
 
-/* Under the lock: what elv_rqhash_add does, without a call. */
+/* Under the lock: elv_rqhash_add without a function call. */
 static inline void hoist_keep_for_merging(struct request_queue *q, struct request *rq)
 {
 	hash_add(q->elevator->hash, &rq->hash, blk_rq_pos(rq) + blk_rq_sectors(rq));
@@ -152,8 +174,8 @@ static inline void hoist_keep_for_merging(struct request_queue *q, struct reques
 }
 
 /*
- * Under the lock: whether blk-mq's search for company, which is long, is worth being asked: it tries the request that was joined
- * last, and one in the hash that ends where this begins.
+ * Under the lock: whether blk-mq's search for merge candidates, which is slow, can succeed: it
+ * tries the request that was merged last, and one in the hash that ends where this one begins.
  */
 static inline bool hoist_may_find_company(struct request_queue *q, struct request *rq)
 {
@@ -172,9 +194,9 @@ static inline bool hoist_may_find_company(struct request_queue *q, struct reques
 }
 
 /*
- * Under the lock: a request that leaves the policy is no company any more. What elv_rqhash_del does, without a call, and without
- * what need not be: the flag says that it is in the hash. blk-mq may take out once more what it takes for company, and looks at
- * pprev alone then.
+ * Under the lock: a request that leaves the policy is not a merge candidate any more. Does the
+ * necessary part of elv_rqhash_del without a function call: the flag says that the request is in
+ * the hash. blk-mq may remove a merge candidate again, and then checks pprev alone.
  */
 static inline void hoist_forget_for_merging(struct request_queue *q, struct request *rq)
 {
@@ -263,7 +285,10 @@ void hoist_groups_off(struct hoist_device *device);
 u32 hoist_group_of_blkg(struct blkcg_gq *blkg);
 u32 hoist_group_of_current(struct hoist_device *device);
 
-/* Without a look at the bio while there is no group but the root: a device that wants none never has another. */
+/*
+ * Does not access the bio while the root is the only group: a device whose policy needs no groups
+ * never has another.
+ */
 static inline u32 hoist_group_of_bio(struct hoist_device *device, struct bio *bio)
 {
 	return unlikely(READ_ONCE(device->group_count)) && bio ? hoist_group_of_blkg(bio->bi_blkg) : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* The C interface of the policies: kernel/core/src/abi.rs and values.rs say the same in Rust. */
+/* The C interface of the policies: kernel/core/src/abi/ and values.rs declare the same in Rust. */
 #ifndef HOIST_CORE_H
 #define HOIST_CORE_H
 
@@ -9,10 +9,10 @@
 #define HOIST_ABI 5
 #define HOIST_NONE 0xffffffffu
 #define HOIST_NEVER 0xffffffffffffffffull
-/* An id is a slot and a generation; the slot is the part that tables are indexed by. */
+/* An id consists of a slot and a generation; tables are indexed by the slot. */
 #define HOIST_SLOT(id) ((id) & 0xfffffu)
 
-/* What a policy wants of the glue. */
+/* What a policy needs from the glue. */
 #define HOIST_WANTS_GROUPS (1u << 0)
 #define HOIST_WANTS_CONTEXTS (1u << 1)
 #define HOIST_PER_QUEUE (1u << 2)
@@ -54,7 +54,7 @@ struct hoist_ask {
 	u8 operation, unused;
 };
 
-/* A newcomer, as the policies keep it: written once, here. */
+/* A new request, in the policies' own form, so that it is written only once. */
 struct hoist_attributes {
 	u64 sector;
 	u32 sectors, unused;
@@ -63,7 +63,7 @@ struct hoist_attributes {
 			u8 operation;
 			u16 flags;
 		};
-		/* The operation in the lower half, the flags in the upper. */
+		/* The operation in the lower half, the flags in the upper half. */
 		u32 operation_and_flags;
 	};
 	u16 priority, segments;
@@ -74,23 +74,26 @@ struct hoist_attributes {
 struct hoist_core;
 
 /*
- * The policy's own functions, for what comes with every request. The first two answer with an id; below 0 if `attention` may say more,
- * with the id or HOIST_NONE in the lower half.
+ * The policy's own functions for the calls made for every request. The first two return an id, or a
+ * negative value if `attention` must be checked, with the id or HOIST_NONE in the lower half.
  */
 struct hoist_entries {
-	/* Of one that the core does not know yet, and that the policy sorts in; for others there is hoist_insert. */
+	/*
+	 * Inserts a request that the core does not know yet and that the policy sorts; hoist_insert
+	 * is for all others.
+	 */
 	s64 (*insert)(struct hoist_core *core, const struct hoist_attributes *attributes, u64 now);
 	s64 (*dispatch)(struct hoist_core *core, u16 queue, u64 now);
-	/* Not 0: HOIST_RUN_QUEUE is among the bits, or `attention` says more. */
+	/* Not 0: the bits contain HOIST_RUN_QUEUE, or `attention` must be checked. */
 	u32 (*finish)(struct hoist_core *core, u32 id, u64 now);
 };
 
-/* Bits of `stalled`: nothing may go before a completion or a newcomer. */
+/* Bits of `stalled`: nothing is dispatched before a completion or an insertion. */
 #define HOIST_THROTTLED (1u << 0)
 
 /*
- * Every handle begins with this; the glue only reads it, but says when its timer will come, and takes back the call for attention,
- * which is for the timer or a dying group.
+ * Every handle begins with this. The glue only reads it, except that it stores the time to which
+ * its timer is set, and clears `attention`, which is set for the timer or a dying group.
  */
 struct hoist_core {
 	const struct hoist_entries *entries;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What the block layer exports but declares only inside its own folder. Types come from the kernel's BTF (hoist_btf.h). */
+/*
+ * Functions that the block layer exports but declares only in its own directory. The types come
+ * from the kernel's BTF (hoist_btf.h).
+ */
 #ifndef HOIST_PRIV_H
 #define HOIST_PRIV_H
 
@@ -53,7 +56,10 @@ void blkg_conf_finish(struct blkg_conf_ctx *context);
 #endif
 extern struct blkcg blkcg_root;
 
-/* blk-mq's throttling of writeback, where it is built: off as long as an elevator does that work. */
+/*
+ * blk-mq's writeback throttling, if configured: disabled while an elevator schedules writeback
+ * itself.
+ */
 #if !IS_ENABLED(CONFIG_BLK_WBT)
 static inline void hoist_throttle_stands_aside(struct request_queue *q, struct elevator_queue *eq) {}
 static inline void hoist_throttle_comes_back(struct request_queue *q, struct elevator_queue *eq) {}
@@ -61,7 +67,7 @@ static inline void hoist_throttle_comes_back(struct request_queue *q, struct ele
 void wbt_disable_default(struct gendisk *disk);
 void wbt_enable_default(struct gendisk *disk);
 
-/* Bit 1 of the elevator's flags keeps it off. */
+/* Bit 1 of the elevator's flags disables it. */
 static inline void hoist_throttle_stands_aside(struct request_queue *q, struct elevator_queue *eq)
 {
 	set_bit(1, &eq->flags);
@@ -97,13 +103,16 @@ static inline void hoist_throttle_comes_back(struct request_queue *q, struct ele
 #define HOIST_PREPARED RQF_ELVPRIV
 #endif
 
-/* Whether the request is one of those that prepare_request saw, and finish_request will. */
+/* Whether prepare_request was called for the request, so that finish_request will be. */
 static inline bool hoist_is_prepared(const struct request *rq)
 {
 	return rq->rq_flags & HOIST_PREPARED;
 }
 
-/* The same of one that completed_request was told of: kernels that have the flag tell of those alone. */
+/*
+ * The same for a request that completed_request was called for: kernels with the flag call it for
+ * those alone.
+ */
 static inline bool hoist_is_prepared_if_completed(const struct request *rq)
 {
 #ifdef RQF_USE_SCHED
@@ -113,7 +122,7 @@ static inline bool hoist_is_prepared_if_completed(const struct request *rq)
 #endif
 }
 
-/* A read or a write that nobody wants anything special of. */
+/* A read or a write without special flags. */
 static inline bool hoist_is_plain(const struct request *rq)
 {
 	return likely(!(rq->cmd_flags & ~(REQ_OP_WRITE | REQ_SYNC | REQ_IDLE | REQ_ALLOC_CACHE)));
@@ -127,7 +136,7 @@ static inline bool hoist_may_take_part_in_merging(struct request *rq)
 	return !(rq->cmd_flags & REQ_NOMERGE_FLAGS) && !(rq->rq_flags & RQF_NOMERGE_FLAGS);
 }
 
-/* Several ranges in one discard: these join without touching. */
+/* A discard of several ranges: such requests merge without being adjacent. */
 static inline bool hoist_is_many_ranged(struct request *rq)
 {
 	return req_op(rq) == REQ_OP_DISCARD && queue_max_discard_segments(rq->q) > 1;
@@ -138,7 +147,7 @@ static inline struct blkcg *hoist_blkcg_of(struct cgroup_subsys_state *css)
 	return css ? container_of(css, struct blkcg, css) : NULL;
 }
 
-/* Under RCU. NULL where the cgroup has no I/O on this device yet. */
+/* Under RCU. NULL if the cgroup has done no I/O on this device yet. */
 static inline struct blkcg_gq *hoist_blkg_of(struct blkcg *blkcg, struct request_queue *q)
 {
 	struct blkcg_gq *blkg;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Processes: blk-mq keeps an entry of ours for each of them and device, which names it to the policy. */
+/*
+ * Issuers: blk-mq keeps an icq per process and device, which holds the policy's id of the issuer.
+ */
 #include "hoist.h"
 
 void hoist_init_icq(struct io_cq *icq)

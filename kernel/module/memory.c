@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Memory for the core: asked for only while a device is set up or given up. */
+/* Memory for the core, which allocates only while a device is set up or torn down. */
 #define pr_fmt(fmt) "hoistway: " fmt
 
 #include <linux/kernel.h>
@@ -10,7 +10,10 @@ void *hoist_host_alloc(size_t bytes, size_t align);
 void hoist_host_free(void *memory);
 void hoist_host_impossible(void);
 
-/* kvzalloc aligns to at least 8, and to the size where that is a power of two; nothing in the core wants more than 64. */
+/*
+ * kvzalloc aligns to at least 8, and to the size if that is a power of two; the core needs at most
+ * 64.
+ */
 void *hoist_host_alloc(size_t bytes, size_t align)
 {
 	void *memory = kvzalloc(align > 8 ? ALIGN(bytes, align) : bytes, GFP_KERNEL | __GFP_NOWARN);
@@ -27,7 +30,10 @@ void hoist_host_free(void *memory)
 	kvfree(memory);
 }
 
-/* Some versions of objtool follow calls from the core to here, some do not; behind a condition both see what they expect. */
+/*
+ * Some versions of objtool follow calls from the core to this function, some do not; with a
+ * condition both accept it.
+ */
 static bool is_impossible = true;
 
 void hoist_host_impossible(void)

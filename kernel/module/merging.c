@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Bios and requests join queued ones: blk-mq's search first, then the policy's. All but the first under the device's lock. */
+/*
+ * Merging bios and requests into queued ones: blk-mq's search first, then the policy's. All but the
+ * first under the device's lock.
+ */
 #include <linux/kernel.h>
 
 #include "ask.h"
@@ -22,7 +25,10 @@ bool hoist_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_s
 {
 	struct hoist_device *device = hoist_device_of(q);
 
-	/* Nothing is queued that it could join; whatever comes in at this moment is missed as it would be a moment before. */
+	/*
+	 * If nothing is queued there is no merge candidate; a request inserted at this moment is
+	 * missed, as it would be a moment earlier.
+	 */
 	return READ_ONCE(device->core->queued) && join(q, device, bio, nr_segs);
 }
 
@@ -66,7 +72,10 @@ void hoist_request_merged(struct request_queue *q, struct request *rq, enum elv_
 		hoist_bio_merged(device->core, id, side, blk_rq_pos(rq), blk_rq_sectors(rq), hoist_now(device));
 }
 
-/* `gone` may be on its way in: then the core knows it only if it asks for requests when they are allocated. */
+/*
+ * `gone` may not be inserted yet: then the core knows it only if the policy is told of allocated
+ * tags.
+ */
 void hoist_requests_merged(struct request_queue *q, struct request *rq, struct request *gone)
 {
 	struct hoist_device *device = hoist_device_of(q);

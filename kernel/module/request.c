@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* A request's life: from its tag to its end. What is done for every request is here, and is counted by kernel/boot/run cost. */
+/*
+ * The life of a request, from its tag to its end. The cost per request arises here, and is counted
+ * by kernel/boot/run cost.
+ */
 #include <linux/blktrace_api.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
@@ -8,7 +11,7 @@
 
 #include "ask.h"
 
-/* Somebody began or ended a trace: the policies write messages only for a reader. */
+/* A trace was started or stopped: the policies write messages only while there is a reader. */
 static void follow_trace(struct hoist_device *device)
 {
 	bool is_traced = rcu_access_pointer(device->q->blk_trace);
@@ -25,8 +28,8 @@ static void follow_trace(struct hoist_device *device)
 /* ---- before a request is queued ---- */
 
 /*
- * Asks the policy. Policies count in requests of the whole queue; until 6.12 a shallow depth is one of each word of the tags'
- * bitmap.
+ * Asks the policy for the depth. Policies count in requests of the whole queue; until 6.12 a
+ * shallow depth applies to each word of the tags' bitmap.
  */
 static noinline void ask_depth(struct hoist_device *device, blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
@@ -51,14 +54,17 @@ static noinline void ask_depth(struct hoist_device *device, blk_opf_t opf, struc
 	data->shallow_depth = depth;
 }
 
-/* For policies that limit writes alone. */
+/* For policies that limit writes only. */
 void hoist_limit_writes(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	if ((opf & REQ_OP_MASK) != REQ_OP_READ)
 		ask_depth(hoist_device_of(data->q), opf, data);
 }
 
-/* Policies limit reads to keep shares: while three quarters of the tags are free, nobody lacks one. */
+/*
+ * Policies limit reads to keep shares: while three quarters of the tags are free, no group is short
+ * of tags.
+ */
 void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct hoist_device *device = hoist_device_of(data->q);
@@ -67,7 +73,10 @@ void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 		ask_depth(device, opf, data);
 }
 
-/* The group holds a tag from now on. The root's are not counted by any policy: its requests are met when they are inserted. */
+/*
+ * The group holds a tag from now on. No policy counts the root's tags: the core learns of its
+ * requests on insertion.
+ */
 static noinline void charge_group(struct hoist_device *device, struct request *rq, u32 group)
 {
 	struct hoist_ask ask = {
@@ -96,19 +105,25 @@ static u32 meet_issuer(struct hoist_device *device)
 	return id;
 }
 
-/* For policies that know neither issuers nor groups. Without this operation blk-mq would not tell of a request's end. */
+/*
+ * For policies that use neither issuers nor groups. Without this operation blk-mq would not notify
+ * us of a request's end.
+ */
 void hoist_prepare_plain(struct request *rq)
 {
 	rq->elv.priv[0] = NULL;
 }
 
-/* The issuer's id is enough, so that no reference to its entry has to be kept: the core holds the id for the request. */
+/*
+ * The issuer's id is sufficient, so that no reference to its icq is kept: the core refers to the id
+ * for the request.
+ */
 static inline void note_issuer(struct request *rq, u32 id)
 {
 	rq->elv.priv[1] = (void *)(unsigned long)id;
 }
 
-/* For policies that know issuers or groups, and limit no reads. */
+/* For policies that use issuers or groups, and do not limit reads. */
 void hoist_prepare_request(struct request *rq)
 {
 	struct hoist_device *device = hoist_device_of(rq->q);
@@ -120,7 +135,7 @@ void hoist_prepare_request(struct request *rq)
 	note_issuer(rq, id);
 }
 
-/* Of an issuer that the hint does not name, or while there are groups. */
+/* For an issuer that the hint does not name, or while there are groups. */
 static noinline void prepare_counted(struct request *rq, struct hoist_device *device, u32 id)
 {
 	u32 group;
@@ -137,7 +152,7 @@ static noinline void prepare_counted(struct request *rq, struct hoist_device *de
 	}
 }
 
-/* For policies that limit reads: all of those know issuers. */
+/* For policies that limit reads, all of which use issuers. */
 void hoist_prepare_counted(struct request *rq)
 {
 	struct hoist_device *device = hoist_device_of(rq->q);
@@ -151,9 +166,12 @@ void hoist_prepare_counted(struct request *rq)
 		note_issuer(rq, id);
 }
 
-/* ---- in and out ---- */
+/* ---- insertion and dispatch ---- */
 
-/* What the core takes no part in: it has no slot, or blk-mq will not tell of the request's end. */
+/*
+ * Queues a request that the core does not take: it has no slot, or blk-mq will not notify us of the
+ * request's end.
+ */
 static void spill(struct hoist_device *device, struct request *rq, bool at_head)
 {
 	if (at_head)
@@ -170,14 +188,14 @@ static noinline bool has_found_company(struct hoist_device *device, struct reque
 	return blk_mq_sched_try_insert_merge(device->q, rq, free);
 }
 
-/* The core calls for attention, or has no id to name. */
+/* The core sets `attention`, or returns no id. */
 static noinline u32 attended(struct hoist_device *device, u64 told)
 {
 	hoist_attend(device);
 	return told;
 }
 
-/* A newcomer that the policy sorts in. Whether the core has a slot for it. */
+/* Inserts a new request that the policy sorts. Returns whether the core has a slot for it. */
 static __always_inline bool tell_of_newcomer(struct hoist_device *device, struct hoist_core *core, struct request *rq,
 				    const struct hoist_attributes *attributes, u64 now)
 {
@@ -192,7 +210,10 @@ static __always_inline bool tell_of_newcomer(struct hoist_device *device, struct
 	return true;
 }
 
-/* One that was charged, that goes before all others, or that the driver gave back; and all of a policy that searches by itself. */
+/*
+ * Inserts a request that was charged, goes before all others, or was requeued; and any request of a
+ * policy that searches merge candidates by itself.
+ */
 static bool tell_at_length(struct hoist_device *device, struct request *rq, bool at_head, u64 now)
 {
 	struct hoist_ask ask = hoist_ask_of_request(device, rq);
@@ -204,11 +225,14 @@ static bool tell_at_length(struct hoist_device *device, struct request *rq, bool
 	return id != HOIST_NONE;
 }
 
-/* How a list of requests comes in; outside of the loop, because some of it is the same for all: they are for one hardware queue. */
+/*
+ * The context of an insertion; computed outside of the loop for the parts that all requests of the
+ * list share, such as the hardware queue.
+ */
 struct arrival {
 	u64 now;
 	bool at_head;
-	/* The policy chooses the place, not whoever inserts them. */
+	/* The policy chooses the position, not the caller. */
 	bool is_sorted;
 	/* There are groups besides the root. */
 	bool has_groups;
@@ -223,7 +247,7 @@ static inline void describe_holders(struct request *rq, struct arrival *arrival)
 		arrival->attributes.group = rq->bio ? hoist_group_of_blkg(rq->bio->bi_blkg) : 0;
 }
 
-/* Whatever is not as nearly all are. */
+/* Inserts a request that is not plain and new. */
 static noinline void insert_unusual(struct hoist_device *device, struct request *rq, struct arrival *arrival)
 {
 	bool may_merge = hoist_may_take_part_in_merging(rq), is_known;
@@ -247,7 +271,7 @@ static noinline void insert_unusual(struct hoist_device *device, struct request 
 		hoist_keep_for_merging(device->q, rq);
 }
 
-/* One that the policy sorts in, if it is a newcomer. */
+/* Inserts a request that the policy sorts, if it is new. */
 static __always_inline void insert_one(struct hoist_device *device, struct hoist_core *core, struct request_queue *q, struct request *rq,
 			      struct arrival *arrival, bool has_holders)
 {
@@ -261,7 +285,10 @@ static __always_inline void insert_one(struct hoist_device *device, struct hoist
 	hoist_describe_plain(rq, &arrival->attributes);
 	if (has_holders)
 		describe_holders(rq, arrival);
-	/* The hash finds it; q->last_merge, which blk-mq tries first, is set by blk-mq once a bio has joined. */
+	/*
+	 * The hash finds it; blk-mq tries q->last_merge first, and sets it itself once a bio was
+	 * merged.
+	 */
 	if (likely(tell_of_newcomer(device, core, rq, &arrival->attributes, arrival->now)))
 		hoist_keep_for_merging(q, rq);
 	else
@@ -289,7 +316,10 @@ static __always_inline void insert_requests(struct blk_mq_hw_ctx *hctx, struct l
 	follow_trace(device);
 	spin_lock_irq(&device->lock);
 	arrival.now = hoist_now(device);
-	/* All leave the list, so that it is made empty once, and none is on a list of ours: what its links say means nothing. */
+	/*
+	 * All requests leave the list, which is therefore reinitialised once, and none enters
+	 * another list: their links may be stale.
+	 */
 	if (likely(arrival.is_sorted)) {
 		list_for_each_safe(at, next, list)
 			insert_one(device, core, q, list_entry(at, struct request, queuelist), &arrival, has_holders);
@@ -313,7 +343,7 @@ void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, h
 	insert_requests(hctx, list, how, false);
 }
 
-/* For policies that know issuers or groups. */
+/* For policies that use issuers or groups. */
 void hoist_insert_of_holders(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how)
 {
 	insert_requests(hctx, list, how, true);
@@ -330,7 +360,7 @@ static struct request *next_spilled(struct hoist_device *device)
 	return rq;
 }
 
-/* The policy's choice. */
+/* Dispatches the request that the policy chooses. */
 static __always_inline struct request *choose(struct hoist_device *device, u16 queue, bool ticks_do)
 {
 	u64 now = hoist_now_of_choice(device, ticks_do);
@@ -343,7 +373,7 @@ static __always_inline struct request *choose(struct hoist_device *device, u16 q
 		if (told == HOIST_NONE)
 			return NULL;
 	}
-	/* The core found it in its table, which has as many slots as ours. */
+	/* The core found the id in its table, which has as many slots as ours. */
 	rq = device->slots[HOIST_SLOT(told)];
 	hoist_forget_for_merging(device->q, rq);
 	rq->rq_flags |= RQF_STARTED;
@@ -362,7 +392,9 @@ static noinline struct request *dispatch_unusual(struct hoist_device *device, u1
 	return rq;
 }
 
-/* What is unusual is looked at without the lock: it is seen one request later then. */
+/*
+ * Special conditions are checked without the lock, so that they may take effect one request later.
+ */
 static __always_inline struct request *dispatch(struct blk_mq_hw_ctx *hctx, u16 queue, bool ticks_do)
 {
 	struct hoist_device *device = hoist_device_at(hctx);
@@ -382,19 +414,22 @@ struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	return dispatch(hctx, 0, false);
 }
 
-/* And that count in ticks. */
+/* The same for policies that count in ticks. */
 struct request *hoist_dispatch_in_ticks(struct blk_mq_hw_ctx *hctx)
 {
 	return dispatch(hctx, 0, true);
 }
 
-/* For policies that have queues of their own for each hardware queue. */
+/* For policies that have separate queues for each hardware queue. */
 struct request *hoist_dispatch_of_its_own(struct blk_mq_hw_ctx *hctx)
 {
 	return dispatch(hctx, hctx->queue_num, false);
 }
 
-/* Without the lock: a wrong answer costs one useless or one late run, and whatever changes it runs the queue afterwards. */
+/*
+ * Without the lock: a wrong answer costs one useless or one late run, and every change of it runs
+ * the queue afterwards.
+ */
 bool hoist_has_work_for(struct blk_mq_hw_ctx *hctx)
 {
 	struct hoist_device *device = hoist_device_at(hctx);
@@ -402,7 +437,7 @@ bool hoist_has_work_for(struct blk_mq_hw_ctx *hctx)
 	return likely(READ_ONCE(device->core->has_work)) || READ_ONCE(device->unusual) & HOIST_SPILLED;
 }
 
-/* For policies that have queues of their own for each hardware queue. */
+/* For policies that have separate queues for each hardware queue. */
 bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx)
 {
 	struct hoist_device *device = hoist_device_at(hctx);
@@ -419,21 +454,21 @@ bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx)
 	return has;
 }
 
-/* Under the lock, which it gives back. */
+/* Called under the lock, and releases it. */
 static noinline void attend_end(struct hoist_device *device, struct blk_mq_hw_ctx *hctx, u32 effect, unsigned long flags)
 {
 	hoist_attend(device);
 	spin_unlock_irqrestore(&device->lock, flags);
 	if (!(effect & HOIST_RUN_QUEUE))
 		return;
-	/* blk-mq looks at the mark when it frees the request, right after this. */
+	/* blk-mq checks the mark when it frees the request, right after this. */
 	if (device->wants & HOIST_PER_QUEUE)
 		hoist_run_all(device);
 	else
 		blk_mq_sched_mark_restart_hctx(hctx);
 }
 
-/* A request that the core knows ends, at a time that is known. */
+/* Ends a request that the core knows, at a given time. */
 static __always_inline void end_request(struct hoist_device *device, struct request *rq, u64 now)
 {
 	unsigned long flags;
@@ -450,8 +485,8 @@ static __always_inline void end_request(struct hoist_device *device, struct requ
 }
 
 /*
- * Before finish_request, with the time that blk-mq has read already. Nothing is left to be done there: blk-mq takes the mark away itself
- * since 6.5, and calls nobody without it.
+ * Called before finish_request, with the time that blk-mq has already read. Nothing is left for
+ * finish_request: since 6.5 blk-mq clears the mark itself, and does not call it without the mark.
  */
 void hoist_completed_request(struct request *rq, u64 now)
 {
@@ -473,7 +508,10 @@ void hoist_completed_counted(struct request *rq, u64 now)
 	end_request(device, rq, now);
 }
 
-/* It was never completed, being merged into another or never sent; or the core does not know it, and only its tag is counted. */
+/*
+ * The request was never completed, because it was merged into another or never sent; or the core
+ * does not know it, and only its tag is counted.
+ */
 static noinline void end_uncompleted(struct request *rq)
 {
 	struct hoist_device *device = hoist_device_of(rq->q);
@@ -490,7 +528,10 @@ void hoist_finish_request(struct request *rq)
 		end_uncompleted(rq);
 }
 
-/* It keeps its id: it comes again by insert, or goes to the driver without, and ends in finish either way. */
+/*
+ * The request keeps its id: it is inserted again, or goes to the driver without insertion, and ends
+ * in finish in both cases.
+ */
 void hoist_requeue_request(struct request *rq)
 {
 	struct hoist_device *device = hoist_device_of(rq->q);

@@ -3,14 +3,14 @@
 /// Position on a device, in sectors of [`SECTOR_BYTES`].
 pub type Sector = u64;
 
-/// Size of a sector in bytes, whatever the device's logical block is.
+/// Size of a sector in bytes, regardless of the device's logical block size.
 pub const SECTOR_BYTES: u64 = 512;
 
 /// A contiguous range: first sector and length.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(C)]
 pub struct Extent {
-    /// First sector.
+    /// First sector of the range.
     pub first_sector: Sector,
     /// Length in sectors; 0 for a flush.
     pub sectors: u32,
@@ -23,7 +23,7 @@ impl Extent {
         Self { first_sector, sectors }
     }
 
-    /// The sector behind the last one. Wraps where the range does.
+    /// The sector behind the last one. Wraps for a range at the end of the address space.
     #[inline]
     pub const fn end(self) -> Sector {
         self.first_sector.wrapping_add(self.sectors as u64)
@@ -54,7 +54,7 @@ impl Extent {
     }
 }
 
-/// A part of a device, such as one of its actuators serves.
+/// A part of a device, for example the sectors that one of its actuators serves.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct SectorRange {
     /// First sector.
@@ -64,13 +64,14 @@ pub struct SectorRange {
 }
 
 impl SectorRange {
-    /// Whether a sector lies in it.
+    /// Whether the range contains a sector.
     #[inline]
     pub const fn holds(self, sector: Sector) -> bool {
         sector.wrapping_sub(self.first_sector) < self.sectors
     }
 
-    /// What of an extent lies in it, counted from the range's first sector; of no length if nothing does.
+    /// The part of an extent that lies in this range, relative to the range's first sector; empty
+    /// if no part does.
     pub fn part_of(self, extent: Extent) -> Extent {
         let first = extent.first_sector.max(self.first_sector);
         let end = extent.end().min(self.first_sector.saturating_add(self.sectors));

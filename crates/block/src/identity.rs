@@ -1,4 +1,4 @@
-//! Who is meant: requests, issuers, groups and queues, all as plain indices.
+//! Identities of requests, issuers, groups and queues, as plain indices.
 
 use core::fmt;
 
@@ -7,55 +7,57 @@ pub const NIL: u32 = u32::MAX;
 
 /// A request: a slot of the request table and the generation of its use.
 ///
-/// The low [`RequestId::SLOT_BITS`] bits are the slot, the rest counts the slot's reuses, so that an id that outlived
-/// its request is recognised (with 12 bits: unless exactly a multiple of 4,096 reuses lie between).
+/// The low [`RequestId::SLOT_BITS`] bits are the slot; the rest counts the slot's reuses, so that
+/// an id that outlives its request is recognised (with 12 bits: unless an exact multiple of 4,096
+/// reuses lies between).
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestId(u32);
 
 impl RequestId {
     /// Bits of the slot number: a table has at most 2^20 - 1 slots.
     pub const SLOT_BITS: u32 = 20;
-    /// The largest number of slots a table may have.
+    /// The largest number of slots in a table.
     pub const MAX_SLOTS: u32 = (1 << Self::SLOT_BITS) - 1;
 
-    /// The id of `slot` in its `generation`-th use. Surplus bits of either are cut off.
+    /// The id of the `generation`-th use of `slot`. Surplus bits of either are cut off.
     #[inline]
     pub const fn new(slot: u32, generation: u32) -> Self {
         Self((generation << Self::SLOT_BITS) | (slot & Self::MAX_SLOTS))
     }
 
-    /// Index into the tables that run beside the request table.
+    /// Index into tables that have one entry per slot.
     #[inline]
     pub const fn slot(self) -> u32 {
         self.0 & Self::MAX_SLOTS
     }
 
-    /// How often the slot had been used before, modulo 4,096.
+    /// How many times the slot was used before, modulo 4,096.
     #[inline]
     pub const fn generation(self) -> u32 {
         self.0 >> Self::SLOT_BITS
     }
 
-    /// The id as one number, for tags, traces and user data.
+    /// The id as a single number, for tags, traces and user data.
     #[inline]
     pub const fn raw(self) -> u32 {
         self.0
     }
 
-    /// The id that [`RequestId::raw`] gave.
+    /// The id from a number returned by [`RequestId::raw`].
     #[inline]
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw)
     }
 }
 
-/// What of an id a table indexed by slot has to keep: half as long as the whole.
+/// The generation alone, which is all that a table indexed by slot has to store of an id: half of
+/// its size.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct Generation(u16);
 
 impl Generation {
-    /// That of no id.
+    /// The generation of no id.
     pub const NONE: Generation = Generation(u16::MAX);
 
     /// The generation of this id.
@@ -72,7 +74,7 @@ impl Generation {
     }
 }
 
-/// Who issues: a process, a connection, a virtqueue set.
+/// An issuer: a process, a connection, a set of virtqueues.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct ContextId(pub u32);

@@ -1,7 +1,9 @@
-//! The words of block I/O: what every other crate means by an operation, an extent, a priority, a time, an identity.
+//! The vocabulary of block I/O for all other crates: operations, extents, priorities, times and
+//! identities.
 //!
-//! Plain values without behaviour of their own; no dependency, `no_std`, nothing allocates. Everything is
-//! `#[inline]`, because the kernel build links the elevators as one object and must find no call that leaves it.
+//! Plain values without behaviour of their own; no dependencies, `no_std`, no allocation. Every
+//! function is `#[inline]`, because the kernel build links the elevators as one object that must
+//! not call out of itself.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]

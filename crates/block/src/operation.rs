@@ -1,4 +1,4 @@
-//! What is asked of the device.
+//! Operations, directions and flags of bios and requests.
 
 /// The operation of a bio or request.
 #[repr(u8)]
@@ -9,22 +9,23 @@ pub enum Operation {
     Read,
     /// Data to the device.
     Write,
-    /// The range's content is no longer needed (TRIM, UNMAP).
+    /// Declares the range's content as no longer needed (TRIM, UNMAP).
     Discard,
-    /// Discard that must not leave the old data readable.
+    /// A discard that must not leave the old data readable.
     SecureErase,
-    /// The range must read back as zero.
+    /// Makes the range read back as zeros.
     WriteZeroes,
-    /// Write to wherever the zone's pointer stands.
+    /// A write to the position of the zone's write pointer.
     ZoneAppend,
-    /// Make everything completed before durable; carries no range.
+    /// Makes all writes completed before it durable; has no range.
     Flush,
-    /// A driver's own command. Never merged, never sorted.
+    /// A driver's own command. Never merged and never sorted.
     Passthrough,
 }
 
 impl Operation {
-    /// The two-way split that fifo lists and limits use: everything that sends or destroys data is a write.
+    /// The split into two directions for fifos and limits: every operation that sends or destroys
+    /// data is a write.
     #[inline]
     pub const fn direction(self) -> Direction {
         match self {
@@ -33,7 +34,7 @@ impl Operation {
         }
     }
 
-    /// Whether bios of this operation may share a request at all.
+    /// Whether bios of this operation may share a request.
     #[inline]
     pub const fn is_mergeable(self) -> bool {
         matches!(self, Operation::Read | Operation::Write | Operation::Discard | Operation::WriteZeroes)
@@ -45,12 +46,12 @@ impl Operation {
 pub enum Direction {
     /// Data from the device.
     Read = 0,
-    /// Data to the device, or destroyed on it.
+    /// Data to the device, or data destroyed on it.
     Write = 1,
 }
 
 impl Direction {
-    /// The other one.
+    /// The other direction.
     #[inline]
     pub const fn opposite(self) -> Self {
         match self {
@@ -60,7 +61,7 @@ impl Direction {
     }
 }
 
-/// Properties of a bio beside its operation, as a set of bits.
+/// Properties of a bio in addition to its operation, as a set of bits.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(transparent)]
 pub struct Flags(pub u16);
@@ -68,7 +69,7 @@ pub struct Flags(pub u16);
 impl Flags {
     /// No property.
     pub const NONE: Flags = Flags(0);
-    /// Somebody waits for it (O_SYNC, O_DIRECT, fsync).
+    /// A task waits for it (O_SYNC, O_DIRECT, fsync).
     pub const SYNC: Flags = Flags(1 << 0);
     /// Must be on stable storage when it completes.
     pub const FUA: Flags = Flags(1 << 1);
@@ -76,23 +77,23 @@ impl Flags {
     pub const PREFLUSH: Flags = Flags(1 << 2);
     /// File system metadata.
     pub const META: Flags = Flags(1 << 3);
-    /// Asked to be favoured (REQ_PRIO).
+    /// High priority within its class (REQ_PRIO).
     pub const PRIO: Flags = Flags(1 << 4);
-    /// Read-ahead: may fail without harm.
+    /// Read-ahead: may fail without consequences.
     pub const READAHEAD: Flags = Flags(1 << 5);
-    /// Never merge.
+    /// Must not be merged.
     pub const NOMERGE: Flags = Flags(1 << 6);
-    /// A barrier of the 2.4 and early 2.6 kernels: nothing passes it.
+    /// A barrier of the 2.4 and early 2.6 kernels: no request passes it.
     pub const BARRIER: Flags = Flags(1 << 7);
-    /// A task sleeps on this special request (2.4); never merges.
+    /// A task sleeps on this special request (2.4); never merged.
     pub const WAITING: Flags = Flags(1 << 8);
-    /// Write-back in the background (REQ_BACKGROUND).
+    /// Background write-back (REQ_BACKGROUND).
     pub const BACKGROUND: Flags = Flags(1 << 9);
-    /// Swap traffic: charged to its owner, never delayed for it.
+    /// Swap traffic: charged to its owner, but never delayed.
     pub const SWAP: Flags = Flags(1 << 10);
     /// WriteZeroes that must keep the range allocated.
     pub const NO_UNMAP: Flags = Flags(1 << 11);
-    /// A throttle above has charged its bytes already: pieces of a split bio carry it.
+    /// A throttle above has already charged its bytes; set on the pieces of a split bio.
     pub const BYTES_CHARGED: Flags = Flags(1 << 12);
     /// More I/O of this submitter is likely to follow at once (Linux REQ_IDLE: direct writes).
     pub const IDLE: Flags = Flags(1 << 13);
@@ -109,14 +110,14 @@ impl Flags {
         self.0 & other.0 != 0
     }
 
-    /// These properties and those of `other`.
+    /// The union of both sets.
     #[inline]
     #[must_use]
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// These properties but those of `other`.
+    /// This set without the flags of `other`.
     #[inline]
     #[must_use]
     pub const fn without(self, other: Flags) -> Flags {
@@ -124,7 +125,7 @@ impl Flags {
     }
 }
 
-/// Whether somebody waits: reads always; anything else when flagged so (Linux `op_is_sync`).
+/// Whether a task waits for it: always for reads, otherwise if a flag says so (Linux `op_is_sync`).
 #[inline]
 pub const fn is_sync(operation: Operation, flags: Flags) -> bool {
     matches!(operation, Operation::Read) || flags.intersects(Flags(Flags::SYNC.0 | Flags::FUA.0 | Flags::PREFLUSH.0))

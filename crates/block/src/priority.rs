@@ -3,23 +3,24 @@
 /// Priority class; "none" counts as best effort.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Class {
-    /// Served before everything else.
+    /// Served before all other classes.
     RealTime = 0,
     /// The ordinary class.
     BestEffort = 1,
-    /// Served when nobody else wants the device.
+    /// Served only when no other class needs the device.
     Idle = 2,
 }
 
-/// A request's I/O priority, exactly as the kernel encodes it. Two I/Os of different value never merge.
+/// A request's I/O priority, exactly as the kernel encodes it. Two I/Os with different values are
+/// never merged.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(transparent)]
 pub struct Priority(pub u16);
 
 impl Priority {
-    /// No priority given.
+    /// No priority set.
     pub const NONE: Priority = Priority(0);
-    /// What a task of nice 0 gets: best effort, level 4.
+    /// The priority of a task of nice 0: best effort, level 4.
     pub const DEFAULT: Priority = Priority::new(Class::BestEffort, 4);
 
     /// The priority of a class and level (0 is the highest, 7 the lowest; higher bits are cut off).

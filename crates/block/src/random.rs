@@ -1,9 +1,12 @@
-//! The random stream of everything that must replay: xoshiro256** seeded through splitmix64.
+//! The random streams of everything that must be reproducible: xoshiro256** seeded through
+//! splitmix64.
 //!
-//! Written out here instead of taken from a library because its exact sequence is part of what a seed means, in every
-//! crate and in the kernel (source: Blackman & Vigna, public domain; seeding rule of the devices specification).
+//! Implemented here and not taken from a library, because the exact sequence is part of what a seed
+//! means, in every crate and in the kernel. Source: Blackman & Vigna (public domain); the seeding
+//! rule is docs/specifications/devices.md, section 2.4.
 
-/// One independent stream. Each component has its own, so that adding one leaves the others' sequences alone.
+/// An independent stream. Each component has its own, so that adding one does not change the
+/// others' sequences.
 #[derive(Clone, Debug)]
 pub struct Stream([u64; 4]);
 
@@ -31,13 +34,14 @@ impl Stream {
         result
     }
 
-    /// A number below `bound`, uniform but for a bias under 2^-64 x bound; 0 if the bound is 0.
+    /// A number below `bound`, uniform except for a bias of less than 2^-64 x bound; 0 if the bound
+    /// is 0.
     #[inline]
     pub const fn below(&mut self, bound: u64) -> u64 {
         ((self.next() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// True in `numerator` of `denominator` cases.
+    /// True with probability `numerator` / `denominator`.
     #[inline]
     pub const fn chance(&mut self, numerator: u64, denominator: u64) -> bool {
         self.below(denominator) < numerator
@@ -58,7 +62,7 @@ pub const fn fnv1a64(bytes: &[u8]) -> u64 {
     fnv1a64_continued(0xcbf2_9ce4_8422_2325, bytes)
 }
 
-/// FNV-1a over more bytes of the same message.
+/// FNV-1a over further bytes of the same message.
 #[inline]
 pub const fn fnv1a64_continued(mut hash: u64, mut bytes: &[u8]) -> u64 {
     while let [first, rest @ ..] = bytes {
@@ -72,8 +76,8 @@ pub const fn fnv1a64_continued(mut hash: u64, mut bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// The values are those of the authors' C sources: splitmix64 from 1234567, xoshiro256** from 1, 2, 3, 4, and the
-    /// two together from 1.
+    /// The values are from the authors' C sources: splitmix64 from 1234567, xoshiro256** from 1, 2,
+    /// 3, 4, and both combined from 1.
     #[test]
     fn t03_the_generator_is_the_published_one() {
         assert_eq!(splitmix64(&mut 1_234_567), 6_457_827_717_110_365_317);

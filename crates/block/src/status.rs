@@ -3,31 +3,31 @@
 /// The outcome of a request.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Status {
-    /// Done, wholly.
+    /// Completed entirely.
     #[default]
     Ok,
     /// The device could not read or write the range (EIO).
     IoError,
-    /// No room behind a thin volume or file (ENOSPC).
+    /// No space left behind a thin volume or file (ENOSPC).
     NoSpace,
-    /// The operation is not supported there (EOPNOTSUPP).
+    /// The device does not support the operation (EOPNOTSUPP).
     NotSupported,
     /// The request is malformed for this device (EINVAL).
     Invalid,
     /// Not permitted: read-only (EPERM).
     NotPermitted,
-    /// Gave up waiting, or the device was reset with the command inside (ETIMEDOUT).
+    /// Timed out, or the device was reset with the command in flight (ETIMEDOUT).
     Timeout,
 }
 
 impl Status {
-    /// Whether the I/O did what was asked.
+    /// Whether the I/O succeeded.
     #[inline]
     pub const fn is_ok(self) -> bool {
         matches!(self, Status::Ok)
     }
 
-    /// Linux's number of the error, positive; 0 for success.
+    /// Linux's error number, positive; 0 for success.
     pub const fn errno(self) -> u16 {
         match self {
             Status::Ok => 0,

@@ -1,4 +1,4 @@
-//! Time: unsigned nanoseconds of one monotonic clock, handed in by the host.
+//! Time: unsigned nanoseconds of a monotonic clock, supplied by the host.
 
 /// A point in time or a span, in nanoseconds.
 pub type Nanos = u64;
@@ -10,19 +10,20 @@ pub const MILLISECOND: Nanos = 1_000_000;
 /// One second in nanoseconds.
 pub const SECOND: Nanos = 1_000_000_000;
 
-/// Whether `at` has come: compared as a wrapping difference, as the kernel's `time_after_eq` does.
+/// Whether `at` has been reached: compared as a wrapping difference, like the kernel's
+/// `time_after_eq`.
 #[inline]
 pub const fn is_due(now: Nanos, at: Nanos) -> bool {
     now.wrapping_sub(at) <= i64::MAX as u64
 }
 
-/// Nanoseconds that lie between an earlier time and now; 0 if it lies ahead.
+/// Nanoseconds from an earlier time to now; 0 if that time lies in the future.
 #[inline]
 pub const fn since(now: Nanos, earlier: Nanos) -> Nanos {
     if is_due(now, earlier) { now.wrapping_sub(earlier) } else { 0 }
 }
 
-/// A span rounded up to whole ticks, as a kernel of HZ = 10^9 / `tick_ns` does; 0 leaves it exact.
+/// A span rounded up to whole ticks, as in a kernel with HZ = 10^9 / `tick_ns`; 0 leaves it exact.
 #[inline]
 pub const fn round_up_to_tick(span_ns: Nanos, tick_ns: Nanos) -> Nanos {
     match span_ns.checked_rem(tick_ns) {

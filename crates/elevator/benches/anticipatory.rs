@@ -1,4 +1,4 @@
-//! What anticipatory costs by itself: `cargo bench -p hoistway-elevator --bench anticipatory`.
+//! Cost of anticipatory alone: `cargo bench -p hoistway-elevator --bench anticipatory`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 

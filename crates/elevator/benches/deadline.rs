@@ -1,4 +1,4 @@
-//! What deadline costs by itself: `cargo bench -p hoistway-elevator --bench deadline`.
+//! Cost of deadline alone: `cargo bench -p hoistway-elevator --bench deadline`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 

@@ -1,4 +1,4 @@
-//! What kyber costs by itself: `cargo bench -p hoistway-elevator --bench kyber`.
+//! Cost of kyber alone: `cargo bench -p hoistway-elevator --bench kyber`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 

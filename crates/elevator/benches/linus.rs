@@ -1,4 +1,4 @@
-//! What linus costs by itself: `cargo bench -p hoistway-elevator --bench linus`.
+//! Cost of linus alone: `cargo bench -p hoistway-elevator --bench linus`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 

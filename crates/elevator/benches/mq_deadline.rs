@@ -1,4 +1,4 @@
-//! What mq-deadline costs by itself: `cargo bench -p hoistway-elevator --bench mq_deadline`.
+//! Cost of mq-deadline alone: `cargo bench -p hoistway-elevator --bench mq_deadline`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 

@@ -1,4 +1,4 @@
-//! What nas costs by itself: `cargo bench -p hoistway-elevator --bench nas`.
+//! Cost of nas alone: `cargo bench -p hoistway-elevator --bench nas`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 

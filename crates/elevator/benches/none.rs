@@ -1,4 +1,4 @@
-//! What none costs by itself: `cargo bench -p hoistway-elevator --bench none`.
+//! Cost of none alone: `cargo bench -p hoistway-elevator --bench none`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 

@@ -1,4 +1,4 @@
-//! What noop costs by itself: `cargo bench -p hoistway-elevator --bench noop`.
+//! Cost of noop alone: `cargo bench -p hoistway-elevator --bench noop`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 

@@ -1,4 +1,4 @@
-//! What read-latency2 costs by itself: `cargo bench -p hoistway-elevator --bench read_latency2`.
+//! Cost of read-latency2 alone: `cargo bench -p hoistway-elevator --bench read_latency2`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 

@@ -1,4 +1,4 @@
-//! What sfq, sfq-d2 and mqfq cost by themselves: `cargo bench -p hoistway-elevator --bench sfq`.
+//! Cost of sfq, sfq-d2 and mqfq alone: `cargo bench -p hoistway-elevator --bench sfq`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 

@@ -1,4 +1,4 @@
-//! What wfq costs by itself: `cargo bench -p hoistway-elevator --bench wfq`.
+//! Cost of wfq alone: `cargo bench -p hoistway-elevator --bench wfq`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 

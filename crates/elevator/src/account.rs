@@ -1,22 +1,23 @@
-//! What a policy keeps of each group's service: the numbers behind the kernel's `blkio.*` files.
+//! A group's account of service: the numbers behind the kernel's `blkio.*` files.
 //!
-//! The periods (waiting, idling, empty) are added when they end; one that is running does not show yet.
+//! Periods (waiting, idling, empty) are added when they end; a running period is not included yet.
 
 use block::{Direction, Nanos, Operation};
 
-/// What is counted apart: Linux has a column for discards since 4.19, before they counted as writes.
+/// Kinds that are counted separately. Linux has a column for discards since 4.19; before, they
+/// counted as writes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Data from the device.
     Read,
-    /// Everything else.
+    /// Everything that is neither a read nor a discard.
     Write,
-    /// What is no longer needed.
+    /// Discards.
     Discard,
 }
 
 impl Kind {
-    /// Where an operation is counted.
+    /// The kind under which an operation is counted.
     #[inline]
     pub const fn of(operation: Operation) -> Self {
         match operation {
@@ -27,32 +28,32 @@ impl Kind {
     }
 }
 
-/// A number, by what was asked for.
+/// A counter, broken down by kind and by sync or async.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct ByKind {
-    /// Of reads.
+    /// Reads.
     pub reads: u64,
-    /// Of everything else but discards.
+    /// Everything except reads and discards.
     pub writes: u64,
-    /// Of discards, where the policy tells them from writes.
+    /// Discards, where the policy separates them from writes.
     pub discards: u64,
-    /// Of those that somebody waits for, of either direction.
+    /// Sync requests, of either direction.
     pub sync: u64,
-    /// Of the others.
+    /// Async requests, of either direction.
     pub asynchronous: u64,
 }
 
 impl ByKind {
-    /// Nothing of any kind.
+    /// All counters zero.
     pub const ZERO: ByKind = ByKind { reads: 0, writes: 0, discards: 0, sync: 0, asynchronous: 0 };
 
-    /// Reads, writes and discards together, which is also sync and async together.
+    /// Reads, writes and discards together, which equals sync and async together.
     #[inline]
     pub const fn total(&self) -> u64 {
         self.sync.wrapping_add(self.asynchronous)
     }
 
-    /// Adds to the two kinds that a request belongs to, discards among the writes.
+    /// Adds to the direction and to sync or async; discards count as writes.
     #[inline]
     pub const fn add(&mut self, direction: Direction, is_sync: bool, amount: u64) {
         let kind = match direction {
@@ -62,7 +63,7 @@ impl ByKind {
         self.count(kind, is_sync, amount);
     }
 
-    /// Adds to the two kinds that a request belongs to.
+    /// Adds to the kind and to sync or async.
     #[inline]
     pub const fn count(&mut self, kind: Kind, is_sync: bool, amount: u64) {
         let by_kind = match kind {
@@ -75,7 +76,7 @@ impl ByKind {
         *by_waiting = by_waiting.wrapping_add(amount);
     }
 
-    /// The same, and quicker for reads that somebody waits for.
+    /// Same as [`ByKind::count`], with a fast path for sync reads.
     #[inline]
     const fn count_first(&mut self, kind: Kind, is_sync: bool, amount: u64) {
         if is_sync && matches!(kind, Kind::Read) {
@@ -97,7 +98,7 @@ impl ByKind {
         self.count(kind, is_sync, amount.wrapping_neg());
     }
 
-    /// Adds all of another.
+    /// Adds all counters of another.
     pub const fn absorb(&mut self, other: &ByKind) {
         self.reads = self.reads.wrapping_add(other.reads);
         self.writes = self.writes.wrapping_add(other.writes);
@@ -113,12 +114,12 @@ impl ByKind {
     }
 }
 
-/// One group on one device.
+/// The account of one group on one device.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct GroupAccount {
     /// Time for which its queues had the device (`time`).
     pub time_ns: Nanos,
-    /// Time beyond the slices and before their start (`unaccounted_time`).
+    /// Time used beyond the slices and before their start (`unaccounted_time`).
     pub unaccounted_ns: Nanos,
     /// Sectors dispatched (`sectors`).
     pub sectors: u64,
@@ -126,30 +127,32 @@ pub struct GroupAccount {
     pub service_bytes: ByKind,
     /// Requests dispatched (`io_serviced`).
     pub serviced: ByKind,
-    /// From the device's taking a request to its completion, in ns (`io_service_time`).
+    /// Service time: from the device's acceptance of a request to its completion, in ns
+    /// (`io_service_time`).
     pub service_time_ns: ByKind,
-    /// From a request's allocation to the device's taking it, in ns (`io_wait_time`).
+    /// Waiting time: from a request's allocation to its acceptance by the device, in ns
+    /// (`io_wait_time`).
     pub wait_time_ns: ByKind,
-    /// Bios and requests that joined others (`io_merged`).
+    /// Bios and requests that were merged into others (`io_merged`).
     pub merged: ByKind,
     /// Requests queued now (`io_queued`).
     pub queued: ByKind,
-    /// How often the number of queued requests was looked at, and what was seen together (`avg_queue_size`).
+    /// Number of samples of the queue length (denominator of `avg_queue_size`).
     pub queue_samples: u64,
-    /// See above.
+    /// Sum of the sampled queue lengths (numerator of `avg_queue_size`).
     pub queue_sampled_requests: u64,
     /// Time with something queued and another group in service (`group_wait_time`).
     pub group_wait_ns: Nanos,
-    /// Time for which the device was kept idle for it (`idle_time`).
+    /// Time for which the device was idled for the group (`idle_time`).
     pub idle_ns: Nanos,
     /// Time with nothing queued (`empty_time`).
     pub empty_ns: Nanos,
-    /// How often it left the order of groups (`dequeue`).
+    /// How often the group left the order of groups (`dequeue`).
     pub dequeues: u64,
 }
 
 impl GroupAccount {
-    /// Of a group that has done nothing.
+    /// The account of a group that has done nothing.
     pub const ZERO: GroupAccount = GroupAccount {
         time_ns: 0,
         unaccounted_ns: 0,
@@ -168,7 +171,7 @@ impl GroupAccount {
         dequeues: 0,
     };
 
-    /// Adds all of another group's, but for what it has queued.
+    /// Adds another group's account, except its queued requests.
     pub fn absorb(&mut self, other: &GroupAccount) {
         for (sum, more) in [
             (&mut self.time_ns, other.time_ns),
@@ -190,21 +193,21 @@ impl GroupAccount {
         self.merged.absorb(&other.merged);
     }
 
-    // What comes with every request. Reads that somebody waits for first: for these one question is enough.
+    // These run for every request. Sync reads are tested first: for them one branch is enough.
 
-    /// A request is queued.
+    /// A request was queued.
     #[inline]
     pub const fn queue(&mut self, kind: Kind, is_sync: bool) {
         self.queued.count_first(kind, is_sync, 1);
     }
 
-    /// It no longer is.
+    /// A request is no longer queued.
     #[inline]
     pub const fn unqueue(&mut self, kind: Kind, is_sync: bool) {
         self.queued.count_first(kind, is_sync, 1_u64.wrapping_neg());
     }
 
-    /// A request of so many sectors goes to the device.
+    /// A request of `sectors` sectors was dispatched to the device.
     #[inline]
     pub const fn serve(&mut self, kind: Kind, is_sync: bool, sectors: u32) {
         let (sectors, bytes) = (sectors as u64, sectors as u64 * 512);
@@ -218,7 +221,8 @@ impl GroupAccount {
         }
     }
 
-    /// A queued request of so many sectors goes to the device: [`GroupAccount::unqueue`] and [`GroupAccount::serve`].
+    /// A queued request of `sectors` sectors was dispatched: [`GroupAccount::unqueue`] and
+    /// [`GroupAccount::serve`].
     #[inline(always)]
     pub const fn dispatch(&mut self, kind: Kind, is_sync: bool, sectors: u32) {
         if is_sync && matches!(kind, Kind::Read) {
@@ -232,7 +236,7 @@ impl GroupAccount {
         }
     }
 
-    /// The device is done with one: how long it had it, and how long it had been waited for before.
+    /// The device completed a request: its service time, and how long it had waited before.
     #[inline]
     pub const fn complete(&mut self, kind: Kind, is_sync: bool, service_ns: Nanos, wait_ns: Nanos) {
         if is_sync && matches!(kind, Kind::Read) {
@@ -244,7 +248,7 @@ impl GroupAccount {
         }
     }
 
-    /// `reset_stats`: everything is zero, but for what is queued.
+    /// `reset_stats`: clears everything except the number of queued requests.
     pub const fn reset(&mut self) {
         let queued = self.queued;
         *self = GroupAccount::ZERO;

@@ -1,8 +1,8 @@
-//! What a policy is told of a drive's actuators: which sectors each of them serves.
+//! What a policy knows about a drive's actuators: which sectors each of them serves.
 
 use block::SectorRange;
 
-/// The sectors of each actuator of a device, as far as policies can keep them apart.
+/// The sectors of each actuator of a device, as far as policies distinguish them.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Actuators {
     ranges: [SectorRange; Actuators::MOST],
@@ -10,14 +10,14 @@ pub struct Actuators {
 }
 
 impl Actuators {
-    /// More are not told apart (`BFQ_MAX_ACTUATORS`).
+    /// Drives with more actuators than this are treated as one actuator (`BFQ_MAX_ACTUATORS`).
     pub const MOST: usize = 8;
 
-    /// One, or a device without any.
+    /// One actuator, or a device without any.
     pub const ONE: Actuators =
         Actuators { ranges: [SectorRange { first_sector: 0, sectors: 0 }; Actuators::MOST], reported: 1 };
 
-    /// Those of these ranges, in their order; none or one is [`Actuators::ONE`].
+    /// Actuators with these ranges, in this order; for none or one range, [`Actuators::ONE`].
     pub fn of(ranges: &[SectorRange]) -> Self {
         let mut actuators = Self::ONE;
         if ranges.len() > 1 {
@@ -29,17 +29,17 @@ impl Actuators {
         actuators
     }
 
-    /// How many the device has.
+    /// How many actuators the device reports.
     pub const fn reported(&self) -> u32 {
         self.reported
     }
 
-    /// How many are told apart: all of them, or one.
+    /// How many are distinguished: all of them, or one.
     pub const fn count(&self) -> u32 {
         if self.reported as usize > Self::MOST { 1 } else { self.reported }
     }
 
-    /// The sectors of each that is told apart.
+    /// The sectors of each distinguished actuator.
     pub fn ranges(&self) -> impl Iterator<Item = &SectorRange> {
         self.ranges.iter().take(self.count() as usize)
     }

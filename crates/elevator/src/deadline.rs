@@ -1,10 +1,13 @@
-//! deadline: per direction one sorted tree and one fifo; runs in ascending order, reads preferred, nobody forgotten.
+//! deadline: one sorted tree and one fifo per direction; batches in ascending order, reads
+//! preferred, no starvation.
 //!
-//! Promise  when a batch ends, an overdue request (`*_expire`) begins the next one of its direction; writes wait for at
-//!          most `writes_starved` batches of reads. Deadlines are not looked at inside a batch.
+//! Promise  when a batch ends, an overdue request (`*_expire`) begins the next one of its
+//!          direction; writes wait for at most `writes_starved` batches of reads. Deadlines are not
+//!          checked inside a batch.
 //! Cost     insert O(log n), choose O(1), 50 bytes a slot and 5 KB.
 //! Fits     one disk or an array under a database's load. No processes, no groups.
-//! Source   Linux 2.6.9 drivers/block/deadline-iosched.c (first form), 4.x block/deadline-iosched.c (form of 2.6.24).
+//! Source   Linux 2.6.9 drivers/block/deadline-iosched.c (first form), 4.x block/deadline-iosched.c
+//!          (form of 2.6.24).
 //!
 //! insert -> sorted[direction] + fifo[direction] -> choose -> take -> host
 //!
@@ -29,13 +32,13 @@ crate::tunables! {
         /// Age at which a write becomes overdue.
         write_expire_ns: "write_expire", Unit::Milliseconds, 0..=2_147_483_647, 5000, OutOfRange::Clamp,
             "A write older than this begins the next batch of writes.";
-        /// Read batches chosen while writes wait.
+        /// How many batches of reads are chosen while writes wait.
         writes_starved: "writes_starved", Unit::Count, -2_147_483_648..=2_147_483_647, 2, OutOfRange::Clamp,
             "Batches of reads that may be chosen while writes wait; 0 and below let writes win.";
-        /// Whether bios may join at the front of a request.
+        /// Whether bios may be merged at the front of a request.
         front_merges: "front_merges", Unit::Boolean, 0..=1, 1, OutOfRange::Clamp,
             "Whether a request is sought that begins where a bio ends; 0 saves the search.";
-        /// Requests of a batch.
+        /// Requests per batch.
         fifo_batch: "fifo_batch", Unit::Count, 0..=2_147_483_647, 16, OutOfRange::Clamp,
             "Requests sent in ascending order before deadlines are looked at again; 0 counts as 1.";
     }
@@ -53,12 +56,13 @@ crate::reasons! {
     }
 }
 
-/// How a batch goes on and where one begins.
+/// How a batch continues and where one begins.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Batches {
-    /// Until 2.6.23: a run without a gap is a batch, every seek counts as a whole one; begins at the lowest sector.
+    /// Until 2.6.23: a contiguous run is a batch, and each seek counts as a whole batch; begins at
+    /// the lowest sector.
     OfContiguous,
-    /// Since 2.6.24: so many requests, gaps or not; begins at the oldest.
+    /// Since 2.6.24: a number of requests, contiguous or not; begins at the oldest.
     OfRequests,
 }
 
@@ -69,7 +73,7 @@ enum Held {
     Head,
 }
 
-/// What is kept of a request.
+/// The policy's state of a request.
 #[derive(Copy, Clone, Debug)]
 #[repr(C, packed(4))]
 struct Slot {
@@ -83,12 +87,12 @@ const _: () = assert!(size_of::<Slot>() == 12, "one for each request there may b
 
 const FREE: Slot = Slot { due_ns: 0, generation: Generation::NONE, direction: Direction::Read, held: Held::Nowhere };
 
-/// One direction.
+/// The queues of one direction.
 #[derive(Debug)]
 struct Queue {
     sorted: OrderedSet,
     fifo: List,
-    /// The successor of the request sent last, if that was of this direction; or NIL.
+    /// The successor of the request sent last, if that was of this direction; otherwise NIL.
     next: u32,
 }
 
@@ -101,16 +105,16 @@ pub struct Deadline {
     settings: Settings,
     slots: Array<Slot>,
     sorted: OrderedLinks,
-    /// A slot is on a fifo or on the head list, so that one role serves both.
+    /// A slot is on a fifo or on the head list, so one set of links serves both.
     links: Links,
     read: Queue,
     write: Queue,
     head: List,
-    /// Requests sent in this batch; in the older form a seek counts as `fifo_batch` of them.
+    /// Requests sent in this batch; in the older form a seek counts as `fifo_batch` requests.
     batching: i64,
     /// Batches of reads chosen since writes began to wait.
     starved: i64,
-    /// End of the request sent last, in sectors.
+    /// End sector of the request sent last.
     last_end: u64,
     held: u32,
     tick_ns: Nanos,
@@ -167,7 +171,7 @@ impl Elevator for Deadline {
         let Slot { held, direction, .. } = *self.slots.at(id.slot());
         match (held, side) {
             (Held::Sorted, Side::Front) => {
-                // The remembered request stays remembered wherever it begins now.
+                // The remembered next request stays remembered wherever it begins now.
                 let (queue, sorted, _) = self.queue_and_links(direction);
                 queue.sorted.remove(sorted, id.slot());
                 queue.sorted.insert(sorted, id.slot(), requests.at(id).first_sector());
@@ -180,7 +184,7 @@ impl Elevator for Deadline {
     fn requests_merged(&mut self, _requests: &Requests, keep: RequestId, gone: RequestId, _now: Nanos) {
         let (kept, absorbed) = (*self.slots.at(keep.slot()), *self.slots.at(gone.slot()));
         if absorbed.held == Held::Nowhere || absorbed.generation != Generation::of(gone) {
-            // Absorbed on its way in: it was never here.
+            // Merged on its way in: it was never inserted.
             return;
         }
         let are_alike = kept.direction == absorbed.direction;
@@ -189,7 +193,8 @@ impl Elevator for Deadline {
             && absorbed.held == Held::Sorted
             && !is_due(absorbed.due_ns, kept.due_ns)
         {
-            // The more urgent of the two gives its place and deadline to the one that stays.
+            // The request that stays takes over the place and deadline of the more urgent of the
+            // two.
             let (queue, _, links) = self.queue_and_links(kept.direction);
             queue.fifo.remove(links, keep.slot());
             queue.fifo.insert_before(links, gone.slot(), keep.slot());
@@ -300,7 +305,7 @@ impl Elevator for Deadline {
 }
 
 impl Deadline {
-    /// Which request goes next, of which direction, and why. Nothing moves but the counts of batches.
+    /// The next request, its direction, and the reason. Only the counts of batches change.
     #[inline]
     fn pick(&mut self, requests: &Requests, now: Nanos) -> Option<(Direction, u32, Why)> {
         let going_on = if self.write.next == NIL { Direction::Read } else { Direction::Write };
@@ -318,7 +323,7 @@ impl Deadline {
         let queue = self.queue(direction);
         let (oldest, next, lowest) = (queue.fifo.first()?, queue.next, queue.sorted.first(&self.sorted));
         let due_ns = self.slots.at(oldest).due_ns;
-        // The older form wants the deadline to have passed, not only to have come.
+        // In the older form the deadline must have passed, not only have been reached.
         let is_overdue = match self.batches {
             Batches::OfContiguous => !is_due(due_ns, now),
             Batches::OfRequests => is_due(now, due_ns),
@@ -328,7 +333,8 @@ impl Deadline {
             return Some((direction, oldest, Why::Overdue));
         }
         match self.batches {
-            // The count stays over the limit, so that every further request asks for the direction again.
+            // The count stays above the limit, so that every further request decides on the
+            // direction again.
             Batches::OfContiguous if next != NIL => Some((direction, next, Why::NextInOrder)),
             Batches::OfContiguous => {
                 self.batching = 0;
@@ -362,7 +368,7 @@ impl Deadline {
         Some(Direction::Write)
     }
 
-    /// A chosen request leaves; only its own direction knows where to go on.
+    /// Removes a chosen request; only its own direction keeps a position to continue from.
     #[inline]
     fn take(&mut self, direction: Direction, slot: u32) {
         self.read.next = NIL;
@@ -466,7 +472,7 @@ impl Deadline {
         }
     }
 
-    /// The time as a kernel sees it that counts ticks.
+    /// The time as seen by a kernel that counts ticks.
     #[inline]
     const fn whole_ticks(&self, now: Nanos) -> Nanos {
         match now.checked_rem(self.tick_ns) {
@@ -475,7 +481,7 @@ impl Deadline {
         }
     }
 
-    /// Spans are kept as whole ticks, and read back so.
+    /// Rounds spans to whole ticks, as they are stored and read back.
     fn round_settings(&mut self) {
         let Settings { read_expire_ns, write_expire_ns, .. } = &mut self.settings;
         for span_ns in [read_expire_ns, write_expire_ns] {

@@ -1,4 +1,5 @@
-//! Groups as a tree: parent and weight. Each policy maps the weight to its own range and says so.
+//! The tree of groups: parent and weight. Each policy maps the weight to its own range and
+//! documents how.
 
 use crate::structures::{Array, NoMemory};
 use crate::tunable::SettingError;
@@ -8,29 +9,32 @@ use block::GroupId;
 pub const WEIGHT_MIN: u32 = 1;
 /// Largest weight.
 pub const WEIGHT_MAX: u32 = 10_000;
-/// Weight of the root, and of a group that was given none.
+/// Weight of the root, and of a group without an explicit weight.
 pub const WEIGHT_DEFAULT: u32 = 100;
 
 /// What a policy is told about a group.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct GroupSettings {
-    /// The group above; the root's parent is the root.
+    /// The parent group; the root's parent is the root.
     pub parent: GroupId,
     /// Share relative to its siblings, [`WEIGHT_MIN`]..=[`WEIGHT_MAX`].
     pub weight: u32,
-    /// Wanted latency in ns; 0 = none. Policies without a notion of it ignore it.
+    /// Latency target in ns; 0 = none. Policies without latency targets ignore it.
     pub latency_target_ns: u64,
-    /// Weight of the group's own queues among its children, in the same range; none = as `weight`. For policies whose
-    /// groups compete with those below them (CFQ of 4.20); all others ignore it.
+    /// Weight of the group's own queues among its child groups, in the same range; `None` = same as
+    /// `weight`. For policies in which a group's own queues compete with its children (CFQ of
+    /// 4.20); all others ignore it.
     pub leaf_weight: Option<u32>,
-    /// For the policies of 2008 that know levels instead of weights; none = their default. All others ignore it.
+    /// For the two-level policies of 2008, which have levels instead of weights; `None` = their
+    /// default. All others ignore it.
     pub priority: Option<GroupPriority>,
 }
 
-/// The level of a group, 0 to 7, where a policy has levels of groups instead of weights.
+/// The level of a group, 0 to 7, for policies with levels of groups instead of weights.
 ///
-/// A setting of its own, not a reading of the weight: which end of the scale is the high one, what stands in the middle and
-/// what a level is worth differ from policy to policy, so that no mapping of weights would mean the same to two of them.
+/// It is a separate setting and not derived from the weight: which end of the scale is high, where
+/// the middle lies and what a level is worth differ from policy to policy, so no mapping of weights
+/// would mean the same in two of them.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct GroupPriority(u8);
 
@@ -38,7 +42,7 @@ impl GroupPriority {
     /// The largest level.
     pub const MAX: u32 = 7;
 
-    /// A level from a number.
+    /// Checks and wraps a level.
     ///
     /// # Errors
     /// [`SettingError::Range`] (ERANGE) outside 0 to 7.
@@ -63,7 +67,7 @@ impl GroupSettings {
         Self { parent: GroupId::ROOT, weight, latency_target_ns: 0, leaf_weight: None, priority: None }
     }
 
-    /// The weight, forced into its range.
+    /// The weight, clamped to its range.
     #[inline]
     pub const fn clamped_weight(&self) -> u32 {
         if self.weight < WEIGHT_MIN {
@@ -76,21 +80,23 @@ impl GroupSettings {
     }
 }
 
-/// Limits of a group on this device. The kernel's `io.max` and `io.low`, both directions.
+/// Limits of a group on this device, in both directions: the kernel's `io.max` and `io.low`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct IoLimits {
-    /// Never more than this (`io.max`, `blkio.throttle.*`).
+    /// Hard limit (`io.max`, `blkio.throttle.*`).
     pub max: Rates,
-    /// Best effort: this much is the group's own if it asks for it (`io.low` of 4.12, `io.high` of 2016); 0 = none.
+    /// Best-effort rate that the group is entitled to when it has requests (`io.low` of 4.12,
+    /// `io.high` of 2016); 0 = none.
     pub low: Rates,
-    /// Think time above which the group counts as idle, in us; 0 = not given, `u64::MAX` = never.
+    /// Think time above which the group counts as idle, in us; 0 = not given, `u64::MAX` = never
+    /// idle.
     pub idle_us: u64,
-    /// Tolerated latency above the usual one, in us; `u64::MAX` = not given.
+    /// Tolerated latency above the baseline, in us; `u64::MAX` = not given.
     pub latency_us: u64,
 }
 
 impl IoLimits {
-    /// No limit of any kind.
+    /// No limits.
     pub const NONE: IoLimits = IoLimits { max: Rates::UNLIMITED, low: Rates::ZERO, idle_us: 0, latency_us: u64::MAX };
 }
 
@@ -112,7 +118,7 @@ pub struct Rates {
 impl Rates {
     /// No limit.
     pub const UNLIMITED: Rates = Rates { bytes_per_s: [u64::MAX; 2], ios_per_s: [u32::MAX; 2] };
-    /// Nothing at all: for best-effort rates, "none given".
+    /// Zero rates; for best-effort rates this means "none given".
     pub const ZERO: Rates = Rates { bytes_per_s: [0; 2], ios_per_s: [0; 2] };
 }
 
@@ -121,9 +127,9 @@ impl Rates {
 pub enum GroupState {
     /// Not in use.
     Absent,
-    /// Takes bios.
+    /// Accepts bios.
     Online,
-    /// Takes no more; some of its requests are still about.
+    /// Accepts no more bios; some of its requests still exist.
     Offline,
 }
 
@@ -135,16 +141,17 @@ struct Node {
     children: u32,
 }
 
-/// The host's book of groups: who exists, below whom, and how many requests each still has.
+/// The host's table of groups: which exist, their parents, and how many requests each still holds.
 ///
-/// An id is free again only when the group is offline, childless and the last of its requests was freed.
+/// An id becomes free only when the group is offline, has no children, and its last request was
+/// freed.
 #[derive(Debug)]
 pub struct GroupTree {
     nodes: Array<Node>,
 }
 
 impl GroupTree {
-    /// A tree of ids below `groups`, with the root in place.
+    /// A tree for ids below `groups`, with the root in place.
     ///
     /// # Errors
     /// When memory is short.
@@ -160,7 +167,8 @@ impl GroupTree {
         Ok(Self { nodes })
     }
 
-    /// Adds a group below an online parent. False if the id is taken or out of range, or the parent is not online.
+    /// Adds a group below an online parent. False if the id is taken or out of range, or the parent
+    /// is not online.
     pub fn add(&mut self, group: GroupId, settings: &GroupSettings) -> bool {
         let parent_online = self.state(settings.parent) == GroupState::Online;
         if group.0 >= self.nodes.len() || self.state(group) != GroupState::Absent || !parent_online {
@@ -173,7 +181,8 @@ impl GroupTree {
         true
     }
 
-    /// Changes weights, latency target and priority; the parent stays. False unless the group is online.
+    /// Changes weights, latency target and priority; the parent stays. False unless the group is
+    /// online.
     pub fn change(&mut self, group: GroupId, settings: &GroupSettings) -> bool {
         if self.state(group) != GroupState::Online {
             return false;
@@ -186,7 +195,8 @@ impl GroupTree {
         true
     }
 
-    /// Takes a group offline. False for the root, for one with online children, and unless it is online.
+    /// Takes a group offline. False for the root, for a group with online children, and for one
+    /// that is not online.
     pub fn set_offline(&mut self, group: GroupId) -> bool {
         let node = self.nodes.at(group.0);
         if group == GroupId::ROOT || node.state != GroupState::Online || node.children != 0 {
@@ -196,7 +206,8 @@ impl GroupTree {
         true
     }
 
-    /// Frees the id if nothing holds it any more. True when it did so: tell the policy `group_removed`.
+    /// Frees the id if nothing holds it. True if it did: the caller then calls the policy's
+    /// `group_removed`.
     pub fn remove_if_unused(&mut self, group: GroupId) -> bool {
         let node = self.nodes.at(group.0);
         if node.state != GroupState::Offline || node.requests != 0 || node.children != 0 {
@@ -209,7 +220,7 @@ impl GroupTree {
         true
     }
 
-    /// The group itself, or the nearest online one above it: where a stale bio belongs.
+    /// The group itself, or its nearest online ancestor, which takes over bios of an offline group.
     pub fn nearest_online(&self, group: GroupId) -> GroupId {
         let mut at = group;
         for _ in 0..self.nodes.len() {
@@ -221,13 +232,13 @@ impl GroupTree {
         GroupId::ROOT
     }
 
-    /// Counts a request in.
+    /// Counts one more request of the group.
     #[inline]
     pub fn hold(&mut self, group: GroupId) {
         self.nodes.at_mut(group.0).requests += 1;
     }
 
-    /// Counts a request out. True if it was the last of an offline group.
+    /// Counts one request less. True if it was the last request of an offline group.
     #[inline]
     pub fn let_go(&mut self, group: GroupId) -> bool {
         let node = self.nodes.at_mut(group.0);
@@ -247,13 +258,13 @@ impl GroupTree {
         self.nodes.at(group.0).state
     }
 
-    /// Requests that a group holds.
+    /// Number of requests that the group holds.
     #[inline]
     pub fn requests(&self, group: GroupId) -> u32 {
         self.nodes.at(group.0).requests
     }
 
-    /// The first id that is not in use; `None` when all are.
+    /// The first id that is not in use; `None` if all are.
     pub fn first_absent(&self) -> Option<GroupId> {
         (0..self.nodes.len()).map(GroupId).find(|group| self.state(*group) == GroupState::Absent)
     }

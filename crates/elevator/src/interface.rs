@@ -1,9 +1,11 @@
-//! What an elevator is: calls in, values out.
+//! The elevator interface: events come in as calls, decisions go out as return values.
 //!
-//! A policy is told what happened and answers with a value; it calls nobody, reads no clock and arms no timer. So the
-//! simulator, the engine, the kernel module and a fuzzer are the same caller. All calls of one queue are serialised.
+//! A policy is told what happened and answers with a value; it calls nothing in the host, reads no
+//! clock and arms no timer. The simulator, the engine, the kernel module and a fuzzer can therefore
+//! all drive it the same way. All calls for one queue are serialised.
 //!
-//! Read [`Elevator::insert`], [`Elevator::choose`] and [`Elevator::completed`] first: they are a request's life.
+//! Read [`Elevator::insert`], [`Elevator::choose`] and [`Elevator::completed`] first: they are a
+//! request's life.
 
 use crate::account::GroupAccount;
 use crate::actuators::Actuators;
@@ -14,42 +16,45 @@ use crate::traits::Traits;
 use crate::tunable::{SettingError, Tunable};
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
-/// What a policy is built for. The host fixes it before construction; only depths may change later.
+/// What a policy is built for. The host sets it before construction; only the depths may change
+/// later.
 #[derive(Copy, Clone, Debug)]
 pub struct Configuration {
-    /// Slots of the request table (1..=2^20-1): every request id has a slot below this.
+    /// Slots of the request table (1..=2^20-1): the slot of every request id is below this.
     pub slots: u32,
     /// Group ids are below this; at least 1 (the root).
     pub groups: u32,
     /// Context ids are below this.
     pub contexts: u32,
-    /// How many requests may be allocated and in flight.
+    /// How many requests may be allocated, and how many may be in flight.
     pub depth: Depth,
     /// Hardware queues of the device, at least 1.
     pub hardware_queues: u16,
     /// Software (per-CPU) queues, at least 1.
     pub software_queues: u16,
-    /// Whether positioning costs time.
+    /// Whether positioning costs time (disks and disk arrays).
     pub rotational: bool,
-    /// Whether the device reorders commands of its own (NCQ, NVMe).
+    /// Whether the device reorders commands itself (NCQ, NVMe).
     pub queueing: bool,
-    /// Largest request in sectors.
+    /// Largest request, in sectors.
     pub max_sectors: u32,
     /// Size of the device in sectors.
     pub capacity_sectors: u64,
-    /// Which sectors each of its actuators serves.
+    /// The sectors that each of its actuators serves.
     pub actuators: Actuators,
-    /// Clock tick that waits are rounded up to, in ns; 0 = exact. Reproduces kernels that count jiffies.
+    /// Clock tick that waits are rounded up to, in ns; 0 = exact. Reproduces kernels whose timers
+    /// count jiffies.
     pub tick_ns: Nanos,
-    /// Clock tick with whose begin delayed work begins (looking again at a device that was kept), in ns; 0 = when it is due,
-    /// as the specification of bfq has it.
+    /// Clock tick at whose start delayed work runs (the renewed dispatch after an idle period), in
+    /// ns; 0 = exactly when it is due, as docs/specifications/bfq.md, section 2 has it.
     pub work_tick_ns: Nanos,
     /// Seed for policies that draw random numbers.
     pub seed: u64,
 }
 
 impl Default for Configuration {
-    /// A single-queue solid-state device: 256 requests over 32 device slots, 64 groups, 1,024 contexts.
+    /// A single-queue solid-state device: 256 requests over 32 device slots, 64 groups, 1,024
+    /// contexts.
     fn default() -> Self {
         Self {
             slots: 512,
@@ -70,123 +75,130 @@ impl Default for Configuration {
     }
 }
 
-/// The two depths of a queue.
+/// The two depths of a queue: scheduler tags and device slots.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Depth {
-    /// Scheduler tags (`nr_requests`): requests allocated at one time.
+    /// Scheduler tags (`nr_requests`): requests that may be allocated at one time.
     pub requests: u32,
-    /// Commands the device takes at one time, per hardware queue.
+    /// Commands that the device accepts at one time, per hardware queue.
     pub device: u32,
 }
 
-/// How deep into the scheduler tags an allocation may go.
+/// How many of the scheduler tags an allocation may use.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Admission {
     /// Any free tag.
     Full,
     /// Only while fewer than this many limited requests hold a tag.
     Shallow(u32),
-    /// At once, even if the queue counts as full (CFQ's and the anticipatory elevator's `may_queue` MUST).
+    /// At once, even if the queue counts as full (`ELV_MQUEUE_MUST`, the answer of `may_queue` in
+    /// CFQ and the anticipatory elevator).
     Must,
 }
 
-/// The side of a request at which a bio joins it.
+/// The side of a request at which a bio is merged.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Behind its last sector.
+    /// Behind the request's last sector.
     Back,
-    /// Before its first sector.
+    /// Before the request's first sector.
     Front,
-    /// A discard that joins a multi-range discard without being adjacent.
+    /// A discard merged into a multi-range discard without being adjacent to it.
     Discard,
 }
 
-/// Which merge candidates the request queue looks for, and in whose order.
+/// Which merge candidates the request queue tries, and in which order.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum MergeSearch {
-    /// The queue's own pipeline: plug, last merge, end-sector hash. [`Elevator::merge`] is not called.
+    /// The queue's own pipeline: plug, last merge, hash of end sectors. [`Elevator::merge`] is not
+    /// called.
     Pipeline,
     /// The pipeline, then [`Elevator::merge`] for a request that begins where the bio ends.
     PipelineThenFront,
-    /// [`Elevator::merge`] alone (behind the plug): policies that keep lists scan these themselves, each time anew when
-    /// a bio has slept for a request. A request that the device serves has left the policy, so the end of the list is the
-    /// scan limit of 2.4 as well: nobody joins the request in service or gets in front of it.
+    /// Only [`Elevator::merge`] (after the plug). Policies that keep lists scan them themselves,
+    /// and scan again after a bio has slept for a free request. A request that the device serves
+    /// has left the policy, so the end of the list is the scan limit of Linux 2.4 as well: no bio
+    /// joins the request in service or goes ahead of it.
     Own,
 }
 
-/// Answer to a merge query. "Neither" is not representable: either a request, or where the new one goes.
+/// Answer to a merge query: either a request to join, or a hint where the new request goes.
+/// "Neither" cannot be expressed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Merge {
-    /// Join this request at this side, if the queue's limits allow.
+    /// Merge into this request at this side, if the queue's limits allow it.
     Into(RequestId, Side),
-    /// Become a request of its own.
+    /// No merge; the bio becomes a request of its own, inserted at this hint.
     No(Hint),
 }
 
-/// Where a list policy wants the request that it found no company for.
+/// Where a list policy wants a request for which it found no merge candidate.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Hint {
-    /// Wherever the policy puts it anyway.
+    /// No preference: the policy's own order decides.
     None,
-    /// Before everything that is queued.
+    /// In front of everything that is queued.
     AtFront,
-    /// Directly behind this one.
+    /// Directly behind this request.
     After(RequestId),
 }
 
 /// How a request enters the policy.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Position {
-    /// The ordinary way, by the policy's own order; the hint is what [`Elevator::merge`] said for it.
+    /// In the policy's own order; the hint is the answer that [`Elevator::merge`] gave for it.
     Sorted(Hint),
-    /// Before everything: data of a sequenced flush. May be a request the policy never saw.
+    /// In front of everything: the data of a flush sequence. May be a request that the policy has
+    /// never seen.
     Head,
-    /// Before everything, and already counted: the driver gave it back.
+    /// In front of everything, and already counted: the driver gave the request back.
     Requeue,
 }
 
-/// Answer to "which request next?".
+/// Answer to "which request is dispatched next?".
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Dispatch {
-    /// This one; it has left the policy's queues.
+    /// This request; it has left the policy's queues.
     Request {
-        /// Which.
+        /// The request.
         id: RequestId,
-        /// Why this and no other.
+        /// Why it was chosen.
         reason: Reason,
     },
-    /// Something is queued, and the policy keeps the device for a request that is expected before `until`.
+    /// Requests are queued, but the policy idles the device for a request that it expects before
+    /// `until`.
     Hold {
-        /// When it gives up waiting; also what [`Elevator::next_timer`] answers.
+        /// When the policy stops waiting; [`Elevator::next_timer`] answers the same time.
         until: Nanos,
-        /// What it waits for.
+        /// What the policy waits for.
         reason: Reason,
     },
-    /// Something is queued, nothing may go before a completion or release says so (tokens, ordering between classes).
+    /// Requests are queued, but none may be dispatched before a completion or release (tokens,
+    /// ordering between classes).
     Throttled,
     /// Nothing is queued for this hardware queue.
     Empty,
 }
 
-/// Why a request was chosen or the device was kept waiting: an index into [`Elevator::reasons`].
+/// Why a request was chosen or the device is idled: an index into [`Elevator::reasons`].
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Reason(pub u8);
 
-/// Whether the event made another dispatch worthwhile.
+/// Whether the event makes another dispatch attempt worthwhile.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub enum Wake {
-    /// No: nothing changed for the dispatcher.
+    /// No dispatch: nothing changed for the dispatcher.
     #[default]
     No,
-    /// Ask this hardware queue again.
+    /// Run this hardware queue.
     Queue(HardwareQueue),
-    /// Ask every hardware queue again.
+    /// Run every hardware queue.
     All,
 }
 
 impl Wake {
-    /// Either wish; two different queues become all.
+    /// Combines two wishes; two different hardware queues become all of them.
     #[inline]
     pub fn and(self, other: Wake) -> Wake {
         match (self, other) {
@@ -196,43 +208,47 @@ impl Wake {
         }
     }
 
-    /// Whether anybody is to be asked.
+    /// Whether any hardware queue is to be run.
     #[inline]
     pub fn is_wanted(self) -> bool {
         self != Wake::No
     }
 }
 
-/// An invariant that does not hold: what, and the slot or group at which it showed.
+/// A broken invariant: the rule, and the slot, group or count at which it showed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// The broken rule, as a statement of what should be.
+    /// The broken rule, stated as what should hold.
     pub what: &'static str,
-    /// Slot, group or count that broke it.
+    /// The slot, group or count that breaks it.
     pub at: u32,
 }
 
 /// A block I/O scheduler.
 ///
-/// What the host guarantees, for every method: calls are serialised; `now` never runs backwards; ids are below the
-/// limits of [`Configuration`]; a bio's group has been added. What the policy owes: no panic, bounded time, the same
-/// answers for the same calls. A call that breaks the rules is counted ([`Elevator::violations`]) and otherwise ignored.
+/// Guarantees of the host, for every method: calls are serialised; `now` never decreases; ids are
+/// below the limits in [`Configuration`]; the group of a bio has been added. Duties of the policy:
+/// no panic, bounded time, the same answers for the same calls. A call that breaks the rules is
+/// counted ([`Elevator::violations`]) and otherwise ignored.
 pub trait Elevator {
-    /// What hosts have to know of it before it is built.
+    /// What hosts must know about the policy before it is built.
     const TRAITS: Traits;
 
-    // ---- a bio looks for a tag and for company ----
+    // ---- tag allocation and merging of a bio ----
 
-    /// How deep a request like this may go into the scheduler tags. Asked without the queue's lock in the kernel, where
-    /// neither extent nor priority of `bio` is known yet: only operation, flags, group and context may be read.
+    /// How many scheduler tags a request like this one may use. In the kernel this is asked without
+    /// the queue's lock and before extent and priority of `bio` are known: only operation, flags,
+    /// group and context may be read.
     fn admit(&self, _bio: &Bio, _now: Nanos) -> Admission {
         Admission::Full
     }
 
-    /// A tag was taken for a request: from here on its group holds a share of the tags (kernel `prepare_request`).
+    /// A request took a scheduler tag: from here on it counts against its group's share of the tags
+    /// (kernel `prepare_request`).
     fn allocated(&mut self, _requests: &Requests, _id: RequestId, _now: Nanos) {}
 
-    /// The tag is given back, whether or not the request was ever inserted. Comes last in a request's life.
+    /// The tag was given back, whether or not the request was ever inserted. The last call of a
+    /// request's life.
     fn freed(&mut self, _requests: &Requests, _id: RequestId, _now: Nanos) {}
 
     /// Where the queue looks for merge candidates.
@@ -240,8 +256,8 @@ pub trait Elevator {
         MergeSearch::Pipeline
     }
 
-    /// A queued request that this bio can join, or where the bio's own request would go. Adjacency is the policy's duty,
-    /// compatibility and limits are checked by the queue afterwards.
+    /// A queued request that this bio can join, or the hint for the bio's own request. The policy
+    /// ensures adjacency; the queue checks compatibility and limits afterwards.
     fn merge(&mut self, _requests: &Requests, _bio: &Bio, _now: Nanos) -> Merge {
         Merge::No(Hint::None)
     }
@@ -251,53 +267,59 @@ pub trait Elevator {
         true
     }
 
-    /// A bio joined a queued request, whose extent is already the new one. A front merge changed its first sector:
-    /// a sorted policy re-keys by the key that it stored itself.
+    /// A bio was merged into a queued request, whose extent is already the new one. A front merge
+    /// changed its first sector, so a sorted policy must find it by the key that it stored itself.
     fn bio_merged(&mut self, _requests: &Requests, _id: RequestId, _side: Side, _now: Nanos) {}
 
-    /// `gone` was absorbed by `keep`, which is queued; its `completed` never comes. If `gone` had been inserted, its
-    /// `released` follows at once; otherwise it was absorbed on its way in, and only this call tells of it.
+    /// `gone` was merged into `keep`, which is queued; `completed` is never called for `gone`. If
+    /// `gone` had been inserted, its `released` follows at once; otherwise it was merged on its way
+    /// in, and this call is the only one that mentions it.
     fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, now: Nanos);
 
-    /// The queued request before this one in the policy's own order, as a candidate for request-to-request merging.
+    /// The queued request before this one in the policy's order, as a candidate for a
+    /// request-to-request merge.
     fn former(&self, _requests: &Requests, _id: RequestId) -> Option<RequestId> {
         None
     }
 
-    /// The queued request behind this one in the policy's own order.
+    /// The queued request after this one in the policy's order, as such a candidate.
     fn latter(&self, _requests: &Requests, _id: RequestId) -> Option<RequestId> {
         None
     }
 
     // ---- a request's life ----
 
-    /// A request joins the policy's queues. It leaves them exactly once: chosen, drained or absorbed.
+    /// A request enters the policy's queues. It leaves them exactly once: chosen, drained, or
+    /// merged into another.
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake;
 
-    /// The same of a request that was allocated a moment ago with these attributes, at [`Position::Sorted`] without a hint: what
-    /// comes with every request where counted instructions matter. Whoever overrides it does exactly what `insert` does.
+    /// The same as [`Elevator::insert`] at [`Position::Sorted`] without a hint, for a request that
+    /// was just allocated with these attributes. A separate method because this path runs for every
+    /// request and is measured in instructions. An override must do exactly what `insert` does.
     #[inline(always)]
     fn insert_newcomer(&mut self, requests: &Requests, id: RequestId, _attributes: &Attributes, now: Nanos) -> Wake {
         self.insert(requests, id, Position::Sorted(Hint::None), now)
     }
 
-    /// The next request for a hardware queue. Only called while [`Elevator::has_work`] says so.
+    /// The next request for a hardware queue. Called only while [`Elevator::has_work`] is true.
     fn choose(&mut self, requests: &Requests, queue: HardwareQueue, now: Nanos) -> Dispatch;
 
-    /// The next request of a forced drain: in the policy's order where it has one, without holding or throttling.
-    /// `None` only when nothing is queued. Used when the policy is replaced.
+    /// The next request of a forced drain, used when the policy is replaced: in the policy's order
+    /// where it has one, without idling or throttling. `None` only when nothing is queued.
     fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId>;
 
-    /// Whether the single-queue kernels order by sector what a forced drain gives (2.6 `elv_dispatch_sort`: noop, CFQ).
+    /// Whether the single-queue kernels sort the output of a forced drain by sector
+    /// (`elv_dispatch_sort` of Linux 2.6, used by noop and CFQ).
     fn drains_by_sector(&self) -> bool {
         false
     }
 
-    /// Whether calling `choose` can bring something: false when nothing is queued, and false while the policy holds
-    /// the device (a kernel would poll every 3 ms otherwise).
+    /// Whether calling `choose` can produce a request: false when nothing is queued, and false
+    /// while the policy idles the device (a kernel would otherwise poll every 3 ms).
     fn has_work(&self, queue: HardwareQueue) -> bool;
 
-    /// Whether the round before this one found the device full (blk-mq's moving average). Only `none` listens.
+    /// Whether the previous dispatch round found the device full (blk-mq's `dispatch_busy`
+    /// average). Only `none` uses it.
     fn busy_changed(&mut self, _queue: HardwareQueue, _is_busy: bool) {}
 
     /// The driver took the request; `issued_ns` is set.
@@ -305,24 +327,27 @@ pub trait Elevator {
         Wake::No
     }
 
-    /// The driver gave it back. It may come again by `insert` at [`Position::Requeue`], or go to the device without.
+    /// The driver gave the request back. It may return by `insert` at [`Position::Requeue`], or go
+    /// to the device without a second `insert`.
     fn requeued(&mut self, _requests: &Requests, _id: RequestId, _now: Nanos) -> Wake {
         Wake::No
     }
 
-    /// The device finished it, well or badly. At most once per request, before `released`.
+    /// The device finished the request, with or without an error. Called at most once per request,
+    /// before `released`.
     fn completed(&mut self, _requests: &Requests, _id: RequestId, _now: Nanos) -> Wake {
         Wake::No
     }
 
-    /// An inserted request leaves for good: completed, absorbed, or drained into another policy. Exactly once each; it
-    /// is in none of the policy's queues by then.
+    /// An inserted request leaves for good: completed, merged into another, or drained to another
+    /// policy. Called exactly once each, when the request is in none of the policy's queues.
     fn released(&mut self, _requests: &Requests, _id: RequestId, _now: Nanos) -> Wake {
         Wake::No
     }
 
-    /// `completed` and `released`, one right after the other, of a request that the device finished: what comes with every
-    /// request where counted instructions matter. Whoever overrides it does exactly what the two do.
+    /// [`Elevator::completed`] followed by [`Elevator::released`], for a request that the device
+    /// finished. A separate method because this path runs for every request and is measured in
+    /// instructions. An override must do exactly what the two calls do.
     #[inline(always)]
     fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         let completed = self.completed(requests, id, now);
@@ -331,33 +356,36 @@ pub trait Elevator {
 
     // ---- time and change ----
 
-    /// When [`Elevator::timer`] wants to be called. Asked after every other call; the host keeps no second timer.
+    /// When [`Elevator::timer`] is to be called. Asked after every other call; the host keeps one
+    /// timer only.
     fn next_timer(&self) -> Option<Nanos> {
         None
     }
 
-    /// The time that `next_timer` named has come (or a little later).
+    /// The time that `next_timer` named has been reached or passed.
     fn timer(&mut self, _requests: &Requests, _now: Nanos) -> Wake {
         Wake::No
     }
 
-    /// The issuer is gone. Requests of it may still be queued or in flight; its id is not reused before they are freed.
+    /// The issuer exited. Its requests may still be queued or in flight; the id is not reused
+    /// before they are freed.
     fn context_exited(&mut self, _context: ContextId, _now: Nanos) -> Wake {
         Wake::No
     }
 
-    /// A group appeared. Parents come before their children; the root exists from the start with weight 100.
+    /// A group was created. Parents are added before their children; the root exists from the start
+    /// with weight 100.
     fn group_added(&mut self, _group: GroupId, _settings: &GroupSettings, _now: Nanos) {}
 
-    /// Weight or parent of a group changed.
+    /// The weight or parent of a group changed.
     fn group_changed(&mut self, _group: GroupId, _settings: &GroupSettings, _now: Nanos) -> Wake {
         Wake::No
     }
 
-    /// No new bios will come for the group; what is queued stays and drains.
+    /// No new bios will come for the group; its queued requests stay and drain.
     fn group_offline(&mut self, _group: GroupId, _now: Nanos) {}
 
-    /// The last request of an offline group was freed: from now on its id may be given to another group.
+    /// The last request of an offline group was freed: its id may now be given to another group.
     fn group_removed(&mut self, _group: GroupId, _now: Nanos) {}
 
     /// `nr_requests` or the device's depth changed.
@@ -381,42 +409,46 @@ pub trait Elevator {
     /// Sets row `index` to `value` in the row's unit, clamped where the row says so.
     ///
     /// # Errors
-    /// [`SettingError::Unknown`] without such a row, [`SettingError::Range`] where the row refuses instead of clamping.
+    /// [`SettingError::Unknown`] without such a row, [`SettingError::Range`] where the row refuses
+    /// instead of clamping.
     fn set(&mut self, _index: usize, _value: i64) -> Result<(), SettingError> {
         Err(SettingError::Unknown)
     }
 
-    /// What a group has had so far, where the policy keeps it.
+    /// What the group has received so far, where the policy keeps an account.
     fn group_account(&self, _group: GroupId) -> Option<GroupAccount> {
         None
     }
 
-    /// What groups below this one had that were removed since, where the policy keeps it: part of the sums over a subtree
-    /// (`_recursive` files) and of no group's own figures.
+    /// What removed descendants of this group had received, where the policy keeps an account. It
+    /// is part of the sums over a subtree (`_recursive` files) and of no group's own figures.
     fn removed_account(&self, _group: GroupId) -> Option<GroupAccount> {
         None
     }
 
-    /// Begins a group's account anew; what is queued stays counted, and periods under way begin now. False where none
-    /// is kept.
+    /// Restarts a group's account. Queued requests stay counted, and running periods start now.
+    /// False where no account is kept.
     fn reset_group_account(&mut self, _group: GroupId, _now: Nanos) -> bool {
         false
     }
 
-    /// The oldest untaken trace message, if the policy writes any and [`Elevator::trace`] is on.
+    /// The oldest trace message not yet taken, if the policy writes any and [`Elevator::trace`] is
+    /// on.
     fn take_message(&mut self) -> Option<Message> {
         None
     }
 
-    /// Switches trace messages on or off. Off at the start.
+    /// Switches trace messages on or off. They are off at the start.
     fn trace(&mut self, _on: bool) {}
 
-    /// How many impossible situations were met and survived. Anything above 0 is a defect of host or policy.
+    /// How many impossible calls were survived. Anything above 0 is a defect of the host or the
+    /// policy.
     fn violations(&self) -> u32 {
         0
     }
 
-    /// Every invariant that the policy knows. Walks everything: for tests, storms and fuzzers.
+    /// Checks every invariant of the policy. Walks all its state: for tests, storms and fuzzers
+    /// only.
     ///
     /// # Errors
     /// The first rule that does not hold.
@@ -425,18 +457,20 @@ pub trait Elevator {
     }
 }
 
-/// How the registry makes a policy.
+/// How the registry builds a policy.
 pub trait Policy: Elevator + Sized {
-    /// The forms that differ in behaviour, oldest first: since which kernel, and what differs. At least one.
+    /// The forms that differ in behaviour, oldest first: since which kernel, and what differs. At
+    /// least one.
     const FORMS: &'static [Form<Self::Profile>];
 
-    /// Index of the form that users get who name no version; the newest, but where an older one is what people mean.
+    /// Index of the form for users that name no version. The newest, unless an older form is the
+    /// well-known one.
     const DEFAULT_FORM: usize = Self::FORMS.len() - 1;
 
     /// What differs between the forms, as data.
     type Profile: Copy + 'static;
 
-    /// Builds the policy with default tunables; everything it will ever need is allocated here.
+    /// Builds the policy with default tunables and allocates everything that it will ever need.
     ///
     /// # Errors
     /// When memory is short.
@@ -446,7 +480,7 @@ pub trait Policy: Elevator + Sized {
 /// One form of a policy.
 #[derive(Copy, Clone, Debug)]
 pub struct Form<P: 'static> {
-    /// First kernel version that behaves so.
+    /// First kernel version that behaves in this way.
     pub since: Version,
     /// What differs.
     pub profile: P,
@@ -456,7 +490,7 @@ pub struct Form<P: 'static> {
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Version(pub u16, pub u16, pub u16);
 
-/// The reasons of a policy, declared once: an enum, its texts, and the way into [`Reason`].
+/// Declares the reasons of a policy once: an enum, its texts, and the conversion into [`Reason`].
 ///
 /// ```
 /// # use hoistway_elevator as elevator;

@@ -1,6 +1,7 @@
 //! Block I/O schedulers as pure policies: calls in, values out.
 //!
-//! A host (simulator, engine, kernel) puts requests in, asks which one goes next, and reports what became of it:
+//! A host (simulator, engine, kernel) inserts requests, asks which one is dispatched next, and
+//! reports how it ended:
 //!
 //! ```
 //! # use hoistway_elevator as elevator;
@@ -21,9 +22,10 @@
 //! assert_eq!((chosen, noop.reasons()[reason.0 as usize]), (id, "oldest"));
 //! ```
 //!
-//! `no_std`; nothing is allocated after construction, nothing panics, no float, no recursion, no indirect call: the
-//! object is checked for all of that by `kernel/gate/run`, because the same code runs under a spinlock in the kernel.
-//! Begin with [`Elevator`], then `noop.rs`, the smallest policy.
+//! The crate is `no_std`. After construction it allocates nothing, and it has no panic, float,
+//! recursion or indirect call, because the same code runs under a spinlock in the kernel;
+//! `kernel/gate/run` checks the object code for all of these. Begin with [`Elevator`], then read
+//! `noop.rs`, the smallest policy.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]

@@ -1,11 +1,14 @@
-//! The stage above an elevator: who may go on to it, and when. Limits compose with every elevator because none knows them.
+//! The stages above an elevator: which bios may go on to it, and when. Limiters compose with every
+//! elevator because none of them knows the elevator.
 //!
-//! A limiter sees each bio once, before it looks for company, and answers whether it may pass or is held. It keeps what
-//! it holds in queues of its own and names it again when its time has come ([`Limiter::next_released`]). Like an
-//! elevator it calls nobody: bios are numbers below [`LimiterConfiguration::bios`], time is handed in.
+//! A limiter sees each bio once, before merging, and answers whether it passes or is held. It keeps
+//! held bios in its own queues and names them again when they may go on
+//! ([`Limiter::next_released`]). Like an elevator, it calls nothing in the host: bios are numbers
+//! below [`LimiterConfiguration::bios`], and time is an argument.
 //!
-//! The order of the stages is fixed: throttle, io.cost, io.latency, wbt. A bio released by one goes on to the next.
-//! Source of the division of labour: Linux 6.1 block/blk-throttle.c and blk-rq-qos.c.
+//! The order of the stages is fixed: throttle, io.cost, io.latency, wbt. A bio released by one
+//! stage goes on to the next. Source of the division of labour: Linux 6.1 block/blk-throttle.c and
+//! block/blk-rq-qos.c.
 
 use crate::group::{GroupSettings, IoLimits};
 use crate::interface::{Depth, Violation};
@@ -15,44 +18,44 @@ use crate::structures::NoMemory;
 use crate::tunable::{SettingError, Tunable};
 use block::{GroupId, Nanos, Status};
 
-/// A bio's place in the queue's table while it is inside.
+/// A bio's index in the queue's table from its submission to its end.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BioId(pub u32);
 
 /// What a limiter is built for.
 #[derive(Copy, Clone, Debug)]
 pub struct LimiterConfiguration {
-    /// Numbers of bios are below this.
+    /// Bio ids are below this.
     pub bios: u32,
     /// Group ids are below this; at least 1 (the root).
     pub groups: u32,
-    /// Requests allocated and in flight.
+    /// Depths of the queue: requests allocated and in flight.
     pub depth: Depth,
     /// Whether positioning costs time.
     pub rotational: bool,
     /// Whether the device has a volatile write cache.
     pub volatile_cache: bool,
-    /// Clock tick that times are counted in, in ns; 0 = the limiter's own (1 ms).
+    /// Clock tick in which times are counted, in ns; 0 = the limiter's own (1 ms).
     pub tick_ns: Nanos,
 }
 
-/// Answer to a bio that wants to pass.
+/// Answer for a submitted bio.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// On to the next stage.
+    /// It goes on to the next stage.
     Pass,
-    /// Kept; [`Limiter::next_released`] names it later, exactly once.
+    /// It is held; [`Limiter::next_released`] names it later, exactly once.
     Held,
 }
 
-/// What is known of a request when it ends, for limiters that steer by the device's answers.
+/// What is known about a request when it ends, for limiters with feedback from completions.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct RequestEnd {
     /// Its attributes; the extent covers all merged bios.
     pub attributes: Bio,
     /// When its tag was taken.
     pub start_ns: Nanos,
-    /// When the device took it; 0 = never.
+    /// When the device accepted it; 0 = never.
     pub issued_ns: Nanos,
     /// How it ended.
     pub status: Status,
@@ -60,73 +63,75 @@ pub struct RequestEnd {
 
 /// A stage above the elevator.
 ///
-/// The host guarantees what it guarantees to an elevator; besides, it asks [`Limiter::next_released`] until `None`
-/// after every event (a submission can release others, a merge makes room, a change of depth wakes), and lets a bio that
-/// is [`Verdict::Held`] wait without looking at it.
+/// The host guarantees the same as to an elevator. In addition, after every event it calls
+/// [`Limiter::next_released`] until that returns `None` (a submission can release other bios, a
+/// merge frees room, a change of depth wakes waiters), and it leaves a bio that is
+/// [`Verdict::Held`] alone until then.
 pub trait Limiter {
     // ---- a bio's life ----
 
-    /// A bio has come. It is submitted to each limiter once; one that was split elsewhere carries
-    /// [`block::Flags::BYTES_CHARGED`].
+    /// A bio was submitted. Each bio is submitted to each limiter once; one that was split
+    /// elsewhere carries [`block::Flags::BYTES_CHARGED`].
     fn submit(&mut self, id: BioId, bio: &Bio, now: Nanos) -> Verdict;
 
     /// The next bio that may go on, in order; it is no longer held.
     fn next_released(&mut self, now: Nanos) -> Option<BioId>;
 
-    /// A bio that passed has joined a request instead of becoming one; or the request that it became has joined another.
+    /// A bio that passed was merged into a request instead of becoming one, or the request that it
+    /// became was merged into another.
     fn merged(&mut self, _id: BioId, _bio: &Bio, _now: Nanos) {}
 
-    /// The device took a request.
+    /// The device accepted a request.
     fn issued(&mut self, _attributes: &Bio, _now: Nanos) {}
 
     /// The device gave a request back; it will be issued again, or end.
     fn requeued(&mut self, _attributes: &Bio, _now: Nanos) {}
 
-    /// A request ended, well or badly, or left unserved.
+    /// A request ended: with or without an error, or unserved.
     fn request_ended(&mut self, _end: &RequestEnd, _now: Nanos) {}
 
-    /// A bio that passed has ended; `submitted_ns` is when it came to this limiter's queue.
+    /// A bio that passed has ended; `submitted_ns` is when it reached this limiter's queue.
     fn bio_ended(&mut self, _id: BioId, _bio: &Bio, _submitted_ns: Nanos, _now: Nanos) {}
 
-    /// Submitters waited so long for a request, in ns.
+    /// Submitters waited `_ns` ns for a free request.
     fn waited_for_request(&mut self, _ns: Nanos) {}
 
     // ---- time and change ----
 
-    /// When [`Limiter::timer`] wants to be called.
+    /// When [`Limiter::timer`] is to be called.
     fn next_timer(&self) -> Option<Nanos>;
 
-    /// The time that `next_timer` named has come, or a little later.
+    /// The time that `next_timer` named has been reached or passed.
     fn timer(&mut self, now: Nanos);
 
-    /// A group appeared; parents come before their children.
+    /// A group was created; parents are added before their children.
     fn group_added(&mut self, _group: GroupId, _settings: &GroupSettings, _now: Nanos) {}
 
-    /// Weight or latency target of a group changed.
+    /// The weight or latency target of a group changed.
     fn group_changed(&mut self, _group: GroupId, _settings: &GroupSettings, _now: Nanos) {}
 
-    /// The limits of a group are these now; also called for a new group that has any.
+    /// The limits of a group changed; also called for a new group that has limits.
     fn limits_changed(&mut self, _group: GroupId, _limits: &IoLimits, _now: Nanos) {}
 
     /// No new bios will come for the group.
     fn group_offline(&mut self, _group: GroupId, _now: Nanos) {}
 
-    /// The group's id may be used for another one.
+    /// The group's id may be given to another group.
     fn group_removed(&mut self, _group: GroupId, _now: Nanos) {}
 
     /// `nr_requests` or the device's depth changed.
     fn depth_changed(&mut self, _depth: Depth) {}
 
-    /// Everything held is released, whatever the limits say: the stage is taken away. [`Limiter::next_released`] names
-    /// all of it right after.
+    /// Releases everything held, regardless of the limits, because the stage is being removed. The
+    /// host then takes all of it with [`Limiter::next_released`].
     fn drain(&mut self, now: Nanos);
 
     // ---- inspection ----
 
-    /// Bios held.
+    /// Number of bios held.
     fn held(&self) -> u32;
 
-    /// Its tunables, one row each.
+    /// The limiter's tunables, one row each.
     fn tunables(&self) -> &'static [Tunable] {
         &[]
     }
@@ -144,20 +149,20 @@ pub trait Limiter {
         Err(SettingError::Unknown)
     }
 
-    /// The oldest untaken trace message, if messages are switched on.
+    /// The oldest trace message not yet taken, if messages are switched on.
     fn take_message(&mut self) -> Option<Message> {
         None
     }
 
-    /// Switches trace messages on or off. Off at the start.
+    /// Switches trace messages on or off. They are off at the start.
     fn trace(&mut self, _on: bool) {}
 
-    /// Impossible situations met and survived.
+    /// How many impossible calls were survived.
     fn violations(&self) -> u32 {
         0
     }
 
-    /// Every invariant that the limiter knows.
+    /// Checks every invariant of the limiter.
     ///
     /// # Errors
     /// The first rule that does not hold.
@@ -166,9 +171,9 @@ pub trait Limiter {
     }
 }
 
-/// How a limiter is made.
+/// How a limiter is built.
 pub trait LimiterPolicy: Limiter + Sized {
-    /// Builds it with default tunables; everything it will ever need is allocated here.
+    /// Builds the limiter with default tunables and allocates everything that it will ever need.
     ///
     /// # Errors
     /// When memory is short.

@@ -1,4 +1,5 @@
-//! All limiters, one line each, in the order in which a bio meets them. No other file names a limiter's type.
+//! All limiters, one line each, in the order in which a bio meets them. No other file names a
+//! limiter's type.
 
 use crate::group::{GroupSettings, IoLimits};
 use crate::interface::{Depth, Violation};
@@ -17,24 +18,25 @@ limiters! {
     "wbt"          = Wbt        : crate::wbt::Wbt,              "depth of buffered writes, steered by the latency of reads";
 }
 
-/// Limiters that share the device out by weights, as some policies do: both at once is allowed, and worth a warning.
+/// Limiters that share the device by weight. Combining one with a policy that does so too is
+/// allowed, and causes a warning.
 pub const PROPORTIONAL: &[&str] = &["io.cost"];
 
-/// What is known of a limiter without building it.
+/// What is known about a limiter before it is built.
 #[derive(Copy, Clone, Debug)]
 pub struct LimiterEntry {
-    /// The name users write.
+    /// The name that users write.
     pub name: &'static str,
-    /// One line for lists.
+    /// One-line summary for lists.
     pub summary: &'static str,
 }
 
-/// Why a limiter could not be put in place.
+/// Why a limiter could not be installed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum LimiterError {
-    /// No limiter of that name.
+    /// No limiter has that name.
     UnknownName,
-    /// It is in place already.
+    /// It is installed already.
     InPlace,
     /// Not enough memory for its tables.
     NoMemory,
@@ -46,10 +48,10 @@ impl From<NoMemory> for LimiterError {
     }
 }
 
-/// Turns the rows into the [`AnyLimiter`] enum, the list of [`LIMITERS`] and [`build`].
+/// Expands the rows into the [`AnyLimiter`] enum, the list [`LIMITERS`] and [`build`].
 macro_rules! limiters {
     ($($name:literal = $variant:ident : $type:ty, $summary:literal;)+) => {
-        /// Any of the limiters, dispatched by `match`.
+        /// One of the limiters, dispatched by `match`.
         #[derive(Debug)]
         #[allow(clippy::large_enum_variant, reason = "four per queue at most, never moved on the data path")]
         pub enum AnyLimiter { $(#[doc = $summary] $variant($type),)+ }
@@ -71,7 +73,7 @@ macro_rules! limiters {
         }
 
         impl AnyLimiter {
-            /// The name under which the list has it.
+            /// The limiter's name in the list.
             pub const fn name(&self) -> &'static str {
                 match self { $(AnyLimiter::$variant(_) => $name,)+ }
             }
@@ -108,7 +110,7 @@ macro_rules! limiters {
     };
 }
 
-/// Writes the trait's methods for [`AnyLimiter`].
+/// Implements the trait's methods for [`AnyLimiter`] by forwarding.
 macro_rules! forward {
     ($variants:tt
         $(fn $get:ident(&self $(, $a:ident : $at:ty)*) -> $got:ty;)*

@@ -1,14 +1,19 @@
-//! linus: the elevator of Linux 2.4, one list in ascending order, with a budget that bounds being passed over.
-//! read-latency2: the same, but a read that finds no company goes near the front.
+//! linus: the elevator of Linux 2.4, one list in ascending order, with a budget that bounds how
+//! often a request is overtaken. read-latency2: the same, but a read without merge candidate is
+//! inserted near the front.
 //!
-//! Promise  each request can be passed over for a number of charge points only (`read_latency`, `write_latency`): 16 for
-//!          an insertion before it, 1 for a merge. With its budget spent it is a wall: nothing gets in front any more.
-//!          read-latency2: a lone read waits for `max_bomb_segments` units of writes, not for the whole queue.
+//! Promise  each request can be overtaken for a number of charge points only (`read_latency`,
+//!          `write_latency`): 16 for an insertion in front of it, 1 for a merge. Once its budget is
+//!          spent it is a barrier: no request goes in front of it. read-latency2: a lone read waits
+//!          for `max_bomb_segments` units of writes, not for the whole queue.
 //! Cost     O(queue) per bio, as the originals; 20 bytes a slot.
-//! Fits     one disk without command queueing, 64 to 1,024 requests. A full queue of writes is what a read waits for.
-//! Source   Linux 2.4.20 drivers/block/elevator.c; A. Morton, read-latency2 for 2.4.20 (posted by M.-C. Petersen, 2002).
+//! Fits     one disk without command queueing, 64 to 1,024 requests. A read may have to wait for a
+//!          full queue of writes.
+//! Source   Linux 2.4.20 drivers/block/elevator.c; A. Morton, read-latency2 for 2.4.20 (posted by
+//!          M.-C. Petersen, 2002).
 //!
-//! Read [`Elevator::merge`] first: one scan from the tail decides where a bio joins or goes.
+//! Read [`Elevator::merge`] first: one scan from the tail decides where a bio is merged or
+//! inserted.
 
 use crate::interface::{
     Configuration, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side, Version, Violation, Wake,
@@ -28,7 +33,7 @@ crate::tunables! {
         /// Budget of a write.
         write_latency: "write_latency", Unit::Count, 0..=2_147_483_647, 8192, OutOfRange::Refuse,
             "The same for a write.";
-        /// Where a read goes that found no company.
+        /// Where a read without merge candidate is inserted.
         max_bomb_segments: "max_bomb_segments", Unit::Count, 0..=2_147_483_647, 6, OutOfRange::Refuse,
             "Units of writes that a read waits for: 1 for each and 1 more per 64 sectors; 0 = reads queue like writes.";
     }
@@ -39,16 +44,18 @@ crate::reasons! {
     pub enum Why { Head = "head of the list", }
 }
 
-/// How being passed over is accounted.
+/// How overtaking is charged.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Accounting {
-    /// 2.4.0 to 2.4.19: each scan costs whoever is scanned 1, each merge costs those behind it its length.
+    /// 2.4.0 to 2.4.19: each scan costs the scanned requests 1, each merge costs those behind it
+    /// its length.
     MergesCost,
     /// 2.4.20: an insertion costs those behind it 16, a merge 1.
     SeeksCost,
-    /// 2.4.21 and later: the same, and a request whose budget is spent may still take a back merge.
+    /// 2.4.21 and later: as 2.4.20, and a request with a spent budget may still take a back merge.
     SeeksCostBackMerges,
-    /// read-latency2: the same, each scan costs 1 besides, and merges pass requests whose budget is spent.
+    /// read-latency2: the same, each scan costs 1 in addition, and merges pass requests with a
+    /// spent budget.
     MergesPass,
 }
 
@@ -60,20 +67,20 @@ pub struct Profile {
     write_latency: i64,
 }
 
-/// Charged to those behind an insertion, and behind a merge.
+/// Charges for the requests behind an insertion, and behind a merge.
 const SEEK_COST: i32 = 16;
 const MERGE_COST: i32 = 1;
-/// Sectors that count as one unit of a write.
+/// Number of sectors that count as one unit of a write.
 const UNIT_SECTORS: u32 = 64;
 
-/// The policy's state: one list, and what is left of each request's budget.
+/// The policy's state: one list, and the rest of each request's budget.
 #[derive(Debug)]
 pub struct SortedList<const READS_FORWARD: bool> {
     accounting: Accounting,
     settings: Settings,
     links: Links,
     queued: List,
-    /// Below 1: a wall. Given at insertion, 0 to drivers' own commands and barriers.
+    /// Below 1: a barrier. Assigned at insertion; 0 for drivers' own commands and barriers.
     budget: Array<i32>,
     max_sectors: u32,
     violations: u32,
@@ -81,7 +88,7 @@ pub struct SortedList<const READS_FORWARD: bool> {
 
 /// The elevator of 2.4.
 pub type Linus = SortedList<false>;
-/// Andrew Morton's.
+/// Andrew Morton's read-latency2.
 pub type ReadLatency2 = SortedList<true>;
 
 const fn form(since: Version, accounting: Accounting, read_latency: i64, write_latency: i64) -> Form<Profile> {
@@ -100,7 +107,7 @@ impl<const READS_FORWARD: bool> Policy for SortedList<READS_FORWARD> {
             form(Version(2, 5, 38), Accounting::SeeksCost, 1024, 2048),
         ]
     };
-    // What people mean by it is that of 2.4.20.
+    // The default is the form of 2.4.20, the well-known one.
     const DEFAULT_FORM: usize = if READS_FORWARD { 0 } else { 1 };
 
     fn build(configuration: &Configuration, profile: Profile) -> Result<Self, NoMemory> {
@@ -117,12 +124,12 @@ impl<const READS_FORWARD: bool> Policy for SortedList<READS_FORWARD> {
     }
 }
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Copy, Clone, Default)]
 struct Found {
-    /// The request to join and the side of it.
+    /// The request to merge into, and the side.
     merge: Option<(u32, Side)>,
-    /// The request to go behind.
+    /// The request to insert behind.
     behind: Option<u32>,
     passed_a_read: bool,
 }
@@ -154,7 +161,7 @@ impl<const READS_FORWARD: bool> Elevator for SortedList<READS_FORWARD> {
     }
 
     fn requests_merged(&mut self, _requests: &Requests, keep: RequestId, gone: RequestId, _now: Nanos) {
-        // One that is absorbed on its way in was never queued.
+        // A request that is merged on its way in was never queued.
         if self.links.is_linked(gone.slot()) {
             let budget = (*self.budget.at(gone.slot())).min(*self.budget.at(keep.slot()));
             *self.budget.at_mut(keep.slot()) = budget;
@@ -245,12 +252,13 @@ impl<const READS_FORWARD: bool> Elevator for SortedList<READS_FORWARD> {
 }
 
 impl<const READS_FORWARD: bool> SortedList<READS_FORWARD> {
-    /// What is left of a queued request's budget.
+    /// The rest of a queued request's budget.
     pub fn budget_of(&self, id: RequestId) -> i32 {
         *self.budget.at(id.slot())
     }
 
-    /// From the tail to the first wall: a request to join, and the first place where the bio lies in order.
+    /// Scans from the tail to the first barrier: a request to merge into, and the first place where
+    /// the bio is in order.
     fn scan(&mut self, requests: &Requests, bio: &Bio) -> Found {
         let mut found = Found::default();
         let mut merges_only = false;
@@ -301,7 +309,8 @@ impl<const READS_FORWARD: bool> SortedList<READS_FORWARD> {
         sectors <= self.max_sectors && queued.can_share_request(bio)
     }
 
-    /// Whether a bio lies in order between a request and the one behind it. Behind the last one nothing does.
+    /// Whether a bio is in order between a request and the one behind it. Never true for the last
+    /// one.
     fn is_in_between(&self, requests: &Requests, slot: u32, bio: &Bio) -> bool {
         let Some(behind) = self.links.next(slot).and_then(|slot| requests.id_of(slot)) else { return false };
         let Some(id) = requests.id_of(slot) else { return false };
@@ -313,11 +322,11 @@ impl<const READS_FORWARD: bool> SortedList<READS_FORWARD> {
         if from < own && own < to {
             return true;
         }
-        // Where the order breaks, whatever is above the one or below the other fits.
+        // At a break in the order, a sector above the one request or below the other fits.
         to <= from && (own > from || own < to)
     }
 
-    /// Those behind a merge or an insertion pay for it.
+    /// Charges the requests behind a merge or an insertion.
     fn charge(&mut self, bio: &Bio, found: &Found) {
         let sectors = i32::try_from(bio.extent.sectors).unwrap_or(i32::MAX);
         let front_cost = if self.accounting == Accounting::MergesCost { sectors } else { MERGE_COST };
@@ -339,8 +348,8 @@ impl<const READS_FORWARD: bool> SortedList<READS_FORWARD> {
         }
     }
 
-    /// Where a read goes instead of to the tail: behind so many units of writes, unless its place in order is nearer to
-    /// the front. Nobody is charged for it.
+    /// Where a read is inserted instead of at the tail: behind a number of units of writes, unless
+    /// its place in order is nearer to the front. No request is charged for it.
     fn place_near_front(&self, requests: &Requests, behind: Option<u32>) -> Option<u32> {
         let mut units = 0i64;
         let mut at = self.queued.first();

@@ -1,30 +1,34 @@
-//! Trace messages: what a policy tells about itself, as fixed-size values that the host formats.
+//! Trace messages of a policy, as fixed-size values that the host formats.
 
 use crate::structures::NoMemory;
 use alloc::vec::Vec;
 use block::{ContextId, GroupId, Nanos};
 use core::fmt;
 
-/// Numbers a message may carry.
+/// How many numbers a message can carry.
 pub const NUMBERS: usize = 8;
 
-/// One message: whom it is about, and a text whose `{0}` to `{7}` stand for its numbers (`{0i}`: as signed).
+/// One message: its subject, and a text in which `{0}` to `{7}` stand for its numbers (`{0i}`:
+/// signed).
 ///
-/// It is written under the queue's lock and turned into words by the host, outside: [`fmt::Display`] gives the text
-/// without the prefix that names group and context, whose names only the host knows.
+/// The policy writes it under the queue's lock, and the host formats it outside the lock.
+/// [`fmt::Display`] gives the text without the prefix that names group and context, because only
+/// the host knows their names.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// When.
+    /// When it was written.
     pub at_ns: Nanos,
-    /// What happened.
+    /// The text.
     pub text: &'static str,
     /// The group it is about; `None` = the whole device.
     pub group: Option<GroupId>,
-    /// The issuer's queue it is about, and whether it is its sync one; `None` = none in particular.
+    /// The issuer's queue it is about, and whether that is the sync one; `None` = no particular
+    /// queue.
     pub queue: Option<(ContextId, bool)>,
-    /// Whether that queue is one that is not idled for, where the policy's messages have a column for it (CFQ of 4.20).
+    /// Whether that queue is not idled for, where the policy's messages have a column for this (CFQ
+    /// of 4.20).
     pub is_no_idle: Option<bool>,
-    /// What the text refers to; the rest is 0.
+    /// The numbers that the text refers to; the rest is 0.
     pub numbers: [u64; NUMBERS],
 }
 
@@ -39,14 +43,14 @@ impl Message {
         Self { at_ns, text, group: None, queue: None, is_no_idle: None, numbers }
     }
 
-    /// The same about a group.
+    /// The same message, about a group.
     #[inline]
     #[must_use]
     pub const fn of_group(self, group: GroupId) -> Self {
         Self { group: Some(group), ..self }
     }
 
-    /// The same about an issuer's queue.
+    /// The same message, about an issuer's queue.
     #[inline]
     #[must_use]
     pub const fn of_queue(self, context: ContextId, is_sync: bool) -> Self {
@@ -89,7 +93,8 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// An empty ring, switched off. It lies on the heap: on the stack of a kernel it would not fit.
+    /// An empty ring, switched off. It lies on the heap, because it would not fit on a kernel
+    /// stack.
     ///
     /// # Errors
     /// When memory is short.
@@ -106,13 +111,14 @@ impl Messages {
         self.on = on;
     }
 
-    /// Whether anybody will read what is written: asking first saves making a message for nobody.
+    /// Whether messages are recorded. Checking this first saves building a message that would be
+    /// dropped.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on
     }
 
-    /// Writes a message if switched on; the oldest untaken one is lost when the ring is full.
+    /// Writes a message if switched on; the oldest one is lost when the ring is full.
     #[inline]
     pub fn write(&mut self, message: Message) {
         if let Some(place) = self.begin(message.at_ns, message.text) {
@@ -120,8 +126,8 @@ impl Messages {
         }
     }
 
-    /// The same for a message that is made in its place, without a copy on the way: nothing is said of group and queue,
-    /// and the numbers are 0, until the caller changes that. `None` while switched off.
+    /// Begins a message in its place in the ring, which avoids a copy. It has no group, no queue
+    /// and zero numbers until the caller sets them. `None` while switched off.
     #[inline]
     pub fn begin(&mut self, at_ns: Nanos, text: &'static str) -> Option<&mut Message> {
         if !self.on {
@@ -135,7 +141,7 @@ impl Messages {
         Some(message)
     }
 
-    /// The oldest message not taken yet.
+    /// Takes the oldest message.
     pub fn take(&mut self) -> Option<Message> {
         if self.untaken == 0 {
             return None;

@@ -1,14 +1,18 @@
-//! nas: Neil Schemenauer's elevator for Linux 2.4.20. Requests go behind a lower sector of their direction; a read that
-//! finds none overtakes as many writes as there are more writes than reads.
+//! nas: Neil Schemenauer's elevator for Linux 2.4.20. A request is inserted behind a lower sector
+//! of its direction; a read that finds none overtakes as many writes as there are more writes than
+//! reads.
 //!
-//! Promise  a request older than `expire_ms` is a wall for later ones of its direction. A read never overtakes while as
-//!          many reads as writes are queued, so neither direction starves the other.
+//! Promise  a request older than `expire_ms` is a barrier for later ones of its direction. A read
+//!          never overtakes while as many reads as writes are queued, so neither direction starves
+//!          the other.
 //! Cost     O(queue) per bio, as the original; 8 bytes a slot.
-//! Fits     one disk under heavy write-back with somebody who reads.
-//! Source   N. Schemenauer, "[PATCH][CFT] new IO scheduler for 2.4.20", third version (30 May 2003).
+//! Fits     one disk under heavy write-back with concurrent readers.
+//! Source   N. Schemenauer, "[PATCH][CFT] new IO scheduler for 2.4.20", third version (30 May
+//!          2003).
 //!
-//! As posted, the scan goes behind the frontmost lower sector, which turns an ascending stream round; the text says what
-//! was meant, the nearest one. `order` chooses; the default is what was meant. Read [`Elevator::merge`] first.
+//! As posted, the scan inserts behind the frontmost lower sector, which reverses an ascending
+//! stream; the text describes what was meant, the nearest lower sector. `order` selects between
+//! them; the default is what was meant. Read [`Elevator::merge`] first.
 
 use crate::interface::{
     Configuration, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side, Version, Violation, Wake,
@@ -27,16 +31,16 @@ const COUNTS: &[&str] = &["requests", "sectors"];
 crate::tunables! {
     /// The tunables; the original had none.
     pub struct Settings {
-        /// Age of a wall.
+        /// Age at which a request becomes a barrier.
         expire_ns: "expire_ms", Unit::Milliseconds, 0..=2_147_483_647, 1000, OutOfRange::Refuse,
             "Age at which a request becomes a wall for later ones of its direction; 0 = first come, first served.";
-        /// Which lower sector.
+        /// Which lower sector a request is inserted behind.
         order: "order", Unit::Choice(ORDERS), 0..=1, 0, OutOfRange::Refuse,
             "Behind which lower sector a request goes: the nearest to the tail, or the frontmost as the code was posted.";
-        /// What is counted.
+        /// What is counted when reads and writes are compared.
         count: "count", Unit::Choice(COUNTS), 0..=1, 0, OutOfRange::Refuse,
             "What a read's right to overtake is counted in; sectors as in the first version.";
-        /// Whether merging goes on behind a wall.
+        /// Whether merging continues beyond a barrier.
         merge_past_expired: "merge_past_expired", Unit::Boolean, 0..=1, 0, OutOfRange::Refuse,
             "Whether a bio may join a request behind a wall, as read-latency2 allows.";
     }
@@ -50,7 +54,7 @@ crate::reasons! {
     pub enum Why { Head = "head of the list", }
 }
 
-/// The policy's state: one list. Ages are the requests' own.
+/// The policy's state: one list. Ages come from the requests' start times.
 #[derive(Debug)]
 pub struct Nas {
     settings: Settings,
@@ -77,12 +81,12 @@ impl Policy for Nas {
     }
 }
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Copy, Clone, Default)]
 struct Found {
     merge: Option<(u32, Side)>,
     behind: Option<u32>,
-    /// Writes less reads, of those scanned.
+    /// Writes minus reads among the scanned requests.
     surplus: i64,
 }
 
@@ -111,7 +115,8 @@ impl Elevator for Nas {
     }
 
     fn requests_merged(&mut self, _requests: &Requests, _keep: RequestId, gone: RequestId, _now: Nanos) {
-        // One that is absorbed on its way in was never queued. The older of the two times is kept by the table.
+        // A request that is merged on its way in was never queued. The table keeps the older of the
+        // two start times.
         if self.links.is_linked(gone.slot()) {
             self.queued.remove(&mut self.links, gone.slot());
         }
@@ -194,7 +199,7 @@ impl Elevator for Nas {
 }
 
 impl Nas {
-    /// From the tail to the first wall.
+    /// Scans from the tail to the first barrier.
     fn scan(&self, requests: &Requests, bio: &Bio, now: Nanos) -> Found {
         let mut found = Found::default();
         let mut merges_only = false;
@@ -243,7 +248,8 @@ impl Nas {
         found
     }
 
-    /// A read that has no lower one to follow passes writes while its right to overtake lasts, but no old read.
+    /// A read without a lower sector to follow overtakes as many writes as there are more writes
+    /// than reads, but no old read.
     fn overtake(&self, requests: &Requests, surplus: i64, now: Nanos) -> Merge {
         let mut surplus = surplus;
         let mut at = self.queued.last();
@@ -251,7 +257,7 @@ impl Nas {
             let Some(id) = requests.id_of(slot) else { return Merge::No(Hint::None) };
             let queued = requests.attributes(id);
             let is_passed = if is_special(queued) {
-                // Counted as a write, and yet nothing that anyone gets in front of.
+                // Counted as a write, and yet not to be overtaken.
                 false
             } else if queued.operation == Operation::Read {
                 surplus > 0 && !self.is_old(requests.at(id).start_ns, now)
@@ -269,7 +275,7 @@ impl Nas {
         Merge::No(Hint::AtFront)
     }
 
-    /// What a request counts for in the comparison of reads and writes.
+    /// How much a request counts in the comparison of reads and writes.
     fn weight(&self, queued: &Attributes) -> i64 {
         if self.settings.count == SECTORS { i64::from(queued.extent.sectors) } else { 1 }
     }
@@ -280,7 +286,7 @@ impl Nas {
     }
 }
 
-/// A driver's own command or a barrier: nothing passes it.
+/// Whether it is a driver's own command or a barrier, which no request may pass.
 fn is_special(queued: &Attributes) -> bool {
     queued.operation == Operation::Passthrough || queued.flags.contains(Flags::BARRIER)
 }

@@ -1,10 +1,11 @@
-//! none: no scheduler. Requests wait in the software queue of the CPU they came from, and leave in the order they came.
+//! none: no scheduler. Requests wait in the software queue of the CPU that submitted them, and
+//! leave in order of arrival.
 //!
-//! Promise  while the device keeps up, everything that waits leaves at once, software queue by software queue; once it
-//!          does not, the software queues take turns, one request each.
-//! Cost     O(1); looking for company reads at most eight requests. 8 bytes a slot.
-//! Fits     fast NVMe, and whatever schedules by itself.
-//! Source   Linux 6.12 block/blk-mq.c and blk-mq-sched.c.
+//! Promise  while the device keeps up, all waiting requests leave at once, software queue by
+//!          software queue; once it does not, the software queues take turns, one request each.
+//! Cost     O(1); the search for a merge candidate reads at most eight requests. 8 bytes a slot.
+//! Fits     fast NVMe, and devices that schedule by themselves.
+//! Source   Linux 6.12 block/blk-mq.c and block/blk-mq-sched.c.
 //!
 //! Read [`Elevator::choose`] first.
 
@@ -24,15 +25,15 @@ crate::reasons! {
     }
 }
 
-/// How many of the newest requests of a software queue are offered to a bio.
+/// How many of the newest requests of a software queue are merge candidates for a bio.
 const MERGE_CANDIDATES: usize = 8;
 
-/// One hardware queue.
+/// A hardware context.
 #[derive(Clone, Debug)]
 struct Outlet {
-    /// Flushed out of the software queues, or put before them: beyond merging.
+    /// Flushed out of the software queues, or inserted at the head: no longer mergeable.
     flushed: List,
-    /// The software queue whose turn it is while busy.
+    /// The software queue whose turn it is while the device is busy.
     turn: u32,
     is_busy: bool,
     held: u32,
@@ -40,14 +41,15 @@ struct Outlet {
 
 const IDLE: Outlet = Outlet { flushed: List::EMPTY, turn: 0, is_busy: false, held: 0 };
 
-/// The policy's state: a list for each pair of software and hardware queue, and one for each hardware queue.
+/// The policy's state: a list for each pair of software and hardware queue, and one for each
+/// hardware queue.
 #[derive(Debug)]
 pub struct Unscheduled {
     links: Links,
-    /// Which list a slot is on: that of a pair, [`FLUSHED`] or NIL.
+    /// The list that a slot is on: that of a pair, [`FLUSHED`] or NIL.
     list_of: Array<u32>,
     waiting: Array<List>,
-    /// The pairs with something on their list.
+    /// The pairs with a non-empty list.
     occupied: Bitmap,
     outlets: Array<Outlet>,
     software_queues: u32,
@@ -107,7 +109,7 @@ impl Elevator for Unscheduled {
     }
 
     fn requests_merged(&mut self, requests: &Requests, _keep: RequestId, gone: RequestId, _now: Nanos) {
-        // One that is absorbed on its way in was never queued.
+        // A request that is merged on its way in was never queued.
         self.unlink(gone.slot(), requests.attributes(gone));
     }
 
@@ -214,7 +216,8 @@ impl Elevator for Unscheduled {
 }
 
 impl Unscheduled {
-    /// Everything that waits for a hardware queue leaves its software queues, in the order of their indices.
+    /// Flushes all requests for a hardware queue from its software queues, in the order of their
+    /// indices.
     fn flush(&mut self, queue: HardwareQueue) {
         for _ in 0..self.software_queues {
             let Some(pair) = self.occupied_of(queue, 0) else { return };
@@ -254,7 +257,7 @@ impl Unscheduled {
         Some(slot)
     }
 
-    /// The first pair of this hardware queue with something waiting, from a software queue on.
+    /// The first pair of this hardware queue with waiting requests, from a software queue on.
     #[inline]
     fn occupied_of(&self, queue: HardwareQueue, from: u32) -> Option<u32> {
         let first = u32::from(queue.0).wrapping_mul(self.software_queues);
@@ -262,7 +265,7 @@ impl Unscheduled {
         (pair < first.wrapping_add(self.software_queues)).then_some(pair)
     }
 
-    /// Takes a slot off whatever list it is on. False if it is on none.
+    /// Removes a slot from the list that it is on. False if it is on none.
     fn unlink(&mut self, slot: u32, attributes: &Attributes) -> bool {
         let list = *self.list_of.at(slot);
         let outlet = self.outlets.at_mut(u32::from(attributes.hardware_queue.0));
@@ -288,7 +291,7 @@ impl Unscheduled {
         u32::from(hardware.0).wrapping_mul(self.software_queues).wrapping_add(u32::from(software.0))
     }
 
-    /// No list is longer than there are slots.
+    /// Bounds loops over a list: no list is longer than there are slots.
     fn links_len(&self) -> usize {
         self.list_of.len() as usize
     }

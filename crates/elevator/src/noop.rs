@@ -1,8 +1,9 @@
-//! noop: first come, first served; adjacent requests merge. The tutorial: the least that an elevator must do.
+//! noop: first come, first served; adjacent requests are merged. The tutorial: the least that an
+//! elevator must do.
 //!
 //! Promise  arrival order.
 //! Cost     O(1) everywhere, 8 bytes a slot; the form of 2.4 reads the whole list for every bio.
-//! Fits     RAM disks, arrays and anything else that schedules by itself.
+//! Fits     RAM disks, arrays and other devices that schedule by themselves.
 //! Source   Linux 2.4.20 drivers/block/elevator.c; Linux 2.6 to 4.20 block/noop-iosched.c.
 
 use crate::interface::{
@@ -18,12 +19,13 @@ crate::reasons! {
     pub enum Why { Oldest = "oldest", }
 }
 
-/// How a bio finds company.
+/// How a bio finds merge candidates.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Company {
-    /// The policy reads its list, newest first. A hit that the queue refuses still says where the bio's request goes.
+    /// The policy scans its list, newest first. A candidate that the queue refuses still determines
+    /// where the bio's request is inserted.
     OwnScan,
-    /// The queue looks: last merge, then the hash of ends.
+    /// The queue searches: last merge, then the hash of end sectors.
     Pipeline,
 }
 
@@ -81,7 +83,7 @@ impl Elevator for Noop {
     }
 
     fn requests_merged(&mut self, _requests: &Requests, _keep: RequestId, gone: RequestId, _now: Nanos) {
-        // One that is absorbed on its way in was never queued.
+        // A request that is merged on its way in was never queued.
         if self.links.is_linked(gone.slot()) {
             self.queued.remove(&mut self.links, gone.slot());
         }
@@ -138,7 +140,7 @@ impl Elevator for Noop {
 }
 
 impl Noop {
-    /// Anywhere but at the end. False if that cannot be.
+    /// Inserts at another place than the end. False if that is not possible.
     #[cold]
     fn insert_elsewhere(&mut self, slot: u32, at: Position) -> bool {
         match at {

@@ -35,14 +35,14 @@ registry! {
     "kyber"        = Kyber      : crate::kyber::Kyber,              "tokens per kind of I/O, steered by latency targets";
 }
 
-/// What the registry knows of a policy without building it.
+/// What the registry knows about a policy before it is built.
 #[derive(Copy, Clone, Debug)]
 pub struct Entry {
-    /// The name users write.
+    /// The name that users write.
     pub name: &'static str,
-    /// One line for lists.
+    /// One-line summary for lists.
     pub summary: &'static str,
-    /// What it declares about itself.
+    /// The policy's declaration of its needs and promises.
     pub traits: Traits,
     /// The kernel versions at which its behaviour changed, oldest first.
     pub versions: &'static [Version],
@@ -51,11 +51,11 @@ pub struct Entry {
 /// Why a policy could not be built.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum BuildError {
-    /// No policy of that name.
+    /// No policy has that name.
     UnknownName,
     /// The policy is younger than this kernel version.
     TooOld {
-        /// The first version that has it.
+        /// The first version that has the policy.
         first: Version,
     },
     /// Not enough memory for the tables.
@@ -68,7 +68,8 @@ impl From<NoMemory> for BuildError {
     }
 }
 
-/// The form in force at a kernel version: the newest one that is not younger; the default one without a version.
+/// The form in force at a kernel version: the newest form that is not younger than it. Without a
+/// version, the policy's default form.
 fn form_at<P: Policy>(version: Option<Version>) -> Result<P::Profile, BuildError> {
     let forms = P::FORMS;
     let newest_not_younger = match version {
@@ -82,17 +83,18 @@ fn form_at<P: Policy>(version: Option<Version>) -> Result<P::Profile, BuildError
     }
 }
 
-/// Reads `6.1`, `2.6.36` or `6`.
+/// Parses `6.1`, `2.6.36` or `6`.
 pub fn parse_version(text: &str) -> Option<Version> {
     let mut parts = text.split('.').map(|part| part.parse::<u16>().ok());
     let version = Version(parts.next()??, parts.next().unwrap_or(Some(0))?, parts.next().unwrap_or(Some(0))?);
     parts.next().is_none().then_some(version)
 }
 
-/// Turns the rows into the [`Any`] enum, the list of [`ENTRIES`] and [`build`].
+/// Expands the rows into the [`Any`] enum, the list [`ENTRIES`] and [`build`].
 macro_rules! registry {
     ($($name:literal = $variant:ident : $type:ty, $summary:literal;)+) => {
-        /// Any of the policies, dispatched by `match`: no trait object, because the kernel build forbids indirect calls.
+        /// One of the policies, dispatched by `match` rather than through a trait object, because
+        /// the kernel build forbids indirect calls.
         #[derive(Debug)]
         #[allow(clippy::large_enum_variant, reason = "one per queue, never moved on the data path")]
         pub enum Any { $(#[doc = $summary] $variant($type),)+ }
@@ -117,7 +119,8 @@ macro_rules! registry {
             },
         },)+];
 
-        /// Builds a policy by name, in the form of a kernel version or in the newest.
+        /// Builds a policy by name, in the form of the given kernel version, or in its default form
+        /// without one.
         ///
         /// # Errors
         /// See [`BuildError`].
@@ -132,12 +135,13 @@ macro_rules! registry {
         }
 
         impl Any {
-            /// The name under which the registry has it.
+            /// The policy's name in the registry.
             pub const fn name(&self) -> &'static str {
                 match self { $(Any::$variant(_) => $name,)+ }
             }
 
-            /// Shows the policy where it is as what it is: one question which it is for all that a host's call does with it.
+            /// Calls the visitor with the concrete policy type, borrowed. One `match` then serves a
+            /// host call that makes several policy calls.
             #[inline(always)]
             pub fn visited_by<V: Visitor>(&mut self, visitor: V) -> V::Answer {
                 match self { $(Any::$variant(policy) => visitor.visit(policy),)+ }
@@ -189,26 +193,27 @@ macro_rules! registry {
     };
 }
 
-/// What one call of a host does with a policy, whichever it is.
+/// One host call, compiled separately for each policy type.
 pub trait Visitor {
-    /// What comes of it.
+    /// What the visit returns.
     type Answer;
 
-    /// Compiled for each policy.
+    /// Monomorphised for each policy.
     fn visit<E: Elevator>(self, policy: &mut E) -> Self::Answer;
 }
 
-/// What is done with a policy, whichever it is.
+/// An operation that takes ownership of a policy of any type.
 pub trait Carrier {
-    /// What comes of it.
+    /// What the operation returns.
     type Answer;
 
-    /// Compiled for each policy that [`Any::carried_by`] tells apart, and once for all others.
+    /// Monomorphised for each policy that [`Any::carried_by`] singles out, and once, as [`Any`],
+    /// for all others.
     fn carry<E: Elevator>(self, policy: E) -> Self::Answer;
 }
 
 impl Any {
-    /// Hands the policy over as what it is where it costs so little that asking for each call which one it is would show.
+    /// Monomorphises the visitor for cheap policies, where enum dispatch per call is measurable.
     pub fn carried_by<C: Carrier>(self, carrier: C) -> C::Answer {
         match self {
             Any::Noop(policy) => carrier.carry(policy),
@@ -219,7 +224,7 @@ impl Any {
     }
 }
 
-/// Implements [`Elevator`] for [`Any`] by passing every call on.
+/// Implements [`Elevator`] for [`Any`] by forwarding every call.
 macro_rules! forward {
     ($variants:tt
         $(fn $get:ident(&self $(, $arg:ident : $argtype:ty)*) -> $out:ty;)+
@@ -227,7 +232,8 @@ macro_rules! forward {
         $(fn $do:ident(&mut self $(, $given:ident : $giventype:ty)*) -> $result:ty;)+
     ) => {
         impl Elevator for Any {
-            /// A host that does not know which policy it is has to say whose every request is.
+            /// A host that does not know the concrete policy must supply the context and group of
+            /// every request.
             const TRAITS: Traits = Traits::TAG_SHARES;
 
             $(

@@ -1,4 +1,4 @@
-//! What a policy may read about a bio or request, and the table that holds the requests.
+//! What a policy may read about a bio or request, and the table of requests.
 
 use crate::structures::{Array, NIL, NoMemory};
 use block::{
@@ -7,42 +7,43 @@ use block::{
 };
 use core::cell::Cell;
 
-/// One contiguous transfer asked for by one submitter; a request carries the same attributes for all its bios.
-/// Laid out as C does, so that a host in C can write one.
+/// One contiguous transfer of one submitter. A request carries the same attributes for all its
+/// bios. Laid out as in C, so that a host in C can write one.
 #[repr(C)]
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Attributes {
-    /// Range on the device.
+    /// Sector range on the device.
     pub extent: Extent,
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
-    /// How.
+    /// Flags that modify the operation.
     pub flags: Flags,
     /// Linux I/O priority.
     pub priority: Priority,
-    /// Physical segments, for the device's limit.
+    /// Number of physical segments, for the device's limit.
     pub segments: u16,
-    /// Address space: partition for the 2.4 policies, file for the engine, else 0. Different ones never merge.
+    /// Address space: the partition for the 2.4 policies, the file for the engine, otherwise 0.
+    /// Requests of different ones never merge.
     pub device: u32,
     /// Issuer.
     pub context: ContextId,
     /// The issuer's group.
     pub group: GroupId,
-    /// Software queue it was submitted on.
+    /// Software queue on which it was submitted.
     pub software_queue: SoftwareQueue,
-    /// Hardware queue it will go to.
+    /// Hardware queue to which it will go.
     pub hardware_queue: HardwareQueue,
 }
 
-/// A bio is what its attributes say; its payload stays with the host.
+/// A bio consists of its attributes; the host keeps the payload.
 pub type Bio = Attributes;
 
 impl Attributes {
-    /// Marks that forbid merging on either side.
+    /// Flags that forbid merging on either side.
     pub const NEVER_MERGED: Flags =
         Flags(Flags::NOMERGE.0 | Flags::PREFLUSH.0 | Flags::FUA.0 | Flags::WAITING.0 | Flags::BARRIER.0);
 
-    /// A best-effort transfer of context 0 in the root group, everything else plain.
+    /// A best-effort transfer of context 0 in the root group, with default attributes.
     #[inline]
     pub const fn new(operation: Operation, extent: Extent) -> Self {
         Self {
@@ -65,13 +66,13 @@ impl Attributes {
         self.operation.direction()
     }
 
-    /// Whether somebody waits for it.
+    /// Whether it is synchronous: a task waits for it.
     #[inline]
     pub const fn is_sync(&self) -> bool {
         is_sync(self.operation, self.flags)
     }
 
-    /// Whether the two could be one request as far as their kind goes, wherever they lie and however large they are.
+    /// Whether the two could be one request by their kind, regardless of position and size.
     #[inline]
     pub fn can_share_request(&self, other: &Attributes) -> bool {
         self.operation == other.operation
@@ -89,26 +90,27 @@ impl Attributes {
     }
 }
 
-/// Where a request is. Merging is legal in `Plugged` and `Queued` only.
+/// The state of a request. Merging is legal in `Plugged` and `Queued` only.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Place {
-    /// Nowhere: the slot is free.
+    /// The slot is free.
     #[default]
     Free,
-    /// Allocated and outside the policy: held by its submitter, waiting for a flush, or between two policies.
+    /// Allocated and outside the policy: held by its submitter, waiting for a flush, or between two
+    /// policies.
     Plugged,
-    /// In the policy.
+    /// In the policy's queues.
     Queued,
-    /// Chosen, on the dispatch list.
+    /// Chosen, and on the dispatch list.
     Dispatched,
-    /// In the device.
+    /// In flight in the device.
     Started,
     /// Finished, about to be freed.
     Complete,
 }
 
 impl Place {
-    /// Whether a request may go from here to `next`.
+    /// Whether a request may move from this state to `next`.
     pub const fn may_become(self, next: Place) -> bool {
         use Place::{Complete, Dispatched, Free, Plugged, Queued, Started};
         matches!(
@@ -123,26 +125,27 @@ impl Place {
     }
 }
 
-/// A slot of the table, in one cache line.
+/// A slot of the table; it fills one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub struct Request {
-    /// What it asks; the extent grows as bios and requests merge into it.
+    /// The request's attributes; the extent grows as bios and requests merge into it.
     pub attributes: Attributes,
-    /// When it was allocated; after a request merge the older of the two times.
+    /// When it was allocated; after a request-to-request merge, the older of the two times.
     pub start_ns: Nanos,
     /// When the driver took it; 0 = not yet.
     pub issued_ns: Nanos,
-    /// In use: its id. Free: generation of the next use, and the next free slot in place of its own, so that no id of this
-    /// slot is equal to it and one comparison tells whether an id is alive.
+    /// In use: the request's id. Free: the generation of the next use together with the next free
+    /// slot instead of its own slot. No id of this slot equals it, so one comparison tells whether
+    /// an id is live.
     word: RequestId,
-    /// Where it is now.
+    /// Its current state.
     pub place: Place,
 }
 
 const _: () = assert!(size_of::<Request>() == 64, "as long as a cache line");
 
-/// Behind the last of the free slots: no table is so long.
+/// End marker of the list of free slots: no table is this long.
 const LAST: u32 = RequestId::MAX_SLOTS;
 
 impl Request {
@@ -162,17 +165,18 @@ impl Request {
         self.attributes.extent.first_sector
     }
 
-    /// Of one that ends at `now`: how long the driver had it, and how long it had waited before.
+    /// For a request that ends at `now`: its service time in the device, and how long it waited
+    /// before.
     #[inline]
     pub const fn times(&self, now: Nanos) -> (Nanos, Nanos) {
         (now.saturating_sub(self.issued_ns), self.issued_ns.saturating_sub(self.start_ns))
     }
 }
 
-/// The table of requests: sized once, ids checked by generation, never a panic.
+/// The table of requests: sized once, ids checked by generation, no panic.
 ///
-/// The host allocates, moves and frees; a policy only reads. A stale or foreign id reads as an empty request and is
-/// counted in [`Requests::violations`].
+/// The host allocates, moves and frees; a policy only reads. A stale or foreign id reads as an
+/// empty request and is counted in [`Requests::violations`].
 #[derive(Debug)]
 pub struct Requests {
     slots: Array<Request>,
@@ -202,7 +206,8 @@ impl Requests {
         self.allocate_in(attributes, now, Place::Plugged)
     }
 
-    /// The same for one that joins the policy at once, where nobody holds it meanwhile.
+    /// Same as [`Requests::allocate`], for a request that enters the policy at once, without a
+    /// plug.
     #[inline]
     pub fn allocate_queued(&mut self, attributes: Attributes, now: Nanos) -> Option<RequestId> {
         self.allocate_in(attributes, now, Place::Queued)
@@ -211,44 +216,46 @@ impl Requests {
     #[inline(always)]
     fn allocate_in(&mut self, attributes: Attributes, now: Nanos, place: Place) -> Option<RequestId> {
         let slot = self.first_free;
-        // None is free: the number behind the last is that of no slot.
+        // No slot is free: the end marker is not the number of any slot.
         let request = self.slots.get_mut(slot)?;
         self.first_free = request.word.slot();
         request.attributes = attributes;
         request.start_ns = now;
         request.issued_ns = 0;
         request.place = place;
-        // Its own slot for the next free one: what is left is the generation.
+        // The word holds the next free slot. Subtracting it and adding the own slot keeps the
+        // generation.
         let id = RequestId::from_raw(request.word.raw().wrapping_sub(request.word.slot()).wrapping_add(slot));
         request.word = id;
         self.in_use += 1;
         Some(id)
     }
 
-    /// Gives a slot back; every id of it becomes stale.
+    /// Frees a slot; every id of it becomes stale.
     #[inline]
     pub fn free(&mut self, id: RequestId) {
         self.give_back(id);
     }
 
-    /// The same, and answers whose the request was; `None` if the id was stale.
+    /// Frees a slot and returns the request's group and context; `None` if the id was stale.
     #[inline]
     pub fn give_back(&mut self, id: RequestId) -> Option<(GroupId, ContextId)> {
         self.live_mut(id)?;
         Some(self.give_back_known(id))
     }
 
-    /// The same of a request that its host has found alive since it last gave one back; nothing is asked again.
+    /// Same as [`Requests::give_back`], without the check, for an id that the host has found live
+    /// since it last freed a request.
     #[inline]
     pub fn give_back_known(&mut self, id: RequestId) -> (GroupId, ContextId) {
         let first_free = self.first_free;
         let Some(request) = self.slots.get_mut(id.slot()) else { return (GroupId::ROOT, ContextId(0)) };
         let holders = (request.attributes.group, request.attributes.context);
         request.place = Place::Free;
-        // One more than a generation can say is 0 again.
+        // The generation wraps to 0.
         request.word = RequestId::new(first_free, id.generation().wrapping_add(1));
         self.first_free = id.slot();
-        // Only what is in use is found alive.
+        // At least one slot is in use, since this id was live.
         self.in_use = self.in_use.wrapping_sub(1);
         holders
     }
@@ -266,7 +273,7 @@ impl Requests {
     #[inline(never)]
     fn stale(&self) -> &Request {
         self.complain();
-        // Out of range: as all were when the table was made.
+        // Out of range: reads as an empty slot.
         self.slots.at(NIL)
     }
 
@@ -276,7 +283,7 @@ impl Requests {
         &self.at(id).attributes
     }
 
-    /// The request, for its host to change; `None` if the id is stale.
+    /// The request, for changes by the host; `None` if the id is stale.
     #[inline]
     pub fn live_mut(&mut self, id: RequestId) -> Option<&mut Request> {
         match self.slots.get_mut(id.slot()) {
@@ -288,14 +295,14 @@ impl Requests {
         }
     }
 
-    /// Whether the id names a request that is in use; a stale id is no violation here.
+    /// Whether the id names a request in use; a stale id is not counted as a violation here.
     #[inline]
     pub fn is_live(&self, id: RequestId) -> bool {
         self.slots.get(id.slot()).is_some_and(|request| request.word == id)
     }
 
-    /// Moves a request to another place, where its host may change it; an illegal move is counted and done all the
-    /// same. `None` if the id is stale.
+    /// Moves a request to another state and returns it for changes by the host. An illegal move is
+    /// counted and performed all the same. `None` if the id is stale.
     #[inline]
     pub fn move_to(&mut self, id: RequestId, place: Place) -> Option<&mut Request> {
         let request = match self.slots.get_mut(id.slot()) {
@@ -312,7 +319,7 @@ impl Requests {
         Some(request)
     }
 
-    /// Moves the request in a slot to another place, as [`Requests::move_to`] does by id; `None` while the slot is free.
+    /// As [`Requests::move_to`], by slot; `None` while the slot is free.
     #[inline]
     pub fn move_slot_to(&mut self, slot: u32, place: Place) -> Option<(RequestId, &mut Request)> {
         let request = self.slots.get_mut(slot)?;
@@ -326,8 +333,8 @@ impl Requests {
         Some((request.word, request))
     }
 
-    /// What was chosen goes to the driver at `now`, where no list lies between the two. False, and counted, if it was not
-    /// queued.
+    /// A chosen request goes to the driver at `now`, without a dispatch list in between. False, and
+    /// counted, if it was not queued.
     #[inline]
     pub fn start(&mut self, id: RequestId, now: Nanos) -> bool {
         match self.slots.get_mut(id.slot()) {
@@ -342,8 +349,9 @@ impl Requests {
         }
     }
 
-    /// Takes a request that the device has back from it, to another place; the hardware queue it was sent through. `None`,
-    /// and nothing happens, if the device does not have it.
+    /// Takes a started request back from the device and moves it to another state; returns the
+    /// hardware queue through which it was sent. `None`, without any change, if the request is not
+    /// started.
     #[inline]
     pub fn take_back(&mut self, id: RequestId, place: Place) -> Option<HardwareQueue> {
         let request = self.slots.get_mut(id.slot())?;
@@ -354,13 +362,14 @@ impl Requests {
         Some(request.attributes.hardware_queue)
     }
 
-    /// The request in a slot is likely to be asked for soon: what is kept of it comes nearer.
+    /// Prefetches the entry of a slot that is likely to be read soon.
     #[inline]
     pub fn prefetch(&self, slot: u32) {
         self.slots.prefetch(slot);
     }
 
-    /// The id of a slot in its present use; `None` while the slot is free. Links are slots, ids are for outside.
+    /// The id of a slot in its present use; `None` while the slot is free. Policies link slots; ids
+    /// are for hosts.
     #[inline]
     pub fn id_of(&self, slot: u32) -> Option<RequestId> {
         let request = self.slots.get(slot)?;
@@ -386,12 +395,12 @@ impl Requests {
         self.in_use
     }
 
-    /// Stale ids and illegal moves met so far; anything above 0 is a defect.
+    /// Stale ids and illegal moves so far; anything above 0 is a defect.
     pub fn violations(&self) -> u32 {
         self.violations.get()
     }
 
-    /// Counts a call that made no sense. For hosts whose callers are not compiled with them.
+    /// Counts an invalid call, for hosts whose callers are compiled separately.
     #[cold]
     pub fn complain(&self) {
         self.violations.set(self.violations.get().saturating_add(1));

@@ -1,11 +1,12 @@
-//! Shares of the scheduler's tags: a group that holds its share waits for one of its own, so that the others' requests are seen.
+//! Shares of the scheduler tags. A group that holds its share waits for one of its own tags, so
+//! that other groups' requests can enter the scheduler.
 
 use crate::group::WEIGHT_DEFAULT;
 use crate::interface::{Admission, Violation};
 use crate::structures::{Array, NoMemory};
 use block::GroupId;
 
-/// Levels of groups on which a share is asked for.
+/// Levels of groups on which a share is checked.
 const LEVELS_CHECKED: usize = 8;
 const ROOT: u32 = GroupId::ROOT.0;
 
@@ -13,13 +14,13 @@ const ROOT: u32 = GroupId::ROOT.0;
 struct Holder {
     parent: u32,
     weight: u32,
-    /// Tags that it and the groups below it hold.
+    /// Tags held by the group and its descendants.
     held: u32,
-    /// Weights of its children that hold any.
+    /// Sum of the weights of its children that hold tags.
     holding_weight: u64,
 }
 
-/// Who holds how many of the scheduler's tags.
+/// How many scheduler tags each group holds.
 #[derive(Debug)]
 pub struct TagShares {
     holders: Array<Holder>,
@@ -27,7 +28,7 @@ pub struct TagShares {
 }
 
 impl TagShares {
-    /// Nobody holds a tag.
+    /// No tags held.
     ///
     /// # Errors
     /// When memory is short.
@@ -50,8 +51,9 @@ impl TagShares {
         }
     }
 
-    /// Whether a request of the group may take a tag of `tags`. Up to `free_until` taken tags anybody may; above that a group is limited
-    /// to its share of `tags - kept` on every level, so that `kept` tags are free for groups that hold none yet.
+    /// Whether a request of the group may take one of `tags` tags. While at most `free_until` tags
+    /// are taken, any group may; above that, a group is limited to its share of `tags - kept` on
+    /// every level, so that `kept` tags are free for groups that hold none yet.
     pub fn admission(&self, group: GroupId, tags: u32, free_until: u32, kept: u32) -> Admission {
         if self.taken < free_until {
             return Admission::Full;
@@ -95,7 +97,7 @@ impl TagShares {
         }
     }
 
-    /// Sums of weights are those of the children that hold tags.
+    /// Checks that each sum of weights is that of the children that hold tags.
     pub fn check(&self) -> Result<(), Violation> {
         for parent in 0..self.holders.len() {
             let children = (1..self.holders.len()).map(|child| self.holders.at(child));

@@ -1,8 +1,8 @@
-//! What a policy declares about itself, so that no host keeps a list of policies' names.
+//! What a policy declares about itself, so that no host needs a list of policy names.
 
-/// What a host has to know of a policy before it builds it.
+/// What a host must know about a policy before it builds it.
 ///
-/// A policy writes down what differs from [`Traits::PLAIN`]:
+/// A policy states what differs from [`Traits::PLAIN`]:
 ///
 /// ```
 /// use hoistway_elevator::{Passing, Traits};
@@ -11,72 +11,75 @@
 /// ```
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Traits {
-    /// It distinguishes issuers. Otherwise a host need not say whose a request is.
+    /// It distinguishes issuers. Otherwise a host need not supply the issuer of a request.
     pub uses_contexts: bool,
     /// It distinguishes groups.
     pub uses_groups: bool,
     /// Weights of groups have an effect.
     pub has_shares: bool,
-    /// It counts scheduler tags by group: [`crate::Elevator::allocated`] and [`crate::Elevator::freed`] have an effect.
+    /// It counts scheduler tags by group: [`crate::Elevator::allocated`] and
+    /// [`crate::Elevator::freed`] have an effect.
     pub counts_tags: bool,
     /// Which requests [`crate::Elevator::admit`] may limit.
     pub limits: Limits,
-    /// Each hardware queue has queues of its own: what waits for one cannot go to another.
+    /// It keeps separate queues per hardware queue: a request queued for one cannot go to another.
     pub is_per_queue: bool,
-    /// Its times are milliseconds, so that a clock that counts the kernel's ticks is fine enough.
+    /// Its times are in milliseconds, so a clock that counts the kernel's ticks is fine enough.
     pub ticks_suffice: bool,
-    /// It shares out or holds back asynchronous writes itself, so that blk-mq's writeback throttling is switched off, as for
-    /// the kernel's bfq.
+    /// It schedules or limits async writes itself, so blk-mq's writeback throttling is switched off
+    /// for it, as for the kernel's bfq.
     pub schedules_writeback: bool,
-    /// Linux has an elevator of this kind. `none` is what Linux does without one.
+    /// Linux has an elevator of this kind. `none` is the absence of one.
     pub is_elevator: bool,
-    /// How often a request may be passed over.
+    /// How often later requests may overtake a request.
     pub passing: Passing,
 }
 
-/// Which requests may be told to wait for a scheduler tag although one is free.
+/// Which requests may have to wait for a scheduler tag although one is free.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Limits {
     /// None.
     Nothing,
-    /// All but reads.
+    /// All except reads.
     Writes,
     /// All.
     All,
 }
 
-/// The promise about requests that are passed over by later ones. The simulator's storm holds policies to it.
+/// The starvation promise: how often later requests may overtake one. The simulator's storm checks
+/// it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Passing {
     /// It promises shares of time, which the order of requests alone does not show.
     Unchecked,
-    /// No request is passed over.
+    /// No request is overtaken.
     Never,
-    /// The lists of a hardware queue's software queues take turns or leave together.
+    /// The lists of a hardware queue's software queues take turns, or are dispatched together.
     ListsInTurn,
-    /// Each request passes a bounded number of earlier ones (the elevator of Linux 2.4).
+    /// Each request overtakes a bounded number of earlier ones (the elevator of Linux 2.4).
     Budget {
-        /// Reads pass writes for nothing.
+        /// Reads overtake writes without using up the bound.
         reads_pass: bool,
     },
-    /// No request passes one of its direction that was overdue when it came.
+    /// No request overtakes one of its own direction that was already overdue when it arrived.
     NotOverdue,
-    /// A batch of one direction passes an overdue request of the other, and a bounded number of batches of reads pass writes.
+    /// A batch of one direction may overtake an overdue request of the other, and a bounded number
+    /// of batches of reads may overtake writes.
     Batches {
-        /// Priority classes have batches of their own.
+        /// Each priority class has batches of its own.
         has_classes: bool,
     },
-    /// Each kind of I/O that has a token left sees one batch of each other kind pass.
+    /// Each kind of I/O that has a token left is overtaken by at most one batch of each other kind.
     Tokens,
-    /// Sync and async requests take turns by time, and the device is kept idle for a bounded time.
+    /// Sync and async requests take turns by time, and the device is idled for a bounded time only.
     Turns,
-    /// Start-time fair queueing: a sibling gets over its weight what a waiting one gets over its own, and one request of each
-    /// more.
+    /// Start-time fair queueing: while a request waits, a sibling's service per weight exceeds its
+    /// own by at most one request of each.
     WeightedService,
 }
 
 impl Traits {
-    /// Neither issuers nor groups, nothing is limited, nothing is promised.
+    /// No issuers, no groups, no limits, no promise.
     pub const PLAIN: Traits = Traits {
         uses_contexts: false,
         uses_groups: false,
@@ -93,10 +96,10 @@ impl Traits {
     /// Weights of groups, and issuers inside a group.
     pub const SHARES: Traits = Traits { uses_contexts: true, uses_groups: true, has_shares: true, ..Traits::PLAIN };
 
-    /// Tags are limited by group as well.
+    /// As [`Traits::SHARES`], with tags limited by group as well.
     pub const TAG_SHARES: Traits = Traits { counts_tags: true, limits: Limits::All, ..Traits::SHARES };
 
-    /// Whether a host has to say whose a request is, and keep ids for it.
+    /// Whether a host must supply the issuer of each request, and keep ids for issuers.
     pub const fn uses_issuers(&self) -> bool {
         self.uses_contexts || self.uses_groups
     }

@@ -1,8 +1,9 @@
-//! Tunables: one row each. Parser, help, sysfs name, docs, JSON and the control socket all read that row.
+//! Tunables, one row each. The parser, help, sysfs names, documentation, JSON and the control
+//! socket all read that row.
 
 use core::fmt;
 
-/// The unit in which people write a tunable. Policies keep times in ns.
+/// The unit in which users write a tunable. Policies keep times in ns.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Milliseconds.
@@ -11,7 +12,7 @@ pub enum Unit {
     Microseconds,
     /// Nanoseconds.
     Nanoseconds,
-    /// A number of things.
+    /// A plain number.
     Count,
     /// 0 or 1.
     Boolean,
@@ -26,7 +27,8 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Short text for tables: "ms", "us", ...; empty for plain counts and for booleans, whose range says it.
+    /// Short text for tables: "ms", "us", ...; empty for counts and booleans, whose range is
+    /// enough.
     pub const fn text(self) -> &'static str {
         match self {
             Unit::Milliseconds => "ms",
@@ -39,7 +41,7 @@ impl Unit {
         }
     }
 
-    /// How many ns (for times) or base units one written unit is.
+    /// How many base units (ns for times) one written unit is.
     pub const fn scale(self) -> i64 {
         match self {
             Unit::Milliseconds => 1_000_000,
@@ -52,16 +54,16 @@ impl Unit {
 /// What happens to a written value outside the range.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum OutOfRange {
-    /// The nearest end of the range is stored, as the kernel's `iosched` files mostly do.
+    /// The nearest end of the range is stored, as most of the kernel's `iosched` files do.
     Clamp,
-    /// It is refused.
+    /// The value is refused.
     Refuse,
 }
 
 /// One tunable of a policy.
 #[derive(Copy, Clone, Debug)]
 pub struct Tunable {
-    /// The kernel's sysfs name where there is one.
+    /// The name; the kernel's sysfs name where there is one.
     pub name: &'static str,
     /// Unit of the written value.
     pub unit: Unit,
@@ -69,17 +71,18 @@ pub struct Tunable {
     pub min: i64,
     /// Largest stored value, in the unit.
     pub max: i64,
-    /// Default, in the unit; `None` where it follows from the configuration (`async_depth`).
+    /// Default, in the unit; `None` where it is derived from the configuration (`async_depth`).
     pub default: Option<i64>,
     /// What happens outside the range.
     pub out_of_range: OutOfRange,
-    /// One sentence, for help and documentation.
+    /// One sentence for help and documentation.
     pub doc: &'static str,
 }
 
 impl Tunable {
-    /// The written value of a text, before its range is looked at: a word where there are words, an unsigned decimal
-    /// number for nanoseconds (as kyber's files want it), else as [`parse_value`] reads it.
+    /// Parses a written value, without checking its range: a word where the row has words, an
+    /// unsigned decimal number for nanoseconds (as kyber's files require), otherwise as
+    /// [`parse_value`].
     ///
     /// # Errors
     /// [`SettingError::NotANumber`] or [`SettingError::Range`].
@@ -96,12 +99,12 @@ impl Tunable {
         }
     }
 
-    /// What may be written, as errors and lists put it: `0 to 100 ms`, or the words.
+    /// The accepted values, as errors and lists show them: `0 to 100 ms`, or the words.
     pub const fn allowed(&self) -> Allowed<'_> {
         Allowed(self)
     }
 
-    /// The word that a stored value stands for, where there are words.
+    /// The word for a stored value, where the row has words.
     pub fn word(&self, value: i64) -> Option<&'static str> {
         match self.unit {
             Unit::Choice(words) => words.get(usize::try_from(value).ok()?).copied(),
@@ -109,10 +112,10 @@ impl Tunable {
         }
     }
 
-    /// The value that will be stored for a written one.
+    /// The value that is stored for a written one.
     ///
     /// # Errors
-    /// [`SettingError::Range`] if it lies outside and the row refuses such values.
+    /// [`SettingError::Range`] if it lies outside the range and the row refuses such values.
     pub const fn admit(&self, value: i64) -> Result<i64, SettingError> {
         if value >= self.min && value <= self.max {
             return Ok(value);
@@ -146,8 +149,8 @@ impl fmt::Display for Allowed<'_> {
     }
 }
 
-/// Reads a number as the kernel's `kstrtoint` does with base 0: decimal, `0x` hexadecimal, or octal after a leading 0;
-/// one trailing newline or blank is tolerated.
+/// Parses a number as the kernel's `kstrtoint` does with base 0: decimal, `0x` hexadecimal, or
+/// octal after a leading 0. One trailing newline or blank is tolerated.
 ///
 /// # Errors
 /// [`SettingError::NotANumber`]; [`SettingError::Range`] beyond 64 bits.
@@ -191,9 +194,10 @@ impl fmt::Display for SettingError {
     }
 }
 
-/// Declares a policy's tunables once: the rows, the struct that keeps the values, reading and writing by row.
+/// Declares a policy's tunables once. Generates the rows, the struct of values, and access by row.
 ///
-/// Every field is an `i64` in base units (times in ns). No function pointers: the kernel build forbids indirect calls.
+/// Every field is an `i64` in base units (times in ns). No function pointers: the kernel build
+/// forbids indirect calls.
 ///
 /// ```
 /// # use hoistway_elevator as elevator;
@@ -227,10 +231,10 @@ macro_rules! tunables {
                 name: $text, unit: $unit, min: $min, max: $max, default: Some($default), out_of_range: $outside, doc: $doc,
             },)+];
 
-            /// Every row's default.
+            /// The default of every row.
             pub const DEFAULT: $name = $name { $($field: i64::saturating_mul($default, ($unit).scale()),)+ };
 
-            /// The value of a row in its unit.
+            /// The value of a row, in its unit.
             pub fn get(&self, index: usize) -> Option<i64> {
                 let mut row = 0;
                 $(
@@ -243,7 +247,7 @@ macro_rules! tunables {
                 None
             }
 
-            /// Sets a row, given in its unit.
+            /// Sets a row from a value in its unit.
             ///
             /// # Errors
             /// As [`elevator::Elevator::set`](trait@$crate::Elevator).

@@ -1,14 +1,20 @@
-//! wfq: every group and issuer gets the device in proportion to its weight. The baseline that others must beat.
+//! wfq: every group and issuer gets the device in proportion to its weight. The baseline for the
+//! other fair policies.
 //!
-//! Promise  over any interval in which two siblings both have requests waiting, their service divided by their weights
-//!          differs by at most one request of each (plus what the device holds at the edges of the interval).
-//! Cost     O(log n) per level of groups and request; 12 bytes a slot, about 50 bytes a context or group.
-//! Fits     fast devices under several tenants with deep queues. Does not sort, does not wait for an issuer that
-//!          thinks between requests, knows no priority classes: a disk or a shallow reader wants more than this.
-//! Source   start-time fair queueing: Goyal, Vin, Cheng 1996; over a tree of groups as in the same paper, section 3.
+//! Promise  over any interval in which two siblings both have requests waiting, their service
+//!          divided by their weights differs by at most one request of each (plus what the device
+//!          holds at the edges of the interval).
+//! Cost     O(log n) per level of groups and request; 12 bytes a slot, about 50 bytes a context or
+//!          group.
+//! Fits     fast devices under several tenants with deep queues. It does not sort, does not idle
+//!          for an issuer that thinks between requests, and has no priority classes: a disk or a
+//!          shallow reader needs more than this.
+//! Source   start-time fair queueing: Goyal, Vin, Cheng 1996; over a tree of groups as in section 3
+//!          of the same paper.
 //!
-//! Each child of a group has a start tag. The smallest goes first; a served child's tag grows by cost / weight; one
-//! that comes back from idleness starts at the group's virtual time, so that nobody saves up service.
+//! Each child of a group has a start tag. The child with the smallest tag is served, and its tag
+//! grows by cost / weight. A child that becomes backlogged after idleness starts at the group's
+//! virtual time, so that idleness saves up no service.
 //!
 //! Read [`Wfq::charge`] first: it is the whole policy. The rest is bookkeeping.
 
@@ -36,26 +42,26 @@ crate::reasons! {
 crate::tunables! {
     /// The tunables' values.
     pub struct Settings {
-        /// Charged for every request beside its sectors.
+        /// Charge for every request in addition to its sectors.
         request_cost_sectors: "request_cost", Unit::Sectors, 0..=1_048_576, 0, OutOfRange::Refuse,
             "Sectors charged for every request beside its own; 0 shares bytes, a large number shares requests.";
     }
 }
 
-/// What a discard or a write of zeroes costs, in sectors: it moves no data, whatever its length.
+/// Cost of a discard or a write of zeroes, in sectors: it moves no data, whatever its length.
 const NO_DATA_COST_SECTORS: u64 = 8;
 
-/// Virtual time per sector at weight 1 is 2^20; tags would wrap after 8 EiB of one sector's worth at weight 1.
+/// Virtual time per sector at weight 1 is 2^20; tags would wrap after 8 EiB of service at weight 1.
 const UNIT_BITS: u32 = 20;
 
-/// Something with a share: a context's queue, a group's queue for strays, or a group.
+/// An entity with a share: a context's queue, a group's shared queue, or a group.
 #[derive(Copy, Clone, Debug)]
 struct Entity {
-    /// Start tag while it waits; where the next one begins at the earliest while it does not.
+    /// While backlogged, the start tag; while idle, the earliest value of the next one.
     tag: u64,
-    /// 2^32 / weight: multiplying is cheaper than dividing, and cannot divide by zero.
+    /// 2^32 / weight: a multiplication is cheaper than a division, and cannot divide by zero.
     inverse_weight: u64,
-    /// The group it competes in.
+    /// The group in which it competes.
     parent: GroupId,
 }
 
@@ -63,8 +69,9 @@ struct Entity {
 struct Group {
     waiting: Tree,
     vtime: u64,
-    /// The latest tag of an issuer that has gone. Whoever comes begins there: by leaving and coming back, or by sending
-    /// another one, nobody would ever pay, and those who wait would be passed over without end.
+    /// The latest tag of an issuer that left the group. Newcomers start there: otherwise an issuer
+    /// that leaves and comes back, or sends a new issuer, would never pay, and those that wait
+    /// would be overtaken without end.
     left_tag: u64,
 }
 
@@ -72,15 +79,16 @@ struct Group {
 #[derive(Debug)]
 pub struct Wfq {
     settings: Settings,
-    /// Contexts' queues, then one queue per group for issuers that are busy elsewhere, then the groups themselves.
+    /// Contexts' queues, then one shared queue per group for issuers that are busy in another
+    /// group, then the groups.
     entities: Array<Entity>,
-    /// Links of the trees of waiting entities: each is in its parent's at most.
+    /// Links of the trees of backlogged entities: each entity is in its parent's tree at most.
     sorted: SortedLinks,
     groups: Array<Group>,
     shares: TagShares,
     queues: Array<List>,
     links: Links,
-    /// The queue that a queued request is on.
+    /// The queue that holds a queued request.
     queue_of: Array<u32>,
     contexts: u32,
     depth: Depth,
@@ -125,7 +133,8 @@ impl Policy for Wfq {
 impl Elevator for Wfq {
     const TRAITS: Traits = Traits { passing: Passing::WeightedService, ..Traits::TAG_SHARES };
 
-    /// A group that holds its share of the tags waits for one of its own, so that the others' requests are seen.
+    /// A group that holds its share of the tags waits for one of its own, so that the others' requests
+    /// can enter the scheduler.
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         self.shares.admission(bio.group, self.depth.requests, 0, 0)
     }
@@ -138,7 +147,7 @@ impl Elevator for Wfq {
         self.shares.count(requests.attributes(id).group, false);
     }
 
-    /// Only one issuer's transfers share a request: otherwise one would pay for another.
+    /// A request holds transfers of one issuer only: otherwise one would pay for another.
     fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
         requests.attributes(id).context == bio.context
     }
@@ -206,8 +215,8 @@ impl Elevator for Wfq {
     fn group_added(&mut self, group: GroupId, settings: &GroupSettings, _now: Nanos) {
         let parent_vtime = self.groups.at(settings.parent.0).vtime;
         let strays = self.strays_of(group);
-        // Its time goes on from where an earlier group of this id left it: tags of contexts that were in that one are
-        // then at most one request ahead.
+        // Virtual time continues from where an earlier group of this id left it: tags of contexts
+        // that were in that one are then at most one request ahead.
         let Group { vtime, left_tag, .. } = *self.groups.at(group.0);
         self.shares.group_added(group, settings.parent, settings.clamped_weight());
         *self.groups.at_mut(group.0) = Group { waiting: Tree::EMPTY, vtime, left_tag };
@@ -307,17 +316,13 @@ impl Wfq {
         self.queues.len() + group.0
     }
 
-    fn parent_of(&self, group: GroupId) -> GroupId {
-        self.entities.at(self.entity_of(group)).parent
-    }
-
-    /// The group that an entity is, if it is one.
+    /// The group of an entity, if it is one.
     fn as_group(&self, entity: u32) -> Option<GroupId> {
         entity.checked_sub(self.queues.len()).map(GroupId)
     }
 
-    /// The context's own queue; while that is busy in another group, or for a context out of range, the group's
-    /// queue for strays.
+    /// The context's own queue. The group's shared queue while that is busy in another group, and
+    /// for a context out of range.
     fn queue_for(&mut self, bio: &Bio) -> u32 {
         let context = bio.context.0;
         if context >= self.contexts {
@@ -334,14 +339,15 @@ impl Wfq {
         context
     }
 
-    /// An idle issuer leaves what it has yet to pay behind.
+    /// An idle issuer leaves a group; its unpaid tag stays as the start for newcomers.
     fn leave_group(&mut self, context: u32) {
         let Entity { tag, parent, .. } = *self.entities.at(context);
         let group = self.groups.at_mut(parent.0);
         group.left_tag = group.left_tag.max(tag);
     }
 
-    /// And begins elsewhere like everybody who comes: at most one request behind the group's time.
+    /// An issuer joins a group like any newcomer: at most one request behind the group's virtual
+    /// time.
     fn join_group(&mut self, context: u32, group: GroupId) {
         let tag = self.groups.at(group.0).left_tag;
         let entity = self.entities.at_mut(context);
@@ -353,11 +359,11 @@ impl Wfq {
             Operation::Read | Operation::Write | Operation::ZoneAppend => u64::from(bio.extent.sectors),
             _ => NO_DATA_COST_SECTORS,
         };
-        // A cost of nothing would let an issuer of empty requests starve its siblings.
+        // A cost of zero would let an issuer of empty requests starve its siblings.
         sectors.saturating_add(self.settings.request_cost_sectors.unsigned_abs()).max(1)
     }
 
-    /// An entity and its idle ancestors join those who wait.
+    /// Makes an entity and its idle ancestors backlogged.
     fn activate(&mut self, entity: u32, now: Nanos) {
         let mut at = entity;
         // A path to the root meets every group at most once.
@@ -392,7 +398,8 @@ impl Wfq {
         None
     }
 
-    /// The policy: on each level, time moves to the served child's tag, and the tag moves on by cost / weight.
+    /// The policy: on each level, virtual time moves to the served child's tag, and that tag
+    /// advances by cost / weight.
     fn charge(&mut self, queue: u32, cost: u64, is_waiting: bool) {
         let mut at = queue;
         let mut still_waits = is_waiting;
@@ -413,7 +420,7 @@ impl Wfq {
         }
     }
 
-    /// A request leaves its queue without having been served.
+    /// Removes a request from its queue without service.
     fn take(&mut self, slot: u32, _now: Nanos) {
         let queue = core::mem::replace(self.queue_of.at_mut(slot), block::NIL);
         let list = self.queues.at_mut(queue);

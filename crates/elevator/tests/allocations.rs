@@ -1,7 +1,9 @@
-//! After construction nothing is allocated: every policy in every form, alone and inside a request queue.
+//! Nothing is allocated after construction: every policy in every form, alone and inside a request
+//! queue.
 //!
-//! The same code runs under a spinlock in the kernel, where memory cannot be waited for. The object gate proves that no
-//! event method reaches the allocator; this test counts, and covers the queue as well, which the gate does not see.
+//! The same code runs under a spinlock in the kernel, where an allocation must not sleep. The
+//! object gate proves that no event method reaches the allocator. This test counts allocations, and
+//! also covers the request queue, which the gate does not see.
 #![allow(unsafe_code, reason = "an allocator is unsafe by its trait; this one counts and passes on")]
 
 use block::random::Stream;
@@ -19,15 +21,17 @@ const OPERATIONS: u32 = 100_000;
 struct Counting;
 
 thread_local! {
-    /// Calls that got or moved memory on this thread while it was watched; tests of other threads do not disturb.
+    /// Allocations on this thread while it is watched; per thread, so that parallel tests do not
+    /// interfere.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// What those calls asked for.
+    /// Bytes requested by those allocations.
     static BYTES: Cell<usize> = const { Cell::new(0) };
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
 }
 
 fn count(bytes: usize) {
-    // A thread that is ending has no locals any more; it is not one of ours then.
+    // A thread that is exiting has no thread-locals any more; it is not one of the watched ones
+    // then.
     let _ = IS_WATCHED.try_with(|watched| {
         if watched.get() {
             let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
@@ -36,11 +40,11 @@ fn count(bytes: usize) {
     });
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory but two cells.
+// SAFETY: every call goes to the system allocator unchanged; counting accesses only two cells.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
@@ -65,7 +69,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How often memory is got or moved while `act` runs.
+/// Number of allocations while `act` runs.
 fn allocations_of(act: impl FnOnce()) -> u64 {
     let before = ALLOCATIONS.get();
     IS_WATCHED.set(true);
@@ -74,7 +78,7 @@ fn allocations_of(act: impl FnOnce()) -> u64 {
     ALLOCATIONS.get() - before
 }
 
-/// A queue, and a host that does anything a host may do, out of memory it already has.
+/// A queue, and a host that performs every permitted operation with memory that it already has.
 struct Host {
     queue: RequestQueue,
     random: Stream,
@@ -136,7 +140,7 @@ impl Host {
             _ => (Operation::Flush, Flags::PREFLUSH),
         };
         let sectors = if operation == Operation::Flush { 0 } else { (self.below(4) + 1) * 8 };
-        // A small device, so that neighbours meet and merge.
+        // A small device, so that neighbours occur and merge.
         let mut bio = Bio::new(operation, Extent::new(self.random.below(512) * 8, sectors));
         bio.flags = flags;
         bio.priority = [Priority::NONE, Priority::new(Class::RealTime, 4), Priority::new(Class::Idle, 4)]
@@ -204,7 +208,7 @@ impl Host {
     fn change_setting(&mut self) {
         let rows = self.queue.elevator().tunables();
         let Some(row) = rows.get(self.below(rows.len() as u64) as usize) else { return };
-        // The text is what the host had anyway; only what the queue does with it is looked at.
+        // The text exists in the host already; only allocations by the queue are counted.
         let _ = self.queue.set(row.name, if row.min <= 3 { "3" } else { "100" });
     }
 }
@@ -250,7 +254,7 @@ fn no_operation_of_a_queue_allocates_whatever_its_policy() {
                 });
                 assert_eq!(allocations, 0, "{name} {version:?}, tracing {tracing}");
             }
-            // Policies that keep the device need more of them until as much has happened.
+            // Policies that idle need more operations until as many events have happened.
             let allocations = allocations_of(|| {
                 for _ in 0..4 * OPERATIONS {
                     if host.started.min(host.ended) > 10_000 {
@@ -282,7 +286,7 @@ fn a_switch_allocates_nothing_but_the_new_policy_itself() {
                         break;
                     }
                 }
-                // Freeing the old policy is the host's to do when it can wait.
+                // The host frees the old policy when it may sleep.
                 retired.extend(host.queue.retired());
             });
             assert_eq!(allocations, 0, "to {name} {version:?}, {handover:?}");
@@ -302,7 +306,7 @@ fn an_allocation_is_counted() {
     assert_eq!(allocations_of(|| drop(std::hint::black_box(std::mem::take(&mut kept)))), 0);
 }
 
-/// What a policy takes at construction, in bytes.
+/// Memory allocated by a policy at construction, in bytes.
 fn memory_of(name: &str, slots: u32, groups: u32) -> usize {
     let configuration = Configuration { slots, groups, ..Configuration::default() };
     let before = BYTES.get();
@@ -311,15 +315,15 @@ fn memory_of(name: &str, slots: u32, groups: u32) -> usize {
     BYTES.get() - before
 }
 
-/// A group has an engine of its own, but none of its own tables: a slot costs the same however many groups there are, and a
-/// group however many slots.
+/// Each group has its own engine, but the engines share their tables: the cost of a slot is
+/// independent of the number of groups, and vice versa.
 #[test]
 fn engines_of_groups_share_their_tables() {
     for name in ["uchida", "tarasov"] {
         let per_slot = |groups| (memory_of(name, 4_096, groups) - memory_of(name, 512, groups)) / (4_096 - 512);
         assert_eq!(per_slot(256), per_slot(1), "{name}");
         let per_group = (memory_of(name, 512, 257) - memory_of(name, 512, 1)) / 256;
-        // Most of it are the 17 async queues that it may have.
+        // Most of it is for the 17 async queues that a group may have.
         assert!(per_group < 6_000, "{name}: {per_group} bytes a group");
     }
 }

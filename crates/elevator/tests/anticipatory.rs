@@ -1,4 +1,5 @@
-//! anticipatory: the cases of the specification, on a device of one command that takes its time.
+//! anticipatory: the cases of docs/specifications/classic-elevators.md, section 9.9, on a device
+//! with one command at a time.
 
 use block::{Nanos, Status};
 use testbed::notation::bio;
@@ -13,7 +14,7 @@ fn one_command(spec: &str) -> Testbed {
     Testbed::with(spec, &settings)
 }
 
-/// A process that reads on where it stopped, `think_ns` after each completion.
+/// A process that reads sequentially, `think_ns` after each completion.
 struct Reader {
     context: u32,
     sector: u64,
@@ -27,7 +28,7 @@ impl Reader {
     }
 }
 
-/// What a run did: which context was served when, and how often the device was held.
+/// The result of a run: which context was served when, and how often the device was idled.
 #[derive(Default)]
 struct Run {
     served: Vec<(Nanos, u32)>,
@@ -79,7 +80,7 @@ fn as1_async_writes_alone_go_in_one_way_order() {
     let mut testbed = one_command("anticipatory");
     testbed.given("W1000 W5000 W3000 W500 W4000");
     testbed.when("rest");
-    // Up from sector 0: the nearest ahead each time.
+    // Ascending from sector 0: the nearest ahead each time.
     testbed.then("W500 W1000 W3000 W4000 W5000");
 }
 
@@ -91,7 +92,7 @@ fn as2_two_readers_far_apart_change_over_by_time_only() {
     let run = run(&mut testbed, &mut readers, MS, 10_000 * MS);
     let changes: Vec<Nanos> =
         run.served.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| pair[1].0).collect();
-    // Besides the first change, before anything is known of either.
+    // Without the first change, which precedes any measurement.
     let gaps: Vec<u64> = changes.windows(2).skip(1).map(|pair| (pair[1] - pair[0]) / MS).collect();
     assert!(gaps.iter().all(|gap| *gap + 2 >= 125), "{gaps:?} ms");
     assert!(gaps.len() > 20, "both are served in turn: {gaps:?}");
@@ -117,7 +118,8 @@ fn as4_without_patience_it_never_waits() {
     assert!(run.holds.is_empty() && run.served.len() > 900, "{} served", run.served.len());
 }
 
-/// A reader whose habits are known, whose read has just completed, and somebody else far away waiting.
+/// A reader with a known history whose read has just completed, and another issuer with a request
+/// far away.
 fn waiting() -> Testbed {
     let mut testbed = one_command("anticipatory");
     for n in 0..20 {
@@ -160,7 +162,7 @@ fn as6_after_a_few_exits_nobody_waits_for_the_gone() {
     let mut testbed = one_command("anticipatory");
     let mut held = Vec::new();
     for n in 0_u32..24 {
-        // A process reads once and goes; somebody else waits far away.
+        // A process reads once and exits; another waits far away.
         let context = 10 + n;
         testbed.given(&format!("R{}@{context} d R{}@2", n * 50_000, 100_000_000 + n * 100_000));
         testbed.complete(0, Status::Ok);
@@ -217,8 +219,9 @@ fn as7_kinds_never_share_the_device_and_reads_have_their_time() {
     assert!(reads.len() >= 4 && reads.iter().skip(1).all(|span| *span >= 500), "{reads:?}");
 }
 
-/// 9.4, 5: the time of a batch of writes begins with its first dispatch. Else a driver that asks late, after a stall, would
-/// find it over before it began, and writes would wait as long as the stalls go on.
+/// docs/specifications/classic-elevators.md, section 9.4, step 5: the time of a batch of writes
+/// begins with its first dispatch. Otherwise a driver that asks late, after a stall, would find it
+/// over before it began, and writes would wait as long as the stalls go on.
 #[test]
 fn s9_4_a_batch_that_nobody_asks_for_does_not_pass() {
     let mut settings = Testbed::settings();
@@ -238,8 +241,9 @@ fn s9_4_a_batch_that_nobody_asks_for_does_not_pass() {
     assert_eq!(testbed.started().last().expect("started").text, "W5000@2");
 }
 
-/// 9.4, 2 and 5: an overdue read begins its batch like any other, so that it ends 500 ms after its first completion however
-/// many overdue ones follow.
+/// docs/specifications/classic-elevators.md, section 9.4, steps 2 and 5: an overdue read begins its
+/// batch like any other, so the batch ends 500 ms after its first completion, however many overdue
+/// reads follow.
 #[test]
 fn s9_4_overdue_reads_do_not_prolong_their_batch() {
     let mut testbed = one_command("anticipatory:read_expire=0");

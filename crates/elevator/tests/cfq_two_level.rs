@@ -1,5 +1,5 @@
-//! uchida and tarasov: the cases of the specification about the controllers of 2008 (section 15), and what their layers of
-//! groups owe. Shares are of the device's time.
+//! uchida and tarasov: the cases of docs/specifications/cfq.md, section 19, about the controllers
+//! of 2008, and the invariants of their layers of groups. Shares are of the device's time.
 
 use block::time::{MILLISECOND, SECOND};
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
@@ -14,7 +14,8 @@ const HIGH: u32 = 1;
 const MIDDLE: u32 = 2;
 const LOW: u32 = 3;
 
-/// Who asks: `depth` requests at a time in a region of its own, each a while after the end of the one before.
+/// A load: `depth` requests at a time in its own region, each sent a while after the end of the one
+/// before.
 #[derive(Copy, Clone, Debug)]
 struct Flow {
     group: u32,
@@ -24,7 +25,7 @@ struct Flow {
     think_ns: Nanos,
 }
 
-/// One issuer with more requests than go to the device at a time.
+/// One issuer with more requests than are dispatched at a time.
 fn backlogged(group: u32, context: u32) -> Flow {
     Flow { group, context, operation: Operation::Read, depth: 32, think_ns: 0 }
 }
@@ -39,18 +40,18 @@ fn everybody(groups: &[u32]) -> Vec<Flow> {
     groups.iter().flat_map(|group| [backlogged(*group, 2 * group), backlogged(*group, 2 * group + 1)]).collect()
 }
 
-/// A policy and a device that works on one request at a time.
+/// A policy and a device that serves one request at a time.
 struct Bench {
     policy: Any,
     requests: Requests,
     now: Nanos,
     service_ns: Nanos,
     in_device: Option<(RequestId, Nanos)>,
-    /// When which flow asks next.
+    /// When which flow sends its next request.
     asks: Vec<(Nanos, usize)>,
     flows: Vec<Flow>,
     next_sector: Vec<u64>,
-    /// Group and issuer of each request, in the order of service, and when it began.
+    /// Group and issuer of each request, in order of service, and when service began.
     served: Vec<(u32, u32, Nanos)>,
 }
 
@@ -98,7 +99,7 @@ impl Bench {
         self.policy.set(index, value).expect("in range");
     }
 
-    /// Adds issuers, who ask from now on.
+    /// Adds issuers that send requests from now on.
     fn with(&mut self, flows: &[Flow]) -> &mut Self {
         for flow in flows {
             let index = self.flows.len();
@@ -150,7 +151,7 @@ impl Bench {
         self.asks.push((self.now + self.flows[index].think_ns, index));
     }
 
-    /// Lets so much time pass.
+    /// Lets `span_ns` pass.
     fn run(&mut self, span_ns: Nanos) -> &mut Self {
         let end = self.now + span_ns;
         loop {
@@ -180,20 +181,20 @@ impl Bench {
         self
     }
 
-    /// Forgets what was served so far.
+    /// Clears the record of served requests.
     fn forget(&mut self) -> &mut Self {
         self.served.clear();
         self
     }
 
-    /// Percent of the requests, which all take the same time, by group.
+    /// Per cent of the requests, which all take the same time, by group.
     fn shares(&self, groups: &[u32]) -> Vec<f64> {
         let of = |group: &u32| self.served.iter().filter(|served| served.0 == *group).count();
         let total: usize = groups.iter().map(of).sum();
         groups.iter().map(|group| 100.0 * of(group) as f64 / total as f64).collect()
     }
 
-    /// The turns of groups: which, and how long in ms.
+    /// The turns of groups: which group, and how long in ms.
     fn turns(&self) -> Vec<(u32, u64)> {
         let mut turns: Vec<(u32, Nanos, Nanos)> = Vec::new();
         for (group, _, at) in &self.served {
@@ -218,9 +219,9 @@ fn assert_shares(bench: &Bench, expected: [f64; 3], tolerance: f64) {
     assert!(is_near, "{shares:.1?}, not {expected:.1?} ± {tolerance}");
 }
 
-/// The levels of the report for uchida, high, middle and low.
+/// The levels of the report for uchida: high, middle and low.
 const UCHIDA: [Option<u32>; 3] = [Some(0), Some(4), Some(7)];
-/// And for tarasov.
+/// The same for tarasov.
 const TARASOV: [Option<u32>; 3] = [Some(7), Some(4), Some(0)];
 
 #[test]
@@ -233,8 +234,9 @@ fn t50_uchida_without_key_offset_shares_as_the_slices() {
     assert!(turns.windows(3).all(|three| three[0].0 != three[2].0), "plain rotation: {turns:?}");
 }
 
-/// The order that the rules give is 0, 4, 0, 7, 4: a group of level 4 that was served goes 160 ms back, one of level 7
-/// 280 ms, so that between two turns of the lowest the two others alternate, the middle one first.
+/// The rules give the order 0, 4, 0, 7, 4: a served group of level 4 is placed 160 ms back, one of
+/// level 7 280 ms, so that between two turns of the lowest the other two alternate, the middle one
+/// first.
 #[test]
 fn t50_uchida_with_key_offset_serves_the_lowest_half_as_often() {
     let mut bench = Bench::new("uchida", &UCHIDA);
@@ -256,7 +258,7 @@ fn t51_tarasov_shares_as_the_mapping_says() {
         let mut bench = Bench::new(spec, &TARASOV);
         bench.with(&everybody(&[HIGH, MIDDLE, LOW])).run(60 * SECOND);
         let turns = bench.turns();
-        // A slice lasts until the tick after its end: of 20 ms that is a twentieth.
+        // A slice lasts until the tick after its end, which is a twentieth of 20 ms.
         let whole_rounds = turns.len() / 3 * 3;
         let of = |group| turns[..whole_rounds].iter().filter(|turn| turn.0 == group).map(|turn| turn.1).sum::<u64>();
         let (got, total) = ([of(HIGH), of(MIDDLE), of(LOW)], of(HIGH) + of(MIDDLE) + of(LOW));
@@ -285,15 +287,15 @@ fn t52_tarasov_a_group_that_runs_empty_loses_its_slice_when_others_wait() {
     let mut bench = Bench::new("tarasov", &[Some(7), Some(4)]);
     bench.with(&[one_at_a_time(HIGH, 1), backlogged(MIDDLE, 2)]).run(20 * SECOND);
     let turns = bench.turns();
-    // The other one is ahead in the list each time, and has two slices of 100 ms in a row.
+    // The other group is ahead in the list each time, and has two slices of 100 ms in a row.
     assert!(turns.iter().filter(|turn| turn.0 == HIGH).count() >= 98);
     let of_high = bench.served.windows(2).filter(|two| two[0].0 == HIGH && two[1].0 == HIGH).count();
     assert_eq!(of_high, 0, "each request ends its turn");
     assert!(turns.iter().rev().skip(1).filter(|turn| turn.0 == MIDDLE).all(|turn| (200..=204).contains(&turn.1)));
 }
 
-/// The same load: the engine of the first group waits for its reader, so the group keeps the device for all of its slice, or
-/// to the end of the reader's own, if that comes while it thinks.
+/// The same load: the engine of the first group idles for its reader, so the group keeps the device
+/// for its whole slice, or to the end of the reader's own if that comes during its think time.
 #[test]
 fn uchida_idling_for_a_queue_keeps_the_group() {
     let mut bench = Bench::new("uchida:key_offset=0", &[Some(0), Some(4)]);
@@ -305,7 +307,8 @@ fn uchida_idling_for_a_queue_keeps_the_group() {
     }
 }
 
-/// A reader that thinks for longer than the idle time loses the device when the timer fires, not before.
+/// A reader that thinks for longer than the idle time loses the device when the timer fires, and
+/// not before.
 #[test]
 fn uchida_a_group_loses_the_device_when_its_engine_gives_up_waiting() {
     let mut bench = Bench::new("uchida", &[Some(0), Some(4)]);
@@ -313,7 +316,7 @@ fn uchida_a_group_loses_the_device_when_its_engine_gives_up_waiting() {
     bench.with(&[backlogged(MIDDLE, 2)]).run(15 * MILLISECOND);
     let times: Vec<(u32, u64)> = bench.served.iter().map(|served| (served.0, served.2)).collect();
     assert_eq!(times[0], (HIGH, SECOND));
-    // Its completion came in tick 1000, and 8 ticks later the timer fires.
+    // Its completion came in tick 1000, and the timer fires 8 ticks later.
     assert_eq!(times[1], (MIDDLE, SECOND + 8 * MILLISECOND));
 }
 
@@ -352,7 +355,7 @@ fn a_level_changed_counts_from_the_next_turn() {
     }
 }
 
-/// The best level's slice against that and the one of level 4.
+/// The ratio of the best level's slice to that of level 4.
 fn bench_ratio(spec: &str) -> f64 {
     if spec == "tarasov" { 160.0 / 260.0 } else { 160.0 / 240.0 }
 }
@@ -370,7 +373,7 @@ fn a_slice_set_counts_from_the_next_turn() {
     }
 }
 
-/// Writes without anybody waiting for them are each group's own, in both: shares hold for them as well.
+/// Async writes belong to their groups in both policies: shares hold for them as well.
 #[test]
 fn async_writes_share_by_group() {
     let writer = |group| Flow { operation: Operation::Write, ..backlogged(group, group) };
@@ -379,7 +382,7 @@ fn async_writes_share_by_group() {
     {
         let mut bench = Bench::new(spec, &levels);
         bench.with(&[writer(HIGH), writer(MIDDLE), writer(LOW)]).run(30 * SECOND);
-        // What went to the device in rounds before the end of a slice, up to 16 requests, comes on top of it.
+        // The requests dispatched in rounds before the end of a slice, up to 16, come in addition.
         assert_shares(&bench, expected, 0.8);
     }
 }
@@ -395,17 +398,17 @@ fn a_reader_does_not_preempt_writers_of_another_group() {
         let (group, length_ms) = bench.turns()[0];
         assert_eq!(group, 1);
         assert!((slice_ms - 1..=slice_ms + 4).contains(&length_ms), "{spec}: {length_ms}");
-        // Inside its own group it does, in the first engine.
+        // Inside its own group it does, as in the first engine.
         let mut bench = Bench::new(spec, &[Some(best)]);
         bench.with(&[Flow { operation: Operation::Write, ..backlogged(1, 1) }]).run(20 * MILLISECOND);
         bench.with(&[one_at_a_time(1, 2)]).run(20 * MILLISECOND);
         let waited = bench.served.iter().find(|served| served.1 == 2).expect("served").2 - (SECOND + 20 * MILLISECOND);
-        // Up to 16 requests are on their way.
+        // Up to 16 requests are in flight.
         assert!(waited < 4 * MILLISECOND, "{spec}: {waited}");
     }
 }
 
-/// By virtual time a group that was away comes back with at most a slice of credit.
+/// By virtual time, a group returns with at most a slice of credit.
 #[test]
 fn tarasov_idle_groups_save_no_virtual_time() {
     let mut bench = Bench::new("tarasov@2.6.18:group_slice=50", &[Some(4), Some(4), Some(4)]);
@@ -437,7 +440,8 @@ fn an_issuer_that_moves_leaves_its_requests_where_they_are() {
     }
 }
 
-/// OpenVZ's switches: without `virt_mode` all readers are one group's, without `write_virt_mode` all buffered writes are.
+/// OpenVZ's switches: without `virt_mode` all readers belong to one group, without
+/// `write_virt_mode` all buffered writes do.
 #[test]
 fn tarasov_groups_may_be_switched_off_for_readers_or_for_writers() {
     let write = |group, context| Flow { operation: Operation::Write, ..backlogged(group, context) };

@@ -1,8 +1,10 @@
-//! What every policy owes, whatever it decides: the cross-policy properties of the specification, for every form.
+//! The cross-policy properties of docs/specifications/classic-elevators.md, section 12, for every
+//! policy in every form.
 //!
-//! Driving a testbed checks after each call that nothing is lost or doubled (P1), that requests cover exactly their
-//! bios (P2), that only compatible bios share one (P3) within the limits (P4), and at the end that everything finishes
-//! (P6). `HOISTWAY_SEED` replays one seed.
+//! Driving a testbed checks after each call that no request is lost or duplicated (P1), that
+//! requests cover exactly their bios (P2), that only compatible bios share a request (P3) within
+//! the limits (P4), and at the end that everything completes (P6). `HOISTWAY_SEED` replays one
+//! seed.
 
 use block::random::Stream;
 use block::{HardwareQueue, Status};
@@ -13,7 +15,7 @@ use testbed::notation::bio;
 use testbed::queue::{Era, Handover, Next, Settings};
 use testbed::{Calls, Testbed};
 
-/// Runs a case with every seed, or with that of `HOISTWAY_SEED`; a failing seed is named.
+/// Runs a case with every seed, or with that of `HOISTWAY_SEED`; names a failing seed.
 fn with_seeds(seeds: u64, case: impl Fn(u64)) {
     let given = std::env::var("HOISTWAY_SEED").ok().and_then(|text| text.parse().ok());
     let seeds = given.map_or_else(|| (0..seeds).collect(), |seed: u64| vec![seed]);
@@ -25,7 +27,8 @@ fn with_seeds(seeds: u64, case: impl Fn(u64)) {
     }
 }
 
-/// Few slots, so that they are reused soon; several queues, so that policies that tell them apart have to.
+/// Few slots, so that they are reused soon; several queues, so that policies that distinguish them
+/// have to.
 fn surroundings(queues: u16, requests: u32, device: u32, era: Era) -> Settings {
     let configuration = Configuration {
         slots: requests + u32::from(queues),
@@ -34,7 +37,7 @@ fn surroundings(queues: u16, requests: u32, device: u32, era: Era) -> Settings {
         depth: Depth { requests, device },
         hardware_queues: queues,
         software_queues: queues * 2,
-        // A shallow device is a disk, for policies that wait for its head.
+        // A shallow device is a disk, for policies that idle for its head position.
         rotational: device < 32,
         ..Configuration::default()
     };
@@ -54,7 +57,7 @@ fn p1_to_p4_and_p6_hold_for_any_calls() {
     });
 }
 
-/// Limiters above make no difference to what a policy owes.
+/// Limiters above do not change these properties.
 #[test]
 fn p1_to_p6_hold_for_any_calls_below_limiters() {
     with_seeds(4, |seed| {

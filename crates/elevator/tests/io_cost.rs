@@ -1,5 +1,6 @@
-//! io.cost: the numbered cases of the specification, with a device that serves one I/O after the other, each in the time
-//! that the model says (divided by its speed).
+//! io.cost: the numbered cases of docs/specifications/throttle.md, section 10, with a device that
+//! serves one I/O after another, each in the time given by the model (divided by the device's
+//! speed).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,11 +13,11 @@ use hoistway_elevator as elevator;
 
 const MS: Nanos = 1_000_000;
 const PERIOD: Nanos = 50 * MS;
-/// Random read of 4 KiB by the model of flash.
+/// A random read of 4 KiB by the model of flash.
 const READ_NS: Nanos = 117_398;
 const BIOS: u32 = 4_096;
 
-/// Somebody who reads 4 KiB at random: so many at a time, or one per interval.
+/// A random reader of 4 KiB: a number at a time, or one per interval.
 #[derive(Clone)]
 struct Reader {
     group: u32,
@@ -37,7 +38,7 @@ struct Bench {
     readers: Vec<Reader>,
     free: Vec<u32>,
     bios: Vec<Option<(usize, Bio)>>,
-    /// Waiting for a tag, since when; in the device, since when.
+    /// Requests that wait for a tag, or are in the device, and since when.
     queue: VecDeque<(u32, Nanos)>,
     device: VecDeque<(u32, Nanos)>,
     done_at: Option<Nanos>,
@@ -76,7 +77,7 @@ impl Bench {
         bench
     }
 
-    /// A clock that stays at 100 %.
+    /// With the clock fixed at 100 %.
     fn pinned(groups: &[(u32, u32, u32)]) -> Self {
         let mut bench = Self::new(groups);
         bench.set_qos(Qos { min_ppm: 1_000_000, max_ppm: 1_000_000, ..Class::Flash.qos() });
@@ -117,7 +118,7 @@ impl Bench {
         verdict
     }
 
-    /// All that can happen now does.
+    /// Performs everything that can happen now.
     fn settle(&mut self) {
         for reader in 0..self.readers.len() {
             loop {
@@ -172,7 +173,7 @@ impl Bench {
         }
     }
 
-    /// Time goes on by so much.
+    /// Lets `ns` pass.
     fn run(&mut self, ns: Nanos) {
         let end = self.now + ns;
         self.settle();
@@ -198,7 +199,7 @@ impl Bench {
         self.check();
     }
 
-    /// Reads per reader in so much time, as per cent of what the device can do, in tenths.
+    /// Reads per reader in this time, in tenths of a per cent of what the device can do.
     fn shares_during(&mut self, ns: Nanos) -> Vec<u64> {
         let before: Vec<u64> = self.readers.iter().map(|reader| reader.done).collect();
         self.run(ns);
@@ -237,18 +238,21 @@ fn t37_costs_follow_from_six_numbers() {
     assert_eq!(of(&Class::FlashFast.model().read), (181_449, 8_171, 0));
     assert_eq!(of(&Class::FlashFast.model().write), (323_018, 0, 0));
     assert_eq!(of(&Speeds { bytes_per_s: 0, sequential_ios_per_s: 0, random_ios_per_s: 0 }), (0, 0, 0));
-    // A debt is an absolute cost: the second random read is owed, since the first use of the budget is not known to fit.
+    // A debt is an absolute cost: the second random read is owed, because the first use of the
+    // budget is not known to fit.
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 100)]);
     bench.backlog(2, 1);
     bench.backlog(1, 64);
     bench.settle();
     let held = bench.io_cost.held();
-    // Half a period of 50 ms at half the device buys 25 ms / 234796 ns = 106 reads for a group: nobody of 64 waits.
+    // Half a period of 50 ms at half the device buys 25 ms / 234796 ns = 106 reads for a group:
+    // none of the 64 waits.
     assert_eq!(held, 0);
     let bio = bench.random_read(1);
     let more = std::iter::from_fn(|| (bench.submit(9, bio) == Verdict::Pass).then_some(())).take(200).count();
-    // The reads at one place are sequential: 1152074 + 14235181 = 15387255 units each, 30774510 at half the device. The
-    // first read of all, without a cursor, is sequential as well, the second (the 65th place is far) is not.
+    // The reads at one position are sequential: 1152074 + 14235181 = 15387255 units each, 30774510
+    // at half the device. The first read of all, without a cursor, is sequential as well; the
+    // second (the 65th position is far) is not.
     let budget = (25_000 * 137_438) - 63 * 2 * 16_135_121 - 2 * 15_387_255 - 2 * 16_135_121;
     assert_eq!(u64::try_from(more).unwrap(), 1 + budget / (2 * 15_387_255));
     let owed = Bio { flags: Flags::META, ..bench.random_read(1) };
@@ -258,7 +262,8 @@ fn t37_costs_follow_from_six_numbers() {
 
 #[test]
 fn t38_weights_are_shares_at_every_level() {
-    // Deep enough that io.cost holds some of each back: budget at the start is a queue in the device ever after.
+    // Deep enough that io.cost holds back some of each: the initial budget otherwise remains as a
+    // queue in the device.
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 300)]);
     bench.backlog(1, 600);
     bench.backlog(2, 600);
@@ -288,7 +293,7 @@ fn t39_what_is_not_used_is_lent_and_taken_back() {
     assert!(shares[a].abs_diff(50) <= 3, "{shares:?}");
     assert!(shares[b] >= 880, "{shares:?}");
 
-    // A wants all it can get: its half within a period.
+    // A is backlogged: it gets its half within a period.
     bench.readers[a] = Reader { depth: 256, every_ns: None, next_at: bench.now, ..bench.readers[a].clone() };
     bench.run(PERIOD);
     let shares = bench.shares_during(10 * PERIOD);
@@ -305,14 +310,15 @@ fn t40_the_clock_finds_the_speed_of_the_device() {
     bench.run(60 * PERIOD);
     let rate = bench.io_cost.vrate_hundredths();
     let rates = vrates(&bench.messages());
-    // The budget of the beginning has to wait for tags, once; then three periods pass without a step.
+    // The initial budget has to wait for tags, once; then three periods pass without a step.
     let first = rates.iter().position(|rate| *rate != 137_438).expect("a step");
     assert_eq!(first, 4, "{rates:?}");
     let is_step = |pair: &[u64], percent: u64| pair[1] == pair[0] * (100 + percent) / 100;
     assert!(rates[first - 1..first + 16].windows(2).all(|pair| is_step(pair, 1)), "{rates:?}");
     assert!(rates[first + 15..first + 32].windows(2).all(|pair| is_step(pair, 2)), "{rates:?}");
     assert!(is_step(&rates[first + 31..first + 33], 4), "{rates:?}");
-    // What stops it, waiting for tags, shows only after it has been too fast: it swings around the goal once.
+    // The brake, waiting for tags, acts only after the clock has been too fast: it overshoots the
+    // goal once.
     let reached = rates.iter().position(|rate| *rate >= 2 * 137_438).expect("twice the speed");
     assert!(reached <= 45 && rates.iter().all(|rate| *rate <= 295_000), "{reached}: {rates:?}");
     assert!((18_000..=21_500).contains(&rate), "{rate}: {rates:?}");
@@ -329,11 +335,11 @@ fn t41_missed_targets_slow_the_clock_down_to_a_bound() {
     let mut bench = Bench::new(&[(1, 0, 100)]);
     bench.io_cost.trace(true);
     bench.set_qos(Qos { read_ppm: 950_000, read_latency_us: 5_000, min_ppm: 500_000, ..Class::Flash.qos() });
-    // 95 % within 25 ms of writes' target, which is the longer one: periods of 50 ms.
+    // 95 % within 25 ms, the target of writes, which is the longer one: periods of 50 ms.
     bench.backlog(1, 8);
     let period = |bench: &mut Bench, late: u32| {
         bench.run(PERIOD / 2);
-        // Besides those of the device, which all are in time.
+        // In addition to those of the device, which are all in time.
         for index in 0..1_000 {
             let on_queue_ns = if index < late { 6 * MS } else { MS };
             let start_ns = bench.now - on_queue_ns;
@@ -376,11 +382,11 @@ fn t42_what_must_not_wait_is_owed_and_paid_first() {
         let metadata = Bio { operation: Operation::Write, ..metadata };
         assert_eq!(bench.submit(9, metadata), Verdict::Pass);
     }
-    // 1315634 + 4948676 units each; the second pays with what was left of the budget, too little for a read and the
-    // slack of a wake-up (0.5 ms of half the device).
+    // 1315634 + 4948676 units each; the second pays with the rest of the budget, which is too
+    // little for a read and the slack of a wake-up (0.5 ms of half the device).
     let debt = bench.io_cost.debt_ns(group);
     assert!((50 * 45_579 - 117_398 - 250_000..=50 * 45_580).contains(&debt), "{debt}");
-    // Half the device pays them in 4 ms; until then nobody of the group goes on.
+    // Half the device pays them in 4 ms; until then no bio of the group passes.
     let passed = bench.passed_by(1);
     bench.run(3 * MS);
     assert!((1..=debt).contains(&bench.io_cost.debt_ns(group)));
@@ -409,13 +415,13 @@ fn t43_debts_to_an_idle_device_are_halved() {
     let debt = bench.io_cost.debt_ns(group);
     assert!(debt > 16_000 * MS, "{debt}");
     assert_eq!(bench.io_cost.delay_ns(group, bench.now), 250 * MS);
-    // The period of the debt itself was one of full use.
+    // In the period of the debt itself the device was fully used.
     bench.run(100 * MS);
     let mut owed = bench.io_cost.debt_ns(group);
     assert!(debt - owed <= 130 * MS, "{debt} {owed}");
     for _ in 0..5 {
         bench.run(100 * MS);
-        // 100 ms are paid by an otherwise idle device, the rest is halved.
+        // 100 ms are paid by an otherwise idle device; the rest is halved.
         let left = bench.io_cost.debt_ns(group);
         assert!(left.abs_diff((owed - 100 * MS) / 2) <= 60 * MS, "{owed} -> {left}");
         owed = left;
@@ -491,7 +497,8 @@ fn joining_a_request_costs_no_positioning() {
             passed += 1;
         }
     };
-    // Budget: half a period of 50 ms. A page alone is 1152074 units, 8382 ns; held is who does not fit with its place.
+    // Budget: half a period of 50 ms. A page alone is 1152074 units, 8382 ns; a bio is held if it
+    // does not fit including its positioning cost.
     assert_eq!(passed(false), 25 * MS / READ_NS);
     assert_eq!(passed(true), (25 * MS - READ_NS) / 8_382 + 1);
 }
@@ -522,7 +529,7 @@ fn rows_read_back_and_make_the_file_the_users() {
     assert_eq!(io_cost.setting(rbps), Some(3_102_524_156));
 }
 
-/// Every change of what a group uses of its weight is told: each begins where the one before ended.
+/// Every change of the weight in use is reported: each message begins where the one before ended.
 #[test]
 fn t39_the_lines_account_for_every_loan() {
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 100)]);
@@ -533,7 +540,8 @@ fn t39_the_lines_account_for_every_loan() {
     let mut told: BTreeMap<String, Vec<(u32, u32)>> = BTreeMap::new();
     let mut inuse = 0;
     for round in 0..60 {
-        // A tenth of its half; so much of it that a period can end while it is short of what it lent; and all it can get.
+        // A tenth of its half; enough that a period can end while it is short of what it lent; and
+        // backlogged.
         let (depth, every_ns) = match round % 15 {
             0..5 => (64, Some(READ_NS * 20)),
             5..10 => (64, Some(READ_NS * 12 / 5)),

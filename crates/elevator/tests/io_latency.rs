@@ -1,4 +1,5 @@
-//! io.latency: the numbered cases of the specification that concern one limiter alone, and its promises.
+//! io.latency: the numbered cases of docs/specifications/throttle.md, section 10, that concern one
+//! limiter alone, and its promises.
 
 use block::random::Stream;
 use block::{Extent, Flags, GroupId, Nanos, Operation};
@@ -9,7 +10,7 @@ use hoistway_elevator as elevator;
 const MS: Nanos = 1_000_000;
 const ROOT: GroupId = GroupId::ROOT;
 
-/// A limiter, its clock, and what has passed it.
+/// A limiter, its clock, and the bios that have passed.
 struct Bench {
     limiter: IoLatency,
     now: Nanos,
@@ -20,7 +21,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// On a disk (means count) or on flash (misses count), with 128 scheduler tags.
+    /// On a disk (judged by means) or on flash (judged by misses), with 128 scheduler tags.
     fn on(rotational: bool) -> Self {
         let configuration = LimiterConfiguration {
             bios: 512,
@@ -44,7 +45,7 @@ impl Bench {
         self.collect();
     }
 
-    /// Answers the bio's number and whether it passed.
+    /// Returns the bio's number and whether it passed.
     fn submit_as(&mut self, group: u32, flags: Flags) -> (u32, bool) {
         let id = self.free.pop().expect("few are about");
         let bio = Bio { group: GroupId(group), flags, ..Bio::new(Operation::Read, Extent::new(u64::from(id) * 8, 8)) };
@@ -61,7 +62,7 @@ impl Bench {
         self.submit_as(group, Flags::NONE).1
     }
 
-    /// How many of so many pass.
+    /// Submits `count` bios and returns how many pass.
     fn flood(&mut self, group: u32, count: usize) -> usize {
         (0..count).filter(|_| self.submit(group)).count()
     }
@@ -87,7 +88,7 @@ impl Bench {
         self.collect();
     }
 
-    /// A bio of a group that passes at once and takes so long.
+    /// A bio of a group that passes at once and ends after `took`.
     fn one(&mut self, group: u32, took: Nanos) {
         let (id, has_passed) = self.submit_as(group, Flags::NONE);
         assert!(has_passed, "group {group} is held up");
@@ -95,7 +96,8 @@ impl Bench {
         self.end(id);
     }
 
-    /// Runs for so many ms, in which a group has a bio every ms that takes so long, and calls the timer when due.
+    /// Runs for `ms` ms with one bio of the group per ms, each taking `took`; calls the timer when
+    /// due.
     fn run(&mut self, ms: u64, group: u32, took: Nanos) {
         for _ in 0..ms {
             self.now += MS;
@@ -115,7 +117,7 @@ impl Bench {
         self.limiter.throttling_below(ROOT)
     }
 
-    /// The depth that a group without bios in flight is told at its next bio.
+    /// The depth that a group without bios in flight gets at its next bio.
     fn told(&mut self, group: u32) -> Option<u32> {
         self.one(group, MS);
         self.depth(group)
@@ -146,7 +148,7 @@ fn t29_a_missed_target_halves_the_siblings_and_a_kept_one_widens_them() {
     assert!(!bench.submit(2), "128 are in flight");
     assert_eq!((bench.depth(2), bench.limiter.protected_below(ROOT)), (Some(64), Some(GroupId(1))));
 
-    // The next is told at the end of the first window that ends 500 ms later.
+    // The next change comes at the end of the first window that ends at least 500 ms later.
     let mut depths = Vec::new();
     let mut changed_at = vec![bench.now];
     while depths.last() != Some(&1) {
@@ -166,7 +168,7 @@ fn t29_a_missed_target_halves_the_siblings_and_a_kept_one_widens_them() {
 fn t29_each_step_is_told() {
     let mut bench = a_and_b(0);
     bench.limiter.trace(true);
-    // B looks at every change, without anything in flight.
+    // B compares its cookie at every change, without bios in flight.
     let mut after_changes = |count: usize, a_takes: Nanos| -> Vec<String> {
         let mut told = Vec::new();
         for _ in 0..count {
@@ -198,7 +200,7 @@ fn t29_each_step_is_told() {
 fn t29_the_way_back_is_a_sixteenth_at_a_time() {
     let mut bench = a_and_b(0);
     bench.run(160 + 2 * 640, 1, 20 * MS);
-    // B looks now for the first time: it has missed two changes, and halves once.
+    // B compares for the first time: it has missed two changes, and halves its depth once.
     assert_eq!((bench.below(), bench.told(2)), (96, Some(64)));
     let mut depths = Vec::new();
     while bench.below() > 0 {
@@ -214,7 +216,8 @@ fn t29_the_way_back_is_a_sixteenth_at_a_time() {
 
 #[test]
 fn t30_who_has_few_samples_or_a_tighter_target_does_not_pay() {
-    // How deep B may go after some windows in which A misses 10 ms, B keeps its own, and has one bio in so many.
+    // The depth of B after some windows in which A misses 10 ms, B meets its own target, and one
+    // bio in `one_in` is B's.
     let depth_of_b = |target_ms: u64, one_in: u64| {
         let mut bench = a_and_b(target_ms);
         for n in 0..2_000 {
@@ -264,7 +267,8 @@ fn t32_when_the_protected_group_stops_the_others_come_back() {
             changes.push(((bench.now - missed_at) / MS, bench.depth(2)));
         }
     }
-    // The timer runs once a second as long as bios come; each firing is armed by the bio behind the one before it.
+    // The timer runs once a second as long as bios arrive; each firing is armed by the bio after
+    // the previous firing.
     let forgotten_at = forgotten_at.expect("A is forgotten");
     assert!((5_000..6_100).contains(&forgotten_at), "{forgotten_at}");
     let depths: Vec<_> = changes.iter().map(|(_, depth)| *depth).collect();
@@ -283,7 +287,7 @@ fn who_waits_goes_in_order_when_there_is_room_on_every_level() {
     bench.group(3, 2, 0);
     bench.group(4, 2, 0);
     bench.run(160 + 6 * 640, 1, 20 * MS);
-    // Both children are below B, which pays: 64 now.
+    // Both children are below B, which is throttled: 64 now.
     assert_eq!((bench.flood(3, 60), bench.flood(4, 60)), (60, 4));
     assert_eq!((bench.depth(2), bench.depth(3), bench.limiter.held()), (Some(64), None, 56));
     let before = bench.in_device.clone();
@@ -305,7 +309,7 @@ fn bios_issued_for_the_root_do_not_wait_and_are_paid_for_later() {
     let mut bench = Bench::on(true);
     bench.group(1, 0, 10);
     bench.group(2, 0, 50);
-    // B misses nothing; seven steps lead to depth 1, more cannot be followed.
+    // B misses nothing; seven steps lead to depth 1, further ones cannot be taken.
     while bench.depth(2) != Some(1) {
         bench.run(1, 1, 20 * MS);
         bench.one(2, 30 * MS);
@@ -314,14 +318,14 @@ fn bios_issued_for_the_root_do_not_wait_and_are_paid_for_later() {
     assert!(!bench.submit(2), "one is in flight");
     let (metadata, has_passed) = bench.submit_as(2, Flags::META);
     assert!(has_passed && bench.submit_as(2, Flags::SWAP).1);
-    // Without a step that depth 1 could not follow, nothing is due.
+    // Without a step refused at depth 1, no delay is due.
     bench.bios[metadata as usize].1 = bench.now - 20 * MS;
     bench.end(metadata);
     assert_eq!(bench.limiter.delay_ns(GroupId(2), bench.now), 0);
     let waiting = bench.limiter.held();
     while bench.limiter.delay_ns(GroupId(2), bench.now) == 0 {
         bench.run(1, 1, 20 * MS);
-        // A bio for the root looks at the cookie as well, but is no sample of its group's latency.
+        // A root-issued bio also compares the cookie, but is no sample of its group's latency.
         let (id, has_passed) = bench.submit_as(2, Flags::META);
         assert!(has_passed);
         bench.end(id);
@@ -348,7 +352,7 @@ fn without_a_target_nothing_is_counted_and_the_last_one_lets_all_go() {
     assert_eq!(bench.flood(2, 100), 64, "those that came before are not counted");
     bench.target(1, 0, 0);
     assert_eq!((bench.limiter.held(), bench.depth(2), bench.below(), bench.limiter.next_timer()), (0, None, 0, None));
-    // Whoever was counted is counted out when it ends.
+    // Every counted bio is uncounted when it ends.
     while let Some(id) = bench.in_device.first().copied() {
         bench.end(id);
     }
@@ -401,7 +405,7 @@ fn statistics_show_the_average_of_a_disk_and_the_misses_of_flash() {
     assert_eq!((shown.missed, shown.total, shown.average_ns), (50, 50, 0));
 }
 
-/// One of so many.
+/// A random number below `many`.
 fn any_of(random: &mut Stream, many: usize) -> usize {
     usize::try_from(random.below(many as u64)).expect("below a usize")
 }

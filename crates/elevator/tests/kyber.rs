@@ -1,15 +1,16 @@
-//! kyber: the numbered cases of the specification (1 to 4 and 9 stand beside the arithmetic, in `kyber/feedback.rs`).
+//! kyber: the numbered cases of docs/specifications/classic-elevators.md, section 8.9 (1 to 4 and 9
+//! are tested beside the arithmetic, in `kyber/feedback.rs`).
 
 use block::Status;
 use testbed::queue::Next;
 use testbed::{Testbed, check_tunables_table};
 
-/// `count` requests of a kind, so far apart that none merge, from `from` on.
+/// `count` requests of a kind, from `from` on, so far apart that none merge.
 fn requests(letter: char, count: u32, from: u32) -> String {
     (0..count).map(|n| format!("{letter}{} ", from + n * 100)).collect()
 }
 
-/// The kinds of what was dispatched, run by run: `R16 W8`.
+/// The kinds of the dispatched requests, run by run: `R16 W8`.
 fn runs(testbed: &Testbed, since: usize) -> String {
     let mut runs: Vec<(char, u32)> = Vec::new();
     for started in &testbed.started()[since..] {
@@ -88,7 +89,8 @@ fn ky8_a_requeued_request_gives_its_token_back() {
     testbed.when("R1000 d1");
     assert_eq!(testbed.started().len(), 256, "no token is left");
     testbed.when("back:R100000 d2");
-    // The one that came back and the one that waited compete for one token; the one staged in front goes first.
+    // The request that was given back and the one that waited compete for one token; the one staged
+    // in front goes first.
     assert_eq!(testbed.started().len(), 257);
     assert!(testbed.started().last().is_some_and(|started| started.text == "R100000"));
 }

@@ -1,4 +1,5 @@
-//! linus and read-latency2: the numbered cases of the specification, the budgets left over included.
+//! linus and read-latency2: the numbered cases of
+//! docs/specifications/classic-elevators.md, sections 3.8 and 4.5, including the remaining budgets.
 
 use elevator::{Any, Requests};
 use hoistway_elevator as elevator;
@@ -6,7 +7,7 @@ use testbed::notation::show;
 use testbed::queue::{Era, Settings};
 use testbed::{Testbed, check_tunables_table};
 
-/// In its own surroundings: an IDE disk, one command at a time.
+/// In its original environment: an IDE disk, one command at a time.
 fn linux_2_4(spec: &str, max_sectors: u32) -> Testbed {
     let mut settings = Settings::of_era(Era::LINUX_2_4, 1);
     settings.configuration.max_sectors = max_sectors;
@@ -14,7 +15,7 @@ fn linux_2_4(spec: &str, max_sectors: u32) -> Testbed {
     Testbed::with(spec, &settings)
 }
 
-/// What is left of a queued request's budget.
+/// The rest of a queued request's budget.
 fn budget(testbed: &Testbed, transfer: &str) -> i32 {
     let requests: &Requests = testbed.queue().requests();
     let id = (0..requests.capacity()).filter_map(|slot| requests.id_of(slot));
@@ -27,7 +28,8 @@ fn budget(testbed: &Testbed, transfer: &str) -> i32 {
     }
 }
 
-/// Runs a script and compares the order, each request followed by its budget where the case gives one: `R100(2047)`.
+/// Runs a script and compares the order; each request is followed by its budget where the case
+/// gives one: `R100(2047)`.
 #[track_caller]
 fn check(mut testbed: Testbed, script: &str, expected: &str) {
     testbed.given(script);
@@ -130,19 +132,21 @@ fn the_form_of_2_4_21_merges_at_the_back_of_a_wall() {
 #[test]
 fn the_form_of_2_4_0_charges_scans_and_lengths() {
     let testbed = linux_2_4("linus@2.4.0", 255);
-    // Each scan costs whoever is looked at 1; the merge into R100 costs those behind it its 8 sectors.
+    // Each scan costs the scanned requests 1; the merge into R100 costs those behind it its 8
+    // sectors.
     check(testbed, "R100 R500 R108", "R100+16(8190) R500(8183)");
     let testbed = linux_2_4("linus@2.4.0", 255);
-    // An insertion in between costs nobody more than the scan; a front merge costs its length the request and those behind.
+    // An insertion in between costs only the scan; a front merge costs its length to the request
+    // and those behind it.
     check(testbed, "R100 R500 R300 R92", "R92+16(8181) R300(8183) R500(8182)");
 }
 
-/// Twelve writes of so many sectors at 10000, 20000, ...
+/// Twelve writes of this many sectors at 10000, 20000, ...
 fn writes(sectors: u32) -> String {
     (1..=12).map(|n| format!("W{}+{sectors} ", n * 10_000)).collect()
 }
 
-/// These writes with something in between.
+/// These writes with another request in between.
 fn with(sectors: u32, after: u32, between: &str) -> String {
     let size = if sectors == 8 { String::new() } else { format!("+{sectors}") };
     let write = |n: u32| format!("W{}{size} ", n * 10_000);

@@ -1,4 +1,5 @@
-//! mq-deadline: the numbered cases of the specification, in the form of 6.1 and in that of 6.5 and later.
+//! mq-deadline: the numbered cases of docs/specifications/classic-elevators.md, section 7.8, in the
+//! form of 6.1 and in that of 6.5 and later.
 
 use block::random::Stream;
 use block::time::{MILLISECOND, SECOND};
@@ -10,7 +11,7 @@ use testbed::{Calls, Testbed, check_tunables_table};
 
 const FORMS: [&str; 2] = ["mq-deadline@6.1", "mq-deadline@6.5"];
 
-/// Runs a script in both forms and compares what is dispatched.
+/// Runs a script in both forms and compares the dispatched requests.
 #[track_caller]
 fn orders(settings: &str, script: &str, next_request: &str, position: &str) {
     for (form, expected) in FORMS.into_iter().zip([next_request, position]) {
@@ -87,7 +88,8 @@ fn mq8_a_request_of_a_lower_class_goes_first_when_it_is_exactly_old_enough() {
 
 #[test]
 fn mq8_the_reason_is_its_age() {
-    // The batch is shared: the position of the real-time class, 0 so far, lets its first read go on in it.
+    // The batch is shared: the position of the real-time class, still 0, lets its first read
+    // continue the batch.
     for (form, reason_of_the_next) in FORMS.into_iter().zip(["start at oldest", "batch goes on"]) {
         let mut testbed = Testbed::new(form);
         testbed.when("R5000 t+10000 R100rt rest");
@@ -194,7 +196,8 @@ fn mq14_after_any_run_what_was_inserted_is_completed_and_merged_or_dispatched() 
     for form in FORMS {
         for seed in 0..20 {
             let mut testbed = Testbed::new(form);
-            // Driving checks the counters of every class after each call and leaves nothing inside; then they balance.
+            // Driving checks the counters of every class after each call and leaves no request
+            // queued or in flight; then they balance.
             testbed.drive(&Calls::random(seed, 400).without_switches());
             assert_eq!((testbed.queue().bios_inside(), testbed.queue().check()), (0, Ok(())), "{form}, seed {seed}");
         }
@@ -216,17 +219,19 @@ fn mq15_without_starvation_all_writes_go_first() {
 
 #[test]
 fn p7_an_overdue_read_at_the_head_waits_for_a_batch_of_reads_and_one_of_writes() {
-    // M61: the rest of a batch and a batch of writes (15 + 16). M65: another batch, left over from before.
+    // M61: the rest of a batch and a batch of writes (15 + 16). M65: another batch, left over from
+    // before.
     starvation_is_bounded('R', 500, [31, 47]);
 }
 
 #[test]
 fn p7_an_overdue_write_at_the_head_waits_for_the_reads_it_may_be_passed_by() {
-    // Two batches of reads, and the rest of one that was under way: 2 x 16 + 2 x 16; M65: 16 more.
+    // Two batches of reads, and the rest of one in progress: 2 x 16 + 2 x 16; M65: 16 more.
     starvation_is_bounded('W', 5000, [64, 80]);
 }
 
-/// A full queue of both directions: counts what is dispatched before a request that is overdue and the oldest.
+/// A full queue of both directions: counts the dispatches before a request that is overdue and the
+/// oldest.
 fn starvation_is_bounded(letter: char, expire_ms: u64, bounds: [usize; 2]) {
     for (form, bound) in FORMS.into_iter().zip(bounds) {
         for seed in 0..3 {
@@ -288,7 +293,7 @@ fn p13_reads_that_are_overdue_at_once_go_in_order_of_arrival() {
     }
 }
 
-// ---- ours ----
+// ---- additional cases ----
 
 #[test]
 fn a_lower_class_ages_even_while_a_higher_one_stays_in_the_device() {
@@ -307,7 +312,7 @@ fn a_lower_class_ages_even_while_a_higher_one_stays_in_the_device() {
 
 #[test]
 fn a_merge_with_an_older_request_inherits_its_deadline() {
-    // The gap between two reads is filled; the whole is as overdue as its older part.
+    // The gap between two reads is filled; the merged request is as overdue as its older part.
     orders(
         "fifo_batch=1",
         "R2000 d R116 t+300 R3000 R100 R108 t+200 rest",
@@ -318,7 +323,7 @@ fn a_merge_with_an_older_request_inherits_its_deadline() {
 
 #[test]
 fn front_merges_happen_only_when_sought() {
-    // R5000 keeps the one-hit cache away from R1008.
+    // R5000 keeps R1008 out of the one-hit cache.
     orders("", "R5000 R1008 R1000 rest", "R5000 R1000+16", "R1000+16 R5000");
     orders("front_merges=0", "R5000 R1008 R1000 rest", "R5000 R1008 R1000", "R1000 R1008 R5000");
 }
@@ -360,11 +365,11 @@ fn the_document_has_the_rows() {
     check_tunables_table("mq-deadline");
 }
 
-// ---- a policy without a queue ----
+// ---- the policy without a queue ----
 
 const SORTED: Position = Position::Sorted(Hint::None);
 
-/// The policy alone, for what no queue does on its own (head inserts of reads).
+/// The policy alone, for calls that no queue makes by itself (head inserts of reads).
 struct Bare {
     policy: Any,
     requests: Requests,

@@ -1,4 +1,5 @@
-//! nas: the numbered cases of the specification, as posted and as meant.
+//! nas: the numbered cases of docs/specifications/classic-elevators.md, section 5.10, as posted and
+//! as meant.
 
 use block::random::Stream;
 use testbed::queue::{Era, Settings};
@@ -11,7 +12,7 @@ fn linux_2_4(order: &str, max_sectors: u32) -> Testbed {
     Testbed::with(&format!("nas:order={order}"), &settings)
 }
 
-/// Runs a script in both orders and compares what is dispatched.
+/// Runs a script in both orders and compares the dispatched requests.
 #[track_caller]
 fn orders(script: &str, posted: &str, nearest: &str) {
     for (order, expected) in [("posted", posted), ("nearest", nearest)] {
@@ -101,7 +102,7 @@ fn ns10_a_stream_of_full_requests_is_turned_round_as_posted() {
 
 #[test]
 fn ns11_a_request_merge_keeps_the_older_time() {
-    // At the end R100+24 is 1100 ms old: a wall, so that R50 stays behind both.
+    // At the end R100+24 is 1100 ms old: a barrier, so that R50 stays behind both.
     let script = "R100 t+500 R116 t+200 R108 t+400 R300 R50";
     orders(script, "R100+24 R300 R50", "R100+24 R300 R50");
 }

@@ -1,4 +1,5 @@
-//! none: the numbered cases of the specification, and what a software queue's list means for merging and turns.
+//! none: the numbered cases of docs/specifications/classic-elevators.md, section 2.3, and the
+//! effect of the software queues' lists on merging and turns.
 
 use block::Status;
 use testbed::queue::Era;
@@ -25,7 +26,7 @@ fn nn2_a_plug_does_not_merge_past_another_request() {
     testbed.then("R1000 R5000 R1008");
 }
 
-/// Four software queues over a device that takes one request.
+/// Four software queues on a device that accepts one request.
 fn narrow() -> Testbed {
     let mut settings = Testbed::settings();
     settings.configuration.software_queues = 4;
@@ -88,7 +89,8 @@ fn what_was_flushed_goes_before_what_came_later() {
 #[test]
 fn a_busy_device_is_fed_by_the_software_queues_in_turn() {
     let mut testbed = narrow();
-    // The second dispatch finds the device full: it is busy from here on, and R20 is chosen all the same.
+    // The second dispatch finds the device full: it counts as busy from here on, and R20 is chosen
+    // all the same.
     testbed.given("R10 R20 d d");
     testbed.given("R100q1 R200q1 R300q2 R400q2 R500q3");
     testbed.complete(0, Status::Ok);

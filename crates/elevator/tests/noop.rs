@@ -1,4 +1,5 @@
-//! noop: the numbered cases of the specification, for the form of 2.4 and for that of 2.6 and later.
+//! noop: the numbered cases of docs/specifications/classic-elevators.md, sections 2.1 and 2.2, for
+//! the form of 2.4 and for that of 2.6 and later.
 
 use testbed::queue::{Era, Handover, Settings};
 use testbed::{Testbed, check_tunables_table};
@@ -11,7 +12,7 @@ fn order(script: &str, expected: &str) {
     testbed.then(expected);
 }
 
-/// The form of 2.4 in its own surroundings: an IDE disk, one command at a time.
+/// The form of 2.4 in its original environment: an IDE disk, one command at a time.
 fn linux_2_4(max_sectors: u32) -> Testbed {
     let mut settings = Settings::of_era(Era::LINUX_2_4, 1);
     settings.configuration.max_sectors = max_sectors;
@@ -87,7 +88,7 @@ fn a_hit_whose_segments_do_not_fit_still_says_where_the_bio_goes() {
 fn np8_a_forced_drain_is_sorted_from_the_boundary_on() {
     for (script, expected) in [
         ("R500 R100 R300", "R100 R300 R500"),
-        // R200 went to the driver: sectors from 208 on come first, then those below.
+        // R200 was dispatched to the driver: sectors from 208 on come first, then those below.
         ("R200 d R500 R100 R300", "R200 R300 R500 R100"),
         ("R500 R100 W300 R50", "R100 R500 W300 R50"),
     ] {

@@ -1,4 +1,5 @@
-//! sfq, sfq-d2, mqfq: what each adds to start-time fair queueing. Order, churn and tags are wfq's, and tested the same way.
+//! sfq, sfq-d2, mqfq: what each adds to start-time fair queueing. Order, churn and tags are those
+//! of wfq, and tested in the same way.
 
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, random::Stream};
 use hoistway_elevator::{
@@ -43,7 +44,7 @@ impl Driven {
         let _ = self.policy.insert(&self.requests, id, Position::Sorted(Hint::None), self.now);
     }
 
-    /// Sends what may go; the group of each.
+    /// Dispatches what may go. Returns the group of each request.
     fn send(&mut self) -> Vec<u32> {
         let mut sent = Vec::new();
         while self.policy.has_work(HardwareQueue(0)) {
@@ -57,7 +58,7 @@ impl Driven {
         sent
     }
 
-    /// Ends the oldest inside; its group.
+    /// Completes the oldest request in flight. Returns its group.
     fn end(&mut self) -> u32 {
         let id = self.inside.remove(0);
         self.requests.move_to(id, Place::Complete);
@@ -69,7 +70,8 @@ impl Driven {
         group
     }
 
-    /// Closed loop: each group keeps so many outstanding for so many completions; what each got.
+    /// Closed loop: each group keeps a number of requests outstanding for `completions`
+    /// completions. Returns the service of each.
     fn loops(&mut self, groups: &[(u32, u32)], completions: u32) -> Vec<u32> {
         for &(group, depth) in groups {
             (0..depth).for_each(|_| self.insert(group, 8));
@@ -114,7 +116,8 @@ fn no_more_than_the_depth_are_inside() {
 
 #[test]
 fn a_smaller_depth_gives_shallower_tenants_their_shares() {
-    // 8 outstanding each: with all of them inside there is nothing to choose, with 8 inside 3 : 1 needs 6 of the heavy one's.
+    // 8 outstanding each: with all of them in flight there is nothing to choose; with 8 in flight,
+    // 3 : 1 needs 6 of the heavy one's.
     for (depth, expected, within) in [(32, 1.0, 0.05), (8, 3.0, 0.1)] {
         let mut driven = Driven::new("sfq", &[("depth", depth)], &[(1, 0, 20), (2, 0, 60)]);
         let got = driven.loops(&[(1, 8), (2, 8)], 4_000);
@@ -156,7 +159,8 @@ fn a_permitted_lead_is_used_up() {
     driven.insert(1, 8);
     assert_eq!(driven.send(), [1]);
     (0..40).for_each(|_| driven.insert(2, 8));
-    // It begins one request behind group 1's tag, may be level with it, and ahead by 80 sectors of 8 each.
+    // It begins one request behind group 1's tag, may be level with it, and may lead by 80 sectors
+    // of 8 each.
     assert_eq!(driven.send().len(), 12);
 }
 

@@ -1,5 +1,5 @@
-//! What the kernel module calls for less, of every policy in every form: a newcomer with its attributes, an end in one call. Both do what
-//! the long way does.
+//! The combined calls that the kernel module makes, for every policy in every form: a newcomer with
+//! its attributes, and completion with release. Both must have the effect of the separate calls.
 
 use block::random::Stream;
 use block::{Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Operation, Priority, RequestId};
@@ -49,13 +49,13 @@ fn random_bio(random: &mut Stream, seed: u64) -> Attributes {
     bio
 }
 
-/// Two of the same form: the first goes the long way, the second by the shortcuts.
+/// Two policies of the same form: the first gets the separate calls, the second the combined ones.
 struct Pair {
     policies: [Any; 2],
     table: Requests,
     inside: Vec<RequestId>,
     now: u64,
-    /// What is run, for whom it fails.
+    /// The case, for messages about failures.
     case: String,
 }
 
@@ -80,7 +80,7 @@ impl Pair {
         Self { policies, table, inside: Vec::new(), now: 1_000_000, case: format!("{name}@{version:?}, seed {seed}") }
     }
 
-    /// What both answer.
+    /// Makes the same call on both, and requires the same answer.
     fn same<T: PartialEq + Debug>(&mut self, call: impl Fn(&mut Any, bool, &Requests, u64) -> T) -> T {
         let [long, short] = &mut self.policies;
         let answer = call(long, false, &self.table, self.now);
@@ -100,7 +100,7 @@ impl Pair {
         });
     }
 
-    /// False if there was none.
+    /// False if there was no request.
     fn choose(&mut self) -> bool {
         let queue = HardwareQueue(0);
         let answer =

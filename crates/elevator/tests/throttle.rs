@@ -1,4 +1,5 @@
-//! blk-throttle: the numbered cases of the specification that concern one limiter alone. HZ 1000, slices of 100 ms.
+//! blk-throttle: the numbered cases of docs/specifications/throttle.md, section 10, that concern
+//! one limiter alone. HZ 1000, slices of 100 ms.
 
 use block::{Extent, Flags, GroupId, Nanos, Operation};
 use elevator::throttle::Throttle;
@@ -11,15 +12,15 @@ const MS: Nanos = 1_000_000;
 const PAGE: u32 = 4_096;
 const MIB: u64 = 1 << 20;
 
-/// A throttle, its clock, and what has passed it.
+/// A throttle, its clock, and the bios that have passed.
 struct Bench {
     throttle: Throttle,
     now: Nanos,
     next: u32,
-    /// Time in ms, group, direction letter, of each that passed.
+    /// Time in ms, group and direction letter of each passed bio.
     passed: Vec<(u64, u32, char)>,
     bios: Vec<Bio>,
-    /// Said and not asked for yet.
+    /// Messages taken from the limiter and not read yet.
     told: Vec<Message>,
 }
 
@@ -79,7 +80,7 @@ impl Bench {
     fn note(&mut self, id: u32) {
         let bio = &self.bios[id as usize];
         let letter = if bio.operation == Operation::Read { 'R' } else { 'W' };
-        // What passes before the start counts as passed at it.
+        // Bios that pass before the start count as passed at the start.
         self.passed.push(((self.now / MS).saturating_sub(1_000), bio.group.0, letter));
     }
 
@@ -90,7 +91,7 @@ impl Bench {
         self.check();
     }
 
-    /// The limiter keeps only the last of what it says.
+    /// The limiter keeps only the last of its messages.
     fn check(&mut self) {
         self.told.extend(std::iter::from_fn(|| self.throttle.take_message()));
         assert_eq!(self.throttle.check(), Ok(()));
@@ -109,7 +110,7 @@ impl Bench {
         self.now = end;
     }
 
-    /// How many have passed by a time in ms, from a group.
+    /// How many bios of a group have passed by a time in ms.
     fn by(&self, ms: u64, group: u32) -> usize {
         self.passed.iter().filter(|(at, of, _)| *at <= ms && *of == group).count()
     }
@@ -166,7 +167,8 @@ fn t04_a_large_bio_waits_for_more_than_a_slice() {
         bench.submit(1, Operation::Read, 1 << 20);
     }
     bench.until(10_000);
-    // 629146 bytes too many x 1000 / 4194304 is 150.0001: the rule of section 2.5 gives 150 + 100, where case 4 says 149.
+    // 629146 bytes too many x 1000 / 4194304 is 150.0001: the rule of
+    // docs/specifications/throttle.md, section 2.5, gives 150 + 100, where case 4 says 149.
     assert_eq!(bench.passed[0].0, 250);
     let passed = bench.by(10_000, 1);
     assert!(passed.abs_diff(40) <= 1, "{passed}");
@@ -200,7 +202,7 @@ fn t07_a_discard_counts_as_one_sector() {
 fn t08_no_bio_is_too_large_to_pass_at_last() {
     let mut bench = one_group(reads_per_s(2));
     bench.reads(1, 1);
-    // 4096 bytes at 2 a second, less nothing: 2,048 s and the rest of the slice.
+    // 4096 bytes at 2 a second: 2,048 s and the rest of the slice.
     let mut timers = 0;
     let mut last = bench.now;
     while bench.passed.is_empty() {
@@ -323,8 +325,8 @@ fn t16_groups_of_one_time_take_turns_of_six() {
         bench.submit(1, Operation::Read, PAGE);
         bench.submit(2, Operation::Read, PAGE);
     }
-    // Both wait; lifting both limits makes them due together. What reaches the top is in the order of the visits of one
-    // round, but the top takes turns between its nodes: one bio each.
+    // Both wait; lifting both limits makes them due together. They reach the top in the order of
+    // the visits of one round, but the top takes turns between its nodes: one bio each.
     bench.throttle.limits_changed(GroupId(1), &IoLimits::NONE, bench.now);
     bench.throttle.limits_changed(GroupId(2), &IoLimits::NONE, bench.now);
     bench.until(5);
@@ -378,7 +380,7 @@ impl Bench {
     }
 }
 
-/// Best-effort reads with thresholds; nobody is idle who sends anything.
+/// Best-effort reads with thresholds such that no group counts as idle while it sends requests.
 fn promised(bytes_per_s: u64) -> IoLimits {
     let low = Rates { bytes_per_s: [bytes_per_s, 0], ios_per_s: [0; 2] };
     IoLimits { low, idle_us: 1_000_000, latency_us: 100, ..IoLimits::NONE }
@@ -389,7 +391,7 @@ impl Bench {
         self.throttle.limits_changed(GroupId(group), &promised(bytes_per_s), self.now);
     }
 
-    /// The limit in MB/s that one more read of the group meets, which has to wait.
+    /// The limit in MB/s that applies to one more read of the group, which has to wait.
     fn ceiling_of(&mut self, group: u32) -> u64 {
         let _ = self.told();
         assert_eq!(self.submit(group, Operation::Read, PAGE), Verdict::Held);
@@ -398,7 +400,7 @@ impl Bench {
         bio.numbers[2] / 1_000_000
     }
 
-    /// Scales of the downgrades since the last question.
+    /// Scales of the downgrades since the last call.
     fn downgrades(&mut self) -> Vec<u64> {
         let told = self.told();
         told.iter().filter(|message| message.text.starts_with("downgrade")).map(|message| message.numbers[0]).collect()
@@ -409,9 +411,10 @@ impl Bench {
     }
 }
 
-/// A (1) and B (2) are promised 10 MB/s each. At 0 both have come so far that everybody may have more. A begins 15 ms
-/// before, so that it is looked at in the middle of B's slices of 20 ms, has what it was promised at 185 ms, and not any
-/// more at 205 ms. B has so many reads to do from 0 on. Answers the ceilings that B met at 0, 19, 20, 199 and 200 ms.
+/// A (1) and B (2) have best-effort limits of 10 MB/s each. At 0 both have reached them, so that
+/// all groups may have more. A begins 15 ms earlier, so that it is examined in the middle of B's
+/// slices of 20 ms; it reaches its limit at 185 ms, and misses it at 205 ms. B has `b_reads` reads
+/// to do from 0 on. Returns the ceilings for B at 0, 19, 20, 199 and 200 ms.
 fn until_a_miss(b_reads: u32) -> (Bench, Vec<u64>) {
     let mut bench = Bench::new();
     bench.now -= 15 * MS;
@@ -429,7 +432,7 @@ fn until_a_miss(b_reads: u32) -> (Bench, Vec<u64>) {
     let mut ceilings = vec![bench.ceiling_of(2)];
     for ms in 1..=200 {
         bench.until(ms);
-        // 12 MB/s; the single one only has the limit looked at.
+        // 12 MB/s; the single read only triggers an examination of the limit.
         bench.reads(1, if ms <= 185 { 3 } else { u32::from(ms == 200) });
         if is_busy && matches!(ms, 19 | 20 | 199 | 200) {
             ceilings.push(bench.ceiling_of(2));
@@ -449,7 +452,7 @@ fn t23_the_ceiling_grows_by_half_a_slice_and_halves_with_each_miss() {
     assert_eq!(bench.ceiling_of(2), 35);
     assert_eq!(bench.submit(3, Operation::Read, PAGE), Verdict::Pass, "the state is still MAX");
 
-    // Without B's backlog, so that nobody looks at the limits between the looks at A.
+    // Without B's backlog, so that nothing examines the limits between the examinations for A.
     let (mut bench, _) = until_a_miss(50);
     for (ms, scale) in [(225, 2), (245, 1), (265, 0)] {
         bench.until(ms);
@@ -496,8 +499,9 @@ fn t45_the_same_calls_give_the_same_trace() {
     assert_eq!((texts, ceilings, passed), trace());
 }
 
-/// A (1) is promised more than it asks for, B (2) nothing. Of 100 reads of A on a disk (baseline 4.1 ms, target 0.1 ms
-/// more), so many come late. Answers how many of 20 reads of B pass then.
+/// A (1) has a best-effort limit above its demand, B (2) has none. Of 100 reads of A on a disk
+/// (baseline 4.1 ms, target 0.1 ms more), `late_of_100` are late. Returns how many of 20 reads of B
+/// then pass.
 fn passed_beside_a_group_with(late_of_100: u32) -> usize {
     let mut bench = Bench::new();
     bench.group(1, 0);

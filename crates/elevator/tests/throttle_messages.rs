@@ -1,4 +1,5 @@
-//! blk-throttle: the lines of section 2.8 of the specification, each in its situation. HZ 1000, slices of 100 ms.
+//! blk-throttle: the messages of docs/specifications/throttle.md, section 2.8, each in its
+//! situation. HZ 1000, slices of 100 ms.
 
 use block::{Extent, GroupId, Nanos, Operation, Status};
 use elevator::throttle::Throttle;
@@ -13,7 +14,7 @@ const MIB: u64 = 1 << 20;
 const NO_BYTES: u64 = u64::MAX;
 const NO_IOS: u32 = u32::MAX;
 
-/// A throttle with groups 1 to 3 and what it says; ticks are ms.
+/// A throttle with groups 1 to 3 and its messages; ticks are ms.
 struct Bench {
     throttle: Throttle,
     tick: u64,
@@ -67,7 +68,7 @@ impl Bench {
         }
     }
 
-    /// These bios, which came at a tick, end now.
+    /// These bios, which arrived at `submitted_at`, end now.
     fn end(&mut self, ids: Range<usize>, submitted_at: u64) {
         for id in ids {
             let (bio, id) = (self.bios[id], BioId(u32::try_from(id).expect("few")));
@@ -75,7 +76,7 @@ impl Bench {
         }
     }
 
-    /// Time passes up to a tick; its own timers are not served if they are later.
+    /// Time passes up to a tick; the limiter's own timers are not served if they are later.
     fn until(&mut self, tick: u64) {
         while let Some(at) = self.throttle.next_timer().filter(|at| *at <= tick * MS) {
             self.tick = at / MS;
@@ -85,7 +86,7 @@ impl Bench {
         self.tick = tick;
     }
 
-    /// Takes what was released and said.
+    /// Takes released bios and messages.
     fn settle(&mut self) {
         while let Some(BioId(id)) = self.throttle.next_released(self.tick * MS) {
             self.released.push((self.tick, id));
@@ -102,7 +103,7 @@ impl Bench {
     }
 }
 
-/// A line with the number of its group, or `-` for the device.
+/// A message with the number of its group, or `-` for the device.
 fn line(message: &Message) -> String {
     message.group.map_or_else(|| format!("- {message}"), |group| format!("{} {message}", group.0))
 }
@@ -121,7 +122,8 @@ fn promise(bytes_per_s: u64) -> IoLimits {
     IoLimits { low, idle_us: 1_000_000, latency_us: 100, ..IoLimits::NONE }
 }
 
-/// Case 1 of the specification: 25 reads pass, the 26th waits for 101 ticks.
+/// docs/specifications/throttle.md, section 10, case 1: 25 reads pass, the 26th waits for 101
+/// ticks.
 #[test]
 fn t01_the_life_of_a_bio_that_waits() {
     let mut bench = Bench::new([0; 3], true);
@@ -147,8 +149,8 @@ fn t01_the_life_of_a_bio_that_waits() {
         ]
     );
     bench.until(1_101);
-    // 104857 = 1048576 x 100 / 1000. No limit is the largest number, and a slice is a tenth of a second of it; of I/Os
-    // 32 bits at most.
+    // 104857 = 1048576 x 100 / 1000. No limit is the largest number, and a slice allows a tenth of
+    // it; I/Os are limited to 32 bits.
     assert_eq!(
         bench.told(),
         [
@@ -187,7 +189,7 @@ fn writes_have_their_letter_and_discards_their_size() {
         ]
     );
     bench.until(1_100);
-    // One has gone at 1000 and one goes now, so that the third waits for another slice.
+    // One went at 1000 and one goes now, so that the third waits for another slice.
     assert_eq!(
         bench.told(),
         [
@@ -220,7 +222,7 @@ fn t08_a_long_wait_is_told_in_pieces() {
     assert_eq!(bench.told(), ["0 dispatch nr_queued=0 read=0 write=0", "0 schedule timer. delay=800 jiffies=1800"]);
 }
 
-/// Case 13: while bios wait, the limit becomes ten times as high.
+/// Case 13: while bios wait, the limit is raised tenfold.
 #[test]
 fn t13_a_change_of_limits_sets_the_timer_anew() {
     let mut bench = Bench::new([0; 3], true);
@@ -240,9 +242,10 @@ fn t13_a_change_of_limits_sets_the_timer_anew() {
     );
 }
 
-/// A (1) is promised more than it asks for, B (2) nothing. Of 20 reads of A on a disk (baseline 4.1 ms with the target),
-/// all sent at 1000, so many come back late at 1005 and the others at 1003. The very first to end counts for the time
-/// before. At 1100 B wants more than the floor.
+/// A (1) has a best-effort limit above its demand, B (2) has none. Of 20 reads of A on a disk
+/// (baseline 4.1 ms with the target), all submitted at 1000, `late` end late at 1005 and the others
+/// at 1003. The very first to end counts for the time before. At 1100 B demands more than the
+/// floor.
 fn with_late_reads(late: usize) -> Bench {
     let mut bench = Bench::new([0; 3], true);
     bench.limit(1, promise(50_000_000));
@@ -257,7 +260,7 @@ fn with_late_reads(late: usize) -> Bench {
     bench
 }
 
-/// Case 26, with the line that says why.
+/// Case 26, with the message that gives the reason.
 #[test]
 fn t26_whether_a_group_suffers_is_told() {
     assert_eq!(
@@ -278,7 +281,8 @@ fn t26_whether_a_group_suffers_is_told() {
             "- upgrade to max",
         ]
     );
-    // A wants more again and gets all late: (19 + 1) / 2 and 19 more, of them (3 + 1) / 2 and 19 late.
+    // A has demand again and all its reads are late: (19 + 1) / 2 and 19 more, of them (3 + 1) / 2
+    // and 19 late.
     bench.reads(1, 20);
     bench.tick = 1_106;
     bench.end(22..42, 1_100);
@@ -330,7 +334,7 @@ fn baselines_are_told_once_a_second_size_by_size() {
     assert_eq!(told, expected);
 }
 
-/// What comes of calls drawn by lot, and the lines.
+/// The results of random calls, and the messages.
 fn by_lot(is_traced: bool) -> (Vec<(u64, u32)>, Vec<String>) {
     let mut bench = Bench::new([0, 1, 0], true);
     bench.throttle.trace(is_traced);

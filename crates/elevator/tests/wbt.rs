@@ -1,4 +1,5 @@
-//! wbt: the numbered cases of the specification that concern one limiter alone, and its promises.
+//! wbt: the numbered cases of docs/specifications/throttle.md, section 10, that concern one limiter
+//! alone, and its promises.
 
 use block::random::Stream;
 use block::{Extent, Flags, Nanos, Operation, Status};
@@ -53,7 +54,7 @@ impl Bench {
         verdict
     }
 
-    /// How many of so many pass.
+    /// Submits `count` bios and returns how many pass.
     fn flood(&mut self, count: usize, operation: Operation, flags: Flags) -> usize {
         (0..count).filter(|_| self.submit(operation, flags) == Verdict::Pass).count()
     }
@@ -71,7 +72,7 @@ impl Bench {
         assert_eq!(self.wbt.violations(), 0);
     }
 
-    /// One that has passed ends after so long in the device.
+    /// A passed bio ends after `took` in the device.
     fn end(&mut self, id: u32, took: Nanos) {
         let place = self.in_device.iter().position(|other| *other == id).expect("it has passed");
         self.in_device.remove(place);
@@ -93,7 +94,7 @@ impl Bench {
         u32::try_from(self.bios.len() - 1).expect("few")
     }
 
-    /// A read that takes so long, without the clock moving.
+    /// A read that takes `took`, without moving the clock.
     fn read(&mut self, took: Nanos) {
         assert_eq!(self.submit(Operation::Read, Flags::NONE), Verdict::Pass);
         self.end(self.last(), took);
@@ -107,7 +108,7 @@ impl Bench {
         }
     }
 
-    /// The window that runs ends. Answers how long it was, in tenths of a ms.
+    /// Ends the running window. Returns its length in tenths of a ms.
     fn end_window(&mut self) -> u64 {
         let length = self.wbt.window_ns();
         self.now = self.wbt.next_timer().expect("a window runs");
@@ -123,7 +124,8 @@ fn limits(max: u32, normal: u32, background: u32) -> Limits {
 
 #[test]
 fn t33_the_limits_of_each_kind_are_those_of_the_table() {
-    // A step down per window with a slow read; what each kind of write may have is tried on every step.
+    // A step down per window with a slow read; at every step the limit of each kind of write is
+    // tried.
     for (steps, expected) in
         [(0, limits(16, 8, 4)), (1, limits(8, 4, 2)), (2, limits(4, 2, 1)), (3, limits(2, 2, 1)), (4, limits(1, 1, 1))]
     {
@@ -134,7 +136,7 @@ fn t33_the_limits_of_each_kind_are_those_of_the_table() {
             bench.end_window();
         }
         assert_eq!((bench.wbt.step(), bench.wbt.limits()), (steps, expected));
-        // No read for a while; the limits of the three classes are counted apart.
+        // No recent read; the three classes are counted separately.
         bench.now += 200 * MS;
         let normal = bench.flood(40, Operation::Write, Flags::NONE);
         let discards = bench.flood(40, Operation::Discard, Flags::NONE);
@@ -157,7 +159,7 @@ fn t34_slow_reads_take_a_step_per_window_and_windows_shrink() {
         assert_eq!(bench.wbt.step(), step);
     }
     assert_eq!(lengths, [1_000, 727, 592, 500]);
-    // Depth 1 is the end.
+    // Depth 1 is the lowest.
     bench.writes(3);
     bench.read(3 * MS);
     bench.end_window();
@@ -229,12 +231,13 @@ fn t36_with_writes_only_the_depth_rises_to_three_quarters() {
         assert_eq!((bench.wbt.step(), bench.wbt.limits()), (-1, limits(24, 12, 6)));
         for _ in 0..100 {
             bench.end_oldest(1, 10 * MS);
-            // What ends is replaced up to the limit, when half of the background limit is free below the normal one.
+            // Ended bios are replaced up to the limit, when half of the background limit is free
+            // below the normal one.
             assert!((10..=24).contains(&bench.wbt.in_flight()), "{}", bench.wbt.in_flight());
         }
     }
     assert_eq!(bench.wbt.held(), 2_000 - 1_000 - bench.wbt.in_flight());
-    // Reads that are slow now: back to the middle at once, then down.
+    // Reads are slow now: back to step 0 at once, then down.
     for step in [0, 1] {
         bench.end_oldest(3, MS);
         bench.read(3 * MS);
@@ -286,7 +289,7 @@ fn a_read_that_does_not_come_back_counts_against_writes() {
     bench.submit(Operation::Read, Flags::NONE);
     bench.end_window();
     assert_eq!(bench.wbt.step(), 1, "the read is in the device for 100 ms");
-    // Given back by the device: its clock stands, and nothing is known of it.
+    // Given back by the device: its watch is stopped, and its age is unknown.
     let read = bench.bios[40];
     bench.wbt.requeued(&read, bench.now);
     bench.end_window();
@@ -344,7 +347,7 @@ fn a_merged_bio_gives_its_place_back() {
         bench.collect();
     }
     assert_eq!((bench.wbt.in_flight(), bench.wbt.held()), (8, 0));
-    // Its end changes nothing any more.
+    // Its end has no effect any more.
     let bio = bench.bios[0];
     bench.wbt.bio_ended(BioId(0), &bio, 0, bench.now);
     assert_eq!(bench.wbt.in_flight(), 8);
@@ -397,7 +400,7 @@ fn a_change_of_depth_and_a_drain_release() {
     assert_eq!(bench.flood(1, Operation::Write, SYNC), 0, "who comes after is limited");
 }
 
-/// One of so many.
+/// A random number below `many`.
 fn any_of(random: &mut Stream, many: usize) -> usize {
     usize::try_from(random.below(many as u64)).expect("below a usize")
 }

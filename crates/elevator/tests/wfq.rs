@@ -6,7 +6,7 @@ use hoistway_elevator::{
     Requests, registry,
 };
 
-/// wfq with its table, driven without a queue round it.
+/// wfq with its table, driven without a queue around it.
 struct Driven {
     wfq: Any,
     requests: Requests,
@@ -37,7 +37,7 @@ impl Driven {
         id
     }
 
-    /// Serves one request; its group, context and sectors.
+    /// Serves one request. Returns its group, context and sectors.
     fn serve(&mut self) -> Option<(u32, u32, u32)> {
         let Dispatch::Request { id, .. } = self.wfq.choose(&self.requests, HardwareQueue(0), 0) else { return None };
         let served = *self.requests.attributes(id);
@@ -51,7 +51,8 @@ impl Driven {
         Some((served.group.0, served.context.0, served.extent.sectors))
     }
 
-    /// Serves `count` requests while every flow (group, context, sectors) stays backlogged; sectors got by each flow.
+    /// Serves `count` requests while every flow (group, context, sectors) stays backlogged. Returns
+    /// the sectors of each flow.
     fn saturate(&mut self, flows: &[(u32, u32, u32)], count: usize) -> Vec<u64> {
         for &(group, context, sectors) in flows {
             for _ in 0..4 {
@@ -114,7 +115,8 @@ fn issuers_of_a_group_share_it_equally_and_it_keeps_its_share() {
 
 #[test]
 fn nested_groups_share_what_their_parent_gets() {
-    // Root: 1 (300) and 2 (100); below 1: 3 (100) and 4 (200). So 3 : 4 : 2 = 1/4 : 1/2 : 1/4.
+    // Root: 1 (300) and 2 (100); below 1: 3 (100) and 4 (200). So groups 3, 4 and 2 get 1/4, 1/2
+    // and 1/4.
     let mut driven = Driven::new(&[(1, 0, 300), (2, 0, 100), (3, 1, 100), (4, 1, 200)]);
     let got = driven.saturate(&[(3, 1, 8), (4, 2, 8), (2, 3, 8)], 12_000);
     assert_shares(&got, &[0.25, 0.5, 0.25]);
@@ -144,7 +146,8 @@ fn a_group_alone_gets_everything_at_once() {
 fn idleness_earns_no_credit() {
     let mut driven = Driven::new(&[(1, 0, 100), (2, 0, 100)]);
     driven.saturate(&[(1, 1, 8)], 5000);
-    // Group 2 slept through 5,000 requests of group 1: from now on it gets half, not the next 5,000.
+    // Group 2 was idle during 5,000 requests of group 1: from now on it gets half, not the next
+    // 5,000.
     let got = driven.saturate(&[(1, 1, 8), (2, 2, 8)], 1000);
     assert!((ratio(&got) - 1.0).abs() < 0.05, "{got:?}");
 }
@@ -206,7 +209,7 @@ fn a_group_over_its_share_of_tags_waits_for_its_own() {
         driven.insert(1, 1, 8);
     }
     driven.insert(2, 2, 8);
-    // Both hold tags now: 100 of 400 of 40 tags are 10, and group 1 holds 12.
+    // Both hold tags now: 100/400 of 40 tags are 10, and group 1 holds 12.
     assert_eq!(driven.wfq.admit(&bio, 0), Admission::Shallow(1));
     bio.group = GroupId(2);
     assert_eq!(driven.wfq.admit(&bio, 0), Admission::Full);
@@ -214,7 +217,8 @@ fn a_group_over_its_share_of_tags_waits_for_its_own() {
 
 #[test]
 fn children_share_the_tags_of_their_parent() {
-    // Root: 1 (100) and 2 (100); below 1: 3 (300) and 4 (100). Of 40 tags, 3 may hold 15 and 4 may hold 5.
+    // Root: 1 (100) and 2 (100); below 1: 3 (300) and 4 (100). Of 40 tags, 3 may hold 15 and 4 may
+    // hold 5.
     let mut driven = Driven::new(&[(1, 0, 100), (2, 0, 100), (3, 1, 300), (4, 1, 100)]);
     driven.wfq.depth_changed(Depth { requests: 40, device: 8 });
     driven.insert(2, 9, 8);
@@ -265,8 +269,8 @@ fn random_churn_keeps_every_invariant() {
     }
 }
 
-/// Issuer 1 of group 1 has had its turn and waits for the next: how many requests of issuer 2 go before it, when
-/// `ask` lets that one ask for one at a time.
+/// Issuer 1 of group 1 has had its turn and waits for the next. Returns how many requests of issuer
+/// 2 go before it, if `ask` sends them one at a time.
 fn passed_by_one_that_comes_and_goes(mut ask: impl FnMut(&mut Driven, u32)) -> u32 {
     let mut driven = Driven::new(&[(1, 0, 100), (2, 0, 100)]);
     driven.insert(1, 1, 8);
@@ -286,7 +290,7 @@ fn an_issuer_that_turns_to_another_group_and_comes_back_has_to_pay_first() {
     let passed = passed_by_one_that_comes_and_goes(|driven, turn| {
         driven.insert(1 + turn % 2, 2, 8);
     });
-    // One request in each group; when it comes back, issuer 1 was there first.
+    // One request in each group; when issuer 2 comes back, issuer 1 was there first.
     assert_eq!(passed, 2);
 }
 

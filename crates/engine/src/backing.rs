@@ -1,4 +1,5 @@
-//! What a volume stands on: parsed from its text, checked, opened, and described for the turn.
+//! Parses the text that configures a volume's backing, checks and opens it, and describes it for
+//! the turn.
 //!
 //! | text | opened | data path |
 //! | --- | --- | --- |
@@ -21,40 +22,40 @@ use linux::ring::Emptying;
 use crate::error::{EngineError, ErrorKind};
 use crate::turn::{MAX_EXTENTS_KEPT, Positions, VolumeAbilities};
 
-/// Where files without known places are put: volume number times this many bytes.
+/// Files without known positions are placed at the volume number times this many bytes.
 const SYNTHETIC_STRIDE_BYTES: u64 = 1 << 40;
 const SIZE_HELP: &str = "write a size as a number with B, KiB, MiB, GiB or TiB";
 
 /// A backing as configured.
 #[derive(Clone, Debug)]
 pub struct Backing {
-    /// What data goes to.
+    /// Where the data is stored.
     pub kind: BackingKind,
     /// The device model that delays completions, if any.
     pub model: Option<Model>,
 }
 
-/// What a backing's data goes to.
+/// The storage of a backing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BackingKind {
     /// A file or block device, whole or a slice of it.
     Path {
-        /// Where.
+        /// Its path.
         path: PathBuf,
-        /// First byte and length of the slice.
+        /// First byte and length of the slice; `None` for the whole file.
         slice: Option<(u64, u64)>,
     },
     /// Memory of this many bytes.
     Memory(u64),
-    /// Nothing: this many bytes of zeroes.
+    /// No storage: this many bytes that read as zeroes.
     Null(u64),
 }
 
 impl Backing {
-    /// Reads a backing's text.
+    /// Parses a backing's text.
     ///
     /// # Errors
-    /// An unreadable size, slice or model, with what is allowed.
+    /// An invalid size, slice or model; the message says what is allowed.
     pub fn parse(text: &str) -> Result<Self, EngineError> {
         if let Some(rest) = text.strip_prefix("model:") {
             let (model, path) = split_model(rest);
@@ -99,7 +100,8 @@ impl Backing {
     }
 }
 
-/// `ssd,channels=8,/a/b.img` -> (`ssd,channels=8`, `/a/b.img`): settings are words with `=`, the rest is the path.
+/// Splits `ssd,channels=8,/a/b.img` into `ssd,channels=8` and `/a/b.img`: settings contain `=`, the
+/// rest is the path.
 fn split_model(text: &str) -> (&str, Option<&str>) {
     let is_setting = |word: &str| {
         word.split_once('=')
@@ -116,7 +118,8 @@ fn split_model(text: &str) -> (&str, Option<&str>) {
     (text, None)
 }
 
-/// Reads `4096`, `512B`, `64KiB`, `1GiB`, `2TiB`: whole numbers, binary units, upper or lower case.
+/// Parses `4096`, `512B`, `64KiB`, `1GiB`, `2TiB`: whole numbers, binary units, upper or lower
+/// case.
 pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -137,13 +140,13 @@ pub fn parse_size(text: &str) -> Option<u64> {
 pub struct VolumeSettings {
     /// Its name in status and messages.
     pub name: String,
-    /// What it stands on.
+    /// Its backing.
     pub backing: Backing,
     /// The directory that file paths must stay below.
     pub root: Option<PathBuf>,
-    /// Opened and served for reading only.
+    /// Whether it is opened and served read-only.
     pub is_read_only: bool,
-    /// Through the page cache even where direct I/O works.
+    /// Whether the page cache is used even where direct I/O works.
     pub uses_page_cache: bool,
     /// Flushes are answered at once and FUA is ignored: for scratch disks.
     pub has_unsafe_flush: bool,
@@ -152,7 +155,7 @@ pub struct VolumeSettings {
 }
 
 impl VolumeSettings {
-    /// A writable volume on a backing, everything else as usual.
+    /// A writable volume on a backing, with defaults for everything else.
     pub fn new(name: impl Into<String>, backing: Backing) -> Self {
         Self {
             name: name.into(),
@@ -173,21 +176,23 @@ pub struct VolumeFacts {
     pub name: String,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// No write, trim or zeroing is taken.
+    /// Whether writes, trims and zeroing are refused.
     pub is_read_only: bool,
-    /// Whether positioning costs time, really or as modelled.
+    /// Whether positioning costs time, on the real device or in the model.
     pub is_rotational: bool,
-    /// Requests aligned to this many bytes need no reading of neighbours; 1 = any.
+    /// Requests aligned to this many bytes need no read-modify-write of neighbouring bytes; 1 = any
+    /// alignment.
     pub block_bytes: u32,
-    /// Smallest unit that the device writes without reading first, in bytes; at least `block_bytes`.
+    /// Smallest unit that the device writes without reading first, in bytes; at least
+    /// `block_bytes`.
     pub physical_block_bytes: u32,
-    /// Trimming frees space.
+    /// Whether trimming frees space.
     pub can_trim: bool,
-    /// Zeroing without writing zeroes is possible.
+    /// Whether a range can be zeroed without writing zeroes.
     pub can_zero_fast: bool,
-    /// Reads go through the page cache: hints that something will be read make sense.
+    /// Whether reads go through the page cache, so that hints of future reads are useful.
     pub uses_page_cache: bool,
-    /// What it stands on, for people: kind, path, model.
+    /// Its backing in words: kind, path, model.
     pub description: String,
 }
 
@@ -203,7 +208,7 @@ pub(crate) struct OpenVolume {
 }
 
 impl OpenVolume {
-    /// Opens what the settings name.
+    /// Opens the backing that the settings name.
     pub fn open(settings: &VolumeSettings) -> Result<Self, EngineError> {
         let described = |error: EngineError| EngineError {
             message: format!("volume '{}': {}", settings.name, error.message),
@@ -331,7 +336,8 @@ impl OpenVolume {
         self
     }
 
-    /// Gives a volume without known places its own region: behind the others on a model, far from them elsewhere.
+    /// Places a volume without known positions: behind the others on a model, far from them
+    /// elsewhere.
     pub fn place(&mut self, number: u32, model_used_bytes: u64) {
         if self.model.is_some() {
             self.abilities.positions.base_bytes = model_used_bytes;
@@ -340,7 +346,8 @@ impl OpenVolume {
         }
     }
 
-    /// What each actuator of the drive below serves, in the sectors that positions are in.
+    /// The range that each actuator of the underlying drive serves, in the sectors used for
+    /// positions.
     pub fn actuators(&self) -> Actuators {
         let Some(opened) = &self.opened else { return Actuators::ONE };
         let ranges = linux::actuators::actuator_ranges(opened.file.as_fd());
@@ -348,25 +355,26 @@ impl OpenVolume {
         Actuators::of(&ranges.into_iter().map(range).collect::<Vec<_>>())
     }
 
-    /// How many commands the device takes at a time, by its kind.
+    /// The number of commands that a device of this kind takes at a time.
     pub fn usual_depth(&self) -> u32 {
         if self.facts.is_rotational { 32 } else { 128 }
     }
 }
 
-/// Opens past the page cache unless the size leaves a partial block at the end, which only the page cache can reach.
+/// Opens with direct I/O unless the size leaves a partial block at the end, which only the page
+/// cache can reach.
 fn open_fitting(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened, linux::device::Refusal> {
     let opened = open(path, root, opening)?;
     let is_whole = |alignment: u32| opened.facts.size_bytes.is_multiple_of(u64::from(alignment));
     if opened.is_direct && !opened.facts.direct_alignment_bytes.is_some_and(is_whole) {
-        // The lock goes with the descriptor, so it must be closed before it is opened again.
+        // The descriptor holds the lock, so it must be closed before the file is opened again.
         drop(opened);
         return open(path, root, Opening { direct: false, ..opening });
     }
     Ok(opened)
 }
 
-/// Where the bytes from `base_bytes` of a file on lie, as offsets of the volume; empty where nobody knows.
+/// Where the bytes from `base_bytes` of a file on lie, as offsets of the volume; empty if unknown.
 fn file_places(opened: &Opened, kind: Kind, base_bytes: u64) -> Vec<FileExtent> {
     if kind != Kind::RegularFile {
         return Vec::new();
@@ -391,14 +399,15 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// What the actuators below a shard's volumes serve, where all volumes lie on the same drive.
+/// The ranges of the actuators below a shard's volumes, if all volumes lie on the same drive.
 pub(crate) fn common_actuators(volumes: &[OpenVolume]) -> Actuators {
     let mut drives = volumes.iter().map(OpenVolume::actuators);
     let first = drives.next().unwrap_or(Actuators::ONE);
     if drives.all(|other| other == first) { first } else { Actuators::ONE }
 }
 
-/// The one model of a shard's volumes, with room for all of them; an error where they differ.
+/// The model that all of a shard's volumes share, with room for all of them; an error if their
+/// models differ.
 pub(crate) fn common_model(volumes: &[OpenVolume]) -> Result<Option<Model>, EngineError> {
     let Some(first) = volumes.first() else { return Ok(None) };
     let name = |volume: &OpenVolume| volume.model.as_ref().map(|model| model.name().to_owned());

@@ -1,7 +1,7 @@
 //! The client for other threads of this process: submit, do something else, wait.
 //!
-//! Requests travel through the shard's mailbox, so each costs a hand-over between threads. Load generators that must not
-//! pay for that live on the shard's thread instead ([`crate::Resident`]).
+//! Requests travel through the shard's mailbox, so each costs a hand-over between threads. Load
+//! generators that must avoid this cost run on the shard's thread instead ([`crate::Resident`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -11,7 +11,7 @@ use crate::protocol::{Command, Failure};
 use crate::shard::{Answer, Data, Door, LocalRequest, Payload, Resident};
 use crate::volume::ShardHandle;
 
-/// What became of a request: the data of a read (else empty), or the failure.
+/// The result of a request: the data of a read (else empty), or the failure.
 type Outcome = Result<Vec<u8>, Failure>;
 
 /// A request on its way to the shard.
@@ -25,13 +25,14 @@ struct Letter {
 pub(crate) struct Letters {
     waiting: VecDeque<Letter>,
     next_cookie: u64,
-    /// The client is gone.
+    /// The client has been dropped.
     is_leaving: bool,
-    /// Nobody opens letters any more.
+    /// The shard has stopped: letters are no longer taken.
     is_closed: bool,
 }
 
-/// A client of one volume, to be used from any thread. Its requests are those of one context of its group.
+/// A client of one volume, usable from any thread. Its requests are those of one context of its
+/// group.
 pub struct Client {
     shard: ShardHandle,
     resident: u32,
@@ -50,10 +51,10 @@ pub struct Ticket {
     answer: mpsc::Receiver<Outcome>,
 }
 
-/// Why a client's request was not done.
+/// Why a client's request failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientError {
-    /// The volume's answer.
+    /// The volume refused or failed the request.
     Failed(Failure),
     /// The engine has stopped.
     Stopped,
@@ -71,10 +72,10 @@ impl std::fmt::Display for ClientError {
 impl std::error::Error for ClientError {}
 
 impl Ticket {
-    /// Waits for the answer; data of a read.
+    /// Waits for the answer and returns the data of a read.
     ///
     /// # Errors
-    /// What the volume said, or that the engine has stopped.
+    /// The volume's error, or that the engine has stopped.
     pub fn wait(self) -> Result<Vec<u8>, ClientError> {
         self.answer.recv().map_err(|_| ClientError::Stopped)?.map_err(ClientError::Failed)
     }
@@ -85,7 +86,7 @@ impl Client {
         Self { shard, resident, letters }
     }
 
-    /// Submits a request without waiting. `data` is what a write writes, and is not looked at otherwise.
+    /// Submits a request without waiting. `data` is used by a write only.
     pub fn submit(
         &self,
         command: Command,
@@ -114,7 +115,7 @@ impl Client {
     /// Reads.
     ///
     /// # Errors
-    /// What the volume said, or that the engine has stopped.
+    /// The volume's error, or that the engine has stopped.
     pub fn read(&self, offset_bytes: u64, length_bytes: u64) -> Result<Vec<u8>, ClientError> {
         self.submit(Command::Read, offset_bytes, length_bytes, false, Vec::new()).wait()
     }
@@ -122,7 +123,7 @@ impl Client {
     /// Writes; durable after the next flush.
     ///
     /// # Errors
-    /// What the volume said, or that the engine has stopped.
+    /// The volume's error, or that the engine has stopped.
     pub fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<(), ClientError> {
         self.submit(Command::Write, offset_bytes, data.len() as u64, false, data.to_vec()).wait().map(drop)
     }
@@ -130,7 +131,7 @@ impl Client {
     /// Makes everything durable that was answered before.
     ///
     /// # Errors
-    /// What the volume said, or that the engine has stopped.
+    /// The volume's error, or that the engine has stopped.
     pub fn flush(&self) -> Result<(), ClientError> {
         self.submit(Command::Flush, 0, 0, false, Vec::new()).wait().map(drop)
     }
@@ -138,7 +139,7 @@ impl Client {
     /// Makes a range read as zero.
     ///
     /// # Errors
-    /// What the volume said, or that the engine has stopped.
+    /// The volume's error, or that the engine has stopped.
     pub fn write_zeroes(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), ClientError> {
         self.submit(Command::WriteZeroes, offset_bytes, length_bytes, false, Vec::new()).wait().map(drop)
     }
@@ -146,7 +147,7 @@ impl Client {
     /// Says that a range is no longer needed.
     ///
     /// # Errors
-    /// What the volume said, or that the engine has stopped.
+    /// The volume's error, or that the engine has stopped.
     pub fn trim(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), ClientError> {
         self.submit(Command::Trim, offset_bytes, length_bytes, false, Vec::new()).wait().map(drop)
     }
@@ -159,7 +160,7 @@ impl Drop for Client {
     }
 }
 
-/// What stands for a [`Client`] on the shard's thread.
+/// The client's counterpart on the shard's thread.
 #[derive(Default)]
 pub(crate) struct Correspondent {
     letters: Arc<Mutex<Letters>>,
@@ -189,7 +190,7 @@ impl Resident for Correspondent {
             }
             door.submit(0, request, &mut |offset_bytes, mut to| put(&data, offset_bytes, &mut to));
             if request.command == Command::Write {
-                // What has found no memory yet is asked for later.
+                // There is no memory yet for the data; it is requested later.
                 letter.data = data;
             }
             self.open.insert(request.cookie, letter);
@@ -212,7 +213,7 @@ impl Resident for Correspondent {
     fn answered(&mut self, answer: Answer) {
         let Some(letter) = self.open.remove(&answer.cookie) else { return };
         let data = if letter.request.command == Command::Read { letter.data } else { Vec::new() };
-        // Nobody has to wait for a ticket.
+        // The ticket may have been dropped; then the answer is not needed.
         let _ = letter.answer.send(answer.result.map(|()| data));
     }
 
@@ -222,7 +223,7 @@ impl Resident for Correspondent {
 }
 
 impl Drop for Correspondent {
-    /// However the shard ends, whoever waits for an answer must hear that none will come.
+    /// Every waiting client must be told that no answer will come, however the shard ends.
     fn drop(&mut self) {
         let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
         letters.is_closed = true;

@@ -1,13 +1,13 @@
-//! What the engine counts: requests, bytes, errors, and three kinds of time per group.
+//! The engine's counters: requests, bytes, errors, and three times per group.
 //!
-//! Everything is written by the shard's own thread with plain stores; readers ask the shard for a copy through its
-//! mailbox, so the data path pays for no atomic and no lock.
+//! The shard's own thread writes everything with plain stores; readers get a copy through the
+//! shard's mailbox, so the data path needs neither atomics nor locks.
 
 use block::Nanos;
 
 use crate::protocol::Command;
 
-/// The four kinds that counters tell apart.
+/// The four kinds of request with separate counters.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Counted {
     /// Reads.
@@ -21,10 +21,10 @@ pub enum Counted {
 }
 
 impl Counted {
-    /// All of them, in the order of the arrays.
+    /// All kinds, in the order of the arrays.
     pub const ALL: [Counted; 4] = [Counted::Read, Counted::Write, Counted::Flush, Counted::Discard];
 
-    /// What a command counts as; hints and status queries count as nothing.
+    /// The kind under which a command is counted; hints and status queries are not counted.
     pub const fn of(command: Command) -> Option<Self> {
         match command {
             Command::Read => Some(Counted::Read),
@@ -51,7 +51,8 @@ const FIRST_OCTAVE: u32 = 6;
 const OCTAVES: u32 = 31;
 const BUCKETS: usize = ((OCTAVES + 1) << STEPS_PER_OCTAVE_BITS) as usize;
 
-/// A log-linear histogram of times: 64 steps per octave (1.6 % wide), 64 ns to 137 s; longer counts as longest.
+/// A log-linear histogram of times: 64 steps per octave (1.6 % wide), 64 ns to 137 s; longer times
+/// count as the longest.
 #[derive(Clone, Debug)]
 pub struct TimeHistogram {
     counts: Box<[u32]>,
@@ -87,12 +88,13 @@ impl TimeHistogram {
         if octave == 0 { step + 64 } else { (64 + step) << octave }
     }
 
-    /// How many times were counted.
+    /// The number of times counted.
     pub fn count(&self) -> u64 {
         self.total
     }
 
-    /// The time below which `part` (0.0 to 1.0) of all lie, to the width of a step; 0 when nothing was counted.
+    /// The time below which the fraction `part` (0.0 to 1.0) of all times lies, to the width of a
+    /// step; 0 if nothing was counted.
     pub fn quantile_ns(&self, part: f64) -> Nanos {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 <= part <= 1, counts are small")]
         let wanted = ((self.total as f64 * part.clamp(0.0, 1.0)).ceil() as u64).max(1);
@@ -118,7 +120,7 @@ impl TimeHistogram {
 pub struct Tally {
     /// Requests answered, errors included.
     pub requests: u64,
-    /// Bytes of those that succeeded.
+    /// Bytes of successful requests.
     pub bytes: u64,
     /// Requests answered with an error.
     pub errors: u64,
@@ -145,7 +147,7 @@ impl Tally {
     }
 }
 
-/// What became of one request.
+/// The result and times of one request.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Outcome {
     pub kind: Counted,
@@ -206,7 +208,7 @@ impl GroupCounters {
     }
 }
 
-/// What the shard's loop did.
+/// Counters of the shard's loop.
 #[derive(Clone, Debug, Default)]
 pub struct LoopCounters {
     /// Turns of the loop.
@@ -217,7 +219,7 @@ pub struct LoopCounters {
     pub inline_ios: u64,
     /// I/Os started, inline ones included.
     pub started_ios: u64,
-    /// Started I/Os that carried more than one part.
+    /// Started I/Os that hold more than one part.
     pub merged_ios: u64,
     /// fsyncs started.
     pub syncs: u64,
@@ -227,15 +229,15 @@ pub struct LoopCounters {
     pub asleep_ns: u64,
     /// Times a busy poll ended with an event.
     pub polls_fruitful: u64,
-    /// Times a busy poll ended without.
+    /// Times a busy poll ended without an event.
     pub polls_fruitless: u64,
     /// Times the submission queue was full.
     pub full_submits: u64,
     /// Completions that did not fit the completion queue.
     pub completion_overflows: u64,
-    /// Times a connection was paused because of its own bounds.
+    /// Times a connection was paused because its own bounds were reached.
     pub pauses_for_credit: u64,
-    /// Times a connection was paused for want of memory.
+    /// Times a connection was paused because memory was short.
     pub pauses_for_memory: u64,
     /// The longest turn of the loop, without sleep, in ns.
     pub longest_turn_ns: u64,

@@ -1,4 +1,5 @@
-//! How many requests a device takes before it stops getting faster: the depth at which shares can be exact and cost nothing.
+//! Learns the smallest queue depth that saturates a device: at this depth shares are exact and cost
+//! no throughput.
 //!
 //! ```text
 //! Watching ─ several tenants, busy ─► Searching ─ smallest depth found ─► Settled ─ now and then ─► Probing
@@ -6,62 +7,72 @@
 //!     └──────────────────────────────────────────────────────────────────────┼─┘                      │ or twice, or half
 //!                                                                            └────────────────────────┘
 //! ```
-//! A request inside the device is beyond the scheduler's reach, so weights act only while requests queue, and they queue only if the
-//! device is given fewer than there are. The throughput X(n) at n in flight rises to a knee and is flat behind it; the smallest n within
-//! a per cent or so of the full depth's throughput leaves most to the scheduler. It is found by bisection, every candidate being
-//! compared with the full depth in alternating epochs: what the machine does meanwhile meets both alike. A comparison ends when the
-//! mean gain is further from the threshold than its standard error explains (a sequential test, Wald 1945).
+//! The scheduler cannot reorder a request that is in flight, so weights act only while requests are
+//! queued, and requests queue only if the device is given fewer than there are. The throughput X(n)
+//! at n in flight rises to a knee and is flat behind it; the smallest n within about a per cent of
+//! the full depth's throughput leaves most to the scheduler. It is found by bisection: every
+//! candidate is compared with the full depth in alternating epochs, so that disturbances of the
+//! machine affect both alike. A comparison ends when the mean gain is further from the threshold
+//! than its standard error explains (a sequential test, Wald 1945).
 //!
-//! Pure: an [`Epoch`] goes in, [`Learner::limit`] comes out. Integers only.
+//! The learner is pure: an [`Epoch`] goes in, [`Learner::limit`] comes out. It uses integers only.
 
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
 
-/// A depth is enough from this part of the full depth's throughput on, in parts per million: "within about 1 per cent", and half a
-/// per cent that can be told from it.
+/// A depth is sufficient if it delivers this fraction of the full depth's throughput, in parts per
+/// million: within about 1 per cent, less the half per cent that the test needs to tell the
+/// difference.
 const ENOUGH_PPM: i64 = 985_000;
 const WHOLE_PPM: i64 = 1_000_000;
-/// One pair of epochs tells at most this much to either side of the threshold (Huber 1964): a pause of the machine is as good as any
-/// loss, and must not decide. Wide against what is to be told, narrow against a pause.
+/// The largest deviation from the threshold that one pair of epochs may contribute (Huber 1964): a
+/// pause of the machine looks like a large loss and must not decide. The bound is wide against the
+/// differences to be detected and narrow against a pause.
 const MOST_TOLD_PPM: i64 = 50_000;
-/// Pairs of epochs before a standard error means anything.
+/// The fewest pairs of epochs with a meaningful standard error.
 const LEAST_PAIRS: i64 = 4;
-/// Pairs after which the mean decides if its standard error is a per cent at most; otherwise noise hides the answer. This many tell
-/// a per cent where a pair scatters by ten.
+/// Pairs after which the mean decides if its standard error is at most a per cent; otherwise noise
+/// hides the answer. This many pairs detect a per cent where a pair scatters by ten.
 const MOST_PAIRS: i64 = 96;
 const KNOWN_PPM: i128 = 10_000;
-/// Square of the standard errors that decide, 2.5: two would do, but comparisons are looked at again and again.
+/// Square of the number of standard errors that decide, about 2.5: two would suffice for a single
+/// test, but a comparison is tested after every pair.
 const DECISIVE_SQUARED: i128 = 6;
-/// The answer is as fine as this part of it: neighbours differ by less than can be measured.
+/// The resolution of the answer is this fraction of it, because closer depths differ by less than
+/// can be measured.
 const RESOLUTION: u32 = 8;
-/// Between an answer and the first look whether it still holds, and the longest after answers that held. A look takes about a tenth
-/// of a second, so that at the longest it costs a part in hundreds.
+/// The time from an answer to the first check of whether it still holds, and the longest time after
+/// checks that confirmed it. A check takes about a tenth of a second, so at the longest interval it
+/// costs a fraction of a per cent.
 const FIRST_REST_NS: Nanos = 2 * SECOND;
 const LONGEST_REST_NS: Nanos = 64 * SECOND;
-/// Quiet epochs in a row after which nobody is taken to want the device any more.
+/// After this many quiet epochs in a row the device counts as unused.
 const QUIET_EPOCHS: u32 = 16;
-/// Shortest and longest epoch: a few time slices of the processor; what a slow device needs to answer at all.
+/// Shortest and longest epoch: a few time slices of the processor; the time that a slow device
+/// needs to answer at all.
 pub(crate) const SHORTEST_EPOCH_NS: Nanos = 10 * MILLISECOND;
 pub(crate) const LONGEST_EPOCH_NS: Nanos = SECOND;
-/// Completions that make an epoch: 1 more or less is then within what one pair of epochs scatters anyway.
+/// Completions per epoch: the error of one completion is then within the scatter of a pair of
+/// epochs.
 const LEAST_COMPLETIONS: u32 = 64;
-/// Times that what is in flight is exchanged in an epoch, so that what began before it is a fraction.
+/// How often the requests in flight are replaced during an epoch, so that those that began before
+/// it are a small fraction.
 const EXCHANGES: u32 = 4;
 
-/// What was measured under one limit, from one completion to another.
+/// Measurements under one limit, from one completion to another.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Epoch {
-    /// Bytes moved, and a page's worth per request.
+    /// Bytes moved, plus a page per request.
     pub work_bytes: u64,
     pub ios: u64,
     pub duration_ns: Nanos,
-    /// Requests in the device, integrated over time.
+    /// Requests in flight on the device, integrated over time.
     pub in_flight_ns: u64,
-    /// Requests not answered, integrated over time.
+    /// Unanswered requests, integrated over time.
     pub outstanding_ns: u64,
     /// Groups that had a request outstanding at least half of the time.
     pub rivals: u32,
-    /// Bound on the mean residence; 0 = none.
+    /// Upper bound of the mean residence time; 0 = none.
     pub latency_bound_ns: Nanos,
 }
 
@@ -75,12 +86,12 @@ impl Epoch {
         u32::try_from(self.in_flight_ns.div_ceil(self.duration_ns.max(1))).unwrap_or(u32::MAX)
     }
 
-    /// Mean time inside (Little's law).
+    /// Mean residence time in the device (Little's law).
     fn residence_ns(&self) -> Nanos {
         self.in_flight_ns / self.ios.max(1)
     }
 
-    /// Whether there is nobody to divide the device among, or nobody who keeps it busy.
+    /// Whether the device is used by fewer than two groups, or not kept busy.
     fn is_quiet(&self) -> bool {
         self.rivals < 2 || self.in_flight_ns < self.duration_ns / 2
     }
@@ -90,12 +101,12 @@ fn per_second(amount: u64, duration_ns: Nanos) -> u64 {
     u64::try_from(u128::from(amount) * u128::from(SECOND) / u128::from(duration_ns.max(1))).unwrap_or(u64::MAX)
 }
 
-/// How many completions make an epoch under a limit.
+/// The number of completions in an epoch under a limit.
 pub(crate) fn completions_of_epoch(limit: u32) -> u32 {
     limit.saturating_mul(EXCHANGES).max(LEAST_COMPLETIONS)
 }
 
-/// A depth compared with a deeper one.
+/// A comparison of a depth with a deeper one.
 #[derive(Copy, Clone, Debug)]
 struct Trial {
     candidate: u32,
@@ -104,7 +115,8 @@ struct Trial {
     /// Rates of the last reference and candidate epochs.
     reference_rate: Option<u64>,
     candidate_rate: Option<u64>,
-    /// How many pairs told how much above the threshold the candidate is.
+    /// The number of pairs, and the sums of the candidate's excess over the threshold and of its
+    /// squares.
     pairs: i64,
     sum_ppm: i64,
     squares_ppm: i128,
@@ -114,7 +126,7 @@ struct Trial {
 enum Verdict {
     Enough,
     TooFew,
-    /// Noise hides it.
+    /// Noise hides the answer.
     Unknown,
 }
 
@@ -136,8 +148,8 @@ impl Trial {
         if self.is_candidates_turn { self.candidate } else { self.reference }
     }
 
-    /// An epoch of the one whose turn it was. A candidate's epoch is held against the reference's before and behind it, so that a
-    /// drift of the device cancels out.
+    /// Takes an epoch of the depth whose turn it was. A candidate's epoch is compared with the
+    /// reference epochs before and after it, so that a drift of the device cancels out.
     fn step(&mut self, rate: u64) -> Option<Verdict> {
         let was_candidates = self.is_candidates_turn;
         self.is_candidates_turn = !was_candidates;
@@ -179,17 +191,17 @@ impl Trial {
 
 #[derive(Copy, Clone, Debug)]
 enum State {
-    /// The full depth is in force; nothing is known of this load.
+    /// The full depth is in force; nothing is known about this load.
     Watching,
-    /// `low` is too few, `high` is enough; `population` was in flight on average when nobody was held back.
+    /// `low` is too few, `high` is enough; `population` is the mean number in flight at full depth.
     Searching { low: u32, high: u32, population: u32, trial: Trial },
-    /// Until the next look.
+    /// The answer is in force until the next check.
     Settled { rest_ns: Nanos },
-    /// Whether more would now be faster, or less as fast.
+    /// Tests whether a larger depth is now faster, or a smaller one as fast.
     Probing { trial: Trial },
 }
 
-/// What the load was like when the depth was learned.
+/// Properties of the load when the depth was learned.
 #[derive(Copy, Clone, Debug, Default)]
 struct Load {
     rate: u64,
@@ -202,7 +214,7 @@ impl Load {
         Self { rate: epoch.rate(), outstanding_milli }
     }
 
-    /// A mean over the last eight epochs or so.
+    /// Updates the mean, which covers about the last eight epochs.
     fn follow(&mut self, epoch: &Epoch) {
         let now = Self::of(epoch);
         let follow = |mean: &mut u64, now: u64| *mean = *mean - *mean / 8 + now / 8;
@@ -210,23 +222,24 @@ impl Load {
         follow(&mut self.outstanding_milli, now.outstanding_milli);
     }
 
-    /// Less than half, or more than twice: a knee that was found for one says nothing about the other.
+    /// Whether the load is less than half or more than twice the other: the knee of one says
+    /// nothing about the other.
     fn is_another(&self, other: &Load) -> bool {
         let is_far = |a: u64, b: u64| a.max(b) / 2 > a.min(b);
         is_far(self.rate, other.rate) || is_far(self.outstanding_milli, other.outstanding_milli)
     }
 }
 
-/// What is known.
+/// What is known about the depth.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Knowledge {
-    /// Nothing keeps the device busy, or there is only one tenant: all depth is given.
+    /// The device is not kept busy, or there is only one tenant: the full depth is given.
     Idle,
-    /// The smallest depth that is enough is being looked for.
+    /// The smallest sufficient depth is being searched for.
     Learning,
-    /// So many in flight deliver within about a per cent of what all would.
+    /// This number in flight delivers within about a per cent of the full depth's throughput.
     Saturated(u32),
-    /// Nothing less than what the load has in flight would deliver as much.
+    /// No smaller number than the load has in flight would deliver as much.
     Unsaturated,
     /// The depth was given; nothing is measured.
     Fixed,
@@ -236,14 +249,14 @@ pub enum Knowledge {
 #[derive(Clone, Debug)]
 pub(crate) struct Learner {
     full: u32,
-    /// Most that `lat_us` permits.
+    /// The largest depth that `lat_us` permits.
     latency_cap: u32,
-    /// The answer while it holds.
+    /// The depth in force while the answer holds.
     found: u32,
     state: State,
     learned: Load,
     recent: Load,
-    /// The next rest.
+    /// How long the next rest lasts.
     rest_ns: Nanos,
     quiet: u32,
 }
@@ -262,7 +275,7 @@ impl Learner {
         }
     }
 
-    /// How many requests the device is to be given at a time.
+    /// The number of requests that the device is given at a time.
     pub fn limit(&self) -> u32 {
         let limit = match &self.state {
             State::Watching => self.full,
@@ -281,12 +294,12 @@ impl Learner {
         }
     }
 
-    /// An epoch under [`Learner::limit`] ended.
+    /// Takes an epoch that ended under [`Learner::limit`].
     pub fn step(&mut self, epoch: &Epoch) {
         self.heed_latency(epoch);
         self.quiet = if epoch.is_quiet() { self.quiet + 1 } else { 0 };
         if self.quiet > 0 {
-            // A comparison with an epoch in which nobody asked for more tells nothing.
+            // A comparison is void if the device was quiet during one of its epochs.
             let is_over = !matches!(self.state, State::Settled { .. }) || self.quiet >= QUIET_EPOCHS;
             if is_over {
                 self.watch();
@@ -317,7 +330,8 @@ impl Learner {
                 let Some(verdict) = trial.step(epoch.rate()) else { return self.state = State::Probing { trial } };
                 let is_down = trial.reference == self.found;
                 match (verdict, is_down) {
-                    // Nothing less was enough so far: how much less is now is not known.
+                    // Until now no smaller depth was sufficient, so how much smaller one may be now
+                    // is unknown.
                     (Verdict::Enough, true) if self.found == self.full => self.watch(),
                     (Verdict::Enough, true) => self.settle(trial.candidate, FIRST_REST_NS, epoch),
                     (Verdict::TooFew, false) => self.settle(trial.reference, FIRST_REST_NS, epoch),
@@ -335,12 +349,12 @@ impl Learner {
     }
 
     fn search(&mut self, epoch: &Epoch) {
-        // What is in flight on average is exceeded about half of the time.
+        // The mean number in flight is exceeded about half of the time.
         let population = epoch.population();
         self.narrow(0, population.saturating_mul(2).min(self.full), population, epoch);
     }
 
-    /// The next candidate between what is too few and what is enough, or the answer.
+    /// Chooses the next candidate between `low` and `high`, or settles.
     fn narrow(&mut self, low: u32, high: u32, population: u32, epoch: &Epoch) {
         let candidate = (low + high) / 2;
         if candidate > low && high - low > high / RESOLUTION {
@@ -348,12 +362,13 @@ impl Learner {
             self.state = State::Searching { low, high, population, trial };
             return;
         }
-        // What is hardly less than the load has in flight anyway only stands in the way of more.
+        // A depth hardly below the number that the load has in flight would only prevent it from
+        // growing.
         let found = if high <= population - population / RESOLUTION { high } else { self.full };
         self.settle(found, FIRST_REST_NS, epoch);
     }
 
-    /// Keeps a depth for a while. The epoch was one of a depth as good.
+    /// Keeps a depth for a while. `epoch` was measured under a depth with the same throughput.
     fn settle(&mut self, found: u32, rest_ns: Nanos, epoch: &Epoch) {
         self.found = found;
         self.learned = Load::of(epoch);
@@ -366,8 +381,9 @@ impl Learner {
         self.state = State::Settled { rest_ns };
     }
 
-    /// Whether twice as many would be faster, and then whether half as many are as fast. The full depth is left alone, so that shares
-    /// are kept meanwhile: on a curve that bends one way, what doubling no longer gains bounds what all depth would.
+    /// Tests whether twice the depth is faster, and then whether half of it is as fast. The full depth
+    /// is not tried, so that shares are kept meanwhile: on a concave curve X(n), if doubling gains
+    /// nothing, the full depth gains little.
     fn look_up(&mut self, epoch: &Epoch) {
         if self.found == self.full {
             return self.look_down(epoch);
@@ -384,8 +400,9 @@ impl Learner {
         }
     }
 
-    /// No deeper than keeps the mean residence below the bound: residence is proportional to what is inside once the device is busy
-    /// (Little's law), and what it permits is regained one by one, as in TCP Vegas.
+    /// Limits the depth so that the mean residence time stays below the bound: residence is
+    /// proportional to the number in flight once the device is busy (Little's law). The limit is
+    /// raised again one by one, as in TCP Vegas.
     fn heed_latency(&mut self, epoch: &Epoch) {
         let (bound, residence) = (epoch.latency_bound_ns, epoch.residence_ns());
         if bound == 0 || epoch.ios == 0 {
@@ -404,7 +421,7 @@ mod tests {
     use super::*;
     use block::random::Stream;
 
-    /// A device by its curve: requests per second at so many in flight.
+    /// A simulated device given by its curve: requests per second at a number in flight.
     struct Bench {
         learner: Learner,
         curve: Box<dyn Fn(f64) -> f64>,
@@ -427,7 +444,7 @@ mod tests {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates of a test")]
         fn epoch(&mut self) {
             let inside = f64::from(self.outstanding.min(self.learner.limit()));
-            // Nearly normal: the sum of twelve uniform ones.
+            // Nearly normal: the sum of twelve uniform numbers.
             let normal: f64 = (0..12).map(|_| self.random.below(1_000_000) as f64 / 1e6).sum::<f64>() - 6.0;
             let rate = (self.curve)(inside) * (1.0 + self.noise * normal).max(0.01);
             let needed = f64::from(completions_of_epoch(self.learner.limit()));
@@ -453,7 +470,7 @@ mod tests {
             }
         }
 
-        /// Part of the full depth's throughput that the answer delivers.
+        /// The fraction of the full depth's throughput that the answer delivers.
         fn part(&self) -> f64 {
             let at = |limit: u32| (self.curve)(f64::from(limit.min(self.outstanding)));
             at(self.learner.found) / at(self.learner.full)
@@ -549,7 +566,7 @@ mod tests {
     #[test]
     fn the_residence_stays_below_its_bound() {
         let mut bench = Bench::new(128, 64, 0.0, sharp(8e4, 1e-4));
-        // 16 inside stay 200 us.
+        // A residence time of 200 us corresponds to 16 in flight.
         bench.latency_bound_ns = 200_000;
         for _ in 0..20 {
             bench.epoch();

@@ -1,4 +1,4 @@
-//! What goes wrong outside the data path: one message, one remedy, one kind.
+//! Errors outside the data path: each has a message, a remedy and a kind.
 
 use std::fmt;
 use std::io;
@@ -9,12 +9,12 @@ use elevator::tunable::{SettingError, Tunable};
 use experiment::diagnostic::nearest;
 use linux::device::Refusal;
 
-/// Whose fault it is; decides the exit status of a command.
+/// The cause of an error, which decides the exit status of a command.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
-    /// What was asked for cannot be: a name, a value, a combination.
+    /// The request is invalid: a name, a value, a combination.
     Usage,
-    /// It would be dangerous: in use, not a disk, out of its directory.
+    /// The request would be dangerous: the target is in use, not a disk, or out of its directory.
     Unsafe,
     /// The system or the machine failed.
     System,
@@ -23,11 +23,11 @@ pub enum ErrorKind {
 /// An error with its remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineError {
-    /// What is wrong: place, value, what is allowed.
+    /// What is wrong, with its place and value and what is allowed.
     pub message: String,
-    /// What to do about it.
+    /// How to correct it.
     pub help: String,
-    /// Whose fault it is.
+    /// Its cause.
     pub kind: ErrorKind,
 }
 
@@ -40,7 +40,7 @@ impl EngineError {
         Self { message: message.into(), help: help.into(), kind: ErrorKind::System }
     }
 
-    /// The shard's thread is gone; nothing can be asked of it any more.
+    /// The shard's thread has ended and answers no more.
     pub(crate) fn stopped() -> Self {
         Self::system("the engine has stopped", "see the message with which it ended")
     }
@@ -58,7 +58,8 @@ impl From<Refusal> for EngineError {
     fn from(refusal: Refusal) -> Self {
         let message = refusal.to_string();
         let (help, kind) = match refusal {
-            // Opening it for writing would make a file in memory of that name; /dev/shm is there for such files.
+            // Opening the path for writing would create a file in memory; /dev/shm is meant for
+            // such files.
             Refusal::Missing { path } if path.starts_with("/dev") && !path.starts_with("/dev/shm") => {
                 ("plug the device in, or correct the path", ErrorKind::Unsafe)
             }
@@ -79,7 +80,7 @@ impl From<Refusal> for EngineError {
     }
 }
 
-/// A scheduler that could not be built, as a sentence.
+/// Describes in a sentence why a scheduler could not be built.
 pub(crate) fn describe_build(name: &str, error: BuildError) -> String {
     match error {
         BuildError::UnknownName => {
@@ -96,7 +97,7 @@ pub(crate) fn describe_build(name: &str, error: BuildError) -> String {
     }
 }
 
-/// A limiter that could not be put in place, as a sentence.
+/// Describes in a sentence why a limiter could not be installed.
 pub(crate) fn describe_limiter(name: &str, error: LimiterError) -> String {
     match error {
         LimiterError::UnknownName => {
@@ -111,7 +112,7 @@ pub(crate) fn describe_limiter(name: &str, error: LimiterError) -> String {
     }
 }
 
-/// A tunable that could not be set, as a sentence.
+/// Describes in a sentence why a tunable could not be set.
 pub(crate) fn describe_setting(
     scheduler: &str,
     key: &str,

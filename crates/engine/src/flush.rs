@@ -1,11 +1,12 @@
-//! The two-place flush machine of one backing.
+//! The flush state machine of one backing: one fsync runs, later flushes wait for the next.
 //!
 //! ```text
 //! FLUSH -> waiting --(no fsync runs)--> running --(fsync ends)--> all of them answered
 //! ```
-//! A flush that arrives while an fsync runs may not join it: writes that completed after that fsync began are its duty.
-//! A failed fsync fails its flushes and every later one until the volume is opened again: the kernel reports an error
-//! once and then forgets it, so a later success would be a lie.
+//! A flush that arrives while an fsync runs may not join it, because it must cover writes that
+//! completed after that fsync began. A failed fsync fails its flushes and every later one until the
+//! volume is opened again: the kernel reports an error once and then forgets it, so a later success
+//! could not be trusted.
 
 /// Requests that wait for durability.
 #[derive(Debug, Default)]
@@ -16,19 +17,19 @@ pub(crate) struct FlushMachine {
     is_poisoned: bool,
 }
 
-/// What is to be done about a flush that arrived.
+/// How to treat a flush that has arrived.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Joined {
     /// Start an fsync.
     Start,
-    /// Nothing: one runs, the flush is in the next.
+    /// Nothing: an fsync runs, and the flush joins the next one.
     Wait,
-    /// Answer it with an error.
+    /// Answer the flush with an error.
     Failed,
 }
 
 impl FlushMachine {
-    /// A request wants everything that completed before to be durable.
+    /// Adds a request that needs everything completed before it to be durable.
     pub(crate) fn join(&mut self, request: u32) -> Joined {
         if self.is_poisoned {
             return Joined::Failed;
@@ -42,8 +43,9 @@ impl FlushMachine {
         Joined::Start
     }
 
-    /// The fsync ended. Moves the requests it served to `served`; true if another fsync is to be started. After a failure
-    /// those that waited are moved as well: they fail like the others.
+    /// Ends the fsync. Moves the requests that it served to `served`; returns whether another fsync
+    /// is to be started. After a failure the waiting requests are moved as well, because they fail
+    /// too.
     pub(crate) fn completed(&mut self, is_ok: bool, served: &mut Vec<u32>) -> bool {
         served.append(&mut self.running);
         self.is_running = false;
@@ -57,7 +59,7 @@ impl FlushMachine {
         self.is_running
     }
 
-    /// Whether an fsync is under way.
+    /// Whether an fsync is running.
     pub(crate) fn is_running(&self) -> bool {
         self.is_running
     }

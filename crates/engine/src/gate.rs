@@ -1,4 +1,5 @@
-//! A device model in front of real I/O: a completion is delivered when both the data has moved and the model says so.
+//! A device model in front of real I/O: a completion is delivered when the data has moved and the
+//! model has completed the command.
 
 use block::{Extent, Flags, HardwareQueue, Nanos, Operation, Status};
 use device::{AnyDevice, Command, Completion, Device, NEVER, Submit};
@@ -8,17 +9,17 @@ const EIO: i32 = 5;
 
 #[derive(Copy, Clone, Debug, Default)]
 struct Pending {
-    /// What the real I/O answered.
+    /// The result of the real I/O.
     real: Option<i32>,
-    /// What the model answered.
+    /// The model's result.
     modelled: Option<Status>,
 }
 
-/// The model and what passes through it. Tags are the caller's, below the number given at construction.
+/// The model and the commands in it. Tags are the caller's, below the number given at construction.
 pub(crate) struct Gate {
     device: AnyDevice,
     pending: Vec<Pending>,
-    /// Commands that found the model full.
+    /// Commands that the full model refused.
     refused: VecDeque<Command>,
     completions: Vec<Completion>,
 }
@@ -29,7 +30,7 @@ impl Gate {
         Self { device, pending: vec![Pending::default(); tags as usize], refused, completions }
     }
 
-    /// A command begins, in the model and for real.
+    /// Starts a command in the model; the caller starts the real I/O.
     pub(crate) fn start(&mut self, tag: u32, operation: Operation, extent: Extent, is_durable: bool, now: Nanos) {
         self.pending[tag as usize] = Pending::default();
         let flags = if is_durable { Flags::FUA } else { Flags::NONE };
@@ -39,20 +40,21 @@ impl Gate {
         }
     }
 
-    /// The real I/O ended; its result, if the model is done with it as well.
+    /// Takes the result of the real I/O; returns it if the model has completed the command as well.
     pub(crate) fn moved(&mut self, tag: u32, result: i32) -> Option<i32> {
         let pending = &mut self.pending[tag as usize];
         pending.real = Some(result);
         Self::both(*pending)
     }
 
-    /// When [`Gate::advance`] has something to do.
+    /// When [`Gate::advance`] must be called next.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
         let next = self.device.next_event();
         (next != NEVER).then_some(next)
     }
 
-    /// Lets the model come to `now`; appends tag and result of what is done on both sides.
+    /// Advances the model to `now`; appends tag and result of each command that is complete on both
+    /// sides.
     pub(crate) fn advance(&mut self, now: Nanos, delivered: &mut Vec<(u32, i32)>) {
         self.device.advance(now, &mut self.completions);
         for completion in self.completions.drain(..) {

@@ -4,9 +4,10 @@
 //!  clients ─► protocol ─► shard ─► turn ─► queue ─► elevator        files, devices
 //!             (codec)     (I/O)    (decides, pure)           ─► shard ─► io_uring ─►
 //! ```
-//! [`start`] opens volumes and starts a shard: one thread that owns one device with everything on the data path. Socket
-//! clients come with a [`protocol::Protocol`] (NBD: crate `export`), threads of the process use a [`Client`], load
-//! generators live on the shard's thread as a [`Resident`]. Begin with `turn` for what is decided, `shard` for the loop.
+//! [`start`] opens volumes and starts a shard: one thread that owns one device with everything on
+//! the data path. Socket clients bring a [`protocol::Protocol`] (NBD: crate `export`), threads of
+//! the process use a [`Client`], and load generators run on the shard's thread as a [`Resident`].
+//! Read `turn` for the decisions and `shard` for the loop.
 #![forbid(unsafe_code)]
 
 mod backing;

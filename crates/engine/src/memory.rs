@@ -1,14 +1,16 @@
-//! Who may have how much of the arena: bounds per group, reserves, and whose turn it is when memory comes free.
+//! Divides the arena between groups: bounds per group, reserves, and the order in which waiting
+//! connections get freed memory.
 //!
-//! A group gets at most a quarter of the memory, and always has one slot of the largest size for itself, so that a
-//! group that floods waits for itself and nobody can be starved. Connections that found no memory queue up per group;
-//! freed memory goes to the groups in rotation.
+//! A group gets at most a quarter of the memory, and always has one slot of the largest size for
+//! itself. A group that floods therefore waits for its own requests, and no group starves.
+//! Connections that found no memory queue up per group; freed memory goes to the groups in
+//! rotation.
 
 use std::collections::VecDeque;
 
 use linux::{Slot, Slots, TOP_CLASS_BYTES};
 
-/// What a group holds and who waits in it.
+/// The memory that a group holds, and its waiting connections.
 #[derive(Debug, Default)]
 struct Share {
     used_bytes: u64,
@@ -18,13 +20,14 @@ struct Share {
     is_in_rotation: bool,
 }
 
-/// The part of the arena that only connections' own buffers may use: one in so many.
+/// One part in this many of the arena is reserved for connections' own buffers.
 const CONNECTIONS_SHARE: u32 = 4;
 
 /// The arena's slots, divided between groups.
 pub(crate) struct Memory {
     slots: Slots,
-    /// The end of the arena, for receive buffers: however the groups flood, a new client must find room for its own.
+    /// The end of the arena, for receive buffers: a new client must find room for its own even if
+    /// groups flood.
     for_connections: Slots,
     /// Slots of the largest class before that part.
     before_connections: u32,
@@ -48,7 +51,8 @@ impl Memory {
         Self { slots, for_connections, before_connections, shares, group_limit_bytes, rotation, refusals: 0 }
     }
 
-    /// Sets a slot aside that only this group may use. False if all reserves together would pass half of the memory.
+    /// Reserves a slot that only this group may use. False if all reserves together would exceed
+    /// half of the memory.
     pub(crate) fn add_group(&mut self, group: u32) -> bool {
         let reserved = self.shares.iter().filter(|share| share.reserve.is_some()).count() as u64 + 1;
         if reserved * u64::from(TOP_CLASS_BYTES) > self.total_bytes() / 2 {
@@ -61,7 +65,7 @@ impl Memory {
         slot.is_some()
     }
 
-    /// Memory that belongs to no group: receive buffers, zeroes.
+    /// Takes memory that belongs to no group: receive buffers, zeroes.
     pub(crate) fn take_unowned(&mut self, bytes: u32) -> Option<Slot> {
         match self.for_connections.take(bytes) {
             Some(slot) => Some(slot.moved_up(self.before_connections)),
@@ -69,7 +73,7 @@ impl Memory {
         }
     }
 
-    /// Gives memory of [`Memory::take_unowned`] back.
+    /// Frees memory of [`Memory::take_unowned`].
     pub(crate) fn give_unowned(&mut self, slot: Slot) {
         let was_taken = match slot.moved_down(self.before_connections) {
             Some(slot) => self.for_connections.give(slot),
@@ -78,7 +82,7 @@ impl Memory {
         debug_assert!(was_taken, "{slot:?} given back twice");
     }
 
-    /// A slot of at least `bytes` for a group; from its reserve if there is no other way.
+    /// Takes a slot of at least `bytes` for a group; from its reserve if nothing else is free.
     #[inline]
     pub(crate) fn take(&mut self, group: u32, bytes: u32, may_pass_bound: bool) -> Option<Slot> {
         let share = &mut self.shares[group as usize];
@@ -100,7 +104,7 @@ impl Memory {
         }
     }
 
-    /// Gives a group's slot back.
+    /// Frees a group's slot.
     #[inline]
     pub(crate) fn give(&mut self, group: u32, slot: Slot) {
         let share = &mut self.shares[group as usize];
@@ -114,7 +118,7 @@ impl Memory {
         debug_assert!(was_taken, "{slot:?} given back twice");
     }
 
-    /// A connection waits for memory, behind those of its group that came before.
+    /// Queues a connection for memory, behind earlier ones of its group.
     pub(crate) fn wait(&mut self, group: u32, connection: u32) {
         let share = &mut self.shares[group as usize];
         debug_assert!(!share.waiting.contains(&connection));
@@ -125,19 +129,19 @@ impl Memory {
         }
     }
 
-    /// Whether anybody waits.
+    /// Whether any connection waits.
     #[inline]
     pub(crate) fn has_waiting(&self) -> bool {
         !self.rotation.is_empty()
     }
 
-    /// Groups that have somebody waiting.
+    /// The number of groups with a waiting connection.
     pub(crate) fn waiting_groups(&self) -> usize {
         self.rotation.len()
     }
 
-    /// The next connection to try again, and its group; it no longer waits. If it finds nothing, put it back with
-    /// [`Memory::wait_on`].
+    /// The next connection to retry, and its group; it no longer waits. If it still finds no
+    /// memory, put it back with [`Memory::wait_on`].
     pub(crate) fn next_waiting(&mut self) -> Option<(u32, u32)> {
         let group = self.rotation.pop_front()?;
         let share = &mut self.shares[group as usize];
@@ -149,7 +153,8 @@ impl Memory {
         connection.map(|connection| (group, connection))
     }
 
-    /// A connection that was tried in vain waits on, at the head of its group; the group goes to the rotation's end.
+    /// Puts a connection that was retried in vain back at the head of its group; the group goes to
+    /// the rotation's end.
     pub(crate) fn wait_on(&mut self, group: u32, connection: u32) {
         let share = &mut self.shares[group as usize];
         share.waiting.push_front(connection);
@@ -159,7 +164,7 @@ impl Memory {
         }
     }
 
-    /// A connection that closed waits for nothing any more.
+    /// Removes a closed connection from the queue.
     pub(crate) fn forget(&mut self, group: u32, connection: u32) {
         let share = &mut self.shares[group as usize];
         share.waiting.retain(|&waiting| waiting != connection);
@@ -184,7 +189,7 @@ impl Memory {
         self.slots.total_bytes() + self.for_connections.total_bytes()
     }
 
-    /// How often somebody asked and got nothing.
+    /// The number of requests for memory that were refused.
     pub(crate) fn refusals(&self) -> u64 {
         self.refusals
     }

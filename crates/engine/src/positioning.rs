@@ -1,9 +1,11 @@
-//! Whether positioning costs time on a device that says so. Virtual disks say so by default, whatever they stand on, and who believes
-//! it gives flash to one issuer at a time.
+//! Measures whether positioning costs time on a device that is reported as rotational. Virtual
+//! disks report so by default, whatever their storage, and believing it would serve flash one
+//! issuer at a time.
 //!
-//! It is measured as the harness specification has it (recommendations of `tune`, and trap T18): no disk finds half of the places
-//! that it is sent to within a millisecond. Only what says that it rotates is measured; where a large cache answers for an array, its
-//! owner can say what it is.
+//! No disk serves half of its random reads within a millisecond. Only a device that is reported as
+//! rotational is measured; where a large cache answers for an array, its owner can configure the
+//! answer. Sources: docs/specifications/harness.md, section 8.5;
+//! docs/specifications/harness.md, section 14 (trap T18).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,31 +18,32 @@ use linux::device::Kind;
 
 use crate::backing::OpenVolume;
 
-/// What a device is taken for.
+/// Whether a device counts as rotational.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Rotational {
-    /// What the system says, unless reads at random places contradict it.
+    /// As the system reports, unless random reads contradict it.
     #[default]
     Measured,
     /// Positioning costs time.
     Yes,
-    /// It does not.
+    /// Positioning costs no time.
     No,
 }
 
 const READ_BYTES: u32 = 4_096;
-/// After so many reads that tell something it is known, and with fewer than the least it is not.
+/// The number of informative reads that ends the measurement, and the fewest that count.
 const ENOUGH: usize = 32;
 const LEAST: usize = 16;
 const MOST_READS: u32 = 256;
-/// A disk that needs 27 ms for each is left at what the system says.
+/// The time limit; a disk that needs 27 ms per read is left at what the system reports.
 const MOST_TIME: Duration = Duration::from_millis(400);
-/// The cache of a disk may hold less than this.
+/// Smaller devices are not measured, because a disk's cache may hold that much.
 const LEAST_BYTES: u64 = 64 << 20;
 /// A disk needs more than this for half of its reads.
 const POSITIONED: Duration = Duration::from_millis(1);
 
-/// Decides for all volumes of a device. What it did against the system's word, for people.
+/// Decides for all volumes of a device. Returns a message for the user if the decision contradicts
+/// the system.
 pub(crate) fn decide(volumes: &mut [OpenVolume], wanted: Rotational) -> Option<String> {
     match wanted {
         Rotational::Measured => correct(volumes),
@@ -74,7 +77,8 @@ fn correct(volumes: &mut [OpenVolume]) -> Option<String> {
     ))
 }
 
-/// A file or device past the page cache that the system calls rotational, and that no model stands in front of.
+/// Whether a volume is a file or device with direct I/O that the system reports as rotational,
+/// without a model in front.
 fn says_so(volume: &OpenVolume) -> bool {
     let is_disk = |kind| matches!(kind, Kind::BlockDevice | Kind::RegularFile);
     volume.facts.is_rotational
@@ -100,14 +104,16 @@ fn median_of_reads(volume: &OpenVolume) -> Option<Duration> {
     })
 }
 
-/// One that took so long; where all is zeroes nothing may be there that had to be found.
+/// One read: its time, and whether it returned only zeroes, in which case the device may not have
+/// had to position.
 #[derive(Copy, Clone, Debug)]
 struct Read {
     taken: Duration,
     is_empty: bool,
 }
 
-/// Of reads at random places. `None` if they tell too little: it is small or slow, most of what is read is zeroes, or it cannot be read.
+/// The median time of reads at random places. `None` if there are too few informative reads: the
+/// device is small or slow, mostly zeroes, or unreadable.
 fn median(size_bytes: u64, mut read: impl FnMut(u64) -> io::Result<Read>) -> Option<Duration> {
     if size_bytes < LEAST_BYTES {
         return None;
@@ -134,7 +140,8 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// Reads that take so long, every so-manieth of which brings anything but zeroes.
+    /// Simulates reads of this duration, of which every `every`-th returns something else than
+    /// zeroes.
     fn found(size_bytes: u64, taken_us: u64, every: u64) -> Option<Duration> {
         let mut count = 0_u64;
         median(size_bytes, |place| {

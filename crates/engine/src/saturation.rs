@@ -1,79 +1,82 @@
-//! Whether a device is saturated, and whose share is not kept for want of outstanding requests: numbers and the sentences that
-//! `ctl status`, `top` and the server's log show.
+//! Tells whether a device is saturated, and which groups miss their share because they have too few
+//! requests outstanding: numbers and the sentences that `ctl status`, `top` and the server's log
+//! show.
 //!
-//! Shares are exact only while every tenant has its part of what is in flight, so a tenant bounds it to outstanding / share. The least
-//! of these bounds is N*; where the device needs more to be saturated, somebody's share cannot be had (specification paternoster.md,
-//! section 3.1).
+//! Shares are exact only while every tenant has its share of the requests in flight, so each tenant
+//! bounds their number to outstanding / share. The least of these bounds is N*; where the device
+//! needs more than N* to be saturated, at least one share cannot be reached. Source:
+//! docs/specifications/paternoster.md, section 3.1.
 
 use crate::depth::Knowledge;
 
-/// A group that has less than this outstanding on average asks for what it gets, and no more.
+/// A group with fewer requests outstanding on average gets all it asks for and does not compete.
 const ASKS_FOR_MORE: f64 = 0.5;
-/// A share is kept while what was got is within this part of what was due.
+/// A share counts as kept if the service received is within this fraction of the service due.
 const KEPT: f64 = 0.05;
-/// A given depth is used up when this part of it is in flight on average.
+/// A given depth counts as used up if this fraction of it is in flight on average.
 const USED_UP: f64 = 0.9;
 
-/// A group, over the last second or longer.
+/// A group's measurements over at least the last second.
 #[derive(Clone, Debug)]
 pub(crate) struct Tenant {
     pub group: u32,
     pub parent: u32,
     pub path: String,
     pub weight: u32,
-    /// Mean number of requests not answered.
+    /// Mean number of unanswered requests.
     pub outstanding: f64,
     pub bytes: u64,
     pub is_limited: bool,
 }
 
-/// A group that wants more than it gets.
+/// A group that asks for more than it gets.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GroupShare {
     /// Its number.
     pub group: u32,
     /// Its path; empty for the root.
     pub path: String,
-    /// Its part by weight among those who want more, 0 to 1.
+    /// Its share by weight among the groups that ask for more, 0 to 1.
     pub share: f64,
-    /// Its part of what was done, 0 to 1: due, and got.
+    /// The fraction of the total service due to it, 0 to 1.
     pub due: f64,
-    /// What it was.
+    /// The fraction of the total service that it got, 0 to 1.
     pub got: f64,
-    /// Requests not answered, on average.
+    /// Mean number of unanswered requests.
     pub outstanding: f64,
-    /// Why its share was not kept; none where it was.
+    /// Why its share was not kept; none if it was.
     pub why: Option<String>,
 }
 
-/// A device over the last second or longer.
+/// A device's measurements over at least the last second.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Saturation {
-    /// What is known of its depth.
+    /// What is known about its depth.
     pub knowledge: Knowledge,
-    /// Whether more in flight would make it no faster.
+    /// Whether more requests in flight would not make it faster.
     pub is_saturated: bool,
-    /// Requests in flight that saturate it (n), if they are known.
+    /// Requests in flight that saturate it (n), if known.
     pub needed: Option<u32>,
-    /// Requests in flight up to which shares can be exact (N*); none with fewer than two who want more.
+    /// Requests in flight up to which shares can be exact (N*); none with fewer than two groups
+    /// that ask for more.
     pub exact: Option<f64>,
-    /// Requests in flight on average.
+    /// Mean number of requests in flight.
     pub in_flight: f64,
-    /// The same in words.
+    /// The state in words.
     pub text: String,
-    /// The groups that want more than they get.
+    /// The groups that ask for more than they get.
     pub groups: Vec<GroupShare>,
 }
 
 impl GroupShare {
-    /// What it is called in sentences.
+    /// The group's name in sentences.
     pub fn name(&self) -> &str {
         if self.path.is_empty() { "the root group" } else { &self.path }
     }
 }
 
 impl Saturation {
-    /// What follows from what was measured.
+    /// Derives the state from the measurements.
     pub(crate) fn of(tenants: &[Tenant], knowledge: Knowledge, in_flight: f64, limit: u32, has_shares: bool) -> Self {
         let needed = match knowledge {
             Knowledge::Saturated(depth) => Some(depth),
@@ -159,16 +162,17 @@ fn requests(count: f64) -> String {
     if shown == "1" { "1 request".to_owned() } else { format!("{shown} requests") }
 }
 
-/// To per cents, small ones to tenths.
+/// Rounds to per cents, small values to tenths.
 fn shown_percent(part: f64) -> String {
     let percent = 100.0 * part;
     if percent < 9.95 { format!("{percent:.1}") } else { format!("{percent:.0}") }
 }
 
-/// The part that the weights promise, level by level, among those who want more. A group's own requests are one of its children.
+/// The share that the weights promise, level by level, among groups that ask for more. A group's
+/// own requests count as one of its children.
 fn share_of(tenant: &Tenant, all: &[Tenant], wanting: &[&Tenant]) -> f64 {
     let above = |group: u32| all.iter().find(|tenant| tenant.group == group).map(|tenant| tenant.parent);
-    // The levels of a tree of groups are fewer than the groups.
+    // A tree of groups has fewer levels than groups.
     let path_of = |group: u32| {
         let mut path = vec![group];
         while let Some(parent) = path.last().and_then(|last| above(*last)).filter(|parent| !path.contains(parent)) {
@@ -180,7 +184,8 @@ fn share_of(tenant: &Tenant, all: &[Tenant], wanting: &[&Tenant]) -> f64 {
     let mut share = 1.0;
     for &node in &path_of(tenant.group) {
         let Some(own) = all.iter().find(|other| other.group == node) else { continue };
-        // The node itself, as a child of its own, beside the groups below it; then the node beside its siblings.
+        // First the group's own requests beside the groups below it; then each node beside its
+        // siblings.
         if node == tenant.group {
             let below: u32 = all
                 .iter()
@@ -256,7 +261,7 @@ mod tests {
         let shares: Vec<f64> = state.groups.iter().map(|group| group.share).collect();
         assert!(near(shares[0], 0.25) && near(shares[1], 0.25) && near(shares[2], 0.5), "{shares:?}");
         assert!(state.groups.iter().all(|group| group.why.is_none()));
-        // Who asks for next to nothing takes no part: 300 of 100 + 300 become all.
+        // A group that asks for almost nothing is left out: 300 of 100 + 300 becomes 100 %.
         let idle = [root(), tenant(1, 0, 300, 8.0, 99), tenant(2, 0, 100, 0.1, 1)];
         let state = Saturation::of(&idle, Knowledge::Idle, 8.0, 128, true);
         assert!(near(state.groups[0].share, 1.0) && state.exact.is_none());

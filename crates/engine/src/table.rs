@@ -1,11 +1,12 @@
-//! Tables of fixed size: entries by index, free ones as a stack. Nothing is allocated after construction.
+//! Tables of fixed size: entries by index, free indices as a stack. Nothing is allocated after
+//! construction.
 
 use std::ops::{Index, IndexMut};
 
 /// "No entry" in links between tables.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// At most `capacity` values, each under an index that stays until it is given back.
+/// At most `capacity` values, each under an index that is valid until it is released.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     entries: Vec<T>,
@@ -31,7 +32,7 @@ impl<T: Default> Table<T> {
         Some(index)
     }
 
-    /// Takes the entry back. Its value stays readable until the index is used again.
+    /// Releases an entry. Its value stays readable until the index is used again.
     #[inline]
     pub(crate) fn give(&mut self, index: u32) {
         debug_assert!(self.is_used[index as usize], "entry {index} was not in use");
@@ -45,13 +46,13 @@ impl<T: Default> Table<T> {
         (*self.is_used.get(index as usize)?).then(|| &self.entries[index as usize])
     }
 
-    /// Entries that could still be stored.
+    /// The number of free entries.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         self.free.len()
     }
 
-    /// Entries in use.
+    /// The number of entries in use.
     #[inline]
     pub(crate) fn used(&self) -> usize {
         self.entries.len() - self.free.len()

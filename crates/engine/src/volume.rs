@@ -1,4 +1,4 @@
-//! What others see of the engine: a handle on a shard, its volumes, groups and clients.
+//! The engine's public interface: a handle on a shard, its volumes, groups and clients.
 //!
 //! ```no_run
 //! use hoistway_engine::{Backing, ShardSettings, VolumeSettings, start};
@@ -41,15 +41,15 @@ pub struct VolumeId(pub(crate) u32);
 pub struct GroupHandle(pub(crate) u32);
 
 impl GroupHandle {
-    /// The group above all others; it always exists and has weight 100.
+    /// The root group; it always exists and has weight 100.
     pub const ROOT: GroupHandle = GroupHandle(0);
 }
 
-/// A client's connection, as it is evicted or joined.
+/// The connection of a client, for eviction or for sharing its context.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ConnectionId(pub(crate) u32);
 
-/// How a shard is built.
+/// The parameters of a shard.
 #[derive(Clone, Debug)]
 pub struct ShardSettings {
     /// The device's name in status and messages, and the thread's.
@@ -58,33 +58,33 @@ pub struct ShardSettings {
     pub scheduler: SchedulerSpec,
     /// Memory for data, 64 MiB to 64 GiB.
     pub memory_bytes: u64,
-    /// Commands the device is given at a time; 0 = 32 on a disk, elsewhere learned: the fewest that deliver what all would, of 128
-    /// at most.
+    /// Commands that the device is given at a time; 0 = 32 on a disk, and elsewhere learned: the
+    /// fewest that deliver the throughput of all, at most 128.
     pub queue_depth: u32,
-    /// Whether positioning costs time; a model in front says so itself.
+    /// Whether positioning costs time; with a device model, the model decides.
     pub rotational: Rotational,
     /// Requests the queue may hold at a time (`nr_requests`); 0 = as many as fit.
     pub queue_requests: u32,
     /// Longest transfer, 4 KiB to 1 MiB.
     pub max_request_bytes: u32,
-    /// Requests up to this size on files in memory are done on the shard's thread; 0 = none.
+    /// Requests up to this size on files in memory are performed on the shard's thread; 0 = none.
     pub inline_max_bytes: u32,
-    /// How long to wait for several completions at once; 0 = not.
+    /// How long to wait for several completions at once, in microseconds; 0 = not at all.
     pub batch_wait_us: u32,
-    /// How long to look for events before sleeping, at most 200; 0 = not.
+    /// How long to poll for events before sleeping, in microseconds, at most 200; 0 = not at all.
     pub busy_poll_us: u32,
-    /// How long a client may stop in the middle of something.
+    /// How long a client may stall in the middle of a request or reply.
     pub stall_timeout: Duration,
     /// Processors that the thread is bound to; empty = any.
     pub cpus: Vec<usize>,
-    /// The thread goes before all ordinary ones where it may (root): for loads that keep recorded times. Others never get the
-    /// processor while it works, so servers leave this alone.
+    /// Whether the thread gets real-time priority, which needs root: for loads that keep recorded
+    /// times. Other threads get no processor time while it works, so servers do not use it.
     pub is_urgent: bool,
-    /// Clients at a time.
+    /// The most clients at a time.
     pub max_connections: u32,
-    /// Groups at a time, the root included.
+    /// The most groups at a time, including the root.
     pub max_groups: u32,
-    /// Seed of everything random in scheduler and model.
+    /// Seed of all random decisions of scheduler and model.
     pub seed: u64,
 }
 
@@ -112,10 +112,10 @@ impl Default for ShardSettings {
 }
 
 impl ShardSettings {
-    /// Whether every value is in its range.
+    /// Checks that every value is in its range.
     ///
     /// # Errors
-    /// The first that is not, with its range.
+    /// The first value out of range, with its range.
     pub fn check(&self) -> Result<(), EngineError> {
         let range = |name: &str, value: u64, least: u64, most: u64| {
             if (least..=most).contains(&value) {
@@ -150,13 +150,13 @@ pub struct ClientSocket {
     pub protocol: Box<dyn Protocol>,
     /// The volume it opened.
     pub volume: VolumeId,
-    /// Whose it is.
+    /// The group of its requests.
     pub group: GroupHandle,
     /// Bytes received beyond the handshake.
     pub received: Vec<u8>,
-    /// Who it is, for status.
+    /// The client's description, for status.
     pub label: String,
-    /// A connection of the same client, to share its context; its own if none.
+    /// A connection of the same client whose context to share; `None` for a context of its own.
     pub beside: Option<ConnectionId>,
     /// Called on the shard's thread when nothing of the connection is left. Must not block.
     pub on_closed: Option<Box<dyn FnOnce() + Send>>,
@@ -171,9 +171,9 @@ impl std::fmt::Debug for ClientSocket {
 /// One connection of a resident: an issuer with a context of its own.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Lane {
-    /// What it works on.
+    /// Its volume.
     pub volume: VolumeId,
-    /// Whose it is.
+    /// The group of its requests.
     pub group: GroupHandle,
     /// How much it may have in flight.
     pub bounds: ConnectionBounds,
@@ -181,8 +181,8 @@ pub struct Lane {
     pub priority: Priority,
 }
 
-/// A running shard. Clones are the same shard; it stops when [`ShardHandle::drain`] or [`ShardHandle::stop`] say so, or
-/// with the last handle.
+/// A running shard. Clones refer to the same shard; it stops by [`ShardHandle::drain`] or
+/// [`ShardHandle::stop`], or with the last handle.
 #[derive(Clone)]
 pub struct ShardHandle {
     inner: Arc<Inner>,
@@ -202,11 +202,12 @@ impl std::fmt::Debug for ShardHandle {
     }
 }
 
-/// Opens the volumes, builds the shard and starts its thread. [`ShardHandle::volumes`] has them in the same order.
+/// Opens the volumes, builds the shard and starts its thread. [`ShardHandle::volumes`] lists them
+/// in the same order.
 ///
 /// # Errors
-/// Settings out of range, an unknown scheduler or tunable, a backing that cannot or may not be opened, io_uring that is
-/// not there. Nothing is left behind.
+/// Settings out of range, an unknown scheduler or tunable, a backing that cannot or may not be
+/// opened, io_uring not available. Nothing is left behind.
 pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<ShardHandle, EngineError> {
     settings.check()?;
     let version = crate::shard::parse_version(&settings.scheduler)?;
@@ -238,7 +239,8 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
         connections: settings.max_connections,
         groups: settings.max_groups,
         device_depth: depth,
-        // On a disk every depth pays a little, and its schedulers decide themselves who has it.
+        // On a disk every depth costs a little, and the disk schedulers choose the depth
+        // themselves.
         may_learn_depth: settings.queue_depth == 0 && !rotational,
         queue_requests: settings.queue_requests,
         max_part_bytes: settings.max_request_bytes,
@@ -275,7 +277,7 @@ fn launch(
     let scheduler = settings.scheduler.clone();
     let (ready, is_ready) = mpsc::channel();
     let shared = Arc::clone(&mailbox);
-    // The ring belongs to the thread that makes it, so everything is built over there.
+    // The ring belongs to the thread that makes it, so everything is built on that thread.
     let body = move || {
         let _closing = CloseOnDrop(Arc::clone(&shared));
         let built = Shard::new(loop_settings, turn_settings, gate, shared, files).and_then(|mut shard| {
@@ -304,7 +306,8 @@ fn launch(
     Ok(ShardHandle { inner: Arc::new(inner) })
 }
 
-/// Closes the mailbox however the thread ends, so that nobody waits for an answer that cannot come.
+/// Closes the mailbox however the thread ends, so that no caller waits for an answer that cannot
+/// come.
 struct CloseOnDrop(Arc<Mailbox>);
 
 impl Drop for CloseOnDrop {
@@ -318,7 +321,7 @@ impl Drop for Inner {
         self.mailbox.post(Box::new(Shard::stop));
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // Whoever wanted to know how it went has asked by `drain` or `join`.
+            // A caller interested in the result has called `drain` or `join`.
             let _ = thread.join();
         }
     }
@@ -330,7 +333,7 @@ impl ShardHandle {
         &self.inner.name
     }
 
-    /// What was found when it was opened that people should know.
+    /// A finding at opening that the user should know.
     pub fn note(&self) -> Option<&str> {
         self.inner.note.as_deref()
     }
@@ -340,7 +343,7 @@ impl ShardHandle {
         &self.inner.volumes
     }
 
-    /// Runs a job on the shard's thread and waits for its answer.
+    /// Runs a job on the shard's thread and waits for its result.
     fn ask<T: Send + 'static>(&self, job: impl FnOnce(&mut Shard) -> T + Send + 'static) -> Result<T, EngineError> {
         let (answer, is_answered) = mpsc::channel();
         let posted = self.inner.mailbox.post(Box::new(move |shard: &mut Shard| {
@@ -386,7 +389,7 @@ impl ShardHandle {
         self.add_group_below(GroupHandle::ROOT, path, weight)
     }
 
-    /// Adds a group below another one.
+    /// Adds a group below another group.
     ///
     /// # Errors
     /// As [`ShardHandle::add_group`], or no such parent.
@@ -403,7 +406,7 @@ impl ShardHandle {
         })
     }
 
-    /// Changes a group's weight; requests under way are not touched.
+    /// Changes a group's weight; requests in flight are not affected.
     ///
     /// # Errors
     /// Weight outside 1 to 10,000, or no such group.
@@ -416,7 +419,8 @@ impl ShardHandle {
         if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
     }
 
-    /// Changes the weight of a group's own queues among the groups below it; none = as its weight.
+    /// Changes the weight of a group's own queues among the groups below it; none = the group's
+    /// weight.
     ///
     /// # Errors
     /// Weight outside 1 to 10,000, or no such group.
@@ -429,7 +433,8 @@ impl ShardHandle {
         if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
     }
 
-    /// Begins anew what the scheduler keeps of a group's service (`reset_stats`). False where it keeps nothing.
+    /// Resets the scheduler's statistics of a group's service (`reset_stats`). False if it keeps
+    /// none.
     ///
     /// # Errors
     /// When the shard has stopped.
@@ -440,7 +445,8 @@ impl ShardHandle {
         })
     }
 
-    /// Changes a group's level, for policies that know levels of groups; none = the policy's default.
+    /// Changes a group's priority level, for policies that support levels of groups; none = the
+    /// policy's default.
     ///
     /// # Errors
     /// No such group.
@@ -457,10 +463,10 @@ impl ShardHandle {
         if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
     }
 
-    /// Changes a group's limits; what waits under the old ones is judged by the new.
+    /// Changes a group's limits; waiting requests are subject to the new limits.
     ///
     /// # Errors
-    /// No such group, or no memory for the limiter, which comes with the first limit.
+    /// No such group, or no memory for the limiter, which is installed with the first limit.
     pub fn set_limits(&self, group: GroupHandle, limits: &experiment::Limits) -> Result<(), EngineError> {
         let limits = *limits;
         let changed = self.ask(move |shard| {
@@ -474,7 +480,7 @@ impl ShardHandle {
         }
     }
 
-    /// Puts a limiter in place above the scheduler, or changes the settings of one that is.
+    /// Installs a limiter above the scheduler, or changes the settings of an installed one.
     ///
     /// # Errors
     /// Unknown limiter, tunable or value.
@@ -487,10 +493,11 @@ impl ShardHandle {
         added.map_err(|message| EngineError::usage(message, "see `hoistway list limiters`"))
     }
 
-    /// Hands a client over. From now on the shard owns its socket.
+    /// Passes a client to the shard, which owns its socket from now on.
     ///
     /// # Errors
-    /// No connection or memory is free, or the volume or group is gone; the socket is closed then.
+    /// No connection or memory is free, or the volume or group does not exist; the socket is closed
+    /// then.
     pub fn attach(&self, client: ClientSocket) -> Result<ConnectionId, EngineError> {
         let attachment = Attachment {
             socket: client.socket,
@@ -505,7 +512,7 @@ impl ShardHandle {
         self.ask(|shard| shard.attach(attachment))?.map(ConnectionId)
     }
 
-    /// Closes a client. False if it is gone already.
+    /// Closes a client's connection. False if it is closed already.
     ///
     /// # Errors
     /// When the engine has stopped.
@@ -513,8 +520,8 @@ impl ShardHandle {
         self.ask(move |shard| shard.evict(connection.0))
     }
 
-    /// Takes a resident in: someone who lives on the shard's thread, with one connection per lane. Its number, for
-    /// [`ShardHandle::poke`].
+    /// Adds a resident, a client that runs on the shard's thread with one connection per lane.
+    /// Returns its number for [`ShardHandle::poke`].
     ///
     /// # Errors
     /// No connection is free, or a volume or group does not exist.
@@ -522,17 +529,18 @@ impl ShardHandle {
         self.ask(move |shard| shard.house(resident, &lanes))?
     }
 
-    /// In which contexts the requests of a resident are made, by lane.
+    /// The contexts of a resident's requests, by lane.
     pub(crate) fn contexts_of(&self, resident: u32) -> Result<Vec<ContextId>, EngineError> {
         self.ask(move |shard| shard.contexts_of(resident))
     }
 
-    /// Begins to tell a listener what queue and scheduler do, or stops. It is called on the shard's thread.
+    /// Starts or stops sending trace events of queue and scheduler to a listener, which is called
+    /// on the shard's thread.
     pub(crate) fn set_listener(&self, listener: Option<Listener>) -> Result<(), EngineError> {
         self.ask(move |shard| shard.set_listener(listener))
     }
 
-    /// Gives a resident a turn soon. Does not wait.
+    /// Requests an early turn for a resident. Does not wait.
     pub fn poke(&self, resident: u32) {
         self.inner.mailbox.post(Box::new(move |shard: &mut Shard| shard.poke(resident)));
     }
@@ -550,17 +558,18 @@ impl ShardHandle {
         Ok(Client::new(self.clone(), resident, letters))
     }
 
-    /// Replaces the scheduler under load: nothing is lost, repeated or failed; clients see a pause of at most the
-    /// device's latency.
+    /// Replaces the scheduler under load: no request is lost, repeated or failed; clients see a
+    /// pause of at most the device's latency.
     ///
     /// # Errors
-    /// Unknown scheduler, version, tunable or value; another switch is under way. The old one stays then.
+    /// Unknown scheduler, version, tunable or value, or another switch in progress. The old one
+    /// then stays.
     pub fn switch_scheduler(&self, spec: &SchedulerSpec) -> Result<(), EngineError> {
         let spec = spec.clone();
         self.ask(move |shard| shard.switch(&spec))?
     }
 
-    /// Sets a tunable of the scheduler in force; answers the value stored.
+    /// Sets a tunable of the active scheduler; returns the stored value.
     ///
     /// # Errors
     /// Unknown tunable, not a number, out of range.
@@ -570,7 +579,7 @@ impl ShardHandle {
         set.map_err(|message| EngineError::usage(message, "see `hoistway list schedulers`"))
     }
 
-    /// Changes how many commands the device is given at a time.
+    /// Changes the number of commands that the device is given at a time.
     ///
     /// # Errors
     /// When the engine has stopped.
@@ -578,7 +587,7 @@ impl ShardHandle {
         self.ask(move |shard| shard.turn().set_device_depth(depth.max(1), linux::thread::monotonic_ns()))
     }
 
-    /// Whether the device is saturated, and whose share is not kept.
+    /// Whether the device is saturated, and which shares are not kept.
     ///
     /// # Errors
     /// When the engine has stopped.
@@ -586,7 +595,7 @@ impl ShardHandle {
         self.ask(|shard| shard.turn().saturation(linux::thread::monotonic_ns()))
     }
 
-    /// Everything that can be told at this moment.
+    /// A snapshot of the shard.
     ///
     /// # Errors
     /// When the engine has stopped.
@@ -594,11 +603,11 @@ impl ShardHandle {
         self.ask(Shard::status)
     }
 
-    /// Refuses new requests, finishes what is in flight, makes everything durable, closes the clients and stops. Waits at
-    /// most `timeout` (and the last fsync).
+    /// Refuses new requests, finishes those in flight, makes everything durable, closes the clients
+    /// and stops. Waits at most `timeout` (and for the last fsync).
     ///
     /// # Errors
-    /// When the engine has stopped already, or failed.
+    /// The engine has stopped already, or failed.
     pub fn drain(&self, timeout: Duration) -> Result<DrainReport, EngineError> {
         let (report, is_reported) = mpsc::channel();
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
@@ -608,10 +617,10 @@ impl ShardHandle {
         Ok(report)
     }
 
-    /// Stops at once: clients are cut off, requests in flight are not answered.
+    /// Stops at once: clients are disconnected, requests in flight are not answered.
     ///
     /// # Errors
-    /// If the shard had failed before.
+    /// The shard had failed before.
     pub fn stop(&self) -> Result<(), EngineError> {
         self.inner.mailbox.post(Box::new(Shard::stop));
         self.join()

@@ -1,4 +1,5 @@
-//! Acceptance test 63, second half: in the steady state the shard's thread allocates nothing.
+//! In the steady state the shard's thread allocates nothing. Source:
+//! docs/specifications/engine.md, section 10 (second half of test 63).
 #![allow(unsafe_code, reason = "a counting allocator cannot be written without")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -20,7 +21,8 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is passed on to the system's allocator unchanged; the counter is a plain cell of the thread.
+// SAFETY: every call is passed to the system's allocator unchanged; the counter is a plain cell of
+// the thread.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
@@ -41,7 +43,7 @@ const WARM_UP: u64 = 50_000;
 const MEASURED: u64 = 200_000;
 const DEPTH: u64 = 64;
 
-/// Reads and writes at random for a while, then says how often the thread allocated meanwhile.
+/// Reads and writes at random for a while, then reports how often the thread allocated meanwhile.
 struct Prober {
     stream: block::random::Stream,
     in_flight: u64,

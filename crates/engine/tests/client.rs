@@ -187,7 +187,8 @@ fn test_44_a_switch_under_load_loses_nothing() {
             .map(|index| client.submit(Command::Write, index * 65_536, 4_096, false, vec![round as u8; 4_096]))
             .collect();
         let name = names[round as usize % names.len()];
-        // A switch waits for the device to become empty; until then another one is refused, which is no failure here.
+        // A switch waits for the device to become empty; until then another one is refused, which
+        // is not a failure here.
         let _ = shard.switch_scheduler(&SchedulerSpec::named(name));
         for ticket in tickets {
             ticket.wait().expect("written");

@@ -55,7 +55,7 @@ fn shares_follow_the_weights_behind_a_device_model() {
     assert!(measured.device.read.ios > 0 && !measured.dispatch_reasons.is_empty());
 }
 
-/// 10 MB/s of a group beside one without limit, on a device that is not full.
+/// A group limited to 10 MB/s beside an unlimited one, on a device that is not saturated.
 #[test]
 fn a_limit_is_kept_and_leaves_the_other_group_alone() {
     for scheduler in ["mq-deadline", "kyber"] {
@@ -68,13 +68,13 @@ fn a_limit_is_kept_and_leaves_the_other_group_alone() {
         let per_s =
             |group: usize| measured.groups[group].bytes() as f64 / (measured.window_ns as f64 / 1e9) / 1_000_000.0;
         let (a, b) = (per_s(0), per_s(1));
-        // Unlimited, both would have the same: tens of MB/s.
+        // Without limits both would have the same: tens of MB/s.
         assert!((9.5..10.5).contains(&a) && b > 1.5 * a, "{scheduler}: {a:.2} and {b:.2} MB/s");
         assert!(measured.target.notes["limiters"].starts_with("throttle:"), "{:?}", measured.target.notes);
     }
 }
 
-/// 64 reads at 2 a second would keep the end of the run waiting for half a minute.
+/// 64 reads at 2 a second would delay the end of the run by half a minute.
 #[test]
 fn a_run_does_not_wait_for_what_tight_limits_still_hold() {
     let mut experiment = experiment("memory:64MiB", "none", &[100], &job(Mix::Read, 64));
@@ -86,14 +86,15 @@ fn a_run_does_not_wait_for_what_tight_limits_still_hold() {
     assert!(measured.target.notes["limiters"].starts_with("throttle:"), "{:?}", measured.target.notes);
 }
 
-/// A reader at depth 1 with a target of 1 ms beside one at depth 32, on a device that serves one read at a time.
+/// A reader at depth 1 with a target of 1 ms beside one at depth 32, on a device that serves one
+/// read at a time.
 #[test]
 fn a_latency_target_is_paid_for_by_the_other_group() {
     let target = "model:null,latency_us=200,servers=1,memory:64MiB";
     let run = |latency_target_us: u64| {
         let mut experiment = experiment(target, "mq-deadline", &[100, 400], &job(Mix::Read, 32));
         experiment.groups[0].jobs[0].iodepth = 1;
-        // From twice the device depth of 8 down to 1 are four steps, half a second each.
+        // From twice the device depth of 8 down to 1 are four steps of half a second each.
         experiment.ramp_ns = 3_500_000_000;
         experiment.groups[0].limits.latency_target_us = latency_target_us;
         EngineHost.check(&experiment).expect("possible");
@@ -169,7 +170,7 @@ fn a_cancelled_run_ends_at_once_and_leaves_no_thread() {
     assert!(began.elapsed().as_secs() < 30);
 }
 
-/// Somebody who wants the first dispatches.
+/// An observer that wants the first dispatches.
 struct Wanting(usize);
 
 impl experiment::Progress for Wanting {
@@ -180,7 +181,7 @@ impl experiment::Progress for Wanting {
     }
 }
 
-/// The first dispatches behind the window's begin, with the groups and reasons that the page shows.
+/// The first dispatches after the window's start, with the groups and reasons that the page shows.
 #[test]
 fn the_first_dispatches_are_told() {
     let experiment = experiment("model:null,latency_us=400,memory:64MiB", "wfq", &[100, 400], &job(Mix::Read, 32));
@@ -188,7 +189,7 @@ fn the_first_dispatches_are_told() {
     let told = measured.dispatches.expect("told");
     assert_eq!(told.requests.len(), 300);
     assert!(told.requests.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
-    // Neighbours that wait together become one request.
+    // Adjacent requests that wait together are merged into one.
     assert!(told.requests.iter().all(|it| it.extent.sectors.is_multiple_of(8) && it.service_ns >= 300_000));
     let of_group = |group: u16| told.requests.iter().filter(|request| request.group == Some(group)).count();
     assert!(of_group(1) > 2 * of_group(0) && of_group(0) + of_group(1) == 300, "{} {}", of_group(0), of_group(1));
@@ -196,7 +197,8 @@ fn the_first_dispatches_are_told() {
     assert!(with_reason.count() > 200);
 }
 
-/// Two groups of 32 on a device whose eight servers are busy with 8, and that takes 64 at once: without a learned depth nothing waits.
+/// Two groups with 32 requests each on a device whose eight servers are busy with 8 requests and
+/// that takes 64 at once: without a learned depth nothing would wait.
 #[test]
 fn by_default_the_depth_is_learned_and_shares_are_kept() {
     let target = "model:null,latency_us=800,servers=8,memory:64MiB";
@@ -208,7 +210,7 @@ fn by_default_the_depth_is_learned_and_shares_are_kept() {
     assert!((3.2..4.8).contains(&ratio), "{bytes:?}, ratio {ratio}");
 }
 
-/// Alone, a group has all depth.
+/// A single group gets the full depth.
 #[test]
 fn a_group_alone_is_not_held_back() {
     let target = "model:null,latency_us=800,servers=32,memory:64MiB";

@@ -68,7 +68,7 @@ fn test_34_clients_that_vanish_with_requests_in_flight_leave_nothing_behind() {
         let mut peer = connect(&shard, Some(closed.clone()));
         let reads: Vec<u8> = (0..100).flat_map(|cookie| request(0, cookie, cookie * 4_096, 4_096)).collect();
         peer.send(&reads);
-        // Some vanish inside a payload, some after a few answers.
+        // Some clients vanish inside a payload, some after a few answers.
         if round % 2 == 0 {
             peer.send(&[request(1, 500, 0, 65_536), vec![0; 1_000]].concat());
         }
@@ -92,7 +92,7 @@ fn test_34_clients_that_vanish_with_requests_in_flight_leave_nothing_behind() {
 fn tests_36_and_37_clients_that_stop_are_closed_and_others_do_not_notice() {
     let shard = shard("memory:32MiB", Duration::from_millis(300));
     let (closed, is_closed) = mpsc::channel();
-    // One never reads what it asked for, one stops inside a payload, one only inside a header.
+    // One never reads its answers, one stops inside a payload, one only inside a header.
     let mut deaf = connect(&shard, Some(closed.clone()));
     deaf.send(&(0..64).flat_map(|cookie| request(0, cookie, 0, 1 << 20)).collect::<Vec<_>>());
     let mut mute = connect(&shard, Some(closed.clone()));
@@ -127,7 +127,8 @@ fn test_41_a_burst_of_one_client_does_not_hold_up_the_next() {
         use std::io::Write;
         sender.write_all(&burst).expect("sent");
     });
-    // The flood's answers are not read yet, so it cannot be over; the other client is served all the same.
+    // The flood's answers are not read yet, so it cannot be over; the other client is served
+    // nevertheless.
     single.send(&request(0, 1, 0, 512));
     assert_eq!(single.reply().0, 1);
     for _ in 0..10_000 {
@@ -141,7 +142,7 @@ fn test_40_idle_clients_wake_nobody() {
     let shard = shard("memory:1MiB", PATIENT);
     let peers: Vec<_> = (0..100).map(|_| connect(&shard, None)).collect();
     let turns = || shard.status().expect("status").loop_counters.turns;
-    // Asking is itself a wake-up; what happens between two questions is counted.
+    // The status query is itself a wake-up, so the turns between two queries are counted.
     let before = turns();
     std::thread::sleep(Duration::from_millis(500));
     let after = turns();

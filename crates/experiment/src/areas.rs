@@ -1,4 +1,5 @@
-//! Which part of the target each job works on: areas lie one behind the other, in the order in which jobs name them.
+//! The part of the target that each job uses: areas are laid out one after another, in the order in
+//! which jobs name them.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +7,13 @@ use workload::Job;
 
 use crate::{Diagnostic, Experiment};
 
-/// Areas begin on a multiple of this.
+/// Alignment of areas.
 pub const ALIGNMENT_BYTES: u64 = 1 << 20;
 
 /// A contiguous part of the target.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Area {
-    /// Where it begins on the target, in bytes; a multiple of [`ALIGNMENT_BYTES`].
+    /// Start on the target, in bytes; a multiple of [`ALIGNMENT_BYTES`].
     pub first_byte: u64,
     /// Its length in bytes.
     pub bytes: u64,
@@ -25,11 +26,12 @@ pub struct Areas {
 }
 
 impl Areas {
-    /// Lays the areas out on a target of `size_bytes`: those whose jobs say how large get that, the others share the rest
-    /// in equal parts. An only area without a size is the whole target; the last one may end with it, wherever that is.
+    /// Lays out the areas on a target of `size_bytes`: areas whose jobs give a size get that, the
+    /// others share the rest in equal parts. A single area without a size is the whole target; the
+    /// last area may end at the target's unaligned end.
     ///
     /// # Errors
-    /// The areas do not fit. The help speaks of targets in general, a host may know better.
+    /// The areas do not fit. The help is general; a host may know better.
     pub fn lay_out(experiment: &Experiment, size_bytes: u64) -> Result<Self, Diagnostic> {
         let wanted = wanted(experiment);
         if let ([(name, None)], 1..) = (wanted.as_slice(), size_bytes) {
@@ -58,7 +60,7 @@ impl Areas {
         Ok(Self { placed: wanted.into_iter().map(place).collect() })
     }
 
-    /// The area of a job's thread; empty for a job that is not of the experiment.
+    /// The area of a job's thread; empty for a job that is not part of the experiment.
     pub fn of(&self, job: &Job, thread: u32) -> Area {
         self.placed.get(&job.area_name(thread)).copied().unwrap_or_default()
     }

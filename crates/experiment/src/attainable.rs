@@ -1,30 +1,34 @@
-//! Which shares a device can give at which throughput: the oracle that a proportional scheduler is held against.
+//! Which shares a device can deliver at which throughput: the reference for proportional-share
+//! schedulers.
 //!
-//! A scheduler in front of a device decides who is inside and how many; requests inside all stay about as long. So a tenant's rate is
-//! its part of the population times the device's rate at that population, and a tenant with few requests outstanding bounds how many
-//! may be inside while shares are exact (specification paternoster.md, section 3). Plain mathematics: no device, no host.
+//! A scheduler decides how many requests of each group are in flight, and all requests stay in the
+//! device for about the same time. A tenant's rate is therefore its fraction of the requests in
+//! flight times the device's rate at that depth (Little's law), and a tenant with few outstanding
+//! requests limits how many may be in flight while shares are exact. Purely mathematical: no
+//! device, no host. Source: docs/specifications/paternoster.md, section 3.
 
-/// What a tenant asks for.
+/// The demand of a tenant.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Tenant {
     /// Its weight.
     pub weight: f64,
-    /// Requests that it has outstanding at most.
+    /// Maximum number of outstanding requests.
     pub outstanding: f64,
-    /// From a completion to its next request, in nanoseconds.
+    /// Think time from a completion to the next request, in nanoseconds.
     pub think_ns: f64,
 }
 
-/// What a device delivers with so many requests inside, as measured; straight lines in between.
+/// Measured rate of a device by the number of requests in flight, with linear interpolation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Curve {
-    /// Population and rate, ascending in population.
+    /// Requests in flight and rate, in ascending order of the former.
     points: Vec<(f64, f64)>,
 }
 
 impl Curve {
-    /// A curve through measured points (population, rate per second), in any order. Where a measurement at a larger
-    /// population is lower, noise or not, the larger one is taken to do as well: a scheduler may leave slots empty.
+    /// A curve through measured points (requests in flight, rate per second), in any order. If a
+    /// point at a larger depth is lower, because of noise or not, the higher rate is taken for it
+    /// as well, because a scheduler may leave slots empty.
     pub fn new(mut points: Vec<(f64, f64)>) -> Self {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut best = 0.0_f64;
@@ -35,7 +39,7 @@ impl Curve {
         Self { points }
     }
 
-    /// The rate with `population` requests inside.
+    /// The rate with `population` requests in flight.
     pub fn at(&self, population: f64) -> f64 {
         let mut before = (0.0, 0.0);
         for &point in &self.points {
@@ -48,7 +52,8 @@ impl Curve {
         before.1
     }
 
-    /// The smallest population at which the rate is reached; the largest measured one if it never is.
+    /// The smallest number of requests in flight at which the rate is reached; the largest measured
+    /// one if it never is.
     pub fn population_for(&self, rate: f64) -> f64 {
         let mut before = (0.0, 0.0);
         for &point in &self.points {
@@ -61,14 +66,15 @@ impl Curve {
         before.0
     }
 
-    /// How long a request stays inside, in nanoseconds, if rates are requests per second.
+    /// Time that a request spends in the device, in nanoseconds, if rates are requests per second.
     fn residence_ns(&self, population: f64) -> f64 {
         let rate = self.at(population);
         if rate > 0.0 { population / rate * 1e9 } else { 0.0 }
     }
 }
 
-/// The largest population for which `fits` holds, which it does for all smaller ones.
+/// The largest population for which `fits` holds, found by bisection; `fits` must hold for all
+/// smaller ones.
 fn largest_population(most: f64, fits: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, most);
     if fits(high) {
@@ -81,7 +87,8 @@ fn largest_population(most: f64, fits: impl Fn(f64) -> bool) -> f64 {
     low
 }
 
-/// N*: how many may be inside while shares are exactly by weight (formula 2). The curve is in requests per second.
+/// N*: the maximum number of requests in flight while shares are exactly by weight. The curve is in
+/// requests per second. Source: docs/specifications/paternoster.md, section 3.1, formula 2.
 pub fn n_star(tenants: &[Tenant], curve: &Curve, depth: f64) -> f64 {
     let sum: f64 = tenants.iter().map(|tenant| tenant.weight).sum();
     largest_population(depth, |population| {
@@ -93,7 +100,7 @@ pub fn n_star(tenants: &[Tenant], curve: &Curve, depth: f64) -> f64 {
     })
 }
 
-/// How many are inside when nobody is held back.
+/// Number of requests in flight if no tenant is throttled.
 pub fn n_work_conserving(tenants: &[Tenant], curve: &Curve, depth: f64) -> f64 {
     largest_population(depth, |population| {
         let residence_ns = curve.residence_ns(population);
@@ -101,7 +108,8 @@ pub fn n_work_conserving(tenants: &[Tenant], curve: &Curve, depth: f64) -> f64 {
     })
 }
 
-/// What a tenant keeps inside if nobody holds it back: the others of its requests are on their way.
+/// Number of requests that a tenant keeps in flight if it is not throttled; its others are in their
+/// think time.
 fn inside_of(tenant: &Tenant, residence_ns: f64) -> f64 {
     if residence_ns <= 0.0 {
         return tenant.outstanding;
@@ -109,13 +117,14 @@ fn inside_of(tenant: &Tenant, residence_ns: f64) -> f64 {
     tenant.outstanding / (1.0 + tenant.think_ns / residence_ns)
 }
 
-/// n with so much lost: the smallest population that delivers (1 - loss) of what `full` delivers.
+/// n_eps: the smallest number of requests in flight that delivers (1 - loss) of the rate at `full`.
 pub fn n_eps(curve: &Curve, full: f64, loss: f64) -> f64 {
     curve.population_for(curve.at(full) * (1.0 - loss))
 }
 
-/// Weighted water-filling (formula 4): who has how many inside when `population` are, as near to the weights as what
-/// they ask for permits. Less than `population` in all if they do not ask for as much.
+/// Weighted water-filling: requests in flight per tenant if `population` are in flight altogether,
+/// as close to the weights as the demands permit. The sum is smaller than `population` if the
+/// demands are. Source: docs/specifications/paternoster.md, section 3.2, formula 4.
 pub fn waterfill(tenants: &[Tenant], residence_ns: f64, population: f64) -> Vec<f64> {
     let most: Vec<f64> = tenants.iter().map(|tenant| inside_of(tenant, residence_ns)).collect();
     let filled =
@@ -125,32 +134,32 @@ pub fn waterfill(tenants: &[Tenant], residence_ns: f64, population: f64) -> Vec<
     tenants.iter().zip(&most).map(|(tenant, most)| most.min(level * tenant.weight)).collect()
 }
 
-/// What is due by weight, and what can be had.
+/// Due and attainable rates.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Attainable {
-    /// N*.
+    /// N*, see [`n_star`].
     pub n_star: f64,
-    /// Population that delivers (1 - loss).
+    /// Number of requests in flight that delivers (1 - loss) of the full rate.
     pub n_eps: f64,
-    /// Rate when nobody is held back.
+    /// Rate if no tenant is throttled.
     pub full_rate: f64,
     /// Rate with exact shares.
     pub exact_rate: f64,
-    /// Rates nearest to the weights at a loss of `loss`.
+    /// Rates closest to the weights at a loss of `loss`.
     pub rates: Vec<f64>,
-    /// How many requests of each are inside then.
+    /// Requests in flight of each tenant in that case.
     pub inside: Vec<f64>,
-    /// How many of each would be if nobody held it back.
+    /// Requests in flight of each tenant if it were not throttled.
     pub asked: Vec<f64>,
 }
 
 impl Attainable {
-    /// Everything at once, for a loss of so much (0.03 = 3 %).
+    /// Computes all values for a loss of `loss` (0.03 = 3 %).
     pub fn new(tenants: &[Tenant], curve: &Curve, depth: f64, loss: f64) -> Self {
         let full = n_work_conserving(tenants, curve, depth);
         let (n_star, n_eps) = (n_star(tenants, curve, depth), n_eps(curve, full, loss));
-        // Exact shares that deliver as much are taken.
-        // With all to give, exact shares are taken whatever they deliver.
+        // Exact shares are taken if they deliver as much, and regardless of their rate if all of it
+        // may be lost.
         let population = if loss >= 1.0 { n_star } else { n_eps.max(n_star.min(full)) };
         let residence_ns = curve.residence_ns(population);
         let inside = waterfill(tenants, residence_ns, population);
@@ -174,7 +183,7 @@ mod tests {
         (a - b).abs() < 1e-6 * b.abs().max(1.0)
     }
 
-    /// A sharp knee: 100,000 a second at 10 inside and more.
+    /// A sharp knee: 100,000 a second with 10 in flight or more.
     fn knee() -> Curve {
         Curve::new(vec![(10.0, 100_000.0), (1.0, 10_000.0), (32.0, 100_000.0)])
     }
@@ -198,7 +207,8 @@ mod tests {
         assert!(near(n_work_conserving(&two, &knee(), 32.0), 2.0));
         let deep = tenants(&[(60.0, 32.0), (20.0, 32.0)]);
         assert!(near(n_star(&deep, &knee(), 32.0), 32.0));
-        // Thinking as long as a request stays halves what is inside: d / (s (1 + z / L)).
+        // A think time equal to the residence time halves the requests in flight: d / (s (1 + z /
+        // L)).
         let thinking: Vec<_> = two.iter().map(|tenant| Tenant { think_ns: 100_000.0, ..*tenant }).collect();
         assert!(near(n_star(&thinking, &knee(), 32.0), 0.5 / 0.75));
     }
@@ -207,7 +217,7 @@ mod tests {
     fn water_is_filled_by_weight_up_to_what_is_asked_for() {
         let three = tenants(&[(100.0, 1.0), (200.0, 8.0), (300.0, 2.0)]);
         let inside = waterfill(&three, 0.0, 5.0);
-        // 1 and 2 are all that the first and third have; the rest is the second's.
+        // The first and third have only 1 and 2; the rest belongs to the second.
         for (got, expected) in inside.iter().zip([1.0, 2.0, 2.0]) {
             assert!(near(*got, expected), "{inside:?}");
         }
@@ -221,7 +231,7 @@ mod tests {
         let all = Attainable::new(&deep, &knee(), 32.0, 0.03);
         assert!(near(all.rates[0], 75_000.0) && near(all.rates[1], 25_000.0), "{all:?}");
         let shallow = Attainable::new(&tenants(&[(60.0, 4.0), (20.0, 16.0)]), &knee(), 32.0, 0.03);
-        // 9.7 inside: 4 of the first, 5.7 of the second.
+        // 9.7 in flight: 4 of the first, 5.7 of the second.
         assert!(near(shallow.n_eps, 9.7) && near(shallow.rates[0], 40_000.0), "{shallow:?}");
     }
 }

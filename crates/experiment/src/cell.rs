@@ -1,6 +1,8 @@
-//! All repetitions of one combination of workload, scheduler and thread count, and what they say together.
+//! A cell: all repetitions of one combination of workload, scheduler and thread count, with their
+//! statistics.
 //!
-//! Every table, page and assertion reads cells: whatever a view shows is computed here or in the modules used here.
+//! Every table, page and assertion reads cells; the figures that a view shows are computed here or
+//! in the modules used here.
 
 use crate::group::Group;
 use crate::histogram::Histogram;
@@ -10,39 +12,39 @@ use crate::share::{Fairness, due_up_to};
 use crate::statistics::Estimate;
 use crate::{SchedulerSpec, ShareUnit};
 
-/// What results that fio made by itself have for a host. What it ran under is not known, so nothing promised its jobs a share
-/// unless their weights differ.
+/// Host name of results that fio produced on its own. Their scheduler is unknown, so their jobs
+/// have due shares only if their weights differ.
 pub const FIO: &str = "fio";
 
 /// The repetitions of one combination.
 #[derive(Clone, Debug)]
 pub struct Cell<'a> {
-    /// One measurement per set, by set; at least one.
+    /// One measurement per set, in order of sets; at least one.
     pub runs: Vec<&'a Measurement>,
     /// The workload's name.
     pub workload: &'a str,
-    /// The scheduler as asked for.
+    /// The scheduler as requested.
     pub spec: &'a SchedulerSpec,
-    /// The scheduler as it was, in the first run.
+    /// The scheduler in force, in the first run.
     pub scheduler: &'a SchedulerInForce,
     /// Thread count.
     pub threads: u32,
-    /// Bytes per second that all groups read and wrote.
+    /// Bytes per second read and written by all groups.
     pub bytes_per_s: Estimate,
-    /// Bytes per second that all groups discarded.
+    /// Bytes per second discarded by all groups.
     pub discarded_bytes_per_s: Estimate,
     /// Requests per second of all groups.
     pub ios_per_s: Estimate,
     /// The groups that have jobs.
     pub groups: Vec<CellGroup<'a>>,
-    /// How the shares fit; the errors of the groups' mean throughput. None if nothing was done at all,
-    /// or nobody promised a share ([`FIO`]).
+    /// How well the shares fit the weights, from the mean throughput of the groups. `None` if
+    /// nothing was done or no shares were due ([`FIO`]).
     pub fairness: Option<Fairness>,
-    /// Throughput over the best of all schedulers of the same workload and thread count, 0 to 1.
+    /// Throughput relative to the best scheduler of the same workload and thread count, 0 to 1.
     pub efficiency: Estimate,
-    /// Requests that failed, in all runs.
+    /// Failed requests in all runs.
     pub errors: u64,
-    /// Flags of any of the runs, each once.
+    /// Flags of all runs, without duplicates.
     pub flags: Vec<Flag>,
 }
 
@@ -53,7 +55,7 @@ pub struct CellGroup<'a> {
     pub index: usize,
     /// Its path.
     pub path: &'a str,
-    /// The weight asked for.
+    /// The requested weight.
     pub weight: u32,
     /// The weight in force.
     pub effective_weight: u32,
@@ -65,36 +67,36 @@ pub struct CellGroup<'a> {
     pub ios_per_s: Estimate,
 }
 
-/// Latency figures of a cell or one of its groups, in nanoseconds.
+/// Latency figures of a cell or of one of its groups, in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct LatencyFigures {
-    /// All sets together.
+    /// Histogram of all sets together.
     pub histogram: Histogram,
     per_set: Vec<Histogram>,
 }
 
 impl LatencyFigures {
-    /// The percentile of all sets together, with the interval of the percentiles of the single sets.
+    /// The percentile over all sets, with the interval of the percentiles of single sets.
     pub fn percentile_ns(&self, percent: f64) -> Estimate {
         self.estimate(|histogram| histogram.percentile_ns(percent) as f64)
     }
 
-    /// The mean of all sets together, with the interval of the means of the single sets.
+    /// The mean over all sets, with the interval of the means of single sets.
     pub fn mean_ns(&self) -> Estimate {
         self.estimate(Histogram::mean_ns)
     }
 
-    /// The largest latency of all sets, with the interval of the largest ones of the single sets.
+    /// The largest latency of all sets, with the interval of the maxima of single sets.
     pub fn max_ns(&self) -> Estimate {
         self.estimate(|histogram| histogram.max_ns() as f64)
     }
 
-    /// The smallest latency of all sets, with the interval of the smallest ones of the single sets.
+    /// The smallest latency of all sets, with the interval of the minima of single sets.
     pub fn min_ns(&self) -> Estimate {
         self.estimate(|histogram| histogram.min_ns() as f64)
     }
 
-    /// The standard deviation of all sets together, with the interval of those of the single sets.
+    /// The standard deviation over all sets, with the interval of those of single sets.
     pub fn deviation_ns(&self) -> Estimate {
         self.estimate(Histogram::deviation_ns)
     }
@@ -145,7 +147,7 @@ impl<'a> Cell<'a> {
         cell
     }
 
-    /// How the shares of `runs` fit, by the mean of each group over them.
+    /// How well the shares of `runs` fit the weights, by the mean of each group over them.
     pub fn fairness_of(&self, runs: &[&Measurement]) -> Option<Fairness> {
         let Measurement { experiment, host, .. } = runs.first()?;
         let is_weighted = self.groups.iter().any(|group| group.weight != self.groups[0].weight);
@@ -165,12 +167,13 @@ impl<'a> Cell<'a> {
         Fairness::of(&got, &due)
     }
 
-    /// The group definitions of the experiment behind [`Cell::groups`].
+    /// The experiment's definitions of [`Cell::groups`].
     pub fn plan_groups(&self) -> impl Iterator<Item = &'a Group> + '_ {
         self.groups.iter().map(|group| &self.runs[0].experiment.groups[group.index])
     }
 
-    /// Latencies of one group (index into [`Cell::groups`]) or all, in one direction or all of read, write and trim.
+    /// Latencies of one group (index into [`Cell::groups`]) or of all, in one direction or in all
+    /// of read, write and trim.
     pub fn latency(&self, group: Option<usize>, direction: Option<IoDirection>) -> LatencyFigures {
         let only = group.and_then(|group| self.groups.get(group)).map(|group| group.index);
         let of_run = |run: &&Measurement| {
@@ -203,7 +206,7 @@ pub fn over(runs: &[&Measurement], figure: impl Fn(&Measurement) -> f64) -> Esti
     Estimate::of(&values)
 }
 
-/// What a group got, in the unit of shares.
+/// A group's service in the unit of shares.
 pub fn amount(group: &GroupMeasurement, unit: ShareUnit) -> u64 {
     match unit {
         ShareUnit::Bytes => group.bytes(),
@@ -212,7 +215,8 @@ pub fn amount(group: &GroupMeasurement, unit: ShareUnit) -> u64 {
     }
 }
 
-/// Sorts measurements into cells: by workload as they appear, by scheduler as in `schedulers` (others behind), by NR.
+/// Groups measurements into cells: by workload in order of appearance, by scheduler in the order of
+/// `schedulers` (others last), by NR.
 pub fn cells<'a>(measurements: &'a [Measurement], schedulers: &[SchedulerSpec]) -> Vec<Cell<'a>> {
     let mut workloads: Vec<&str> = Vec::new();
     let mut specs: Vec<&SchedulerSpec> = schedulers.iter().collect();
@@ -237,7 +241,7 @@ pub fn cells<'a>(measurements: &'a [Measurement], schedulers: &[SchedulerSpec]) 
     cells
 }
 
-/// Relates each cell to the best of its workload and thread count.
+/// Relates each cell to the best one of its workload and thread count.
 fn set_efficiency(cells: &mut [Cell<'_>]) {
     for index in 0..cells.len() {
         let (workload, threads) = (cells[index].workload, cells[index].threads);
@@ -251,8 +255,8 @@ fn set_efficiency(cells: &mut [Cell<'_>]) {
     }
 }
 
-/// Whether the total throughput of every cell, and what it discarded, is known to within `precision` (0.05 = 5 %); needs two
-/// sets at least.
+/// Whether the total throughput and the discards of every cell are known to within `precision`
+/// (0.05 = 5 %); requires at least two sets.
 pub fn is_precise(cells: &[Cell<'_>], precision: f64) -> bool {
     let is_known = |rate: &Estimate| rate.relative_half_width().is_some_and(|half| half <= precision);
     cells.iter().all(|cell| is_known(&cell.bytes_per_s) && is_known(&cell.discarded_bytes_per_s))

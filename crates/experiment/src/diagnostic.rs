@@ -1,18 +1,19 @@
-//! What is told to the user when an input cannot be used: one sentence and one remedy.
+//! Message to the user about an unusable input: one sentence and one remedy.
 
 use std::fmt;
 
-/// "Did you mean": the nearest of the names there are, if it is near enough to be a slip.
+/// "Did you mean": the nearest of the existing names, if it is near enough to be a typing error.
 pub use workload::nearest;
 
-/// What is wrong with a piece of input, and what to do. The caller adds the place (the flag, or file:line:column).
+/// What is wrong with a piece of input, and how to fix it. The caller adds the place (the flag, or
+/// file:line:column).
 ///
-/// Printed as the message, then on a line of its own `  help: ` and the remedy.
+/// Formatted as the message, followed by the remedy on a line of its own after `  help: `.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// What is wrong; names the value and, where there is a range, what is allowed.
+    /// What is wrong; contains the value and, if there is a range, what is allowed.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub help: String,
 }
 

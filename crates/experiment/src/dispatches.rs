@@ -1,47 +1,49 @@
-//! What was sent to the device, in which order and why: the first so many requests of a window, for a picture of the
-//! scheduler at work.
+//! Records the first requests of a window: what was dispatched, in which order and why, to
+//! visualise the scheduler's decisions.
 //!
 //! ```text
 //! queue's trace -> Dispatches Recorder (chosen, started, held, completed) -> Dispatches -> report's picture
 //! ```
-//! Cost: one row of 56 bytes per request recorded, got at once; hosts turn their trace off again when it is full.
+//! Cost: one row of 56 bytes per recorded request, allocated at once; hosts stop tracing when the
+//! record is full.
 
 use block::{Extent, GroupId, Nanos, Operation, RequestId};
 use elevator::{Attributes, Reason};
 use serde::{Deserialize, Serialize};
 
-/// The requests that went to the device in a piece of the window, in their order.
+/// The requests that were dispatched in a part of the window, in order.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Dispatches {
-    /// Length of the piece, which begins with the window (or as soon after it as the host could listen), in nanoseconds.
+    /// Length of that part in nanoseconds. It starts with the window, or as soon after it as the
+    /// host could trace.
     pub length_ns: Nanos,
-    /// Names of the policy's reasons; rows speak of them by index.
+    /// Names of the policy's reasons; rows refer to them by index.
     pub reasons: Vec<String>,
     /// The requests.
     pub requests: Vec<DispatchedRequest>,
-    /// When the policy had work and kept it back.
+    /// Times in which the policy had requests and held them back.
     pub holds: Vec<Hold>,
 }
 
-/// One request on its way through the device. Stored as a row of numbers, as there are thousands.
+/// One request in the device. Serialised as a row of numbers, because there are thousands.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "Row", into = "Row")]
 pub struct DispatchedRequest {
-    /// When the device got it, in nanoseconds after the window's begin.
+    /// Dispatch time, in nanoseconds after the start of the window.
     pub at_ns: Nanos,
-    /// How long the device had it, in nanoseconds.
+    /// Service time in the device, in nanoseconds.
     pub service_ns: Nanos,
-    /// Where.
+    /// Its sectors.
     pub extent: Extent,
-    /// What: blkparse's letter, `R`, `W`, `D` or `N`.
+    /// Its kind as blkparse's letter: `R`, `W`, `D` or `N`.
     pub kind: char,
-    /// Index into the experiment's groups; none for the system's own I/O.
+    /// Index into the experiment's groups; `None` for the system's own I/O.
     pub group: Option<u16>,
-    /// Why it and not another; none where nobody chose (the policy was bypassed, or drained).
+    /// Why it was chosen; `None` if no policy chose it (bypassed or drained).
     pub reason: Option<u8>,
 }
 
-/// When, for how long, first sector, sectors, what, group, reason.
+/// Time, service time, first sector, sectors, kind, group, reason.
 type Row = (Nanos, Nanos, u64, u32, char, Option<u16>, Option<u8>);
 
 impl From<Row> for DispatchedRequest {
@@ -57,15 +59,15 @@ impl From<DispatchedRequest> for Row {
     }
 }
 
-/// A time in which the policy kept the device from what it had.
+/// A time in which the policy held back requests.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "(Nanos, Nanos, u8)", into = "(Nanos, Nanos, u8)")]
 pub struct Hold {
-    /// When it began, in nanoseconds after the window's begin.
+    /// Its start, in nanoseconds after the start of the window.
     pub at_ns: Nanos,
-    /// How long it lasted, in nanoseconds.
+    /// Its length in nanoseconds.
     pub length_ns: Nanos,
-    /// Why.
+    /// The reason.
     pub reason: u8,
 }
 
@@ -81,27 +83,28 @@ impl From<Hold> for (Nanos, Nanos, u8) {
     }
 }
 
-/// Records until it is full. Times of events do not go backwards.
+/// Records dispatches until it is full. Times of events must not decrease.
 #[derive(Debug)]
 pub struct DispatchRecorder {
     begin_ns: Nanos,
     room: usize,
     requests: Vec<(DispatchedRequest, GroupId)>,
     holds: Vec<Hold>,
-    /// Chosen, and not with the device yet.
+    /// Requests that were chosen and not yet dispatched.
     chosen: Vec<(RequestId, Option<Reason>)>,
-    /// With the device: index of its row.
+    /// Requests in the device, with the index of their row.
     flying: Vec<(RequestId, usize)>,
-    /// The hold that lasts.
+    /// The current hold.
     held: Option<(Nanos, Reason)>,
     latest_ns: Nanos,
 }
 
-/// Holds kept at most, as a multiple of the requests: a policy may ask for time again and again.
+/// Maximum number of holds relative to the requests, because a policy may start holds repeatedly.
 const HOLDS_PER_REQUEST: usize = 2;
 
 impl DispatchRecorder {
-    /// A recorder of `room` requests; `begin_ns` is the window's begin on the clock of the events.
+    /// A recorder of `room` requests; `begin_ns` is the start of the window on the clock of the
+    /// events.
     pub fn new(room: usize, begin_ns: Nanos) -> Self {
         Self {
             begin_ns,
@@ -115,24 +118,24 @@ impl DispatchRecorder {
         }
     }
 
-    /// Moves the begin, as long as nothing is recorded.
+    /// Moves the start, as long as nothing is recorded.
     pub fn begin_at(&mut self, begin_ns: Nanos) {
         if self.requests.is_empty() {
             (self.begin_ns, self.latest_ns) = (begin_ns, begin_ns);
         }
     }
 
-    /// Whether nothing more is to be told: all its requests have come back.
+    /// Whether recording is finished: it is full and all its requests have completed.
     pub fn is_full(&self) -> bool {
         self.requests.len() >= self.room && self.flying.is_empty()
     }
 
-    /// The policy chose a request.
+    /// Notes that the policy chose a request.
     pub fn chosen(&mut self, id: RequestId, reason: Option<Reason>) {
         self.chosen.push((id, reason));
     }
 
-    /// The policy has work, and keeps it back.
+    /// Notes that the policy has requests and holds them back.
     pub fn held(&mut self, at_ns: Nanos, reason: Reason) {
         if at_ns < self.begin_ns || self.requests.len() >= self.room {
             return;
@@ -146,7 +149,7 @@ impl DispatchRecorder {
         }
     }
 
-    /// The device got a request.
+    /// Notes that a request was dispatched to the device.
     pub fn started(&mut self, id: RequestId, at_ns: Nanos, attributes: &Attributes) {
         let place = self.chosen.iter().position(|(known, _)| *known == id);
         let reason = place.and_then(|place| self.chosen.swap_remove(place).1);
@@ -167,7 +170,7 @@ impl DispatchRecorder {
         self.requests.push((request, attributes.group));
     }
 
-    /// The device is done with a request.
+    /// Notes that a request has completed.
     pub fn completed(&mut self, id: RequestId, at_ns: Nanos) {
         let Some(place) = self.flying.iter().position(|(known, _)| *known == id) else { return };
         let (_, index) = self.flying.swap_remove(place);
@@ -182,7 +185,8 @@ impl DispatchRecorder {
         }
     }
 
-    /// What was recorded. `reasons` are the policy's names; `group_of` says which of the experiment's groups an id is.
+    /// The record. `reasons` are the policy's names; `group_of` maps a group id to the index of the
+    /// experiment's group.
     pub fn finish(
         mut self,
         end_ns: Nanos,
@@ -192,7 +196,7 @@ impl DispatchRecorder {
         let is_cut = self.requests.len() >= self.room;
         let last_ns = if is_cut { self.latest_ns } else { end_ns.max(self.latest_ns) };
         self.end_hold(last_ns);
-        // What never came back was with the device to the end.
+        // A request that never completed was in the device until the end.
         for (_, index) in std::mem::take(&mut self.flying) {
             let request = &mut self.requests[index].0;
             request.service_ns = (last_ns - self.begin_ns).saturating_sub(request.at_ns);

@@ -1,30 +1,30 @@
 //! Exit codes of the program, the same for all sub-commands.
 
-/// How a command ended (specification: harness 1.5).
+/// How a command ended. Source: docs/specifications/harness.md, section 1.5.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Exit {
-    /// Done; all assertions hold.
+    /// Finished; all assertions hold.
     Done,
     /// The run failed: I/O error, worker died, device vanished, output not writable.
     Failed,
-    /// Bad option, bad file, impossible combination.
+    /// Invalid option or file, or an impossible combination.
     Usage,
     /// Refused for safety.
     Refused,
-    /// Finished, but an assertion or comparison limit failed.
+    /// Finished, but an assertion or the limit of a comparison failed.
     AssertionFailed,
-    /// Finished, but the noise is above the limit after the allowed repetitions.
+    /// Finished, but noise exceeds the limit after the permitted repetitions.
     Inconclusive,
     /// The previous state of the device could not be restored.
     NotRestored,
-    /// SIGINT; state restored.
+    /// SIGINT; the previous state is restored.
     Interrupted,
-    /// SIGTERM; state restored.
+    /// SIGTERM; the previous state is restored.
     Terminated,
 }
 
 impl Exit {
-    /// The process exit code.
+    /// The exit code of the process.
     pub const fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
@@ -39,7 +39,8 @@ impl Exit {
         }
     }
 
-    /// The one of two outcomes that is reported: not restored, then a signal, then 3, 2, 1, 4, 5, 0.
+    /// The one of two outcomes that is reported, in this order of precedence: not restored, then a
+    /// signal, then 3, 2, 1, 4, 5, 0.
     #[must_use]
     pub fn worse(self, other: Exit) -> Exit {
         let rank = |exit| match exit {

@@ -1,4 +1,4 @@
-//! The question: one run of a test, complete.
+//! The complete definition of one run of a test.
 
 use block::random::{fnv1a64, fnv1a64_continued};
 use block::{Nanos, Priority};
@@ -7,12 +7,12 @@ use workload::Job;
 
 use crate::{Diagnostic, Group, GroupList, Machine, Reweigh, SchedulerSpec, group};
 
-/// The limiter that rates of groups need.
+/// The limiter that enforces rate limits of groups.
 pub const GROUP_LIMITER: &str = "throttle";
-/// The limiter that latency targets of groups need.
+/// The limiter that enforces latency targets of groups.
 pub const LATENCY_LIMITER: &str = "io.latency";
 
-/// In what "share" is measured.
+/// The unit of shares.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ShareUnit {
@@ -21,45 +21,49 @@ pub enum ShareUnit {
     Bytes,
     /// Requests completed.
     Ios,
-    /// Time the device spent; only hosts that know it.
+    /// Device time; only on hosts that know it.
     Time,
 }
 
-/// One run: on this target, under this scheduler, these groups do these jobs for this long.
+/// One run: these groups run these jobs on this target, under this scheduler, for this long.
 ///
-/// A host needs nothing else to carry it out, and on the simulator equal experiments give equal measurements.
+/// A host needs nothing else to run it, and on the simulator equal experiments give equal
+/// measurements.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Experiment {
-    /// What the I/O goes to: `model:sata`, a file, a directory, `/dev/...`. Its meaning is the host's.
+    /// Target of the I/O: `model:sata`, a file, a directory, `/dev/...`. The host interprets it.
     pub target: String,
-    /// Name of the workload in reports and in the run's path: `drr`, or a job file's name.
+    /// Name of the workload in reports and in the run's path: `drr`, or the name of a job file.
     pub workload: String,
     /// The scheduler and its settings.
     pub scheduler: SchedulerSpec,
-    /// Limiters above it, with their settings; written and read as schedulers are. Those that limits of groups need are
-    /// in place whether they are named or not ([`Experiment::limiters_needed`]).
+    /// Limiters above the scheduler with their settings, in the same format. Those that the groups'
+    /// limits need are used even if they are not named ([`Experiment::limiters_needed`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limiters: Vec<SchedulerSpec>,
-    /// The groups with their jobs. At least one has jobs.
+    /// The groups with their jobs; at least one has jobs.
     pub groups: GroupList,
-    /// NR as tables show it: by how much the threads of each job were multiplied. The jobs' own `threads` already
-    /// contain it, a host does not look here. 1 or more.
+    /// NR in tables: the factor by which the threads of each job were multiplied, at least 1. The
+    /// jobs' `threads` already include it, so hosts ignore it.
     pub threads: u32,
-    /// Which repetition this is, from 1.
+    /// Number of the repetition, from 1.
     pub set: u32,
-    /// Seed of everything random. Sets differ by their number, schedulers of one set see the same load.
+    /// Seed of all random streams. Sets differ by their number; the schedulers of one set get the
+    /// same load.
     pub seed: u64,
-    /// Length of the measured window, in nanoseconds; [`Experiment::UNTIL_DONE_NS`] for jobs that all end by themselves.
+    /// Length of the measured window, in nanoseconds; [`Experiment::UNTIL_DONE_NS`] if all jobs end
+    /// by themselves.
     pub runtime_ns: Nanos,
-    /// Time before the window that is not measured, in nanoseconds.
+    /// Unmeasured time before the window, in nanoseconds.
     pub ramp_ns: Nanos,
-    /// Commands the device may hold at a time, where it is to differ from the device's own; 1 or more.
+    /// Commands that the device accepts at a time, at least 1; `None` means the device's own depth.
     pub device_depth: Option<u32>,
-    /// Requests the queue may hold (`nr_requests`), where it is to differ from the host's default; 1 or more.
+    /// Requests that the queue holds (`nr_requests`), at least 1; `None` means the host's default.
     pub queue_requests: Option<u32>,
-    /// In what shares are measured.
+    /// The unit of shares.
     pub share_unit: ShareUnit,
-    /// The simulated computer; other hosts run on the one they are on and refuse anything but the default.
+    /// The simulated computer; other hosts refuse anything but the default, because they run on a
+    /// real one.
     #[serde(default, skip_serializing_if = "Machine::is_default")]
     pub machine: Machine,
 }
@@ -73,7 +77,7 @@ pub struct IssuerPlace<'a> {
     pub job_index: usize,
     /// The job.
     pub job: &'a Job,
-    /// Its number among the job's threads, from 0.
+    /// Its number within the job, from 0.
     pub thread: u32,
 }
 
@@ -86,7 +90,8 @@ impl IssuerPlace<'_> {
 }
 
 impl Experiment {
-    /// As [`Experiment::runtime_ns`]: the run lasts until its jobs are done. Longer than any run, and far from overflow.
+    /// Value of [`Experiment::runtime_ns`] for runs that last until their jobs are done. Longer
+    /// than any run, and small enough not to overflow sums.
     pub const UNTIL_DONE_NS: Nanos = 1 << 50;
 
     /// Checks what can be checked without a host: lengths, counts, groups.
@@ -141,17 +146,17 @@ impl Experiment {
         Ok(())
     }
 
-    /// For hosts on which a weight stays what it is: the group whose weight changes on the way.
+    /// Fails if a group's weight changes during the run; for hosts that do not support this.
     ///
     /// # Errors
-    /// There is one.
+    /// A group's weight changes.
     pub fn check_weights_stay(&self) -> Result<(), Diagnostic> {
         let Some(group) = self.groups.iter().find(|group| group.reweigh.is_some()) else { return Ok(()) };
         let message = format!("the weight of group '{}' changes on the way, which only the simulator does", group.path);
         Err(Diagnostic::new(message, "leave reweigh= out, or use --host simulator"))
     }
 
-    /// The limiters to put in place: those named, and those that know the limits that some group has.
+    /// The limiters to use: those named, and those that enforce the groups' limits.
     pub fn limiters_needed(&self) -> Vec<SchedulerSpec> {
         let mut needed = self.limiters.clone();
         for name in self.groups.iter().flat_map(|group| group.limits.limiters()) {
@@ -162,24 +167,26 @@ impl Experiment {
         needed
     }
 
-    /// Seed of this run: of the user's seed and the set, not of the scheduler, so that rows can be compared.
+    /// Seed of this run, from the user's seed and the set but not the scheduler, so that rows can
+    /// be compared.
     pub const fn run_seed(&self) -> u64 {
         fnv1a64_continued(fnv1a64(&self.seed.to_le_bytes()), &self.set.to_le_bytes())
     }
 
-    /// What distinguishes this run from the others of its matrix; also its path below `runs/` in a result directory.
+    /// Identifies this run within its matrix; also its path below `runs/` in a result directory.
     pub fn key(&self) -> String {
         let workload = self.workload.replace(['/', ':', ',', '='], "_");
         format!("{workload}/{}/nr{}/set{}", self.scheduler.slug(), self.threads, self.set)
     }
 
-    /// Checksum of the whole question: a stored answer belongs to this experiment only if it is equal.
+    /// Checksum of the experiment; a stored measurement belongs to it only if the checksums are
+    /// equal.
     pub fn fingerprint(&self) -> u64 {
-        // Plain data with string keys only: writing it as JSON cannot fail.
+        // Plain data with string keys only, so serialising it to JSON cannot fail.
         fnv1a64(&serde_json::to_vec(self).unwrap_or_default())
     }
 
-    /// The threads of the run in the order in which [`Recorder`](crate::Recorder) counts them.
+    /// The threads of the run in the order of [`Recorder`](crate::Recorder)'s indices.
     pub fn issuers(&self) -> impl Iterator<Item = IssuerPlace<'_>> {
         self.groups.iter().enumerate().flat_map(|(group, members)| {
             members.jobs.iter().enumerate().flat_map(move |(job_index, job)| {
@@ -188,7 +195,7 @@ impl Experiment {
         })
     }
 
-    /// I/O priority of a thread: its job's own, else that of its group, else none.
+    /// I/O priority of a thread: that of its job, otherwise that of its group, otherwise none.
     pub fn priority_of(&self, place: &IssuerPlace<'_>) -> Priority {
         match place.job.priority() {
             Priority::NONE => Priority(self.groups[place.group].priority.unwrap_or(0)),
@@ -196,7 +203,7 @@ impl Experiment {
         }
     }
 
-    /// End of the run after its start, in nanoseconds: ramp and window.
+    /// Time from the start to the end of the run, in nanoseconds: ramp and window.
     pub const fn length_ns(&self) -> Nanos {
         self.ramp_ns.saturating_add(self.runtime_ns)
     }

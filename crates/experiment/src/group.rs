@@ -1,4 +1,4 @@
-//! Groups: who shares the device, and in what proportion.
+//! Groups that share the device, and their weights.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ use workload::Job;
 
 use crate::{Diagnostic, GROUP_LIMITER, LATENCY_LIMITER};
 
-/// A weight, 1 to 10,000. A group's due part is its weight over the weights of all that have work.
+/// A weight, 1 to 10,000. A group's due share is its weight divided by the sum over all backlogged
+/// groups.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct Weight(u16);
@@ -22,10 +23,10 @@ impl Weight {
     pub const MIN: u32 = 1;
     /// The largest weight.
     pub const MAX: u32 = 10_000;
-    /// The weight of a group that was given none.
+    /// The default weight.
     pub const DEFAULT: Weight = Weight(100);
 
-    /// A weight from a number; an error that names value and range otherwise.
+    /// Creates a weight; the error names the value and the range.
     pub fn new(weight: u32) -> Result<Self, Diagnostic> {
         match u16::try_from(weight) {
             Ok(small) if (Self::MIN..=Self::MAX).contains(&weight) => Ok(Self(small)),
@@ -87,8 +88,8 @@ impl FromStr for Weight {
     }
 }
 
-/// The level of a group, 0 to 7, for schedulers that know levels of groups instead of weights; which end is the high one is
-/// theirs to say.
+/// Priority level of a group, 0 to 7, for schedulers with levels instead of weights. Each scheduler
+/// defines which end is the highest.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct GroupPriority(u8);
@@ -97,7 +98,7 @@ impl GroupPriority {
     /// The largest level.
     pub const MAX: u32 = 7;
 
-    /// A level from a number; an error that names value and range otherwise.
+    /// Creates a level; the error names the value and the range.
     pub fn new(level: u32) -> Result<Self, Diagnostic> {
         match u8::try_from(level) {
             Ok(small) if level <= Self::MAX => Ok(Self(small)),
@@ -139,9 +140,11 @@ impl FromStr for GroupPriority {
     }
 }
 
-/// Reads `--weights`: a list `100,800`, or a range `100..800` spread over `groups` even steps (rounded down).
+/// Parses `--weights`: a list `100,800`, or a range `100..800` spread over `groups` in even steps
+/// (rounded down).
 ///
-/// A list gives the number of groups; with `groups` given as well, the two must agree. A range needs `groups`.
+/// A list determines the number of groups; if `groups` is given as well, both must agree. A range
+/// needs `groups`.
 pub fn parse_weights(text: &str, groups: Option<usize>) -> Result<Vec<Weight>, Diagnostic> {
     if let Some((first, last)) = text.split_once("..") {
         let (first, last): (Weight, Weight) = (first.trim().parse()?, last.trim().parse()?);
@@ -163,16 +166,17 @@ pub fn parse_weights(text: &str, groups: Option<usize>) -> Result<Vec<Weight>, D
     }
 }
 
-/// `count` weights in even steps from `first` to `last`, both included; rounded down between.
+/// `count` weights in even steps from `first` to `last`, both included; values between them are
+/// rounded down.
 fn spread(first: Weight, last: Weight, count: usize) -> Vec<Weight> {
     let (from, to) = (i64::from(first.0), i64::from(last.0));
     let steps = i64::try_from(count).unwrap_or(i64::MAX).max(2) - 1;
     let at = |step: i64| from + ((to - from) * step).div_euclid(steps);
-    // Between two weights lies a weight: the conversion cannot fail.
+    // A value between two weights is a weight, so the conversion cannot fail.
     (0..count).map(|step| Weight(u16::try_from(at(step as i64)).unwrap_or(first.0))).collect()
 }
 
-/// Upper limits of a group; none = unlimited.
+/// Limits of a group; `None` means unlimited.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes read per second.
@@ -183,21 +187,22 @@ pub struct Limits {
     pub read_ios_per_s: Option<u64>,
     /// Writes per second.
     pub write_ios_per_s: Option<u64>,
-    /// Best-effort limits: so much is the group's own if it asks for it.
+    /// Best-effort limits: the rates that the group gets if it needs them.
     #[serde(default, skip_serializing_if = "LowLimits::is_none")]
     pub low: LowLimits,
-    /// Latency target in us (`io.latency`): while it is missed, siblings with a looser one or none get less; 0 = none.
+    /// Latency target in us (`io.latency`): while it is missed, siblings with a looser target or
+    /// none are throttled. 0 means none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub latency_target_us: u64,
 }
 
-/// Serde hands a reference.
+/// Serde requires a reference.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Best-effort limits (`io.low` of Linux 4.12, `io.high` of the posting of 2016); 0 = none of that kind.
+/// Best-effort limits (`io.low` of Linux 4.12, `io.high` of the patches of 2016); 0 means none.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LowLimits {
@@ -209,9 +214,9 @@ pub struct LowLimits {
     pub read_ios_per_s: u64,
     /// Writes per second.
     pub write_ios_per_s: u64,
-    /// Think time above which the group counts as idle, in us; 0 = not given.
+    /// Think time above which the group counts as idle, in us; 0 means not given.
     pub idle_us: u64,
-    /// Latency tolerated above the usual one, in us; none = not given.
+    /// Tolerated latency above the baseline, in us; `None` means not given.
     pub latency_us: Option<u64>,
 }
 
@@ -236,30 +241,30 @@ impl LowLimits {
         [self.read_ios_per_s, self.write_ios_per_s].map(|limit| u32::try_from(limit).unwrap_or(u32::MAX))
     }
 
-    /// Whether nothing is given.
+    /// Whether no value is given.
     pub fn is_none(&self) -> bool {
         *self == Self::NONE
     }
 }
 
 impl Limits {
-    /// Bytes per second by direction, reads first; `u64::MAX` = no limit.
+    /// Bytes per second by direction, reads first; `u64::MAX` means unlimited.
     pub fn bytes_per_s(&self) -> [u64; 2] {
         [self.read_bytes_per_s, self.write_bytes_per_s].map(|limit| limit.unwrap_or(u64::MAX))
     }
 
-    /// I/Os per second by direction, reads first; `u32::MAX` = no limit, as to the kernel.
+    /// I/Os per second by direction, reads first; `u32::MAX` means unlimited, as in the kernel.
     pub fn ios_per_s(&self) -> [u32; 2] {
         let at_most = |limit: Option<u64>| limit.map_or(u32::MAX, |limit| u32::try_from(limit).unwrap_or(u32::MAX));
         [self.read_ios_per_s, self.write_ios_per_s].map(at_most)
     }
 
-    /// The latency target in nanoseconds; 0 = none.
+    /// The latency target in nanoseconds; 0 means none.
     pub const fn latency_target_ns(&self) -> Nanos {
         self.latency_target_us.saturating_mul(MICROSECOND)
     }
 
-    /// Names of the limiters without which these limits have no effect.
+    /// Names of the limiters that enforce these limits.
     pub fn limiters(&self) -> impl Iterator<Item = &'static str> + use<> {
         let has_rates = Limits { latency_target_us: 0, ..*self } != Limits::NONE;
         let has_target = self.latency_target_us > 0;
@@ -277,55 +282,60 @@ impl Limits {
     };
 }
 
-/// A group of issuers with its weight, and what they do.
+/// A group of issuers with its weight and its jobs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Group {
-    /// Path from the root, parts separated by `/`: `db`, `tenants/backup`. Unique in an experiment. A part that has no
-    /// group of its own counts as a group of default weight without jobs.
+    /// Path from the root, with parts separated by `/`: `db`, `tenants/backup`. Unique within an
+    /// experiment. A parent that is not listed itself counts as a group of default weight without
+    /// jobs.
     pub path: String,
     /// Weight among its siblings.
     pub weight: Weight,
-    /// A group in reports only: its issuers belong to the root group, where the scheduler tells them apart by process and
-    /// I/O priority. The weight then says what they are due, and changes nothing.
+    /// Whether the group exists in reports only: its issuers belong to the root group, where the
+    /// scheduler distinguishes them by process and I/O priority. The weight then only defines the
+    /// due share.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_in_root: bool,
     /// Upper limits.
     #[serde(default)]
     pub limits: Limits,
-    /// Weight of its own issuers among the groups below it, for schedulers where they compete (CFQ of 4.20); none = `weight`.
+    /// Weight of its own issuers relative to its child groups, for schedulers where they compete
+    /// (CFQ of 4.20); `None` means `weight`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaf_weight: Option<Weight>,
-    /// Its level, for schedulers that know levels of groups instead of weights; none = their default.
+    /// Its level, for schedulers with levels of groups instead of weights; `None` means the
+    /// scheduler's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_priority: Option<GroupPriority>,
-    /// I/O priority of its issuers where the job gives none, in Linux's encoding
+    /// I/O priority of its issuers if their job gives none, in Linux's encoding
     /// ([`block::Priority`]).
     #[serde(default)]
     pub priority: Option<u16>,
-    /// What each of its threads does. Empty for a group that only holds others.
+    /// Jobs of the group. Empty for a group that only contains others.
     pub jobs: Vec<Job>,
-    /// Its jobs begin this long after the run, in nanoseconds.
+    /// Start of its jobs after the start of the run, in nanoseconds.
     #[serde(default)]
     pub start_ns: Nanos,
-    /// Its jobs end this long after the run began, in nanoseconds; none = with the run.
+    /// End of its jobs after the start of the run, in nanoseconds; `None` means the end of the run.
     #[serde(default)]
     pub stop_ns: Option<Nanos>,
-    /// Another weight, later. Simulated runs only, and figures of the whole run still know the first one.
+    /// A later change of weight. Simulated runs only; figures of the whole run still use the first
+    /// weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reweigh: Option<Reweigh>,
 }
 
-/// A weight that a group has from some time on.
+/// A change of a group's weight during the run.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reweigh {
-    /// After the run began, in nanoseconds.
+    /// Time after the start of the run, in nanoseconds.
     pub at_ns: Nanos,
-    /// The weight.
+    /// The new weight.
     pub weight: Weight,
 }
 
 impl Group {
-    /// A group without limits; its jobs are marked as belonging to it.
+    /// A group without limits; its jobs are assigned to it.
     pub fn new(path: impl Into<String>, weight: Weight, mut jobs: Vec<Job>) -> Self {
         let (path, limits) = (path.into(), Limits::NONE);
         for job in &mut jobs {
@@ -346,7 +356,7 @@ impl Group {
         }
     }
 
-    /// Path of the group above; none = the root.
+    /// Path of the parent group; `None` for the root.
     pub fn parent(&self) -> Option<&str> {
         self.path.rsplit_once('/').map(|(parent, _)| parent)
     }
@@ -369,8 +379,8 @@ pub fn check_path(path: &str) -> Result<(), Diagnostic> {
     ))
 }
 
-/// Checks groups together: paths well formed and unique, no jobs in a group that holds others unless it says what they
-/// weigh beside those, nothing asked of groups that exist in reports only.
+/// Checks all groups: paths are well-formed and unique, a group with child groups has jobs only if
+/// it gives their leaf weight, and groups that exist in reports only request nothing.
 pub fn check(groups: &[Group]) -> Result<(), Diagnostic> {
     let paths: BTreeSet<&str> = groups.iter().map(|group| group.path.as_str()).collect();
     let mut seen = BTreeSet::new();

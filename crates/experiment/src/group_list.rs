@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Group;
 
-/// Groups that plan, experiments and measurements have in common: copies are one list until one of them is changed, so that
-/// 100,000 groups are in memory once.
+/// Groups shared by plan, experiments and measurements. Copies share one list until one of them is
+/// changed, so that 100,000 groups are in memory only once.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GroupList(Arc<Vec<Group>>);

@@ -1,7 +1,9 @@
-//! Latencies in fio's buckets, bit for bit: 64 per power of two, 1,856 in all, at most 1/128 off.
+//! Latency histograms with fio's buckets: 64 per power of two, 1,856 in all, with an error of at
+//! most 1/128.
 //!
-//! Equal buckets on all hosts and in fio's JSON mean that histograms of groups, sets and tools are merged by adding
-//! counts. Percentiles come from merged histograms, never from averaged percentiles. Source: harness 7.4.
+//! All hosts and fio's JSON use the same buckets, so histograms of groups, sets and tools are
+//! merged by adding counts. Percentiles are computed from merged histograms, never by averaging
+//! percentiles. Source: docs/specifications/harness.md, section 7.4.
 
 use block::Nanos;
 use serde::{Deserialize, Serialize};
@@ -13,7 +15,7 @@ pub const BUCKETS: usize = 29 << SUB_BITS;
 const SUB_BITS: u32 = 6;
 const SUB_BUCKETS: u64 = 1 << SUB_BITS;
 
-/// The bucket of a latency; everything from about 2^34 ns (17 s) up falls into the last.
+/// The bucket of a latency. The last bucket contains everything from about 2^34 ns (17 s) up.
 #[inline]
 pub const fn bucket_of(latency_ns: Nanos) -> usize {
     let highest_bit = (latency_ns | 1).ilog2();
@@ -30,7 +32,7 @@ const fn index(number: u64) -> usize {
     number as usize
 }
 
-/// The latency a bucket stands for, in nanoseconds: its middle.
+/// The latency that represents a bucket, in nanoseconds: its middle.
 #[inline]
 pub const fn bucket_ns(bucket: usize) -> Nanos {
     let bucket = bucket as u64;
@@ -42,17 +44,18 @@ pub const fn bucket_ns(bucket: usize) -> Nanos {
     (SUB_BUCKETS << shift) + ((2 * (bucket % SUB_BUCKETS) + 1) << (shift - 1))
 }
 
-/// Powers of two of latencies, each with a page of buckets.
+/// Number of powers of two of latencies, each with a page of buckets.
 const PAGES: usize = BUCKETS >> SUB_BITS;
-/// Buckets of a page.
+/// Number of buckets of a page.
 const PAGE: usize = 1 << SUB_BITS;
 
-/// Counts by bucket. A page comes with its first count: most groups have two or three, and there may be 100,000 groups.
+/// Counts by bucket. A page is allocated with its first count, because most groups use two or three
+/// and there may be 100,000 groups.
 #[derive(Clone, Debug, Default)]
 struct Counts<T> {
-    /// One after another, in the order of their arrival.
+    /// Pages in order of their allocation.
     pages: Vec<T>,
-    /// By power of two: place of its page, from 1; 0 = none.
+    /// Position of the page of each power of two, from 1; 0 means none.
     places: [u8; PAGES],
 }
 
@@ -66,7 +69,7 @@ impl<T: Copy + Default + Into<u64>> Counts<T> {
         &mut self.pages[((usize::from(place) - 1) << SUB_BITS) + bucket % PAGE]
     }
 
-    /// Gets the memory for all pages now, so that no count has to wait for it.
+    /// Allocates all pages now, so that counting never has to wait for memory.
     fn reserve_all(&mut self) {
         self.pages.reserve_exact(BUCKETS - self.pages.len());
     }
@@ -80,7 +83,7 @@ impl<T: Copy + Default + Into<u64>> Counts<T> {
         place
     }
 
-    /// The buckets in use, ascending, with their counts.
+    /// The buckets in use with their counts, in ascending order.
     fn used(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let pages = self.places.iter().enumerate().filter(|(_, place)| **place > 0);
         let page = |(power, place): (usize, &u8)| {
@@ -92,7 +95,7 @@ impl<T: Copy + Default + Into<u64>> Counts<T> {
     }
 }
 
-/// How often each latency occurred, with exact minimum, maximum and sum.
+/// A histogram of latencies, with exact minimum, maximum and sum.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Sparse", into = "Sparse")]
 pub struct Histogram {
@@ -118,12 +121,12 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram. Each power of two that occurs takes 512 bytes, when it first does.
+    /// An empty histogram. Each power of two takes 512 bytes from its first count on.
     pub fn new() -> Self {
         Self { counts: Counts::default(), count: 0, min_ns: Nanos::MAX, max_ns: 0, sum_ns: 0, sum_of_squares: 0.0 }
     }
 
-    /// Gets its memory now, 15 KiB of it: nothing is allocated by counting.
+    /// Allocates all its memory now (15 KiB), so that counting allocates nothing.
     pub(crate) fn reserve(&mut self) {
         self.counts.reserve_all();
     }
@@ -134,7 +137,7 @@ impl Histogram {
         self.add_to(bucket_of(latency_ns), latency_ns);
     }
 
-    /// Counts a latency whose bucket is known already.
+    /// Counts a latency whose bucket is already known.
     #[inline]
     pub(crate) fn add_to(&mut self, bucket: usize, latency_ns: Nanos) {
         *self.counts.at_mut(bucket) += 1;
@@ -145,7 +148,7 @@ impl Histogram {
         self.sum_of_squares += latency_ns as f64 * latency_ns as f64;
     }
 
-    /// Adds all that `other` counted.
+    /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         for (bucket, count) in other.bins() {
             *self.counts.at_mut(bucket) += count;
@@ -157,7 +160,7 @@ impl Histogram {
         self.sum_of_squares += other.sum_of_squares;
     }
 
-    /// All of `histograms` as one.
+    /// The sum of `histograms`.
     pub fn merged<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> Histogram {
         histograms.into_iter().fold(Histogram::new(), |mut sum, histogram| {
             sum.merge(histogram);
@@ -170,27 +173,27 @@ impl Histogram {
         self.count == 0
     }
 
-    /// How many latencies were counted.
+    /// Number of latencies counted.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The smallest one in nanoseconds; 0 if there is none.
+    /// The smallest latency in nanoseconds; 0 if there is none.
     pub fn min_ns(&self) -> Nanos {
         if self.count == 0 { 0 } else { self.min_ns }
     }
 
-    /// The largest one in nanoseconds; 0 if there is none.
+    /// The largest latency in nanoseconds; 0 if there is none.
     pub fn max_ns(&self) -> Nanos {
         self.max_ns
     }
 
-    /// Their mean in nanoseconds; 0 if there is none.
+    /// The mean in nanoseconds; 0 if there is none.
     pub fn mean_ns(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 }
     }
 
-    /// Their standard deviation in nanoseconds (n - 1); 0 for fewer than two.
+    /// The standard deviation in nanoseconds (n - 1); 0 for fewer than two.
     pub fn deviation_ns(&self) -> f64 {
         if self.count < 2 {
             return 0.0;
@@ -200,9 +203,11 @@ impl Histogram {
         (squares / (self.count - 1) as f64).max(0.0).sqrt()
     }
 
-    /// The percentile as fio reports it: the middle of the first bucket that `percent` of the latencies do not exceed.
+    /// The percentile as fio reports it: the middle of the first bucket that `percent` of the
+    /// latencies do not exceed.
     ///
-    /// May lie above the largest latency counted. `percent` is 0 to 100; 0 if nothing was counted.
+    /// It may be above the largest latency counted. `percent` is 0 to 100; the result is 0 if
+    /// nothing was counted.
     pub fn percentile_unclamped_ns(&self, percent: f64) -> Nanos {
         if self.count == 0 {
             return 0;
@@ -210,7 +215,8 @@ impl Histogram {
         percentile_bucket(self.bins(), self.count, percent).map_or(self.max_ns, bucket_ns)
     }
 
-    /// The percentile as our tables report it: within the smallest and largest latency counted.
+    /// The percentile as Hoistway's tables report it: limited to the smallest and largest latency
+    /// counted.
     pub fn percentile_ns(&self, percent: f64) -> Nanos {
         if self.count == 0 {
             return 0;
@@ -218,12 +224,13 @@ impl Histogram {
         self.percentile_unclamped_ns(percent).clamp(self.min_ns, self.max_ns)
     }
 
-    /// The buckets in use, ascending, with their counts.
+    /// The buckets in use with their counts, in ascending order.
     pub fn bins(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.counts.used()
     }
 
-    /// A histogram of foreign bins (latency in nanoseconds, count); the sums are those of the buckets' middles.
+    /// A histogram from other bins (latency in nanoseconds, count); sums are computed from the
+    /// middles of the buckets.
     pub fn from_bins(bins: impl IntoIterator<Item = (Nanos, u64)>) -> Histogram {
         let mut histogram = Histogram::new();
         for (latency_ns, count) in bins.into_iter().filter(|&(_, count)| count > 0) {
@@ -237,15 +244,17 @@ impl Histogram {
         histogram
     }
 
-    /// A histogram of `count` latencies that has these percentiles, each exact to its bucket, straight lines between them.
+    /// A histogram of `count` latencies with these percentiles, each exact to its bucket, and
+    /// linear interpolation between them.
     ///
-    /// `listed` are percent (0 to 100) and nanoseconds, both ascending; what lies above the last has its latency. This is for
-    /// results that hold no buckets.
+    /// `listed` contains percent (0 to 100) and nanoseconds, both ascending; latencies above the
+    /// last percentile get its value. It is for results without buckets.
     pub fn from_percentiles(listed: &[(f64, Nanos)], count: u64) -> Histogram {
         let (mut below, mut before_ns) = (0, None);
         let mut bins: Vec<(Nanos, u64)> = Vec::new();
         for &(percent, ns) in listed {
-            // The same rule as where a percentile is looked up: the first latency that this many requests do not exceed.
+            // The same rule as for looking up a percentile: the first latency that this many
+            // requests do not exceed.
             #[expect(clippy::cast_possible_truncation, reason = "at most `count`")]
             let up_to = ((percent / 100.0 * count as f64).ceil() as u64).clamp(1, count.max(1));
             let here = up_to.saturating_sub(below).min(count);
@@ -262,12 +271,12 @@ impl Histogram {
     }
 }
 
-/// Steps of a line between two listed percentiles.
+/// Number of steps of the interpolation between two listed percentiles.
 const PIECES: u64 = 64;
 
-/// The first bucket up to which `percent` of all `count` latencies lie.
+/// The first bucket at which at least `percent` of all `count` latencies are reached.
 fn percentile_bucket(mut bins: impl Iterator<Item = (usize, u64)>, count: u64, percent: f64) -> Option<usize> {
-    // At least one: the 0th percentile is the smallest bucket in use.
+    // At least one, because the 0th percentile is the smallest bucket in use.
     let wanted = (percent / 100.0 * count as f64).max(1.0);
     let mut running = 0_u64;
     let last = bins.find(|(_, in_bucket)| {
@@ -277,7 +286,8 @@ fn percentile_bucket(mut bins: impl Iterator<Item = (usize, u64)>, count: u64, p
     last.map(|(bucket, _)| bucket)
 }
 
-/// Counts of one second: the least that gives its percentiles, because it is filled beside the [`Histogram`].
+/// Counts of one second: the minimum that yields its percentiles, because it is updated in addition
+/// to the [`Histogram`].
 #[derive(Debug)]
 pub(crate) struct SecondCounts {
     counts: Counts<u32>,
@@ -289,19 +299,20 @@ impl SecondCounts {
         Self { counts: Counts::default(), max_ns: 0 }
     }
 
-    /// Gets its memory now.
+    /// Allocates all its memory now.
     pub(crate) fn reserve(&mut self) {
         self.counts.reserve_all();
     }
 
-    /// Counts a latency whose bucket is known already.
+    /// Counts a latency whose bucket is already known.
     #[inline]
     pub(crate) fn add(&mut self, bucket: usize, latency_ns: Nanos) {
         *self.counts.at_mut(bucket) += 1;
         self.max_ns = self.max_ns.max(latency_ns);
     }
 
-    /// A percentile of `count` latencies, all that were added, in nanoseconds; not above the largest.
+    /// A percentile of all `count` latencies that were added, in nanoseconds; not above the
+    /// largest.
     pub(crate) fn percentile_ns(&self, count: u64, percent: f64) -> Nanos {
         percentile_bucket(self.counts.used(), count, percent)
             .map_or(self.max_ns, |bucket| bucket_ns(bucket).min(self.max_ns))
@@ -317,7 +328,7 @@ impl SecondCounts {
     }
 }
 
-/// The stored form: only the buckets in use.
+/// The serialised form: only the buckets in use.
 #[derive(Serialize, Deserialize)]
 struct Sparse {
     min_ns: Nanos,
@@ -381,7 +392,7 @@ mod tests {
     #[test]
     fn a_bucket_is_at_most_one_in_128_off() {
         for latency_ns in (0..40).flat_map(|shift| [1_u64 << shift, (3 << shift) / 2, (1 << (shift + 1)) - 1]) {
-            // The last bucket ends at 2^35 ns; what lies above is clamped into it.
+            // The last bucket ends at 2^35 ns; larger latencies are clamped into it.
             if latency_ns < 1 << 34 {
                 assert!(
                     bucket_ns(bucket_of(latency_ns)).abs_diff(latency_ns) * 128 <= latency_ns.max(128),
@@ -432,7 +443,8 @@ mod tests {
 
     #[test]
     fn listed_percentiles_are_given_back() {
-        // fio's list with values in its own buckets; counts that do not divide evenly are where a step too far shows.
+        // fio's list with values in separate buckets; counts that do not divide evenly would reveal
+        // an off-by-one error.
         let percents = [1.0, 5.0, 10.0, 50.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
         let listed: Vec<(f64, Nanos)> =
             percents.iter().zip(1..).map(|(percent, n)| (*percent, bucket_ns(bucket_of(n * n * 100_000)))).collect();

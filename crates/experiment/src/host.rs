@@ -1,4 +1,4 @@
-//! Who answers: the trait every host implements, and what it reports while it runs.
+//! The trait that every host implements, and what a host reports during a run.
 
 use std::fmt;
 
@@ -7,34 +7,34 @@ use workload::trace::Tracer;
 
 use crate::{Diagnostic, Exit, Experiment, Measurement};
 
-/// Carries out experiments: simulator, engine or native.
+/// Runs experiments: simulator, engine or native.
 pub trait Host {
-    /// The host's name as on the command line: `simulator`, `engine`, `native`.
+    /// The host's name on the command line: `simulator`, `engine`, `native`.
     fn name(&self) -> &'static str;
 
-    /// Whether this host can carry the experiment out, without touching the target.
+    /// Whether this host can run the experiment; does not touch the target.
     ///
-    /// The caller guarantees nothing. The host names the first thing it cannot do: an unknown scheduler, version, tunable
-    /// or value, an unusable target, a job option it lacks. A run of a checked experiment may still fail, but not for
-    /// these reasons.
+    /// The caller guarantees nothing. The host reports the first thing that it does not support: an
+    /// unknown scheduler, version, tunable or value, an unusable target, an unsupported job option.
+    /// A run of a checked experiment may still fail, but not for these reasons.
     fn check(&self, experiment: &Experiment) -> Result<(), Refusal>;
 
-    /// Carries the experiment out and answers.
+    /// Runs the experiment.
     ///
-    /// The caller guarantees that [`Host::check`] accepted it. The host calls `progress` from this thread only, asks
-    /// [`Progress::cancelled`] at least twice a second of wall time, and leaves nothing behind: threads, cgroups,
-    /// settings and temporary files are gone when it returns, however it ends.
+    /// The caller guarantees that [`Host::check`] accepted it. The host calls `progress` from this
+    /// thread only and asks [`Progress::cancelled`] at least twice a second of wall time. However
+    /// the run ends, threads, cgroups, settings and temporary files are gone when this returns.
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError>;
 }
 
-/// Why an experiment cannot be carried out here; nothing was touched.
+/// Why an experiment cannot be run here; nothing was touched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// What is wrong, with the value and what is allowed.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub help: String,
-    /// [`Exit::Usage`] for what cannot be asked, [`Exit::Refused`] for what is too dangerous.
+    /// [`Exit::Usage`] for impossible requests, [`Exit::Refused`] for dangerous ones.
     pub exit: Exit,
 }
 
@@ -64,13 +64,13 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Why a run gave no measurement.
+/// Why a run yielded no measurement.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It turned out that the experiment cannot be carried out after all.
+    /// The experiment turned out to be impossible during the run.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// [`Progress::cancelled`] said so; everything was put back.
+    /// [`Progress::cancelled`] returned true; the previous state is restored.
     #[error("cancelled")]
     Cancelled,
     /// The target, the system or a worker failed.
@@ -78,17 +78,17 @@ pub enum RunError {
     Failed {
         /// What failed, with device or file and the system's reason.
         message: String,
-        /// The system's error, where there is one.
+        /// The system's error, if there is one.
         #[source]
         source: Option<std::io::Error>,
     },
-    /// The run is over but a setting could not be put back.
+    /// The run is over, but a setting could not be restored.
     #[error("{0}")]
     NotRestored(String),
 }
 
 impl RunError {
-    /// The exit code that belongs to it; a cancelled run counts as interrupted.
+    /// The corresponding exit code; a cancelled run counts as interrupted.
     pub fn exit(&self) -> Exit {
         match self {
             RunError::Refused(refusal) => refusal.exit,
@@ -99,12 +99,12 @@ impl RunError {
     }
 }
 
-/// Hears how a run goes on, and may end it.
+/// Receives the progress of a run, and may cancel it.
 pub trait Progress {
-    /// A run begins.
+    /// A run starts.
     fn started(&mut self, experiment: &Experiment);
 
-    /// It has come so far. Called about twice a second of wall time.
+    /// The run has made progress. Called about twice a second of wall time.
     fn advanced(&mut self, figures: &LiveFigures<'_>);
 
     /// Whether the run is to end at once, without a measurement.
@@ -112,32 +112,34 @@ pub trait Progress {
         false
     }
 
-    /// How many requests [`Measurement::dispatches`](crate::Measurement) is to hold, from the window's begin; 0 for none.
-    /// Hosts that cannot see what a scheduler does leave it empty.
+    /// Number of requests that [`Measurement::dispatches`](crate::Measurement) should contain, from
+    /// the start of the window; 0 for none. Hosts that cannot observe the scheduler leave it empty.
     fn wanted_dispatches(&self) -> usize {
         0
     }
 
-    /// Who takes the run's trace, if anybody does. Asked for all through the run; the answer is always the same one.
+    /// The tracer of the run, if there is one. Hosts ask throughout the run; the answer must not
+    /// change.
     fn tracer(&mut self) -> Option<&mut dyn Tracer> {
         None
     }
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Copy, Clone, Debug)]
 pub struct LiveFigures<'a> {
-    /// Since the run's start in its own time (virtual on the simulator), ramp included, in nanoseconds.
+    /// Time since the run's start on its own clock (virtual on the simulator), ramp included, in
+    /// nanoseconds.
     pub elapsed_ns: Nanos,
-    /// Where that will end, in nanoseconds.
+    /// Value of `elapsed_ns` at the end of the run.
     pub total_ns: Nanos,
-    /// Since the run's start by the clock on the wall, in nanoseconds.
+    /// Wall-clock time since the run's start, in nanoseconds.
     pub wall_ns: Nanos,
     /// The groups in the experiment's order.
     pub groups: &'a [LiveGroup],
 }
 
-/// A group's figures since the window began.
+/// Figures of a group since the window started.
 #[derive(Copy, Clone, PartialEq, Debug, Default)]
 pub struct LiveGroup {
     /// Bytes completed.
@@ -148,7 +150,7 @@ pub struct LiveGroup {
     pub latency_ns_p99: Nanos,
 }
 
-/// Nobody looks and nobody interrupts.
+/// Progress without display and cancellation.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Unattended;
 

@@ -1,7 +1,9 @@
-//! The lines of `io.cost.qos`, `io.cost.model` and `io.weight`, read and written as the kernel does.
+//! Parses and formats the lines of `io.cost.qos`, `io.cost.model` and `io.weight` as the kernel
+//! does.
 //!
-//! Pure functions over plain values: which device is meant, and what follows from the values, is the caller's business.
-//! A line is taken as a whole or not at all. Source: Linux 6.1 block/blk-iocost.c.
+//! Pure functions of plain values; the caller looks up the device and applies the values. A line is
+//! applied as a whole or not at all. Source: Linux 6.1, block/blk-iocost.c;
+//! docs/specifications/throttle.md, section 7.2.
 
 use std::fmt;
 
@@ -9,15 +11,15 @@ use block::DeviceNumber;
 
 use crate::diagnostic::Diagnostic;
 
-/// EINVAL: the only error that these files have of their own.
+/// EINVAL, the only error that these files return themselves.
 pub const EINVAL: u16 = 22;
 
 /// Why a line was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LineError {
-    /// What a write to the kernel's file would answer.
+    /// The errno that a write to the kernel's file would return.
     pub errno: u16,
-    /// The same for people.
+    /// Message for users.
     pub diagnostic: Diagnostic,
 }
 
@@ -33,7 +35,7 @@ fn invalid(message: impl Into<String>, help: impl Into<String>) -> LineError {
     LineError { errno: EINVAL, diagnostic: Diagnostic::new(message, help) }
 }
 
-/// Per cent with two decimals, in hundredths.
+/// A percentage with two decimals, in hundredths.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Percent {
     /// 1 % is 100.
@@ -41,7 +43,7 @@ pub struct Percent {
 }
 
 impl Percent {
-    /// Whole per cent.
+    /// An integer percentage.
     pub const fn whole(percent: u32) -> Self {
         Self { hundredths: percent.saturating_mul(100) }
     }
@@ -63,26 +65,26 @@ impl fmt::Display for Percent {
 pub struct QosValues {
     /// `enable`.
     pub is_enabled: bool,
-    /// `ctrl=user`; otherwise the rest is what the class of the device says.
+    /// `ctrl=user`; otherwise the other values are those of the device's class.
     pub is_user: bool,
     /// `rpct`, `rlat`: reads.
     pub read_percent: Percent,
-    /// In us.
+    /// Target of reads in us.
     pub read_latency_us: u64,
     /// `wpct`, `wlat`: writes.
     pub write_percent: Percent,
-    /// In us.
+    /// Target of writes in us.
     pub write_latency_us: u64,
-    /// Bounds of the device's clock.
+    /// Lower bound of the virtual rate.
     pub min: Percent,
-    /// As above.
+    /// Upper bound of the virtual rate.
     pub max: Percent,
 }
 
 /// The values of `io.cost.model`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct ModelValues {
-    /// `ctrl=user`; otherwise the numbers are those of the class of the device.
+    /// `ctrl=user`; otherwise the coefficients are those of the device's class.
     pub is_user: bool,
     /// `rbps`, `rseqiops`, `rrandiops`.
     pub read: [u64; 3],
@@ -90,23 +92,24 @@ pub struct ModelValues {
     pub write: [u64; 3],
 }
 
-/// What a line of `io.weight` says.
+/// Content of a line of `io.weight`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum WeightLine {
-    /// For all devices without one of their own.
+    /// The weight for all devices without one of their own.
     Default(u32),
-    /// For a device; `None` = no weight of its own any more.
+    /// The weight for a device; `None` removes it.
     Device(DeviceNumber, Option<u32>),
 }
 
 const MOST_PERCENT: u32 = 100;
-/// Bounds of the clock: 1 % to 10000 %.
+/// Bounds of the virtual rate: 1 % to 10000 %.
 const RATE_HUNDREDTHS: (u64, u64) = (100, 1_000_000);
 
-/// Reads a line of `io.cost.qos`. `now` is what holds before it: keys that it does not name keep their values.
+/// Parses a line of `io.cost.qos`. `now` contains the current values, which keys that are not given
+/// keep.
 ///
 /// # Errors
-/// As the kernel, EINVAL for everything; nothing is to be changed then.
+/// EINVAL for everything, as in the kernel; nothing may be changed then.
 pub fn parse_qos(line: &str, now: &QosValues) -> Result<(DeviceNumber, QosValues), LineError> {
     let (device, rest) = device_and_rest(line)?;
     let mut qos = *now;
@@ -136,7 +139,7 @@ pub fn parse_qos(line: &str, now: &QosValues) -> Result<(DeviceNumber, QosValues
     Ok((device, qos))
 }
 
-/// Reads a line of `io.cost.model`; as [`parse_qos`].
+/// Parses a line of `io.cost.model`, like [`parse_qos`].
 ///
 /// # Errors
 /// As [`parse_qos`].
@@ -166,7 +169,7 @@ pub fn parse_model(line: &str, now: &ModelValues) -> Result<(DeviceNumber, Model
     Ok((device, model))
 }
 
-/// Reads a line of `io.weight`: `default 200`, `200`, `8:0 300` or `8:0 default`.
+/// Parses a line of `io.weight`: `default 200`, `200`, `8:0 300` or `8:0 default`.
 ///
 /// # Errors
 /// EINVAL for anything else, and for weights outside 1 to 10000.
@@ -183,7 +186,7 @@ pub fn parse_weight(line: &str) -> Result<WeightLine, LineError> {
     }
 }
 
-/// The line of `io.cost.qos`, without its end.
+/// The line of `io.cost.qos`, without a line end.
 pub fn format_qos(device: DeviceNumber, qos: &QosValues) -> String {
     let QosValues { is_enabled, is_user, read_percent, read_latency_us, write_percent, write_latency_us, min, max } =
         qos;
@@ -194,7 +197,7 @@ pub fn format_qos(device: DeviceNumber, qos: &QosValues) -> String {
     )
 }
 
-/// The line of `io.cost.model`, without its end.
+/// The line of `io.cost.model`, without a line end.
 pub fn format_model(device: DeviceNumber, model: &ModelValues) -> String {
     let ModelValues { is_user, read: [rbps, rseq, rrand], write: [wbps, wseq, wrand] } = model;
     let ctrl = control(*is_user);
@@ -204,7 +207,7 @@ pub fn format_model(device: DeviceNumber, model: &ModelValues) -> String {
     )
 }
 
-/// A line of `io.weight`, without its end.
+/// A line of `io.weight`, without a line end.
 pub fn format_weight(weight: WeightLine) -> String {
     match weight {
         WeightLine::Default(weight) => format!("default {weight}"),
@@ -242,7 +245,7 @@ fn unknown(word: &str, keys: &str) -> LineError {
     invalid(format!("'{word}' is no setting"), format!("settings are KEY=VALUE; keys: {keys}"))
 }
 
-/// Digits alone: no sign, no blank.
+/// Parses digits only, without sign or blanks.
 fn digits(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
@@ -260,7 +263,7 @@ fn is_user(value: &str) -> Result<bool, LineError> {
     }
 }
 
-/// A number with any decimals, in hundredths; further decimals are rounded, halves up.
+/// A number with any decimals, in hundredths; further decimals are rounded half up.
 fn hundredths(value: &str) -> Option<u64> {
     let (whole, decimals) = value.split_once('.').unwrap_or((value, "0"));
     if whole.is_empty() || decimals.is_empty() || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -280,7 +283,7 @@ fn share(key: &str, value: &str) -> Result<Percent, LineError> {
     Ok(Percent { hundredths })
 }
 
-/// Bounds of the clock are forced into their range.
+/// A bound of the virtual rate, clamped to its range.
 fn rate(key: &str, value: &str) -> Result<Percent, LineError> {
     let refused = || invalid(format!("{key}={value} is no rate"), "give 1 to 10000 per cent, e.g. 50 or 120.50");
     let (least, most) = RATE_HUNDREDTHS;

@@ -1,7 +1,9 @@
-//! The kernel's line for latency targets, `io.latency` of cgroup v2: `MAJ:MIN target=USEC`; read and written.
+//! The kernel's line for latency targets, `io.latency` of cgroup v2: `MAJ:MIN target=USEC`; parsed
+//! and formatted.
 //!
-//! As with the lines for limits, what the kernel refuses is refused with its error's name and a remedy, and so is what it
-//! would misread: it multiplies by 1,000 without a look at the range. Source: Linux 6.1 block/blk-iolatency.c.
+//! As with the lines for limits, what the kernel refuses is refused with its error's name and a
+//! remedy, and so is what it would misinterpret: it multiplies by 1,000 without checking the range.
+//! Source: Linux 6.1, block/blk-iolatency.c; docs/specifications/throttle.md, section 5.
 
 use block::DeviceNumber;
 use block::time::MICROSECOND;
@@ -10,15 +12,15 @@ use crate::Diagnostic;
 use crate::group::Limits;
 use crate::limit_lines::{number, pair, split_device};
 
-/// The only key there is.
+/// The only key.
 const KEYS: [&str; 1] = ["target"];
-/// The longest target whose nanoseconds fit into 64 bits.
+/// The largest target whose nanoseconds fit into 64 bits.
 const MOST_US: u64 = u64::MAX / MICROSECOND;
 
-/// Writes a line to `io.latency`: `8:0 target=500`; `target=0` and `target=max` take the target away.
+/// Writes a line to `io.latency`: `8:0 target=500`; `target=0` and `target=max` remove the target.
 ///
 /// # Errors
-/// What is wrong with the line; nothing has changed then.
+/// What is wrong with the line; nothing is changed.
 pub fn write_io_latency(line: &str, limits: &mut Limits) -> Result<DeviceNumber, Diagnostic> {
     let (device, rest) = split_device(line)?;
     let mut target_us = None;
@@ -39,7 +41,7 @@ pub fn write_io_latency(line: &str, limits: &mut Limits) -> Result<DeviceNumber,
     Ok(device)
 }
 
-/// What `io.latency` shows for one device; nothing without a target.
+/// The content of `io.latency` for one device; `None` without a target.
 pub fn read_io_latency(device: DeviceNumber, limits: &Limits) -> Option<String> {
     let target_us = limits.latency_target_us;
     (target_us > 0).then(|| format!("{device} target={target_us}"))

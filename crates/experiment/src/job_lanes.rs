@@ -1,7 +1,8 @@
-//! Counts what single jobs do, beside their groups: what `Recorder` keeps for `job_results`.
+//! Counts the results of single jobs in addition to those of their groups; `Recorder` uses it for
+//! `job_results`.
 //!
-//! A result's memory in a direction is taken at its first request there, and grows by 512 bytes per power of two of latency
-//! and by 16 bytes per second.
+//! Memory for a direction of a result is allocated at its first request. It grows by 512 bytes per
+//! power of two of latency and by 16 bytes per second.
 
 use block::Nanos;
 use block::time::SECOND;
@@ -13,7 +14,7 @@ use crate::outcome::{Errors, Outcome};
 use crate::recorder::Window;
 use crate::{Histogram, IoDirection};
 
-/// What all results of jobs of a run count.
+/// Counts of all results of jobs of a run.
 #[derive(Debug)]
 pub(crate) struct JobLanes {
     places: Vec<Place>,
@@ -21,22 +22,22 @@ pub(crate) struct JobLanes {
     lanes: Vec<[Option<Box<JobLane>>; 4]>,
 }
 
-/// One result in one direction.
+/// Counts of one result in one direction.
 #[derive(Debug, Default)]
 pub(crate) struct JobLane {
     bytes: u64,
     ios: u64,
     pub errors: Errors,
     pub latency: Histogram,
-    /// When the first request that counts was submitted, and when the last one completed.
+    /// Submission of the first request that counts, and completion of the last.
     begun_ns: Nanos,
     ended_ns: Nanos,
-    /// Bytes and requests of each second after that.
+    /// Bytes and requests of each second after that start.
     seconds: Vec<(u64, u64)>,
 }
 
 impl JobLane {
-    /// A request without error completed.
+    /// Counts a request that completed without an error.
     #[inline]
     pub fn done(&mut self, bytes: u64, completed_ns: Nanos) {
         (self.bytes, self.ios) = (self.bytes + bytes, self.ios + 1);
@@ -49,7 +50,7 @@ impl JobLane {
         (second.0, second.1) = (second.0 + bytes, second.1 + 1);
     }
 
-    /// What a thread did that ended in its ramp.
+    /// Adds the counts of a thread that ended in its ramp.
     fn add(&mut self, tally: &Tally) {
         (self.bytes, self.ios) = (self.bytes + tally.bytes, self.ios + tally.ios);
         self.latency.merge(&tally.latency);
@@ -85,7 +86,8 @@ impl JobLanes {
         Self { places, of_threads, lanes }
     }
 
-    /// The lane of a thread, which has none if nobody wants results of its job; a new one begins at `begun_ns`.
+    /// The lane of a thread; `None` if its job has no results of its own. A new lane starts at
+    /// `begun_ns`.
     #[inline]
     pub fn of(&mut self, thread: usize, direction: IoDirection, begun_ns: Nanos) -> Option<&mut JobLane> {
         let place = (*self.of_threads.get(thread)?)?;
@@ -93,7 +95,7 @@ impl JobLanes {
         Some(self.lanes[place][direction as usize].get_or_insert_with(new))
     }
 
-    /// A thread ended by an error: that of the first direction in which it did anything.
+    /// Counts the error that ended a thread, in the first direction that the thread used.
     pub fn failed(&mut self, thread: usize, failed: Outcome) {
         let Some(Some(place)) = self.of_threads.get(thread) else { return };
         if let Some(lane) = self.lanes[*place].iter_mut().flatten().next() {
@@ -101,7 +103,7 @@ impl JobLanes {
         }
     }
 
-    /// Adds what a thread did in its ramp, where it ended.
+    /// Adds the counts of a thread that ended in its ramp.
     pub fn add_early(&mut self, thread: usize, tallies: &[Tally; 4]) {
         let Some(Some(place)) = self.of_threads.get(thread) else { return };
         for (lane, tally) in self.lanes[*place].iter_mut().zip(tallies) {
@@ -111,7 +113,7 @@ impl JobLanes {
         }
     }
 
-    /// The results by group. `runtime_ns` is how long a thread was measured.
+    /// The results by group. `runtime_ns` is the time for which a thread was measured.
     pub fn finish(
         self,
         experiment: &Experiment,
@@ -126,7 +128,7 @@ impl JobLanes {
         }
         for ((place, lanes), longest_ns) in self.places.into_iter().zip(self.lanes).zip(longest_ns) {
             let job = &experiment.groups[place.group].jobs[place.job_index];
-            // What was written is read back afterwards: either has its own time.
+            // Written data is read back afterwards, so each direction has its own time.
             let reads_back = job.mix.has_writes() && job.verify.as_ref().is_some_and(|verify| verify.reads_back);
             let [read, write, trim, sync] = lanes.map(|lane| {
                 let Some(lane) = lane else { return JobTally::default() };

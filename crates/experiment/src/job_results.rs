@@ -1,9 +1,10 @@
-//! Results of single jobs beside those of their groups, as fio divides them.
+//! Results of single jobs in addition to those of their groups, divided as in fio.
 //!
-//! Each thread of a job file has a result of its own; with `group_reporting` all threads of a reporting group have one
-//! together (`new_group` and `stonewall` begin reporting groups). Rates are over a result's own time, not over the window:
-//! the phases of a file follow one another, and each has the rate it had while it ran. Threads of different cgroups are
-//! never one result, as their shares differ.
+//! Each thread of a job file has a result of its own; with `group_reporting`, all threads of a
+//! reporting group share one (`new_group` and `stonewall` start a new reporting group). Rates are
+//! over a result's own time rather than the window: the phases of a file run one after another, and
+//! each has the rate that it had while it ran. Threads of different cgroups are never combined,
+//! because their shares differ.
 
 use std::ops::Range;
 
@@ -14,20 +15,20 @@ use workload::Job;
 use crate::measurement::{GroupMeasurement, Tally, ThreadTally};
 use crate::{Experiment, Group, Histogram};
 
-/// With more threads than this that have results of their own, those of one job have one together: a result takes memory for
-/// each power of two of latency that occurs.
+/// If more threads than this have results of their own, those of one job are combined, because a
+/// result takes memory for each power of two of latency that occurs.
 pub const MOST_THREADS: usize = 4_096;
 
 /// The result of a thread of a job, or of all threads of a reporting group.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct JobMeasurement {
-    /// The job's name; of several jobs the first one's.
+    /// Name of the job; that of the first one if there are several.
     pub name: String,
-    /// The reporting group it belongs to; they are counted through the job file.
+    /// Its reporting group, numbered throughout the job file.
     pub report_group: u32,
     /// Its first thread, as an index into [`GroupMeasurement::threads`].
     pub first_thread: usize,
-    /// Its threads.
+    /// Number of its threads.
     pub threads: usize,
     /// Reads.
     #[serde(default, skip_serializing_if = "JobTally::is_empty")]
@@ -43,17 +44,18 @@ pub struct JobMeasurement {
     pub sync: JobTally,
 }
 
-/// What a job did in one direction.
+/// Results of a job in one direction.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct JobTally {
-    /// Over how long, in nanoseconds: the longest of its threads.
+    /// Time that it covers, in nanoseconds: the longest of its threads.
     pub runtime_ns: Nanos,
-    /// What. Samples are seconds of the job's own time, without percentiles; the device's time is not divided among jobs.
+    /// The counts. Samples are seconds of the job's own time, without percentiles; device time is
+    /// not divided among jobs.
     pub tally: Tally,
 }
 
 impl JobTally {
-    /// Whether there was nothing.
+    /// Whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.tally.ios == 0 && self.tally.latency.is_empty() && self.tally.errors.is_empty()
     }
@@ -63,7 +65,7 @@ impl JobTally {
         if self.runtime_ns == 0 { 0.0 } else { amount as f64 * 1e9 / self.runtime_ns as f64 }
     }
 
-    /// Adds what ran beside it: amounts add up, of the times the longest counts, as in fio.
+    /// Adds a result that ran at the same time: amounts add up, the longest time counts, as in fio.
     pub fn add(&mut self, other: &JobTally) {
         self.runtime_ns = self.runtime_ns.max(other.runtime_ns);
         let (sum, part) = (&mut self.tally, &other.tally);
@@ -87,19 +89,19 @@ impl JobMeasurement {
         [("read", &self.read), ("write", &self.write), ("trim", &self.trim), ("sync", &self.sync)]
     }
 
-    /// All directions, to change them.
+    /// All directions, mutable.
     pub fn directions_mut(&mut self) -> [&mut JobTally; 4] {
         [&mut self.read, &mut self.write, &mut self.trim, &mut self.sync]
     }
 
-    /// Adds what `other` did, which ran beside it.
+    /// Adds `other`, which ran at the same time.
     pub fn add(&mut self, other: &JobMeasurement) {
         for (sum, (_, part)) in self.directions_mut().into_iter().zip(other.directions()) {
             sum.add(part);
         }
     }
 
-    /// How long it was measured, in nanoseconds.
+    /// Time for which it was measured, in nanoseconds.
     pub fn runtime_ns(&self) -> Nanos {
         self.directions().iter().map(|(_, tally)| tally.runtime_ns).max().unwrap_or(0)
     }
@@ -109,7 +111,7 @@ impl JobMeasurement {
         Histogram::merged(self.directions()[..3].iter().map(|(_, tally)| &tally.tally.latency))
     }
 
-    /// What its threads do, of the jobs of its group.
+    /// The jobs of `group` that its threads run.
     pub fn plan<'a>(&self, group: &'a Group) -> &'a [Job] {
         let end_of = |index: usize| group.jobs[..=index].iter().map(|job| job.threads as usize).sum::<usize>();
         let first = (0..group.jobs.len()).find(|index| end_of(*index) > self.first_thread).unwrap_or(0);
@@ -121,13 +123,13 @@ impl JobMeasurement {
         self.first_thread..self.first_thread + self.threads
     }
 
-    /// How many of its threads the end of the run cut off; `group` is the one it belongs to.
+    /// Number of its threads that the end of the run cut off; `group` is its group.
     pub fn cut_off(&self, group: &GroupMeasurement) -> usize {
         let threads = group.threads.get(self.range()).unwrap_or_default();
         threads.iter().filter(|thread| thread.is_cut_off).count()
     }
 
-    /// What the end of the run did to it, in words; empty if it ended by itself.
+    /// How the end of the run affected it, in words; empty if it ended by itself.
     pub fn cut_off_text(&self, group: &GroupMeasurement) -> String {
         match self.cut_off(group) {
             0 => String::new(),
@@ -139,7 +141,7 @@ impl JobMeasurement {
         }
     }
 
-    /// Its name as tables show it: that of the thread where its job has several.
+    /// Its name in tables: that of the thread if its job has several.
     pub fn label<'a>(&'a self, group: &'a GroupMeasurement) -> &'a str {
         let name_of = |index: usize| group.threads.get(index).map(|thread: &ThreadTally| thread.name.as_str());
         let is_clone = |index: Option<usize>| {
@@ -154,8 +156,8 @@ impl JobMeasurement {
     }
 }
 
-/// The results by group, from `entries` of single threads by group, in the order of the threads; where another program has
-/// made entries of its own, those.
+/// The results by group, from one entry per thread in the order of threads. If another program has
+/// created entries of its own, those are returned unchanged.
 pub fn of_entries(experiment: &Experiment, entries: Vec<Vec<JobMeasurement>>) -> Vec<Vec<JobMeasurement>> {
     let (places, _) = places(experiment);
     let of_group = |(index, (group, entries)): (usize, (&Group, Vec<JobMeasurement>))| {
@@ -179,20 +181,20 @@ pub fn of_entries(experiment: &Experiment, entries: Vec<Vec<JobMeasurement>>) ->
     experiment.groups.iter().zip(entries).enumerate().map(of_group).collect()
 }
 
-/// A result and which threads it is of.
+/// A result and its threads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub group: usize,
     pub job_index: usize,
     pub name: String,
     pub report_group: u32,
-    /// As an index into the threads of its group.
+    /// Index into the threads of its group.
     pub first_thread: usize,
     pub threads: usize,
 }
 
-/// The results that an experiment has, in the order of its threads, and which one each thread is part of; empty where no
-/// job has one.
+/// The results of an experiment, in the order of its threads, and the result that each thread
+/// belongs to; empty if no job has one.
 pub(crate) fn places(experiment: &Experiment) -> (Vec<Place>, Vec<Option<usize>>) {
     let jobs = || experiment.groups.iter().flat_map(|group| &group.jobs).filter(|job| job.has_own_results);
     if jobs().next().is_none() {
@@ -212,7 +214,8 @@ pub(crate) fn places(experiment: &Experiment) -> (Vec<Place>, Vec<Option<usize>>
             of_threads.push(None);
             continue;
         }
-        // As fio does it: a thread that reports with its group joins the one before, whatever that one's option says.
+        // As in fio, a thread that reports with its group joins the previous result, whatever that
+        // one's option is.
         let joins = |before: &&mut Place| {
             let is_next = before.group == group && before.report_group == job.report_group;
             is_next && (job.group_reporting || folds && before.job_index == place.job_index)

@@ -1,4 +1,5 @@
-//! What tables show of single jobs: each with its figures over all sets of a cell, and the sums of reporting groups.
+//! Summaries of single jobs for tables: figures over all sets of a cell, and sums of reporting
+//! groups.
 
 use std::borrow::Cow;
 
@@ -8,26 +9,26 @@ use crate::job_results::{JobMeasurement, JobTally};
 use crate::measurement::{GroupMeasurement, Measurement};
 use crate::statistics::Estimate;
 
-/// A job, or all jobs of a reporting group together, over all sets.
+/// A job, or all jobs of a reporting group, over all sets.
 #[derive(Clone, Debug)]
 pub struct JobSummary<'a> {
-    /// Path of the group it belongs to.
+    /// Path of its group.
     pub group: &'a str,
-    /// That group's weight.
+    /// Weight of its group.
     pub weight: u32,
-    /// What to call it: its name, with the number of the thread where there are clones.
+    /// Name in tables, with the number of the thread if there are clones.
     pub label: String,
     /// The reporting group.
     pub report_group: u32,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
     /// Whether it is the sum of a reporting group whose jobs have results of their own.
     pub is_sum: bool,
-    /// How long it was measured, in nanoseconds.
+    /// Time for which it was measured, in nanoseconds.
     pub runtime_ns: Estimate,
-    /// What the end of the run did to it, in words; empty if it ended by itself, in all sets.
+    /// How the end of the run affected it, in words; empty if it ended by itself in all sets.
     pub cut_off: String,
-    /// The directions in which it did anything.
+    /// The directions that it used.
     pub directions: Vec<JobDirection>,
 }
 
@@ -36,19 +37,20 @@ pub struct JobSummary<'a> {
 pub struct JobDirection {
     /// `read`, `write`, `trim` or `sync`.
     pub name: &'static str,
-    /// Over how long, in nanoseconds: its own time, but what is written and what of it is read back each have their part.
+    /// Time that it covers, in nanoseconds: the job's own time, except that writing and reading
+    /// back each have their own.
     pub runtime_ns: Estimate,
-    /// Bytes per second of that.
+    /// Bytes per second of that time.
     pub bytes_per_s: Estimate,
-    /// Requests per second of that.
+    /// Requests per second of that time.
     pub ios_per_s: Estimate,
-    /// Bytes, all sets together.
+    /// Bytes over all sets.
     pub bytes: u64,
-    /// Requests, all sets together.
+    /// Requests over all sets.
     pub ios: u64,
-    /// Requests that failed, all sets together.
+    /// Failed requests over all sets.
     pub errors: u64,
-    /// Latencies, all sets together.
+    /// Latencies over all sets.
     pub latency: Histogram,
 }
 
@@ -59,12 +61,12 @@ struct Row<'a> {
     is_sum: bool,
 }
 
-/// The jobs of a cell, and behind those of a reporting group that are several their sum.
+/// The jobs of a cell; a reporting group of several jobs is followed by their sum.
 pub fn summaries<'a>(cell: &Cell<'a>) -> Vec<JobSummary<'a>> {
     summaries_of(&cell.runs)
 }
 
-/// The same of some runs of one cell.
+/// The same for some runs of one cell.
 pub fn summaries_of<'a>(runs: &[&'a Measurement]) -> Vec<JobSummary<'a>> {
     let of_runs: Vec<Vec<Row<'a>>> = runs.iter().map(|run| rows(run)).collect();
     let count = of_runs.iter().map(Vec::len).min().unwrap_or(0);

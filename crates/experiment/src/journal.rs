@@ -1,7 +1,8 @@
-//! One JSON line per finished run, so that an interrupted test goes on where it stopped.
+//! One JSON line per finished run, so that an interrupted test can be resumed.
 //!
-//! The first line names the plan, each following one is a [`Measurement`]. A line is on stable storage before the next
-//! run begins. A torn last line (the machine died while writing) is cut off when the journal is taken up again.
+//! The first line identifies the plan, each following one is a [`Measurement`]. A line is on stable
+//! storage before the next run starts. An incomplete last line (the machine stopped while writing)
+//! is removed when the journal is resumed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -11,17 +12,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Experiment, Measurement};
 
-/// Longest line that is read: of a measurement with as many groups as there may be.
+/// Longest line that is read: a measurement with the maximum number of groups.
 const MAX_LINE_BYTES: u64 = 512 << 20;
 /// Longest first line.
 const MAX_HEADER_BYTES: u64 = 4 << 10;
-/// Version of the format; another one is not read.
+/// Version of the format; others are not read.
 const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 struct Header {
     hoistway_journal: u32,
-    /// [`Matrix::fingerprint`](crate::Matrix::fingerprint) in hexadecimal: JSON numbers end at 2^53.
+    /// [`Matrix::fingerprint`](crate::Matrix::fingerprint) in hexadecimal, because JSON numbers are
+    /// exact only up to 2^53.
     plan: String,
 }
 
@@ -33,7 +35,7 @@ pub enum JournalError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
     /// It belongs to another plan.
@@ -43,12 +45,12 @@ pub enum JournalError {
     OtherPlan {
         /// The file.
         path: PathBuf,
-        /// Fingerprint of the plan asked for.
+        /// Fingerprint of the requested plan.
         expected: String,
         /// Fingerprint found in it.
         found: String,
     },
-    /// A line before the last does not read as what it should be.
+    /// A line before the last is invalid.
     #[error(
         "{path}:{line}: {reason}\n  help: the file was changed by something else; start again with another --outdir"
     )]
@@ -57,12 +59,12 @@ pub enum JournalError {
         path: PathBuf,
         /// Line number, from 1.
         line: usize,
-        /// What the reader says.
+        /// Error of the parser.
         reason: String,
     },
 }
 
-/// An open journal, at its end.
+/// An open journal, positioned at its end.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -70,7 +72,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins a journal; there must be no file at `path` yet.
+    /// Creates a journal; `path` must not exist yet.
     pub fn create(path: &Path, plan: u64) -> Result<Self, JournalError> {
         let failed = |source| JournalError::Io { path: path.to_owned(), source };
         let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
@@ -79,7 +81,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Takes up a journal of the same plan; gives what was measured already.
+    /// Opens a journal of the same plan; returns the measurements that it contains.
     pub fn resume(path: &Path, plan: u64) -> Result<(Self, Vec<Measurement>), JournalError> {
         let failed = |source| JournalError::Io { path: path.to_owned(), source };
         check_regular(path)?;
@@ -93,7 +95,7 @@ impl Journal {
         Ok((Self { path: path.to_owned(), file }, measurements))
     }
 
-    /// Adds a finished run; returns when it is on stable storage.
+    /// Appends a finished run; returns when it is on stable storage.
     pub fn append(&mut self, measurement: &Measurement) -> Result<(), JournalError> {
         self.write_line(measurement)
     }
@@ -108,14 +110,14 @@ impl Journal {
     }
 }
 
-/// Reads the measurements of a journal, whatever its plan.
+/// Reads the measurements of a journal of any plan.
 pub fn read(path: &Path) -> Result<Vec<Measurement>, JournalError> {
     check_regular(path)?;
     let file = File::open(path).map_err(|source| JournalError::Io { path: path.to_owned(), source })?;
     read_lines(path, &file).map(|(_, measurements, _)| measurements)
 }
 
-/// What is no regular file may have no end, or nobody who writes it.
+/// Other kinds of files may never end, or block because nothing writes to them.
 fn check_regular(path: &Path) -> Result<(), JournalError> {
     let failed = |source| JournalError::Io { path: path.to_owned(), source };
     if std::fs::metadata(path).map_err(failed)?.is_file() {
@@ -124,13 +126,13 @@ fn check_regular(path: &Path) -> Result<(), JournalError> {
     Err(failed(io::Error::other("it is no regular file")))
 }
 
-/// The experiments that no measurement answers yet, in order.
+/// The experiments without a measurement, in order.
 pub fn missing(experiments: Vec<Experiment>, measurements: &[Measurement]) -> Vec<Experiment> {
     let done = |experiment: &Experiment| measurements.iter().any(|m| m.experiment == *experiment);
     experiments.into_iter().filter(|experiment| !done(experiment)).collect()
 }
 
-/// Plan, measurements, and the length of what is whole.
+/// Plan, measurements, and the length of the complete lines.
 fn read_lines(path: &Path, file: &File) -> Result<(String, Vec<Measurement>, u64), JournalError> {
     let failed = |source| JournalError::Io { path: path.to_owned(), source };
     let damaged = |line, reason: String| JournalError::Damaged { path: path.to_owned(), line, reason };

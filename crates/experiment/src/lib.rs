@@ -1,9 +1,9 @@
-//! The question, the answer, and who answers.
+//! Experiments, measurements, and the hosts that run them.
 //!
-//! An [`Experiment`] is one run of a test: target x scheduler x groups x jobs. A [`Host`] carries it out and answers
-//! with a [`Measurement`]. A [`Cell`] is what the repetitions of one experiment say together: means, intervals, shares.
-//! Schedulers and devices are names here, each host checks them. All of it is plain, serialisable data; views of it live
-//! in `report`, advice from it in `tune`.
+//! An [`Experiment`] is one run of a test: target x scheduler x groups x jobs. A [`Host`] runs it
+//! and returns a [`Measurement`]. A [`Cell`] summarises the repetitions of one experiment: means,
+//! intervals, shares. Schedulers and devices are only names here; each host checks them. All of it
+//! is plain, serialisable data. Views of it are in `report`, advice from it in `tune`.
 //!
 //! ```text
 //! Matrix -> Experiment -> Host::run (issuers + Recorder) -> Measurement -> Journal
@@ -62,5 +62,5 @@ pub use percentile::Percentile;
 pub use recorder::{Completion, IoDirection, Recorder, Window};
 pub use schedule::Schedule;
 pub use scheduler::{SchedulerSpec, Setting};
-/// What a job says, for readers of results, who see it inside an [`Experiment`].
+/// Descriptions of jobs, for readers of results, which contain them in an [`Experiment`].
 pub use workload::job;

@@ -1,7 +1,10 @@
-//! The kernel's lines for limits: `io.max` and `io.low` of cgroup v2, `blkio.throttle.*_device` of v1; read and written.
+//! The kernel's lines for limits: `io.max` and `io.low` of cgroup v2, `blkio.throttle.*_device` of
+//! v1; parsed and formatted.
 //!
-//! What the kernel refuses is refused with its error's name and a remedy. What it would misread is refused as well: to
-//! v1, `1M` is 1 byte per second. A line counts as a whole or not at all. Source: Linux 6.1 block/blk-throttle.c.
+//! What the kernel refuses is refused with its error's name and a remedy. What it would
+//! misinterpret is refused as well: for v1, `1M` is 1 byte per second. A line is applied as a whole
+//! or not at all. Source: Linux 6.1, block/blk-throttle.c; docs/specifications/throttle.md, section
+//! 2.1.
 
 use block::DeviceNumber;
 
@@ -26,7 +29,7 @@ impl V1File {
     /// All four.
     pub const ALL: [V1File; 4] = [V1File::ReadBytes, V1File::WriteBytes, V1File::ReadIos, V1File::WriteIos];
 
-    /// Its name below the group's directory.
+    /// Its name in the group's directory.
     pub const fn name(self) -> &'static str {
         match self {
             V1File::ReadBytes => "blkio.throttle.read_bps_device",
@@ -55,10 +58,10 @@ impl V1File {
     }
 }
 
-/// Writes a line to one of v1's files: `8:0 1048576`, 0 takes the limit away.
+/// Writes a line to one of v1's files: `8:0 1048576`; 0 removes the limit.
 ///
 /// # Errors
-/// What is wrong with the line; nothing has changed then.
+/// What is wrong with the line; nothing is changed.
 pub fn write_v1(file: V1File, line: &str, limits: &mut Limits) -> Result<DeviceNumber, Diagnostic> {
     let (device, rest) = split_device(line)?;
     let rest = rest.trim();
@@ -72,7 +75,7 @@ pub fn write_v1(file: V1File, line: &str, limits: &mut Limits) -> Result<DeviceN
     Ok(device)
 }
 
-/// What v1's file shows for one device; nothing without a limit.
+/// The content of v1's file for one device; `None` without a limit.
 pub fn read_v1(file: V1File, device: DeviceNumber, limits: &Limits) -> Option<String> {
     file.of(limits).map(|value| format!("{device} {value}"))
 }
@@ -89,7 +92,7 @@ fn v1_value(text: &str, file: V1File) -> Diagnostic {
     Diagnostic::new(message, format!("write the number in full{meant}"))
 }
 
-/// The number that people mean by `1M` or `512k`, counting by 1,024.
+/// The number that is probably meant by `1M` or `512k`, in powers of 1,024.
 fn with_suffix(text: &str) -> Option<u64> {
     let (digits, suffix) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     let shift = match suffix {
@@ -106,10 +109,10 @@ const MAX_KEYS: [&str; 4] = ["rbps", "wbps", "riops", "wiops"];
 /// Keys of `io.low`.
 const LOW_KEYS: [&str; 6] = ["rbps", "wbps", "riops", "wiops", "idle", "latency"];
 
-/// Writes a line to `io.max`: `8:0 rbps=1048576 wiops=max`; keys left out keep their values.
+/// Writes a line to `io.max`: `8:0 rbps=1048576 wiops=max`; omitted keys keep their values.
 ///
 /// # Errors
-/// What is wrong with the line; nothing has changed then.
+/// What is wrong with the line; nothing is changed.
 pub fn write_io_max(line: &str, limits: &mut Limits) -> Result<DeviceNumber, Diagnostic> {
     let (device, rest) = split_device(line)?;
     let mut new = *limits;
@@ -139,7 +142,7 @@ pub fn write_io_max(line: &str, limits: &mut Limits) -> Result<DeviceNumber, Dia
     Ok(device)
 }
 
-/// What `io.max` shows for one device; nothing without a limit.
+/// The content of `io.max` for one device; `None` without a limit.
 pub fn read_io_max(device: DeviceNumber, limits: &Limits) -> Option<String> {
     let values = [limits.read_bytes_per_s, limits.write_bytes_per_s, limits.read_ios_per_s, limits.write_ios_per_s];
     if values.iter().all(Option::is_none) {
@@ -149,11 +152,11 @@ pub fn read_io_max(device: DeviceNumber, limits: &Limits) -> Option<String> {
     Some(format!("{device} {}", shown.collect::<Vec<_>>().join(" ")))
 }
 
-/// Writes a line to `io.low`: `8:0 rbps=10485760 idle=2000 latency=100` (times in us); keys left out keep their values.
-/// A best-effort limit has effect only with both times.
+/// Writes a line to `io.low`: `8:0 rbps=10485760 idle=2000 latency=100` (times in us); omitted keys
+/// keep their values. A best-effort limit has an effect only with both times.
 ///
 /// # Errors
-/// What is wrong with the line; nothing has changed then.
+/// What is wrong with the line; nothing is changed.
 pub fn write_io_low(line: &str, limits: &mut Limits) -> Result<DeviceNumber, Diagnostic> {
     let (device, rest) = split_device(line)?;
     let mut new = limits.low;
@@ -178,7 +181,7 @@ pub fn write_io_low(line: &str, limits: &mut Limits) -> Result<DeviceNumber, Dia
     Ok(device)
 }
 
-/// What `io.low` shows for one device; nothing where all is default.
+/// The content of `io.low` for one device; `None` if all values are defaults.
 pub fn read_io_low(device: DeviceNumber, limits: &Limits) -> Option<String> {
     let low = &limits.low;
     if *low == LowLimits::NONE {
@@ -225,7 +228,7 @@ pub(crate) fn pair<'a>(word: &'a str, file: &str, keys: &[&'static str]) -> Resu
     Err(Diagnostic::new(format!("{file} has no '{key}' (EINVAL)"), format!("{near}{file} takes {}", keys.join(", "))))
 }
 
-/// A number, or none for `max`.
+/// Parses a number; `None` for `max`.
 pub(crate) fn number(key: &str, value: &str) -> Result<Option<u64>, Diagnostic> {
     if value == "max" {
         return Ok(None);
@@ -258,7 +261,7 @@ mod tests {
         write_io_max(line, &mut limits).map(|_| limits).map_err(|error| error.to_string())
     }
 
-    /// Case 19 of the throttle's specification.
+    /// Case 19 of docs/specifications/throttle.md, section 10.
     #[test]
     fn t19_io_max_refuses_what_the_kernel_refuses() {
         assert!(max("8:0 rbps=1").unwrap_err().contains("EINVAL"));

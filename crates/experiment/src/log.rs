@@ -1,6 +1,7 @@
-//! What is kept of a thread's I/Os one by one, or summed over short times, for fio's log files (harness 7.6).
+//! Records a thread's I/Os, one by one or summed over short intervals, for fio's log files.
 //!
-//! Only threads whose job asks for it keep anything. Entries are bounded: a log that would be longer is cut and says so.
+//! Only threads whose job requests a log record anything. The number of entries is limited; a log
+//! that would be longer is cut and marked. Source: docs/specifications/harness.md, section 7.6.
 
 use block::time::MILLISECOND;
 use block::{Nanos, Operation};
@@ -11,48 +12,48 @@ use workload::output::Output;
 use crate::histogram::bucket_of;
 use crate::recorder::{IoDirection, Window};
 
-/// Longest log in entries: 50 MB as JSON, which results keep it in.
+/// Maximum number of entries of a log: 50 MB as JSON, the format in which results store it.
 const MOST_ENTRIES: usize = 500_000;
 
 /// One thread's log.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThreadLog {
-    /// One by one, in the order of completion; times count from the begin of the measured window.
+    /// Single I/Os in order of completion; times count from the start of the window.
     pub ios: Vec<LoggedIo>,
-    /// Summed; likewise.
+    /// Sums over intervals, likewise.
     pub spans: Vec<LoggedSpan>,
     /// Histograms of latency.
     pub histograms: Vec<LoggedHistogram>,
-    /// Everything it did, ramp included, in the order of submission; times count from the first.
+    /// All I/Os, ramp included, in order of submission; times count from the first.
     pub issued: Vec<IssuedIo>,
-    /// There was more.
+    /// Whether the log was cut.
     pub is_cut: bool,
 }
 
-/// An I/O that completed.
+/// A completed I/O.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LoggedIo {
-    /// When, in nanoseconds.
+    /// Time of completion in nanoseconds.
     pub at_ns: Nanos,
-    /// How long it took, in nanoseconds.
+    /// Latency in nanoseconds.
     pub latency_ns: Nanos,
     /// 0 read, 1 write, 2 trim.
     pub direction: u8,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u32,
-    /// Its place.
+    /// Offset in bytes.
     pub offset_bytes: u64,
     /// Its priority in Linux's encoding.
     pub priority_bits: u16,
 }
 
-/// What completed in a time.
+/// The completions of one interval.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LoggedSpan {
-    /// Its end, in nanoseconds.
+    /// End of the interval in nanoseconds.
     pub end_ns: Nanos,
-    /// How long it was, in nanoseconds.
+    /// Length of the interval in nanoseconds.
     pub length_ns: Nanos,
     /// 0 read, 1 write, 2 trim.
     pub direction: u8,
@@ -60,49 +61,49 @@ pub struct LoggedSpan {
     pub ios: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Mean latency, or the largest where the job asks for that.
+    /// Mean latency, or the largest if the job requests that.
     pub latency_ns: Nanos,
 }
 
-/// The latencies of a time.
+/// The latencies of one interval.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LoggedHistogram {
-    /// Its end, in nanoseconds.
+    /// End of the interval in nanoseconds.
     pub end_ns: Nanos,
     /// 0 read, 1 write, 2 trim.
     pub direction: u8,
-    /// The length of the last I/O.
+    /// Length of the last I/O.
     pub bytes: u32,
-    /// Number of a bucket ([`crate::histogram`]) and count, for those that have any.
+    /// Bucket number ([`crate::histogram`]) and count of each bucket in use.
     pub counts: Vec<(u16, u32)>,
 }
 
-/// An I/O that was submitted.
+/// A submitted I/O.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct IssuedIo {
-    /// When, in nanoseconds.
+    /// Time of submission in nanoseconds.
     pub at_ns: Nanos,
     /// 0 read, 1 write, 2 trim, 3 sync.
     pub direction: u8,
-    /// Its place.
+    /// Offset in bytes.
     pub offset_bytes: u64,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u32,
 }
 
-/// Keeps the log of one thread.
+/// Records the log of one thread.
 #[derive(Debug)]
 pub struct Logger {
     output: Output,
     log: ThreadLog,
-    /// By token: what is in flight.
+    /// I/Os in flight, indexed by token.
     flying: Vec<Option<(Nanos, Io)>>,
     spans: [Span; 3],
     histograms: [Buckets; 3],
     begun_ns: Option<Nanos>,
 }
 
-/// What is summed up for the next entry.
+/// Sums for the next entry.
 #[derive(Copy, Clone, Debug, Default)]
 struct Span {
     begin_ns: Nanos,
@@ -116,12 +117,12 @@ struct Span {
 struct Buckets {
     begin_ns: Nanos,
     bytes: u32,
-    /// Sorted by bucket; few are used in a short time.
+    /// Sorted by bucket; only few are used in a short interval.
     counts: Vec<(u16, u32)>,
 }
 
 impl Logger {
-    /// For a job that asks for some.
+    /// A logger for a job that requests logs.
     pub fn new(output: &Output) -> Self {
         Self {
             output: output.clone(),
@@ -133,7 +134,7 @@ impl Logger {
         }
     }
 
-    /// An I/O goes out.
+    /// Notes an I/O that is submitted.
     pub fn begun(&mut self, io: &Io, now: Nanos) {
         let token = io.token as usize;
         if self.flying.len() <= token {
@@ -149,7 +150,7 @@ impl Logger {
         }
     }
 
-    /// It has completed.
+    /// Notes that an I/O has completed.
     pub fn ended(&mut self, token: u32, window: Window, now: Nanos) {
         let Some((begun_ns, io)) = self.flying.get_mut(token as usize).and_then(Option::take) else { return };
         let is_data = io.operation != Operation::Flush && io.length_bytes > 0;
@@ -173,7 +174,7 @@ impl Logger {
         }
     }
 
-    /// All of it, the last times as short as they are.
+    /// The log; the last intervals end with the window.
     pub fn finish(mut self, length_ns: Nanos) -> ThreadLog {
         for direction in 0..3 {
             self.close_span(direction, length_ns);
@@ -272,7 +273,7 @@ mod tests {
         }
     }
 
-    /// Reads and writes of 1 ms each, by turns, from the middle of the ramp to the end.
+    /// Alternating reads and writes of 1 ms each, from the middle of the ramp to the end.
     fn run(mut logger: Logger) -> ThreadLog {
         for number in 0..1_500 {
             let begun_ns = SECOND / 2 + number * MILLISECOND;

@@ -1,7 +1,7 @@
 //! The simulated computer between the processes and the device: kernel era, memory, caches, costs.
 //!
-//! Only the simulator reads it; a real machine is what it is, so the other hosts refuse anything but the default.
-//! Values left out take the era's (specification of the devices, section 8).
+//! Only the simulator uses it; the other hosts run on a real machine and refuse anything but the
+//! default. Omitted values are those of the era. Source: docs/specifications/devices.md, section 8.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::Diagnostic;
 use crate::diagnostic::nearest;
 
-/// Which kernel's rules hold above the elevator.
+/// The kernel whose rules apply above the elevator.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum KernelEra {
     /// 2.4.20: split free lists, queue plug, bdflush.
@@ -29,35 +29,36 @@ pub enum KernelEra {
     Mq,
 }
 
-/// What stands between a file and its blocks.
+/// The mapping of files to blocks.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileSystem {
     /// The raw device.
     #[default]
     None,
-    /// Block maps: the first access of a process to each 4 MiB of a file reads one block more.
+    /// Block maps: the first access of a process to each 4 MiB of a file reads one additional
+    /// block.
     Ext3,
-    /// Extents; nothing is read.
+    /// Extents; no additional reads.
     Ext4,
-    /// Extents; nothing is read.
+    /// Extents; no additional reads.
     Xfs,
 }
 
-/// Where files lie.
+/// The placement of files.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileLayout {
-    /// Each in one piece.
+    /// Each file is contiguous.
     #[default]
     Plain,
-    /// Eight files share a region, their extents of 8 MB in turn.
+    /// Eight files share a region, with alternating extents of 8 MB.
     Aged,
 }
 
 macro_rules! machine {
     ($($(#[doc = $doc:literal])+ $name:ident: $kind:tt = $default:expr, $low:expr, $high:expr;)*) => {
-        /// The computer. `None` is "as the era has it".
+        /// The computer. `None` means the era's default.
         #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Machine {
@@ -70,7 +71,7 @@ macro_rules! machine {
             }
         }
 
-        /// Name, allowed values and meaning of every key, in order.
+        /// Name, permitted values and meaning of every key, in order.
         pub const KEYS: &[Key] = &[$(Key {
             name: stringify!($name),
             allowed: machine!(@allowed $kind, $low, $high),
@@ -189,12 +190,12 @@ machine! {
     raw_4k_bios: switch = false, 0, 0;
 }
 
-/// What a key takes.
+/// Permitted values of a key.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Allowed {
-    /// A whole number between these two, both included.
+    /// An integer in this range, both ends included.
     Range(u64, u64),
-    /// One of these.
+    /// One of these words.
     Words(&'static [&'static str]),
 }
 
@@ -210,19 +211,19 @@ impl fmt::Display for Allowed {
 /// One key of a machine.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Key {
-    /// As written.
+    /// Its name.
     pub name: &'static str,
-    /// What it takes.
+    /// Its permitted values.
     pub allowed: Allowed,
-    /// What it means.
+    /// Its meaning.
     pub doc: &'static str,
 }
 
 impl Machine {
-    /// The machine that `key=value[,key=value...]` describes, everything else by default.
+    /// Parses `key=value[,key=value...]`; all other values are defaults.
     ///
     /// # Errors
-    /// Which part is wrong, what is allowed, and the nearest key.
+    /// Which part is wrong, what is permitted, and the nearest key.
     pub fn parse(text: &str) -> Result<Self, Diagnostic> {
         let mut machine = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -243,12 +244,12 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Whether nothing is said of it.
+    /// Whether all values are defaults.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What differs from the default, as [`Machine::parse`] reads it; empty for the default.
+    /// The differences from the default in the format of [`Machine::parse`]; empty for the default.
     pub fn text(&self) -> String {
         let default = Self::default();
         let differs = |key: &&Key| self.show_key(key.name) != default.show_key(key.name);
@@ -259,17 +260,17 @@ impl Machine {
         parts.collect::<Vec<_>>().join(",")
     }
 
-    /// Work per bio in ns, with the era's default.
+    /// CPU time per bio in ns, or the era's default.
     pub fn submit_ns_in_force(&self) -> Nanos {
         self.submit_ns.unwrap_or(if self.era == KernelEra::Mq { 1_500 } else { 5_000 })
     }
 
-    /// Time from completion to the process running, in ns, with the era's default.
+    /// Time from the device's completion until the process runs, in ns, or the era's default.
     pub fn complete_ns_in_force(&self) -> Nanos {
         self.complete_ns.unwrap_or(if self.era == KernelEra::Mq { 3_000 } else { 15_000 })
     }
 
-    /// Copying in MB/s, with the era's default.
+    /// Copy rate in MB/s, or the era's default.
     pub fn copy_mb_per_s_in_force(&self) -> u64 {
         self.copy_mb_per_s.unwrap_or(match self.era {
             KernelEra::Linux24 => 250,
@@ -278,7 +279,7 @@ impl Machine {
         })
     }
 
-    /// Longest request in KiB, with the era's default.
+    /// Longest request in KiB, or the era's default.
     pub fn max_request_kib_in_force(&self) -> u64 {
         self.max_request_kib.unwrap_or(match self.era {
             KernelEra::Linux24 => 128,
@@ -287,7 +288,7 @@ impl Machine {
         })
     }
 
-    /// Dirty shares in percent (background, limit), with the era's defaults.
+    /// Dirty ratios in percent (background, limit), or the era's defaults.
     pub fn dirty_ratios_in_force(&self) -> (u64, u64) {
         let (background, limit) = match self.era {
             KernelEra::Linux24 => (30, 60),

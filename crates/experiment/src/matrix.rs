@@ -1,4 +1,5 @@
-//! From lists to runs: workloads x schedulers x thread counts x sets, in an order that does not favour anyone.
+//! Expands lists to runs: workloads x schedulers x thread counts x sets, in an order that favours
+//! none of them.
 
 use block::Nanos;
 use block::random::{Stream, fnv1a64, fnv1a64_continued};
@@ -6,42 +7,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Experiment, GroupList, Machine, SchedulerSpec, ShareUnit};
 
-/// In which order the runs follow each other.
+/// The order of runs.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// Set, workload, thread count; within these the schedulers in a random order drawn from the seed. Slow drift of the
-    /// device becomes noise instead of favouring whoever runs first.
+    /// Set, workload, thread count; within these the schedulers in a random order drawn from the
+    /// seed. Slow drift of the device becomes noise instead of favouring the scheduler that runs
+    /// first.
     #[default]
     Interleaved,
-    /// Scheduler, set, workload, thread count, as iostest did.
+    /// Scheduler, set, workload, thread count, as in iostest.
     Classic,
 }
 
-/// A workload by its name, and what it means for each group.
+/// A workload with its name and the jobs of each group.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WorkloadPlan {
     /// The name in reports.
     pub name: String,
-    /// The groups with their jobs as they are for one thread.
+    /// The groups with their jobs for one thread.
     pub groups: GroupList,
 }
 
-/// The lists a test is made of.
+/// The lists that define a test.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Matrix {
-    /// What the I/O goes to.
+    /// Target of the I/O.
     pub target: String,
     /// The workloads.
     pub workloads: Vec<WorkloadPlan>,
-    /// The schedulers, in the order in which reports show them.
+    /// The schedulers, in the order of reports.
     pub schedulers: Vec<SchedulerSpec>,
     /// Limiters above each of them; see [`Experiment::limiters`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limiters: Vec<SchedulerSpec>,
-    /// The thread counts (NR), each 1 or more.
+    /// The thread counts (NR), each at least 1.
     pub threads: Vec<u32>,
-    /// Repetitions of everything, 1 or more.
+    /// Number of repetitions, at least 1.
     pub sets: u32,
     /// Order of the runs.
     pub order: Order,
@@ -55,9 +57,9 @@ pub struct Matrix {
     pub device_depth: Option<u32>,
     /// See [`Experiment::queue_requests`].
     pub queue_requests: Option<u32>,
-    /// In what shares are measured.
+    /// The unit of shares.
     pub share_unit: ShareUnit,
-    /// As in [`Experiment`].
+    /// See [`Experiment::machine`].
     pub machine: Machine,
 }
 
@@ -78,7 +80,8 @@ impl Matrix {
         }
     }
 
-    /// The runs of one repetition, schedulers shuffled; also for sets beyond [`Matrix::sets`], when precision asks for more.
+    /// The runs of one repetition with shuffled schedulers; also for sets beyond [`Matrix::sets`],
+    /// if the precision requires more.
     pub fn interleaved_set(&self, set: u32) -> Vec<Experiment> {
         let mut experiments = Vec::new();
         for workload in &self.workloads {
@@ -114,7 +117,7 @@ impl Matrix {
 
     fn experiment(&self, workload: &WorkloadPlan, scheduler: &SchedulerSpec, threads: u32, set: u32) -> Experiment {
         let mut groups = workload.groups.clone();
-        // Changing it would make it a list of its own.
+        // Changing the groups would copy the shared list.
         if threads > 1 {
             for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
                 job.threads = job.threads.saturating_mul(threads);
@@ -139,7 +142,7 @@ impl Matrix {
         }
     }
 
-    /// Checksum of the plan: a result directory is resumed only with an equal one.
+    /// Checksum of the plan; a result directory is resumed only if it is equal.
     pub fn fingerprint(&self) -> u64 {
         self.experiments()
             .iter()
@@ -147,7 +150,7 @@ impl Matrix {
     }
 }
 
-/// A permutation drawn uniformly (Fisher and Yates).
+/// Shuffles uniformly (Fisher-Yates).
 fn shuffle<T>(items: &mut [T], stream: &mut Stream) {
     for last in (1..items.len()).rev() {
         let other = usize::try_from(stream.below(last as u64 + 1)).unwrap_or(last);

@@ -1,4 +1,4 @@
-//! The answer: what one run gave, with everything that was in force while it ran.
+//! The result of one run, with everything that was in force during it.
 
 use std::collections::BTreeMap;
 
@@ -12,51 +12,53 @@ use crate::{Dispatches, Experiment, Histogram, ShareUnit, blkio};
 /// The result of one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The question.
+    /// The experiment.
     pub experiment: Experiment,
-    /// The host that answered ([`Host::name`](crate::Host::name)).
+    /// The host that ran it ([`Host::name`](crate::Host::name)).
     pub host: String,
-    /// The scheduler as it really was.
+    /// The scheduler in force.
     pub scheduler: SchedulerInForce,
-    /// The target as it really was.
+    /// The actual target.
     pub target: TargetFacts,
-    /// Length of the measured window in nanoseconds; shorter than asked for when a worker had nothing left to do.
+    /// Length of the measured window in nanoseconds; shorter than requested if a worker had nothing
+    /// left to do.
     pub window_ns: Nanos,
-    /// The groups, in the experiment's order; groups without jobs as well.
+    /// The groups in the experiment's order, including groups without jobs.
     pub groups: Vec<GroupMeasurement>,
-    /// What the device saw during the window.
+    /// Counters of the device during the window.
     pub device: DeviceCounters,
-    /// Why requests were chosen, by reason: how often, during the window. Empty where the host cannot know.
+    /// How often requests were chosen for each reason during the window. Empty if the host cannot
+    /// tell.
     #[serde(default)]
     pub dispatch_reasons: BTreeMap<String, u64>,
-    /// What went to the device first, where somebody asked for it and the host can tell.
+    /// The first dispatched requests, if requested and the host can record them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatches: Option<Dispatches>,
-    /// What the scheduler kept of each group's service from the run's begin to its end, by path, `/` for the root:
-    /// the numbers behind the `blkio.*` files. Empty where it keeps nothing.
+    /// The scheduler's statistics of each group from the start of the run to its end, by path, `/`
+    /// for the root: the content of the `blkio.*` files. Empty if it keeps none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blkio: BTreeMap<String, blkio::Statistics>,
-    /// What each group did when it was alone, where somebody asked for it (`--calibrate`); empty otherwise.
+    /// The rates of each group when it ran alone, if requested (`--calibrate`); empty otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alone: Vec<Alone>,
-    /// What is to be known before the figures are believed.
+    /// Warnings that apply to the figures.
     #[serde(default)]
     pub flags: Vec<Flag>,
 }
 
-/// What a group did per second when no other did anything.
+/// Rates of a group that runs alone.
 #[derive(Copy, Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Alone {
-    /// Bytes.
+    /// Bytes per second.
     pub bytes_per_s: f64,
-    /// I/Os.
+    /// I/Os per second.
     pub ios_per_s: f64,
-    /// Nanoseconds of the device's time.
+    /// Device time in nanoseconds per second.
     pub device_ns_per_s: f64,
 }
 
 impl Alone {
-    /// In the unit of shares.
+    /// The rate in the unit of shares.
     pub const fn per_s(&self, unit: ShareUnit) -> f64 {
         match unit {
             ShareUnit::Bytes => self.bytes_per_s,
@@ -66,12 +68,12 @@ impl Alone {
     }
 }
 
-/// The scheduler that ran, with all its tunables.
+/// The scheduler in force, with all its tunables.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SchedulerInForce {
     /// The policy's name.
     pub name: String,
-    /// The kernel version whose behaviour it shows, where the host distinguishes them.
+    /// The kernel version whose behaviour it reproduces, if the host distinguishes them.
     #[serde(default)]
     pub version: Option<String>,
     /// Whether weights have any effect under it.
@@ -80,22 +82,22 @@ pub struct SchedulerInForce {
     pub tunables: Vec<TunableInForce>,
 }
 
-/// One tunable as it was during the run.
+/// The value of one tunable during the run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TunableInForce {
     /// Its name.
     pub name: String,
-    /// Its value as people write it, in its unit.
+    /// Its value as users write it, in its unit.
     pub value: String,
     /// The unit: `ms`, `us`, `KiB`; empty for plain numbers.
     pub unit: String,
-    /// Whether nobody changed it.
+    /// Whether it has its default value.
     pub is_default: bool,
 }
 
 impl TunableInForce {
-    /// A tunable with the value read back from the policy. It is a default if it equals the default of its row, or, where
-    /// the default follows from the device (None), if nobody set it.
+    /// A tunable with the value read back from the policy. It counts as default if it equals the
+    /// default of its row or, if the default depends on the device (`None`), if it was not set.
     pub fn read_back(name: &str, unit: &str, value: i64, default: Option<i64>, was_set: bool) -> Self {
         let is_default = default.map_or(!was_set, |default| default == value);
         Self { name: name.to_owned(), value: value.to_string(), unit: unit.to_owned(), is_default }
@@ -103,7 +105,7 @@ impl TunableInForce {
 }
 
 impl SchedulerInForce {
-    /// Name, version and what differs from the defaults: `bfq low_latency=0`.
+    /// Name, version and the settings that differ from the defaults: `bfq low_latency=0`.
     pub fn label(&self) -> String {
         let mut label = self.name.clone();
         if let Some(version) = &self.version {
@@ -116,34 +118,34 @@ impl SchedulerInForce {
     }
 }
 
-/// What is known of the target.
+/// Properties of the target.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TargetFacts {
     /// The target as given: `model:sata`, a path.
     pub path: String,
-    /// Model name as the device or the simulator tells it.
+    /// Model name that the device or the simulator reports.
     pub model: String,
     /// Usable size in bytes.
     pub size_bytes: u64,
-    /// Whether it is a turning disk.
+    /// Whether it is a rotating disk.
     pub rotational: bool,
     /// Number of hardware queues.
     pub hw_queues: u32,
-    /// Commands it holds at a time, in all.
+    /// Commands that it accepts at a time, over all queues.
     pub queue_depth: u32,
-    /// Anything else worth knowing: file system, alignment, cache.
+    /// Further properties: file system, alignment, cache.
     pub notes: BTreeMap<String, String>,
 }
 
-/// What one group got.
+/// Results of one group.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GroupMeasurement {
     /// Its path, as in the experiment.
     pub path: String,
-    /// The weight asked for.
+    /// The requested weight.
     pub weight: u32,
-    /// The weight the mechanism had, in its own range.
+    /// The weight in force, in the mechanism's own range.
     pub effective_weight: u32,
     /// Reads.
     pub read: Tally,
@@ -151,33 +153,36 @@ pub struct GroupMeasurement {
     pub write: Tally,
     /// Discards.
     pub trim: Tally,
-    /// Flushes (fsync, fdatasync); they carry no bytes and count in no share.
+    /// Flushes (fsync, fdatasync); they have no bytes and do not count for shares.
     #[serde(default)]
     pub sync: Tally,
-    /// Requests that completed inside the window, but after the time at which they were of use.
+    /// Requests that completed inside the window, but after their deadline.
     #[serde(default)]
     pub late: u64,
-    /// How much later than recorded the I/Os of a replay were submitted; empty for everything without times of its own.
+    /// Delay of a replay's I/Os relative to their recorded times; empty for jobs without recorded
+    /// times.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub slip: Histogram,
-    /// How much of each second a limit kept some of its requests waiting, in nanoseconds; empty where nobody counts it.
+    /// Time of each second during which a limit throttled the group, in nanoseconds; empty if it is
+    /// not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttled_ns: Vec<Nanos>,
     /// Its threads in the order of jobs and thread numbers.
     #[serde(default)]
     pub threads: Vec<ThreadTally>,
-    /// Results of its jobs, where they come from a job file; empty otherwise.
+    /// Results of its jobs, if they come from a job file; empty otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobMeasurement>,
 }
 
 impl GroupMeasurement {
-    /// Reads, writes and discards: what counts as I/Os.
+    /// Reads, writes and discards: the requests that count as I/Os.
     pub fn directions(&self) -> [(&'static str, &Tally); 3] {
         [("read", &self.read), ("write", &self.write), ("trim", &self.trim)]
     }
 
-    /// Bytes moved inside the window: reads and writes. A discard moves nothing, however many bytes it names.
+    /// Bytes transferred inside the window: reads and writes. A discard transfers nothing, whatever
+    /// its length.
     pub fn bytes(&self) -> u64 {
         self.read.bytes + self.write.bytes
     }
@@ -187,17 +192,17 @@ impl GroupMeasurement {
         self.trim.bytes
     }
 
-    /// Requests completed inside the window, all directions.
+    /// Requests completed inside the window, in all directions.
     pub fn ios(&self) -> u64 {
         self.directions().iter().map(|(_, tally)| tally.ios).sum()
     }
 
-    /// Requests that failed inside the window, flushes included.
+    /// Requests that failed inside the window, including flushes.
     pub fn errors(&self) -> u64 {
         self.directions().iter().map(|(_, tally)| tally.error_count()).sum::<u64>() + self.sync.error_count()
     }
 
-    /// Time the device spent on them in nanoseconds, all directions.
+    /// Device time of these requests in nanoseconds, in all directions.
     pub fn device_ns(&self) -> Nanos {
         self.directions().iter().map(|(_, tally)| tally.device_ns).sum()
     }
@@ -208,36 +213,39 @@ impl GroupMeasurement {
     }
 }
 
-/// What one group did in one direction.
+/// Results of one group in one direction.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Bytes of the requests completed inside the window.
     pub bytes: u64,
     /// Requests completed without error inside the window.
     pub ios: u64,
-    /// Requests that failed inside the window, by the name of the error (`EIO`); short transfers as `short`.
+    /// Requests that failed inside the window by the name of the error (`EIO`), or `short` for
+    /// short transfers.
     pub errors: BTreeMap<String, u64>,
-    /// Time the device spent on these requests, in nanoseconds; 0 where the host cannot know.
+    /// Device time of these requests, in nanoseconds; 0 if the host does not know it.
     pub device_ns: Nanos,
-    /// Latencies of the requests *submitted* inside the window, from the submitting call until completion was seen.
+    /// Latencies of the requests *submitted* inside the window, from the submitting call until the
+    /// completion is seen.
     pub latency: Histogram,
     /// One sample per second of the window.
     pub samples: Vec<Sample>,
 }
 
 impl Tally {
-    /// All errors together.
+    /// Number of all errors.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()
     }
 }
 
-/// One second of a group in one direction; by completion.
+/// One second of a group in one direction, by time of completion.
 #[derive(Copy, Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
-    /// Beginning of the second after the beginning of the window, in nanoseconds.
+    /// Start of the second after the start of the window, in nanoseconds.
     pub at_ns: Nanos,
-    /// How much of the second belongs to the window, in nanoseconds; shorter for the last one.
+    /// The part of the second that belongs to the window, in nanoseconds; the last one may be
+    /// shorter.
     pub length_ns: Nanos,
     /// Bytes completed.
     pub bytes: u64,
@@ -249,11 +257,11 @@ pub struct Sample {
     pub latency_ns_p99: Nanos,
     /// Largest latency in nanoseconds.
     pub latency_ns_max: Nanos,
-    /// Requests in flight, averaged over the second.
+    /// Mean number of requests in flight during the second.
     pub inflight: f64,
 }
 
-/// What one thread did inside the window.
+/// Results of one thread inside the window.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ThreadTally {
     /// Job and thread number: `drr.0`.
@@ -262,23 +270,23 @@ pub struct ThreadTally {
     pub bytes: u64,
     /// Requests completed.
     pub ios: u64,
-    /// From the submission of its first request counted here to the completion of the last, syncs included, in ns: what `dd`
-    /// divides by.
+    /// Time from the submission of its first counted request to the completion of its last,
+    /// including syncs, in ns; `dd` divides by this.
     #[serde(default)]
     pub elapsed_ns: Nanos,
-    /// Why it ended before its work or its time was done, or what it found; empty for most.
+    /// Why it ended before its work or time was done, or what it found; usually empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ending: String,
-    /// Whether the end of the run kept it from its work, or from the time that its job wants; those that go on for as long as
-    /// they are let are never cut off.
+    /// Whether the end of the run prevented it from completing its work or its requested time;
+    /// always false for threads without an end of their own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cut_off: bool,
-    /// What its job wants to be written down.
+    /// The logs that its job requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<Box<ThreadLog>>,
 }
 
-/// The device's side of the window, in the terms of `/proc/diskstats`; times in nanoseconds.
+/// Counters of the device during the window, defined as in `/proc/diskstats`; times in nanoseconds.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceCounters {
@@ -294,11 +302,11 @@ pub struct DeviceCounters {
     pub flush_ns: Nanos,
     /// Time with at least one request in flight, in nanoseconds.
     pub busy_ns: Nanos,
-    /// Sum over requests of their time in flight, in nanoseconds.
+    /// Sum of the times in flight of all requests, in nanoseconds.
     pub weighted_ns: Nanos,
 }
 
-/// The device's side of one direction.
+/// Counters of the device in one direction.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DirectionCounters {
@@ -313,7 +321,7 @@ pub struct DirectionCounters {
 }
 
 impl DeviceCounters {
-    /// What was counted after `before`, an earlier state of the same counters.
+    /// The difference to `before`, an earlier state of the same counters.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -339,7 +347,8 @@ impl DirectionCounters {
     }
 }
 
-/// How often each reason was given after `before`, an earlier state of the same counts; reasons never given are left out.
+/// How often each reason was given since `before`, an earlier state of the same counts; unused
+/// reasons are omitted.
 pub fn reasons_since(
     before: &BTreeMap<&'static str, u64>,
     after: &BTreeMap<&'static str, u64>,
@@ -351,24 +360,24 @@ pub fn reasons_since(
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
-/// A mark on a measurement that a reader must not overlook.
+/// A warning about a measurement that readers must see.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flag {
-    /// Others used the device: more than 2 % of its traffic was not ours (`D`).
+    /// The device was used by others: more than 2 % of its traffic was not from this run (`D`).
     Disturbed,
-    /// The processor was short: pressure above 20 % or steal above 2 % (`C`).
+    /// CPU time was short: pressure above 20 % or steal above 2 % (`C`).
     CpuShort,
     /// Weights have no effect under this scheduler.
     NoShares,
-    /// A worker had nothing left to do before the window's end.
+    /// A worker had nothing left to do before the end of the window.
     ShortWindow,
     /// Some requests failed.
     Errors,
 }
 
 impl Flag {
-    /// The marks that follow from what every host knows: errors, an early end, weights without effect.
+    /// The flags that every host can derive: errors, an early end, weights without effect.
     pub fn of_run(
         experiment: &Experiment,
         window_ns: Nanos,
@@ -391,7 +400,7 @@ impl Flag {
         flags
     }
 
-    /// As tables show it.
+    /// Its text in tables.
     pub const fn label(self) -> &'static str {
         match self {
             Flag::Disturbed => "D",
@@ -404,12 +413,12 @@ impl Flag {
 }
 
 impl Measurement {
-    /// Bytes per second that all groups read and wrote over the window.
+    /// Bytes per second read and written by all groups over the window.
     pub fn bytes_per_s(&self) -> f64 {
         self.per_s(self.groups.iter().map(GroupMeasurement::bytes).sum())
     }
 
-    /// Bytes per second that all groups discarded over the window.
+    /// Bytes per second discarded by all groups over the window.
     pub fn discarded_bytes_per_s(&self) -> f64 {
         self.per_s(self.groups.iter().map(GroupMeasurement::discarded_bytes).sum())
     }

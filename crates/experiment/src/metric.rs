@@ -1,4 +1,4 @@
-//! The figures that assertions and comparisons speak about, by name.
+//! The figures that assertions and comparisons refer to, by name.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,15 +12,15 @@ use crate::statistics::Estimate;
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Bytes per second that all groups read and wrote.
+    /// Bytes per second read and written by all groups.
     TotalBw,
-    /// Bytes per second that all groups discarded.
+    /// Bytes per second discarded by all groups.
     TotalDiscardBw,
     /// Requests per second of all groups.
     TotalIops,
-    /// Bytes per second that a group read and wrote.
+    /// Bytes per second read and written by a group.
     Bw,
-    /// Bytes per second that a group discarded.
+    /// Bytes per second discarded by a group.
     DiscardBw,
     /// Requests per second of a group.
     Iops,
@@ -38,13 +38,13 @@ pub enum Metric {
     LatMin,
     /// Standard deviation of latency.
     LatDev,
-    /// From a group's first submission to its last completion.
+    /// Time from a group's first submission to its last completion.
     Time,
     /// Bytes per second of a group over that time, as dd prints it.
     OwnBw,
-    /// Requests that came after the time at which they were of use: dropped frames.
+    /// Requests that completed after their deadline, such as dropped frames.
     Late,
-    /// Their share of all requests.
+    /// Their fraction of all requests.
     LateShare,
     /// Largest share error of all groups.
     ShareErrorMax,
@@ -52,17 +52,17 @@ pub enum Metric {
     ShareErrorMean,
     /// Share error of a group.
     ShareError,
-    /// Share over due of a group.
+    /// Share of a group divided by its due share.
     Rel,
-    /// Jain's index.
+    /// Jain's fairness index.
     Jain,
-    /// Throughput over the best scheduler's.
+    /// Throughput relative to the best scheduler's.
     Efficiency,
     /// Failed requests.
     Errors,
 }
 
-/// What a metric's values are, hence which units may be written behind a number.
+/// The unit of a metric, which determines the units that may follow a number.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -76,7 +76,7 @@ pub enum Quantity {
     Count,
 }
 
-/// Whether a metric is of the whole cell, of one group, or of either.
+/// Whether a metric applies to the whole cell, to one group, or to either.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// Of the cell only.
@@ -88,7 +88,7 @@ pub enum Scope {
 }
 
 impl Metric {
-    /// All of them with their names, quantities and scopes.
+    /// All metrics with their names, quantities and scopes.
     pub const ALL: [(&'static str, Metric, Quantity, Scope); 24] = [
         ("total_bw", Metric::TotalBw, Quantity::BytesPerSecond, Scope::Cell),
         ("total_iops", Metric::TotalIops, Quantity::Count, Scope::Cell),
@@ -122,7 +122,7 @@ impl Metric {
     }
 
     fn row(self) -> &'static (&'static str, Metric, Quantity, Scope) {
-        // Every metric has a row; the first stands in for none.
+        // Every metric has a row; the first one is an unused fallback.
         Self::ALL.iter().find(|row| row.1 == self).unwrap_or(&Self::ALL[0])
     }
 
@@ -131,18 +131,19 @@ impl Metric {
         self.row().0
     }
 
-    /// What its values are.
+    /// The unit of its values.
     pub fn quantity(self) -> Quantity {
         self.row().2
     }
 
-    /// Of what it is.
+    /// What it applies to.
     pub fn scope(self) -> Scope {
         self.row().3
     }
 
-    /// The figure of `cell`, of the group of this index into [`Cell::groups`] where one is named, of one direction where
-    /// one is chosen. Bytes per second, nanoseconds, ratios, counts. None where there is no such figure.
+    /// The figure of `cell`, optionally of one group (index into [`Cell::groups`]) and of one
+    /// direction. In bytes per second, nanoseconds, ratios or counts. `None` if there is no such
+    /// figure.
     pub fn of(self, cell: &Cell<'_>, group: Option<usize>, direction: Option<IoDirection>) -> Option<Estimate> {
         let index = group.and_then(|group| cell.groups.get(group)).map(|group| group.index);
         let latency = |percent| {
@@ -188,7 +189,7 @@ fn selected(run: &Measurement, index: Option<usize>) -> impl Iterator<Item = &Gr
     run.groups.iter().enumerate().filter(move |(i, _)| index.is_none_or(|index| index == *i)).map(|(_, group)| group)
 }
 
-/// Bytes of a direction; without one, those that were moved.
+/// Bytes of a direction, or all transferred bytes.
 fn bytes(group: &GroupMeasurement, direction: Option<IoDirection>) -> u64 {
     direction.map_or_else(|| group.bytes(), |direction| of_direction(group, direction).bytes)
 }
@@ -207,13 +208,14 @@ fn of_direction(group: &GroupMeasurement, direction: IoDirection) -> &Tally {
     }
 }
 
-/// Requests that were of no use any more, and all of them.
+/// Number of requests that missed their deadline, and of all requests.
 fn late(run: &Measurement, index: Option<usize>) -> (f64, f64) {
     let sum = |of: fn(&GroupMeasurement) -> u64| selected(run, index).map(of).sum::<u64>() as f64;
     (sum(|group| group.late), sum(GroupMeasurement::ios))
 }
 
-/// A figure of a group's bytes and the time it took for them in ns, that of its slowest thread; none if it never ended one.
+/// A figure from a group's bytes and the time of its slowest thread in ns; `None` if no thread
+/// completed anything.
 fn own_time(cell: &Cell<'_>, index: usize, figure: fn(f64, f64) -> f64) -> Option<Estimate> {
     let of_run = |run: &Measurement| {
         let group = run.groups.get(index)?;
@@ -233,7 +235,7 @@ fn rate(
     crate::cell::over(&cell.runs, |run| run.per_s(selected(run, index).map(|group| count(group, direction)).sum()))
 }
 
-/// A figure of fairness: of the groups' means, with the interval of the single sets.
+/// A figure of fairness from the groups' means, with the interval of single sets.
 fn fairness(cell: &Cell<'_>, figure: impl Fn(&Fairness) -> Option<f64>) -> Option<Estimate> {
     let mean = figure(cell.fairness.as_ref()?)?;
     let per_set = cell.runs.iter().filter_map(|run| cell.fairness_of(&[*run]));

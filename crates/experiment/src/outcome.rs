@@ -1,4 +1,4 @@
-//! How requests end, and how the errors among them are counted.
+//! How requests end, and how errors are counted.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use crate::measurement::Tally;
 /// How a request ended, as results distinguish it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Wholly done.
+    /// Completed in full.
     Done,
-    /// Transferred less than asked; counts as an error.
+    /// Transferred less than requested; counts as an error.
     Short,
-    /// Failed with this errno (positive).
+    /// Failed with this (positive) errno.
     Errno(u16),
 }
 
 impl Outcome {
-    /// The error as a number, EIO for short transfers; none if all went well.
+    /// The errno, EIO for short transfers; `None` for success.
     pub const fn errno(self) -> Option<u16> {
         match self {
             Outcome::Done => None,
@@ -43,7 +43,7 @@ impl From<Status> for Outcome {
     }
 }
 
-/// Names of errors are looked up by this table at the end; others are shown by number.
+/// Names of errors; others are shown by number.
 const ERRNO_NAMES: [(usize, &str); 17] = [
     (1, "EPERM"),
     (4, "EINTR"),
@@ -64,7 +64,8 @@ const ERRNO_NAMES: [(usize, &str); 17] = [
     (121, "EREMOTEIO"),
 ];
 
-/// The errno of a name that [`Tally::errors`] holds; EIO for short transfers, as fio reports them. None for other texts.
+/// The errno of a name in [`Tally::errors`]; EIO for short transfers, as fio reports them. `None`
+/// for other texts.
 pub fn errno_of(name: &str) -> Option<u16> {
     let number = |text: &str| text.parse().ok();
     match ERRNO_NAMES.iter().find(|(_, known)| *known == name) {
@@ -74,7 +75,8 @@ pub fn errno_of(name: &str) -> Option<u16> {
     }
 }
 
-/// Errnos are counted up to this one (Linux ends at 133); the first slot counts short transfers, the last the rest.
+/// Number of slots for errnos (Linux ends at 133). The first slot counts short transfers, the last
+/// all others.
 const ERRNO_SLOTS: usize = 160;
 
 pub(crate) fn slot_of(failed: Outcome) -> usize {
@@ -92,19 +94,19 @@ pub(crate) fn error_name(slot: usize) -> String {
     }
 }
 
-/// Errors by errno; no memory before the first.
+/// Errors by errno; allocates nothing before the first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Errors(Vec<u64>);
 
 impl Errors {
-    /// Counts one.
+    /// Counts one error.
     #[cold]
     pub fn count(&mut self, failed: Outcome) {
         self.0.resize(ERRNO_SLOTS, 0);
         self.0[slot_of(failed)] += 1;
     }
 
-    /// Adds those of a tally.
+    /// Adds the errors of a tally.
     pub fn add(&mut self, tally: &Tally) {
         if !tally.errors.is_empty() {
             self.0.resize(ERRNO_SLOTS, 0);
@@ -114,7 +116,7 @@ impl Errors {
         }
     }
 
-    /// Those that occurred, by name.
+    /// The errors that occurred, by name.
     pub fn named(&self) -> BTreeMap<String, u64> {
         let counts = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.map(|(slot, count)| (error_name(slot), *count)).collect()

@@ -1,8 +1,9 @@
-//! A percentile of latency with its 95 % interval, and whether there are enough samples to name it.
+//! A percentile of latency with its 95 % interval, and whether there are enough samples for it.
 //!
-//! Within a run the interval is that of order statistics: how many of n samples lie above the percentile is binomial,
-//! whatever the distribution. Between runs it is Student's, and the wider of the two counts: requests of one run are not
-//! independent, so that order statistics alone would promise too much.
+//! Within a run the interval is that of order statistics: the number of n samples above the
+//! percentile is binomial for any distribution. Between runs it is Student's. The wider of the two
+//! is used, because requests of one run are not independent and order statistics alone would be too
+//! narrow.
 
 use crate::cell::{Cell, LatencyFigures};
 use crate::histogram::{Histogram, bucket_ns};
@@ -10,18 +11,18 @@ use crate::histogram::{Histogram, bucket_ns};
 /// One percentile of one group, or of all.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Percentile {
-    /// 0 to 100.
+    /// Percentage, 0 to 100.
     pub percent: f64,
-    /// The latency in nanoseconds, of all sets together.
+    /// The latency in nanoseconds over all sets.
     pub ns: f64,
-    /// Samples it is taken from.
+    /// Number of samples.
     pub samples: u64,
-    /// The 95 % interval in nanoseconds; none where the samples are too few to have an upper or a lower end.
+    /// The 95 % interval in nanoseconds; `None` if there are too few samples for one of its ends.
     pub interval_ns: Option<(f64, f64)>,
 }
 
 impl Percentile {
-    /// A percentile of these figures; none if nothing was counted.
+    /// A percentile of these figures; `None` if nothing was counted.
     pub fn of(figures: &LatencyFigures, percent: f64) -> Option<Self> {
         let samples = figures.histogram.count();
         if samples == 0 {
@@ -33,12 +34,13 @@ impl Percentile {
         Some(Self { percent, ns: of_sets.mean, samples, interval_ns })
     }
 
-    /// Whether it is simply the largest sample: there are too few for anything to lie above it.
+    /// Whether it equals the largest sample, because there are too few samples for any to be above
+    /// it.
     pub fn is_maximum(&self) -> bool {
         rank(self.samples, self.percent) >= self.samples
     }
 
-    /// How many samples it takes until this percentile has an interval.
+    /// Number of samples required for this percentile to have an interval.
     pub fn samples_needed(&self) -> u64 {
         let (above, below) = (1.0 - self.percent / 100.0, self.percent / 100.0);
         let needed = (HALF_LEVEL.ln() / above.max(below).ln()).ceil();
@@ -49,20 +51,22 @@ impl Percentile {
 }
 
 impl Cell<'_> {
-    /// The group that waits longest at this percentile (index into [`Cell::groups`]), and how long; none without samples.
+    /// The group with the largest latency at this percentile (index into [`Cell::groups`]), and the
+    /// percentile; `None` without samples.
     pub fn slowest_group(&self, percent: f64) -> Option<(usize, Percentile)> {
         let of_groups = (0..self.groups.len())
             .filter_map(|group| Some((group, Percentile::of(&self.latency(Some(group), None), percent)?)));
-        // Of equals the first.
+        // The first of equals.
         of_groups.reduce(|most, one| if one.1.ns > most.1.ns { one } else { most })
     }
 }
 
-/// What each side of the interval may be wrong with.
+/// Error probability on each side of the interval.
 const HALF_LEVEL: f64 = 0.025;
 /// Distance from the mean, in standard deviations, beyond which this probability lies on one side.
 const DEVIATIONS: f64 = 1.96;
-/// Expected samples above, up to which the binomial distribution is added up; beyond, it is as good as normal.
+/// Expected number of samples above up to which the binomial distribution is summed; beyond that
+/// the normal approximation is used.
 const EXACT: f64 = 200.0;
 
 /// The rank of a percentile among n samples, from 1.
@@ -77,7 +81,8 @@ fn interval_ns(histogram: &Histogram, percent: f64) -> Option<(f64, f64)> {
     Some((nth_ns(histogram, low), nth_ns(histogram, high)))
 }
 
-/// The ranks, from 1, between which the percentile lies with 95 %; none where one of them would be outside of the samples.
+/// The ranks, from 1, between which the percentile lies with 95 % probability; `None` if one of
+/// them is outside of the samples.
 fn ranks(samples: u64, percent: f64) -> Option<(u64, u64)> {
     let above = 1.0 - percent / 100.0;
     if above <= 0.0 || above >= 1.0 {
@@ -93,7 +98,8 @@ fn ranks(samples: u64, percent: f64) -> Option<(u64, u64)> {
     (low >= 1 && high <= samples).then_some((low, high))
 }
 
-/// How many of the samples may lie above the percentile, by chance: no fewer and no more with 97.5 % each.
+/// Bounds of the number of samples above the percentile: each is exceeded with a probability of at
+/// most 2.5 %.
 fn above_by_chance(samples: u64, above: f64) -> Option<(u64, u64)> {
     let expected = samples as f64 * above;
     if expected > EXACT {
@@ -102,7 +108,7 @@ fn above_by_chance(samples: u64, above: f64) -> Option<(u64, u64)> {
         let ends = ((expected - spread).floor() as u64, (expected + spread).ceil() as u64);
         return Some(ends);
     }
-    // P(0 above), then each from the one before.
+    // P(0 above), then each from the previous one.
     let mut of_count = (samples as f64 * (1.0 - above).ln()).exp();
     let (mut up_to, mut fewest) = (0.0, None);
     for count in 0..=samples {
@@ -118,7 +124,7 @@ fn above_by_chance(samples: u64, above: f64) -> Option<(u64, u64)> {
     None
 }
 
-/// The sample of a rank, from 1, as its bucket tells it.
+/// The sample of a rank, from 1, to the precision of its bucket.
 fn nth_ns(histogram: &Histogram, rank: u64) -> f64 {
     let mut running = 0;
     let bucket = histogram.bins().find(|(_, count)| {
@@ -135,7 +141,8 @@ mod tests {
 
     #[test]
     fn ranks_of_the_median_are_those_of_the_tables() {
-        // Distribution-free 95 % intervals of the median: n = 10 ranks 2 and 9; n = 20 ranks 6 and 15; n = 5 has none.
+        // Distribution-free 95 % intervals of the median: n = 10 ranks 2 and 9; n = 20 ranks 6 and
+        // 15; n = 5 has none.
         assert_eq!(ranks(10, 50.0), Some((2, 9)));
         assert_eq!(ranks(20, 50.0), Some((6, 15)));
         assert_eq!(ranks(5, 50.0), None);

@@ -1,14 +1,17 @@
-//! Counts what issuers do: the one place where throughput and latency are defined, the same for all hosts.
+//! Counts the requests of issuers: the only definition of throughput and latency, the same for all
+//! hosts.
 //!
-//! A request counts for throughput when it *completes* inside the window, for latency when it was *submitted* inside
-//! it, however late it completes: so the worst latencies are not lost. Hosts let requests in hand finish and report them.
+//! A request counts for throughput if it *completes* inside the window, and for latency if it was
+//! *submitted* inside it, however late it completes, so that the worst latencies are not lost.
+//! Hosts let requests in flight complete and report them.
 //!
-//! A thread of a later phase counts when its own ramp is over as well. A thread that ended before it counted was measured
-//! whole, as fio does it: no ramp is longer than what it warms up.
+//! A thread of a later phase counts from the end of its own ramp. A thread that ended before that
+//! was measured in full, as in fio.
 //!
-//! Cost: memory of a group and direction is taken at its first request (in the ramp, as a rule), nothing afterwards;
-//! submitted + completed take 8 ns together (processor time, 2026-11-20, 40 million requests, release build on a loaded
-//! 2-core VM). Source: harness 5.5.
+//! Cost: memory of a group and direction is allocated at its first request (usually in the ramp),
+//! nothing afterwards. `submitted` and `completed` together take 8 ns (CPU time, 2026-11-20, 40
+//! million requests, release build on a loaded 2-core VM). Source: docs/specifications/harness.md,
+//! section 5.5.
 
 use block::time::SECOND;
 use block::{Nanos, Operation};
@@ -23,30 +26,30 @@ use crate::outcome::{Errors, error_name, slot_of};
 pub use crate::outcome::{Outcome, errno_of};
 use crate::{Experiment, IssuerPlace, Weight};
 
-/// The span that is measured, on the host's clock: `start_ns <= t < end_ns`.
+/// The measured time on the host's clock: `start_ns <= t < end_ns`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Window {
     /// First nanosecond of the window.
     pub start_ns: Nanos,
-    /// First nanosecond behind it.
+    /// First nanosecond after the window.
     pub end_ns: Nanos,
 }
 
 impl Window {
-    /// The window of an experiment that begins at `now_ns`.
+    /// The window of an experiment that starts at `now_ns`.
     pub const fn of(experiment: &Experiment, now_ns: Nanos) -> Self {
         let start_ns = now_ns.saturating_add(experiment.ramp_ns);
         Self { start_ns, end_ns: start_ns.saturating_add(experiment.runtime_ns) }
     }
 
-    /// Whether a moment lies inside.
+    /// Whether a time is inside.
     #[inline]
     pub const fn contains(self, at_ns: Nanos) -> bool {
         self.start_ns <= at_ns && at_ns < self.end_ns
     }
 
-    /// Ends it at `now_ns` if it would have lasted longer: nobody has anything left to do. If that is before its begin, the
-    /// window is what there was of the ramp.
+    /// Ends the window at `now_ns` if it would last longer, because no thread has anything left to
+    /// do. If that is before its start, the window becomes the elapsed part of the ramp.
     pub fn end_at(&mut self, now_ns: Nanos, ramp_ns: Nanos) {
         self.end_ns = self.end_ns.min(now_ns);
         if self.end_ns < self.start_ns {
@@ -60,12 +63,12 @@ impl Window {
     }
 }
 
-/// What kind of request, as results distinguish them.
+/// Kind of request, as results distinguish it.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum IoDirection {
-    /// Data from the device.
+    /// Data is read from the device.
     Read = 0,
-    /// Data to the device, zeroes included.
+    /// Data or zeroes are written to the device.
     Write = 1,
     /// Discards.
     Trim = 2,
@@ -87,69 +90,70 @@ impl From<Operation> for IoDirection {
     }
 }
 
-/// One request that an issuer got back.
+/// One completed request of an issuer.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Completion {
     /// The thread, as an index into [`Experiment::issuers`].
     pub issuer: usize,
-    /// What it was.
+    /// Its kind.
     pub direction: IoDirection,
-    /// When the submitting call began, on the host's clock.
+    /// Start of the submitting call, on the host's clock.
     pub submitted_ns: Nanos,
-    /// When the completion was seen.
+    /// Time at which the completion was seen.
     pub completed_ns: Nanos,
-    /// Bytes asked for.
+    /// Requested bytes.
     pub bytes: u64,
-    /// Time the device spent on it, in nanoseconds; 0 where the host cannot know.
+    /// Device time of the request, in nanoseconds; 0 if the host does not know it.
     pub device_ns: Nanos,
-    /// How it ended.
+    /// Its result.
     pub outcome: Outcome,
 }
 
-/// Up to this many groups, histograms are allocated at the start, so that no I/O waits for memory. With more, pages are allocated at
-/// first use.
+/// Up to this many groups, histograms are allocated at the start, so that no I/O waits for memory.
+/// With more groups, pages are allocated at first use.
 const FEW_GROUPS: usize = 256;
 
 /// Records one run.
 #[derive(Debug)]
 pub struct Recorder {
     window: Window,
-    /// The window's end before anybody cut it.
+    /// The end of the window before it was cut.
     planned_end_ns: Nanos,
     ramp_ns: Nanos,
     lanes: Vec<[Option<Box<Lane>>; 4]>,
-    /// By group.
+    /// Delays of replays by group.
     slips: Vec<Option<Box<Histogram>>>,
     issuers: Vec<IssuerCount>,
     jobs: JobLanes,
-    /// By thread; empty where no job wants a log.
+    /// Loggers by thread; empty if no job requests a log.
     loggers: Vec<Option<Box<Logger>>>,
 }
 
-/// What is counted per thread.
+/// Counts of one thread.
 #[derive(Debug)]
 struct IssuerCount {
     group: usize,
     name: String,
     bytes: u64,
     ios: u64,
-    /// First submission and last completion of what is counted.
+    /// First counted submission and last counted completion.
     begun_ns: Nanos,
     ended_ns: Nanos,
     late: u64,
     ending: String,
-    /// When the thread had nothing left to do, or was not to do more; not known before.
+    /// When the thread had nothing left to do or was told to end; unknown before.
     over_ns: Nanos,
-    /// What completes from here on counts; not known before the first submission.
+    /// Completions from here on count; unknown before the first submission.
     counts_from_ns: Nanos,
     own_ramp_ns: Nanos,
-    /// How long it wants to be measured: 0 = as long as its work takes, [`Experiment::UNTIL_DONE_NS`] = as long as it is let.
+    /// Requested time of measurement: 0 means until its work is done, [`Experiment::UNTIL_DONE_NS`]
+    /// until it is told to end.
     wanted_ns: Nanos,
-    /// What it did before that, by direction, if it may end there.
+    /// Counts before `counts_from_ns` by direction, if the thread may end there.
     early: Option<Box<Early>>,
 }
 
-/// What a thread did in its ramp.
+/// Counts of a thread in its ramp.
 #[derive(Debug, Default)]
 struct Early {
     tallies: [Tally; 4],
@@ -157,7 +161,7 @@ struct Early {
     ended_ns: Nanos,
 }
 
-/// Of a thread that has not submitted anything.
+/// Value for a thread that has not submitted anything.
 const UNKNOWN_NS: Nanos = Nanos::MAX;
 
 impl IssuerCount {
@@ -182,7 +186,7 @@ impl IssuerCount {
         }
     }
 
-    /// How long it was measured in `window`, in nanoseconds.
+    /// Time for which it was measured in `window`, in nanoseconds.
     fn runtime_ns(&self, window: Window) -> Nanos {
         if self.counts_from_ns == UNKNOWN_NS {
             return 0;
@@ -190,7 +194,8 @@ impl IssuerCount {
         self.over_ns.min(window.end_ns).saturating_sub(self.counts_from_ns)
     }
 
-    /// Whether the end of `window` kept it from what it wanted: from all of its work, or from more than a hundredth of its time.
+    /// Whether the end of `window` prevented it from completing its work, or from more than a
+    /// hundredth of its requested time.
     fn is_cut_off(&self, window: Window) -> bool {
         if self.over_ns < window.end_ns {
             return false;
@@ -242,14 +247,16 @@ impl Recorder {
         }
     }
 
-    /// The window as it stands.
+    /// The present window.
     pub const fn window(&self) -> Window {
         self.window
     }
 
-    /// An issuer begins to submit a request at `now_ns`. Times of one group do not go backwards.
+    /// Notes that an issuer starts submitting a request at `now_ns`. Times of one group must not
+    /// decrease.
     ///
-    /// Each call is followed by one of [`Recorder::completed`] for the same issuer and direction.
+    /// Each call must be followed by one of [`Recorder::completed`] for the same issuer and
+    /// direction.
     #[inline(always)]
     pub fn submitted(&mut self, issuer: usize, direction: IoDirection, now_ns: Nanos) {
         let issuer = &mut self.issuers[issuer];
@@ -261,8 +268,8 @@ impl Recorder {
         lane.inflight += 1;
     }
 
-    /// An issuer saw a request complete.
-    // Always: as a call it would have to put all of a completion into memory first.
+    /// Notes that an issuer saw a request complete.
+    // Always inlined, because a call would first store the whole completion in memory.
     #[inline(always)]
     pub fn completed(&mut self, completion: &Completion) {
         let Completion { issuer, direction, submitted_ns, completed_ns, bytes, device_ns, outcome } = *completion;
@@ -297,12 +304,13 @@ impl Recorder {
                     job.done(bytes, completed_ns);
                 }
                 if direction != IoDirection::Sync {
-                    // A discard moves nothing.
+                    // A discard transfers nothing.
                     let moved_bytes = if direction == IoDirection::Trim { 0 } else { bytes };
                     (issuer.bytes, issuer.ios) = (issuer.bytes + moved_bytes, issuer.ios + 1);
                     issuer.begun_ns = issuer.begun_ns.min(submitted_ns.max(issuer.counts_from_ns));
                 }
-                // A sync belongs to the time of what it follows, as with dd's conv=fsync.
+                // A sync belongs to the time of the writes that it follows, as with dd's
+                // conv=fsync.
                 if issuer.ios > 0 {
                     issuer.ended_ns = issuer.ended_ns.max(completed_ns);
                 }
@@ -316,7 +324,7 @@ impl Recorder {
         }
     }
 
-    /// For logs: an issuer begins an I/O.
+    /// Notes for logs that an issuer submits an I/O.
     #[inline]
     pub fn log_begin(&mut self, issuer: usize, io: &Io, now_ns: Nanos) {
         if let Some(Some(logger)) = self.loggers.get_mut(issuer) {
@@ -324,7 +332,7 @@ impl Recorder {
         }
     }
 
-    /// For logs: it has completed.
+    /// Notes for logs that an I/O has completed.
     #[inline]
     pub fn log_end(&mut self, issuer: usize, token: u32, now_ns: Nanos) {
         if let Some(Some(logger)) = self.loggers.get_mut(issuer) {
@@ -332,7 +340,8 @@ impl Recorder {
         }
     }
 
-    /// An issuer has ended at `now_ns`: early, if it says why. What fio calls an error counts as one.
+    /// Notes that an issuer ended at `now_ns`; `ending` is the reason for an early end. An ending
+    /// that fio reports as an error counts as one.
     pub fn ended(&mut self, issuer: usize, ending: Option<Ending>, now_ns: Nanos) {
         let count = &mut self.issuers[issuer];
         count.over_ns = now_ns;
@@ -342,7 +351,7 @@ impl Recorder {
         }
         count.ending = ending.text();
         if let Some(errno) = ending.errno() {
-            // In the first direction in which it did anything.
+            // Counted in the first direction that the thread used.
             let lanes = &mut self.lanes[count.group];
             if let Some(lane) = lanes.iter_mut().flatten().next() {
                 lane.errors.count(Outcome::Errno(errno));
@@ -351,7 +360,7 @@ impl Recorder {
         }
     }
 
-    /// Something about a thread that its user should know; the first remark is kept.
+    /// Adds a remark about a thread for the user; only the first one is kept.
     pub fn remarked(&mut self, issuer: usize, text: impl FnOnce() -> String) {
         let ending = &mut self.issuers[issuer].ending;
         if ending.is_empty() {
@@ -359,7 +368,7 @@ impl Recorder {
         }
     }
 
-    /// A request that [`Recorder::completed`] was told of was of no use any more: it had to be complete earlier.
+    /// Notes that a request passed to [`Recorder::completed`] missed its deadline.
     #[inline]
     pub fn late(&mut self, issuer: usize, completed_ns: Nanos) {
         if self.window.contains(completed_ns) {
@@ -367,22 +376,24 @@ impl Recorder {
         }
     }
 
-    /// A request is submitted so much later than it was due, ramp included.
+    /// Notes the delay with which a request was submitted, ramp included.
     #[inline]
     pub fn slipped(&mut self, issuer: usize, slip_ns: Nanos) {
         let slip = &mut self.slips[self.issuers[issuer].group];
         slip.get_or_insert_with(|| Box::new(Histogram::new())).add(slip_ns);
     }
 
-    /// The window ends at `now_ns` if it would have lasted longer: an issuer has nothing left to do.
+    /// Ends the window at `now_ns` if it would last longer, because an issuer has nothing left to
+    /// do.
     ///
-    /// Nothing may have been recorded that completed later than `now_ns`. If that is in the ramp, the ramp is what was
-    /// measured.
+    /// No recorded completion may be later than `now_ns`. If that is in the ramp, the ramp becomes
+    /// the window.
     pub fn end_window(&mut self, now_ns: Nanos) {
         self.window.end_at(now_ns, self.ramp_ns);
     }
 
-    /// The figures of each group since the window began, for progress; `groups` is cleared first.
+    /// The figures of each group since the start of the window, for progress; `groups` is cleared
+    /// first.
     pub fn live(&self, groups: &mut Vec<LiveGroup>) {
         groups.clear();
         groups.extend(self.lanes.iter().map(|lanes| {
@@ -390,16 +401,19 @@ impl Recorder {
                 LiveGroup { bytes: lanes[..2].iter().flatten().map(|lane| lane.bytes).sum(), ..LiveGroup::default() };
             for lane in lanes[..3].iter().flatten() {
                 live.ios += lane.ios;
-                // The worse of the directions: a merged histogram would cost 15 KiB of copying at every redraw.
+                // The worse of the directions, because a merged histogram would cost 15 KiB of
+                // copying per redraw.
                 live.latency_ns_p99 = live.latency_ns_p99.max(lane.latency.percentile_ns(99.0));
             }
             live
         }));
     }
 
-    /// The record: one entry per group of `experiment`, which is the one given at construction.
+    /// The results: one entry per group of `experiment`, which must be the one given at
+    /// construction.
     ///
-    /// `effective_weights` are the weights in the mechanism's own range, where they differ from those asked for.
+    /// `effective_weights` are the weights in force in the mechanism's own range, if they differ
+    /// from the requested ones.
     pub fn finish(mut self, experiment: &Experiment, effective_weights: Option<&[u32]>) -> Vec<GroupMeasurement> {
         let window = self.window;
         for (thread, issuer) in self.issuers.iter_mut().enumerate().filter(|(_, issuer)| issuer.ios == 0) {
@@ -411,7 +425,8 @@ impl Recorder {
                 }
             }
             let data = &early.tallies[..IoDirection::Sync as usize];
-            issuer.bytes = data.iter().map(|tally| tally.bytes).sum();
+            // A discard transfers nothing.
+            issuer.bytes = data.iter().map(|tally| tally.bytes).sum::<u64>() - data[IoDirection::Trim as usize].bytes;
             issuer.ios = data.iter().map(|tally| tally.ios).sum();
             issuer.begun_ns = early.begun_ns.unwrap_or(0);
             issuer.ended_ns = early.ended_ns;
@@ -488,13 +503,13 @@ struct Lane {
     device_ns: Nanos,
     errors: Errors,
     latency: Histogram,
-    /// Requests out at `advanced_to_ns`.
+    /// Requests in flight at `advanced_to_ns`.
     inflight: u64,
-    /// Up to here the in-flight area of the running second is summed.
+    /// Time up to which `inflight_area` is summed.
     advanced_to_ns: Nanos,
-    /// End of the running second, or of the window.
+    /// End of the current second, or of the window.
     second_end_ns: Nanos,
-    /// In-flight requests x nanoseconds of the running second.
+    /// Requests in flight x nanoseconds of the current second.
     inflight_area: u64,
     second: Sample,
     second_latency: SecondCounts,
@@ -502,7 +517,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// `reserves` says whether all of its memory comes now.
+    /// `reserves` decides whether all memory is allocated now.
     fn new(window: Window, reserves: bool) -> Self {
         let seconds = usize::try_from(window.length_ns().div_ceil(SECOND)).unwrap_or(usize::MAX);
         let (mut latency, mut second_latency) = (Histogram::new(), SecondCounts::new());
@@ -522,15 +537,16 @@ impl Lane {
             inflight_area: 0,
             second: Sample::default(),
             second_latency,
-            // More than a day of samples is not reserved at once: it would be gigabytes for many groups.
+            // At most a day of samples is reserved, because more would take gigabytes with many
+            // groups.
             samples: Vec::with_capacity(seconds.min(86_400)),
         }
     }
 
-    /// Brings the running second, and with it the in-flight area, up to `now_ns`.
+    /// Advances the current second and the in-flight area to `now_ns`.
     #[inline]
     fn advance(&mut self, window: Window, now_ns: Nanos) {
-        // Inside the running second, which lies inside the window.
+        // Inside the current second, which is inside the window.
         if now_ns < self.second_end_ns && now_ns >= self.advanced_to_ns {
             self.inflight_area += self.inflight * (now_ns - self.advanced_to_ns);
             self.advanced_to_ns = now_ns;
@@ -551,12 +567,12 @@ impl Lane {
 
     #[inline]
     fn sum_until(&mut self, now_ns: Nanos) {
-        // At most 2^20 requests x 10^9 ns: far from overflow.
+        // At most 2^20 requests x 10^9 ns, which cannot overflow.
         self.inflight_area += self.inflight * now_ns.saturating_sub(self.advanced_to_ns);
         self.advanced_to_ns = self.advanced_to_ns.max(now_ns);
     }
 
-    /// Stores the running second and begins the next. Its end may have been cut by `end_window`.
+    /// Stores the current second and starts the next. `end_window` may have cut it.
     fn close_second(&mut self, window: Window) {
         let begin_ns = window.start_ns + self.second.at_ns;
         let length_ns = self.second_end_ns.min(window.end_ns).saturating_sub(begin_ns);
@@ -577,7 +593,8 @@ impl Lane {
         self.second_end_ns = self.second_end_ns.saturating_add(SECOND).min(window.end_ns);
     }
 
-    /// What a thread did that ended in its ramp. Seconds of the window know it only if nothing else is in the window.
+    /// Adds the counts of a thread that ended in its ramp. They appear in a second only if the
+    /// window contains nothing else.
     fn add(&mut self, tally: &Tally, window: Window) {
         (self.bytes, self.ios) = (self.bytes + tally.bytes, self.ios + tally.ios);
         if window.end_ns <= self.advanced_to_ns {

@@ -1,8 +1,9 @@
-//! When jobs begin and which end others: phases, `wait_for`, groups with a later start or an early end.
+//! When jobs start and which jobs end others: phases, `wait_for`, groups with a later start or an
+//! early end.
 //!
-//! A host says how far the run is and which threads ended; it is told which threads begin and which must end. It may ask
-//! at every change ([`Schedule::next_change_ns`]) or put all changes into its own list of events beforehand
-//! ([`Schedule::later_starts`], [`Schedule::early_ends`]).
+//! The host reports the time and the threads that have ended, and learns which threads start and
+//! which must end. It may ask at every change ([`Schedule::next_change_ns`]) or insert all changes
+//! into its own event list in advance ([`Schedule::later_starts`], [`Schedule::early_ends`]).
 
 use std::ops::Range;
 
@@ -19,7 +20,7 @@ struct JobState {
     wait_for: String,
     ends: Option<Ends>,
     report_group: u32,
-    /// After the run's begin.
+    /// Time after the start of the run.
     start_ns: Nanos,
     threads: Range<usize>,
     running: usize,
@@ -34,25 +35,26 @@ impl JobState {
 
 #[derive(Clone, Debug)]
 struct GroupState {
-    /// After the run's begin; None once it is over as well.
+    /// Time after the start of the run; `None` once it has passed.
     stop_ns: Option<Nanos>,
     threads: Range<usize>,
 }
 
-/// The jobs of a run and how far they have come; threads are numbered as [`Experiment::issuers`] lists them.
+/// The jobs of a run and their progress; threads are numbered as in [`Experiment::issuers`].
 #[derive(Clone, Debug)]
 pub struct Schedule {
     jobs: Vec<JobState>,
     groups: Vec<GroupState>,
-    /// Jobs that have not begun, in order.
+    /// Jobs that have not started, in order.
     waiting: Vec<usize>,
     job_of_thread: Vec<usize>,
-    /// When it was last asked who begins; starts up to then no longer wait for the clock.
+    /// Time of the last call of [`Schedule::begin`]; starts up to then no longer wait for the
+    /// clock.
     asked_ns: Nanos,
 }
 
 impl Schedule {
-    /// The schedule of an experiment of which nothing has begun.
+    /// The schedule of an experiment that has not started.
     pub fn of(experiment: &Experiment) -> Self {
         let (jobs, groups, waiting, job_of_thread) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut schedule = Self { jobs, groups, waiting, job_of_thread, asked_ns: 0 };
@@ -81,13 +83,14 @@ impl Schedule {
         schedule
     }
 
-    /// Appends the threads that begin now, `elapsed_ns` after the run's begin, in order. Times must not go back.
+    /// Appends the threads that start now, `elapsed_ns` after the start of the run, in order. Times
+    /// must not decrease.
     pub fn begin(&mut self, elapsed_ns: Nanos, threads: &mut Vec<usize>) {
         self.asked_ns = elapsed_ns;
         if self.waiting.is_empty() {
             return;
         }
-        // What begins here was not over before, and is not now: the phase stays.
+        // Jobs that start here were not over before and are not now, so the phase does not change.
         let running = self.jobs.iter().filter(|job| !job.is_over());
         let phase = running.map(|job| job.phase).min().unwrap_or(u32::MAX);
         let mut waiting = std::mem::take(&mut self.waiting);
@@ -103,7 +106,7 @@ impl Schedule {
         self.waiting = waiting;
     }
 
-    /// Whether a job begins; `phase` is the first that is not over.
+    /// Whether a job starts; `phase` is the first phase that is not over.
     fn may_begin(&self, index: usize, phase: u32, elapsed_ns: Nanos) -> bool {
         let job = &self.jobs[index];
         let is_awaited = |other: &&JobState| !job.wait_for.is_empty() && other.name == job.wait_for;
@@ -111,8 +114,8 @@ impl Schedule {
         is_due && (job.wait_for.is_empty() || self.jobs.iter().filter(is_awaited).all(JobState::is_over))
     }
 
-    /// A thread that had begun has ended. Appends the threads that must end because of it; true if others may begin
-    /// because of it.
+    /// Notes that a started thread has ended. Appends the threads that must end because of it;
+    /// returns whether others may start because of it.
     pub fn ended(&mut self, thread: usize, threads: &mut Vec<usize>) -> bool {
         let index = self.job_of_thread[thread];
         self.jobs[index].running -= 1;
@@ -130,14 +133,15 @@ impl Schedule {
             if job.running > 0 {
                 threads.extend(job.threads.clone());
             } else if ends == Ends::All {
-                // It never begins.
+                // It never starts.
                 job.has_started = true;
             }
         }
         true
     }
 
-    /// Appends the threads whose group ends now, `elapsed_ns` after the run's begin; each once.
+    /// Appends the threads whose group ends now, `elapsed_ns` after the start of the run, each only
+    /// once.
     pub fn ends_now(&mut self, elapsed_ns: Nanos, threads: &mut Vec<usize>) {
         for group in &mut self.groups {
             if group.stop_ns.take_if(|stop_ns| *stop_ns <= elapsed_ns).is_some() {
@@ -146,20 +150,24 @@ impl Schedule {
         }
     }
 
-    /// The next time after the run's begin at which a group begins or ends, in nanoseconds; None when that is all past.
+    /// The next time after the start of the run at which a group starts or ends, in nanoseconds;
+    /// `None` if there is none.
     ///
-    /// A start is past once [`Schedule::begin`] was asked then, although its jobs may still wait for others.
+    /// A start has passed once [`Schedule::begin`] was called at that time, even if its jobs still
+    /// wait for others.
     pub fn next_change_ns(&self) -> Option<Nanos> {
         let ends = self.groups.iter().filter_map(|group| group.stop_ns);
         self.later_starts().filter(|start_ns| *start_ns > self.asked_ns).chain(ends).min()
     }
 
-    /// Times after the run's begin at which jobs of later groups may begin, in nanoseconds; one per job.
+    /// Times after the start of the run at which jobs of later groups may start, in nanoseconds;
+    /// one per job.
     pub fn later_starts(&self) -> impl Iterator<Item = Nanos> + use<'_> {
         self.jobs.iter().map(|job| job.start_ns).filter(|start_ns| *start_ns > 0)
     }
 
-    /// The groups that end before the run: index in [`Experiment::groups`], time after the run's begin in nanoseconds.
+    /// The groups that end before the run: index in [`Experiment::groups`], time after the start of
+    /// the run in nanoseconds.
     pub fn early_ends(&self) -> impl Iterator<Item = (usize, Nanos)> + use<'_> {
         self.groups.iter().enumerate().filter_map(|(index, group)| Some((index, group.stop_ns?)))
     }

@@ -1,7 +1,8 @@
-//! A scheduler as the user writes it: `bfq:slice_idle=0,low_latency=0`, `cfq@2.6.36`. No meaning yet.
+//! A scheduler as the user writes it: `bfq:slice_idle=0,low_latency=0`, `cfq@2.6.36`. It is not
+//! interpreted here.
 //!
-//! Which names, versions and keys exist only a host knows; it finds them in its registry (or in the kernel) and says so
-//! in [`Host::check`](crate::Host::check).
+//! Only a host knows which names, versions and keys exist; it looks them up in its registry (or in
+//! the kernel) and checks them in [`Host::check`](crate::Host::check).
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Diagnostic;
 
-/// What a specification looks like; every error about one ends with it.
+/// Format of a specification; every error about one ends with it.
 const GRAMMAR: &str = "write NAME[@VERSION][:key=value[,key=value...]], for example bfq:low_latency=0,slice_idle=4";
 
 /// A scheduler's name, version and settings, as text.
@@ -19,9 +20,9 @@ const GRAMMAR: &str = "write NAME[@VERSION][:key=value[,key=value...]], for exam
 pub struct SchedulerSpec {
     /// The host's name of the policy: `bfq`, `mq-deadline`, `none`.
     pub name: String,
-    /// The kernel version whose behaviour is meant (`2.6.36`); none = the newest known.
+    /// The kernel version whose behaviour is requested (`2.6.36`); `None` means the newest known.
     pub version: Option<String>,
-    /// Tunables to set, in the order given. Keys are unique.
+    /// Tunables to set, in the given order. Keys are unique.
     pub settings: Vec<Setting>,
 }
 
@@ -45,7 +46,7 @@ impl SchedulerSpec {
         self.settings.iter().find(|setting| setting.key == key).map(|setting| setting.value.as_str())
     }
 
-    /// This specification with `key` set to `value`: replaced where it was given, else appended.
+    /// This specification with `key` set to `value`, which replaces an existing value.
     #[must_use]
     pub fn with(mut self, key: &str, value: &str) -> Self {
         match self.settings.iter_mut().find(|setting| setting.key == key) {
@@ -55,7 +56,8 @@ impl SchedulerSpec {
         self
     }
 
-    /// The text with everything but letters, digits, `.` and `-` replaced by `_`: for file names.
+    /// The text with everything except letters, digits, `.` and `-` replaced by `_`, for file
+    /// names.
     pub fn slug(&self) -> String {
         let keep = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '_' };
         self.to_string().chars().map(keep).collect()

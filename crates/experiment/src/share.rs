@@ -1,7 +1,8 @@
-//! Who was due what, who got what, and how far the two are apart.
+//! Due shares, actual shares, and their deviation.
 //!
-//! Due is what the weights promise when everybody wants more than his part; what a group cannot use (it has a limit, or
-//! asks for less) is promised to the others by weight: water filling. Source: harness 5.5.
+//! Due shares follow from the weights if all groups are backlogged; what a group cannot use
+//! (because of a limit or a low demand) is redistributed to the others by weight (water filling).
+//! Source: docs/specifications/harness.md, section 5.5.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +12,10 @@ use workload::job::{BlockSize, Mix};
 
 use crate::{Group, ShareUnit};
 
-/// Divides `capacity` by weight among parties that want at most `demand` each (none = as much as there is).
+/// Divides `capacity` by weight among parties with at most `demand` each (`None` means unlimited).
 ///
-/// Returns what each is due, in the unit of `capacity`. If the demands do not add up to it, the rest is left over.
+/// Returns the due amount of each in the unit of `capacity`. If the demands add up to less, the
+/// rest is not assigned.
 pub fn water_fill(capacity: f64, parties: &[(f64, Option<f64>)]) -> Vec<f64> {
     let mut due: Vec<Option<f64>> = vec![None; parties.len()];
     // Each round satisfies at least one party or is the last.
@@ -42,15 +44,17 @@ pub fn water_fill(capacity: f64, parties: &[(f64, Option<f64>)]) -> Vec<f64> {
     due.into_iter().map(|due| due.unwrap_or(0.0)).collect()
 }
 
-/// What each of `groups` is due of `capacity`, level by level of the tree; 0 for groups without jobs.
+/// The due part of `capacity` of each of `groups`, level by level of the tree; 0 for groups without
+/// jobs.
 ///
-/// `effective_weights` are the weights in force, one per group. Demands come from rates and limits ([`demand_per_s`]).
+/// `effective_weights` are the weights in force, one per group. Demands follow from rates and
+/// limits ([`demand_per_s`]).
 pub fn due(capacity_per_s: f64, groups: &[Group], effective_weights: &[u32], unit: ShareUnit) -> Vec<f64> {
     due_up_to(capacity_per_s, groups, effective_weights, unit, &[])
 }
 
-/// The same, where it is also known what each group does when it is alone: it cannot use more. One value per group, in `unit`
-/// per second, or none at all.
+/// As [`due`], but each group is also limited to its rate when it runs alone: one value per group
+/// in `unit` per second, or an empty list.
 pub fn due_up_to(
     capacity_per_s: f64,
     groups: &[Group],
@@ -76,14 +80,15 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// Divides `capacity` among the children of the group at `prefix` (empty, or ending in `/`), whose leaves are `leaves`.
+    /// Divides `capacity` among the children of the group at `prefix` (empty, or ending in `/`),
+    /// whose leaves are `leaves`.
     fn divide(&self, prefix: &str, capacity: f64, leaves: &[usize], due: &mut [f64]) {
         let mut children: Vec<(&str, Vec<usize>)> = Vec::new();
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         let mut own = None;
         for &leaf in leaves {
             let Some(below) = self.groups[leaf].path.get(prefix.len()..) else {
-                // The group at `prefix` itself, whose jobs compete with the groups below it.
+                // The group at `prefix` itself, whose jobs compete with its child groups.
                 own = Some(leaf);
                 continue;
             };
@@ -120,12 +125,12 @@ impl Tree<'_> {
         group.leaf_weight.map_or_else(|| self.weight(&group.path), |weight| f64::from(weight.get()))
     }
 
-    /// What a group's own jobs can use.
+    /// The maximum that a group's own jobs can use.
     fn demand_of(&self, leaf: usize) -> Option<f64> {
         smaller(demand_per_s(&self.groups[leaf], self.unit), self.alone_per_s.get(leaf).copied())
     }
 
-    /// What a subtree can use: the sum of its leaves, but not more than its own limit.
+    /// The maximum that a subtree can use: the sum of its leaves, limited by its own limit.
     fn demand(&self, path: &str, members: &[usize]) -> Option<f64> {
         let leaves: Option<f64> = members.iter().map(|&leaf| self.demand_of(leaf)).sum();
         let own = self.by_path.get(path).map(|index| &self.groups[*index]);
@@ -141,15 +146,15 @@ fn smaller(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     }
 }
 
-/// What a group wants at most per second, in `unit`; none if it takes all it can get.
+/// Maximum demand of a group per second, in `unit`; `None` means unlimited.
 ///
-/// From the rates of its jobs and its limits; device time is never bounded by either.
+/// It follows from the rates of its jobs and from its limits; neither limits device time.
 pub fn demand_per_s(group: &Group, unit: ShareUnit) -> Option<f64> {
     let rates: Option<f64> = group.jobs.iter().map(|job| rate_per_s(job, unit)).sum();
     smaller(rates, limit_per_s(group, std::iter::once(group), unit))
 }
 
-/// The rate of all threads of a job; none if any direction it uses has no rate.
+/// The rate of all threads of a job; `None` if any direction that it uses has no rate.
 fn rate_per_s(job: &Job, unit: ShareUnit) -> Option<f64> {
     let of_direction = |bytes_per_s: u64, ios_per_s: u32, size: &BlockSize| {
         let size_bytes = mean_bytes(size);
@@ -172,7 +177,8 @@ fn rate_per_s(job: &Job, unit: ShareUnit) -> Option<f64> {
     Some(per_thread * f64::from(job.threads))
 }
 
-/// A group's limit as the jobs of `members` run into it; none if a direction they use is unlimited.
+/// A group's limit as it applies to the jobs of `members`; `None` if a direction that they use is
+/// unlimited.
 fn limit_per_s<'a>(group: &Group, members: impl Iterator<Item = &'a Group>, unit: ShareUnit) -> Option<f64> {
     let mut uses = (None::<f64>, None::<f64>);
     for job in members.flat_map(|member| &member.jobs) {
@@ -181,7 +187,8 @@ fn limit_per_s<'a>(group: &Group, members: impl Iterator<Item = &'a Group>, unit
             Mix::ReadWrite { .. } | Mix::Rewrite => (true, true),
             Mix::Write | Mix::Trim | Mix::TrimWrite => (false, true),
         };
-        // The largest request size turns a limit of requests into the highest possible one of bytes.
+        // The largest request size converts a limit of requests to the highest possible one of
+        // bytes.
         let larger = |seen: Option<f64>, size| Some(seen.unwrap_or(0.0).max(mean_bytes(size)));
         uses.0 = if reads { larger(uses.0, &job.block_sizes.read) } else { uses.0 };
         uses.1 = if writes { larger(uses.1, &job.block_sizes.write) } else { uses.1 };
@@ -219,27 +226,27 @@ fn mean_bytes(size: &BlockSize) -> f64 {
     }
 }
 
-/// How well what was got fits what was due.
+/// How well actual shares fit due shares.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Fairness {
-    /// Per party: part of all that was got, 0 to 1.
+    /// Fraction of the total service of each party, 0 to 1.
     pub share: Vec<f64>,
-    /// Per party: part of all that was due, 0 to 1.
+    /// Due fraction of each party, 0 to 1.
     pub due: Vec<f64>,
-    /// Per party: share over due, 1 = exactly; none where nothing was due.
+    /// Share divided by due share of each party; 1 is exact, `None` if nothing was due.
     pub relative: Vec<Option<f64>>,
-    /// Largest distance of a relative share from 1 (0.05 = 5 %).
+    /// Largest deviation of a relative share from 1 (0.05 = 5 %).
     pub error_max: f64,
-    /// Mean distance of the relative shares from 1.
+    /// Mean deviation of the relative shares from 1.
     pub error_mean: f64,
-    /// Jain's index over the relative shares: 1 = all alike, 1/n = one has everything.
+    /// Jain's index over the relative shares: 1 = all equal, 1/n = one party has everything.
     pub jain: f64,
 }
 
 impl Fairness {
-    /// Compares what was got with what was due, both in any unit, party by party.
+    /// Compares actual with due amounts, both in any unit, party by party.
     ///
-    /// None if nothing was got or nothing was due: there is no share to speak of.
+    /// `None` if either sum is 0, because there are no shares then.
     pub fn of(got: &[f64], due: &[f64]) -> Option<Self> {
         let (got_sum, due_sum): (f64, f64) = (got.iter().sum(), due.iter().sum());
         if got_sum <= 0.0 || due_sum <= 0.0 {
@@ -259,7 +266,7 @@ impl Fairness {
         Some(Self { share, due, relative, error_max, error_mean, jain })
     }
 
-    /// Distance of one party's relative share from 1; none where nothing was due.
+    /// Deviation of one party's relative share from 1; `None` if nothing was due.
     pub fn error(&self, party: usize) -> Option<f64> {
         self.relative.get(party).copied().flatten().map(|relative| (relative - 1.0).abs())
     }
@@ -287,7 +294,7 @@ mod tests {
             group("a/x", 100, job()),
             group("a/y", 200, job()),
             group("b", 100, job()),
-            // No group "c" of its own: default weight 100.
+            // There is no group "c", so its weight is the default, 100.
             group("c/z", 777, job()),
         ];
         // 1000 as 3:1:1, then 600 as 1:2
@@ -304,7 +311,7 @@ mod tests {
             inner,
             group("a/x/y", 100, job()),
             group("a/z", 50, job()),
-            // Without anybody below it.
+            // It has no child groups.
             Group { leaf_weight, ..group("b", 100, job()) },
         ];
         // 800 as 3:1, then 600 as 150:100:50, then 200 as 500:100

@@ -1,15 +1,16 @@
-//! What repetitions say together: mean, spread, and how far the mean may be trusted.
+//! Statistics of repetitions: mean, spread and confidence interval.
 
 use serde::{Deserialize, Serialize};
 
 /// A figure from n repetitions.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The point estimate: the mean, except for percentiles, where it is the percentile of the merged histograms.
+    /// The point estimate: the mean, except for percentiles, where it is the percentile of the
+    /// merged histograms.
     pub mean: f64,
     /// Standard deviation over the repetitions (n - 1); 0 for one.
     pub sd: f64,
-    /// Half width of the 95 % interval; none for one repetition, which says nothing about spread.
+    /// Half width of the 95 % interval; `None` for one repetition, which has no spread.
     pub ci95: Option<f64>,
     /// Number of repetitions.
     pub n: usize,
@@ -31,7 +32,8 @@ impl Estimate {
         Self { mean, sd, ci95: Some(t_975(n - 1) * sd / (n as f64).sqrt()), n }
     }
 
-    /// The same spread round another point estimate (percentiles, which are merged and not averaged).
+    /// The same spread around another point estimate (for percentiles, which are merged instead of
+    /// averaged).
     #[must_use]
     pub fn around(self, mean: f64) -> Self {
         Self { mean, ..self }
@@ -47,14 +49,16 @@ impl Estimate {
         self.mean + self.ci95.unwrap_or(0.0)
     }
 
-    /// Half width over mean: the stop rule compares it with the precision asked for. None for one repetition.
+    /// Half width divided by the mean, which the stop rule compares with the requested precision.
+    /// `None` for one repetition.
     pub fn relative_half_width(&self) -> Option<f64> {
         let ci95 = self.ci95?;
         Some(if self.mean == 0.0 { 0.0 } else { (ci95 / self.mean).abs() })
     }
 }
 
-/// Student's t for a two-sided 95 % interval. Between rows of the table the next smaller one, which is the wider interval.
+/// Student's t for a two-sided 95 % interval. Between rows of the table it uses the next smaller
+/// one, which gives a wider interval.
 pub fn t_975(degrees_of_freedom: usize) -> f64 {
     const FIRST_TEN: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
     match degrees_of_freedom {
@@ -68,9 +72,9 @@ pub fn t_975(degrees_of_freedom: usize) -> f64 {
     }
 }
 
-/// The mean cut off to a whole number, as iostest's tables print it.
+/// The mean truncated to an integer, as in iostest's tables.
 pub fn truncated_mean(values: &[f64]) -> u64 {
-    // Averages of throughput: positive and far below 2^53.
+    // Means of throughput are positive and far below 2^53.
     #[expect(clippy::cast_possible_truncation, reason = "truncation is what is wanted; `as` saturates")]
     let whole = Estimate::of(values).mean.max(0.0) as u64;
     whole
@@ -79,14 +83,15 @@ pub fn truncated_mean(values: &[f64]) -> u64 {
 /// The difference of two means by Welch's test.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Difference {
-    /// Second mean minus first: relative to the first (0.05 = 5 % more), or as it is.
+    /// Second mean minus first: relative to the first (0.05 = 5 % more), or absolute.
     pub change: f64,
-    /// Half width of its 95 % interval, in the same terms; none if either side has one repetition.
+    /// Half width of its 95 % interval, in the same unit; `None` if either side has one repetition.
     pub ci95: Option<f64>,
 }
 
 impl Difference {
-    /// How `new` differs from `old`, relative to it. None if `old` is zero and `new` is not: no percentage says that.
+    /// The difference of `new` and `old` relative to `old`. `None` if only `old` is zero, because
+    /// no percentage expresses that.
     pub fn between(old: &Estimate, new: &Estimate) -> Option<Self> {
         if old.mean == 0.0 {
             return (new.mean == 0.0).then_some(Self { change: 0.0, ci95: None });
@@ -96,7 +101,8 @@ impl Difference {
         Some(Self { change: change / whole, ci95: ci95.map(|half| half / whole) })
     }
 
-    /// The same as it is, for figures that are parts of a whole already: from 0.001 to 0.002 is 0.1 points, not +100 %.
+    /// The absolute difference, for figures that are fractions already: from 0.001 to 0.002 is 0.1
+    /// points, not +100 %.
     pub fn absolute(old: &Estimate, new: &Estimate) -> Self {
         let change = new.mean - old.mean;
         if old.n < 2 || new.n < 2 {
@@ -106,19 +112,20 @@ impl Difference {
         if a + b == 0.0 {
             return Self { change, ci95: Some(0.0) };
         }
-        // Welch and Satterthwaite: the degrees of freedom of the sum of two unequal variances, rounded down.
+        // Welch-Satterthwaite: degrees of freedom of the sum of two unequal variances, rounded
+        // down.
         let freedom = (a + b).powi(2) / (a.powi(2) / (old.n - 1) as f64 + b.powi(2) / (new.n - 1) as f64);
         #[expect(clippy::cast_possible_truncation, reason = "between 1 and n1 + n2 - 2; rounding down is wanted")]
         let whole = freedom.max(1.0) as usize;
         Self { change, ci95: Some(t_975(whole) * (a + b).sqrt()) }
     }
 
-    /// Whether the difference is real and worth a word: its interval excludes zero, and it is 1 % or more.
+    /// Whether the difference is significant: its interval excludes zero, and it is at least 1 %.
     pub fn is_significant(&self) -> bool {
         self.change.abs() >= 0.01 && self.ci95.is_none_or(|ci95| self.change.abs() > ci95)
     }
 
-    /// Lower and upper end of its interval, in the terms of the change.
+    /// Lower and upper end of its interval, in the unit of the change.
     pub fn interval(&self) -> (f64, f64) {
         let ci95 = self.ci95.unwrap_or(0.0);
         (self.change - ci95, self.change + ci95)
@@ -131,7 +138,8 @@ mod tests {
 
     #[test]
     fn welch_agrees_with_a_worked_example() {
-        // sd 2 and 3, n 4 and 4: se^2 = 1 + 2.25 = 3.25; df = 3.25^2 / (1/3 + 5.0625/3) = 5.226 -> 5, t = 2.571
+        // sd 2 and 3, n 4 and 4: se^2 = 1 + 2.25 = 3.25; df = 3.25^2 / (1/3 + 5.0625/3) = 5.226 ->
+        // 5, t = 2.571
         let old = Estimate { mean: 100.0, sd: 2.0, ci95: None, n: 4 };
         let new = Estimate { mean: 110.0, sd: 3.0, ci95: None, n: 4 };
         let difference = Difference::between(&old, &new).unwrap();

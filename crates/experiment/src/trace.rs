@@ -1,16 +1,17 @@
-//! What both hosts tell a tracer of a request: an event of the block layer, from what the queue knows.
+//! Converts the events of a queue to those of the block layer for a tracer; used by both hosts that
+//! trace.
 
 use block::{Nanos, Status};
 use elevator::{Attributes, Message};
 use workload::trace::{Action, Event, Names, QueueName, Tracer};
 
-/// The message as a line, with the prefix that says whom it is about.
+/// The message as a line, with the prefix that names the queue, group or limiter.
 pub fn line(names: &Names, limiter: Option<&str>, message: &Message) -> String {
     let queue = message.queue.map(|(context, is_sync)| QueueName { context, is_sync, is_no_idle: message.is_no_idle });
     names.message(limiter, queue, message.group, message)
 }
 
-/// Tells an event of this letter; nothing for what the kernel does not trace.
+/// Emits an event of this letter; nothing for events that the kernel does not trace.
 pub fn tell(
     tracer: &mut dyn Tracer,
     letter: Option<char>,
@@ -19,7 +20,7 @@ pub fn tell(
     status: Status,
 ) {
     let Some(action) = letter.and_then(Action::of_letter) else { return };
-    // Completions come by interrupt, which is nobody's.
+    // Completions come from an interrupt, which belongs to no process.
     let pid = if matches!(action, Action::Completed) { 0 } else { Names::pid_of(attributes.context) };
     tracer.event(&Event {
         at_ns,

@@ -1,4 +1,5 @@
-//! Assertions: harness 13, case 10, and the examples of harness 5.9.
+//! Assertions: case 10 of docs/specifications/harness.md, section 13, and the examples of section
+//! 5.9.
 
 mod example;
 
@@ -7,7 +8,8 @@ use hoistway_experiment::assertion::{Assertion, Verdict};
 use hoistway_experiment::cell::cells;
 use hoistway_experiment::{Diagnostic, Measurement};
 
-/// cfq shares 1:2:3:4 within 4.3 %, bfq exactly; `none` does 20 % more and shares nothing. All at 4 ms.
+/// cfq shares 1:2:3:4 within 4.3 %, bfq exactly; `none` has 20 % more throughput and equal shares.
+/// All at 4 ms.
 fn results() -> Vec<Measurement> {
     vec![
         measured("cfq", 1, 1, &[1000, 2100, 2900, 4100], 4_000_000),
@@ -22,23 +24,24 @@ fn judge(text: &str) -> Result<Verdict, Diagnostic> {
     Assertion::parse(text)?.evaluate(&cells(&results, &[]), &cells(&baseline, &[]))
 }
 
-/// 10: a true assertion holds.
+/// Case 10: a true assertion holds.
 #[test]
 fn t10_a_true_assertion_holds() {
     let verdict = judge("share_error_max<=5%@sched=cfq").unwrap();
     assert!(verdict.ok);
-    // 4100/10100 over 4/10 = 1.0149, 2100/10100 over 2/10 = 1.0396, 2900/10100 over 3/10 = 0.9571: 4.3 %
+    // 4100/10100 over 4/10 = 1.0149, 2100/10100 over 2/10 = 1.0396, 2900/10100 over 3/10 = 0.9571:
+    // 4.3 %
     assert_eq!(format!("{:.3} {}", verdict.value, verdict.cell), "0.043 drr cfq nr=1");
 }
 
-/// 10: an impossible bound fails.
+/// Case 10: an impossible bound fails.
 #[test]
 fn t10_an_impossible_bound_fails() {
     assert!(!judge("share_error_max <= 4% @ sched=cfq").unwrap().ok);
     assert!(!judge("share_error_max <= 5%").unwrap().ok, "none is far off");
 }
 
-/// 10: a selector that chooses nothing is an error.
+/// Case 10: a selector that chooses nothing is an error.
 #[test]
 fn t10_a_selector_without_a_match_is_an_error() {
     let error = judge("total_bw >= 1 @ sched=typo").unwrap_err();
@@ -47,14 +50,15 @@ fn t10_a_selector_without_a_match_is_an_error() {
     assert!(judge("total_bw >= 1 @ sched=cqf").unwrap_err().help.starts_with("did you mean sched=cfq?"));
 }
 
-/// 10: a missing value has its caret at the end.
+/// Case 10: a missing value has its caret at the end.
 #[test]
 fn t10_a_missing_value_has_a_caret_at_the_end() {
     let error = judge("total_bw>=").unwrap_err();
     assert_eq!(error.message, "assertion: a value is missing\n  total_bw>=\n            ^");
 }
 
-/// The examples of harness 5.9 parse and mean what they say.
+/// The examples of docs/specifications/harness.md, section 5.9, parse and are evaluated as
+/// described.
 #[test]
 fn the_examples_of_the_specification_are_judged() {
     assert!(judge("share_error_max <= 10% @ sched=bfq,nr=8").unwrap().ok);
@@ -67,7 +71,7 @@ fn the_examples_of_the_specification_are_judged() {
     assert!(!judge("total_bw >= 1.01*baseline").unwrap().ok);
 }
 
-/// A scheduler is chosen by name, by name and version, or by everything that was asked for.
+/// A scheduler is selected by name, by name and version, or by the complete specification.
 #[test]
 fn a_scheduler_is_chosen_by_as_much_as_is_written() {
     for selector in ["bfq", "bfq@6.12", "bfq@6.12:low_latency=0,slice_idle=4"] {
@@ -77,7 +81,7 @@ fn a_scheduler_is_chosen_by_as_much_as_is_written() {
     judge("jain > 0 @ sched=bfq@6.1").unwrap_err();
 }
 
-/// Rates take decimal and binary units, and none means bytes per second.
+/// Rates accept decimal and binary units; a number without a unit is in bytes per second.
 #[test]
 fn units_scale_the_value() {
     for value in ["12288000", "12000KiB/s", "11.71875MiB/s", "12288 kB/s", "12.288MB/s"] {
@@ -85,7 +89,7 @@ fn units_scale_the_value() {
     }
 }
 
-/// Each mistake is named, with a caret under its place.
+/// Each mistake is named, with a caret under its position.
 #[test]
 fn every_mistake_is_pointed_at() {
     let rows = [
@@ -113,21 +117,22 @@ fn every_mistake_is_pointed_at() {
     }
 }
 
-/// A group that does not exist is an error with the list of those that do.
+/// An unknown group is an error with the list of known ones.
 #[test]
 fn an_unknown_group_is_an_error() {
     let error = judge("bw(db) > 1").unwrap_err();
     assert_eq!(error.help, "groups are: cgrp1, cgrp2, cgrp3, cgrp4");
 }
 
-/// A direction without any request has no latency: the assertion never applied.
+/// A direction without any request has no latency, so the assertion never applied.
 #[test]
 fn a_figure_that_nobody_has_is_an_error() {
     judge("lat_p99 < 1s @ dir=write").unwrap_err();
     assert!(judge("total_bw == 0 @ dir=write").unwrap().ok);
 }
 
-/// 10: an interval that reaches over the limit decides nothing if it is wider than the precision asked for.
+/// Case 10: an interval that contains the limit is inconclusive if it is wider than the requested
+/// precision.
 #[test]
 fn t10_noise_over_the_limit_is_inconclusive() {
     // 90, 100, 110 KiB/s: mean 100, half width 24.84.

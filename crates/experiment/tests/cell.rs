@@ -1,4 +1,5 @@
-//! Cells: repetitions become estimates, schedulers keep their order, the best one is the measure of efficiency.
+//! Cells: repetitions become estimates, schedulers keep their order, and efficiency is relative to
+//! the best one.
 
 mod example;
 
@@ -29,7 +30,8 @@ fn repetitions_become_an_estimate() {
     let results = results();
     let cells = cells(&results, &[]);
     let none = &cells[0];
-    // 220 and 180 KiB/s: mean 200, s = 28.28, t = 12.706, half width 12.706 x 28.28 / sqrt(2) = 254.1
+    // 220 and 180 KiB/s: mean 200, s = 28.28, t = 12.706, half width 12.706 x 28.28 / sqrt(2) =
+    // 254.1
     assert_eq!((none.bytes_per_s.mean, none.bytes_per_s.n), (200.0 * 1024.0, 2));
     assert_eq!((none.bytes_per_s.ci95.unwrap() / 1024.0).round(), 254.0);
     assert!(!is_precise(&cells, 0.05), "127 % is not precise");
@@ -54,7 +56,8 @@ fn percentiles_are_of_the_merged_histograms_and_their_interval_of_the_sets() {
     assert_eq!(Metric::Errors.of(&cells[0], None, None).unwrap().mean, 0.0);
 }
 
-/// A discard names many bytes and moves none: it is a column of its own, and no share, no winner.
+/// A discard has a length but transfers nothing: it has a column of its own and counts for neither
+/// shares nor winners.
 #[test]
 fn discards_are_no_throughput() {
     let mut results = results();

@@ -1,9 +1,10 @@
-//! fio's buckets: harness 13, case 21.
+//! fio's buckets: case 21 of docs/specifications/harness.md, section 13.
 
 use hoistway_experiment::Histogram;
 use hoistway_experiment::histogram::{bucket_ns, bucket_of};
 
-/// 21: the check values of harness 7.4: latency, bucket, the latency the bucket stands for.
+/// Case 21: the check values of docs/specifications/harness.md, section 7.4: latency, bucket, the
+/// latency that represents the bucket.
 #[test]
 fn t21_buckets_are_fios() {
     let rows = [
@@ -21,7 +22,7 @@ fn t21_buckets_are_fios() {
     }
 }
 
-/// 21: of {1004: 1, 1012: 2, 1020: 2} the median is 1012 and the largest 1020.
+/// Case 21: of {1004: 1, 1012: 2, 1020: 2} the median is 1012 and the largest 1020.
 #[test]
 fn t21_percentiles_take_the_first_bucket_that_reaches_the_count() {
     let histogram = Histogram::from_bins([(1004, 1), (1012, 2), (1020, 2)]);

@@ -1,4 +1,5 @@
-//! Results of jobs beside those of their groups: which there are, over which time, and what the end of the run cut off.
+//! Results of jobs in addition to those of their groups: which exist, the time that they cover, and
+//! what the end of the run cut off.
 
 #[allow(dead_code, reason = "one part of it is enough here")]
 mod example;
@@ -23,10 +24,11 @@ fn measured(jobs: Vec<Job>, runtime_ms: u64) -> Measurement {
     measured
 }
 
-/// What a thread does: direction, requests of 4 KiB in ms, when it ends if it does.
+/// The I/Os of a thread: direction, requests of 4 KiB in ms, and its end if it has one.
 type Doing<'a> = (IoDirection, &'a [(u64, u64)], Option<u64>);
 
-/// The record of threads that do their things one after the other, in a window that ends at `ends_at_ms` if that is said.
+/// The record of threads that run one after another, in a window that ends at `ends_at_ms` if
+/// given.
 fn record(experiment: &Experiment, doing: &[Doing<'_>], ends_at_ms: Option<u64>) -> GroupMeasurement {
     let mut recorder = Recorder::new(experiment, Window::of(experiment, 0));
     for (issuer, (direction, requests, over_ms)) in doing.iter().enumerate() {
@@ -74,7 +76,7 @@ fn each_thread_has_a_result_and_a_reporting_group_has_one_for_all() {
     // Only the option of the later one counts, as in fio.
     assert_eq!(shape(&results_of(vec![job("a", 1, 0), together(job("b", 1, 0))])), [("a", 0, 0, 2)]);
     assert_eq!(shape(&results_of(vec![together(job("a", 1, 0)), job("b", 1, 0)])), [("a", 0, 0, 1), ("b", 0, 1, 1)]);
-    // A workload that has a name instead of a file has the results of its group.
+    // A workload with a name instead of a file has the results of its group.
     assert!(results_of(vec![Job { has_own_results: false, ..job("a", 2, 0) }]).is_empty());
 }
 
@@ -140,11 +142,12 @@ fn what_the_end_of_the_run_cuts_off_is_said() {
     let phases = || vec![job("a", 1, 0), job("b", 1, 1), job("c", 1, 2)];
     let cut_off = "cut off by the end of the run";
     assert_eq!(cut(phases(), &[done, goes_on], None), ["", cut_off, "did not begin before the run was over"]);
-    // If the run was over because all was done, nothing was cut off: what has not begun was not to begin.
+    // If the run ended because everything was done, nothing was cut off; jobs that have not started
+    // were not meant to.
     assert_eq!(cut(phases(), &[done, (IoDirection::Read, &[(100, 200)], Some(200))], Some(200)), ["", "", ""]);
     let clones = vec![job("a", 2, 0)].into_iter().map(|job| Job { group_reporting: true, ..job }).collect::<Vec<_>>();
     assert_eq!(cut(clones, &[done, goes_on], None), ["1 of 2 threads cut off by the end of the run"]);
-    // Its time is over with the run's, or nearly; what goes on for ever is never cut off.
+    // Its time ends with the run's, or nearly so; an endless job is never cut off.
     let timed = |runtime_ms: u64| vec![Job { runtime_ns: Some(runtime_ms * MS), time_based: true, ..job("a", 1, 0) }];
     let late: Doing<'_> = (IoDirection::Read, &[(5, 1_000)], Some(1_001));
     assert_eq!(cut(timed(1_000), &[late], None), [""]);

@@ -1,4 +1,4 @@
-//! Journals: what is written is read back, what is torn is repeated.
+//! Journals: records are read back, incomplete ones are repeated.
 
 mod example;
 
@@ -54,7 +54,7 @@ fn another_plan_and_a_damaged_line_are_refused() {
     assert!(matches!(Journal::resume(&path, 1), Err(JournalError::Damaged { line: 2, .. })));
 }
 
-/// What has no end, nobody who writes it, or no line in it is refused before it is read.
+/// Endless files, pipes without a writer and files without lines are refused before they are read.
 #[test]
 fn what_is_no_journal_is_not_read_on_and_on() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,6 @@
-//! What counts, and when: harness 5.5.
+//! Which requests count, and when.
+//!
+//! Source: docs/specifications/harness.md, section 5.5.
 
 mod example;
 
@@ -18,7 +20,7 @@ fn experiment(runtime_ms: u64, ramp_ms: u64) -> Experiment {
     experiment
 }
 
-/// Requests of 4 KiB by group 0 (from, to in ms), in order of time; then the record.
+/// Records requests of 4 KiB by group 0 (from, to in ms) in order of time.
 fn record(experiment: &Experiment, requests: &[(u64, u64)], ends_at_ms: Option<u64>) -> GroupMeasurement {
     let mut recorder = Recorder::new(experiment, Window::of(experiment, 0));
     let submitted = requests.iter().map(|&(from, _)| (from, None));
@@ -42,7 +44,7 @@ fn completion(submitted_ns: u64, completed_ns: u64, outcome: Outcome) -> Complet
 
 #[test]
 fn throughput_counts_completions_inside_the_window() {
-    // Window 1000..2000 ms: completions at 999 and 2000 lie outside, at 1000 and 1999 inside.
+    // Window 1000..2000 ms: completions at 999 and 2000 are outside, at 1000 and 1999 inside.
     let group = record(&experiment(1000, 1000), &[(0, 999), (1, 1000), (2, 1999), (3, 2000)], None);
     assert_eq!((group.read.ios, group.read.bytes, group.read.device_ns), (2, 8192, 6));
     assert_eq!((group.threads[0].name.as_str(), group.threads[0].ios), ("drr.0", 2));
@@ -68,7 +70,8 @@ fn latency_counts_submissions_inside_the_window_however_late_they_complete() {
 
 #[test]
 fn each_second_has_a_sample_with_its_average_in_flight() {
-    // One in flight in 0..500, two in 500..1000, none in the second second, one in half of the last, half second.
+    // One in flight in 0..500, two in 500..1000, none in the second second, one in half of the
+    // last, half second.
     let group = record(&experiment(2500, 0), &[(0, 1000), (500, 999), (2250, 2600)], None);
     let samples = &group.read.samples;
     let shape: Vec<_> = samples.iter().map(|s| (s.at_ns / MS, s.length_ns / MS, s.ios)).collect();
@@ -84,6 +87,20 @@ fn a_window_that_ends_early_counts_nothing_behind_its_end() {
     let samples: Vec<_> = group.read.samples.iter().map(|s| (s.at_ns / MS, s.length_ns / MS)).collect();
     assert_eq!(samples, [(0, 1000), (1000, 200)]);
     assert_eq!(group.read.ios, 2);
+}
+
+#[test]
+fn discards_of_a_job_that_ends_in_its_ramp_are_no_transferred_bytes() {
+    let mut experiment = experiment(1000, 1000);
+    experiment.groups[0].jobs[0].ramp_ns = 1000 * MS;
+    let mut recorder = Recorder::new(&experiment, Window::of(&experiment, 0));
+    for direction in [IoDirection::Read, IoDirection::Trim] {
+        recorder.submitted(0, direction, MS);
+        recorder.completed(&Completion { direction, ..completion(MS, 2 * MS, Outcome::Done) });
+    }
+    let group = recorder.finish(&experiment, None).swap_remove(0);
+    assert_eq!((group.threads[0].bytes, group.threads[0].ios), (4096, 2));
+    assert_eq!(group.trim.bytes, 4096);
 }
 
 #[test]
@@ -121,7 +138,7 @@ thread_local! {
 }
 
 #[expect(unsafe_code, reason = "an allocator is unsafe by its trait; this one counts and passes on")]
-// SAFETY: every call goes to the system allocator unchanged.
+// SAFETY: every call is passed to the system allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if WATCHED.try_with(std::cell::Cell::get).unwrap_or(false) {
@@ -155,7 +172,8 @@ fn nothing_is_allocated_after_a_lanes_first_request() {
     assert_eq!(recorder.finish(&experiment, None)[0].read.samples.len(), 10);
 }
 
-/// Records requests of 4 KiB, given as (start, end) in ms, for an experiment of one thread that runs `job`.
+/// Records requests of 4 KiB, given as (start, end) in ms, for an experiment of one thread that
+/// runs `job`.
 fn record_of(job: Job, requests: &[(u64, u64)], ends_at_ms: Option<u64>) -> GroupMeasurement {
     let mut experiment = experiment(1000, 1000);
     experiment.groups[0].jobs = vec![job];
@@ -168,15 +186,15 @@ fn what_ends_in_its_ramp_is_measured_whole() {
     let group = record_of(job.clone(), &[(0, 10), (10, 30)], Some(30));
     assert_eq!((group.read.ios, group.read.bytes, group.read.latency.count()), (2, 8192, 2));
     assert_eq!((group.threads[0].ios, group.threads[0].elapsed_ns), (2, 30 * MS));
-    // The window is what there was of the ramp.
+    // The window is the elapsed part of the ramp.
     assert_eq!(
         group.read.samples.iter().map(|sample| (sample.length_ns, sample.ios)).collect::<Vec<_>>(),
         [(30 * MS, 2)]
     );
-    // What outlives its ramp begins to count when it is over, as in fio.
+    // A thread that outlives its ramp starts to count at the ramp's end, as in fio.
     let group = record_of(job.clone(), &[(0, 10), (10, 30), (1100, 1200)], Some(1200));
     assert_eq!((group.read.ios, group.threads[0].elapsed_ns), (1, 100 * MS));
-    // What goes on until its time is over does not end in its ramp.
+    // A job that runs until its time is over does not end in its ramp.
     let group = record_of(Job { time_based: true, ..job }, &[(0, 10), (10, 30)], None);
     assert_eq!(group.read.ios, 0);
 }

@@ -1,11 +1,13 @@
-//! A light NBD client for measuring servers: one thread per connection, a whole batch of requests in one send.
+//! A light NBD client for measuring servers: one thread per connection, a batch of requests per
+//! send.
 //!
 //! ```text
 //! cargo run --release -p hoistway-export --example light_client -- SOCKET EXPORT [--connections 1] [--depth 32]
 //!     [--bs 4096] [--rw read|write] [--seconds 2]
 //! ```
-//! Prints one line of JSON: requests per second, bytes per second, its own CPU per request in microseconds.
-//! fio's nbd engine costs 4.5 to 7 µs of CPU per request; this one about 1 to 2, so that the server is what is measured.
+//! Prints one line of JSON: requests per second, bytes per second, its own CPU per request in
+//! microseconds. fio's nbd engine costs 4.5 to 7 µs of CPU per request, this client about 1 to 2,
+//! so that the measurement shows the server and not the client.
 
 use block::random::Stream;
 use std::io::{Read, Write};
@@ -107,7 +109,7 @@ fn number<const N: usize>(stream: &mut UnixStream) -> std::io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Fixed newstyle, GO, simple replies. Answers the export's size in bytes.
+/// Negotiates fixed newstyle, GO and simple replies. Returns the export's size in bytes.
 fn negotiate(stream: &mut UnixStream, export: &str) -> std::io::Result<u64> {
     let _greeting: [u8; 18] = number(stream)?;
     stream.write_all(&3_u32.to_be_bytes())?;
@@ -149,7 +151,7 @@ fn request(load: &Load, cookie: u64, blocks: u64, random: &mut Stream, payload: 
     }
 }
 
-/// Keeps `depth` requests in flight until the time is up; how many were answered in it.
+/// Keeps `depth` requests in flight until the time is up; returns the number answered in that time.
 fn run(load: &Load, index: u64) -> std::io::Result<u64> {
     let mut stream = UnixStream::connect(&load.socket)?;
     let blocks = (negotiate(&mut stream, &load.export)? / load.block_bytes as u64).max(1);

@@ -1,7 +1,8 @@
 //! Block devices for clients: the NBD server, its configuration and its control socket.
 //!
-//! `nbd/` is the protocol (bytes in, bytes out, no socket), `configuration` the file and the flags checked as a whole,
-//! `server` the sockets and threads round the engine, `control` the conversation with the operator.
+//! `nbd/` is the protocol (bytes in, bytes out, no socket), `configuration` parses and checks the
+//! file and the flags, `server` has the sockets and threads around the engine, `control` the
+//! operator's interface.
 #![forbid(unsafe_code)]
 
 pub mod configuration;

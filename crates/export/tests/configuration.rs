@@ -1,4 +1,5 @@
-//! `serve.toml` and the flags: what is accepted, and what each mistake is told (engine specification 8).
+//! `serve.toml` and the flags: what is accepted, and the message for each mistake. Source:
+//! docs/specifications/engine.md, section 8.
 
 use engine::Rotational;
 use experiment::Limits;
@@ -87,7 +88,7 @@ fn with(line: &str, instead: &str) -> Vec<String> {
     }
 }
 
-/// Exactly one problem, and it says all of these.
+/// Asserts exactly one problem, whose text contains all of these.
 #[track_caller]
 fn says(line: &str, instead: &str, parts: &[&str]) {
     let problems = with(line, instead);
@@ -167,7 +168,7 @@ fn limits_are_read_by_key_and_by_the_kernels_line() {
     assert_eq!(limits("io.max = \"rbps=52428800 wiops=1000 riops=max\""), both);
     let low = limits("io = { max = \"wbps=2000\", low = \"rbps=1000 idle=2000 latency=100\" }");
     assert_eq!((low.write_bytes_per_s, low.low.read_bytes_per_s, low.low.latency_us), (Some(2_000), 1_000, Some(100)));
-    // The whole file has `latency_target_us = 0`, which the line, read last, overrules.
+    // The whole file has `latency_target_us = 0`, which this line, read later, overrides.
     let target = limits("io.latency = \"target=500\"");
     assert_eq!(target, Limits { latency_target_us: 500, ..Limits::NONE });
     let by_key = |key: &str| read(&WHOLE.replacen("latency_target_us = 0", key, 1)).unwrap().limits("tenants/db");
@@ -198,7 +199,8 @@ fn a_wrong_limit_is_told_with_its_line_and_the_kernels_error() {
     says("read_bps_max = 0", "io.latency = \"target=5ms\"", &[place, "io.latency: target=5ms", "EINVAL"]);
     says("latency_target_us = 0", "latency_target_us = -1", &["-1 is outside 0 to 4294967295"]);
     says("read_bps_max = 0", "target = 5", &["target and latency_target_us are the same limit"]);
-    // Nothing by halves: the good half of a line with a bad one is not read either.
+    // A line is applied as a whole: the valid half of a line with an invalid one is not applied
+    // either.
     let problems = with("read_bps_max = 0", "io.max = \"wbps=5000 rbps=x\"");
     assert_eq!(problems.len(), 1, "{problems:#?}");
 }
@@ -326,7 +328,8 @@ fn mistakes_in_flags_name_the_flag_and_the_value() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the text, reading ends without a panic, and what is accepted shows as text that reads back as itself.
+    /// For any text, reading ends without a panic, and an accepted text is shown as a text that
+    /// parses to the same configuration.
     #[test]
     fn any_text_is_read_or_refused(cut in 0_usize..900, length in 0_usize..40, noise in "[a-z0-9=\\[\\]\" \n._-]{0,12}") {
         let start = cut.min(WHOLE.len());

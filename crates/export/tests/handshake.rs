@@ -1,5 +1,7 @@
-//! The handshake as a machine of bytes: options, their answers, and what malformed input gets (engine
-//! specification 4.2, 4.4, cases 1, 2, 5, 6 and 8). No socket; `live.rs` asks the same of a running server.
+//! The handshake as a state machine over bytes: options, their answers, and the treatment of
+//! malformed input, without a socket; `live.rs` tests the same on a running server. Sources:
+//! docs/specifications/engine.md, section 4.2; docs/specifications/engine.md, section 4.4;
+//! docs/specifications/engine.md, section 10 (cases 1, 2, 5, 6 and 8).
 
 use hoistway_export::nbd::handshake::{Closed, ExportFacts, Handshake, Negotiated, ReplyForm, Step, View};
 use hoistway_export::nbd::wire::{self, option, reply, transmission_flag};
@@ -25,7 +27,7 @@ struct Reply {
     data: Vec<u8>,
 }
 
-/// A client whose bytes go straight into the machine.
+/// A client whose bytes go straight into the state machine.
 struct Client {
     handshake: Handshake,
     exports: Vec<ExportFacts>,
@@ -59,7 +61,7 @@ impl Client {
         self.send(&option_bytes(option, data))
     }
 
-    /// The replies that have come since the last call.
+    /// The replies received since the last call.
     fn replies(&mut self) -> Vec<Reply> {
         let output = std::mem::take(&mut self.output);
         let mut rest = output.as_slice();
@@ -74,7 +76,7 @@ impl Client {
         replies
     }
 
-    /// The kinds of the replies to one option.
+    /// The types of the replies to one option.
     fn kinds(&mut self, option: u32, data: &[u8]) -> Vec<u32> {
         self.option(option, data);
         self.replies().into_iter().map(|reply| reply.kind).collect()
@@ -363,7 +365,8 @@ fn what_follows_go_is_left_for_the_transmission() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// However the bytes are cut, and whatever they are, answers and end are the same and nothing panics.
+    /// However the bytes are divided, and whatever they are, answers and end are the same and
+    /// nothing panics.
     #[test]
     fn cutting_the_input_changes_nothing(
         noise in proptest::collection::vec(any::<u8>(), 0..64),

@@ -1,4 +1,5 @@
-//! Case 4 of the engine specification: a recorded session, bent a thousand times, beside a client that verifies.
+//! A recorded session, modified at random a thousand times, beside a client that verifies its data.
+//! Source: docs/specifications/engine.md, section 10 (case 4).
 
 mod client;
 mod server;
@@ -17,7 +18,7 @@ use server::Running;
 
 const ROUNDS: u64 = 1_000;
 
-/// What a copying client sends, from its flags to its goodbye.
+/// The bytes that a copying client sends, from its flags to its disconnect.
 fn session(form: ReplyForm) -> Vec<u8> {
     let mut bytes = 3_u32.to_be_bytes().to_vec();
     match form {
@@ -44,7 +45,7 @@ fn session(form: ReplyForm) -> Vec<u8> {
     bytes
 }
 
-/// One to four things done to the bytes.
+/// Makes one to four random changes to the bytes.
 fn bend(bytes: &mut Vec<u8>, random: &mut Stream) {
     for _ in 0..=random.below(3) {
         let at = usize::try_from(random.below(bytes.len() as u64)).unwrap();
@@ -53,7 +54,7 @@ fn bend(bytes: &mut Vec<u8>, random: &mut Stream) {
             1 => bytes[at] = u8::try_from(random.below(256)).unwrap(),
             2 => bytes.truncate(at.max(1)),
             3 => {
-                // Where a length is likely to stand: a word becomes extreme.
+                // At a likely place of a length, a word is set to an extreme value.
                 let word = [0, 1, 0xffff, 0x7fff_ffff, 0xffff_ffff_u32][usize::try_from(random.below(5)).unwrap()];
                 let end = (at + 4).min(bytes.len());
                 bytes[at..end].copy_from_slice(&word.to_be_bytes()[..end - at]);
@@ -99,7 +100,7 @@ fn n4_a_thousand_bent_sessions_end_and_disturb_nobody() {
             let mut writing = stream.try_clone().unwrap();
             let mut reading = stream;
             let writer = std::thread::spawn(move || {
-                // A server that closes in the middle is within its rights.
+                // The server may close the connection in the middle.
                 let _ = writing.write_all(&bytes);
                 let _ = writing.shutdown(Shutdown::Write);
             });

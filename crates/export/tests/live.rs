@@ -1,5 +1,7 @@
-//! A running server and raw bytes: every row of the engine specification's table 4.4 (column "ours"), negotiation
-//! cases 1, 2, 5, 6, 8, 9 and transmission cases 12 to 19, 21, 23 and 24, each in every reply form where it matters.
+//! A running server and raw bytes: every row of the table for malformed input (column "ours"),
+//! negotiation cases 1, 2, 5, 6, 8, 9 and transmission cases 12 to 19, 21, 23 and 24, each in every
+//! relevant reply form. Sources: docs/specifications/engine.md, section 4.4;
+//! docs/specifications/engine.md, section 10.
 
 mod client;
 mod server;
@@ -41,7 +43,7 @@ fn running_on_a_file() -> Running {
     Running::with_file(64 * MIB)
 }
 
-// ---- table 4.4, handshake ----
+// ---- malformed input, handshake ----
 
 #[test]
 fn unknown_client_flag_closes() {
@@ -180,7 +182,8 @@ fn n2_info_and_go_say_the_same_and_never_size_0() {
 
 #[test]
 fn n5_a_read_is_answered_in_the_form_negotiated() {
-    // `Client::reply` insists on the magic number of its form, and on the echoed offset of the extended one.
+    // `Client::reply` asserts the magic number of its form, and the echoed offset of the extended
+    // one.
     let server = running();
     for form in FORMS {
         let mut client = Client::open(server.socket(), "a", form);
@@ -240,11 +243,12 @@ fn n9_a_handshake_that_stops_is_closed_and_64_of_them_delay_nobody() {
         let ended = stream.read_to_end(&mut rest);
         assert!(ended.is_ok() || ended.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionReset));
     }
-    // The first one gave way to the ordinary client; the others lasted as long as they may.
+    // The first client was ended in favour of the ordinary one; the others lasted until the
+    // timeout.
     assert!(start.elapsed() >= Duration::from_millis(1_900), "closed too early: {:?}", start.elapsed());
 }
 
-// ---- table 4.4, transmission ----
+// ---- malformed input, transmission ----
 
 #[test]
 fn wrong_request_magic_closes_without_a_reply() {
@@ -389,7 +393,8 @@ fn t19_write_zeroes_reads_back_zero_and_leaves_a_hole() {
         assert_eq!(client.ask(0, command::WRITE_ZEROES, MIB, MIB).error, 0);
         assert_eq!(client.read(MIB, MIB).data(), vec![0; 1 << 20]);
         assert_eq!(client.read(2 * MIB, 512).data(), [0xee; 512]);
-        // Asked of the file itself: SEEK_HOLE calls a zeroed, allocated range a hole as well.
+        // Checked by allocated blocks, because SEEK_HOLE reports a zeroed, allocated range as a
+        // hole as well.
         let blocks = || std::fs::metadata(server.directory().join("backing")).unwrap().blocks();
         let allocated = blocks();
         assert_eq!(client.ask(command_flag::NO_HOLE, command::WRITE_ZEROES, 2 * MIB, MIB).error, 0);
@@ -570,7 +575,8 @@ fn b36_a_client_that_never_reads_is_closed_and_nobody_else_notices() {
     let mut stream = deaf.stream.try_clone().unwrap();
     stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut other = Client::open(server.socket(), "a", ReplyForm::Simple);
-    // The server stops reading, then closes: writing ends with an error either way, within the write's timeout.
+    // The server stops reading, then closes; in both cases writing ends with an error within the
+    // timeout.
     let mut ended = false;
     for _ in 0..10_000_000 {
         if stream.write_all(&one).is_err() {
@@ -605,7 +611,7 @@ fn b39_one_connection_too_many_is_closed_at_once() {
     extra.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     assert_eq!(extra.read(&mut [0; 18]).unwrap(), 0, "closed before any greeting");
     clients.iter_mut().for_each(Client::assert_alive);
-    // A place that was given back can be taken again.
+    // A released slot can be taken again.
     drop(clients.pop());
     let again = (0..1_000).any(|_| {
         let mut stream = UnixStream::connect(server.socket()).unwrap();

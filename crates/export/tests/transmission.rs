@@ -1,5 +1,7 @@
-//! The transmission codec (engine specification 4.3, 4.4, cases 12 to 18, 23, 24): bytes in, parsed requests out,
-//! and the exact bytes of every kind of reply.
+//! The transmission codec: bytes in, parsed requests out, and the exact bytes of every kind of
+//! reply. Sources: docs/specifications/engine.md, section 4.3;
+//! docs/specifications/engine.md, section 4.4; docs/specifications/engine.md, section 10 (cases 12
+//! to 18, 23, 24).
 
 use engine::protocol::{Asked, Body, Command, Failure, Parsed, Protocol, StatusExtent};
 use hoistway_export::nbd::handshake::{Negotiated, ReplyForm};
@@ -314,7 +316,8 @@ fn errors_have_the_numbers_of_the_protocol_and_no_other() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the bytes: no panic, consumption stays inside them, `Incomplete` asks for more than there is.
+    /// For any bytes: no panic, at most the given bytes are consumed, `Incomplete` asks for more
+    /// than there is.
     #[test]
     fn any_bytes_parse_to_something_sound(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..64),

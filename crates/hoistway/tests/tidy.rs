@@ -475,6 +475,15 @@ fn only_the_registry_names_a_policy() {
 }
 
 /// What must stand beside each policy, under its own name.
+/// `linux` may not import the policies, so it keeps a list of those of the kernel module in which weights have an effect.
+#[test]
+fn weights_have_an_effect_in_the_module_where_the_policy_says_so() {
+    for entry in elevator::registry::ENTRIES.iter().filter(|entry| entry.traits.is_elevator && entry.name.len() <= 12) {
+        let scheduler = format!("hw-{}", entry.name);
+        assert_eq!(linux::cgroup::has_weights(&scheduler), entry.traits.has_shares, "{scheduler}");
+    }
+}
+
 fn siblings(policy: &Registered) -> [Vec<String>; 5] {
     let (module, name) = (&policy.module, &policy.name);
     [
@@ -815,9 +824,100 @@ fn unrepeatable_figures(page: &Source) -> Vec<Finding> {
 
 #[test]
 fn measured_figures_come_with_their_command() {
-    expect_none(&sources(".md").iter().flat_map(unrepeatable_figures).collect::<Vec<_>>());
+    // A specification quotes the figures of its sources and of prototypes; those of the product are on other pages.
+    let pages: Vec<_> =
+        sources(".md").into_iter().filter(|page| !page.path.starts_with("docs/specifications/")).collect();
+    expect_none(&pages.iter().flat_map(unrepeatable_figures).collect::<Vec<_>>());
     let planted = "# a\nmeasured: 14 ns\n# b\nmeasured: 14 ns by `cargo bench`\n# c\nmeasured elsewhere\n";
     expect_lines(unrepeatable_figures, "docs/a.md", planted, &[1]);
+}
+
+// ---- citations ----
+
+/// What comes before the name of a specification in a citation, whether it is a path from the root or a relative link.
+const SPECIFICATIONS: &str = "specifications/";
+
+/// The section numbers of each specification, by the name of its file.
+type Sections = BTreeMap<String, BTreeSet<String>>;
+
+/// The numbers that the headings of a Markdown text begin with: `## 4. State` gives 4, `### 4.2 Queue` gives 4.2.
+fn section_numbers(text: &str) -> BTreeSet<String> {
+    let mut in_block = false;
+    let number = |line: &str| {
+        in_block ^= line.starts_with("```");
+        let heading = line.strip_prefix('#').filter(|_| !in_block)?.trim_start_matches('#');
+        let first = heading.split_whitespace().next()?.trim_end_matches('.');
+        first.starts_with(|c: char| c.is_ascii_digit()).then(|| first.to_owned())
+    };
+    text.lines().filter_map(number).collect()
+}
+
+/// The section numbers directly behind a file's name: `, section 4.2`, `, sections 4 to 7`, `, sections 1.6, 1.9 and 2.3`.
+fn cited_sections(behind: &str) -> Vec<String> {
+    let behind = behind.trim_start_matches(['`', ')', ',', ' ']);
+    let Some(rest) = behind.strip_prefix("section") else { return Vec::new() };
+    let (rest, most) = rest.strip_prefix('s').map_or((rest, 1), |rest| (rest, usize::MAX));
+    let list = rest.split([';', ':', '(', ')']).next().unwrap_or("").split(". ").next().unwrap_or("");
+    let words = list.split([' ', ',', '-']).filter(|word| !matches!(*word, "" | "to" | "and"));
+    let number = |word: &str| {
+        let end = word.find(|c: char| !c.is_alphanumeric() && c != '.').unwrap_or(word.len());
+        word[..end].trim_end_matches('.').to_owned()
+    };
+    words.map(number).take_while(|word| word.starts_with(|c: char| c.is_ascii_digit())).take(most).collect()
+}
+
+/// The citations of a line: the name of each cited file, with the sections cited behind it.
+fn citations(line: &str) -> Vec<(String, Vec<String>)> {
+    let citation = |cited: &str| {
+        let (name, behind) = cited.split_once(".md")?;
+        let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        is_name.then(|| (format!("{name}.md"), cited_sections(behind)))
+    };
+    line.split(SPECIFICATIONS).skip(1).filter_map(citation).collect()
+}
+
+fn lost_citations(source: &Source, sections: &Sections) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, line) in source.text.lines().enumerate() {
+        for (name, cited) in citations(line) {
+            let Some(known) = sections.get(&name) else {
+                let remedy = "cite a file that lies in docs/specifications";
+                findings.push(source.finding(index + 1, format!("there is no specification {name}"), remedy));
+                continue;
+            };
+            for number in cited.iter().filter(|number| !known.contains(*number)) {
+                let remedy = "cite a number that a heading of the specification bears";
+                findings.push(source.finding(index + 1, format!("{name} has no section {number}"), remedy));
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn citations_of_specifications_resolve() {
+    let pages = sources(".md");
+    let numbered = |page: &Source| {
+        let name = page.path.strip_prefix("docs/specifications/")?;
+        Some((name.to_owned(), section_numbers(&page.text)))
+    };
+    let sections: Sections = pages.iter().filter_map(numbered).collect();
+    let rule = |source: &Source| lost_citations(source, &sections);
+    expect_none(&pages.iter().flat_map(rule).collect::<Vec<_>>());
+    for ending in [".rs", ".c", ".h", ".py", ".toml"] {
+        expect_none(&sources(ending).iter().flat_map(rule).collect::<Vec<_>>());
+    }
+
+    let known = section_numbers("# CFQ\n## 4. State\n### 4.2 Queue\n```\n# 9 is code\n```\n## 7  Events\n");
+    let sections = Sections::from([("cfq.md".to_owned(), known)]);
+    let rule = |source: &Source| lost_citations(source, &sections);
+    let cite = |cited: &str| format!("//! Source: docs/{SPECIFICATIONS}{cited}\n");
+    let right =
+        ["cfq.md", "cfq.md, section 4.2.", "cfq.md, sections 4.2, 4 and 7. 8 cases", "*.md, section 1"].map(cite);
+    expect_lines(rule, "a/src/a.rs", &right.concat(), &[]);
+    let wrong =
+        ["as.md", "cfq.md, section 4.3", "cfq.md, sections 4 to 6.", "cfq.md`, section 9", "cfq.md, sections 1 and 2"];
+    expect_lines(rule, "a/src/a.c", &wrong.map(cite).concat(), &[1, 2, 3, 4, 5, 5]);
 }
 
 #[test]

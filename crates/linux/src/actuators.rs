@@ -1,4 +1,5 @@
-//! Which sectors the actuators of a drive serve, as the kernel tells it since 5.16 (`independent_access_ranges`).
+//! Reads which sectors each actuator of a drive serves, as the kernel reports since 5.16
+//! (`independent_access_ranges`).
 
 use std::fs;
 use std::os::fd::BorrowedFd;
@@ -6,11 +7,12 @@ use std::path::Path;
 
 use rustix::fs::FileType;
 
-/// No drive has as many.
+/// Upper bound on the ranges read; no known drive has as many.
 const MOST: usize = 64;
 
-/// First sector and length of what each actuator serves, counted from the begin of the block device that the file is or
-/// lies on. Empty where there is one, or where the system says nothing of them.
+/// First sector and length of the range that each actuator serves, relative to the start of the
+/// block device that the file is or lies on. Empty for a drive with one actuator, or where the
+/// kernel reports no ranges.
 pub fn actuator_ranges(file: BorrowedFd<'_>) -> Vec<(u64, u64)> {
     let Ok(status) = rustix::fs::fstat(file) else { return Vec::new() };
     let is_device = FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice;
@@ -21,7 +23,7 @@ pub fn actuator_ranges(file: BorrowedFd<'_>) -> Vec<(u64, u64)> {
 
 fn ranges_of(node: &Path) -> Vec<(u64, u64)> {
     let number = |path: &Path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    // A partition has no queue of its own, its disk has.
+    // A partition has no queue of its own; its disk has.
     let (disk, begin) = match number(&node.join("partition")) {
         Some(_) => (node.parent().unwrap_or(node), number(&node.join("start")).unwrap_or(0)),
         None => (node, 0),

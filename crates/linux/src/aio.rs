@@ -1,8 +1,9 @@
-//! Requests in flight by Linux's older interface (`io_submit`), for measuring the kernel's schedulers.
+//! Asynchronous requests through Linux AIO (`io_submit`), used to measure the kernel's schedulers.
 //!
-//! Not io_uring: that tries each request without waiting first, and a try that finds no free tag has already been charged to
-//! its cgroup. Under blk-throttle each such request counts twice (measured on 6.18, queue of 8 tags, depth 16: a limit of 10
-//! MiB/s gives 5.4). `io_submit` sleeps for the tag, as other programs do and as the simulator's processes do.
+//! io_uring is unsuitable here: it first tries each request without waiting, and a try that finds
+//! no free tag has already been charged to its cgroup. Under blk-throttle each such request counts
+//! twice (measured on 6.18, queue of 8 tags, depth 16: a limit of 10 MiB/s gives 5.4). `io_submit`
+//! sleeps for the tag, as other programs do and as the simulator's processes do.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -14,7 +15,7 @@ use crate::buffer::{Arena, Span};
 /// One finished request.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Done {
-    /// What the request was started with.
+    /// The token given at submission.
     pub token: u32,
     /// Bytes moved (0 for a sync), or a negative errno.
     pub result: i64,
@@ -80,7 +81,8 @@ impl Requests {
         Ok(Self { context, arena: ManuallyDrop::new(arena), file, queued, events, in_flight: 0 })
     }
 
-    /// The memory that requests work on. Shared only: nobody may exchange it while the kernel holds addresses of it.
+    /// The memory that requests use. Only a shared reference: it must not be replaced while the
+    /// kernel holds addresses in it.
     pub fn arena(&self) -> &Arena {
         &self.arena
     }
@@ -101,7 +103,8 @@ impl Requests {
         self.transfer(READ, token, span, position_bytes, 0);
     }
 
-    /// Queues a write of the span; with `durable` it completes when the data is on stable storage (RWF_DSYNC).
+    /// Queues a write of the span; with `durable` it completes when the data is on stable storage
+    /// (RWF_DSYNC).
     pub fn write(&mut self, token: u32, span: Span, position_bytes: u64, durable: bool) {
         self.transfer(WRITE, token, span, position_bytes, if durable { libc::RWF_DSYNC } else { 0 });
     }
@@ -136,7 +139,7 @@ impl Requests {
     /// Hands everything queued to the kernel; sleeps while the device's queue is full.
     ///
     /// # Errors
-    /// The kernel's; a request that it refuses is taken out of the queue and answered in `done`.
+    /// The kernel's error; a request that it refuses leaves the queue and is reported in `done`.
     pub fn submit(&mut self, done: &mut Vec<Done>) -> io::Result<()> {
         let mut first = 0;
         let mut outcome = Ok(());
@@ -148,10 +151,10 @@ impl Requests {
                 }
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR) => {}
-                    // No room now: the rest goes with the next call, after something has completed.
+                    // No room now: the rest is submitted with the next call, after a completion.
                     Some(libc::EAGAIN) => break,
                     Some(errno) => {
-                        // The first of those handed over is the one that was refused.
+                        // The first request of the submission is the one that was refused.
                         let token = u32::try_from(self.queued[first].data).unwrap_or(u32::MAX);
                         done.push(Done { token, result: -i64::from(errno) });
                         first += 1;
@@ -175,16 +178,17 @@ impl Requests {
         for (pointer, control) in pointers.iter_mut().zip(rest.iter_mut()) {
             *pointer = control;
         }
-        // SAFETY: the kernel copies `count` control blocks during the call; the buffers they name lie in the arena, which is
-        // unmapped only after the context is destroyed (`drop`), and the file is open as long.
+        // SAFETY: the kernel copies `count` control blocks during the call; the buffers they name
+        // lie in the arena, which is unmapped only after the context is destroyed (`drop`), and the
+        // file stays open until then.
         let result = unsafe { libc::syscall(libc::SYS_io_submit, self.context, count, pointers.as_mut_ptr()) };
         usize::try_from(result).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Takes what has completed, waiting for the first one at most so many nanoseconds.
+    /// Collects completions, waiting for the first one at most `timeout_ns` nanoseconds.
     ///
     /// # Errors
-    /// Only what makes the context unusable; running out of time and signals are none.
+    /// Only errors that make the context unusable; a timeout or a signal is not an error.
     pub fn reap(&mut self, timeout_ns: u64, done: &mut Vec<Done>) -> io::Result<()> {
         let time = libc::timespec {
             tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX),
@@ -192,7 +196,8 @@ impl Requests {
         };
         let least = libc::c_long::from(timeout_ns > 0);
         let room = self.events.len();
-        // SAFETY: the kernel writes at most `room` events, for which there is room, and reads one timespec.
+        // SAFETY: the kernel writes at most `room` events, for which there is room, and reads one
+        // timespec.
         let result = unsafe {
             let events = self.events.as_mut_ptr();
             libc::syscall(libc::SYS_io_getevents, self.context, least, room, events, &raw const time)
@@ -213,7 +218,7 @@ impl Drop for Requests {
         // SAFETY: the context is ours; the call returns when nothing is in flight any more.
         let destroyed = unsafe { libc::syscall(libc::SYS_io_destroy, self.context) } == 0;
         if destroyed {
-            // SAFETY: the arena is dropped once, here; nothing in the kernel knows its addresses any more.
+            // SAFETY: the arena is dropped once, here; the kernel no longer holds addresses in it.
             unsafe { ManuallyDrop::drop(&mut self.arena) };
         }
     }

@@ -1,4 +1,5 @@
-//! What sysfs says of a block device's queue: scheduler, tunables, tags, counters. Nothing here writes.
+//! Reads a block device's queue from sysfs: scheduler, tunables, tags, counters. Nothing here
+//! writes.
 
 use std::fs;
 use std::io;
@@ -13,19 +14,19 @@ pub struct BlockQueue {
     minor: u32,
 }
 
-/// The schedulers a queue may have.
+/// The schedulers that a queue offers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedulers {
-    /// All that are loaded, in the kernel's order.
+    /// All loaded schedulers, in the kernel's order.
     pub names: Vec<String>,
-    /// The one in force.
+    /// The active scheduler.
     pub active: String,
 }
 
-/// The counters of `/sys/block/X/stat`; times in milliseconds, as the kernel has them.
+/// The counters of `/sys/block/X/stat`; times in milliseconds, as in the kernel's file.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stat {
-    /// The fields in their order: 17 since Linux 5.5, zeroes where the kernel has fewer.
+    /// The fields in file order: 17 since Linux 5.5, zeroes where the kernel has fewer.
     pub fields: [u64; 17],
 }
 
@@ -33,7 +34,7 @@ impl BlockQueue {
     /// The queue behind a block device; that of the whole disk for a partition.
     ///
     /// # Errors
-    /// `InvalidInput` for what is no block device.
+    /// `InvalidInput` if the path is not a block device.
     pub fn of(device: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(device)?;
         if !metadata.file_type().is_block_device() {
@@ -42,10 +43,12 @@ impl BlockQueue {
         Self::of_number(metadata.rdev())
     }
 
-    /// The queue below the file system in which a file or directory lies; of a block device its own.
+    /// The queue below the file system that holds a file or directory; for a block device, its own
+    /// queue.
     ///
     /// # Errors
-    /// `Unsupported` where no single block device is below: in memory, over a network, on several devices.
+    /// `Unsupported` where no single block device lies below: a file system in memory, over a
+    /// network, or on several devices.
     pub fn below(path: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
         if metadata.file_type().is_block_device() {
@@ -69,12 +72,12 @@ impl BlockQueue {
         Ok(Self { directory, major, minor })
     }
 
-    /// `MAJOR:MINOR` of the whole disk, as the files of cgroups name it.
+    /// `MAJOR:MINOR` of the whole disk, as cgroup files name it.
     pub fn number(&self) -> String {
         format!("{}:{}", self.major, self.minor)
     }
 
-    /// The disk's name: `sda`.
+    /// The disk's name, for example `sda`.
     pub fn name(&self) -> String {
         self.directory.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
@@ -84,12 +87,13 @@ impl BlockQueue {
         self.directory.join("queue").join(name)
     }
 
-    /// Content of a file in `queue/`; none where the kernel has no such file.
+    /// Content of a file in `queue/`; `None` where the kernel has no such file.
     pub fn attribute(&self, name: &str) -> Option<String> {
         Some(fs::read_to_string(self.attribute_path(name)).ok()?.trim().to_owned())
     }
 
-    /// What the queue may be scheduled by; none for devices without a request queue (zram, bio-based dm).
+    /// The schedulers that the queue offers; `None` for devices without a request queue (zram,
+    /// bio-based dm).
     pub fn schedulers(&self) -> Option<Schedulers> {
         schedulers(&self.attribute("scheduler")?)
     }
@@ -99,7 +103,8 @@ impl BlockQueue {
         self.attribute_path("iosched").join(name)
     }
 
-    /// All tunables of the active scheduler with their values, by name; what can only be read (counters of hoistway's module) is none.
+    /// All tunables of the active scheduler with their values, by name, without read-only files
+    /// (the counters of hoistway's module).
     pub fn tunables(&self) -> Vec<(String, String)> {
         let entries = fs::read_dir(self.attribute_path("iosched")).into_iter().flatten().flatten();
         let mut tunables: Vec<(String, String)> = entries
@@ -115,7 +120,8 @@ impl BlockQueue {
         tunables
     }
 
-    /// Hardware queues, and commands that the driver takes in all of them.
+    /// The number of hardware queues, and the commands that the driver takes in all of them
+    /// together.
     pub fn depth(&self) -> (u32, u32) {
         let entries = fs::read_dir(self.directory.join("mq")).into_iter().flatten().flatten();
         let tags = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("nr_tags")).ok()?.trim().parse().ok();
@@ -123,17 +129,17 @@ impl BlockQueue {
         (u32::try_from(tags.len()).unwrap_or(u32::MAX), tags.iter().sum())
     }
 
-    /// What the device calls itself; empty where it does not.
+    /// The model name that the device reports; empty if it reports none.
     pub fn model(&self) -> String {
         let read = |name: &str| fs::read_to_string(self.directory.join(name)).ok();
         let text = read("device/model").or_else(|| read("loop/backing_file")).unwrap_or_default();
         text.trim().to_owned()
     }
 
-    /// The counters now.
+    /// The current counters.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error from the system.
     pub fn stat(&self) -> io::Result<Stat> {
         let text = fs::read_to_string(self.directory.join("stat"))?;
         let mut fields = [0; 17];
@@ -149,7 +155,7 @@ fn numbers(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// `none [mq-deadline] kyber bfq`; a queue that cannot have any says `none`.
+/// Parses `none [mq-deadline] kyber bfq`; a queue that cannot have a scheduler says `none`.
 fn schedulers(text: &str) -> Option<Schedulers> {
     let words = text.split_ascii_whitespace();
     let bare = |word: &str| word.trim_matches(['[', ']']).to_owned();

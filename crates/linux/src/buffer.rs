@@ -1,8 +1,8 @@
 //! The arena: one mapping that all data of a shard passes through.
 //!
-//! The kernel reads and writes this memory while requests are in flight, so no Rust reference to it ever exists: bytes
-//! enter and leave by copies through raw pointers, with bounds checked here. What a caller can get wrong is therefore
-//! only *which* bytes it sees, never memory safety.
+//! The kernel reads and writes this memory while requests are in flight, so no Rust reference to it
+//! ever exists: data is copied in and out through raw pointers, with bounds checked here. A
+//! caller's mistake can therefore affect only *which* bytes it sees, never memory safety.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -23,7 +23,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// `length_bytes` from `skip_bytes` into the slot on. Cut off at the slot's end.
+    /// The span of `length_bytes` that starts at `skip_bytes` in the slot, cut off at the slot's
+    /// end.
     #[inline]
     pub fn of(slot: Slot, skip_bytes: u32, length_bytes: u32) -> Self {
         let skip_bytes = skip_bytes.min(slot.bytes());
@@ -42,27 +43,31 @@ impl Span {
     }
 }
 
-/// Anonymous memory of fixed size, taken from the system page by page as it is touched.
+/// Anonymous memory of fixed size; the system provides each page when it is first touched.
 pub struct Arena {
     base: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone and is reached through raw copies only, so it may change its thread.
+// SAFETY: the mapping belongs to this value alone and is accessed through raw copies only, so it
+// may move to another thread.
 unsafe impl Send for Arena {}
 
 impl Arena {
-    /// Maps `bytes`, rounded up to whole slots of the largest class; huge pages where the system gives them, left out
-    /// of core dumps (it holds clients' data).
+    /// Maps `bytes`, rounded up to whole slots of the largest class, with huge pages where the
+    /// system provides them. The mapping is excluded from core dumps because it holds clients'
+    /// data.
     pub fn new(bytes: u64) -> io::Result<Self> {
         let bytes = bytes.max(1).next_multiple_of(u64::from(TOP_CLASS_BYTES));
         let bytes = usize::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that
+        // exists.
         let address = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) }?;
         let base = NonNull::new(address.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         for advice in [Advice::LinuxHugepage, Advice::LinuxDontDump] {
-            // SAFETY: the range is the mapping just made; neither advice changes its content. Refusal is harmless.
+            // SAFETY: the range is the mapping just made; neither advice changes its content.
+            // Refusal is harmless.
             let _ = unsafe { rustix::mm::madvise(address, bytes, advice) };
         }
         Ok(Self { base, bytes })
@@ -76,31 +81,36 @@ impl Arena {
     /// The address of a span, for the kernel.
     ///
     /// # Panics
-    /// If the span is not wholly inside the arena: nothing outside may ever be reached.
+    /// If the span is not wholly inside the arena, because no address outside it may ever be handed
+    /// out.
     #[inline]
     pub(crate) fn address(&self, span: Span) -> *mut u8 {
         let end = span.offset_bytes.checked_add(u64::from(span.length_bytes));
         assert!(end.is_some_and(|end| end <= self.bytes as u64), "span {span:?} outside the arena of {}", self.bytes);
         let offset = usize::try_from(span.offset_bytes).unwrap_or(usize::MAX);
-        // SAFETY: offset <= bytes was checked above, and the mapping is one allocation of that length.
+        // SAFETY: offset <= bytes was checked above, and the mapping is one allocation of that
+        // length.
         unsafe { self.base.as_ptr().add(offset) }
     }
 
-    /// Copies `bytes` to the beginning of `span`; what does not fit is left out.
+    /// Copies `bytes` to the start of `span`; bytes that do not fit are ignored.
     #[inline]
     pub fn copy_in(&self, span: Span, bytes: &[u8]) {
         let length = bytes.len().min(span.length_bytes as usize);
         let to = self.address(span);
-        // SAFETY: `to` has `length` bytes inside the mapping; `bytes` is ordinary memory and cannot overlap it.
+        // SAFETY: `to` has `length` bytes inside the mapping; `bytes` is ordinary memory and cannot
+        // overlap it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length) };
     }
 
-    /// Copies the beginning of `span` to `bytes`, as much as both hold; says how many bytes that were.
+    /// Copies the start of `span` to `bytes`, as much as both hold; returns the number of bytes
+    /// copied.
     #[inline]
     pub fn copy_out(&self, span: Span, bytes: &mut [u8]) -> usize {
         let length = bytes.len().min(span.length_bytes as usize);
         let from = self.address(span);
-        // SAFETY: `from` has `length` bytes inside the mapping; `bytes` is ordinary memory and cannot overlap it.
+        // SAFETY: `from` has `length` bytes inside the mapping; `bytes` is ordinary memory and
+        // cannot overlap it.
         unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), length) };
         length
     }
@@ -114,15 +124,15 @@ impl Arena {
         unsafe { std::ptr::copy(from, to, length) };
     }
 
-    /// Sets every byte of the span.
+    /// Sets every byte of the span to `byte`.
     pub fn fill(&self, span: Span, byte: u8) {
         let to = self.address(span);
         // SAFETY: `to` has the span's length inside the mapping.
         unsafe { std::ptr::write_bytes(to, byte, span.length_bytes as usize) };
     }
 
-    /// Reads from a file straight into the span, blocking only as the file does (a file in memory: not at all).
-    /// Returns the bytes read, fewer at the file's end.
+    /// Reads from a file straight into the span; blocks only if the file does (a file in memory
+    /// does not). Returns the bytes read, which are fewer than asked for at the file's end.
     pub fn read_at(&self, file: BorrowedFd<'_>, span: Span, position_bytes: u64) -> io::Result<u32> {
         let position = libc::off_t::try_from(position_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         let to = self.address(span).cast();
@@ -131,7 +141,8 @@ impl Arena {
         u32::try_from(result).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Writes the span to a file; with `durable`, returns when the data is on stable storage (RWF_DSYNC).
+    /// Writes the span to a file; with `durable`, returns when the data is on stable storage
+    /// (RWF_DSYNC).
     pub fn write_at(&self, file: BorrowedFd<'_>, span: Span, position_bytes: u64, durable: bool) -> io::Result<u32> {
         let position = libc::off_t::try_from(position_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         let flags = if durable { libc::RWF_DSYNC } else { 0 };
@@ -144,7 +155,8 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made in `new` with this length, and no reference into it can exist.
+        // SAFETY: the mapping was made in `new` with this length, and no reference into it can
+        // exist.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

@@ -1,7 +1,7 @@
-//! Facts about what is behind a path, and the checks before anything is opened for writing.
+//! Describes the file or device behind a path, and checks it before it is opened for writing.
 //!
-//! Opening is careful, asking is cheap: [`open`] refuses what is in use and says why, [`facts`] describes what was
-//! opened. Nothing here writes.
+//! [`open`] refuses a device that is in use and says why; [`facts`] describes an open file. Nothing
+//! here writes.
 
 use std::fs;
 use std::io;
@@ -14,9 +14,9 @@ use crate::ioctl;
 
 /// statfs magic of tmpfs.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
-/// statfs magic of the file systems that zero ranges: ext4, xfs, btrfs, f2fs.
+/// statfs magic of the file systems that support zeroing ranges: ext4, xfs, btrfs, f2fs.
 const ZEROING_MAGIC: [u64; 4] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010];
-/// How often, and after what pause, a claim is tried again before it counts as somebody else's.
+/// How often a claim is retried before it counts as held by another process.
 const GRACE_TRIES: u32 = 25;
 const GRACE_STEP: std::time::Duration = std::time::Duration::from_millis(20);
 
@@ -27,14 +27,14 @@ pub enum Kind {
     BlockDevice,
     /// A file on a file system with a device (or a network) behind it.
     RegularFile,
-    /// A file on tmpfs: its pages are all there is.
+    /// A file on tmpfs, which has no device behind it.
     MemoryFile,
 }
 
 /// What is known about an open file or device.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Facts {
-    /// What it is.
+    /// What kind of file it is.
     pub kind: Kind,
     /// Size in bytes.
     pub size_bytes: u64,
@@ -42,23 +42,23 @@ pub struct Facts {
     pub direct_alignment_bytes: Option<u32>,
     /// Smallest unit the device writes without reading first, in bytes.
     pub physical_block_bytes: u32,
-    /// Whether there are moving parts behind it, as far as the system knows.
+    /// Whether the device has moving parts, as far as the system knows.
     pub is_rotational: bool,
-    /// Which file it is: device and inode number (for a block device, its own number and 0).
+    /// The file's identity: device and inode number (for a block device, its own number and 0).
     pub identity: (u64, u64),
 }
 
-/// How to open.
+/// Options for opening.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Opening {
-    /// For writing as well. Then nobody else may have it open for writing.
+    /// Open for writing as well, which requires that no other process has it open for writing.
     pub writable: bool,
-    /// Past the page cache, if possible.
+    /// Bypass the page cache, if possible.
     pub direct: bool,
-    /// A block device that is mounted or otherwise in use is refused even for reading.
+    /// Refuse a block device that is mounted or otherwise in use, even for reading.
     pub exclusive: bool,
-    /// Start and length of what a writer claims, in bytes: two volumes may write disjoint slices of one file.
-    /// A length of 0 reaches to the end of the file, however far it grows.
+    /// Start and length, in bytes, of the range that a writer claims: two volumes may write
+    /// disjoint ranges of one file. Length 0 extends to the end of the file, however far it grows.
     pub claimed_bytes: (u64, u64),
 }
 
@@ -71,7 +71,7 @@ pub enum Refusal {
         /// The path as given.
         path: PathBuf,
     },
-    /// A file found where only devices live.
+    /// A regular file below `/dev`, where only devices are expected.
     #[error("{} is a regular file in /dev, that is, memory: not a disk", path.display())]
     FileInDev {
         /// The path as given.
@@ -93,19 +93,19 @@ pub enum Refusal {
         /// The node that is busy.
         user: PathBuf,
     },
-    /// Someone else has the file open for writing.
+    /// Another opener has the file open for writing.
     #[error("{} is already open for writing by another volume or another server", path.display())]
     Locked {
         /// The path as given.
         path: PathBuf,
     },
-    /// The device cannot be written.
+    /// The device is read-only.
     #[error("{} is read-only", path.display())]
     ReadOnly {
         /// The path as given.
         path: PathBuf,
     },
-    /// Nothing to read or write there.
+    /// The size is below one sector.
     #[error("{} has no size (at least 512 bytes are needed)", path.display())]
     Empty {
         /// The path as given.
@@ -119,12 +119,12 @@ pub enum Refusal {
         /// The directory it must stay in.
         root: PathBuf,
     },
-    /// What the system says otherwise.
+    /// Any other error from the system.
     #[error("{}: {source}", path.display())]
     System {
         /// The path as given.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -132,19 +132,19 @@ pub enum Refusal {
 /// An open file or device and what is known of it.
 #[derive(Debug)]
 pub struct Opened {
-    /// The descriptor; a writable one holds the lock that keeps others out.
+    /// The descriptor; a writable one holds the lock that excludes other writers.
     pub file: OwnedFd,
-    /// What it is.
+    /// Its properties.
     pub facts: Facts,
-    /// Whether it was opened past the page cache.
+    /// Whether it bypasses the page cache.
     pub is_direct: bool,
 }
 
-/// Opens a file or block device after every check. With `root`, a path that is not below `/dev` is looked up beneath
-/// that directory and may neither leave it nor pass a symbolic link.
+/// Opens a file or block device after every check. With `root`, a path that is not below `/dev` is
+/// looked up beneath that directory and may neither leave it nor pass a symbolic link.
 ///
 /// # Errors
-/// The first check that failed; nothing was changed.
+/// The first check that failed; nothing has been changed.
 pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened, Refusal> {
     let system = |source: io::Error| Refusal::System { path: path.to_owned(), source };
     let is_below_root = root.is_some() && !path.starts_with("/dev");
@@ -158,7 +158,7 @@ pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened
             }),
         }
     };
-    // A look without opening: O_PATH has no side effects, whatever the node is.
+    // O_PATH looks at the node without opening it, so it has no side effects.
     let look = plain(OFlags::PATH)?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&look).map_err(|error| system(error.into()))?.st_mode);
     match kind {
@@ -186,7 +186,8 @@ pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened
     }
     let is_direct = opening.direct && facts.direct_alignment_bytes.is_some();
     if is_direct {
-        // The same description gets the flag, so that no second opening can race with the checks.
+        // The flag is set on the same open description, so that no second opening can race with the
+        // checks.
         let now = rustix::fs::fcntl_getfl(&file).map_err(|error| system(error.into()))?;
         rustix::fs::fcntl_setfl(&file, now | OFlags::DIRECT).map_err(|error| system(error.into()))?;
     }
@@ -196,7 +197,7 @@ pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened
     Ok(Opened { file, facts, is_direct })
 }
 
-/// Tries again for a moment while something is in use, for the same reason as [`locked`].
+/// Retries for a moment while something is in use, for the same reason as [`locked`].
 fn patiently<T>(open: impl Fn() -> Result<T, Refusal>) -> Result<T, Refusal> {
     for _ in 1..GRACE_TRIES {
         match open() {
@@ -207,8 +208,8 @@ fn patiently<T>(open: impl Fn() -> Result<T, Refusal>) -> Result<T, Refusal> {
     open()
 }
 
-/// Claims the file, with patience for a predecessor: a process that has just ended may have had a ring, and the kernel
-/// lets go of a ring's files some milliseconds after the process.
+/// Claims the file, retrying for a moment: a process that has just ended may have had a ring, and
+/// the kernel releases a ring's files some milliseconds after the process.
 fn locked(file: OwnedFd, claimed_bytes: (u64, u64), path: &Path) -> Result<OwnedFd, Refusal> {
     for _ in 0..GRACE_TRIES {
         match ioctl::lock_for_writing(file.as_fd(), claimed_bytes) {
@@ -225,7 +226,7 @@ fn locked(file: OwnedFd, claimed_bytes: (u64, u64), path: &Path) -> Result<Owned
 fn open_beneath(root: &Path, path: &Path, flags: OFlags) -> Result<OwnedFd, Refusal> {
     let system = |source: rustix::io::Errno| Refusal::System { path: path.to_owned(), source: source.into() };
     let escapes = || Refusal::Escapes { path: path.to_owned(), root: root.to_owned() };
-    // An absolute path below the root means the same file as its rest does.
+    // An absolute path below the root means the same file as its remainder.
     let relative = match path.strip_prefix(root) {
         Ok(rest) => rest,
         Err(_) if path.is_absolute() => return Err(escapes()),
@@ -243,8 +244,9 @@ fn open_beneath(root: &Path, path: &Path, flags: OFlags) -> Result<OwnedFd, Refu
     }
 }
 
-/// Items 1 to 4 of the safety checks: a device that exists, is free (with its partitions and holders), can be written
-/// and has a size. The device's own exclusive opening is `open`'s: it must last.
+/// Items 1 to 4 of the safety checks (docs/specifications/harness.md, section 2.2): a device that
+/// exists, is free (with its partitions and holders), can be written and has a size. The device's
+/// own exclusive opening is done by `open`, because it must last.
 fn check_device(path: &Path, opening: Opening) -> Result<(), Refusal> {
     if !opening.writable && !opening.exclusive {
         return Ok(());
@@ -255,11 +257,13 @@ fn check_device(path: &Path, opening: Opening) -> Result<(), Refusal> {
     if opening.writable && read_number(&sysfs.join("ro")) == Some(1) {
         return Err(Refusal::ReadOnly { path: path.to_owned() });
     }
-    // Partitions before the whole: once the whole is claimed, every claim of a part fails.
+    // Partitions are checked before the whole device: once the whole is claimed, every claim of a
+    // part fails.
     let mut users = Vec::new();
     collect_users(&sysfs, 0, &mut users);
     for user in users {
-        // Any other failure is harmless: a node without medium or without a name in /dev cannot be mounted either.
+        // Any other failure is harmless: a node without medium or without a name in /dev cannot be
+        // mounted either.
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
         patiently(|| match rustix::fs::open(&user, flags, Mode::empty()) {
             Err(rustix::io::Errno::BUSY) => Err(Refusal::InUse { path: path.to_owned(), user: user.clone() }),
@@ -269,7 +273,8 @@ fn check_device(path: &Path, opening: Opening) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The nodes of partitions and holders below a sysfs directory, and of theirs (at most four levels).
+/// Collects the nodes of partitions and holders below a sysfs directory, and theirs, at most four
+/// levels deep.
 fn collect_users(sysfs: &Path, depth: u32, users: &mut Vec<PathBuf>) {
     if depth == 4 {
         return;
@@ -296,10 +301,10 @@ fn read_number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// What an open file or block device is.
+/// Describes an open file or block device.
 ///
 /// # Errors
-/// What the system says to fstat, statx or the size ioctl.
+/// Any error of fstat, statx or the size ioctl.
 pub fn facts(file: BorrowedFd<'_>) -> io::Result<Facts> {
     let status = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice {
@@ -325,7 +330,8 @@ pub fn facts(file: BorrowedFd<'_>) -> io::Result<Facts> {
     })
 }
 
-/// What statx says; on kernels before 6.1, what happens when the flag is set (4 KiB then: right on every disk).
+/// The alignment that statx reports; on kernels before 6.1, sets the flag to see whether direct I/O
+/// works (then 4 KiB, which is right on every disk).
 fn direct_alignment(file: BorrowedFd<'_>) -> Option<u32> {
     let asked = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     if let Ok(answer) = asked
@@ -343,7 +349,7 @@ fn direct_alignment(file: BorrowedFd<'_>) -> Option<u32> {
 fn is_rotational_below(device: u64) -> bool {
     let node = format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let Ok(node) = fs::canonicalize(node) else { return false };
-    // A partition has no queue of its own, its disk has.
+    // A partition has no queue of its own; its disk has.
     [node.as_path(), node.parent().unwrap_or(&node)]
         .iter()
         .find_map(|place| read_number(&place.join("queue/rotational")))
@@ -361,18 +367,20 @@ fn name_of(kind: FileType) -> &'static str {
     }
 }
 
-/// Whether emptying a range works on this file at all. Nothing is changed by asking.
+/// Whether emptying a range works on this file at all. The check changes nothing.
 pub fn can_empty(file: BorrowedFd<'_>, how: crate::ring::Emptying, size_bytes: u64) -> bool {
     let is_device =
         rustix::fs::fstat(file).is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice);
     if how == crate::ring::Emptying::ZeroRange && !is_device {
-        // Trying it behind the end would leave blocks allocated there, so files go by their file system.
+        // A trial past the end would leave blocks allocated there, so for files the file system
+        // decides.
         return rustix::fs::fstatfs(file)
             .is_ok_and(|system| u64::try_from(system.f_type).is_ok_and(|magic| ZEROING_MAGIC.contains(&magic)));
     }
     let flags = rustix::fs::FallocateFlags::from_bits_retain(how.mode().unsigned_abs());
-    // Past the end a hole changes nothing, but an unsupported mode is refused. Block devices refuse ranges outside
-    // themselves, so there the answer to a well-formed mode is EINVAL and to an unknown one EOPNOTSUPP.
+    // Past the end a hole changes nothing, but an unsupported mode is refused. Block devices refuse
+    // ranges outside themselves, so a supported mode gives EINVAL there and an unknown one
+    // EOPNOTSUPP.
     let past_the_end = size_bytes.next_multiple_of(1 << 20);
     !matches!(
         rustix::fs::fallocate(file, flags, past_the_end, 1 << 20),
@@ -386,15 +394,15 @@ pub fn can_empty(file: BorrowedFd<'_>, how: crate::ring::Emptying, size_bytes: u
 /// Waits until the file's data is on stable storage (fdatasync).
 ///
 /// # Errors
-/// What the system says; the data may then be lost.
+/// Any error from the system; the data may then be lost.
 pub fn make_durable(file: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::fs::fdatasync(file)?)
 }
 
-/// An open file that exists in memory only, of a fixed size, reading as zeroes.
+/// Creates a file of fixed size in memory that reads as zeroes.
 ///
 /// # Errors
-/// What memfd_create or ftruncate say.
+/// Any error of memfd_create or ftruncate.
 pub fn memory_file(name: &str, size_bytes: u64) -> io::Result<Opened> {
     let file = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?;
     rustix::fs::ftruncate(&file, size_bytes)?;
@@ -402,20 +410,20 @@ pub fn memory_file(name: &str, size_bytes: u64) -> io::Result<Opened> {
     Ok(Opened { file, facts, is_direct: false })
 }
 
-/// The next boundary between data and hole.
+/// A run of data or of a hole.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Stretch {
-    /// First byte behind the stretch.
+    /// First byte behind the run.
     pub end_bytes: u64,
-    /// Whether nothing is allocated there.
+    /// Whether it is a hole, with nothing allocated.
     pub is_hole: bool,
 }
 
-/// What `position_bytes` lies in, and up to where that goes on (at most to `limit_bytes`). Where the file system cannot
-/// tell, everything is data.
+/// The run that contains `position_bytes`, up to its end (at most `limit_bytes`). Where the file
+/// system cannot tell, everything is data.
 ///
 /// # Errors
-/// What lseek says, apart from "there is nothing behind".
+/// Any error of lseek except "there is nothing behind".
 pub fn stretch_at(file: BorrowedFd<'_>, position_bytes: u64, limit_bytes: u64) -> io::Result<Stretch> {
     use rustix::fs::SeekFrom;
     use rustix::io::Errno;

@@ -21,12 +21,12 @@ impl Event {
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Takes the signal back; says whether there was one.
+    /// Clears the signal; returns whether there was one.
     pub fn clear(&self) -> bool {
         rustix::io::read(&self.0, &mut [0_u8; 8]).is_ok()
     }
 
-    /// The same event as a descriptor of its own, for a ring.
+    /// A second descriptor of the same event, for a ring.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
         self.0.try_clone()
     }

@@ -1,12 +1,14 @@
-//! A file system of ours with a single file: the kernel asks over `/dev/fuse`, replies may come in any order.
+//! A FUSE file system with a single file: requests arrive over `/dev/fuse`, replies may be sent in
+//! any order.
 //!
 //! ```text
-//! Session::open -> mount() -> a mount that no directory shows; open_file() needs somebody who answers meanwhile
-//! receive(buffer) -> Request       what the file system itself needs (size, names, handshake) is answered inside
+//! Session::open -> mount() -> a mount without a mount point; open_file() waits for an answer
+//! receive(buffer) -> Request       answers size, names and handshake itself
 //! reply_data / reply_written / reply_done / reply_error, each once per request
 //! ```
-//! Not a library: those that exist read requests on a thread of their own, and the hand-over to the thread that keeps time
-//! costs as much as a fast device's service. What is needed of the protocol (7.31 and later) is small.
+//! No library is used: the existing ones read requests on a thread of their own, and the hand-over
+//! to the thread that keeps time costs as much as a fast device's service. The part of the protocol
+//! (7.31 and later) that is needed is small.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,15 +18,15 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 
 /// The longest read or write that arrives, in bytes: 256 pages, the kernel's limit.
 pub const MAX_TRANSFER_BYTES: u32 = 1 << 20;
-/// What [`Session::receive`] needs of a buffer, in bytes.
+/// The buffer size that [`Session::receive`] needs, in bytes.
 pub const BUFFER_BYTES: usize = MAX_TRANSFER_BYTES as usize + 4_096;
-/// Pieces that a reply's data may be in.
+/// The most pieces that a reply's data may consist of.
 pub const MAX_PIECES: usize = 64;
 
 const ROOT: u64 = 1;
 const FILE: u64 = 2;
 const FILE_NAME: &[u8] = b"disk";
-/// Names and sizes never change; a day is the same as for ever.
+/// Names and sizes never change; a day is long enough.
 const VALID_S: u64 = 86_400;
 /// Requests the kernel may have outstanding: more than a loop device ever has.
 const MAX_BACKGROUND: u16 = 4_096;
@@ -51,65 +53,65 @@ const BIG_WRITES: u32 = 1 << 5;
 const ASYNC_DIO: u32 = 1 << 15;
 const MAX_PAGES: u32 = 1 << 22;
 const FOPEN_DIRECT_IO: u32 = 1;
-/// Without it closing the file would wait for an answer, in a process that may be dying.
+/// Without this flag, closing the file would wait for an answer, in a process that may be dying.
 const FOPEN_NOFLUSH: u32 = 1 << 5;
 const FOPEN_PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 const FALLOC_PUNCH_HOLE: u32 = 2;
 const FALLOC_ZERO_RANGE: u32 = 16;
 
-/// Names a request until it is answered.
+/// Identifies a request until it is answered.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Unique(u64);
 
-/// What the kernel wants of the file.
+/// A request that the kernel sends for the file.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Request<'a> {
-    /// Data; answered by [`Session::reply_data`] or an error.
+    /// Read data; answered by [`Session::reply_data`] or an error.
     Read {
-        /// Its name.
+        /// Identifies the request.
         unique: Unique,
         /// First byte.
         offset_bytes: u64,
-        /// How many.
+        /// Length in bytes.
         length_bytes: u32,
     },
-    /// Data to keep; answered by [`Session::reply_written`] or an error.
+    /// Write data; answered by [`Session::reply_written`] or an error.
     Write {
-        /// Its name.
+        /// Identifies the request.
         unique: Unique,
         /// First byte.
         offset_bytes: u64,
         /// The data.
         data: &'a [u8],
     },
-    /// Everything that was written is to be made durable; answered by [`Session::reply_done`] or an error.
+    /// Make all written data durable; answered by [`Session::reply_done`] or an error.
     Sync {
-        /// Its name.
+        /// Identifies the request.
         unique: Unique,
     },
-    /// The range is to read as zeroes; answered by [`Session::reply_done`] or an error.
+    /// Make the range read as zeroes; answered by [`Session::reply_done`] or an error.
     Zero {
-        /// Its name.
+        /// Identifies the request.
         unique: Unique,
         /// First byte.
         offset_bytes: u64,
-        /// How many.
+        /// Length in bytes.
         length_bytes: u64,
-        /// A discard: nobody cares for the range any more.
+        /// A discard: the content of the range is no longer needed.
         is_discard: bool,
     },
 }
 
-/// What [`Session::receive`] found.
+/// The result of [`Session::receive`].
 #[derive(Debug)]
 pub enum Received<'a> {
-    /// A request to answer.
+    /// A request to be answered.
     Request(Request<'a>),
-    /// Something that was answered already; there may be more.
+    /// A request that was answered inside; there may be more.
     Housekeeping,
-    /// Nothing now.
+    /// No request is pending.
     Nothing,
-    /// Nobody uses the file any more; nothing will come.
+    /// The file is no longer in use; no more requests will come.
     Unmounted,
 }
 
@@ -121,7 +123,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects to the kernel. The file will have `size_bytes`.
+    /// Connects to the kernel; the file has `size_bytes`.
     ///
     /// # Errors
     /// `NotFound` where the kernel has no FUSE, `PermissionDenied`.
@@ -130,10 +132,11 @@ impl Session {
         Ok(Self { device: rustix::fs::open("/dev/fuse", flags, Mode::empty())?, size_bytes })
     }
 
-    /// The file system as a mount without a place: it goes when this descriptor and all files of it are closed.
+    /// Mounts the file system without a mount point; it ends when this descriptor and all files of
+    /// it are closed.
     ///
     /// # Errors
-    /// `PermissionDenied` for anyone but root, `Unsupported` on kernels before 5.2.
+    /// `PermissionDenied` without root's rights, `Unsupported` on kernels before 5.2.
     pub fn mount(&self) -> io::Result<OwnedFd> {
         use std::os::fd::AsRawFd;
         let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -149,20 +152,20 @@ impl Session {
         Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
     }
 
-    /// For waiting: readable when [`Session::receive`] has something.
+    /// The descriptor to wait on: readable when [`Session::receive`] has a request.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.device.as_fd()
     }
 
-    /// Takes the next request. `buffer` has [`BUFFER_BYTES`].
+    /// Takes the next request. `buffer` must have [`BUFFER_BYTES`].
     ///
     /// # Errors
-    /// What the system says; a request that makes no sense is answered with an error and forgotten.
+    /// Any error from the system; a malformed request is answered with an error and forgotten.
     pub fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Received<'a>> {
         let length = match rustix::io::read(&self.device, &mut *buffer) {
             Ok(length) => length,
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(Received::Nothing),
-            // A request that was taken back while it was read.
+            // The request was withdrawn while it was being read.
             Err(rustix::io::Errno::NOENT) => return Ok(Received::Housekeeping),
             Err(rustix::io::Errno::NODEV) => return Ok(Received::Unmounted),
             Err(error) => return Err(error.into()),
@@ -180,7 +183,7 @@ impl Session {
     /// Answers a read; at most [`MAX_PIECES`] pieces.
     ///
     /// # Errors
-    /// What the system says; that the asker is gone is none.
+    /// Any error from the system, except that the requester is gone.
     pub fn reply_data(&self, unique: Unique, pieces: &[&[u8]]) -> io::Result<()> {
         let length: usize = pieces.iter().map(|piece| piece.len()).sum();
         let header = out_header(unique, 0, length);
@@ -190,7 +193,7 @@ impl Session {
         self.send(&slices)
     }
 
-    /// Answers a write: all `length_bytes` were taken.
+    /// Answers a write: all `length_bytes` were accepted.
     ///
     /// # Errors
     /// As [`Session::reply_data`].
@@ -200,7 +203,7 @@ impl Session {
         self.reply(unique, &body)
     }
 
-    /// Answers what has no result.
+    /// Answers a request that has no result.
     ///
     /// # Errors
     /// As [`Session::reply_data`].
@@ -222,13 +225,13 @@ impl Session {
 
     fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<()> {
         match rustix::io::writev(&self.device, slices) {
-            // ENOENT: the request was interrupted meanwhile; ENODEV: the last user has left.
+            // ENOENT: the request was interrupted meanwhile; ENODEV: the file system was unmounted.
             Ok(_) | Err(rustix::io::Errno::NOENT | rustix::io::Errno::NODEV) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Whatever is no request for data.
+    /// Answers a request of the file system itself.
     fn keep_house(&self, operation: u32, unique: Unique, message: &[u8]) -> io::Result<()> {
         match operation {
             INIT => self.reply(unique, &init(message)),
@@ -248,7 +251,7 @@ impl Session {
                 self.reply(unique, &body.0)
             }
             RELEASE => self.reply_done(unique),
-            // These want no answer.
+            // These requests get no answer.
             FORGET | BATCH_FORGET | INTERRUPT => Ok(()),
             _ => self.reply_error(unique, libc::ENOSYS),
         }
@@ -271,21 +274,21 @@ impl Session {
     fn write_attributes(&self, body: &mut Body, node: u64) {
         let (mode, size_bytes, links) = if node == FILE { (0o100_600, self.size_bytes, 1) } else { (0o040_700, 0, 2) };
         body.u64(node).u64(size_bytes).u64(size_bytes / 512);
-        // Three times, in seconds and nanoseconds.
+        // Three timestamps, in seconds and nanoseconds.
         body.u64(0).u64(0).u64(0).u32(0).u32(0).u32(0);
         body.u32(mode).u32(links).u32(0).u32(0).u32(0).u32(4_096).u32(0);
     }
 }
 
-/// Opens the only file of a mount. Blocks until somebody else has answered for it.
+/// Opens the only file of a mount. Blocks until another thread has answered the open request.
 ///
 /// # Errors
-/// What the system says.
+/// Any error from the system.
 pub fn open_file(mount: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(mount, "disk", OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty())?)
 }
 
-/// The requests that are not housekeeping.
+/// Parses a data request; `None` for requests of the file system itself.
 fn parse(operation: u32, unique: Unique, message: &[u8]) -> Option<Request<'_>> {
     let offset_bytes = || u64_at(message, HEADER_BYTES + 8);
     match operation {
@@ -312,7 +315,7 @@ fn parse(operation: u32, unique: Unique, message: &[u8]) -> Option<Request<'_>> 
     }
 }
 
-/// Our half of the handshake.
+/// Our side of the handshake.
 fn init(message: &[u8]) -> Vec<u8> {
     let theirs = u32_at(message, HEADER_BYTES + 12).unwrap_or(0);
     let flags = theirs & (ASYNC_READ | BIG_WRITES | ASYNC_DIO | MAX_PAGES);
@@ -345,7 +348,7 @@ fn u64_at(message: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(message.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// A reply as it is put together.
+/// Builds a reply.
 #[derive(Default)]
 struct Body(Vec<u8>);
 

@@ -1,4 +1,5 @@
-//! Files that a user names: whatever they turn out to be, they are opened and read with bounds.
+//! Opens and reads files named by the user, with bounds on size and time whatever kind of file they
+//! are.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -9,16 +10,17 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 
-/// Longest text that is read as a whole: of fio's results with all bins a hundred runs.
+/// Longest text that is read as a whole: a hundred runs of fio results with all bins.
 const LONGEST_BYTES: u64 = 256 << 20;
-/// How long a named pipe without a writer is waited for.
+/// How long to wait for a writer of a named pipe.
 const PATIENCE: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Opens a file. A named pipe must have a writer within a second: without, opening it would wait forever.
+/// Opens a file. A named pipe must have a writer within a second; without one, opening it would
+/// wait forever.
 ///
 /// # Errors
-/// It cannot be opened, or is a directory, or a named pipe without a writer.
+/// It cannot be opened, is a directory, or is a named pipe without a writer.
 pub fn open(path: &Path) -> io::Result<File> {
     let metadata = fs::metadata(path)?;
     if metadata.is_dir() {
@@ -36,7 +38,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         if poll(&mut fds, Some(&left))? > 0 {
             break;
         }
-        // Silence says nothing of whether there is a writer; a read ends at once if there is none.
+        // A lack of data does not tell whether there is a writer; without one, a read ends at once.
         match (&file).read(&mut [0]) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             _ if Instant::now() >= end => return Err(io::Error::other("nobody writes into this pipe")),
@@ -48,10 +50,10 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads a text as a whole; what is no text is left at its first zero byte.
+/// Reads a text as a whole; a file that is not text is cut off at its first zero byte.
 ///
 /// # Errors
-/// As [`open`]; it is no text, or longer than 256 MiB.
+/// As [`open`]; the file is not text, or longer than 256 MiB.
 pub fn text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes(path)?).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -59,10 +61,10 @@ pub fn text(path: &Path) -> io::Result<String> {
     })
 }
 
-/// The same of a regular file only, for who must not wait for others.
+/// Reads a regular file as text, for callers that must not block on another process.
 ///
 /// # Errors
-/// As [`text`]; it is no regular file.
+/// As [`text`]; the file is not a regular file.
 pub fn regular_text(path: &Path) -> io::Result<String> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is no regular file"));
@@ -70,7 +72,7 @@ pub fn regular_text(path: &Path) -> io::Result<String> {
     text(path)
 }
 
-/// The same without a look at whether it is UTF-8.
+/// Reads a file as [`text`] does, without checking that it is UTF-8.
 ///
 /// # Errors
 /// As [`text`].

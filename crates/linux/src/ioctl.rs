@@ -1,11 +1,12 @@
-//! The ioctls of block devices and files that have no safe wrapper elsewhere.
+//! The ioctls of block devices and files that have no safe wrapper in the libraries used.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 // Request numbers from linux/fs.h: BLKSSZGET = _IO(0x12,104), BLKGETSIZE64 = _IOR(0x12,114,size_t),
-// BLKPBSZGET = _IO(0x12,123), BLKROTATIONAL = _IO(0x12,126), FS_IOC_FIEMAP = _IOWR('f',11,struct fiemap).
+// BLKPBSZGET = _IO(0x12,123), BLKROTATIONAL = _IO(0x12,126), FS_IOC_FIEMAP = _IOWR('f',11,struct
+// fiemap).
 const BLKSSZGET: libc::c_ulong = 0x1268;
 const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 const BLKPBSZGET: libc::c_ulong = 0x127b;
@@ -13,13 +14,14 @@ const BLKROTATIONAL: libc::c_ulong = 0x127e;
 const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
 
 const FIEMAP_EXTENT_LAST: u32 = 1;
-/// The extent's place is not known yet (delayed allocation) or not a place on the device (inline, encoded).
+/// The extent has no place yet (delayed allocation), or none on the device (inline, encoded).
 const FIEMAP_EXTENT_NO_PLACE: u32 = 0x2 | 0x4 | 0x8 | 0x200 | 0x400;
 const EXTENTS_PER_CALL: u32 = 128;
 
 fn number<T: Default>(device: BorrowedFd<'_>, request: libc::c_ulong) -> io::Result<T> {
     let mut value = T::default();
-    // SAFETY: each caller's T is exactly what the kernel writes for its request number, and outlives the call.
+    // SAFETY: each caller's T is exactly what the kernel writes for its request number, and
+    // outlives the call.
     match unsafe { libc::ioctl(device.as_raw_fd(), request, &raw mut value) } {
         0 => Ok(value),
         _ => Err(io::Error::last_os_error()),
@@ -41,12 +43,12 @@ pub fn physical_block_bytes(device: BorrowedFd<'_>) -> io::Result<u32> {
     number::<u32>(device, BLKPBSZGET)
 }
 
-/// Whether the block device says that it has moving parts.
+/// Whether the block device reports moving parts.
 pub fn is_rotational(device: BorrowedFd<'_>) -> io::Result<bool> {
     number::<u16>(device, BLKROTATIONAL).map(|value| value != 0)
 }
 
-/// Where a stretch of a file lies on its device.
+/// Maps a range of a file to its place on the device.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct FileExtent {
     /// First byte in the file.
@@ -81,8 +83,9 @@ struct RawMap {
 
 const _: () = assert!(size_of::<RawExtent>() == 56 && size_of::<RawMap>() == 32 + 56 * EXTENTS_PER_CALL as usize);
 
-/// Where a file lies on its device, in file order, neighbours joined, at most `limit` extents. Stretches without a
-/// known place (holes, delayed allocation) are left out. An error means that the file system cannot tell.
+/// The extents of a file in file order, contiguous ones joined, at most `limit`. Ranges without a
+/// known place (holes, delayed allocation) are left out. An error means that the file system cannot
+/// tell.
 pub fn file_extents(file: BorrowedFd<'_>, limit: usize) -> io::Result<Vec<FileExtent>> {
     let mut found: Vec<FileExtent> = Vec::new();
     let mut start = 0;
@@ -96,7 +99,8 @@ pub fn file_extents(file: BorrowedFd<'_>, limit: usize) -> io::Result<Vec<FileEx
             reserved: 0,
             extents: [RawExtent::default(); EXTENTS_PER_CALL as usize],
         };
-        // SAFETY: `map` has the layout of struct fiemap with room for `extent_count` extents, and outlives the call.
+        // SAFETY: `map` has the layout of struct fiemap with room for `extent_count` extents, and
+        // outlives the call.
         if unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -127,19 +131,21 @@ fn join(found: &mut Vec<FileExtent>, raw: &RawExtent) {
     found.push(FileExtent { file_bytes: raw.logical, device_bytes: raw.physical, length_bytes: raw.length });
 }
 
-/// Claims a stretch of a file for writing, given by start and length in bytes (length 0: to the end, wherever that is):
-/// an open-file-description lock, which counts across processes and inside one.
+/// Claims a range of a file for writing, given by start and length in bytes (length 0: to the end,
+/// wherever that is), with an open-file-description lock, which excludes openers in this and in
+/// other processes.
 ///
 /// # Errors
-/// `WouldBlock` while another description holds one that overlaps.
+/// `WouldBlock` while another description holds an overlapping lock.
 pub fn lock_for_writing(file: BorrowedFd<'_>, stretch: (u64, u64)) -> io::Result<()> {
     set_lock(file, libc::F_WRLCK, stretch)
 }
 
-/// Gives the claim back at once. Closing alone does so later: a ring that knew the file lets go of it in its own time.
+/// Releases the claim at once. Closing alone may be later, because a ring that knew the file
+/// releases it asynchronously.
 ///
 /// # Errors
-/// What the system says.
+/// Any error from the system.
 pub fn unlock(file: BorrowedFd<'_>) -> io::Result<()> {
     set_lock(file, libc::F_UNLCK, (0, 0))
 }
@@ -180,18 +186,18 @@ struct LoopConfig {
 
 const _: () = assert!(size_of::<LoopConfig>() == 304, "as in linux/loop.h");
 
-/// Makes the loop device of this number.
+/// Creates the loop device with this number.
 ///
 /// # Errors
-/// `AlreadyExists` where there is one.
+/// `AlreadyExists` if there is one already.
 pub fn loop_add(control: BorrowedFd<'_>, number: u32) -> io::Result<()> {
     loop_control(control, LOOP_CTL_ADD, number)
 }
 
-/// Removes the loop device of this number.
+/// Removes the loop device with this number.
 ///
 /// # Errors
-/// `ResourceBusy` while it has a file or somebody has it open.
+/// `ResourceBusy` while it has a file or is open.
 pub fn loop_remove(control: BorrowedFd<'_>, number: u32) -> io::Result<()> {
     loop_control(control, LOOP_CTL_REMOVE, number)
 }
@@ -204,8 +210,8 @@ fn loop_control(control: BorrowedFd<'_>, request: libc::c_ulong, number: u32) ->
     }
 }
 
-/// Puts `file` behind a loop device, past the page cache; the kernel takes it away again when nobody has the device open
-/// any more (autoclear). `name` is what listings show, cut at 63 bytes.
+/// Attaches `file` to a loop device, bypassing the page cache; the kernel detaches it when the
+/// device is no longer open (autoclear). `name` is shown in listings, cut at 63 bytes.
 pub fn loop_configure(device: BorrowedFd<'_>, file: BorrowedFd<'_>, block_bytes: u32, name: &str) -> io::Result<()> {
     let fd = u32::try_from(file.as_raw_fd()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut file_name = [0; 64];
@@ -221,30 +227,31 @@ pub fn loop_configure(device: BorrowedFd<'_>, file: BorrowedFd<'_>, block_bytes:
         names_and_keys: [0; 14],
         reserved: [0; 8],
     };
-    // SAFETY: the kernel reads one loop_config, whose layout is asserted above and which outlives the call.
+    // SAFETY: the kernel reads one loop_config, whose layout is asserted above and which outlives
+    // the call.
     match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Gives this thread an I/O priority in Linux's encoding (class in bits 13 to 15, level below).
+/// Sets this thread's I/O priority in Linux's encoding (class in bits 13 to 15, level below).
 ///
 /// # Errors
-/// `PermissionDenied` for the real-time class without the right to it.
+/// `PermissionDenied` for the real-time class without the necessary privilege.
 pub fn set_io_priority(bits: u16) -> io::Result<()> {
     const IOPRIO_WHO_PROCESS: libc::c_int = 1;
     let this_thread: libc::c_int = 0;
-    // SAFETY: three numbers, no pointer.
+    // SAFETY: the arguments are three numbers, no pointer.
     let result =
         unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, this_thread, libc::c_int::from(bits)) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Puts this thread among the real-time ones at the lowest of their priorities: it runs as soon as it is woken.
+/// Gives this thread the lowest real-time priority, so that it runs as soon as it is woken.
 ///
 /// # Errors
-/// `PermissionDenied` without the right to it.
+/// `PermissionDenied` without the necessary privilege.
 pub fn real_time() -> io::Result<()> {
     // SAFETY: sched_param is a plain C structure for which all zeroes is valid.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
@@ -256,7 +263,7 @@ pub fn real_time() -> io::Result<()> {
     }
 }
 
-/// What sched_getattr and sched_setattr speak of (linux/sched/types.h, first version).
+/// The structure of sched_getattr and sched_setattr (linux/sched/types.h, first version).
 #[repr(C)]
 #[derive(Copy, Clone, Default)]
 struct SchedulingAttributes {
@@ -270,13 +277,15 @@ struct SchedulingAttributes {
     period_ns: u64,
 }
 
-/// Asks for turns of this length for the calling thread, if it is an ordinary one: the shorter they are, the sooner it runs
-/// after it was woken while others compute. Its share of the processor stays what it was. Needs no rights.
+/// Requests time slices of this length for the calling thread, if it has the normal policy: with a
+/// shorter slice it runs sooner after a wake-up while other threads compute. Its share of the
+/// processor does not change. Needs no privilege.
 pub fn turn_length(length_ns: u64) -> io::Result<()> {
     let size = u32::try_from(std::mem::size_of::<SchedulingAttributes>()).unwrap_or(0);
     let mut attributes = SchedulingAttributes::default();
     let none: libc::c_uint = 0;
-    // SAFETY: the kernel writes at most `size` bytes, which is what the structure has; 0 is the calling thread.
+    // SAFETY: the kernel writes at most `size` bytes, which is what the structure has; 0 is the
+    // calling thread.
     if unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, none) } != 0 {
         return Err(io::Error::last_os_error());
     }

@@ -1,7 +1,7 @@
-//! The one door to the system: io_uring, buffers, facts about devices and files.
+//! Access to the operating system for the other crates: io_uring, buffers, devices and files.
 //!
-//! Unsafe code lives in `ring`, `aio`, `buffer` and `ioctl` only, each behind an interface that cannot be misused from safe
-//! code. The crate knows nothing of requests, elevators or protocols.
+//! Unsafe code lives in `ring`, `aio`, `buffer` and `ioctl` only, each behind an interface that
+//! cannot be misused from safe code. The crate knows nothing of requests, elevators or protocols.
 
 pub mod actuators;
 pub mod aio;

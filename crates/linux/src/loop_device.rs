@@ -1,8 +1,8 @@
-//! Loop devices: a file as a block device, for as long as somebody has it open.
+//! Loop devices: a file as a block device, for as long as it is open.
 //!
-//! Every device made here has a number of its own, above those that exist: it starts with the kernel's defaults, and what
-//! is set on it goes with it. The kernel detaches the file when the last descriptor closes, however the process ends;
-//! [`remove`] then takes the empty device away.
+//! Every device created here gets a number of its own, above the existing ones: it starts with the
+//! kernel's defaults, and settings made on it disappear with it. The kernel detaches the file when
+//! the last descriptor closes, however the process ends; [`remove`] then removes the empty device.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,10 +13,10 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::ioctl;
 
-/// Numbers of new devices begin here: the first ones are everybody's.
+/// New devices are numbered from here; lower numbers are left to other programs.
 const FIRST: u32 = 64;
 const LAST: u32 = 1_023;
-/// A device that was just detached is busy for a moment.
+/// How often removal is tried, because a device is busy for a moment after it was detached.
 const REMOVAL_TRIES: u32 = 100;
 const REMOVAL_STEP: Duration = Duration::from_millis(20);
 
@@ -24,15 +24,15 @@ const REMOVAL_STEP: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct LoopDevice {
     number: u32,
-    /// While it is open the file stays.
+    /// Keeps the file attached while it is open.
     _file: OwnedFd,
 }
 
 impl LoopDevice {
-    /// Makes a new device and puts `file` behind it, past the page cache.
+    /// Creates a new device and attaches `file` to it, bypassing the page cache.
     ///
     /// # Errors
-    /// What the system says; nothing is left behind.
+    /// Any error from the system; nothing is left behind.
     pub fn attach(file: BorrowedFd<'_>, block_bytes: u32, name: &str) -> io::Result<Self> {
         let control = control()?;
         for number in FIRST..=LAST {
@@ -46,7 +46,7 @@ impl LoopDevice {
                     return match attached {
                         Ok(device) => Ok(Self { number, _file: device }),
                         Err(error) => {
-                            // Somebody may have been quicker; then it is theirs.
+                            // Another process may have taken the device first; then it stays.
                             let _ = ioctl::loop_remove(control.as_fd(), number);
                             Err(error)
                         }
@@ -63,18 +63,19 @@ impl LoopDevice {
     }
 }
 
-/// The node of a loop device.
+/// The path of a loop device's node.
 pub fn node(number: u32) -> PathBuf {
     PathBuf::from(format!("/dev/loop{number}"))
 }
 
-/// Removes an empty device, waiting up to two seconds for its last user; true if it is gone.
+/// Removes an empty device, waiting up to two seconds for its last user; returns whether it is
+/// gone.
 pub fn remove(number: u32) -> bool {
     let Ok(control) = control() else { return false };
     for _ in 0..REMOVAL_TRIES {
         match ioctl::loop_remove(control.as_fd(), number) {
             Ok(()) => return true,
-            // It is no device any more.
+            // The device no longer exists.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EINVAL)) => return true,
             Err(_) => std::thread::sleep(REMOVAL_STEP),
         }

@@ -1,4 +1,4 @@
-//! Which process is meant: a number alone may have been given away again.
+//! Identifies a process by number and start time, because a number alone may have been reused.
 
 use std::fs;
 use std::io;
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 /// A process of this boot.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    /// Its process ID.
     pub pid: i32,
-    /// When it began, in clock ticks since boot.
+    /// When it started, in clock ticks since boot.
     pub start_time_ticks: u64,
 }
 
 impl Process {
-    /// This one.
+    /// The current process.
     ///
     /// # Errors
-    /// Where `/proc` is not mounted.
+    /// `/proc` is not mounted.
     pub fn this() -> io::Result<Self> {
         Self::of(rustix::process::getpid().as_raw_nonzero().get())
     }
 
-    /// The one that has this number now.
+    /// The process that has this number now.
     ///
     /// # Errors
     /// `NotFound` if there is none.
@@ -35,13 +35,14 @@ impl Process {
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat cannot be read")))
     }
 
-    /// Whether it still runs; one that has ended and was not waited for does not.
+    /// Whether it still runs; a zombie does not.
     pub fn is_alive(self) -> bool {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         start_time_ticks(&text) == Some(self.start_time_ticks) && !is_over(&text)
     }
 
-    /// Whether it still runs and is not to end at once: one that was killed may wait in the kernel for I/O, and ends when that is over.
+    /// Whether it still runs and has no pending SIGKILL: a killed process may wait in the kernel
+    /// for I/O and ends after that.
     pub fn goes_on(self) -> bool {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         start_time_ticks(&text) == Some(self.start_time_ticks) && !is_over(&text) && !is_killed(&text)
@@ -67,7 +68,7 @@ impl Process {
     }
 }
 
-/// The fields behind the command's name, which may contain anything.
+/// The fields behind the command's name, which may contain any character.
 fn fields(stat: &str) -> impl Iterator<Item = &str> {
     stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace()
 }
@@ -81,7 +82,8 @@ fn is_over(stat: &str) -> bool {
     matches!(fields(stat).next(), Some("Z" | "X"))
 }
 
-/// Field 31 of `/proc/PID/stat`: signals that are pending, the lowest bit for signal 1.
+/// Whether field 31 of `/proc/PID/stat`, the pending signals with the lowest bit for signal 1,
+/// contains SIGKILL.
 fn is_killed(stat: &str) -> bool {
     let pending: u64 = fields(stat).nth(28).and_then(|field| field.parse().ok()).unwrap_or(0);
     pending & 1 << (Signal::KILL.as_raw() - 1) != 0
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     fn who_was_killed_and_waits_for_a_device_does_not_go_on() {
-        // As a kernel wrote it for a process that had a device open whose server was gone.
+        // As a kernel wrote it for a process that had a device open whose server had ended.
         let before = "21798 (exe) D 1 21798 21798 0 -1 4718592 411 0 0 0 0 0 0 0 20 0 1 0 5226694 18583552 1864 18446744073709551615 \
              94819072513040 94819082457392 140736544944320 0 0";
         assert!(is_killed(&format!("{before} 256 0 4096 1088 1 0 0 17")));

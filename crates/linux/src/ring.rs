@@ -1,11 +1,12 @@
-//! io_uring with a safe face: every buffer lies in the ring's own [`Arena`], every file in its own table.
+//! Safe io_uring: every buffer lies in the ring's own [`Arena`], every file in its own table.
 //!
 //! ```text
 //! read / write / sync / allocate / receive / send / poll -> queued; nothing is ever dropped
 //! enter(..)                                              -> one system call: submit, run task work, perhaps wait
 //! reap(..)                                               -> completions: token and result
 //! ```
-//! Tokens are the caller's, 48 bits. Ordering between requests is not promised by the kernel.
+//! Tokens are chosen by the caller and have 48 bits. The kernel does not promise any order of
+//! requests.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -17,16 +18,16 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use crate::buffer::{Arena, Span};
 
-/// The bits of a token that come back with its completion.
+/// The bits of a token that are returned with its completion.
 pub const TOKEN_BITS: u32 = 48;
 /// The most spans of one gathered send or vectored transfer (the kernel's UIO_MAXIOV is 1,024).
 pub const MAX_SPANS: usize = 512;
 
 const TOKEN_MASK: u64 = (1 << TOKEN_BITS) - 1;
-/// The ring's own token, for cancellations: their completions stay inside.
+/// The ring's own token, for cancellations, whose completions are not reported.
 const INTERNAL: u64 = TOKEN_MASK;
 const PIECE_BITS: u32 = 30;
-/// Gathers made at the start; more are made as more are in flight at once.
+/// Gathers allocated at the start; more are allocated when more are in flight at once.
 const GATHERS: u16 = 128;
 const SUBMISSION_ENTRIES: u32 = 1_024;
 const COMPLETION_ENTRIES: u32 = 8_192;
@@ -57,7 +58,7 @@ impl Emptying {
 /// One finished request.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// What the request was started with.
+    /// The token given at submission.
     pub token: u64,
     /// Bytes moved (0 where there are none), or a negative errno.
     pub result: i32,
@@ -68,22 +69,23 @@ pub struct Completion {
 pub enum Wait {
     /// Not at all.
     No,
-    /// Until something completes.
+    /// Until a request completes.
     Forever,
-    /// Until something completes or that many nanoseconds have passed.
+    /// Until a request completes or this many nanoseconds have passed.
     AtMost(u64),
-    /// Until `completions` are there; after `batch_us` microseconds one is enough; after `timeout_ns` none.
+    /// Until `completions` have arrived, or after `batch_us` microseconds at least one, or after
+    /// `timeout_ns` none.
     Batch {
-        /// How many completions are worth waiting for.
+        /// How many completions to wait for.
         completions: u32,
-        /// For how long, in microseconds.
+        /// How long to wait for all of them, in microseconds.
         batch_us: u32,
-        /// The end of all waiting, in nanoseconds.
+        /// How long to wait in total, in nanoseconds.
         timeout_ns: u64,
     },
 }
 
-/// Spans in the kernel's form; lives until the request has completed.
+/// Spans in the kernel's form; must live until the request has completed.
 struct Gather {
     pieces: Vec<libc::iovec>,
     message: libc::msghdr,
@@ -108,19 +110,20 @@ pub struct Ring {
     #[expect(clippy::vec_box, reason = "the kernel keeps the address of a gather while the vector grows")]
     gathers: Vec<Box<Gather>>,
     free_gathers: Vec<u16>,
-    /// Entries that found the submission queue full and the kernel unwilling; they go first next time.
+    /// Entries that did not fit into the submission queue and that the kernel would not take; they
+    /// are submitted first next time.
     overflow: VecDeque<squeue::Entry>,
     in_flight: u32,
     full_submits: u64,
 }
 
 impl Ring {
-    /// A ring over `arena` with room for `files` open files. To be made on the thread that uses it: newer kernels bind
-    /// a ring to its creator.
+    /// A ring over `arena` with room for `files` open files. It must be created on the thread that
+    /// uses it, because newer kernels bind a ring to its creator.
     ///
     /// # Errors
-    /// What the kernel says; `EPERM` where io_uring is switched off (sysctl kernel.io_uring_disabled, seccomp),
-    /// `Unsupported` on kernels before 5.11 (no timeout argument).
+    /// The kernel's error; `EPERM` where io_uring is disabled (sysctl kernel.io_uring_disabled,
+    /// seccomp), `Unsupported` on kernels before 5.11 (no timeout argument).
     pub fn new(arena: Arena, files: u32) -> io::Result<Self> {
         let ring = build()?;
         if !ring.params().is_feature_ext_arg() {
@@ -145,14 +148,15 @@ impl Ring {
         })
     }
 
-    /// The memory that requests work on. Shared only: nobody may exchange it while the kernel holds addresses of it.
+    /// The memory that requests use. Only a shared reference: it must not be replaced while the
+    /// kernel holds addresses in it.
     #[inline]
     pub fn arena(&self) -> &Arena {
         &self.arena
     }
 
-    /// Pins the arena and registers it, so that single-span reads and writes cost less. Fails where the limit on locked
-    /// memory is lower than the arena; everything works without.
+    /// Pins and registers the arena, so that single-span reads and writes cost less. Fails where
+    /// the limit on locked memory is lower than the arena; the ring works without it.
     pub fn register_arena(&mut self) -> io::Result<()> {
         if self.arena_is_registered {
             return Ok(());
@@ -166,7 +170,8 @@ impl Ring {
                 libc::iovec { iov_base: self.arena.address(whole).cast(), iov_len: whole.length_bytes as usize }
             })
             .collect();
-        // SAFETY: the pieces lie inside the arena, which is unmapped only after the ring is gone (`drop`).
+        // SAFETY: the pieces lie inside the arena, which is unmapped only after the ring is gone
+        // (`drop`).
         unsafe { self.ring.submitter().register_buffers(&pieces) }?;
         self.arena_is_registered = true;
         Ok(())
@@ -175,7 +180,7 @@ impl Ring {
     /// Takes over an open file or socket.
     ///
     /// # Errors
-    /// `EMFILE` when the table is full, or what registration says; the file is closed then.
+    /// `EMFILE` when the table is full, or the registration's error; the file is then closed.
     pub fn add_file(&mut self, file: OwnedFd) -> io::Result<FileId> {
         let index = self.free_files.pop().ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))?;
         if self.files_are_registered
@@ -194,30 +199,31 @@ impl Ring {
         self.files.get(id.0 as usize)?.as_ref().map(AsFd::as_fd)
     }
 
-    /// Closes a file. Requests on it that are in flight keep it alive for themselves and should be awaited first:
-    /// the id will be given to the next file.
+    /// Closes a file. Requests in flight on it keep it alive, and should be awaited first, because
+    /// the next file gets the same id.
     pub fn remove_file(&mut self, id: FileId) {
         let Some(file) = self.files.get_mut(id.0 as usize).and_then(Option::take) else { return };
         if self.files_are_registered {
-            // The slot is overwritten by the next `add_file` anyway; a failure leaves only a reference behind.
+            // The next `add_file` overwrites the slot anyway; a failure only leaves a reference
+            // behind.
             let _ = self.ring.submitter().register_files_update(id.0, &[-1]);
         }
         drop(file);
         self.free_files.push(id.0);
     }
 
-    /// Requests that have not completed, queued ones included.
+    /// Requests that have not completed, including queued ones.
     #[inline]
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// How often the submission queue had to be emptied early because it was full.
+    /// How often the submission queue was submitted early because it was full.
     pub fn full_submits(&self) -> u64 {
         self.full_submits
     }
 
-    /// Completions that the kernel had to keep back because the completion queue was full.
+    /// Completions that the kernel held back because the completion queue was full.
     pub fn completion_overflows(&mut self) -> u32 {
         self.ring.completion().overflow()
     }
@@ -259,8 +265,8 @@ impl Ring {
         self.push(with_token(entry, token));
     }
 
-    /// Writes the spans, one behind the other, from `position_bytes` on; with `durable` it completes when the data is on
-    /// stable storage (RWF_DSYNC).
+    /// Writes the spans, one behind the other, from `position_bytes` on; with `durable` it
+    /// completes when the data is on stable storage (RWF_DSYNC).
     pub fn write(&mut self, token: u64, file: FileId, spans: &[Span], position_bytes: u64, durable: bool) {
         let flags = if durable { libc::RWF_DSYNC } else { 0 };
         let entry = match *spans {
@@ -324,8 +330,8 @@ impl Ring {
         self.push(with_token(entry, token));
     }
 
-    /// Sends the spans (at most [`MAX_SPANS`]), one behind the other. Completes when all of it was accepted or the
-    /// connection failed; the result may still be short after a cancellation.
+    /// Sends the spans (at most [`MAX_SPANS`]), one behind the other. Completes when all bytes were
+    /// accepted or the connection failed; after a cancellation the result may be short.
     pub fn send(&mut self, token: u64, socket: FileId, spans: &[Span]) {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
         if let [span] = *spans {
@@ -361,7 +367,8 @@ impl Ring {
         self.push(with_token(entry, token));
     }
 
-    /// Asks the kernel to give up every request on this file. Each completes with `ECANCELED`, or as it would have.
+    /// Asks the kernel to cancel every request on this file. Each completes with `ECANCELED` or
+    /// with its ordinary result.
     pub fn cancel(&mut self, file: FileId) {
         let entry = if self.files_are_registered {
             opcode::AsyncCancel2::new(types::CancelBuilder::fd(types::Fixed(file.0)).all()).build()
@@ -371,10 +378,12 @@ impl Ring {
         self.push(with_token(entry, INTERNAL));
     }
 
-    /// Hands everything queued to the kernel and lets it finish what it can; waits as told.
+    /// Submits all queued entries, lets the kernel finish what it can, and waits as given by
+    /// `wait`.
     ///
     /// # Errors
-    /// Only what makes the ring unusable; running out of time, signals and a full completion queue are none.
+    /// Only errors that make the ring unusable; a timeout, a signal or a full completion queue is
+    /// not an error.
     pub fn enter(&mut self, wait: Wait) -> io::Result<()> {
         self.refill();
         let result = match wait {
@@ -407,7 +416,7 @@ impl Ring {
         unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, GETEVENTS, None) }
     }
 
-    /// Whether something waits to be reaped or to be run: tells without a system call.
+    /// Whether there are completions to reap or task work to run; needs no system call.
     #[inline]
     pub fn has_news(&mut self) -> bool {
         !self.ring.completion().is_empty() || self.ring.submission().taskrun()
@@ -445,7 +454,7 @@ impl Ring {
         if self.files_are_registered { fixed(types::Fixed(file.0)) } else { plain(types::Fd(self.raw(file))) }
     }
 
-    /// Spans as iovecs at an address that stays until the completion gives the gather back.
+    /// Spans as iovecs at an address that stays valid until the completion returns the gather.
     fn gather(&mut self, spans: &[Span]) -> (u16, *const libc::iovec, u32) {
         assert!(spans.len() <= MAX_SPANS, "{} spans, {MAX_SPANS} are possible", spans.len());
         let index = self.free_gathers.pop().unwrap_or_else(|| {
@@ -470,8 +479,9 @@ impl Ring {
             self.overflow.push_back(entry);
             return;
         }
-        // SAFETY: all addresses in the entry point into the arena or a gather. The arena outlives the ring (`drop`
-        // waits for what is in flight, or leaks it), a gather is reused only after its completion was reaped.
+        // SAFETY: all addresses in the entry point into the arena or a gather. The arena outlives
+        // the ring (`drop` waits for requests in flight, or leaks the arena), and a gather is
+        // reused only after its completion was reaped.
         if unsafe { self.ring.submission().push(&entry) }.is_ok() {
             return;
         }
@@ -494,8 +504,9 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // The kernel may still write to the arena: everything is cancelled and awaited. If something refuses to end,
-        // the mapping is left to the process's end rather than to whoever would get its addresses next.
+        // The kernel may still write to the arena, so everything is cancelled and awaited. If a
+        // request does not end, the mapping is leaked: its addresses must not be reused while the
+        // kernel may write to them.
         let entry = opcode::AsyncCancel2::new(types::CancelBuilder::any()).build();
         self.push(with_token(entry, INTERNAL));
         let mut completions = Vec::new();
@@ -503,7 +514,8 @@ impl Drop for Ring {
             let _ = self.enter(Wait::AtMost(100_000_000));
             self.reap(usize::MAX, &mut completions);
             if self.in_flight == 0 {
-                // SAFETY: nothing is in flight, so the kernel holds no address of it; it is not used after this.
+                // SAFETY: nothing is in flight, so the kernel holds no address of it; it is not
+                // used after this.
                 unsafe { ManuallyDrop::drop(&mut self.arena) };
                 return;
             }
@@ -518,7 +530,7 @@ fn build() -> io::Result<IoUring> {
     cooperative.setup_cqsize(COMPLETION_ENTRIES).setup_coop_taskrun().setup_taskrun_flag();
     let mut plain = IoUring::builder();
     plain.setup_cqsize(COMPLETION_ENTRIES);
-    // Kernels before 6.1 know no DEFER_TASKRUN, those before 5.19 no COOP_TASKRUN: both say EINVAL.
+    // Kernels before 6.1 lack DEFER_TASKRUN, those before 5.19 COOP_TASKRUN; both return EINVAL.
     let is_unknown = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
     match single.build(SUBMISSION_ENTRIES) {
         Err(error) if is_unknown(&error) => match cooperative.build(SUBMISSION_ENTRIES) {
@@ -529,7 +541,8 @@ fn build() -> io::Result<IoUring> {
     }
 }
 
-/// The registered piece that a span lies in: pieces are 1 GiB, spans never cross a MiB of their slot.
+/// The registered piece that a span lies in: a piece is 1 GiB, and a span never crosses a MiB of
+/// its slot.
 fn piece_of(span: Span) -> u16 {
     u16::try_from(span.offset_bytes >> PIECE_BITS).unwrap_or(u16::MAX)
 }

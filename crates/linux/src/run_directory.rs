@@ -1,11 +1,13 @@
-//! Where a program of this boot leaves notes for its own later runs: `/run/hoistway`, for its user only.
+//! The directory where a program leaves notes for its later runs in the same boot: `/run/hoistway`,
+//! for its user only.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The directory; it need not exist. Without the right to write to `/run` it is in the user's own.
+/// The directory, which need not exist. Only root can write to `/run`, so for other users it lies in
+/// `$XDG_RUNTIME_DIR`, if that is set.
 pub fn path() -> PathBuf {
     let run = Path::new("/run");
     let is_ours = rustix::process::geteuid().is_root();
@@ -13,15 +15,15 @@ pub fn path() -> PathBuf {
     own.unwrap_or_else(|| run.to_owned()).join("hoistway")
 }
 
-/// Makes a directory below it, for the user alone.
+/// Creates a directory below it, accessible to the user only.
 ///
 /// # Errors
-/// What the system says.
+/// Any error from the system.
 pub fn make(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Names this boot: what was left by an earlier one means nothing.
+/// Identifies this boot, because notes of an earlier boot are meaningless.
 pub fn boot_id() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()

@@ -1,13 +1,14 @@
-//! Whether a device holds something that somebody may want to keep: partition tables, file systems, parts of others.
+//! Detects data on a device that its owner may want to keep: partition tables, file systems,
+//! members of other devices.
 //!
-//! Only the places where such things announce themselves are looked at, in the first and the last MiB.
+//! Only the known positions of such signatures, in the first and the last MiB, are read.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 const MIB: usize = 1 << 20;
 
-/// One kind of signature: its name, where it is from the begin of the device, its bytes.
+/// The name of a signature, its position from the start of the device, its bytes.
 const AT_BEGIN: &[(&str, usize, &[u8])] = &[
     ("an ext file system", 0x438, &[0x53, 0xef]),
     ("an XFS file system", 0, b"XFSB"),
@@ -27,15 +28,16 @@ const AT_BEGIN: &[(&str, usize, &[u8])] = &[
     ("a GPT partition table", 4_096, b"EFI PART"),
     ("a partition table", 510, &[0x55, 0xaa]),
 ];
-/// md's older superblocks are in the last 128 KiB, at whole 64 KiB (0.90) or 8 KiB from the end (1.0).
+/// md's older superblocks are in the last 128 KiB, at whole 64 KiB (0.90) or 8 KiB from the end
+/// (1.0).
 const MD_MAGIC: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
-/// ZFS's uberblocks, as little and big endian write them: 0x00bab10c.
+/// The magic of ZFS's uberblocks, as little-endian and big-endian machines write it: 0x00bab10c.
 const ZFS_MAGIC: [[u8; 8]; 2] = [[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c]];
 
-/// What is found on a device of `size_bytes`, if anything is.
+/// The kind of data found on a device of `size_bytes`, if any.
 ///
 /// # Errors
-/// What the system says to the reads.
+/// Any error of the reads.
 pub fn find(device: BorrowedFd<'_>, size_bytes: u64) -> io::Result<Option<&'static str>> {
     let length = usize::try_from(size_bytes).map_or(MIB, |size| size.min(MIB));
     let read = |position_bytes: u64| -> io::Result<Vec<u8>> {
@@ -69,7 +71,7 @@ fn in_end(bytes: &[u8]) -> Option<&'static str> {
     has_uberblock(bytes).then_some("a part of a ZFS pool")
 }
 
-/// Labels are 256 KiB; their uberblocks begin in the middle, every 1 KiB.
+/// Whether a ZFS label of 256 KiB has an uberblock: they begin in the middle, every 1 KiB.
 fn has_uberblock(bytes: &[u8]) -> bool {
     let labels = bytes.chunks(256 << 10).filter_map(|label| label.get(128 << 10..));
     labels.flat_map(|ring| ring.chunks(1 << 10)).any(|block| ZFS_MAGIC.iter().any(|magic| block.starts_with(magic)))

@@ -1,7 +1,9 @@
-//! Which parts of an arena are taken: a four-way buddy allocator over slots of 4, 16, 64, 256 and 1,024 KiB.
+//! A four-way buddy allocator over slots of 4, 16, 64, 256 and 1,024 KiB, which tracks the used
+//! parts of an arena.
 //!
-//! Pure bookkeeping, no memory behind it, so that the engine's decisions about memory can be tested without any.
-//! Allocation and release take O(classes) in the worst case and never allocate themselves.
+//! It does the bookkeeping only and has no memory behind it, so that the engine's decisions about
+//! memory can be tested without an arena. Allocation and release take O(classes) in the worst case
+//! and never allocate memory themselves.
 
 /// Bytes of the smallest slot.
 pub const PAGE_BYTES: u32 = 4_096;
@@ -45,15 +47,15 @@ impl Slot {
         CLASSES[self.class()]
     }
 
-    /// The slot that lies `slots` slots of the largest class further on: where an arena has several parts, each with
-    /// [`Slots`] of its own.
+    /// The slot that lies `slots` slots of the largest class further on, for an arena whose parts
+    /// have [`Slots`] of their own.
     #[inline]
     #[must_use]
     pub const fn moved_up(self, slots: u32) -> Self {
         Self(self.0 + ((slots * (TOP_CLASS_BYTES / PAGE_BYTES)) << Self::CLASS_BITS))
     }
 
-    /// The way back from [`Slot::moved_up`]; `None` for a slot that lies before the part.
+    /// The inverse of [`Slot::moved_up`]; `None` for a slot that lies before the part.
     #[inline]
     pub const fn moved_down(self, slots: u32) -> Option<Self> {
         match self.0.checked_sub((slots * (TOP_CLASS_BYTES / PAGE_BYTES)) << Self::CLASS_BITS) {
@@ -109,7 +111,8 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// The slots of an arena of `bytes`, rounded down to whole slots of the largest class (at most 512 GiB).
+    /// The slots of an arena of `bytes`, rounded down to whole slots of the largest class (at most
+    /// 512 GiB).
     pub fn new(bytes: u64) -> Self {
         let top_slots = u32::try_from(bytes / u64::from(TOP_CLASS_BYTES)).unwrap_or(u32::MAX).min(1 << 19);
         let parents = |class: usize| top_slots as usize * (TOP_CLASS_BYTES / CLASSES[class + 1]) as usize;
@@ -126,13 +129,14 @@ impl Slots {
         u64::from(self.top_slots) * u64::from(TOP_CLASS_BYTES)
     }
 
-    /// Bytes not taken, in whatever pieces.
+    /// Bytes of all free slots, however fragmented.
     #[inline]
     pub fn free_bytes(&self) -> u64 {
         self.free_bytes
     }
 
-    /// A slot of at least `bytes` (1 to 1 MiB), or `None` if no piece of that size is free (or `bytes` is too large).
+    /// A slot of at least `bytes` (1 to 1 MiB), or `None` if no piece of that size is free (or
+    /// `bytes` is too large).
     pub fn take(&mut self, bytes: u32) -> Option<Slot> {
         let class = CLASSES.iter().position(|&size| size >= bytes)?;
         let index = self.take_class(class)?;
@@ -154,14 +158,16 @@ impl Slots {
             }
             return Some(head * 4 + child);
         }
-        // The class ran dry: one slot of the next class up is split, its first quarter is the answer.
+        // The class has no free slot: one slot of the next class is split, and its first quarter is
+        // returned.
         let parent = self.take_class(class + 1)?;
         self.classes[class].free[parent as usize] = 0b1110;
         self.classes[class].link(parent);
         Some(parent * 4)
     }
 
-    /// Gives a slot back. Giving back what is already free is counted as an error of the caller: `false`.
+    /// Frees a slot. Returns `false` for a slot that is free already, which is an error of the
+    /// caller.
     pub fn give(&mut self, slot: Slot) -> bool {
         let (mut class, mut index) = (slot.class(), slot.index());
         self.free_bytes += u64::from(slot.bytes());
@@ -181,7 +187,7 @@ impl Slots {
                 }
                 return true;
             }
-            // All four quarters are free: they are one slot of the next class again.
+            // All four quarters are free: they form one slot of the next class again.
             *mask = 0;
             list.unlink(parent);
             (class, index) = (class + 1, parent);
@@ -214,7 +220,7 @@ mod tests {
         let small: Vec<Slot> = (0..256).map(|_| slots.take(4_096).expect("256 pages are there")).collect();
         assert_eq!(slots.free_bytes(), 0);
         assert!(slots.take(1).is_none());
-        // Every second page free: nothing larger than a page can be had.
+        // Every second page is free, so nothing larger than a page can be allocated.
         for slot in small.iter().step_by(2) {
             assert!(slots.give(*slot));
         }

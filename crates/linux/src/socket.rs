@@ -1,21 +1,21 @@
-//! What the engine asks of a connected socket beside sending and receiving.
+//! Socket options of a connection.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use rustix::net::{AddressFamily, Shutdown, sockopt};
 
-/// Send buffer asked for on unix sockets; the system caps it (net.core.wmem_max).
+/// Send buffer requested for unix sockets; the system caps it (net.core.wmem_max).
 const UNIX_SEND_BUFFER_BYTES: usize = 1 << 20;
 const KEEPALIVE_IDLE_S: u64 = 30;
 const KEEPALIVE_INTERVAL_S: u64 = 10;
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// Sets a stream socket up for many small and some large replies: larger buffers on unix sockets; no delay and
-/// keepalive (30 s, then 3 probes 10 s apart) on TCP.
+/// Sets a stream socket up for many small and some large replies: larger buffers on unix sockets;
+/// no delay and keepalive (30 s, then 3 probes 10 s apart) on TCP.
 ///
 /// # Errors
-/// What the socket refuses.
+/// Any error from the socket.
 pub fn tune(socket: BorrowedFd<'_>) -> io::Result<()> {
     let family = sockopt::socket_domain(socket)?;
     if family == AddressFamily::UNIX {
@@ -28,8 +28,9 @@ pub fn tune(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)?)
 }
 
-/// Ends both directions at once. Closing alone does not reach the peer while a ring still refers to the socket.
+/// Ends both directions at once. Closing alone does not reach the peer while a ring still refers to
+/// the socket.
 pub fn shut_down(socket: BorrowedFd<'_>) {
-    // The peer may have gone first; then there is nothing left to end.
+    // The peer may have closed the connection first; then there is nothing left to end.
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }

@@ -1,26 +1,28 @@
-//! What a thread may ask of the system for itself.
+//! Scheduling attributes of the calling thread, and the monotonic clock.
 
 use std::io;
 
 use rustix::thread::CpuSet;
 
-/// Lets this thread's timers fire when they are due instead of up to 50 µs later (the kernel's default slack).
+/// Lets this thread's timers fire when they are due instead of up to 50 µs later (the kernel's
+/// default slack).
 pub fn precise_timers() -> io::Result<()> {
     Ok(rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?)
 }
 
-/// The shortest turn that Linux grants.
+/// The shortest time slice that Linux grants.
 const SHORT_TURN_NS: u64 = 100_000;
 
-/// Lets this thread run soon after it was woken although others compute, without taking more of the processor from them.
+/// Lets this thread run soon after a wake-up while other threads compute, without a larger share of
+/// the processor.
 ///
-/// Linux from 6.12 on gives the processor to who was woken before the other's turn is over (usually 3 ms, counted in ticks)
-/// if it asks for shorter turns itself. Older kernels hear it and do nothing.
+/// Since Linux 6.12 a woken thread that asks for shorter slices preempts the running one before its
+/// slice (usually 3 ms, in whole ticks) ends. Older kernels accept the request without effect.
 pub fn short_turns() -> io::Result<()> {
     crate::ioctl::turn_length(SHORT_TURN_NS)
 }
 
-/// Binds this thread to the given processors. An empty list leaves it free.
+/// Binds this thread to the given processors. With an empty list it stays unbound.
 pub fn pin(cpus: &[usize]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
@@ -42,15 +44,16 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
-/// How many processors this process may use; 1 if the system does not tell.
+/// The number of processors that this process may use; 1 if the system does not tell.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Lets this thread run as soon as it is woken, before all ordinary ones; its children are ordinary again.
+/// Gives this thread real-time priority, so that it runs as soon as it is woken; its children have
+/// normal priority again.
 ///
 /// # Errors
-/// `PermissionDenied` without the right to it.
+/// `PermissionDenied` without the necessary privilege.
 pub fn most_urgent() -> io::Result<()> {
     crate::ioctl::real_time()
 }

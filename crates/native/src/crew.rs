@@ -1,4 +1,5 @@
-//! The workers of a run, as the host sees them: started, told, heard, and gone at the end whatever happens.
+//! The worker processes of a run: started, sent messages, listened to, and ended with the run
+//! however it ends.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -9,7 +10,7 @@ use experiment::RunError;
 
 use crate::message::{FromHost, FromWorker, Order, send};
 
-/// A worker opens a device and makes a ring: more than this, and something is wrong.
+/// A worker opens a device and makes a ring; if this takes longer, it has failed.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
 struct Worker {
@@ -25,11 +26,11 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// Starts one worker per order and waits until all are ready. `program` makes the command that calls
-    /// [`crate::worker::work`].
+    /// Starts one worker per order and waits until all are ready. `program` makes the command that
+    /// calls [`crate::worker::work`].
     ///
     /// # Errors
-    /// What one of them says, or that it does not.
+    /// The error of a worker, or that one sends none and does not get ready.
     pub fn start(
         orders: &[Order],
         program: &dyn Fn() -> Command,
@@ -72,22 +73,22 @@ impl Crew {
         worker.pipe.as_mut().map_or(Ok(()), |pipe| send(pipe, order)).map_err(failed)
     }
 
-    /// Tells one worker. That it is gone is heard soon enough.
+    /// Sends a message to one worker. If the worker has ended, [`Crew::hear`] reports it.
     pub fn tell(&mut self, worker: usize, message: FromHost) {
         if let Some(pipe) = self.workers.get_mut(worker).and_then(|worker| worker.pipe.as_mut()) {
             let _ = send(pipe, &message);
         }
     }
 
-    /// Tells all.
+    /// Sends a message to all workers.
     pub fn tell_all(&mut self, message: FromHost) {
         (0..self.workers.len()).for_each(|worker| self.tell(worker, message));
     }
 
-    /// The next message, if one comes in time.
+    /// The next message, if one arrives in time.
     ///
     /// # Errors
-    /// A worker has failed or died.
+    /// A worker has failed or ended.
     pub fn hear(&self, patience: Duration) -> Result<Option<(usize, FromWorker)>, RunError> {
         match self.inbox.recv_timeout(patience) {
             Ok((worker, FromWorker::Failed(why))) => {
@@ -99,7 +100,7 @@ impl Crew {
     }
 }
 
-/// Passes a worker's lines on; its end is a failure unless it has sent its figures before.
+/// Passes on a worker's lines; its end is a failure unless it has sent its figures before.
 fn listen(index: usize, lines: BufReader<std::process::ChildStdout>, voice: &Sender<(usize, FromWorker)>) {
     let mut has_reported = false;
     for line in lines.lines().map_while(Result::ok) {
@@ -111,7 +112,7 @@ fn listen(index: usize, lines: BufReader<std::process::ChildStdout>, voice: &Sen
         }
     }
     if !has_reported {
-        // The run may be over and nobody interested.
+        // The run may be over and the receiver gone.
         let _ = voice.send((index, FromWorker::Failed("it has died".to_owned())));
     }
 }
@@ -119,7 +120,7 @@ fn listen(index: usize, lines: BufReader<std::process::ChildStdout>, voice: &Sen
 impl Drop for Crew {
     fn drop(&mut self) {
         for worker in &mut self.workers {
-            // The end of the pipe ends it; whoever hangs in the kernel is killed.
+            // The end of the pipe ends the worker; one that hangs in the kernel is killed.
             drop(worker.pipe.take());
         }
         for worker in &mut self.workers {

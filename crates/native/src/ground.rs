@@ -1,4 +1,5 @@
-//! What the I/O goes to: a block device, a file, or a part of a file of ours; and which disk is below.
+//! The target of the I/O: a block device, a file, or a part of a file of ours; and the disk below
+//! it.
 
 use std::path::{Path, PathBuf};
 
@@ -6,28 +7,29 @@ use experiment::Refusal;
 use linux::block_queue::BlockQueue;
 use linux::device::{Facts, Kind, Opening};
 
-/// A target, as other processes can open it.
+/// A target, in a form that other processes can open.
 #[derive(Clone, Debug)]
 pub struct Ground {
     /// Its path.
     pub path: String,
-    /// Where the measured part begins.
+    /// The first byte of the measured part.
     pub first_byte: u64,
-    /// How long it is.
+    /// The length of the measured part, in bytes.
     pub size_bytes: u64,
-    /// Whether it is a file that was made for the test.
+    /// Whether it is a file that was created for the test.
     pub is_ours: bool,
 }
 
 const NO_DEVICE: &str = "lsblk lists the block devices of this machine";
 
 impl Ground {
-    /// Reads a target's text: a path, or `PATH@FIRST+SIZE` for a part of a file of ours. Nothing is opened for writing.
+    /// Parses a target: a path, or `PATH@FIRST+SIZE` for a part of a file of ours. Nothing is
+    /// opened for writing.
     ///
     /// # Errors
-    /// What cannot be opened, or is neither device nor file.
+    /// The target cannot be opened, or is neither device nor file.
     pub fn of(target: &str) -> Result<Self, Refusal> {
-        // A descriptor of ours is one of this process, not of its children.
+        // A path to a descriptor of this process would mean another descriptor in a child.
         let path = |text: &str| text.replace("/dev/fd/", &format!("/proc/{}/fd/", std::process::id()));
         if let Some((file, part)) = target.rsplit_once('@')
             && let Some((first, size)) = part.split_once('+')
@@ -39,10 +41,10 @@ impl Ground {
         Ok(Self { path: path(target), first_byte: 0, size_bytes, is_ours: false })
     }
 
-    /// The queue of the disk that it lies on.
+    /// The queue of the disk that the target lies on.
     ///
     /// # Errors
-    /// There is none, or there are several.
+    /// There is no such disk, or there are several.
     pub fn queue(&self) -> Result<BlockQueue, Refusal> {
         BlockQueue::below(Path::new(&self.path)).map_err(|error| {
             let message = format!("{}: {error}: there is nothing for the kernel to schedule", self.path);
@@ -50,12 +52,13 @@ impl Ground {
         })
     }
 
-    /// What is known of it. A directory, which stands for a file that is not made yet, says nothing.
+    /// The target's properties. None for a directory, which stands for a file that does not exist
+    /// yet.
     pub fn facts(&self) -> Option<Facts> {
         facts(Path::new(&self.path)).ok()
     }
 
-    /// Where it is, for messages about what the kernel schedules: the disk if the target is a file on it.
+    /// Whether the target is a block device and not a file on one.
     pub fn is_block_device(&self) -> bool {
         self.facts().is_some_and(|facts| facts.kind == Kind::BlockDevice)
     }
@@ -67,7 +70,7 @@ fn facts(path: &Path) -> Result<Facts, Refusal> {
     Ok(opened.map_err(|refusal| Refusal::unsafe_target(refusal.to_string(), NO_DEVICE))?.facts)
 }
 
-/// The text of a file that is not made yet, `bytes` long, in a directory.
+/// The target text for a file of `bytes` that does not exist yet, in a directory.
 pub fn stand_in(directory: &Path, bytes: u64) -> String {
     let directory: PathBuf = if directory.as_os_str().is_empty() { ".".into() } else { directory.to_owned() };
     format!("{}@0+{bytes}", directory.display())

@@ -1,4 +1,4 @@
-//! The host: checks, sets the stage, lets the workers run, merges what they say.
+//! The host: checks the experiment, prepares the system, runs the workers and merges their figures.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,12 +23,14 @@ use crate::stage::{Stage, no_such_tunable};
 use crate::tunables::{self, CURRENT, SCHEDULERS};
 use crate::weights::Scaled;
 
-/// More traffic than this beyond ours, in percent, and somebody else uses the device.
+/// If the device's traffic exceeds ours by more than this, in percent, another program uses the
+/// device.
 const STRANGERS_PERCENT: u64 = 2;
-/// Share of the time in which some task waited for a processor, in percent, above which the processor was short.
+/// If tasks waited for a processor for more than this fraction of the time, in percent, processors
+/// were short.
 const PRESSURE_PERCENT: u64 = 20;
 
-/// How the host starts its own processes: this program once more, or another one in tests.
+/// How the host starts its own processes: this program again, or another one in tests.
 #[derive(Copy, Clone, Debug)]
 pub struct Programs {
     /// The command that calls [`crate::worker::work`].
@@ -46,24 +48,25 @@ pub struct NativeHost {
 }
 
 impl NativeHost {
-    /// A host that only reads.
+    /// A read-only host.
     pub fn new(programs: Programs) -> Self {
         Self { programs, may_write: false, is_strict: false }
     }
 
-    /// The same host allowed to write to the target: the caller has made every check that this needs.
+    /// The same host with writes to the target allowed: the caller has made all necessary checks.
     #[must_use]
     pub fn with_writes(self) -> Self {
         Self { may_write: true, ..self }
     }
 
-    /// The same host, which refuses weights that the kernel cannot hold nearly as they are.
+    /// The same host, which refuses weights that the kernel cannot represent closely.
     #[must_use]
     pub fn strict(self) -> Self {
         Self { is_strict: true, ..self }
     }
 
-    /// Refuses a workload that writes, unless that is allowed; who made the target may always write to it.
+    /// Refuses a workload that writes, unless writes are allowed or the target was created for the
+    /// test.
     pub(crate) fn check_writes(&self, experiment: &Experiment, is_foreign: bool) -> Result<(), Refusal> {
         if is_foreign && writes(experiment) && !self.may_write {
             let message = format!("the workload writes, and {} is not ours to write to", experiment.target);
@@ -72,7 +75,7 @@ impl NativeHost {
         Ok(())
     }
 
-    /// Makes the command of the watcher.
+    /// The function that makes the watcher's command.
     pub(crate) fn watcher(&self) -> fn(&Path) -> Command {
         self.programs.watcher
     }
@@ -102,7 +105,7 @@ impl Host for NativeHost {
         let stage = Stage::set(experiment, &self.programs.watcher)?;
         let measured = measure(experiment, &ground, &stage, self.programs, progress);
         let struck = stage.strike();
-        // What is left behind matters more than why.
+        // A failure to restore is reported rather than the run's own failure.
         let foreign = struck?;
         let mut measurement = measured?;
         note(&mut measurement, foreign);
@@ -114,7 +117,7 @@ fn writes(experiment: &Experiment) -> bool {
     experiment.issuers().any(|place| place.job.mix.has_writes())
 }
 
-/// What has no meaning here.
+/// Refuses what this host cannot do.
 fn check_what_is_asked(experiment: &Experiment) -> Result<(), Refusal> {
     experiment.check_weights_stay()?;
     if !experiment.machine.is_default() {
@@ -182,7 +185,7 @@ fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Re
         let names = || schedulers.names.iter().map(String::as_str);
         let meant = nearest(name, names()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
         let message = format!("the kernel offers no scheduler '{name}' for {}", queue.name());
-        // The kernel loads its own schedulers by itself, and ours if it is installed where modules are looked for.
+        // The kernel loads its own schedulers automatically, and ours if the module is installed.
         let ours = if tunables::is_of_our_module(name) { tunables::HOW_TO_LOAD } else { "" };
         let help = format!("{meant}{ours}(available: {}; {CURRENT} keeps what is set)", schedulers.names.join(", "));
         return Err(Refusal::usage(message, help));
@@ -195,7 +198,8 @@ fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Re
         let known = tunables::known(name).find(|tunable| tunable.name == setting.key);
         let is_live = schedulers.active == name && live.iter().any(|(tunable, _)| *tunable == setting.key);
         let Some(known) = known else {
-            // What our module's elevators have, sysfs says when they are switched on.
+            // The tunables of our module's elevators are known from sysfs only after switching to
+            // them.
             if is_live || tunables::is_of_our_module(name) {
                 continue;
             }
@@ -214,7 +218,7 @@ fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Re
     Ok(())
 }
 
-/// Whether groups can be made, where they matter.
+/// Checks that groups can be created, if the experiment needs them.
 fn check_groups(experiment: &Experiment) -> Result<(), Refusal> {
     let first = experiment.groups[0].weight;
     let matter = |group: &experiment::Group| group.weight != first || group.limits != Limits::NONE;
@@ -233,7 +237,7 @@ fn check_groups(experiment: &Experiment) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether the weights fit into the range of what would divide by them.
+/// Checks that the weights fit into the range of the mechanism that divides by them.
 fn check_weights(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Refusal> {
     let name = tunables::canonical(&experiment.scheduler.name);
     let active = queue.schedulers().map_or_else(String::new, |schedulers| schedulers.active);
@@ -249,7 +253,7 @@ fn check_weights(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Refu
     }
 }
 
-/// What each worker is to do. `cgroups` are the groups' directories, or nothing.
+/// The order for each worker. `cgroups` are the groups' directories; empty without cgroups.
 fn orders(
     experiment: &Experiment,
     ground: &Ground,
@@ -333,7 +337,7 @@ fn answer(
     measurement
 }
 
-/// Puts notes for the user into the measurement: `note 1`, `note 2` and so on.
+/// Adds notes for the user to the measurement: `note 1`, `note 2` and so on.
 fn note(measurement: &mut Measurement, notes: Vec<String>) {
     for text in notes {
         let number = measurement.target.notes.keys().filter(|key| key.starts_with("note ")).count() + 1;
@@ -341,7 +345,8 @@ fn note(measurement: &mut Measurement, notes: Vec<String>) {
     }
 }
 
-/// What makes weights act, and what cannot work (harness 3.5).
+/// The mechanism that applies the weights, and warnings. Source:
+/// docs/specifications/harness.md, section 3.5.
 fn what_to_know(experiment: &Experiment, stage: &Stage) -> Vec<String> {
     let mut notes = Vec::new();
     let has_weights = experiment.groups.iter().any(|group| group.weight != experiment.groups[0].weight);
@@ -380,7 +385,7 @@ fn target_facts(experiment: &Experiment, stage: &Stage, facts: Option<&linux::de
     }
 }
 
-/// The kernel's counters in ours; its times are milliseconds.
+/// Converts the kernel's counters; its times are in milliseconds.
 fn counters(stat: &Stat) -> DeviceCounters {
     const MS: Nanos = 1_000_000;
     let of = |at: usize| DirectionCounters {
@@ -400,11 +405,11 @@ fn counters(stat: &Stat) -> DeviceCounters {
     }
 }
 
-/// Whether the device moved clearly more than we asked for.
+/// Whether the device moved clearly more data than we requested.
 fn has_strangers(groups: &[GroupMeasurement], device: &DeviceCounters) -> bool {
     let ours: u64 = groups.iter().map(|group| group.read.bytes + group.write.bytes).sum();
     let moved = (device.read.sectors + device.write.sectors) * block::SECTOR_BYTES;
-    // Requests that straddle the window's borders are in one sum and not in the other.
+    // Requests that straddle the window's borders are in only one of the sums.
     let slack: u64 = 8 << 20;
     moved > ours + ours / 100 * STRANGERS_PERCENT + slack
 }

@@ -1,8 +1,9 @@
-//! `--sched io.cost[:KEY=VALUE,...]`: no scheduler, below the kernel's controller io.cost (cgroup v2), which shares the device
-//! out by `io.weight`.
+//! `--sched io.cost[:KEY=VALUE,...]`: no scheduler, but the kernel's controller io.cost (cgroup
+//! v2), which divides the device by `io.weight`.
 //!
-//! The controller is switched on by a line of `io.cost.model` and one of `io.cost.qos` in the root of the hierarchy; keys are
-//! those of the lines. Without any the kernel uses what it knows of the class of the device (`model=auto`).
+//! The controller is enabled by a line in `io.cost.model` and one in `io.cost.qos` in the root of
+//! the hierarchy; the keys are those of the lines. Without keys the kernel uses its defaults for
+//! the class of the device (`model=auto`).
 
 use experiment::diagnostic::nearest;
 use experiment::io_cost_lines::{ModelValues, Percent, QosValues, parse_model, parse_qos};
@@ -10,19 +11,20 @@ use experiment::{Refusal, SchedulerSpec};
 use linux::cgroup::{Hierarchy, Version};
 use linux::setting::DeviceLine;
 
-/// As users write it.
+/// The name on the command line.
 pub const NAME: &str = "io.cost";
 
-/// The files, in the order in which they are written: the controller must not begin with another device's numbers.
+/// The file of the cost model, which is written first, because the controller must not start with
+/// another device's parameters.
 pub const MODEL_FILE: &str = "io.cost.model";
-/// As above.
+/// The file of the quality-of-service parameters, written second.
 pub const QOS_FILE: &str = "io.cost.qos";
 
 const MODEL: &str = "model";
 const COEFFICIENTS: [&str; 6] = ["rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops"];
 const QOS: [&str; 6] = ["rpct", "rlat", "wpct", "wlat", "min", "max"];
 
-/// What the two files are given, without the device.
+/// The lines of the two files, without the device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lines {
     /// For [`MODEL_FILE`].
@@ -31,27 +33,27 @@ pub struct Lines {
     pub qos: String,
 }
 
-/// Whether a setting belongs into the lines; others are the queue's.
+/// Whether a setting belongs to these lines; other settings are the queue's.
 pub fn is_key(key: &str) -> bool {
     key == MODEL || COEFFICIENTS.contains(&key) || QOS.contains(&key)
 }
 
-/// The names that such a scheduler takes, besides those of the queue.
+/// The settings that io.cost accepts, besides those of the queue.
 pub fn keys() -> impl Iterator<Item = &'static str> + Clone {
     std::iter::once(MODEL).chain(COEFFICIENTS).chain(QOS)
 }
 
-/// The controller's line of a device in one of its files, as the journal keeps it.
+/// The device's line in one of the controller's files, as the journal keeps it.
 pub fn line_of(device: &str, file: &str) -> DeviceLine {
     let absent = if file == QOS_FILE { "enable=0 ctrl=auto" } else { "ctrl=auto" };
     DeviceLine { device: device.to_owned(), absent: absent.to_owned() }
 }
 
 impl Lines {
-    /// Those of a scheduler named [`NAME`].
+    /// The lines for a scheduler named [`NAME`].
     ///
     /// # Errors
-    /// What the kernel would refuse, and coefficients beside `model=auto`.
+    /// A value that the kernel would refuse, or coefficients together with `model=auto`.
     pub fn of(spec: &SchedulerSpec) -> Result<Self, Refusal> {
         let coefficients = words(spec, &COEFFICIENTS);
         let model = match spec.setting(MODEL) {
@@ -74,7 +76,7 @@ impl Lines {
     }
 }
 
-/// What holds where nothing is said: any latency, the whole range of the device's clock.
+/// The parameters if none are given: any latency, the whole range of the device's clock.
 fn widest() -> QosValues {
     let none = Percent::whole(0);
     QosValues {
@@ -94,10 +96,11 @@ fn words(spec: &SchedulerSpec, keys: &[&str]) -> String {
     named.map(|setting| format!("{}={}", setting.key, setting.value)).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether the controller can be had, and takes these settings.
+/// Checks that the controller is available and accepts these settings.
 ///
 /// # Errors
-/// Where there is no cgroup v2 with the I/O controller, or no io.cost in the kernel; [`Lines::of`].
+/// There is no cgroup v2 with the I/O controller, or no io.cost in the kernel; or see
+/// [`Lines::of`].
 pub fn check(spec: &SchedulerSpec, hierarchy: Option<&Hierarchy>) -> Result<(), Refusal> {
     let Some(hierarchy) = hierarchy.filter(|hierarchy| hierarchy.version == Version::V2) else {
         let message = "io.cost is a controller of cgroup v2, and the I/O controller here is not v2's";
@@ -118,7 +121,7 @@ pub fn is_there() -> bool {
     check(&SchedulerSpec::named(NAME), Hierarchy::find().as_ref()).is_ok()
 }
 
-/// A setting that neither the lines nor the queue have.
+/// The refusal of a setting that neither the lines nor the queue have.
 pub fn no_such_key(key: &str, of_queue: impl Iterator<Item = &'static str> + Clone) -> Refusal {
     let names = keys().chain(of_queue);
     let meant = nearest(key, names.clone()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));

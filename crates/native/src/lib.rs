@@ -1,13 +1,16 @@
-//! Host 3: the kernel's own schedulers on a real block device, under real processes in real cgroups.
+//! Host 3: the kernel's own schedulers on a real block device, under real processes in real
+//! cgroups.
 //!
 //! ```text
 //! NativeHost::run -> stage  (lock, journal, watcher; scheduler and tunables; cgroups and weights)
-//!                 -> crew   (one worker process per thread of a job; pipes)    <-> worker (issuer + recorder + io_uring)
-//!                 -> figures merged, stage struck: everything as it was
+//!                 -> crew   (one worker process per thread; pipes)  <-> worker (issuer, recorder, AIO)
+//!                 -> merged figures, then everything is restored
 //! ```
-//! One process per thread, not one for all: the kernel keeps what it knows of an issuer (BFQ's and CFQ's queues) per
-//! process. Each worker moves itself into its cgroup before it opens the device. Issuer and recorder are those of the other
-//! hosts: what differs is the scheduler. Source: harness 2 to 5.
+//! One process per thread, not one for all: the kernel keeps its state of an issuer (BFQ's and
+//! CFQ's queues) per process. Each worker enters its cgroup before it opens the device. Issuer and
+//! recorder are those of the other hosts: only the scheduler differs. Sources:
+//! docs/specifications/harness.md, section 2; docs/specifications/harness.md, section 3;
+//! docs/specifications/harness.md, section 4; docs/specifications/harness.md, section 5.
 #![forbid(unsafe_code)]
 
 mod crew;

@@ -1,11 +1,12 @@
-//! The figures of a group from those of its workers.
+//! Combines the figures of a group's workers.
 //!
-//! Bytes, counts and histograms add up exactly. Of each second's percentiles only upper bounds can be had from parts: the
-//! largest of the workers' 99th percentiles, and of their medians the mean weighted by requests.
+//! Bytes, counts and histograms add up exactly. Percentiles of each second can only be bounded: the
+//! result is the largest of the workers' 99th percentiles, and the mean of their medians weighted
+//! by requests.
 
 use experiment::measurement::{GroupMeasurement, Sample, Tally};
 
-/// Adds a worker's figures; of the threads, those of `thread` in the group are the worker's.
+/// Adds a worker's figures; of the per-thread results, only that of `thread` is the worker's.
 pub fn add(group: &mut GroupMeasurement, part: GroupMeasurement, thread: usize) {
     add_tally(&mut group.read, part.read);
     add_tally(&mut group.write, part.write);

@@ -1,4 +1,5 @@
-//! What host and workers say to each other: one line of JSON per message, over the worker's standard input and output.
+//! Messages between host and workers: one line of JSON each, over the worker's standard input and
+//! output.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -8,63 +9,63 @@ use experiment::measurement::GroupMeasurement;
 use experiment::{Experiment, LiveGroup};
 use serde::{Deserialize, Serialize};
 
-/// The first message: what a worker is.
+/// The first message: the worker's job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// The whole question; the worker takes its own part.
+    /// The whole experiment; the worker uses its own part.
     pub experiment: Experiment,
-    /// Which thread it is, in the order of [`Experiment::issuers`].
+    /// The worker's thread, in the order of [`Experiment::issuers`].
     pub issuer: usize,
-    /// What it opens.
+    /// The path to open.
     pub path: String,
-    /// Where its area begins there, in bytes.
+    /// The first byte of its area, from the start of the file or device.
     pub first_byte: u64,
     /// Length of the area in bytes.
     pub area_bytes: u64,
-    /// The cgroup to enter; none = stay.
+    /// The cgroup to enter; none = no change.
     pub cgroup: Option<PathBuf>,
-    /// Where the steps of its job lie if that is a replay: the experiment only has their checksum.
+    /// For a replay, the path of its job's steps: the experiment only has their checksum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<PathBuf>,
 }
 
-/// Host to worker, after the order. The end of the pipe means: end at once.
+/// Messages from the host to a worker, after the order. The end of the pipe means: end at once.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromHost {
     /// Issue from `at_ns` on; the run began at `run_begin_ns` (the clock that all processes share).
     Begin {
-        /// When.
+        /// The time to begin, in nanoseconds.
         at_ns: Nanos,
-        /// The begin of the window follows from it.
+        /// The run's start, from which the window's start follows.
         run_begin_ns: Nanos,
     },
     /// Issue nothing more.
     Stop,
-    /// Everybody has ended: send the figures, of a window that ended here if not before.
+    /// All workers have ended: send the figures, for a window that ends here if not before.
     Report {
-        /// End of the window at the latest.
+        /// Latest end of the window, in nanoseconds.
         end_ns: Nanos,
     },
 }
 
-/// Worker to host.
+/// Messages from a worker to the host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromWorker {
     /// Everything is open.
     Ready,
-    /// So far.
+    /// Progress.
     Live(Figures),
-    /// Nothing in flight and nothing more to come.
+    /// Nothing is in flight and nothing more will be issued.
     Ended,
-    /// The figures of its own thread, as those of its group.
+    /// The figures of its own thread, in the form of its group's.
     Figures(Box<GroupMeasurement>),
-    /// It cannot go on.
+    /// It cannot continue, with the reason.
     Failed(String),
 }
 
-/// [`LiveGroup`] on its way.
+/// [`LiveGroup`] in serialised form.
 #[derive(Copy, Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Figures {
     bytes: u64,
@@ -79,7 +80,7 @@ impl From<LiveGroup> for Figures {
 }
 
 impl Figures {
-    /// Adds a worker's figures to its group's; of latencies the worst counts.
+    /// Adds a worker's figures to its group's; for latencies the largest counts.
     pub fn add_to(self, group: &mut LiveGroup) {
         group.bytes += self.bytes;
         group.ios += self.ios;
@@ -87,10 +88,10 @@ impl Figures {
     }
 }
 
-/// Sends a message as one line, at once.
+/// Sends a message as one line and flushes it.
 ///
 /// # Errors
-/// That nobody listens.
+/// The other end of the pipe is closed.
 pub fn send(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

@@ -1,5 +1,5 @@
-//! The steps of replays on their way to the workers: in memory, in files without a name, so that nothing is left behind
-//! however the run ends.
+//! Passes the steps of replays to the workers in memory files without a name, so that nothing is
+//! left behind however the run ends.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,16 +13,16 @@ use workload::replay::Recording;
 
 use crate::message::Order;
 
-/// The files of a run; they go with this.
+/// The files of a run; closed on drop.
 pub struct Recordings {
     files: Vec<(u64, File)>,
 }
 
 impl Recordings {
-    /// Puts every recording into a file and its path into the orders that need it.
+    /// Stores every recording in a file and its path in the orders that need it.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// There is not enough memory.
     pub fn hand_over(orders: &mut [Order]) -> Result<Self, RunError> {
         let failed = |error| RunError::Failed { message: "cannot hand the trace over".to_owned(), source: Some(error) };
         let mut recordings = Self { files: Vec::new() };
@@ -46,15 +46,15 @@ impl Recordings {
                 self.files.len() - 1
             }
         };
-        // Workers run as the same user: they may open what this process has open.
+        // Workers run as the same user, so they may open this process's descriptors.
         Ok(PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.files[index].1.as_raw_fd())))
     }
 }
 
-/// Gives the job of a worker the steps that lie at `path`.
+/// Loads the steps at `path` into a worker's job.
 ///
 /// # Errors
-/// They cannot be read.
+/// The file cannot be read.
 pub fn fetch(path: &Path, experiment: &mut Experiment, issuer: usize) -> Result<(), String> {
     let bytes = std::fs::read(path).map_err(|error| format!("the trace at {}: {error}", path.display()))?;
     let recording = Recording::from_bytes(&bytes).map_err(|error| error.to_string())?;

@@ -1,4 +1,5 @@
-//! A run under way: who begins and ends when, what the workers say meanwhile, and their figures at the end.
+//! A run in progress: the start and end of its threads, the workers' messages, and their figures at
+//! the end.
 
 use std::io;
 use std::time::Duration;
@@ -13,23 +14,24 @@ use crate::crew::Crew;
 use crate::merge;
 use crate::message::{Figures, FromHost, FromWorker};
 
-/// From the last worker's being ready to the begin of the run, so that all hear of it in time.
+/// The time from the last worker's readiness to the start of the run, so that all workers get the
+/// message in time.
 const HEAD_START_NS: Nanos = 50_000_000;
-/// How often progress is shown and the wish to stop is asked for.
+/// The interval of progress reports and of checks for a stop by the user.
 const LOOK: Duration = Duration::from_millis(200);
-/// After the window, requests in hand have so long to come back.
+/// How long requests in flight may take after the window.
 const LAST_PATIENCE_NS: Nanos = 60_000_000_000;
 
-/// What is read of the system at the borders of the window.
+/// Values read from the system at the borders of the window.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Snapshot {
     /// The device's counters.
     pub stat: Stat,
-    /// Time in which some task waited for a processor, in microseconds.
+    /// Time during which some task waited for a processor, in microseconds.
     pub pressure_us: u64,
 }
 
-/// A run under way.
+/// A run in progress.
 pub struct Run<'a> {
     experiment: &'a Experiment,
     queue: &'a BlockQueue,
@@ -37,7 +39,7 @@ pub struct Run<'a> {
     schedule: Schedule,
     begin_ns: Nanos,
     pub window: Window,
-    /// Threads that were told to begin and have not ended.
+    /// Threads that were started and have not ended.
     running: usize,
     last_end_ns: Nanos,
     live: Vec<LiveGroup>,
@@ -54,7 +56,7 @@ struct LiveGroupOf {
 }
 
 impl<'a> Run<'a> {
-    /// A run that begins in a moment, for which the crew is ready.
+    /// A run that starts after a short delay, with workers that are ready.
     pub fn new(experiment: &'a Experiment, queue: &'a BlockQueue, crew: Crew) -> Self {
         let begin_ns = monotonic_ns() + HEAD_START_NS;
         let by_worker =
@@ -75,7 +77,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits for its end, or for the user's wish to end it.
+    /// Waits for the end of the run, or for a stop by the user.
     ///
     /// # Errors
     /// A worker fails, the device hangs, or the run is cancelled.
@@ -106,13 +108,13 @@ impl<'a> Run<'a> {
                 Some(_) | None => {}
             }
         }
-        // What is over before its ramp is was measured from the begin.
+        // A run that ends before its ramp does is measured from its start.
         self.at_begin = self.at_begin.or(Some(at_first));
         self.at_end = self.at_end.or(Some(self.snapshot()?));
         Ok(())
     }
 
-    /// Until the next thing that the clock alone brings.
+    /// The time until the next event that depends on the clock alone.
     fn patience(&self, now: Nanos) -> Duration {
         let change_ns = self.schedule.next_change_ns().map_or(Nanos::MAX, |at_ns| at_ns + self.begin_ns);
         let border_ns = match (self.at_begin, self.at_end) {
@@ -177,10 +179,10 @@ impl<'a> Run<'a> {
         Ok(Snapshot { stat: self.queue.stat().map_err(failed)?, pressure_us: pressure_us() })
     }
 
-    /// Collects the figures of all workers, as those of their groups.
+    /// Collects the figures of all workers and combines them by group.
     ///
     /// # Errors
-    /// A worker fails to send them.
+    /// A worker fails to send its figures.
     pub fn figures(&mut self, effective_weights: Option<&[u32]>) -> Result<Vec<GroupMeasurement>, RunError> {
         self.window.end_at(self.last_end_ns, self.experiment.ramp_ns);
         let mut groups = Recorder::new(self.experiment, self.window).finish(self.experiment, effective_weights);
@@ -200,14 +202,15 @@ impl<'a> Run<'a> {
             return Err(RunError::Failed { message, source: None });
         }
         if self.window.end_ns < Window::of(self.experiment, self.begin_ns).end_ns {
-            // All is done: what has not begun was not to begin, which its worker cannot know.
+            // All jobs have completed: a thread that did not start was not meant to, which its
+            // worker cannot know.
             groups.iter_mut().flat_map(|group| &mut group.threads).for_each(|thread| thread.is_cut_off = false);
         }
         Ok(groups)
     }
 }
 
-/// Total of `some` in `/proc/pressure/cpu`; 0 where the kernel does not tell.
+/// Total time of `some` in `/proc/pressure/cpu`; 0 where the kernel does not report it.
 fn pressure_us() -> u64 {
     let text = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("some"));

@@ -1,4 +1,5 @@
-//! Everything that is set up for a run and taken down after it: lock, journal, watcher, scheduler, cgroups.
+//! Everything that is set up for a run and restored after it: lock, journal, watcher, scheduler,
+//! cgroups.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,21 +19,22 @@ use crate::io_cost::{self, Lines, MODEL_FILE, QOS_FILE};
 use crate::tunables::{self, CURRENT};
 use crate::weights::Scaled;
 
-/// What the kernel resets when the scheduler changes, beside the scheduler's own tunables.
+/// Settings that the kernel resets when the scheduler changes, besides the scheduler's own
+/// tunables.
 const RESET_BY_SWITCH: [&str; 2] = ["nr_requests", "wbt_lat_usec"];
 
-/// A stage, set.
+/// The system settings and groups that are in force for a run.
 pub struct Stage {
     pub queue: BlockQueue,
     pub scheduler: SchedulerInForce,
-    /// Directory of each group of the experiment, in order, none for those that exist in reports only; empty if the run does
-    /// without cgroups.
+    /// Directory of each group of the experiment, in order; none for groups that exist in reports
+    /// only. Empty if the run does not use cgroups.
     pub cgroups: Vec<Option<PathBuf>>,
-    /// Weight of each group as the kernel has it; none where weights have no effect.
+    /// Weight of each group in the kernel; none where weights have no effect.
     pub effective_weights: Option<Vec<u32>>,
-    /// What shares the device out, for people.
+    /// The mechanism that divides the device, for users.
     pub mechanism: String,
-    /// What a reader of the figures should know.
+    /// Notes for readers of the figures.
     pub notes: Vec<String>,
     journal: Journal,
     watcher: Option<Watcher>,
@@ -46,10 +48,11 @@ fn failed(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> RunError {
 }
 
 impl Stage {
-    /// Sets everything for a run. `watcher` makes the command that calls [`linux::setting::watch`] for a journal.
+    /// Sets up everything for a run. `watcher` makes the command that calls
+    /// [`linux::setting::watch`] for a journal.
     ///
     /// # Errors
-    /// What could not be set; what was set by then is put back.
+    /// The setting that failed; the settings made before are restored.
     pub fn set(experiment: &Experiment, watcher: &dyn Fn(&Path) -> Command) -> Result<Self, RunError> {
         let queue = Ground::of(&experiment.target)?.queue()?;
         let lock = lock(&queue)?;
@@ -72,20 +75,20 @@ impl Stage {
         match outcome {
             Ok(()) => Ok(stage),
             Err(error) => {
-                // The first failure is what the user wants to hear, unless the second leaves something behind.
+                // The user gets the first failure, unless the second one leaves settings behind.
                 stage.strike().and(Err(error))
             }
         }
     }
 
-    /// Puts everything back; answers what somebody else had changed meanwhile.
+    /// Restores everything; returns the settings that another program had changed meanwhile.
     ///
     /// # Errors
-    /// What could not be put back.
+    /// The settings that could not be restored.
     pub fn strike(mut self) -> Result<Vec<String>, RunError> {
         let Restored { foreign, failed, .. } = self.journal.restore();
         if !failed.is_empty() {
-            // The watcher would fail at the same; `hoistway restore` may succeed later.
+            // The watcher would fail in the same way; `hoistway restore` may succeed later.
             let what = format!("these could not be put back: {}; try `hoistway restore`", failed.join("; "));
             self.dismiss();
             return Err(RunError::NotRestored(what));
@@ -100,7 +103,7 @@ impl Stage {
         }
     }
 
-    /// Switches to the scheduler with the kernel's defaults, then sets what was asked for.
+    /// Switches to the scheduler with the kernel's defaults, then applies the given settings.
     fn choose_scheduler(&mut self, experiment: &Experiment) -> Result<(), RunError> {
         let spec = &experiment.scheduler;
         let before = self.queue.schedulers();
@@ -117,7 +120,8 @@ impl Stage {
             keep(&mut self.journal, &self.queue.attribute_path(attribute), None)?;
         }
         if spec.name != CURRENT {
-            // Only a switch resets the tunables: writing the name of the active one changes nothing.
+            // Only a switch resets the tunables: writing the name of the active scheduler changes
+            // nothing.
             if active == name && name != "none" {
                 self.journal.set(&path, "none").map_err(failed(path.display()))?;
             }
@@ -145,8 +149,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Raises `nr_requests` to what our module advises where groups share the device by weight: with fewer, processes wait for
-    /// tags, in which no policy has a say.
+    /// Raises `nr_requests` to the value that our module advises where groups share the device by
+    /// weight: with fewer, processes wait for tags, which no policy controls.
     fn heed_advice(&mut self, scheduler: &str, groups: &[Group]) -> Result<(), RunError> {
         let is_shared = groups.iter().filter(|group| !group.is_in_root).nth(1).is_some();
         let number = |text: Option<String>| text.and_then(|text| text.parse::<u32>().ok());
@@ -162,7 +166,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Writes the controller's lines, and answers what they say then.
+    /// Writes the controller's lines, and returns their content afterwards.
     fn switch_cost_control_on(&mut self, spec: &SchedulerSpec) -> Result<Vec<TunableInForce>, RunError> {
         let Lines { model, qos } = Lines::of(spec)?;
         let number = self.queue.number();
@@ -200,7 +204,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Where a tunable is: the scheduler's own first.
+    /// The path of a tunable: the scheduler's own take precedence.
     fn path_of(&self, scheduler: &str, key: &str) -> Result<PathBuf, RunError> {
         let own = self.queue.tunable_path(key);
         let of_queue = self.queue.attribute_path(key);
@@ -223,7 +227,8 @@ impl Stage {
         Ok(())
     }
 
-    /// `defaults` are those of the scheduler, `defaults_of_queue` what the switch made of the queue's own files.
+    /// `defaults` are those of the scheduler, `defaults_of_queue` the queue's own values after the
+    /// switch.
     fn in_force(
         &self,
         name: &str,
@@ -255,19 +260,20 @@ impl Stage {
 
     fn make_groups(&mut self, experiment: &Experiment) -> Result<(), RunError> {
         let Some(hierarchy) = Hierarchy::find().filter(|_| rustix::process::geteuid().is_root()) else {
-            // `check` has made sure that nobody needs them.
+            // `check` has made sure that cgroups are not needed.
             "none: no cgroups".clone_into(&mut self.mechanism);
             return Ok(());
         };
         let has_cost = hierarchy.has_cost_control(&self.queue.number());
         let own = hierarchy.weight_file(&self.scheduler.name);
-        // A scheduler's own weights act behind those of io.cost: who asked for the scheduler means its own.
+        // A scheduler's own weights act in addition to those of io.cost; a user who names the
+        // scheduler means its own.
         let weight_file = own.or(has_cost.then_some(COST_WEIGHT));
         let (place, is_cost) = (hierarchy.text(), own.is_none() && has_cost);
         let tree = Tree::make(hierarchy, &mut self.journal).map_err(failed("a cgroup"))?;
         for group in &experiment.groups {
             if group.is_in_root {
-                // Its processes stay in the group in which we were started.
+                // Its processes stay in the group in which this process was started.
                 self.cgroups.push(None);
                 continue;
             }
@@ -312,7 +318,7 @@ impl Stage {
     }
 }
 
-/// The hard limits of a group; others have no mechanism here.
+/// The hard limits of a group; the other limits have no mechanism here.
 fn rates_of(group: &Group) -> Rates {
     Rates {
         read_bytes_per_s: group.limits.read_bytes_per_s,
@@ -322,14 +328,14 @@ fn rates_of(group: &Group) -> Rates {
     }
 }
 
-/// A tunable that a scheduler has not; `names` are those that it has.
+/// The refusal of a tunable that a scheduler does not have; `names` are those that it has.
 pub fn no_such_tunable<'a>(scheduler: &str, key: &str, names: impl Iterator<Item = &'a str> + Clone) -> Refusal {
     let meant = nearest(key, names.clone()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
     let available = names.collect::<Vec<_>>().join(", ");
     Refusal::usage(format!("{scheduler} has no tunable '{key}'"), format!("{meant}(available: {available})"))
 }
 
-/// The device is ours for the run: two runs would change each other's settings.
+/// Locks the device for the run, because two runs would change each other's settings.
 fn lock(queue: &BlockQueue) -> Result<File, RunError> {
     let directory = linux::run_directory::path().join("lock");
     linux::run_directory::make(&directory).map_err(failed(directory.display()))?;
@@ -341,7 +347,7 @@ fn lock(queue: &BlockQueue) -> Result<File, RunError> {
         let message = format!("{} is being measured already, by process {}", queue.name(), owner.trim());
         return Err(RunError::Failed { message, source: None });
     }
-    // For whoever comes second.
+    // The content is for the error message of a second run.
     let write = |file: &mut File| {
         file.set_len(0)?;
         io::Write::write_all(file, std::process::id().to_string().as_bytes())
@@ -351,8 +357,8 @@ fn lock(queue: &BlockQueue) -> Result<File, RunError> {
 }
 
 impl Drop for Stage {
-    /// After a panic or an early return: everything is put back, and only then the watcher goes. What `strike` could not put
-    /// back stays as it is.
+    /// After a panic or an early return everything is restored before the watcher ends. Settings
+    /// that `strike` could not restore stay as they are.
     fn drop(&mut self) {
         if self.watcher.is_some() {
             self.journal.restore();

@@ -1,6 +1,7 @@
-//! The kernel's schedulers and their tunables, as far as they must be known before they are switched on.
+//! The tunables of the kernel's schedulers, as far as they must be known before switching to one.
 //!
-//! A kernel may have more or fewer: what counts in a run is what sysfs has then. Units are those of the files.
+//! A kernel may have more or fewer; a run uses those that sysfs has then. Units are those of the
+//! files.
 
 /// One tunable.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -9,7 +10,7 @@ pub struct Tunable {
     pub name: &'static str,
     /// Its unit: `ms`, `us`, `ns`, `KiB`; empty for plain numbers.
     pub unit: &'static str,
-    /// The largest value that the kernel takes for what it is.
+    /// The largest value that the kernel stores unchanged.
     pub maximum: u64,
 }
 
@@ -17,7 +18,7 @@ const fn tunable(name: &'static str, unit: &'static str, maximum: u64) -> Tunabl
     Tunable { name, unit, maximum }
 }
 
-/// Larger numbers are cut by the kernel without a word.
+/// Larger numbers are silently clamped by the kernel.
 const INT: u64 = 0x7fff_ffff;
 
 const BFQ: &[Tunable] = &[
@@ -27,7 +28,7 @@ const BFQ: &[Tunable] = &[
     tunable("fifo_expire_sync", "ms", INT),
     tunable("low_latency", "", 1),
     tunable("max_budget", "", INT),
-    // Above, the kernel's multiplication wraps: 99999999 becomes 275.
+    // Above this, the kernel's multiplication overflows: 99999999 becomes 275.
     tunable("slice_idle", "ms", 1_000),
     tunable("slice_idle_us", "us", 1_000_000),
     tunable("strict_guarantees", "", 1),
@@ -46,7 +47,7 @@ const MQ_DEADLINE: &[Tunable] = &[
 
 const KYBER: &[Tunable] = &[tunable("read_lat_nsec", "ns", u64::MAX), tunable("write_lat_nsec", "ns", u64::MAX)];
 
-/// Of the queue, under every scheduler.
+/// Tunables of the queue, under every scheduler.
 const QUEUE: &[Tunable] = &[
     tunable("nr_requests", "", 10_240),
     tunable("wbt_lat_usec", "us", INT),
@@ -60,20 +61,21 @@ const QUEUE: &[Tunable] = &[
 /// The schedulers of Linux 5.0 and later.
 pub const SCHEDULERS: &[&str] = &["none", "mq-deadline", "kyber", "bfq"];
 
-/// A name that means the scheduler and the settings that are in force already.
+/// The name for the scheduler and settings that are in force already.
 pub const CURRENT: &str = "current";
 
-/// What the kernel takes for another name.
+/// Resolves a name that the kernel accepts as an alias.
 pub fn canonical(name: &str) -> &str {
     if name == "deadline" { "mq-deadline" } else { name }
 }
 
-/// The kernel's scheduler that a name asks for: below io.cost there is none.
+/// The kernel's scheduler for a name: below io.cost it is `none`.
 pub fn scheduler_of(name: &str) -> &str {
     if name == crate::io_cost::NAME { "none" } else { canonical(name) }
 }
 
-/// The tunables of a scheduler, then those of every queue; of a scheduler that is not known here only the latter.
+/// The tunables of a scheduler, then those of every queue; for an unknown scheduler only the
+/// latter.
 pub fn known(scheduler: &str) -> impl Iterator<Item = &'static Tunable> + Clone + use<> {
     let own: &[Tunable] = match canonical(scheduler) {
         "bfq" => BFQ,
@@ -84,23 +86,23 @@ pub fn known(scheduler: &str) -> impl Iterator<Item = &'static Tunable> + Clone 
     own.iter().chain(QUEUE)
 }
 
-/// The unit of a tunable; empty for one that is not known here.
+/// The unit of a tunable; empty for an unknown one.
 pub fn unit(scheduler: &str, name: &str) -> &'static str {
     known(scheduler).find(|tunable| tunable.name == name).map_or("", |tunable| tunable.unit)
 }
 
-/// What the names of our kernel module's elevators begin with (`kernel/`, docs/kernel.md).
+/// The prefix of the names of our kernel module's elevators (`kernel/`, docs/kernel.md).
 const OF_OUR_MODULE: &str = "hw-";
 
-/// What to do when the kernel does not offer one of them.
+/// The remedy if the kernel does not offer one of them.
 pub const HOW_TO_LOAD: &str = "the kernel module hoistway is not loaded: modprobe hoistway (docs/kernel.md builds it) ";
 
-/// Whether it is one of our kernel module's.
+/// Whether the scheduler is one of our kernel module's.
 pub fn is_of_our_module(scheduler: &str) -> bool {
     scheduler.starts_with(OF_OUR_MODULE)
 }
 
-/// Whether weights of cgroups have an effect under it.
+/// Whether weights of cgroups have an effect under the scheduler.
 pub fn has_shares(scheduler: &str) -> bool {
     linux::cgroup::has_weights(scheduler)
 }

@@ -1,19 +1,21 @@
-//! Weights of experiments (1 to 10,000) in the range of a mechanism, so that ratios stay what they are (harness 3.3).
+//! Scales the weights of experiments (1 to 10,000) into the range of a mechanism, keeping their
+//! ratios. Source: docs/specifications/harness.md, section 3.3.
 
-/// Ratios may change by so much before it is worth saying.
+/// Ratios may change by this fraction without a warning.
 const TOLERANCE: f64 = 0.02;
 
 /// Weights in a mechanism's range.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scaled {
-    /// In the order given.
+    /// The weights, in the order given.
     pub weights: Vec<u32>,
-    /// By how much the worst ratio of two weights is off, as a part of it.
+    /// The error of the worst ratio of two weights, as a fraction of it.
     pub worst_error: f64,
 }
 
 impl Scaled {
-    /// Scales weights (1 or more) into 1 to `limit`: as they are if they fit, else in proportion to the largest.
+    /// Scales weights (1 or more) into 1 to `limit`: unchanged if they fit, else in proportion to
+    /// the largest.
     pub fn into_range(weights: &[u32], limit: u32) -> Self {
         let largest = weights.iter().copied().max().unwrap_or(1).max(1);
         if largest <= limit {
@@ -24,13 +26,13 @@ impl Scaled {
             u32::try_from((2 * product + largest) / (2 * largest)).unwrap_or(limit).max(1)
         };
         let new: Vec<u32> = weights.iter().copied().map(scaled).collect();
-        // A ratio is off by the quotient of what its two weights are off by.
+        // The error of a ratio is the quotient of the errors of its two weights.
         let factors = weights.iter().zip(&new).map(|(old, new)| f64::from(*new) / f64::from((*old).max(1)));
         let (low, high) = factors.fold((f64::MAX, 0.0_f64), |(low, high), factor| (low.min(factor), high.max(factor)));
         Self { weights: new, worst_error: high / low - 1.0 }
     }
 
-    /// What is to be said, if anything.
+    /// A warning for the user, if the ratios changed too much.
     pub fn warning(&self, asked: &[u32], limit: u32) -> Option<String> {
         let list = |weights: &[u32]| weights.iter().map(u32::to_string).collect::<Vec<_>>().join(":");
         (self.worst_error > TOLERANCE).then(|| {

@@ -1,14 +1,15 @@
-//! A cache line asked for ahead of time, so that nobody waits when it is written to.
+//! Prefetches a cache line for writing, so that the later write does not stall.
 //!
-//! The processor is only told that an address is going to be used: nothing is read, nothing changes, no fault comes of it. A write that changes nothing would do as well, were it
-//! not that later writes queue behind it until its line has come (x86 writes in order), so that whoever writes much next waits after all.
+//! Only a hint to the processor that an address will be used: it reads nothing, changes nothing and
+//! cannot fault. A write that changes nothing would not do instead: x86 performs writes in order,
+//! so later writes would queue behind it until its line arrives.
 //!
-//! A crate of its own because it cannot be written without `unsafe` ([`core::arch`] alone has the instruction in stable Rust), which the
-//! policies forbid themselves.
+//! A separate crate because stable Rust offers the instruction only in [`core::arch`], which needs
+//! `unsafe`, and the policies forbid `unsafe`.
 #![no_std]
 
-/// The line of this value, or of its beginning if it is longer, is going to be written to soon. On processors other than x86-64 and
-/// AArch64 nothing happens.
+/// Announces that the line of this value, or of its beginning if it is longer, will be written
+/// soon. Does nothing on processors other than x86-64 and AArch64.
 ///
 /// ```
 /// let table = [0_u64; 1024];
@@ -19,12 +20,12 @@
 pub fn for_write<T>(value: &T) {
     let address = core::ptr::from_ref(value).addr();
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which neither reads nor writes nor faults.
+    // SAFETY: a hint, which does not read, write or fault.
     unsafe {
         core::arch::asm!("prefetchw [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: a hint, which neither reads nor writes nor faults.
+    // SAFETY: a hint, which does not read, write or fault.
     unsafe {
         core::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
     }

@@ -1,4 +1,4 @@
-//! Shares as bars on the terminal: what each group got, and a mark where its due part ends.
+//! Shares as bars for the terminal: the share of each group, with a mark at its due share.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use experiment::cell::Cell;
 use crate::Results;
 use crate::quantity::{decimals, mib, percent, scheduler};
 
-/// Characters of the longest bar.
+/// Length of the longest bar in characters.
 const WIDTH: usize = 40;
 
 /// A block of bars per workload and scheduler, at the highest thread count of each.
@@ -61,7 +61,7 @@ fn block(cells: &[&Cell<'_>]) -> String {
     text
 }
 
-/// A bar of `length` columns in eighths, with the mark in the column in which `due` ends.
+/// A bar of `length` columns, in eighths of a column, with the mark in the column where `due` ends.
 fn bar(length: f64, due: f64) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let whole = |columns: f64| -> usize {
@@ -71,7 +71,7 @@ fn bar(length: f64, due: f64) -> String {
     };
     let full = whole(length);
     let eighth = whole((length - full as f64) * 8.0).min(7);
-    // The mark stands right behind the last column of the due part.
+    // The mark is directly after the last column of the due part.
     let mark = whole(due.round());
     let mut text: Vec<char> = (0..=WIDTH)
         .map(|column| match column {

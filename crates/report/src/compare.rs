@@ -1,8 +1,10 @@
-//! Two stored results side by side: what changed, and whether that is more than noise.
+//! Compares two stored results: what changed, and whether that is more than noise.
 //!
-//! Total throughput and the largest share error by Welch's test over the sets; p99 of each group by the intervals of
-//! [`Percentile`], which need no second set. Share errors are parts already: they differ by points of per cent. Cells whose tunables in force differ are shown but marked: they are not the
-//! same experiment. Source: harness 5.6.
+//! Total throughput and the largest share error are compared by Welch's test over the sets, the p99
+//! of each group by the intervals of [`Percentile`], which need no second set. Share errors are
+//! fractions already, so their differences are percentage points. Cells whose tunables in force
+//! differ are shown but marked, because they are different experiments. Source:
+//! docs/specifications/harness.md, section 5.6.
 
 use std::fmt::Write;
 
@@ -16,17 +18,17 @@ use crate::quantity::{amount, percentile_name, scheduler};
 /// The figures that are compared.
 pub const METRICS: [Metric; 3] = [Metric::TotalBw, Metric::LatP99, Metric::ShareErrorMax];
 
-/// The percentile behind [`Metric::LatP99`].
+/// The percentile of [`Metric::LatP99`].
 const PERCENT: f64 = 99.0;
 
-/// How a change stands to the worsening that is allowed.
+/// How a change compares with the permitted worsening.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Against {
-    /// Not worse by so much, with its whole interval.
+    /// The whole interval is within the permitted worsening.
     Within,
-    /// The interval reaches past the limit, or there is none: noise may hide a worsening.
+    /// The interval extends beyond the limit, or there is none; noise may hide a worsening.
     Unsure,
-    /// Worse by more, with the whole interval.
+    /// The whole interval is beyond the limit.
     Beyond,
 }
 
@@ -37,27 +39,27 @@ pub struct Change {
     pub cell: String,
     /// The figure.
     pub metric: Metric,
-    /// The group it is of; none where it is of the whole cell.
+    /// The group; `None` for a figure of the whole cell.
     pub group: Option<String>,
-    /// In the first result.
+    /// Value in the first result.
     pub old: f64,
-    /// In the second.
+    /// Value in the second result.
     pub new: f64,
-    /// How they differ: a share error by points (0.05 = 5 points more), others relative to the first (0.05 = 5 % more);
-    /// none if that is zero and the second is not.
+    /// The difference: of share errors in points (0.05 = 5 points more), of others relative to the
+    /// first value (0.05 = 5 % more); `None` if only the first value is zero.
     pub delta: Option<f64>,
-    /// The 95 % interval of that.
+    /// The 95 % interval of the difference.
     pub interval: Option<(f64, f64)>,
-    /// Why there is no interval, or what else is to be known.
+    /// Why there is no interval, or another remark.
     pub remark: String,
-    /// Whether both results hold the very same measurements, so that nothing can have changed.
+    /// Whether both results contain identical measurements, so that nothing can have changed.
     pub is_identical: bool,
-    /// Whether the schedulers' tunables in force are the same.
+    /// Whether the tunables in force are equal.
     pub same_settings: bool,
 }
 
 impl Change {
-    /// Without its figures.
+    /// A change without figures.
     fn blank(cell: String, metric: Metric) -> Self {
         Self {
             cell,
@@ -73,7 +75,7 @@ impl Change {
         }
     }
 
-    /// Of two cells, without its figures.
+    /// A change between two cells, without figures.
     fn between(before: &Cell<'_>, after: &Cell<'_>, metric: Metric) -> Self {
         let is_identical = before.runs.len() == after.runs.len()
             && before.runs.iter().zip(&after.runs).all(|(a, b)| a.window_ns == b.window_ns && a.groups == b.groups);
@@ -82,7 +84,8 @@ impl Change {
         Self { is_identical, same_settings, ..Self::blank(cell, metric) }
     }
 
-    /// `+` for more, `-` for less, `~` for no difference that can be told from noise, or less than 1 % (one point).
+    /// `+` for more, `-` for less, `~` for a difference that is not significant or below 1 % (one
+    /// point).
     pub fn sign(&self) -> char {
         let is_told = self.interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
         match self.delta {
@@ -92,7 +95,7 @@ impl Change {
         }
     }
 
-    /// The figure as it is asked for, and of whom: `lat_p99(web)`.
+    /// The name of the figure with its group: `lat_p99(web)`.
     pub fn name(&self) -> String {
         match &self.group {
             Some(group) => format!("{}({group})", self.metric.name()),
@@ -109,7 +112,7 @@ impl Change {
             return if self.metric == Metric::TotalBw { Against::Within } else { Against::Beyond };
         }
         let Some((low, high)) = self.interval else { return Against::Unsure };
-        // More throughput is better, more of everything else compared here is worse.
+        // Higher throughput is better; of everything else that is compared here, less is better.
         let (least, most) = if self.metric == Metric::TotalBw { (-high, -low) } else { (low, high) };
         match (least > limit, most > limit) {
             (true, _) => Against::Beyond,
@@ -119,7 +122,7 @@ impl Change {
     }
 }
 
-/// What two results have in common, cell by cell.
+/// The changes in all cells that both results have.
 pub fn changes(old: &[Cell<'_>], new: &[Cell<'_>]) -> Vec<Change> {
     let mut changes = Vec::new();
     for before in old {
@@ -129,7 +132,8 @@ pub fn changes(old: &[Cell<'_>], new: &[Cell<'_>]) -> Vec<Change> {
         let Some(after) = new.iter().find(same) else { continue };
         changes.extend(of_sets(before, after, Metric::TotalBw));
         changes.extend(of_groups(before, after));
-        // Only a scheduler with weights promises shares, and one group has everything.
+        // Shares are compared only for schedulers with weights, and only if there are several
+        // groups.
         if before.groups.len() > 1 && before.scheduler.has_shares && after.scheduler.has_shares {
             changes.extend(of_sets(before, after, Metric::ShareErrorMax));
         }
@@ -156,7 +160,7 @@ fn of_sets(before: &Cell<'_>, after: &Cell<'_>, metric: Metric) -> Option<Change
     })
 }
 
-/// The percentile of each group that both have.
+/// The percentile of each group that both results have.
 fn of_groups<'a>(before: &'a Cell<'_>, after: &'a Cell<'_>) -> impl Iterator<Item = Change> + 'a {
     before.groups.iter().enumerate().filter_map(move |(index, group)| {
         let other = after.groups.iter().position(|other| other.path == group.path)?;
@@ -175,8 +179,8 @@ fn of_groups<'a>(before: &'a Cell<'_>, after: &'a Cell<'_>) -> impl Iterator<Ite
     })
 }
 
-/// The 95 % interval of how much longer the second one is, from those of both (the method of variance estimates recovery,
-/// which keeps them as lopsided as they are).
+/// The 95 % interval of the relative difference, from the intervals of both. It uses the method of
+/// variance estimates recovery (MOVER), which preserves their asymmetry.
 fn relative_interval(old: &Percentile, new: &Percentile) -> Option<(f64, f64)> {
     let ((old_low, old_high), (new_low, new_high)) = (old.interval_ns?, new.interval_ns?);
     if old.ns <= 0.0 {
@@ -188,7 +192,7 @@ fn relative_interval(old: &Percentile, new: &Percentile) -> Option<(f64, f64)> {
     Some(((difference - below) / old.ns, (difference + above) / old.ns))
 }
 
-/// What is to be said of a percentile of too few samples.
+/// Remark about a percentile from too few samples.
 fn too_few(old: &Percentile, new: &Percentile) -> String {
     let fewer = if new.samples < old.samples { new } else { old };
     if fewer.interval_ns.is_some() {
@@ -219,7 +223,7 @@ pub fn table(changes: &[Change]) -> String {
             Some((low, high)) => format!("{} to {}", shown(low), shown(high)),
             None => "-".to_owned(),
         };
-        // Nothing can have changed there, with or without an interval.
+        // Identical measurements need no remark, with or without an interval.
         let mut remarks = if change.is_identical { String::new() } else { change.remark.clone() };
         if !change.same_settings {
             remarks.push_str(if remarks.is_empty() { "settings differ" } else { "; settings differ" });
@@ -264,7 +268,8 @@ mod tests {
     fn more_latency_is_a_regression() {
         assert_eq!(latency((9.9, 10.0, 10.1), (11.9, 12.0, 12.1)).against(0.05), Against::Beyond);
         assert_eq!(latency((11.9, 12.0, 12.1), (9.9, 10.0, 10.1)).against(0.05), Against::Within);
-        // The upper end of the first and the lower end of the second come near to each other: 2 -+ hypot(1.5, 0.5).
+        // Lower end of the difference: from the lower end of the second and the upper end of the
+        // first, 2 -+ hypot(1.5, 0.5).
         let wide = latency((9.0, 10.0, 11.5), (11.5, 12.0, 12.5));
         assert!((wide.interval.unwrap().0 - (2.0 - 1.5_f64.hypot(0.5)) / 10.0).abs() < 1e-12);
         assert_eq!((wide.sign(), wide.against(0.05)), ('+', Against::Unsure));
@@ -275,7 +280,7 @@ mod tests {
         let noisy = change(&[100.0, 130.0, 70.0], &[95.0, 60.0, 125.0]);
         assert_eq!(noisy.sign(), '~');
         assert_eq!((noisy.against(0.03), noisy.against(0.1)), (Against::Unsure, Against::Unsure), "+-60 % hides 10 %");
-        // Better by a twentieth on the mean, and it may as well be half as much worse.
+        // The mean is better by a twentieth, but it may as well be worse by half as much.
         let better = change(&[100.0, 140.0, 60.0], &[105.0, 60.0, 150.0]);
         assert_eq!(better.against(0.05), Against::Unsure);
         assert_eq!(noisy.against(3.0), Against::Within);

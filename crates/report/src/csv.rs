@@ -1,5 +1,6 @@
-//! One row per run, group (or `total`) and direction, for spreadsheets and data frames; of job files also one per job and
-//! direction, whose column `job` is not empty.
+//! One row per run, group (or `total`) and direction, for spreadsheets and data frames.
+//!
+//! Results of job files also have one row per job and direction; its column `job` is not empty.
 
 use std::fmt::Write;
 
@@ -48,7 +49,7 @@ pub fn samples(run: &Measurement) -> String {
 const DIRECTIONS: [(&str, IoDirection); 3] =
     [("read", IoDirection::Read), ("write", IoDirection::Write), ("trim", IoDirection::Trim)];
 
-/// The columns that all rows of a run begin with.
+/// The columns that are common to all rows of a run.
 fn prefix_of(cell: &Cell<'_>, run: &Measurement) -> String {
     let experiment = &run.experiment;
     format!(
@@ -69,7 +70,7 @@ fn flags_of(run: &Measurement) -> String {
 
 fn rows_of_run(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentiles: &[f64], has_jobs: bool) {
     let prefix = prefix_of(cell, run);
-    // Of groups the columns of jobs say nothing but the time.
+    // Rows of groups leave the columns of jobs empty, except for the time.
     let behind = if has_jobs { format!(",,{},", run.window_ns / 1_000_000) } else { String::new() };
     let flags = flags_of(run) + &behind;
     let fairness = cell.fairness_of(&[run]);
@@ -82,7 +83,7 @@ fn rows_of_run(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentile
         }
         for (place, group) in cell.groups.iter().enumerate() {
             let Some(tally) = tally(group.index).filter(|tally| is_used(tally)) else { continue };
-            // With its sign: below zero for a group that got less than it was due.
+            // Signed: negative for a group that got less than its due share.
             let signed = |relative: Option<f64>| relative.map(|relative| relative - 1.0);
             let share = fairness.as_ref().map(|it| (it.share[place], it.due[place], signed(it.relative[place])));
             let row = Row { group: group.path, weight: Some(group.weight), name, share };
@@ -93,14 +94,14 @@ fn rows_of_run(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentile
     }
 }
 
-/// The jobs of a run, over their own time: shares are of groups only.
+/// The jobs of a run over their own time; shares exist for groups only.
 fn rows_of_jobs(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentiles: &[f64]) {
     let (prefix, flags) = (prefix_of(cell, run), flags_of(run));
     for job in summaries_of(&[run]) {
         let (group, label, cut_off) = (quoted(job.group), quoted(&job.label), quoted(&job.cut_off));
         let behind = |runtime_ns: f64| format!(",,,,{flags},{label},{:.0},{cut_off}", runtime_ns / 1e6);
         if job.directions.is_empty() {
-            // What has not begun has no direction.
+            // A job that has not started has no direction.
             let none = ",".repeat(percentiles.len());
             let _ = writeln!(text, "{prefix},{group},{},,0,0.000,0,0,{none}{}", job.weight, behind(0.0));
         }
@@ -130,12 +131,12 @@ fn is_used(tally: &Tally) -> bool {
     tally.ios > 0 || tally.latency.count() > 0 || tally.error_count() > 0
 }
 
-/// The columns that distinguish rows of one run.
+/// The columns that distinguish the rows of one run.
 struct Row<'a> {
     group: &'a str,
     weight: Option<u32>,
     name: &'a str,
-    /// Share, due, and share error with its sign; the total's is the largest of all without one.
+    /// Share, due share and signed share error; the total has the largest absolute one.
     share: Option<(f64, f64, Option<f64>)>,
 }
 
@@ -173,7 +174,7 @@ impl Row<'_> {
     }
 }
 
-/// RFC 4180: a field with a comma, quote or line break stands in quotes, quotes are doubled.
+/// RFC 4180: a field with a comma, quote or line break is quoted; quotes are doubled.
 fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))

@@ -1,7 +1,9 @@
-//! Reads what fio writes with `--output-format=json`: with notes before it, the human report behind, or cut off.
+//! Parses the output of fio's `--output-format=json`, even if notes precede it, the human-readable
+//! report follows, or it is cut off.
 //!
-//! Accepted: fio 2 (`clat` in microseconds) to the newest, json and json+; unknown keys are skipped; of several documents
-//! (`--status-interval`) the last complete one counts. A job with an error fails the whole. Source: harness 7.2.
+//! Accepted: fio 2 (`clat` in microseconds) to the newest, json and json+. Unknown keys are
+//! ignored. Of several documents (`--status-interval`) the last complete one counts. A job with an
+//! error makes the whole output fail. Source: docs/specifications/harness.md, section 7.2.
 
 use experiment::{Diagnostic, Histogram};
 use serde_json::Value;
@@ -13,13 +15,13 @@ pub struct FioJob {
     pub name: String,
     /// `groupid`.
     pub group: u64,
-    /// `job options`, behind `global options`, as fio repeats them.
+    /// `job options` after `global options`, as fio repeats them.
     pub options: Vec<(String, String)>,
-    /// What was read.
+    /// Reads.
     pub read: FioDirection,
-    /// What was written.
+    /// Writes.
     pub write: FioDirection,
-    /// What was discarded; all zero in old documents.
+    /// Trims; all zero in old documents.
     pub trim: FioDirection,
 }
 
@@ -30,44 +32,44 @@ pub struct FioDirection {
     pub bytes_per_s: f64,
     /// Requests per second.
     pub ios_per_s: f64,
-    /// Bytes moved.
+    /// Bytes transferred.
     pub total_bytes: u64,
-    /// Requests done.
+    /// Requests completed.
     pub total_ios: u64,
-    /// Over how long, in milliseconds; 0 where there was nothing, or where the document does not say.
+    /// Runtime in milliseconds; 0 without I/O or if the document does not contain it.
     pub runtime_ms: f64,
-    /// Latency as the application saw it, submission included.
+    /// Latency as the application saw it, including submission.
     pub lat: FioLatency,
-    /// Latency from submission; next to nothing where the submitting call did the I/O.
+    /// Latency from submission; close to zero if the submitting call did the I/O.
     pub clat: FioLatency,
 }
 
-/// Latency figures, in nanoseconds whatever the document's unit is.
+/// Latency figures, always in nanoseconds.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FioLatency {
-    /// Smallest.
+    /// Minimum.
     pub min_ns: f64,
-    /// Largest.
+    /// Maximum.
     pub max_ns: f64,
     /// Mean.
     pub mean_ns: f64,
-    /// Percentile (0 to 100) and latency; empty where fio was not asked for them.
+    /// Percentile (0 to 100) and latency; empty if fio did not output them.
     pub percentiles_ns: Vec<(f64, f64)>,
-    /// The buckets of json+; percentiles of several jobs come from these, merged.
+    /// The buckets of json+. Percentiles over several jobs are computed from the merged buckets.
     pub histogram: Option<Histogram>,
 }
 
 /// Why fio's output cannot be used.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FioError {
-    /// It is not a document that can be read (exit 2).
+    /// The document cannot be parsed (exit 2).
     Unreadable(Diagnostic),
     /// fio reports that a job failed (exit 1).
     JobFailed(Diagnostic),
 }
 
 impl FioError {
-    /// What to tell.
+    /// The message for the user.
     pub fn diagnostic(&self) -> &Diagnostic {
         match self {
             FioError::Unreadable(diagnostic) | FioError::JobFailed(diagnostic) => diagnostic,
@@ -77,7 +79,7 @@ impl FioError {
 
 const RERUN: &str = "run fio again with --output-format=json (or json+) --output=FILE and let it finish";
 
-/// Reads fio's output.
+/// Parses fio's output.
 pub fn read(text: &str) -> Result<Vec<FioJob>, FioError> {
     let document = last_document(text).map_err(FioError::Unreadable)?;
     let unreadable = |what: String| FioError::Unreadable(Diagnostic::new(what, RERUN));
@@ -119,15 +121,15 @@ fn job(index: usize, value: &Value, globals: &[(String, String)]) -> Result<FioJ
     Ok(FioJob { name, group, options, read, write, trim })
 }
 
-/// A direction, or the key that is missing.
+/// A direction, or the missing key.
 fn direction(value: &Value) -> Result<FioDirection, &'static str> {
     let number = |key: &str| value.get(key).and_then(Value::as_f64);
     let bytes_per_s = number("bw_bytes").or_else(|| number("bw").map(|kib| kib * 1024.0)).ok_or("bw_bytes")?;
     let total_ios = value.get("total_ios").and_then(Value::as_u64).ok_or("total_ios")?;
-    // fio 2 counts KiB under the same name; 3 has both.
+    // In fio 2 the same key counts KiB; fio 3 has both.
     let unit = if value.get("io_kbytes").is_some() { 1 } else { 1024 };
     let total_bytes = value.get("io_bytes").and_then(Value::as_u64).unwrap_or(0) * unit;
-    // Before fio 3.0 the keys were without unit, and microseconds.
+    // Before fio 3.0 the keys had no unit and were in microseconds.
     let latency = |new: &str, old: &str| match (value.get(new), value.get(old)) {
         (Some(value), _) => latency(value, 1.0),
         (None, Some(value)) => latency(value, 1000.0),
@@ -155,7 +157,8 @@ fn latency(value: &Value, unit_ns: f64) -> FioLatency {
     FioLatency { min_ns: number("min"), max_ns: number("max"), mean_ns: number("mean"), percentiles_ns, histogram }
 }
 
-/// The last complete document; each begins with a line that begins with `{`, as fio and tools that rewrite JSON put it.
+/// The last complete document. Each starts with a line that begins with `{`, as written by fio and
+/// tools that rewrite JSON.
 fn last_document(text: &str) -> Result<&str, Diagnostic> {
     let mut found = None;
     let mut at = 0;
@@ -170,7 +173,8 @@ fn last_document(text: &str) -> Result<&str, Diagnostic> {
                     found = Some(&text[begin..begin + length]);
                     at = begin + length;
                 }
-                // fio was ended while it wrote the next of several documents: the one before counts.
+                // fio was stopped while writing the next of several documents; the previous one
+                // counts.
                 Err(_) if found.is_some() => return found.ok_or_else(|| Diagnostic::new("no document", RERUN)),
                 Err(path) => {
                     let place = if path.is_empty() { String::new() } else { format!(" inside \"{path}\"") };
@@ -181,7 +185,8 @@ fn last_document(text: &str) -> Result<&str, Diagnostic> {
     }
 }
 
-/// Position of the next line that begins with `{`, from `at` on; inside of a document they are not looked for.
+/// Position of the next line that begins with `{`, from `at` on; must not be called inside of a
+/// document.
 fn begin_of_document(text: &str, at: usize) -> Option<usize> {
     let mut begin = at;
     for line in text[at..].split_inclusive('\n') {
@@ -193,7 +198,7 @@ fn begin_of_document(text: &str, at: usize) -> Option<usize> {
     None
 }
 
-/// Where we are inside the document.
+/// A nesting level of the document.
 enum Level {
     Object { key: String },
     Array { index: usize },
@@ -238,7 +243,7 @@ fn end_of_document(text: &str) -> Result<usize, String> {
     Err(path(&levels))
 }
 
-/// The rest of a string behind its opening quote; none if the text ends first.
+/// The rest of a string after its opening quote; `None` if the text ends first.
 fn string(characters: &mut std::str::CharIndices<'_>) -> Option<String> {
     let mut string = String::new();
     while let Some((_, character)) = characters.next() {

@@ -1,26 +1,28 @@
-//! Reads fio's terse output (`--output-format=terse`, version 3): one line per job, fields between semicolons.
+//! Parses fio's terse output (`--output-format=terse`, version 3): one line per job, fields
+//! separated by semicolons.
 //!
-//! For old results only: of the latencies it has the completion's percentiles in microseconds, nothing else. Source:
-//! harness 7.5; fields counted on the output of fio 3.33.
+//! For old results only: of latencies it contains only the completion percentiles, in microseconds.
+//! Source: docs/specifications/harness.md, section 7.5; fields counted in the output of fio 3.33.
 
 use experiment::Diagnostic;
 
 use crate::fio_json::{FioDirection, FioError, FioJob, FioLatency};
 
-/// Fields of a direction: total KiB, KiB/s, IOPS, runtime, latencies, percentiles, bandwidth.
+/// Number of fields of a direction: total KiB, KiB/s, IOPS, runtime, latencies, percentiles,
+/// bandwidth.
 const DIRECTION_FIELDS: usize = 41;
-/// First field of reads, from 0; that of writes follows behind a direction's.
+/// First field of reads, from 0; the fields of writes follow those of reads.
 const READ: usize = 5;
 
-/// Whether a text looks like it: its first line that is no note begins with `3;fio-`.
+/// Whether a text is terse output: one of its lines begins with `3;fio-`.
 pub fn is_terse(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("3;fio-"))
 }
 
-/// Reads all jobs of a text; lines that are none (notes) are skipped.
+/// Parses all jobs of a text; other lines (notes) are skipped.
 ///
 /// # Errors
-/// A job failed, or a line has too few fields or a field that is no number.
+/// A job failed, a line has too few fields, or a field is not a number.
 pub fn read(text: &str) -> Result<Vec<FioJob>, FioError> {
     let jobs = text.lines().enumerate().filter(|(_, line)| line.starts_with("3;fio-"));
     jobs.map(|(index, line)| job(index + 1, line)).collect()
@@ -48,7 +50,8 @@ fn job(line_number: usize, line: &str) -> Result<FioJob, FioError> {
     let direction = |first: usize| -> Result<FioDirection, FioError> {
         let (kib_per_s, iops, runtime_ms) = (number(first + 1)?, number(first + 2)?, number(first + 3)?);
         let total_bytes = fields[first].parse::<u64>().unwrap_or(0).saturating_mul(1024);
-        // Submission: 4 fields, completion: 4, then 20 percentiles as `99.000000%=123`, then the total's 4.
+        // Submission: 4 fields, completion: 4, then 20 percentiles as `99.000000%=123`, then 4 of
+        // the total.
         let percentile = |field: &&str| -> Option<(f64, f64)> {
             let (percent, us) = field.split_once("%=")?;
             Some((percent.parse().ok()?, us.parse::<f64>().ok()? * 1000.0))

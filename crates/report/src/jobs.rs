@@ -1,32 +1,32 @@
-//! The results of single jobs as rows: what the tables for terminals, Markdown and the page have in common.
+//! Results of single jobs as rows, for the tables in the terminal, in Markdown and on the page.
 
 use experiment::cell::Cell;
 use experiment::job_summary::{JobDirection, JobSummary, summaries};
 
 use crate::quantity::{decimals, mib, percentile_name, scheduler, time};
 
-/// What the rows are, in one line.
+/// Explanation of the rows in one line.
 pub(crate) const NOTE: &str = "Results of jobs: rates are over each job's own time.";
 
 /// The jobs of the cells of one workload.
 pub(crate) struct JobTable {
-    /// Names of the columns; the last one has remarks, and no name.
+    /// Names of the columns; the last one contains remarks and has no name.
     pub header: Vec<String>,
     /// The rows.
     pub rows: Vec<Vec<String>>,
-    /// So many columns from the left are names, the rest are figures.
+    /// Number of columns from the left that contain names; the others contain figures.
     pub names: usize,
-    /// Rows that were left out.
+    /// Number of omitted rows.
     pub omitted: usize,
 }
 
-/// The rows of the first so many; none where no job has a result of its own.
+/// At most `most_rows` rows; `None` if no job has a result of its own.
 pub(crate) fn table(block: &[Cell<'_>], percentiles: &[f64], most_rows: usize) -> Option<JobTable> {
     let all: Vec<(&Cell<'_>, Vec<JobSummary<'_>>)> = block.iter().map(|cell| (cell, summaries(cell))).collect();
     let first = block.first()?;
     let jobs = || all.iter().flat_map(|(_, jobs)| jobs);
     let first_group = jobs().next()?.group;
-    // What all rows have in common is no column.
+    // Properties that all rows share need no column.
     let has_schedulers = block.iter().any(|cell| scheduler(cell) != scheduler(first));
     let has_threads = block.iter().any(|cell| cell.threads != first.threads);
     let has_groups = jobs().any(|job| job.group != first_group);
@@ -73,7 +73,7 @@ fn figures(it: &JobDirection, places: usize, percentiles: &[f64]) -> Vec<String>
     row
 }
 
-/// What is to be said of rows that were left out; empty if there are none.
+/// A note about omitted rows; empty if there are none.
 pub(crate) fn omitted(table: &JobTable) -> String {
     match table.omitted {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! What the signs of the text table mean: one line each, of those that it uses.
+//! Explanations of the symbols in the text table: one line for each symbol in use.
 
 use experiment::cell::Cell;
 use experiment::measurement::Flag;

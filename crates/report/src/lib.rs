@@ -1,5 +1,7 @@
-//! Views of measurements: tables, CSV, Markdown, JSON, one HTML page. They run nothing and compute nothing: every figure
-//! comes from a [`Cell`](experiment::Cell) or a [`Measurement`](experiment::Measurement).
+//! Views of measurements: tables, CSV, Markdown, JSON, one HTML page.
+//!
+//! This crate runs and computes nothing: every figure comes from a [`Cell`](experiment::Cell) or a
+//! [`Measurement`](experiment::Measurement).
 //!
 //! ```text
 //! Results (measurements + plan + environment) -> cells -> table::classic, table::text, bars::shares, markdown, csv

@@ -1,4 +1,4 @@
-//! How figures are written: three digits that matter, the unit behind them.
+//! Formatting of figures: three significant digits, followed by the unit.
 
 use experiment::cell::Cell;
 use experiment::job::Job;
@@ -6,7 +6,8 @@ use experiment::job::{BlockSize, Mix, Pattern};
 use experiment::metric::Quantity;
 use experiment::statistics::Estimate;
 
-/// A time in the largest unit that leaves a digit before the point: `85us`, `9.8ms`, `182ms`, `1.2s`.
+/// A time in the largest unit that leaves a digit before the point: `85us`, `9.8ms`, `182ms`,
+/// `1.2s`.
 pub fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns < 1e3 => (ns, "ns"),
@@ -14,11 +15,11 @@ pub fn time(ns: f64) -> String {
         ns if ns < 1e9 => (ns / 1e6, "ms"),
         ns => (ns / 1e9, "s"),
     };
-    // "ns" have no fraction; else one decimal below ten.
+    // "ns" has no fraction; other units have one decimal below ten.
     if value < 9.95 && unit != "ns" { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
 }
 
-/// A size as job files write it, exact or rounded down: `512`, `32k`, `512M`, `3G`.
+/// A size as in job files, exact or rounded down: `512`, `32k`, `512M`, `3G`.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => bytes.to_string(),
@@ -33,7 +34,7 @@ pub fn mib(bytes_per_s: f64) -> f64 {
     bytes_per_s / f64::from(1 << 20)
 }
 
-/// Decimals that show a number of this size with three digits or so.
+/// Number of decimals that shows about three digits of a number of this size.
 pub fn decimals(largest: f64) -> usize {
     match largest {
         largest if largest < 100.0 => 2,
@@ -62,18 +63,18 @@ pub fn half_width(estimate: &Estimate, scale: f64, decimals: usize) -> String {
     estimate.ci95.map_or_else(|| "-".to_owned(), |ci95| format!("{:.decimals$}", ci95 * scale))
 }
 
-/// A number as a percentile's name: 99.9 -> `p99.9`, 100 -> `max`.
+/// The name of a percentile: 99.9 -> `p99.9`, 100 -> `max`.
 pub fn percentile_name(percent: f64) -> String {
     if percent >= 100.0 { "max".to_owned() } else { format!("p{percent}") }
 }
 
-/// The same, and of whom a table shows it: the group that waits longest where there are several.
+/// The name of a percentile in tables, with `worst` if it is that of the slowest of several groups.
 pub fn percentile_of(cell: &Cell<'_>, percent: f64) -> String {
     let name = percentile_name(percent);
     if cell.groups.len() > 1 { format!("worst {name}") } else { name }
 }
 
-/// The scheduler of a cell as tables show it: its real name, the version and settings that were asked for.
+/// The scheduler of a cell in tables: its actual name, and the requested version and settings.
 pub fn scheduler(cell: &Cell<'_>) -> String {
     let mut label = cell.scheduler.name.clone();
     if let Some(version) = &cell.spec.version {
@@ -85,7 +86,8 @@ pub fn scheduler(cell: &Cell<'_>) -> String {
     label
 }
 
-/// All tunables in force of a cell: `slice_idle=8ms`, those that somebody changed with a star.
+/// All tunables in force of a cell, such as `slice_idle=8ms`; those that are not defaults have a
+/// star.
 pub fn tunables(cell: &Cell<'_>) -> Vec<String> {
     let tunables = cell.scheduler.tunables.iter();
     tunables.map(|t| format!("{}={}{}{}", t.name, t.value, t.unit, if t.is_default { "" } else { "*" })).collect()
@@ -97,7 +99,8 @@ pub fn weights(cell: &Cell<'_>) -> String {
     weights.join(":")
 }
 
-/// A job in words: `direct random read, bs 32k`, with its depth where it is above 1; a program by its name and settings.
+/// A job in words: `direct random read, bs 32k`, with its depth if above 1; a program by its name
+/// and settings.
 pub fn job(job: &Job) -> String {
     if let Some(program) = &job.program {
         return program.to_string();
@@ -123,7 +126,7 @@ pub fn job(job: &Job) -> String {
     format!("{access} {pattern} {mix}, bs {}{depth}", block_size(job))
 }
 
-/// A replay in words, without its part of the steps: `trace web_0, as recorded`, `trace web_0 at 2.5 times its speed`.
+/// A replay in words: `trace web_0, as recorded`, `trace web_0 at 2.5 times its speed`.
 fn trace(replay: &experiment::job::Replay) -> String {
     use experiment::job::Pace;
     let pace = match (replay.pace, replay.speed_permille) {
@@ -150,7 +153,7 @@ pub fn block_size(job: &Job) -> String {
     }
 }
 
-/// What the groups of a cell do, in words; `different jobs` where they do not do the same.
+/// The jobs of a cell's groups in words; `different jobs` if they are not the same.
 pub fn jobs(cell: &Cell<'_>) -> String {
     let mut words: Vec<String> = cell.plan_groups().flat_map(|group| &group.jobs).map(job).collect();
     words.dedup();
@@ -161,7 +164,7 @@ pub fn jobs(cell: &Cell<'_>) -> String {
     }
 }
 
-/// A span as options write it: `30s`, `500ms`.
+/// A duration as in options: `30s`, `500ms`.
 pub fn span(ns: u64) -> String {
     if ns.is_multiple_of(1_000_000_000) { format!("{}s", ns / 1_000_000_000) } else { time(ns as f64) }
 }

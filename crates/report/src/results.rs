@@ -1,4 +1,4 @@
-//! What a view is given: the measurements of a test, and what surrounded them.
+//! The input of views: the measurements of a test and its environment.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,22 @@ use experiment::{Matrix, Measurement};
 /// The results of one test.
 #[derive(Copy, Clone, Debug)]
 pub struct Results<'a> {
-    /// Version of the program that measured.
+    /// Version of the program that performed the test.
     pub version: &'a str,
-    /// When the test began, in milliseconds since 1970.
+    /// Start of the test, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// Whether every planned run was made.
+    /// Whether every planned run was completed.
     pub complete: bool,
     /// The host's name.
     pub host: &'a str,
     /// The plan.
     pub matrix: &'a Matrix,
-    /// The runs that were made, in any order.
+    /// The completed runs, in any order.
     pub measurements: &'a [Measurement],
-    /// The machine: `hostname`, `kernel`, `cpus`, `command` and whatever else is known. Values may hold anything.
+    /// The machine: `hostname`, `kernel`, `cpus`, `command` and others. Values may contain any
+    /// characters.
     pub environment: &'a BTreeMap<String, String>,
-    /// Assertions and what became of them.
+    /// Assertions and their results.
     pub verdicts: &'a [Verdict],
 }
 
@@ -38,7 +39,7 @@ impl<'a> Results<'a> {
         self.environment.get(key).map_or("-", String::as_str)
     }
 
-    /// The start as `2026-11-20T09:50:12Z`.
+    /// The start of the test, as `2026-11-20T09:50:12Z`.
     pub fn started(&self) -> String {
         let (days, seconds) = (self.started_unix_ms / 86_400_000, self.started_unix_ms / 1000 % 86_400);
         let (year, month, day) = civil(days);
@@ -46,7 +47,7 @@ impl<'a> Results<'a> {
         format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{:02}Z", seconds % 60)
     }
 
-    /// The start as fio writes it, in UTC: `Fri Nov 20 09:50:12 2026`.
+    /// The start of the test as fio writes it, in UTC: `Fri Nov 20 09:50:12 2026`.
     pub(crate) fn started_like_ctime(&self) -> String {
         const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
         const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -59,11 +60,12 @@ impl<'a> Results<'a> {
     }
 }
 
-/// Year, month (1 to 12) and day of a number of days since 1970-01-01, by the Gregorian calendar.
+/// Year, month (1 to 12) and day of a number of days since 1970-01-01 in the Gregorian calendar.
 fn civil(mut days: u64) -> (u64, u64, u64) {
     let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;
-    // Dates of measurements: a few dozen turns, and the type ends it after some 500 million years.
+    // A few dozen iterations for dates of measurements; bounded by the type at some 500 million
+    // years.
     while days >= 365 + u64::from(is_leap(year)) {
         days -= 365 + u64::from(is_leap(year));
         year += 1;

@@ -1,4 +1,4 @@
-//! Tables for the terminal: iostest's layout, stable for scripts, and the text table that shows more.
+//! Tables for the terminal: iostest's layout, stable for scripts, and the more detailed text table.
 
 use std::fmt::Write;
 
@@ -13,13 +13,13 @@ use experiment::statistics::{Estimate, truncated_mean};
 use crate::quantity::{self, decimals, half_width, mib, percent, scheduler, span, time, tunables};
 use crate::{Results, jobs, legend, winners};
 
-/// Rows of jobs that a table for people shows.
+/// Maximum number of rows of jobs in a table for users.
 pub(crate) const JOB_ROWS: usize = 100;
 
 /// Tunables that iostest's header names first, in this order.
 const CLASSIC_FIRST: [&str; 4] = ["group_isolation", "slice_idle", "group_idle", "quantum"];
 
-/// iostest's layout: averages in whole KiB/s, cut off; one block per workload and scheduler.
+/// iostest's layout: means truncated to KiB/s, one block per workload and scheduler.
 pub fn classic(results: &Results<'_>, with_total: bool) -> String {
     let cells = results.cells();
     let groups = cells.iter().map(|cell| cell.groups.len()).max().unwrap_or(0);
@@ -74,11 +74,11 @@ fn classic_block(text: &mut String, block: &[Cell<'_>], with_total: bool) {
 pub struct ClassicRow {
     /// The workload.
     pub job: String,
-    /// Repetitions averaged.
+    /// Number of repetitions that were averaged.
     pub sets: usize,
     /// Thread count.
     pub threads: u32,
-    /// KiB/s of each group, then of all where that is wanted.
+    /// KiB/s of each group, followed by the total if requested.
     pub kib_per_s: Vec<u64>,
 }
 
@@ -92,17 +92,19 @@ impl ClassicRow {
             truncated_mean(&per_set.collect::<Vec<_>>())
         };
         let mut kib_per_s: Vec<u64> = cell.groups.iter().map(|group| kib_of(Some(group.index))).collect();
-        // From the totals of the sets, so it may exceed the sum of the columns, as it did with iostest.
+        // Computed from the totals of the sets, so it may exceed the sum of the columns, as in
+        // iostest.
         kib_per_s.extend(with_total.then(|| kib_of(None)));
         Self { job: cell.workload.to_owned(), sets: cell.runs.len(), threads: cell.threads, kib_per_s }
     }
 }
 
-/// Header, rule and rows of the classic table; `names` are those of the columns, the total included.
+/// Header, rule and rows of the classic table; `names` are those of the columns, including the
+/// total.
 pub fn classic_rows(names: &[&str], rows: &[ClassicRow]) -> String {
     let digits = rows.iter().flat_map(|row| &row.kib_per_s).map(|value| value.to_string().len());
     let names_width = names.iter().map(|name| name.chars().count());
-    // All columns widen together as soon as one needs more than six characters.
+    // All columns become wider as soon as one needs more than six characters.
     let width = digits.chain(names_width).max().unwrap_or(0).max(6) + 1;
     let job_width = rows.iter().map(|row| row.job.chars().count()).max().unwrap_or(0).max(3);
     let mut text = format!("{:<job_width$} Set NR", "job");
@@ -120,12 +122,12 @@ pub fn classic_rows(names: &[&str], rows: &[ClassicRow]) -> String {
     text
 }
 
-/// What the text table shows beside its fixed columns.
+/// Optional columns of the text table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TextOptions {
-    /// Percentiles of latency, each 0 to 100 (100 = the largest).
+    /// Percentiles of latency, each 0 to 100 (100 = the maximum).
     pub percentiles: Vec<f64>,
-    /// One more line per group, with its latencies.
+    /// Whether there is an additional line per group with its latencies.
     pub per_group_latency: bool,
 }
 
@@ -135,13 +137,13 @@ impl Default for TextOptions {
     }
 }
 
-/// The table of some figures: a row per workload, scheduler and thread count, rates in MiB/s.
+/// A table of selected figures: a row per workload, scheduler and thread count, rates in MiB/s.
 pub fn figures(results: &Results<'_>, columns: &[Column]) -> String {
     let cells = results.cells();
     let has_many = |of: fn(&Cell<'_>) -> String| cells.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]));
     let workload: fn(&Cell<'_>) -> String = |cell| cell.workload.to_owned();
     let threads: fn(&Cell<'_>) -> String = |cell| cell.threads.to_string();
-    // What all rows have in common is no column.
+    // Properties that all rows share need no column.
     let keys = [("workload", workload), ("NR", threads)].into_iter().filter(|(_, of)| has_many(*of));
     let keys: Vec<_> = keys.collect();
     let unit = |column: &Column| match column.quantity() {
@@ -179,7 +181,7 @@ fn figure(quantity: Quantity, value: f64) -> String {
 pub fn text(results: &Results<'_>, options: &TextOptions) -> String {
     let cells = results.cells();
     let blocks = cells.chunk_by(|a, b| a.workload == b.workload);
-    // What the signs mean is told once, below the first table.
+    // Symbols are explained once, below the first table.
     let signs = |index| if index == 0 { legend::below(&cells, &options.percentiles) } else { String::new() };
     let blocks: Vec<String> =
         blocks.enumerate().map(|(index, block)| text_block(results, block, options, &signs(index))).collect();
@@ -204,7 +206,7 @@ fn verdicts(results: &Results<'_>) -> String {
     text
 }
 
-/// How long each run was: as asked for, or, where everything was done earlier, as it was in the first one.
+/// Length of the runs: as requested or, if everything was done earlier, that of the first one.
 pub(crate) fn length(results: &Results<'_>, cell: &Cell<'_>) -> String {
     let window_ns = cell.runs[0].window_ns;
     match window_ns / 1_000_000 {
@@ -260,12 +262,12 @@ fn jobs_of(block: &[Cell<'_>], percentiles: &[f64]) -> String {
     text
 }
 
-/// What all rows of a block have in common.
+/// Formatting that all rows of a block share.
 #[derive(Copy, Clone)]
 struct Shape {
     /// Decimals of rates.
     places: usize,
-    /// Whether there is a column of what was discarded: it is no throughput, and most loads discard nothing.
+    /// Whether there is a column of discards, which are no throughput and absent from most loads.
     has_discards: bool,
 }
 
@@ -324,7 +326,7 @@ fn group_row(cell: &Cell<'_>, group: usize, shape: Shape, options: &TextOptions)
     row
 }
 
-/// Latencies of one group, or of the one that waits longest.
+/// Latencies of one group, or of the slowest one.
 fn latencies(cell: &Cell<'_>, group: Option<usize>, options: &TextOptions) -> Vec<String> {
     let figures = group.map(|group| cell.latency(Some(group), None));
     let percentile = |percent: f64| match &figures {
@@ -344,7 +346,7 @@ fn best(block: &[Cell<'_>]) -> String {
     winners::best(&highest).iter().map(winners::Best::line).collect()
 }
 
-/// The tunables of each scheduler, as they were while it ran.
+/// The tunables in force of each scheduler.
 fn in_force(block: &[Cell<'_>]) -> String {
     let mut text = String::new();
     for cells in block.chunk_by(|a, b| a.spec == b.spec) {
@@ -366,7 +368,8 @@ fn in_force(block: &[Cell<'_>]) -> String {
     text
 }
 
-/// A table with left-aligned names in its first columns, right-aligned figures, and remarks in the last column.
+/// A table with left-aligned names in its first columns, right-aligned figures, and remarks in the
+/// last column.
 struct Grid {
     rows: Vec<Vec<String>>,
     names: usize,

@@ -1,7 +1,9 @@
-//! Who did best, and only where that can be told: the intervals separate it from all others, and it kept what was promised.
+//! The best schedulers, named only if their intervals are separate from all others' and they kept
+//! the due shares.
 //!
-//! A scheduler that ignores weights may move more bytes; it is no winner of a test that asks for shares. One set has no
-//! interval of throughput or of shares, so that nobody wins by these.
+//! A scheduler that ignores weights may have a higher throughput, but it is no winner of a test
+//! with shares. A single set has no interval of throughput or shares, so it yields no winner in
+//! these.
 
 use experiment::Percentile;
 use experiment::cell::Cell;
@@ -10,44 +12,45 @@ use experiment::statistics::{Difference, Estimate};
 
 use crate::quantity::{decimals, mib, percent, percentile_name, scheduler, time};
 
-/// Share errors up to this keep the promise of the weights.
+/// Largest share error that still counts as keeping the weights.
 const KEPT: f64 = 0.1;
-/// The percentile that stands for the tail of latency.
+/// The percentile that represents the tail of latency.
 const TAIL: f64 = 99.0;
 
 /// The answer to one question.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Best {
-    /// What was asked: `highest total`.
+    /// The question: `highest total`.
     pub what: String,
-    /// The winner's figure; none where nobody can be told to be best.
+    /// The winner's figure; `None` if no scheduler is certainly the best.
     pub value: Option<String>,
     /// The winner, or why there is none.
     pub who: String,
 }
 
-/// A scheduler in a contest, with its figure as it is shown.
+/// A scheduler in a comparison, with its formatted figure.
 struct Contender<'a> {
     cell: &'a Cell<'a>,
-    /// Which of its groups the figure is of; empty for all.
+    /// The group of the figure; empty for all.
     of: String,
     mean: f64,
     shown: String,
 }
 
-/// Whether the groups got what the weights promise: within 10 %, with the whole interval. One group was promised nothing.
+/// Whether the groups got their due shares: within 10 %, with the whole interval. Always true for a
+/// single group.
 fn keeps_promise(cell: &Cell<'_>) -> bool {
     cell.groups.len() < 2
         || cell.fairness.is_none()
         || Metric::ShareErrorMax.of(cell, None, None).is_none_or(|error| error.high() <= KEPT)
 }
 
-/// Whether a promise was made to anybody here.
+/// Whether any cell has due shares.
 fn is_promised(cells: &[&Cell<'_>]) -> bool {
     cells.iter().any(|cell| cell.groups.len() > 1 && cell.fairness.is_some())
 }
 
-/// The three answers that most readers come for; one line where there cannot be a winner at all.
+/// The three main answers, or a single line if there cannot be a winner.
 pub(crate) fn best(cells: &[&Cell<'_>]) -> Vec<Best> {
     let answers: Vec<Best> =
         [highest_total(cells), closest(cells), shortest_tail(cells)].into_iter().flatten().collect();
@@ -58,14 +61,14 @@ pub(crate) fn best(cells: &[&Cell<'_>]) -> Vec<Best> {
     answers
 }
 
-/// Who moved most.
+/// The scheduler with the highest throughput.
 fn highest_total(cells: &[&Cell<'_>]) -> Option<Best> {
     let shown = |total: f64| format!("{total:.*} MiB/s", decimals(total));
     let of = |&cell: &&'_ Cell<'_>| mib(cell.bytes_per_s.mean);
     let contender = |cell| Contender { cell, of: String::new(), mean: of(&cell), shown: shown(of(&cell)) };
     let contenders: Vec<Contender<'_>> = cells.iter().copied().map(contender).collect();
     if contenders.iter().all(|one| one.mean == 0.0) {
-        // Discards move nothing: there is no throughput to be compared.
+        // Discards transfer nothing, so there is no throughput to compare.
         return None;
     }
     let beats = |one: &Cell<'_>, other: &Cell<'_>| differs(&other.bytes_per_s, &one.bytes_per_s);
@@ -73,7 +76,7 @@ fn highest_total(cells: &[&Cell<'_>]) -> Option<Best> {
     contest(["total", "highest total"], is_promised(cells), contenders, order, beats, Interval::OfSets)
 }
 
-/// Whose shares are nearest to the weights.
+/// The scheduler whose shares are closest to the weights.
 fn closest(cells: &[&Cell<'_>]) -> Option<Best> {
     let error = |cell: &Cell<'_>| Metric::ShareErrorMax.of(cell, None, None);
     let of = |cell: &&'_ Cell<'_>| cell.groups.len() > 1 && error(cell).is_some();
@@ -90,7 +93,7 @@ fn closest(cells: &[&Cell<'_>]) -> Option<Best> {
     contest(["shares", "closest to the weights"], false, contenders.collect(), order, beats, Interval::OfSets)
 }
 
-/// Whose slowest group waits least.
+/// The scheduler whose slowest group has the lowest tail latency.
 fn shortest_tail(cells: &[&Cell<'_>]) -> Option<Best> {
     let contenders = cells.iter().copied().filter_map(|cell| {
         let (group, tail) = cell.slowest_group(TAIL)?;
@@ -110,7 +113,7 @@ fn shortest_tail(cells: &[&Cell<'_>]) -> Option<Best> {
     contest([&what[0], &what[1]], is_promised(cells), contenders.collect(), order, beats, Interval::OfSamples)
 }
 
-/// Where intervals come from, hence what helps if they are missing or too wide.
+/// The source of intervals, which determines the remedy if they are missing or too wide.
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Interval {
     OfSets,
@@ -123,12 +126,12 @@ impl Contender<'_> {
     }
 }
 
-/// Whether two means differ by 1 % or more, and by more than chance; a single set tells neither.
+/// Whether two means differ significantly and by at least 1 %; never true for a single set.
 fn differs(old: &Estimate, new: &Estimate) -> bool {
     Difference::between(old, new).is_some_and(|it| it.ci95.is_some() && it.is_significant())
 }
 
-/// The answer: `names` are the title for a single contender and that for several.
+/// The answer; `names` are the titles for a single contender and for several.
 fn contest<'a>(
     names: [&str; 2],
     asks_for_shares: bool,
@@ -153,7 +156,8 @@ fn contest<'a>(
         String::new()
     };
     let first = contenders.first()?;
-    // Who is among those that keep the weights is said of them alone; nearest to the weights is said of all.
+    // If shares matter, a winner only has to beat the others that keep the weights; otherwise it
+    // has to beat all.
     let mut rivals = contenders[1..].iter().chain(others.iter().filter(|_| !asks_for_shares));
     let Some(equal) = rivals.find(|other| !beats(first.cell, other.cell)) else {
         return Some(Best { what: what + &among, value: Some(first.shown.clone()), who: first.name() });

@@ -1,4 +1,4 @@
-//! Comparisons of results that differ in one thing.
+//! Comparisons of results that differ in one property.
 
 mod example;
 
@@ -6,7 +6,7 @@ use example::Example;
 use experiment::metric::Metric;
 use hoistway_report::compare::{changes, table};
 
-/// Twice a small share error is a small change: it is a difference in points of per cent, not in per cent of itself.
+/// Doubling a small share error is a small change, because the difference is in percentage points.
 #[test]
 fn share_errors_differ_by_points() {
     let old = Example::new(5, &[4], 3);

@@ -18,14 +18,14 @@ fn every_scheduler_is_a_mark_with_its_figures() {
         // In the panel and in the list beside it.
         assert_eq!(svg.matches(&format!("<title>{name}")).count(), 2, "{name}");
     }
-    // none has all of the throughput by definition.
+    // `none` has 100 % throughput by definition.
     assert!(svg.contains("<title>none: 100.0 % throughput"), "{svg}");
 }
 
 #[test]
 fn the_file_stands_alone() {
     let svg = figure(3).expect("a figure");
-    // One address, the name of the format itself.
+    // One address: the name of the format itself.
     assert_eq!(svg.matches("http").count(), 1);
     assert!(!svg.contains("<script") && !svg.contains("url(") && !svg.contains("href"));
     assert_eq!(svg.matches("<svg").count(), 1);

@@ -1,4 +1,4 @@
-//! Reading fio's output: harness 13, case 22, and harness 7.2.
+//! Parsing fio's output: case 22 of docs/specifications/harness.md, section 13, and section 7.2.
 
 use hoistway_report::fio_json::{FioError, read};
 
@@ -20,7 +20,7 @@ fn message(text: &str) -> String {
     }
 }
 
-/// 22: a note before the document and the human report behind it are skipped.
+/// Case 22: a note before the document and the human-readable report after it are skipped.
 #[test]
 fn t22_notes_and_the_human_report_are_skipped() {
     let text = format!(
@@ -36,7 +36,7 @@ fn t22_notes_and_the_human_report_are_skipped() {
     assert_eq!(job.read.lat.histogram.as_ref().unwrap().count(), 2);
 }
 
-/// 22: a truncated document is an error that names the place.
+/// Case 22: a truncated document is an error that names the position.
 #[test]
 fn t22_a_truncated_document_names_the_place() {
     let whole = document(0);
@@ -47,7 +47,7 @@ fn t22_a_truncated_document_names_the_place() {
     );
 }
 
-/// Cut anywhere: never a panic, never a result.
+/// Truncated anywhere: never a panic, never a result.
 #[test]
 fn t22_no_cut_is_taken_for_a_whole_document() {
     let whole = document(0);
@@ -65,14 +65,14 @@ fn the_last_complete_document_counts() {
     assert_eq!(read(&text).unwrap()[0].read.total_ios, 60_000);
 }
 
-/// A job with an error fails the whole, with the reason.
+/// A job with an error makes the whole run fail, with the reason.
 #[test]
 fn a_failed_job_is_a_failed_run() {
     let Err(FioError::JobFailed(diagnostic)) = read(&document(28)) else { panic!("accepted") };
     assert!(diagnostic.message.contains("No space left on device"), "{}", diagnostic.message);
 }
 
-/// fio 2: keys without unit are microseconds, bandwidth is KiB/s.
+/// fio 2: keys without a unit are in microseconds, bandwidth is in KiB/s.
 #[test]
 fn the_form_before_fio_3_is_understood() {
     let direction = r#"{"bw": 4000, "iops": 1000.0, "total_ios": 5, "lat": {"min": 5, "max": 900, "mean": 80.5, "percentile": {"50.000000": 70}}}"#;
@@ -84,7 +84,7 @@ fn the_form_before_fio_3_is_understood() {
     assert_eq!(job.read.lat.percentiles_ns, [(50.0, 70_000.0)]);
 }
 
-/// What is missing is named with its path.
+/// A missing key is named with its path.
 #[test]
 fn missing_keys_are_named() {
     assert_eq!(message("fio: nothing"), "fio output has no line '{': there is no JSON in it");
@@ -93,7 +93,8 @@ fn missing_keys_are_named() {
     assert_eq!(message(&text), "fio output has no jobs[0].read.total_ios");
 }
 
-/// A document on one line (jq -c writes it so) is one; without jobs it is told that there are none, not that it is no JSON.
+/// A document on a single line (as written by jq -c) is accepted; one without jobs is reported as
+/// empty, not as invalid JSON.
 #[test]
 fn a_document_on_one_line_is_read_and_an_empty_one_is_told() {
     let text = document(0).replace('\n', " ").replace(" : ", ":");
@@ -103,7 +104,7 @@ fn a_document_on_one_line_is_read_and_an_empty_one_is_told() {
     }
 }
 
-/// Terse, as fio 3.33 wrote it for `--rw=randrw --ioengine=null --size=16m --number_ios=4000`.
+/// Terse output of fio 3.33 for `--rw=randrw --ioengine=null --size=16m --number_ios=4000`.
 #[test]
 fn terse_lines_are_read() {
     let line = include_str!("terse.txt");
@@ -113,7 +114,8 @@ fn terse_lines_are_read() {
     assert_eq!((jobs.len(), job.name.as_str()), (1, "t"));
     let fields: Vec<&str> = line.lines().last().unwrap().split(';').collect();
     for (direction, first) in [(&job.read, 6), (&job.write, 47)] {
-        // Numbers as the specification counts them, from 1: 7 and 48 KiB/s, 8 and 49 IOPS, 30 and 71 the 99th percentile.
+        // Numbers as in the specification, from 1: 7 and 48 KiB/s, 8 and 49 IOPS, 30 and 71 the
+        // 99th percentile.
         let field = |number: usize| fields[number - 1];
         assert_eq!(direction.bytes_per_s, field(first + 1).parse::<f64>().unwrap() * 1024.0);
         assert_eq!(direction.ios_per_s, field(first + 2).parse::<f64>().unwrap());

@@ -1,4 +1,4 @@
-//! JSON and CSV: the layouts of harness 5.7, 5.8 and 7.1.
+//! JSON and CSV: the layouts of docs/specifications/harness.md, sections 5.7, 5.8 and 7.1.
 
 mod example;
 
@@ -94,7 +94,8 @@ fn csv_has_a_row_per_run_group_and_direction() {
     assert_eq!(lines.len(), 1 + 2 * 2 * 3 * 4);
     assert!(lines.iter().all(|line| line.matches(',').count() == 20));
     assert!(lines[1].starts_with("drr/none/nr1/set1,1,drr,none,,1,bronze,100,read,"), "{}", lines[1]);
-    // Without weights each of 100, 200 and 400 gets a third: the first much more than it is due, the last less.
+    // Without weights each of 100, 200 and 400 gets a third: the first much more than its due
+    // share, the last less.
     let error = |line: &str| line.split(',').nth(19).unwrap().parse::<f64>().unwrap();
     assert!(error(lines[1]) > 1.0 && error(lines[3]) < -0.3 && error(lines[4]) == error(lines[1]), "{text}");
     let samples = csv::samples(&example.results().measurements[0]);

@@ -1,4 +1,4 @@
-//! The HTML page: harness 13, case 13.
+//! The HTML page: case 13 of docs/specifications/harness.md, section 13.
 
 mod example;
 
@@ -8,14 +8,15 @@ use std::path::Path;
 use example::Example;
 use hoistway_report::page::html;
 
-/// Writes the page to where a reader may look at it (`CARGO_TARGET_TMPDIR`), and gives it back.
+/// Writes the page to a place where it can be viewed (`CARGO_TARGET_TMPDIR`), and returns it.
 fn page(name: &str, example: &Example) -> String {
     let page = html(&example.results());
     fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name), &page).unwrap();
     page
 }
 
-/// 13: nothing is fetched: the only address in the file is the one in the text of the environment.
+/// Case 13: nothing is fetched; the only address in the file is the one in the text of the
+/// environment.
 #[test]
 fn t13_the_page_refers_to_nothing_outside() {
     let page = page("several.html", &Example::new(5, &[1, 2, 4, 8], 3));
@@ -28,23 +29,25 @@ fn t13_the_page_refers_to_nothing_outside() {
     }
 }
 
-/// 13: it needs no scripts, and its charts are inline.
+/// Case 13: it needs no scripts, and its charts are inline.
 #[test]
 fn t13_the_page_has_charts_and_no_scripts() {
     let page = page("one.html", &Example::new(5, &[4], 1));
     assert!(!page.contains("<script") && !page.contains("onclick"));
-    // Throughput, shares and latency in two widths; latency of each group; dispatches, ranges and time for each scheduler.
+    // Throughput, shares and latency in two widths; latency of each group; dispatches, ranges and
+    // time for each scheduler.
     assert_eq!(page.matches("role=\"img\"").count(), 3 * 2 + 3 + 3 * 5);
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
 }
 
-/// The picture of the scheduler at work: a mark per request with its reason, grey for holds, a lane per group.
+/// The chart of dispatches: a mark per request with its reason, grey for holds, a lane per group.
 #[test]
 fn every_dispatch_has_a_mark_that_says_why() {
     let page = page("work.html", &Example::new(1, &[4], 2));
     let work = page.split_once("<h2>At work</h2>").unwrap().1.split_once("</section>").unwrap().0;
     let of_shape = |shape: &str| work.matches(shape).count();
-    // 80 + 80 + 80 + 60 requests: circles for the first group and, smaller, for the system; squares; triangles. A lane has one too.
+    // 80 + 80 + 80 + 60 requests: circles for the first group and, smaller, for the system;
+    // squares; triangles. Each lane has one as well.
     assert_eq!(of_shape("r=\"2.6\""), 80 + 1);
     assert_eq!(of_shape("h4.8v4.8h-4.8z"), 80 + 1);
     assert_eq!(of_shape("l3.2 5.6h-6.4z"), 80 + 1);
@@ -54,11 +57,11 @@ fn every_dispatch_has_a_mark_that_says_why() {
     assert!(work.contains("bronze, 0ns: write 32k at") && work.contains(". turn &lt;begins&gt;</title>"));
     assert!(work.contains("turn goes on <b>94.7%</b>") && work.contains("not chosen by the scheduler <b>0.3%</b>"));
     assert!(work.contains("kept requests back <b>10.9%</b> of the time"), "{}", work.split_once("why").unwrap().1);
-    // Most were chosen because their turn goes on; the others have a rim.
+    // Most were chosen because their turn continues; the others have an outline.
     assert_eq!(of_shape("u\""), 15 + 1);
 }
 
-/// Schedulers that did the same have one chart, and are named below it.
+/// Schedulers with the same dispatches share one chart and are named below it.
 #[test]
 fn what_happened_twice_is_drawn_once() {
     let mut example = Example::new(5, &[1], 1);
@@ -71,7 +74,7 @@ fn what_happened_twice_is_drawn_once() {
     ));
 }
 
-/// Groups have their latencies drawn before all of them together, which are a mixture.
+/// Latencies are drawn per group before those of all groups together, which are a mixture.
 #[test]
 fn latency_is_drawn_group_by_group_first() {
     let page = html(&Example::new(5, &[4], 3).results());
@@ -86,11 +89,11 @@ fn latency_is_drawn_group_by_group_first() {
     // A curve for each scheduler in each group, and once more in both widths of the mixture.
     assert_eq!(first.matches(" curve\"").count(), 5 * 3 + 5, "with five in the legend");
     assert!(!first.contains("p99 "), "a figure that does not say of what");
-    // One group is no mixture.
+    // A single group is no mixture.
     assert_eq!(page.matches("All groups together").count(), 2, "the note of throughput and this");
 }
 
-/// Tiles name a winner only where there is one, and the tail is that of a group.
+/// Tiles name a winner only if there is one, and the tail is that of a group.
 #[test]
 fn tiles_name_winners_that_are_separated() {
     let tiles = |sets| {
@@ -103,7 +106,8 @@ fn tiles_name_winners_that_are_separated() {
     assert!(once.contains("p99 of the slowest group"), "{once}");
 }
 
-/// What a pointer shows, the keyboard shows: each series can be focused and has its figures; dispatches are listed.
+/// Everything that a pointer shows is available by keyboard: each series can be focused and has its
+/// figures; dispatches are listed.
 #[test]
 fn everything_under_the_pointer_is_reached_without_one() {
     let page = html(&Example::new(2, &[1, 4], 1).results());
@@ -111,14 +115,14 @@ fn everything_under_the_pointer_is_reached_without_one() {
         page.contains("aria-label=\"mq-deadline: 50 % within ") && page.contains("aria-label=\"none: bronze "),
         "{page}"
     );
-    // 300 requests under each of two schedulers, less those of no place.
+    // 300 requests under each of two schedulers, without those that have no position.
     let lists: Vec<&str> =
         page.split("<pre tabindex=\"0\">").skip(1).map(|it| it.split_once("</pre>").unwrap().0).collect();
     assert_eq!(lists.iter().map(|list| list.lines().count()).collect::<Vec<_>>(), [300, 300]);
     assert!(lists[0].lines().all(|line| line.contains(" took ")), "{}", lists[0]);
 }
 
-/// Without dispatches (the kernel tells none) there is no such section.
+/// Without dispatches (the kernel records none) there is no such section.
 #[test]
 fn a_host_that_cannot_tell_has_no_picture() {
     let mut example = Example::new(2, &[1], 1);
@@ -126,7 +130,7 @@ fn a_host_that_cannot_tell_has_no_picture() {
     assert!(!html(&example.results()).contains("At work"));
 }
 
-/// What is written is readable: text and marks keep their distance from what is behind them, by day and by night.
+/// Text and marks have sufficient contrast to their background, in the light and in the dark style.
 #[test]
 fn colours_have_contrast() {
     let page = html(&Example::new(1, &[1], 1).results());
@@ -151,7 +155,7 @@ fn colours_have_contrast() {
     }
 }
 
-/// Relative luminance of a colour of the style sheet, as WCAG computes it.
+/// Relative luminance of a colour of the style sheet, as WCAG defines it.
 fn luminance(style: &str, name: &str) -> f64 {
     let value = style.split_once(&format!("--{name}: #")).unwrap_or_else(|| panic!("{name}")).1;
     let part = |at: usize| {
@@ -161,7 +165,7 @@ fn luminance(style: &str, name: &str) -> f64 {
     0.2126 * part(0) + 0.7152 * part(2) + 0.0722 * part(4)
 }
 
-/// Every element that is opened is closed, in order.
+/// Every opened element is closed, in order.
 #[test]
 fn the_markup_is_well_formed() {
     for example in [Example::new(5, &[1, 8], 2), Example::new(1, &[1], 1)] {
@@ -188,7 +192,7 @@ fn the_page_names_what_was_measured() {
     for name in ["none", "mq-deadline", "cfq@2.6.36 slice_idle=8", "bfq low_latency=0", "wfq"] {
         assert!(page.matches(name).count() >= 5, "{name}");
     }
-    // 400 of 700 are due to gold
+    // The due share of gold is 400 of 700.
     assert!(page.contains(">57.1%</text>") && page.contains(">gold</text>"));
     assert!(page.contains("<b><code>low_latency=0*</code></b>"));
 }

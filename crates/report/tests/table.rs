@@ -1,4 +1,4 @@
-//! Tables: harness 13, case 5, and the formats of harness 5.7.
+//! Tables: case 5 of docs/specifications/harness.md, section 13, and the formats of section 5.7.
 
 mod example;
 
@@ -10,7 +10,7 @@ fn row(kib_per_s: &[u64]) -> ClassicRow {
     ClassicRow { job: "drr".into(), sets: 1, threads: 1, kib_per_s: kib_per_s.to_vec() }
 }
 
-/// 5: groups 321 654 1011 1402, total 3389.
+/// Case 5: groups 321 654 1011 1402, total 3389.
 #[test]
 fn t5_the_classic_row_is_iostests() {
     let table = classic_rows(&["cgrp1", "cgrp2", "cgrp3", "cgrp4", "total"], &[row(&[321, 654, 1011, 1402, 3389])]);
@@ -20,7 +20,7 @@ fn t5_the_classic_row_is_iostests() {
     assert_eq!(lines[2], "drr   1  1     321     654    1011    1402    3389");
 }
 
-/// 5: with eight groups and the total the rule has 63 dashes.
+/// Case 5: with eight groups and the total the rule has 63 dashes.
 #[test]
 fn t5_the_rule_grows_with_the_columns() {
     let names = ["cgrp1", "cgrp2", "cgrp3", "cgrp4", "cgrp5", "cgrp6", "cgrp7", "cgrp8", "total"];
@@ -28,7 +28,7 @@ fn t5_the_rule_grows_with_the_columns() {
     assert_eq!(table.lines().nth(1).unwrap(), format!("--- --- -- {}", "-".repeat(63)));
 }
 
-/// All columns widen together when a value has more than six digits.
+/// All columns become wider when a value has more than six digits.
 #[test]
 fn wide_values_widen_all_columns() {
     let table = classic_rows(&["a", "b"], &[row(&[1_234_567, 1])]);
@@ -72,11 +72,11 @@ fn the_text_table_says_what_was_measured() {
     );
     assert!(lines[2].starts_with("none ") && lines[2].ends_with("no shares"), "{}", lines[2]);
     assert!(lines[3].starts_with("  bronze "), "{}", lines[3]);
-    // none moves most and has no shares: of those that keep the weights it is wfq.
+    // none has the highest throughput and no shares; of those that keep the weights it is wfq.
     assert!(table.contains("\nhighest total (of those within 10 % of the weights): wfq, "), "{table}");
     assert!(table.contains("\nclosest to the weights: wfq, within "), "{table}");
     assert!(!table.contains(": none, "), "{table}");
-    // The group that waits longest is shown, and what the columns mean is told below.
+    // The slowest group is shown, and the columns are explained below.
     assert!(
         lines[1].contains("worst p99") && table.contains("\n  worst p50: latency of the group that waits longest"),
         "{table}"
@@ -92,7 +92,7 @@ fn one_set_prints_no_interval() {
     assert_eq!(table.matches("+--").count(), 2, "{table}");
 }
 
-/// Where nothing was moved, as by discards, there is no total to be best in.
+/// If nothing was transferred, as with discards, there is no highest total.
 #[test]
 fn nobody_has_the_highest_total_of_nothing() {
     let mut example = Example::new(5, &[1], 3);
@@ -101,7 +101,7 @@ fn nobody_has_the_highest_total_of_nothing() {
     assert!(!table.contains("highest total"), "{table}");
 }
 
-/// A winner is named only where intervals separate it, and where it kept what was promised.
+/// A winner is named only if its interval is separate from the others' and it kept the due shares.
 #[test]
 fn winners_are_separated_and_keep_the_weights() {
     let table = |schedulers, sets| text(&Example::new(schedulers, &[1, 4], sets).results(), &TextOptions::default());
@@ -112,13 +112,14 @@ fn winners_are_separated_and_keep_the_weights() {
         "{once}"
     );
     assert!(!once.contains("closest to the weights: wfq, ") && !once.contains("total: wfq,"), "{once}");
-    // Neither of the two knows weights, so that the better of two bad shares is no winner.
+    // Neither of the two supports weights, so the better of two bad shares is no winner.
     let none = table(2, 3);
     assert!(none.contains("\nno winner: nobody keeps the weights within 10 %\n"), "{none}");
     assert!(!none.contains("closest") && !none.contains("highest"), "{none}");
 }
 
-/// The tail of a scheduler is that of its slowest group: a light group that waits is not hidden behind the others.
+/// The tail of a scheduler is that of its slowest group, so that other groups do not hide a slow
+/// light one.
 #[test]
 fn the_tail_is_that_of_the_slowest_group() {
     let example = Example::new(5, &[4], 3);
@@ -143,7 +144,7 @@ fn bars_show_shares_and_due_marks() {
     assert!(gold.contains("gold") && gold.contains("57.1%"), "{gold}");
 }
 
-/// Markdown: as many cells in every line.
+/// Markdown: every line has the same number of cells.
 #[test]
 fn markdown_is_a_rectangle() {
     let text = markdown::table(&Example::new(3, &[1, 2], 2).results(), &[50.0, 99.0]);
@@ -151,7 +152,7 @@ fn markdown_is_a_rectangle() {
     assert_eq!(bars, [11; 8], "{text}");
 }
 
-/// What was discarded stands beside what was moved, where anything was.
+/// Discards have a column beside the throughput if there are any.
 #[test]
 fn discards_have_a_column_of_their_own() {
     let mut example = Example::new(1, &[4], 1);
@@ -163,7 +164,7 @@ fn discards_have_a_column_of_their_own() {
     let column = after.lines().nth(1).unwrap().find("discarded MiB/s").unwrap();
     let row = |text: &str| text.lines().nth(2).unwrap().to_owned();
     assert_eq!(row(&after)[column..].trim_start_matches(' ').split(' ').next(), Some("3.00"), "{after}");
-    // The figures beside it are those of before.
+    // The other figures stay the same.
     let words = |text: &str| row(text).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert!(words(&after).iter().filter(|word| *word != "3.00").eq(&words(&before)), "{after}{before}");
     assert!(markdown::table(&example.results(), &[50.0]).contains("| discarded MiB/s |"));

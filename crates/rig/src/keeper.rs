@@ -1,7 +1,9 @@
-//! The process that has the block device open, and nothing else: see the crate's head for why it is one of its own.
+//! The process that keeps the block device open and does nothing else: the crate's documentation
+//! says why it is separate.
 //!
-//! It is started by the server with the mount as its standard input and a socket as its standard output. It attaches, sets
-//! what the model is like, says the device's number, and then waits for the socket's end.
+//! The server starts it with the mount as its standard input and a socket as its standard output.
+//! It attaches the loop device, sets its queue parameters, reports its number, and then waits for
+//! the socket's end.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -15,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{RigError, note};
 
-/// What the keeper must know of the model.
+/// The properties of the model that the keeper needs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Facts {
-    /// What listings of loop devices show.
+    /// The name that listings of loop devices show.
     pub name: String,
     pub block_bytes: u32,
     pub is_rotational: bool,
@@ -28,19 +30,19 @@ pub(crate) struct Facts {
     pub server: Process,
 }
 
-/// What the keeper answers.
+/// The keeper's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// The number of the loop device.
+    /// The number of the loop device, and the keeper's process.
     Attached { number: u32, keeper: Process },
-    /// Why there is none.
+    /// Why there is no device.
     Failed(String),
 }
 
-/// The keeper's whole life.
+/// The keeper's main function.
 ///
 /// # Errors
-/// What the system says; the server hears of it too.
+/// Any error from the system; it is reported to the server too.
 pub fn keep() -> Result<(), RigError> {
     let socket = io::stdout().as_fd().try_clone_to_owned().map_err(RigError::system("the server's socket"))?;
     let mut socket = UnixStream::from(socket);
@@ -48,7 +50,7 @@ pub fn keep() -> Result<(), RigError> {
     let mut line = String::new();
     lines.read_line(&mut line).map_err(RigError::system("the server's socket"))?;
     let facts: Facts = serde_json::from_str(&line).map_err(|error| RigError::Keeper(error.to_string()))?;
-    // A terminal's signals are the server's business; it closes the socket when it is time.
+    // The server handles a terminal's signals and closes the socket when the keeper must end.
     let _ = rustix::process::setsid();
     let attached = attach(&facts);
     let keeper = Process::this().map_err(RigError::system("/proc/self/stat"))?;
@@ -57,14 +59,14 @@ pub fn keep() -> Result<(), RigError> {
         Err(error) => Answer::Failed(error.to_string()),
     };
     let text = serde_json::to_string(&answer).map_err(|error| RigError::Keeper(error.to_string()))?;
-    // If the server is gone there is nobody to tell, and the next line ends it all.
+    // If the server is gone, the next line ends the keeper.
     let _ = writeln!(socket, "{text}");
     let device = attached?;
     let number = device.number();
-    // Nothing is ever said: the end of the socket is what is waited for.
+    // The server never sends anything: the keeper waits for the end of the socket.
     let _ = io::copy(&mut lines, &mut io::sink());
     drop(device);
-    // The server does the same; whoever of the two is left.
+    // The server tries the same, because either process may be the last.
     if loop_device::remove(number) {
         note::remove(number);
     }
@@ -83,8 +85,9 @@ fn attach(facts: &Facts) -> Result<LoopDevice, RigError> {
     set("rotational", if facts.is_rotational { "1" } else { "0" })?;
     set("write_cache", if facts.has_cache { "write back" } else { "write through" })?;
     set("max_sectors_kb", &facts.max_kib.to_string())?;
-    // Without a scheduler this is the number of the driver's tags, and it stays so under every scheduler that is chosen
-    // later: the device then takes as many commands as the model does. Few kernels refuse; the model copes.
+    // Without a scheduler this sets the number of the driver's tags, which is kept under every
+    // scheduler chosen later: the device then takes as many commands as the model does. A few
+    // kernels refuse, which the model tolerates.
     let _ = set("scheduler", "none");
     let _ = set("nr_requests", &facts.depth.to_string());
     Ok(device)

@@ -1,4 +1,4 @@
-//! How exact the device is: by how much replies came later than the model wanted.
+//! The accuracy of the device: how much later than the model's time replies are sent.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 pub struct Lateness {
     /// Replies by lateness: below 1 us, below 2 us, below 4 us and so on.
     pub counts: Vec<u64>,
-    /// The latest one, in nanoseconds.
+    /// The largest lateness, in nanoseconds.
     pub max_ns: u64,
-    /// All together, in nanoseconds.
+    /// The sum, in nanoseconds.
     pub sum_ns: u64,
 }
 
@@ -26,7 +26,7 @@ impl Lateness {
         self.sum_ns += late_ns;
     }
 
-    /// How many replies.
+    /// The number of replies.
     pub fn replies(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -36,7 +36,7 @@ impl Lateness {
         self.sum_ns.checked_div(self.replies()).unwrap_or(0)
     }
 
-    /// What `percent` of the replies stayed below, in microseconds: a power of two.
+    /// The upper bound of `percent` of the replies, in microseconds: a power of two.
     pub fn below_us(&self, percent: u64) -> u64 {
         let wanted = (self.replies() * percent).div_ceil(100).max(1);
         let mut sum = 0;

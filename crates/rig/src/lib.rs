@@ -1,20 +1,24 @@
-//! The model rig: a device model as a block device of this machine, so that the kernel's schedulers can be measured on a
-//! disk one does not have.
+//! The model rig: a device model as a block device of this machine, so that the kernel's schedulers
+//! can be measured on a disk that is not there.
 //!
 //! ```text
 //! processes -> /dev/loop64 (the kernel's scheduler) -> loop driver -> FUSE -> server: device model in real time
 //!                  ^ open in the keeper                                 ^ open in the server
 //! ```
-//! Two processes hold it, so that it vanishes whoever of them is killed, in whatever order and by whatever signal:
-//! - the [`server`] has `/dev/fuse` open and answers; it never touches the block device, on which it could wait for itself;
+//! Two processes hold it, so that it vanishes whichever of them is killed, in whatever order and by
+//! whatever signal:
+//! - the [`server`] has `/dev/fuse` open and answers; it never accesses the block device, because
+//!   it could wait for itself;
 //! - the [`keeper`] has the loop device open. The kernel detaches the file when the last descriptor closes.
 //!
-//! There is no mount point and no file on any disk: the mount has no place ([`linux::fuse::Session::mount`]). What a note in
-//! `/run/hoistway` says is only for `device list`. Source: harness 12.1.
+//! There is no mount point and no file on any disk ([`linux::fuse::Session::mount`]). The note in
+//! `/run/hoistway` is only used by `device list`. Source:
+//! docs/specifications/harness.md, section 12.1.
 //!
-//! What differs from the same model in the simulator: the host's overhead (about 20 to 60 us per request, `docs/devices.md`),
-//! one hardware queue, requests of at most 1 MiB, and flushes that hold up what their own cgroup sends behind them (the
-//! loop driver works one flush at a time per cgroup).
+//! Differences from the same model in the simulator: the host's overhead (about 20 to 60 us per
+//! request, `docs/devices.md`), one hardware queue, requests of at most 1 MiB, and flushes that
+//! delay later requests of their own cgroup (the loop driver performs one flush at a time per
+//! cgroup).
 #![forbid(unsafe_code)]
 
 pub mod keeper;
@@ -29,24 +33,24 @@ pub use lateness::Lateness;
 pub use note::{Rig, find, list};
 pub use server::{Leash, Settings, serve};
 
-/// Why there is no device, or none any more.
+/// Why there is no device, or the device has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum RigError {
-    /// The model cannot be had.
+    /// The model is not available.
     #[error(transparent)]
     Model(#[from] device::ModelError),
-    /// It cannot be that large or small.
+    /// The size is not possible.
     #[error("{0}")]
     Size(String),
-    /// The system refuses a part of it.
+    /// The system refuses an operation.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The keeper could not do its part.
+    /// The keeper failed.
     #[error("{0}")]
     Keeper(String),
 }

@@ -1,7 +1,8 @@
-//! What `device list` knows: one note per device in `/run/hoistway/devices`, written by its server.
+//! The data of `device list`: one note per device in `/run/hoistway/devices`, written by its
+//! server.
 //!
-//! A note keeps nothing alive. One whose processes have both ended is stale: the device is gone, or goes when its last user
-//! closes it, and [`list`] takes the rest away.
+//! A note keeps nothing alive. If both processes of a note have ended it is stale: the device is
+//! gone, or vanishes when its last user closes it, and [`list`] removes the rest.
 
 use std::fs;
 use std::io;
@@ -17,23 +18,25 @@ use crate::lateness::Lateness;
 pub struct Rig {
     /// Number of its loop device.
     pub number: u32,
-    /// The model as it was asked for.
+    /// The model as requested.
     pub model: String,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Commands the model takes at a time; the block device hands over no more, unless somebody raises its `nr_requests`.
+    /// Commands that the model takes at a time; the block device dispatches no more, unless its
+    /// `nr_requests` is raised.
     pub depth: u32,
-    /// Who answers.
+    /// The server process.
     pub server: Process,
-    /// Who has the block device open.
+    /// The process that keeps the block device open.
     pub keeper: Process,
-    /// Memory that holds what was written, in bytes.
+    /// Memory that holds written data, in bytes.
     pub memory_bytes: u64,
-    /// Most commands that were in the model at a time.
+    /// The most commands that were in service at a time.
     pub most_in_service: usize,
-    /// Most commands that had arrived and were not answered: above the model's depth some had to wait in front of it.
+    /// The most commands that had arrived and were not answered; those above the model's depth
+    /// waited before it.
     pub most_arrived: usize,
-    /// How late replies were.
+    /// The lateness of replies.
     pub lateness: Lateness,
 }
 
@@ -43,7 +46,7 @@ impl Rig {
         linux::loop_device::node(self.number)
     }
 
-    /// Whether somebody still serves it.
+    /// Whether it is still served.
     pub fn is_alive(&self) -> bool {
         self.server.is_alive() || self.keeper.is_alive()
     }
@@ -67,18 +70,18 @@ fn path(number: u32) -> PathBuf {
     directory().join(format!("loop{number}.json"))
 }
 
-/// Takes a device's note away.
+/// Removes a device's note.
 pub(crate) fn remove(number: u32) {
-    // Its partner may have been quicker.
+    // The other process may have removed it first.
     let _ = fs::remove_file(path(number));
 }
 
-/// All devices, by number. What nobody serves any more is removed on the way.
+/// All devices, by number. Devices that are no longer served are removed.
 pub fn list() -> Vec<Rig> {
     let entries = fs::read_dir(directory()).into_iter().flatten().flatten();
     let mut rigs: Vec<Rig> = entries.filter_map(|entry| read(&entry.path())).collect();
     rigs.retain(|rig| {
-        // A keeper that was killed goes when it has closed the device, for which a removal waits.
+        // A killed keeper ends only when it has closed the device, which removal requires.
         let is_served = rig.server.goes_on() || rig.keeper.goes_on();
         if !is_served && (!rig.node().exists() || linux::loop_device::remove(rig.number)) {
             remove(rig.number);

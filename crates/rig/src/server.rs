@@ -1,8 +1,9 @@
-//! The process that answers: the model in real time.
+//! The server process: runs the model in real time.
 //!
-//! One thread reads requests, asks the model and replies when it is time, so that nothing is handed over between threads.
-//! It sleeps until shortly before the model's next event and stays awake for the rest: a virtual machine wakes up tens of
-//! microseconds late. A late reply delays nothing else: the model keeps its own time.
+//! One thread reads requests, asks the model and replies in time, so that there is no hand-over
+//! between threads. It sleeps until shortly before the model's next event and polls for the rest,
+//! because a virtual machine wakes up tens of microseconds late. A late reply delays nothing else,
+//! because the model has its own clock.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,35 +26,35 @@ use crate::note::{self, Rig};
 use crate::service::Service;
 use crate::store::Store;
 
-/// Waiting ends this long before the model's next event; the rest is spent awake.
+/// Sleeping ends this long before the model's next event; the rest is spent polling.
 const SPIN_NS: Nanos = 60_000;
-/// While awake, other descriptors are looked at this often.
+/// While polling, other descriptors are checked at this interval.
 const GLANCE_NS: Nanos = 2_000_000;
-/// Requests taken between two looks at the model.
+/// Requests taken between two calls of the model.
 const BATCH: u32 = 32;
-/// A note is written when nothing has happened for so long.
+/// A note is written after this time without requests.
 const QUIET_NS: Nanos = 300_000_000;
-/// After the keeper has let go, users of the device have so long to finish.
+/// After the keeper has closed the device, its users have this long to finish.
 const PATIENCE_NS: Nanos = 5_000_000_000;
 
-/// What is to be served.
+/// The device to serve.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `NAME[,KEY=VALUE...]` as [`Model::parse`] takes it.
     pub model: String,
-    /// Size in bytes; the model's own without it. A smaller device is the begin of the model's.
+    /// Size in bytes; the model's own size if none. A smaller device is the start of the model's.
     pub size_bytes: Option<u64>,
-    /// Seed of the model's random numbers, unless the model says its own.
+    /// Seed of the model's random numbers, unless the model has its own.
     pub seed: u64,
-    /// At most so much memory for what is written, in bytes.
+    /// The most memory for written data, in bytes.
     pub memory_bytes: u64,
 }
 
 impl Settings {
-    /// The model and the size in sectors.
+    /// The model, and the size in sectors.
     ///
     /// # Errors
-    /// What cannot be, with what can.
+    /// An impossible model or size, with what is possible.
     pub fn resolve(&self) -> Result<(Model, u64), RigError> {
         let model = Model::parse(&self.model)?;
         let Some(size_bytes) = self.size_bytes else { return Ok((model.clone(), model.capacity_sectors())) };
@@ -66,17 +67,18 @@ impl Settings {
     }
 }
 
-/// What ends the server beside signals: the other end of its standard input.
+/// What ends the server besides signals.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Leash {
-    /// The device goes when the input ends, unless it said `K` before: then it stays.
+    /// The end of the standard input, unless a `K` was sent before: then the device stays.
     StandardInput,
     /// Only signals.
     None,
 }
 
-/// Serves until SIGTERM, SIGINT or SIGHUP, or the leash ends it. `keeper` is the command that runs [`crate::keep`];
-/// `ready` is told the device once it can be used, and answers false if nobody wants it any more.
+/// Serves until SIGTERM, SIGINT or SIGHUP, or until the leash ends it. `keeper` is the command that
+/// runs [`crate::keep`]; `ready` is called with the device once it is usable, and returns false if
+/// it is no longer wanted.
 ///
 /// # Errors
 /// Why there is no device; nothing is left of it.
@@ -91,7 +93,7 @@ pub fn serve(
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&is_asked_to_end)).map_err(RigError::system("signals"))?;
     }
-    // Both make the device more exact; without them it works as well.
+    // Both make the device more accurate; it works without them.
     let _ = linux::thread::precise_timers();
     let _ = linux::thread::most_urgent();
     let session = Session::open(sectors * SECTOR_BYTES).map_err(RigError::system("/dev/fuse"))?;
@@ -154,16 +156,16 @@ struct Server {
     service: Service,
     socket: BufReader<UnixStream>,
     child: Child,
-    /// As much of the keeper's line as has come.
+    /// The part of the keeper's line received so far.
     answer: String,
     rig: Option<Rig>,
     leash: Leash,
     is_asked_to_end: Arc<AtomicBool>,
-    /// When the keeper was told to let go.
+    /// When the keeper was told to close the device.
     told_keeper_ns: Option<Nanos>,
 }
 
-/// Told when the device is attached; answers whether it is wanted, and its note.
+/// Called when the device is attached; returns whether it is wanted, and its note.
 type Attached<'a> = dyn FnMut(u32, Process) -> Result<(bool, Rig), RigError> + 'a;
 
 impl Server {
@@ -224,7 +226,8 @@ impl Server {
         Ok(Found::Some)
     }
 
-    /// Sleeps until a time of the monotonic clock (`Nanos::MAX`: for ever), a request, or news from outside.
+    /// Sleeps until a time of the monotonic clock (`Nanos::MAX`: for ever), a request, or another
+    /// event.
     fn sleep(&self, until: Nanos) {
         let left_ns = until.saturating_sub(monotonic_ns());
         let timeout = (until != Nanos::MAX).then(|| Timespec {
@@ -240,11 +243,11 @@ impl Server {
         if self.leash == Leash::StandardInput {
             descriptors.push(PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN));
         }
-        // A signal ends it early, which is what signals are for.
+        // A signal ends the sleep early, as intended.
         let _ = poll(&mut descriptors, timeout.as_ref());
     }
 
-    /// Looks at everything but requests; true when it is over.
+    /// Handles everything but requests; returns true when serving is over.
     fn look_round(&mut self, now: Nanos, attached: &mut Attached<'_>) -> Result<bool, RigError> {
         if let Some(told_ns) = self.told_keeper_ns {
             return Ok(now > told_ns + PATIENCE_NS);
@@ -255,7 +258,7 @@ impl Server {
         }
         match self.socket.read_line(&mut self.answer) {
             Ok(0) if self.rig.is_none() => Err(RigError::Keeper("the keeper has died".to_owned())),
-            // It was killed: as soon as nobody uses the device it is gone.
+            // The keeper was killed: the device is gone as soon as it has no users.
             Ok(0) => {
                 self.told_keeper_ns = Some(now);
                 Ok(false)
@@ -278,13 +281,13 @@ impl Server {
         }
     }
 
-    /// The keeper lets go of the device. What is under way is still answered.
+    /// Makes the keeper close the device. Requests in flight are still answered.
     fn tell_keeper(&mut self, now: Nanos) {
         let _ = self.socket.get_ref().shutdown(std::net::Shutdown::Both);
         self.told_keeper_ns = Some(now);
     }
 
-    /// Whether whoever holds the leash is still there; `K` takes it off.
+    /// Whether the other end of the leash still exists; `K` removes the leash.
     fn leash_holds(&mut self) -> bool {
         if self.leash == Leash::None {
             return true;
@@ -312,13 +315,13 @@ impl Server {
         rig.most_in_service = self.service.most_in_service;
         rig.most_arrived = self.service.most_arrived;
         rig.lateness = self.service.lateness.clone();
-        // Without it the list shows older figures.
+        // If this fails, the list shows older figures.
         let _ = rig.write();
     }
 
     fn clean_up(mut self) {
         let _ = self.socket.get_ref().shutdown(std::net::Shutdown::Both);
-        // With this the kernel fails whatever is still under way, so that nobody waits for ever.
+        // Now the kernel fails all remaining requests, so that no process waits for ever.
         drop(self.session);
         for _ in 0..50 {
             if !matches!(self.child.try_wait(), Ok(None)) {

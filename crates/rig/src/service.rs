@@ -1,4 +1,5 @@
-//! Requests of the file system as commands of the model, and back. Knows no waiting: who calls keeps the time.
+//! Converts the file system's requests to commands of the model, and back. It never waits: the
+//! caller keeps the time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,7 +11,7 @@ use linux::fuse::{Request, Session, Unique};
 use crate::lateness::Lateness;
 use crate::store::Store;
 
-/// What is done when the model has finished with a command.
+/// The action after the model has completed a command.
 #[derive(Copy, Clone, Debug)]
 enum Reply {
     Data { offset_bytes: u64, length_bytes: u32 },
@@ -26,20 +27,20 @@ struct Job {
     extent: Extent,
 }
 
-/// The model with what is under way.
+/// The model with its commands in flight.
 pub(crate) struct Service {
     device: AnyDevice,
     hardware_queues: u16,
     has_cache: bool,
-    /// By tag.
+    /// Commands in service, by tag.
     in_service: Vec<Option<Job>>,
     free_tags: Vec<u32>,
-    /// Arrived, but the model is full; first come, first served.
+    /// Requests that have arrived while the model is full, in FIFO order.
     waiting: VecDeque<Job>,
     store: Store,
     completions: Vec<Completion>,
     pub lateness: Lateness,
-    /// Most commands in the model at a time, and arrived at a time.
+    /// The most commands in service at a time, and arrived at a time.
     pub most_in_service: usize,
     pub most_arrived: usize,
 }
@@ -65,7 +66,7 @@ impl Service {
         }
     }
 
-    /// When the model has something to do; `Nanos::MAX` when it has not.
+    /// When [`Service::advance`] must be called next; `Nanos::MAX` if it need not be.
     pub fn next_event(&self) -> Nanos {
         self.device.next_event()
     }
@@ -78,7 +79,7 @@ impl Service {
         self.store.memory_bytes()
     }
 
-    /// A request has arrived. What it writes is kept now; nobody may ask for it before the reply.
+    /// Takes a new request. Written data is stored at once; it cannot be read before the reply.
     pub fn arrived(&mut self, session: &Session, request: Request<'_>, now: Nanos) -> io::Result<()> {
         let job = match request {
             Request::Read { unique, offset_bytes, length_bytes } => Job {
@@ -95,7 +96,7 @@ impl Service {
                 let extent = extent(offset_bytes, data.len() as u64);
                 Job { unique, reply: Reply::Written { length_bytes }, operation: Operation::Write, extent }
             }
-            // Nothing can be lost: there is nothing to wait for.
+            // Without a cache nothing can be lost, so there is nothing to wait for.
             Request::Sync { unique } if !self.has_cache => return session.reply_done(unique),
             Request::Sync { unique } => {
                 Job { unique, reply: Reply::Done, operation: Operation::Flush, extent: Extent::new(0, 0) }
@@ -133,7 +134,7 @@ impl Service {
         }
     }
 
-    /// Lets the model come to `now` and answers what is done.
+    /// Advances the model to `now` and answers completed requests.
     pub fn advance(&mut self, session: &Session, now: Nanos) -> io::Result<()> {
         let mut completions = std::mem::take(&mut self.completions);
         self.device.advance(now, &mut completions);

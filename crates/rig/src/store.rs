@@ -1,4 +1,4 @@
-//! What was written to the device: in memory, in chunks, and only what was written. The rest reads as zeroes.
+//! The data written to the device, in memory and in chunks. Everything else reads as zeroes.
 
 use std::collections::HashMap;
 
@@ -19,16 +19,16 @@ pub struct Store {
 }
 
 impl Store {
-    /// An empty device that keeps at most `memory_bytes` of data.
+    /// An empty device that stores at most `memory_bytes` of data.
     pub fn new(memory_bytes: u64) -> Self {
         let chunks_at_most = usize::try_from(memory_bytes / CHUNK_BYTES as u64).unwrap_or(usize::MAX);
         Self { chunks: HashMap::new(), chunks_at_most }
     }
 
-    /// Keeps data. Zeroes where nothing was before cost no memory.
+    /// Stores data. Zeroes where nothing was stored before need no memory.
     ///
     /// # Errors
-    /// [`Full`]; the beginning of the data may have been kept.
+    /// [`Full`]; the first part of the data may have been stored.
     pub fn write(&mut self, offset_bytes: u64, data: &[u8]) -> Result<(), Full> {
         let mut rest = data;
         for (number, within) in pieces(offset_bytes, data.len() as u64) {
@@ -53,7 +53,7 @@ impl Store {
         if self.chunks.is_empty() {
             return;
         }
-        // A range may be far longer than what there is.
+        // A range may be far longer than the stored data.
         let (first, last) = (offset_bytes, offset_bytes.saturating_add(length_bytes));
         let size = CHUNK_BYTES as u64;
         self.chunks.retain(|number, _| number * size < first || (number + 1) * size > last);
@@ -79,7 +79,7 @@ impl Store {
     }
 }
 
-/// A range cut at the borders of chunks: number of the chunk, range inside.
+/// A range divided at the borders of chunks: number of the chunk, range inside it.
 fn pieces(offset_bytes: u64, length_bytes: u64) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
     let size = CHUNK_BYTES as u64;
     let end = offset_bytes + length_bytes;

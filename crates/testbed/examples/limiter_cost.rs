@@ -1,13 +1,15 @@
-//! What a limiter costs per bio: submitted, let go, issued, ended, at a steady number of bios inside.
+//! Measures the cost of a limiter per bio: submitted, released, issued, completed, at a steady
+//! number of bios in flight.
 //!
 //! ```text
 //! cargo run --release -p hoistway-testbed --example limiter_cost -- loose|tight NAME BIOS TURNS [ROUNDS]
 //! ```
-//! Eight groups, half of the bios reads and half buffered writes of 4 KiB, a device of 100,000 I/Os per second. `loose`:
-//! limits and targets that nobody reaches. `tight`: each group may have a hundredth of the device (throttle), the first one
-//! asks for a latency that it cannot get (io.latency) or for most of the device (io.cost). Prints the fewest nanoseconds
-//! per bio of all rounds, and how many bios are held then; `bench/policies/run` runs it for all limiters, and once more
-//! under callgrind.
+//! Eight groups, half of the bios reads and half buffered writes of 4 KiB, a device of 100,000 I/Os
+//! per second. `loose`: limits and targets that are never reached. `tight`: each group may use a
+//! hundredth of the device (throttle), the first group asks for a latency that it cannot get
+//! (io.latency) or for most of the device (io.cost). Prints the fewest nanoseconds per bio of all
+//! rounds, and the number of bios held then; `bench/policies/run` runs it for all limiters, and
+//! again under callgrind.
 
 use block::{Extent, GroupId, Nanos, Operation, Status, random::Stream};
 use elevator::limiters::{self, AnyLimiter};
@@ -17,7 +19,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 const GROUPS: u32 = 8;
-/// The device takes this long for each, one after the other.
+/// The device serves one request at a time, for this long each.
 const SERVICE_NS: Nanos = 10_000;
 
 fn main() -> ExitCode {
@@ -42,7 +44,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A limiter between submitters that always have the same number of bios inside, and a device that serves in order.
+/// A limiter between submitters with a constant number of bios in flight, and a device that serves
+/// in order.
 struct Bench {
     limiter: AnyLimiter,
     bios: Vec<(Bio, Nanos)>,
@@ -116,7 +119,7 @@ impl Bench {
         }
     }
 
-    /// One bio ends, and its submitter sends another.
+    /// Completes one bio, for which its submitter sends another.
     fn turn(&mut self) {
         while self.in_device.is_empty() {
             let at = self.limiter.next_timer().expect("what is held waits for something");

@@ -1,18 +1,22 @@
-//! What a policy costs per request: one insert, one choice, one completion, at a steady number of backlogged queues.
+//! Measures the cost of a policy per request: one insert, one choice, one completion, at a steady
+//! number of backlogged queues.
 //!
 //! ```text
 //! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [INSIDE [OUTSTANDING]]]]
 //! cargo run --release -p hoistway-testbed --example policy_cost -- batch NAME REQUESTS TURNS [ROUNDS]
 //! cargo run --release -p hoistway-testbed --example policy_cost -- calibrate
 //! ```
-//! NAME may bear a version (`cfq@2.6.36`). With GROUPS (policy only) the issuers are spread over so many groups, OUTSTANDING reads
-//! of each (2) are queued or in the device, and a turn takes 10 us, so that slices end and groups take turns; INSIDE are in the device (1).
-//! `calibrate` prints the nanoseconds of one xorshift step, by which processors can be compared.
+//! NAME may include a version (`cfq@2.6.36`). With GROUPS (policy only) the issuers are spread over
+//! this many groups, each keeps OUTSTANDING reads (default 2) queued or in flight, and a turn takes
+//! 10 us, so that slices expire and groups alternate; INSIDE requests are in flight (default 1).
+//! `calibrate` prints the nanoseconds of one xorshift step, for comparing processors.
 //!
-//! `batch` is one issuer alone: so many requests come at once, then each is chosen and completed before the next one, as in
-//! the kernel module's test `cost`; a turn is a request. `policy` drives the elevator alone with its request table, `queue` the whole request queue round it. Every queue
-//! (issuer) has one random 4 KiB read waiting. Prints the fewest nanoseconds per request of all rounds; `bench/policies/run`
-//! runs it for all policies, and once more under callgrind for the instructions.
+//! `batch` is one issuer alone: REQUESTS requests arrive at once, then each is chosen and completed
+//! before the next one, as in the kernel module's test `cost`; a turn is a request. `policy` drives
+//! the elevator alone with its request table, `queue` the whole request queue around it. Every
+//! queue (issuer) has one random 4 KiB read waiting. Prints the fewest nanoseconds per request of
+//! all rounds; `bench/policies/run` runs it for all policies, and again under callgrind for the
+//! instructions.
 
 use block::{ContextId, Extent, HardwareQueue, Operation, Status, random::Stream};
 use elevator::registry::Carrier;
@@ -25,7 +29,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 const QUEUE: HardwareQueue = HardwareQueue(0);
-/// A power of two, so that picking the next sector costs a mask.
+/// A power of two, so that choosing the next sector costs a mask.
 const SECTORS: usize = 4096;
 
 fn main() -> ExitCode {
@@ -81,12 +85,12 @@ fn sector_of(sectors: &[u64], turn: u64) -> u64 {
     sectors[usize::try_from(turn % SECTORS as u64).unwrap_or(0)]
 }
 
-/// The fewest nanoseconds per turn of all rounds: what disturbs a round only ever adds to it.
+/// The fewest nanoseconds per turn of all rounds, because disturbances only ever add time.
 fn fewest_ns(rounds: u64, turns: u64, mut turn: impl FnMut(u64)) -> f64 {
     let mut fewest = f64::MAX;
     for round in 0..rounds {
         let start = Instant::now();
-        // The turn's number serves as the time, which never runs backwards.
+        // The turn's number serves as the time, which is monotonic.
         for at in round * turns..(round + 1) * turns {
             turn(at);
         }
@@ -95,7 +99,7 @@ fn fewest_ns(rounds: u64, turns: u64, mut turn: impl FnMut(u64)) -> f64 {
     fewest
 }
 
-/// Of a step that needs the one before it: three shifts and three exclusive ors.
+/// The time of a step that depends on the one before: three shifts and three exclusive ors.
 fn xorshift_ns() -> f64 {
     let mut state = 88_172_645_463_325_252_u64;
     let ns = fewest_ns(200, 10_000, |_| {
@@ -117,7 +121,7 @@ fn policy_alone(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
     build(name, &configuration).carried_by(Alone { configuration, queues, turns, rounds })
 }
 
-/// Compiled for a policy as simulator and kernel module do it, which know it by its type.
+/// A policy monomorphised by its type, as in the simulator and the kernel module.
 struct Alone {
     configuration: Configuration,
     queues: u32,
@@ -155,7 +159,7 @@ fn alone<E: Elevator>(mut policy: E, load: &Alone) -> f64 {
     })
 }
 
-/// As [`Alone`], of issuers in groups.
+/// As [`Alone`], for issuers in groups.
 struct Grouped {
     crowd: Crowd,
     turns: u64,
@@ -176,7 +180,7 @@ fn in_batches(name: &str, requests: u32, turns: u64, rounds: u64) -> f64 {
     build(name, &configuration).carried_by(Batches { configuration, requests, turns, rounds })
 }
 
-/// As [`Alone`], of one issuer that sends so many requests at once.
+/// As [`Alone`], for one issuer that sends a batch of requests at once.
 struct Batches {
     configuration: Configuration,
     requests: u32,
@@ -211,17 +215,17 @@ impl Carrier for Batches {
     }
 }
 
-/// About what a processor takes from one request to the next.
+/// About the time that a processor takes from one request to the next.
 const BATCH_STEP_NS: u64 = 1000;
 
-/// The calls of the kernel module's shell for a newcomer.
+/// The calls that the kernel module's glue makes for a new request.
 fn insert_at_once<E: Elevator>(policy: &mut E, requests: &mut Requests, bio: &Bio, now: u64) {
     let id = requests.allocate_queued(*bio, now).expect("a slot");
     policy.allocated(requests, id, now);
     let _ = policy.insert_newcomer(requests, id, bio, now);
 }
 
-/// And for a request that is chosen, and at once done.
+/// The calls for a request that is chosen and completed at once.
 fn serve<E: Elevator>(policy: &mut E, requests: &mut Requests, now: u64) {
     let Dispatch::Request { id, .. } = policy.choose(requests, QUEUE, now) else { panic!("queued") };
     requests.start(id, now);
@@ -250,7 +254,8 @@ fn with_queue(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
     }
     fewest_ns(rounds, turns, |at| {
         let Next::Start { id, .. } = queue.dispatch(QUEUE, at) else { panic!("backlogged") };
-        // The context that was served asks again; a merged request would bring several, and none merges here.
+        // The context that was served submits again; nothing merges here, so a request has one
+        // context.
         let mut context = 0;
         queue.complete(id, Status::Ok, at, |done| context = done.bio.context.0);
         queue.submit(&read_of(context, sector_of(&sectors, at)), u64::from(context), at).expect("room");

@@ -1,4 +1,4 @@
-//! The benches that policies have in common: what one costs by itself, without a queue round it.
+//! The benchmarks common to all policies: the cost of a policy by itself, without a request queue.
 
 use crate::load::{GroupedLoad, STEP_NS};
 use crate::spec::Spec;
@@ -9,17 +9,19 @@ use elevator::{Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupS
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Queued requests during the measurement, each of an issuer and a group of its own.
+/// Queued requests during the measurement, each with an issuer and a group of its own.
 const BACKLOGS: [u32; 4] = [1, 100, 1_000, 10_000];
 
-/// How many calls are timed together.
+/// Calls timed together.
 const CHUNK: u64 = 32;
 
-/// Measures `insert`, `choose+dispatch` and `full_turn` (insert, choose, complete) at 1 to 10,000 queued requests.
+/// Measures `insert`, `choose+dispatch` and `full_turn` (insert, choose, complete) at 1 to 10,000
+/// queued requests.
 ///
 /// # Panics
-/// When there is no such policy, form or tunable, or it answers nothing with a full queue: a policy that keeps requests back
-/// while others are inside has [`turn_benches`] only.
+/// If there is no such policy, version or tunable, or if the policy dispatches nothing although
+/// requests are queued: a policy that holds requests while others are in flight can only use
+/// [`turn_benches`].
 pub fn policy_benches(criterion: &mut Criterion, spec: &str) {
     let mut group = criterion.benchmark_group(spec);
     group.throughput(Throughput::Elements(1));
@@ -35,10 +37,11 @@ pub fn policy_benches(criterion: &mut Criterion, spec: &str) {
     turn_benches(criterion, spec);
 }
 
-/// Measures `full_turn` alone, in which nothing else is inside.
+/// Measures `full_turn` alone, with no other request in flight.
 ///
 /// # Panics
-/// When there is no such policy, form or tunable, or it answers nothing with a full queue.
+/// If there is no such policy, version or tunable, or if the policy dispatches nothing although
+/// requests are queued.
 pub fn turn_benches(criterion: &mut Criterion, spec: &str) {
     let mut group = criterion.benchmark_group(spec);
     group.throughput(Throughput::Elements(1));
@@ -50,7 +53,8 @@ pub fn turn_benches(criterion: &mut Criterion, spec: &str) {
     group.finish();
 }
 
-/// Measures a turn (insert, choose, complete) of several policies in one run, with so many backlogged issuers in groups.
+/// Measures a turn (insert, choose, complete) of several policies in one run, with `issuers`
+/// backlogged issuers in `groups` groups.
 ///
 /// # Panics
 /// As [`policy_benches`].
@@ -70,8 +74,8 @@ enum Timed {
     Choose,
 }
 
-/// A policy with a constant number of queued requests. Tags and table are the host's cost and stay out: a finished
-/// request is inserted again under its old id, at a new place.
+/// A policy with a constant number of queued requests. Tags and table are the host's cost and are
+/// excluded: a completed request is inserted again under its old id, at a new position.
 struct Bench {
     policy: Any,
     requests: Requests,
@@ -109,7 +113,7 @@ impl Bench {
         bench
     }
 
-    /// Gives a spare request a new place; this is not measured.
+    /// Gives a spare request a new position; this is not measured.
     fn prepare(&mut self) -> RequestId {
         let id = self.spare.pop().expect("a spare request");
         let first_sector = self.places.below(1 << 30);
@@ -132,7 +136,7 @@ impl Bench {
 
     #[inline]
     fn choose(&mut self) -> RequestId {
-        // A policy may want to wait first; then the time it names passes.
+        // A policy may ask to wait first; then time advances to the given time.
         for _ in 0..64 {
             match self.policy.choose(&self.requests, HardwareQueue(0), self.now) {
                 Dispatch::Request { id, .. } => {
@@ -157,7 +161,7 @@ impl Bench {
         self.spare.push(id);
     }
 
-    /// Inserts and chooses in chunks, timing one of the two.
+    /// Inserts and chooses in chunks, and times one of the two.
     fn chunks(mut self, turns: u64, timed: Timed) -> Duration {
         let mut spent = Duration::ZERO;
         let mut left = turns;
@@ -183,7 +187,7 @@ impl Bench {
         while left > 0 {
             let chunk = left.min(CHUNK);
             left -= chunk;
-            // The places are prepared ahead, so that only the policy is timed.
+            // Positions are prepared ahead, so that only the policy is timed.
             let ids: Vec<_> = (0..chunk).map(|_| self.prepare()).collect();
             let begin = Instant::now();
             for id in ids {

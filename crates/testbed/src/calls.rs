@@ -1,4 +1,4 @@
-//! Random host calls: bytes become what a host does, for property tests and fuzzers.
+//! Random host calls: turns bytes into the actions of a host, for property tests and fuzzers.
 
 use crate::notation::show;
 use crate::spec::Spec;
@@ -18,37 +18,37 @@ pub enum Call {
     Submit(Bio),
     /// Submit a bio into the plug.
     SubmitPlugged(Bio),
-    /// Flush the plug, and pull the queue's own.
+    /// Flush the plug, and unplug the queue.
     Unplug,
-    /// Ask for the next request of a hardware queue.
+    /// Dispatch from a hardware queue.
     Dispatch(HardwareQueue),
-    /// The device finishes the n-th request it holds (modulo their number).
+    /// Complete the n-th request that the device holds (modulo their number).
     Complete(u8, Status),
-    /// The driver gives the n-th request back to the policy.
+    /// Requeue the n-th request.
     Requeue(u8),
-    /// The driver has no room for the n-th request.
+    /// The driver refuses the n-th request for lack of room.
     Refuse(u8),
-    /// Time passes.
+    /// Advance the time.
     Pass(Nanos),
-    /// The n-th tunable gets a value out of its range, chosen by the second number.
+    /// Set the n-th tunable to a value out of its range, chosen by the second number.
     Set(u8, u8),
-    /// New depths.
+    /// Change the depths.
     SetDepth(Depth),
-    /// The n-th policy of the registry takes over.
+    /// Switch to the n-th policy of the registry.
     Switch(u8, Handover),
-    /// A group appears, changes, or goes.
+    /// Add a group.
     AddGroup(GroupId, GroupSettings),
-    /// A group's weight changes.
+    /// Change a group's weight.
     ChangeGroup(GroupId, GroupSettings),
-    /// A group goes.
+    /// Remove a group.
     RemoveGroup(GroupId),
-    /// A group's limits are these.
+    /// Set a group's limits.
     Limit(GroupId, IoLimits),
-    /// The n-th limiter is put in place, or taken away. Only in a testbed with limiters.
+    /// Install or remove the n-th limiter. Only in a testbed with limiters.
     ToggleLimiter(u8),
-    /// The n-th tunable of a limiter in place gets a value, as with [`Call::Set`].
+    /// Set the n-th tunable of an installed limiter, as with [`Call::Set`].
     SetLimiter(u8, u8),
-    /// An issuer is gone.
+    /// End an issuer.
     ContextExited(ContextId),
 }
 
@@ -64,17 +64,17 @@ impl From<&[u8]> for Calls {
 }
 
 impl Calls {
-    /// So many calls, out of a seed.
+    /// `count` calls from a seed.
     pub fn random(seed: u64, count: usize) -> Self {
         let mut stream = Stream::of(seed, "testbed/calls");
-        // A call is six bytes at most.
+        // A call takes six bytes at most.
         let bytes: Vec<u8> = (0..count).flat_map(|_| stream.next().to_le_bytes().into_iter().take(6)).collect();
         let mut calls = Self::from(bytes.as_slice());
         calls.0.truncate(count);
         calls
     }
 
-    /// Only those that do not replace the policy.
+    /// Only the calls that do not replace the policy.
     #[must_use]
     pub fn without_switches(mut self) -> Self {
         self.0.retain(|call| !matches!(call, Call::Switch(..)));
@@ -82,7 +82,7 @@ impl Calls {
     }
 }
 
-/// An end of a row's range, its default, or a small number.
+/// A bound of a row's range, its default, or a small number.
 fn value_of(row: &elevator::tunable::Tunable, value: u8) -> i64 {
     match value {
         0..=15 => row.min,
@@ -92,7 +92,7 @@ fn value_of(row: &elevator::tunable::Tunable, value: u8) -> i64 {
     }
 }
 
-/// What is left of the input.
+/// The rest of the input.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -102,7 +102,7 @@ impl Bytes<'_> {
         Some(*first)
     }
 
-    /// The next call. Submitting and dispatching are frequent, changes of the surroundings rare.
+    /// The next call. Submitting and dispatching are frequent, configuration changes rare.
     fn call(&mut self) -> Option<Call> {
         Some(match self.next()? {
             0..=89 => Call::Submit(self.bio()?),
@@ -143,7 +143,7 @@ impl Bytes<'_> {
 
     fn bio(&mut self) -> Option<Bio> {
         let (kind, at, size, who) = (self.next()?, self.next()?, self.next()?, self.next()?);
-        // A small device, so that neighbours meet.
+        // A small device, so that requests are often adjacent.
         let extent = Extent::new(u64::from(at) * 8, (u32::from(size % 4) + 1) * 8);
         let (operation, flags) = match kind {
             0..=119 => (Operation::Read, Flags::NONE),
@@ -174,7 +174,7 @@ impl Bytes<'_> {
         Some(bio)
     }
 
-    /// Limits that are tight, but not so tight that a run would take hours.
+    /// Limits that hold requests, but not so low that a run would take hours.
     fn limits(&mut self) -> Option<IoLimits> {
         let (kind, bytes, ios) = (self.next()?, self.next()?, self.next()?);
         let bytes_per_s = 65_536 << (bytes % 10);
@@ -213,23 +213,24 @@ impl Bytes<'_> {
 }
 
 impl Testbed {
-    /// Makes all calls, then lets everything finish.
+    /// Makes all calls, then lets everything complete.
     ///
     /// # Panics
-    /// On a broken invariant, a lost or doubled bio, or no progress; with the calls as a script.
+    /// On a violated invariant, a lost or duplicated bio, or no progress; the message contains the
+    /// calls as a script.
     pub fn drive(&mut self, calls: &Calls) {
         for call in &calls.0 {
             self.call(call);
         }
         self.unplug();
-        // What the last limits hold back would take its time.
+        // Requests held by the last limits would take long.
         for group in 0..self.settings.configuration.groups {
             self.queue.set_limits(GroupId(group), &IoLimits::NONE, self.now);
         }
         self.rest();
     }
 
-    /// Makes one call. One that is impossible at the moment is left out.
+    /// Makes one call. A call that is impossible in the current state is skipped.
     pub fn call(&mut self, call: &Call) {
         match call {
             Call::Submit(bio) => {
@@ -284,7 +285,7 @@ impl Testbed {
         self.check();
     }
 
-    /// The bio in this testbed's numbers of queues, groups and contexts.
+    /// The bio with queue, group and context numbers reduced to this testbed's.
     fn within_limits(&self, bio: &Bio) -> Bio {
         let configuration = &self.settings.configuration;
         let mut bio = *bio;
@@ -301,7 +302,7 @@ impl Testbed {
         }
     }
 
-    /// Sets a tunable to an end of its range, a small number, or its default.
+    /// Sets a tunable to a bound of its range, a small number, or its default.
     fn set_nth(&mut self, row: u8, value: u8) {
         let rows = self.queue.elevator().tunables();
         let Some(row) = usize::from(row).checked_rem(rows.len()).and_then(|index| rows.get(index)) else { return };
@@ -346,16 +347,16 @@ impl Testbed {
         self.switch(spec, handover);
     }
 
-    /// Another policy takes over, unless a switch is under way.
+    /// Switches to another policy, unless a switch is in progress.
     ///
     /// # Panics
-    /// When there is no such policy.
+    /// If there is no such policy.
     pub fn switch(&mut self, spec: &str, handover: Handover) {
         let Spec { name, version, .. } = Spec::parse(spec);
         self.history.push(format!("switch:{spec}:{handover:?}"));
         let next = registry::build(name, version, &self.settings.configuration);
         let next = next.unwrap_or_else(|error| panic!("{spec}: {error:?}"));
-        // Busy: the switch before this one goes first, and this one is forgotten.
+        // If it is busy, the switch in progress goes on and this one is dropped.
         let _ = self.queue.switch(next, handover, self.now);
         self.check();
     }

@@ -1,4 +1,4 @@
-//! The tables of tunables in the documents, generated from the rows.
+//! Tables of tunables in the documents, generated from the rows.
 
 use elevator::tunable::{Tunable, Unit};
 use elevator::{Configuration, Elevator, registry};
@@ -7,17 +7,18 @@ use std::path::PathBuf;
 const BEGIN: &str = "<!-- tunables: generated, HOISTWAY_BLESS=1 cargo test rewrites -->\n";
 const END: &str = "<!-- tunables end -->\n";
 
-/// Compares the table in `docs/elevators/<name>.md` with the policy's rows; with `HOISTWAY_BLESS=1` rewrites it.
+/// Compares the table in `docs/elevators/<name>.md` with the policy's rows; with `HOISTWAY_BLESS=1`
+/// rewrites it.
 ///
 /// # Panics
-/// When the page is missing, has no place for the table, or the table is stale.
+/// If the page is missing, has no place for the table, or the table is out of date.
 pub fn check_tunables_table(policy: &str) {
     let built = registry::build(policy, None, &Configuration::default());
     let rows = built.unwrap_or_else(|error| panic!("{policy}: {error:?}")).tunables();
     check_table(&format!("elevators/{policy}.md"), rows);
 }
 
-/// The same for any page below `docs` and any rows.
+/// As [`check_tunables_table`], for any page below `docs` and any rows.
 ///
 /// # Panics
 /// As [`check_tunables_table`].

@@ -1,4 +1,5 @@
-//! Policies under test: the notation of the specifications, a tiny host, invariants after each call, standard benches.
+//! Tests of policies: the notation of the specifications, a tiny host, invariants checked after
+//! each call, standard benchmarks.
 //!
 //! ```
 //! # use hoistway_testbed as testbed;
@@ -11,7 +12,8 @@
 //! testbed.then_reason("R100", "overdue");
 //! ```
 //!
-//! [`Testbed`] reads scripts; [`Calls`] turns bytes into host calls for fuzzing; [`policy_benches`] measures.
+//! [`Testbed`] runs scripts; [`Calls`] turns bytes into host calls for fuzzing; [`policy_benches`]
+//! measures.
 #![forbid(unsafe_code)]
 
 mod benches;

@@ -1,4 +1,5 @@
-//! A constant number of backlogged issuers in groups: whoever was served asks again.
+//! A constant number of backlogged issuers in groups: an issuer submits again when it has been
+//! served.
 
 use crate::spec::Spec;
 use block::random::Stream;
@@ -6,11 +7,12 @@ use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, Request
 use elevator::{Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Place, Requests};
 use std::collections::VecDeque;
 
-/// Time per turn, so that shares and deadlines move: a device of 100,000 requests per second.
+/// Time per turn, so that shares and deadlines advance: a device of 100,000 requests per second.
 pub(crate) const STEP_NS: Nanos = 10_000;
 
-/// A policy with a constant number of backlogged issuers in groups of different weight: whoever was served asks again. A
-/// turn takes 10 us, so that slices end and groups take turns; each issuer has so many random 4 KiB reads outstanding.
+/// A policy with a constant number of backlogged issuers in groups of different weight: an issuer
+/// submits again when it has been served. A turn takes 10 us, so that slices expire and groups
+/// alternate; each issuer has a given number of random 4 KiB reads outstanding.
 #[derive(Debug)]
 pub struct GroupedLoad<E = Any> {
     policy: E,
@@ -22,21 +24,22 @@ pub struct GroupedLoad<E = Any> {
     depth: usize,
 }
 
-/// How many issuers, in how many groups, with how much outstanding, over a device that takes 32 requests, or as many as are inside.
+/// The load's issuers, groups and outstanding reads. The device takes 32 requests, or the number in
+/// flight if that is larger.
 #[derive(Copy, Clone, Debug)]
 pub struct Crowd {
-    /// Each a context of its own.
+    /// Issuers, each with a context of its own.
     pub issuers: u32,
-    /// The issuers go round these.
+    /// Groups, to which the issuers are assigned in rotation.
     pub groups: u32,
-    /// Reads of each issuer, queued or in the device.
+    /// Reads of each issuer, queued or in flight.
     pub outstanding: u32,
-    /// Requests in the device, one at least.
+    /// Requests in flight, at least one.
     pub inside: u32,
 }
 
 impl Crowd {
-    /// Two reads of each issuer, one in the device: all are backlogged while one is served.
+    /// Two reads of each issuer, one in flight: all stay backlogged while one is served.
     pub const fn of_two(issuers: u32, groups: u32) -> Self {
         Self { issuers, groups, outstanding: 2, inside: 1 }
     }
@@ -47,16 +50,16 @@ impl Crowd {
 }
 
 impl GroupedLoad<Any> {
-    /// The policy of this name, form and settings, as in [`crate::Testbed::new`].
+    /// The policy with this name, version and settings, as in [`crate::Testbed::new`].
     ///
     /// # Panics
-    /// When there is no such policy, form or tunable.
+    /// If there is no such policy, version or tunable.
     pub fn new(spec: &str, issuers: u32, groups: u32) -> Self {
         let crowd = Crowd::of_two(issuers, groups);
         Self::of(Self::policy(false, spec, crowd), crowd)
     }
 
-    /// The same over a device where positioning costs time.
+    /// As [`Self::new`], on a device where positioning costs time.
     ///
     /// # Panics
     /// As [`Self::new`].
@@ -84,10 +87,10 @@ impl GroupedLoad<Any> {
 }
 
 impl<E: Elevator> GroupedLoad<E> {
-    /// Over a policy from [`GroupedLoad::policy`], known by its type or not.
+    /// A load on a policy from [`GroupedLoad::policy`], as an `Any` or as its own type.
     ///
     /// # Panics
-    /// When nothing is to be inside.
+    /// If no request is to be in flight.
     pub fn of(policy: E, crowd: Crowd) -> Self {
         let Crowd { issuers, groups, outstanding, inside } = crowd;
         assert!(inside > 0, "one is inside at least");
@@ -113,7 +116,7 @@ impl<E: Elevator> GroupedLoad<E> {
     }
 
     fn ask(&mut self, group: GroupId, issuer: ContextId) {
-        // A power of two of them, so that picking the next costs a mask.
+        // The number of sectors is a power of two, so that choosing the next costs a mask.
         let first_sector = self.sectors[self.turns % 4096];
         self.turns += 1;
         let mut bio = Attributes::new(Operation::Read, Extent::new(first_sector, 8));
@@ -123,10 +126,11 @@ impl<E: Elevator> GroupedLoad<E> {
         let _ = self.policy.insert_newcomer(&self.requests, id, &bio, self.now);
     }
 
-    /// One request is chosen and started, the oldest inside is completed, and its issuer asks again.
+    /// Chooses and starts one request, completes the oldest one in flight, and submits another for
+    /// its issuer.
     ///
     /// # Panics
-    /// When nothing is chosen although nothing is inside.
+    /// If nothing is chosen although nothing is in flight.
     pub fn turn(&mut self) {
         self.now += STEP_NS;
         while self.inside.len() < self.depth {
@@ -136,7 +140,7 @@ impl<E: Elevator> GroupedLoad<E> {
                     let _ = self.policy.started(&self.requests, id, self.now);
                     self.inside.push_back(id);
                 }
-                // A policy that waits for somebody may be waiting for one of those inside.
+                // The policy may be waiting for the completion of a request in flight.
                 _ if !self.inside.is_empty() => break,
                 Dispatch::Hold { until, .. } => {
                     self.now = self.now.max(until);

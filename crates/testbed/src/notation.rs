@@ -1,26 +1,28 @@
-//! The notation of the specifications: `R1000` is a read of 8 sectors at 1000, `W100rt+16` a real-time write of 16.
+//! The notation of the specifications: `R1000` is a read of 8 sectors at 1000, `W100rt+16` a
+//! real-time write of 16.
 //!
-//! A transfer is a letter (R read, W write, D discard, Z write-zeroes, E secure erase, A zone append, P passthrough,
-//! F flush), the first sector, and marks in any order: `+n` sectors (8 when left out), `rt` or `idle` (class), `be<n>`
-//! (explicit level), `sync`, `fua`, `flush`, `meta`, `nomerge`, `barrier`, `@n` (context), `g<n>` (group), `q<n>`
-//! (software queue). A script is a list of steps separated by blanks:
+//! A transfer is a letter (R read, W write, D discard, Z write-zeroes, E secure erase, A zone
+//! append, P passthrough, F flush), the first sector, and marks in any order: `+n` sectors (8 if
+//! omitted), `rt` or `idle` (class), `be<n>` (explicit level), `sync`, `fua`, `flush`, `meta`,
+//! `nomerge`, `barrier`, `@n` (context), `g<n>` (group), `q<n>` (software queue). A script is a
+//! list of steps separated by blanks:
 //!
 //! | step | meaning |
 //! | --- | --- |
 //! | `R1000` | submit |
 //! | `{R1000 W8 R5}` | submit through one plug, then flush it |
 //! | `d`, `d3` | one, three dispatches |
-//! | `rest` | dispatch until nothing is left, completing each at once |
-//! | `unplug` | somebody waits for I/O: the queue's own plug comes out (eras 2.4 and 2.6) |
-//! | `c:R1000` | the device finishes the request that begins there |
-//! | `back:R1000` | the driver gives it back to the policy |
-//! | `t+600`, `t+50us`, `t+1ns` | time passes (milliseconds without a unit) |
-//! | `fifo_batch=1` | a tunable is set |
+//! | `rest` | dispatch until nothing is left, completing each request at once |
+//! | `unplug` | a process waits for I/O: the queue is unplugged (eras 2.4 and 2.6) |
+//! | `c:R1000` | the device completes the request that begins there |
+//! | `back:R1000` | the driver requeues it |
+//! | `t+600`, `t+50us`, `t+1ns` | advance the time (milliseconds without a unit) |
+//! | `fifo_batch=1` | set a tunable |
 
 use block::{Class, ContextId, Extent, Flags, GroupId, Nanos, Operation, Priority, SoftwareQueue};
 use elevator::Bio;
 
-/// Sectors of a transfer that names none.
+/// Sectors of a transfer without a length.
 pub const DEFAULT_SECTORS: u32 = 8;
 
 const OPERATIONS: [(char, Operation); 8] = [
@@ -50,26 +52,26 @@ pub enum Step {
     Submit(Bio),
     /// Submit these through one plug.
     Batch(Vec<Bio>),
-    /// Dispatch up to so many.
+    /// Dispatch up to this many requests.
     Dispatch(u32),
     /// Dispatch until nothing is left.
     Rest,
-    /// The queue's own plug comes out.
+    /// Unplug the queue.
     Unplug,
-    /// The device finishes the request that begins like this bio.
+    /// Complete the request that begins like this bio.
     Complete(Bio),
-    /// The driver gives the request that begins like this bio back.
+    /// Requeue the request that begins like this bio.
     Requeue(Bio),
-    /// So much time passes.
+    /// Advance the time by this much.
     Pass(Nanos),
-    /// A tunable is set.
+    /// Set a tunable.
     Set(String, String),
 }
 
-/// Reads a script.
+/// Parses a script.
 ///
 /// # Panics
-/// On a step that is none, which it names.
+/// On an invalid step, which the message names.
 pub fn script(text: &str) -> Vec<Step> {
     let text = text.replace('{', " { ").replace('}', " } ");
     let mut steps = Vec::new();
@@ -125,10 +127,10 @@ fn span_ns(text: &str) -> Nanos {
     }
 }
 
-/// Reads one transfer.
+/// Parses one transfer.
 ///
 /// # Panics
-/// When it is none.
+/// If it is invalid.
 pub fn bio(text: &str) -> Bio {
     let mut rest = text;
     let letter = take(&mut rest, 1);
@@ -146,7 +148,7 @@ pub fn bio(text: &str) -> Bio {
     bio
 }
 
-/// Reads one mark behind the first sector.
+/// Parses one mark behind the first sector.
 fn mark(rest: &mut &str, bio: &mut Bio) -> Option<()> {
     for (word, flag) in FLAGS {
         if let Some(tail) = rest.strip_prefix(word) {
@@ -186,7 +188,7 @@ fn take<'a>(rest: &mut &'a str, bytes: usize) -> &'a str {
     head
 }
 
-/// Writes a transfer as [`bio`] reads it.
+/// Writes a transfer in the form that [`bio`] parses.
 pub fn show(bio: &Bio) -> String {
     let (letter, _) = OPERATIONS.into_iter().find(|(_, known)| *known == bio.operation).unwrap_or(OPERATIONS[0]);
     let mut text = format!("{letter}{}", bio.extent.first_sector);

@@ -1,4 +1,4 @@
-//! A policy as tests and benches write it: `mq-deadline@6.1:fifo_batch=1,writes_starved=0`.
+//! The text of a policy in tests and benchmarks: `mq-deadline@6.1:fifo_batch=1,writes_starved=0`.
 
 use elevator::{Any, Configuration, Elevator, Version, registry};
 
@@ -10,7 +10,7 @@ pub(crate) struct Spec<'a> {
 }
 
 impl<'a> Spec<'a> {
-    /// Panics when the version is none.
+    /// Panics if the version is invalid.
     pub(crate) fn parse(text: &'a str) -> Self {
         let (policy, tunables) = text.split_once(':').unwrap_or((text, ""));
         let (name, version) = match policy.split_once('@') {
@@ -23,7 +23,7 @@ impl<'a> Spec<'a> {
         Self { text, name, version, tunables }
     }
 
-    /// Rows and values; panics at one without a value.
+    /// Tunables and values; panics at one without a value.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.tunables.split(',').filter(|setting| !setting.is_empty()).map(|setting| match setting.split_once('=') {
             Some(setting) => setting,
@@ -31,7 +31,7 @@ impl<'a> Spec<'a> {
         })
     }
 
-    /// The policy by itself, set; panics when there is no such policy, form or tunable.
+    /// Builds the policy with its settings; panics if there is no such policy, version or tunable.
     pub(crate) fn build(&self, configuration: &Configuration) -> Any {
         let mut policy = registry::build(self.name, self.version, configuration)
             .unwrap_or_else(|error| panic!("{}: {error:?}", self.text));

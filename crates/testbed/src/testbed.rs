@@ -1,4 +1,5 @@
-//! A tiny host round a request queue: one clock, one device that does what the script says, checks after every call.
+//! A tiny host around a request queue: one clock, one device that follows the script, checks after
+//! every call.
 
 use crate::notation::{Step, bio, script, show};
 use crate::spec::Spec;
@@ -9,21 +10,21 @@ use elevator::{Bio, Configuration, Depth, Elevator, Version, registry};
 use queue::{Era, Next, Plug, RequestQueue, Settings, Submitted};
 use std::collections::BTreeMap;
 
-/// Steps of a script that a failure shows: the last ones.
+/// The number of last steps of a script that a failure shows.
 const SHOWN_STEPS: usize = 200;
 
-/// A request that was handed to the device.
+/// A request that was dispatched to the device.
 #[derive(Clone, Debug)]
 pub struct Started {
-    /// The request, in notation, as it was then.
+    /// The request, in notation, at that time.
     pub text: String,
-    /// The policy's reason; "" for what it did not choose.
+    /// The policy's reason; "" for a request that it did not choose.
     pub reason: &'static str,
-    /// When.
+    /// The time of its dispatch.
     pub at_ns: Nanos,
 }
 
-/// A policy inside a request queue inside the smallest possible host.
+/// A policy in a request queue in the smallest possible host.
 ///
 /// A panic prints the script so far, so that every failure can be replayed.
 #[derive(Debug)]
@@ -53,22 +54,23 @@ impl Drop for Testbed {
 
 // ---- construction ----
 impl Testbed {
-    /// The policy of this name, form and settings: `noop`, `mq-deadline@6.1:fifo_batch=1,writes_starved=0`. 256 tags,
-    /// a device that takes 256 requests, nothing chosen ahead of time.
+    /// The policy with this name, version and settings: `noop`,
+    /// `mq-deadline@6.1:fifo_batch=1,writes_starved=0`. It has 256 tags, a device that takes 256
+    /// requests, and nothing chosen ahead of time.
     ///
     /// # Panics
-    /// When there is no such policy, form or tunable.
+    /// If there is no such policy, version or tunable.
     pub fn new(spec: &str) -> Self {
         Self::with(spec, &Self::settings())
     }
 
-    /// The surroundings that [`Testbed::new`] uses.
+    /// The settings that [`Testbed::new`] uses.
     pub fn settings() -> Settings {
         let configuration = Configuration { depth: Depth { requests: 256, device: 256 }, ..Configuration::default() };
         Settings { configuration, era: Era::ENGINE, ..Settings::default() }
     }
 
-    /// The policy in other surroundings.
+    /// The policy with other settings.
     ///
     /// # Panics
     /// As [`Testbed::new`].
@@ -95,10 +97,10 @@ impl Testbed {
         testbed
     }
 
-    /// All limiters in place, and calls may take them away and put them back.
+    /// Installs all limiters; calls may remove and reinstall them.
     ///
     /// # Panics
-    /// When one cannot be built.
+    /// If one cannot be built.
     #[must_use]
     pub fn with_limiters(mut self) -> Self {
         self.has_limiters = true;
@@ -108,7 +110,7 @@ impl Testbed {
         self
     }
 
-    /// Every policy in every form: `noop@2.6.0`, `mq-deadline@6.1.0`, ...
+    /// Every policy in every version: `noop@2.6.0`, `mq-deadline@6.1.0`, ...
     pub fn policies() -> Vec<String> {
         let forms = registry::ENTRIES.iter().flat_map(|entry| entry.versions.iter().map(move |since| (entry, since)));
         forms.map(|(entry, Version(major, minor, patch))| format!("{}@{major}.{minor}.{patch}", entry.name)).collect()
@@ -117,20 +119,20 @@ impl Testbed {
 
 // ---- scripts ----
 impl Testbed {
-    /// What lies before the case: a script as in [`notation`](crate::notation).
+    /// Runs the script that prepares the case; see [`notation`](crate::notation).
     pub fn given(&mut self, text: &str) {
         self.run(text);
     }
 
-    /// What happens.
+    /// Runs the script of the case itself.
     pub fn when(&mut self, text: &str) {
         self.run(text);
     }
 
-    /// What was dispatched since the last comparison, in order; "" for nothing.
+    /// Asserts the requests dispatched since the last comparison, in order; "" for none.
     ///
     /// # Panics
-    /// When it was something else.
+    /// If others were dispatched.
     #[track_caller]
     pub fn then(&mut self, expected: &str) {
         let dispatched: Vec<_> = self.log.iter().skip(self.compared).map(|started| started.text.clone()).collect();
@@ -139,10 +141,10 @@ impl Testbed {
         assert_eq!(dispatched.join(" "), expected.join(" "), "dispatched (left) and expected (right)");
     }
 
-    /// Why the request was dispatched; of several equal ones the latest.
+    /// Asserts the reason of a request's dispatch; of several equal requests, the latest counts.
     ///
     /// # Panics
-    /// When it was for another reason, or not at all.
+    /// If it was dispatched for another reason, or not at all.
     #[track_caller]
     pub fn then_reason(&self, request: &str, reason: &str) {
         let text = show(&bio(request));
@@ -150,17 +152,17 @@ impl Testbed {
         assert_eq!(found.map(|started| started.reason), Some(reason), "reason of {text}");
     }
 
-    /// Everything handed to the device so far, in order.
+    /// All requests dispatched to the device so far, in order.
     pub fn started(&self) -> &[Started] {
         &self.log
     }
 
-    /// The queue, to be looked at.
+    /// The queue, for inspection.
     pub fn queue(&self) -> &RequestQueue {
         &self.queue
     }
 
-    /// Bios that wait for a tag.
+    /// The number of bios that wait for a tag.
     pub fn waiting(&self) -> usize {
         let in_requests = (0..self.queue.requests().capacity())
             .filter_map(|slot| self.queue.requests().id_of(slot))
@@ -168,7 +170,7 @@ impl Testbed {
         self.inside.len() - in_requests.sum::<usize>()
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Nanos {
         self.now
     }
@@ -257,14 +259,14 @@ impl Testbed {
         self.check();
     }
 
-    /// Somebody waits: the queue's own plug comes out.
+    /// Unplugs the queue, as a waiting process does.
     pub fn unplug_device(&mut self) {
         self.history.push("unplug".into());
         self.queue.unplug_device(self.now);
         self.check();
     }
 
-    /// One dispatch: the first hardware queue that has something.
+    /// Dispatches from the first hardware queue that has a request.
     pub fn dispatch(&mut self) -> Next {
         let mut answer = Next::Empty;
         for queue in 0..self.settings.configuration.hardware_queues {
@@ -279,7 +281,7 @@ impl Testbed {
         answer
     }
 
-    /// One dispatch for one hardware queue.
+    /// Dispatches from one hardware queue.
     pub fn dispatch_from(&mut self, queue: HardwareQueue) -> Next {
         self.history.push("d".into());
         let next = self.queue.dispatch(queue, self.now);
@@ -296,7 +298,8 @@ impl Testbed {
         next
     }
 
-    /// The device finishes the `index`-th of the requests it holds, in the order it got them.
+    /// Completes the `index`-th of the requests that the device holds, in the order of their
+    /// dispatch.
     pub fn complete(&mut self, index: usize, status: Status) {
         let id = self.in_device.remove(index);
         self.history.push(format!("c:{}", show(self.queue.requests().attributes(id))));
@@ -309,7 +312,7 @@ impl Testbed {
         self.check();
     }
 
-    /// The driver gives the `index`-th request back.
+    /// Requeues the `index`-th request.
     pub fn requeue(&mut self, index: usize) {
         let id = self.in_device.remove(index);
         self.history.push(format!("back:{}", show(self.queue.requests().attributes(id))));
@@ -317,7 +320,7 @@ impl Testbed {
         self.check();
     }
 
-    /// The driver has no room for the `index`-th request after all.
+    /// Returns the `index`-th request, for which the driver has no room.
     pub fn refuse(&mut self, index: usize) {
         let id = self.in_device.remove(index);
         self.history.push(format!("refuse:{}", show(self.queue.requests().attributes(id))));
@@ -325,14 +328,14 @@ impl Testbed {
         self.check();
     }
 
-    /// An issuer is gone.
+    /// Ends an issuer.
     pub fn exit(&mut self, context: u32) {
         self.history.push(format!("exit:@{context}"));
         self.queue.context_exited(ContextId(context), self.now);
         self.check();
     }
 
-    /// Time passes; timers that fall due fire on time.
+    /// Advances the time; timers that become due fire on time.
     pub fn pass(&mut self, span_ns: Nanos) {
         self.history.push(format!("t+{span_ns}ns"));
         let end = self.now + span_ns;
@@ -351,20 +354,21 @@ impl Testbed {
     /// Sets a tunable of the policy.
     ///
     /// # Panics
-    /// When the policy refuses.
+    /// If the policy refuses the value.
     pub fn set(&mut self, name: &str, value: &str) {
         self.history.push(format!("{name}={value}"));
         self.queue.set(name, value).unwrap_or_else(|error| panic!("{name}={value}: {error}"));
         self.check();
     }
 
-    /// Dispatches and completes, one at a time, until nothing is inside.
+    /// Dispatches and completes requests one at a time, until none is left.
     ///
     /// # Panics
-    /// When the queue has something and gives nothing: neither a request, nor a time to wait for.
+    /// If requests are queued but the queue returns neither a request nor a time to wait for.
     pub fn rest(&mut self) {
-        // Every bio needs a few steps at most (flush, data, flush, holds between); far more is no progress. Neither is a wait
-        // of minutes for each; a policy may look at a device that it keeps as often as it likes meanwhile.
+        // A bio needs a few steps (flush, data, flush, holds between), so far more steps mean no
+        // progress. The same applies to a wait of minutes per bio; meanwhile a policy may poll a
+        // device that it holds as often as it likes.
         let bios = self.inside.len() + self.in_device.len();
         let mut left = 1000 + 64 * bios;
         let latest = self.now + (1 + bios as Nanos) * 60 * SECOND;
@@ -387,7 +391,7 @@ impl Testbed {
         }
     }
 
-    /// Everything that must hold at any time.
+    /// Checks all invariants.
     #[track_caller]
     pub(crate) fn check(&mut self) {
         if let Err(violation) = self.queue.check() {
@@ -401,7 +405,8 @@ impl Testbed {
         );
     }
 
-    /// P2 to P4 for a request on its way to the device: its bios lie in order, could share it, and fit the limits.
+    /// Checks P2 to P4 for a dispatched request: its bios are in order, may share it, and respect
+    /// the limits.
     fn check_request(&self, id: RequestId) {
         const ALONE: Flags = Flags(Flags::FUA.0 | Flags::PREFLUSH.0 | Flags::NOMERGE.0);
         let request = self.queue.requests().attributes(id);

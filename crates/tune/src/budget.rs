@@ -1,37 +1,38 @@
-//! What of a batch fits into the time that is left: fewer repetitions first, then fewer candidates.
+//! Fits a batch into the remaining time by reducing repetitions first, then candidates.
 
 use experiment::SchedulerSpec;
 
-/// What was asked for and is not measured, in words.
+/// Descriptions of what was requested but not measured.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LeftOut(Vec<String>);
 
 impl LeftOut {
-    /// Notes it, each once.
+    /// Adds a description unless it is already listed.
     pub fn note(&mut self, what: String) {
         if !self.0.contains(&what) {
             self.0.push(what);
         }
     }
 
-    /// Everything noted, in order.
+    /// All descriptions, in the order in which they were added.
     pub fn list(&self) -> &[String] {
         &self.0
     }
 }
 
-/// How much of a batch is measured.
+/// The part of a batch that is measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fit {
     /// Repetitions, at least one.
     pub repeats: u32,
-    /// By question: whether it is asked at all.
+    /// Whether each question is kept, by its index in the batch.
     pub is_kept: Vec<bool>,
 }
 
-/// What fits into `left_ns` of questions that take `lengths_ns`, `repeats` times each. Where not even one repetition does,
-/// whole schedulers are left out, from the last one on, but never `first`: half a candidate cannot be compared. None if there is
-/// no time left.
+/// Selects what fits into `left_ns` from questions that take `lengths_ns`, `repeats` times each. If
+/// not even one repetition fits, whole schedulers are dropped from the end of the list, because a
+/// candidate with missing answers cannot be compared; `first` is never dropped. Returns `None` if
+/// no time is left.
 pub(crate) fn fit(
     questions: &[(&SchedulerSpec, u64)],
     repeats: u32,
@@ -54,7 +55,8 @@ pub(crate) fn fit(
         }
     }
     if let [_] = specs[..] {
-        // Of one scheduler the questions themselves are what can be left out: the first of them says something.
+        // With a single scheduler, questions are dropped from the end instead; the first is always
+        // kept.
         let mut used_ns = 0;
         let is_kept = questions.iter().enumerate().map(|(index, (_, length_ns))| {
             used_ns += length_ns;

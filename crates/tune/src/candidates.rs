@@ -1,4 +1,6 @@
-//! The short list of each class, for the kernel and for our own server (specification: harness 8.6).
+//! The candidates of each class, for the kernel and for `hoistway serve`.
+//!
+//! Source: docs/specifications/harness.md, section 8.6.
 
 use experiment::SchedulerSpec;
 use serde::{Deserialize, Serialize};
@@ -6,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::class::Class;
 use crate::device::{Device, HostKind};
 
-/// Who would run it.
+/// Where a scheduler would run.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Carrier {
@@ -16,25 +18,25 @@ pub enum Carrier {
     Serve,
 }
 
-/// One that is tried.
+/// A scheduler that is measured.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Candidate {
     /// Scheduler and settings.
     pub spec: SchedulerSpec,
-    /// Who would run it.
+    /// Where it would run.
     pub carrier: Carrier,
-    /// It shows what something costs and is no candidate itself: only streams are measured.
+    /// A control shows the cost of a feature and cannot win; only streams are measured under it.
     pub is_control: bool,
 }
 
-/// BFQ that waits for readers, whoever they are.
+/// BFQ that idles for every reader.
 pub(crate) const BFQ_WAITING: &str = "bfq:low_latency=0";
-/// BFQ that waits for nobody.
+/// BFQ without idling.
 pub(crate) const BFQ_EAGER: &str = "bfq:low_latency=0,slice_idle=0";
-/// CFQ that waits for groups only.
+/// CFQ that idles for groups only.
 pub(crate) const CFQ_BY_GROUP: &str = "cfq:slice_idle=0,quantum=32";
 
-/// Kernel's schedulers in the order of preference, then controls.
+/// The kernel's schedulers in order of preference, then the controls.
 fn of_kernel(behaves: Class, class: Class) -> (&'static [&'static str], &'static [&'static str]) {
     match (class, behaves) {
         (_, Class::SeekBound) => (&[BFQ_WAITING, "bfq", "mq-deadline"], &["none", BFQ_EAGER]),
@@ -46,7 +48,7 @@ fn of_kernel(behaves: Class, class: Class) -> (&'static [&'static str], &'static
     }
 }
 
-/// Elevators of our kernel module, tried behind the kernel's own where it is loaded.
+/// Elevators of the Hoistway kernel module, tried after the kernel's own where it is loaded.
 fn of_module(behaves: Class) -> &'static [&'static str] {
     match behaves {
         Class::SeekBound => &["hw-paternoster", "hw-cfq"],
@@ -55,8 +57,8 @@ fn of_module(behaves: Class) -> &'static [&'static str] {
     }
 }
 
-/// Our server's policies in the order of preference: those that know weights first, because a server has several clients, and its
-/// default before them.
+/// The policies of `hoistway serve` in order of preference: its default first, then policies with
+/// weights, because a server has several clients.
 fn of_serve(behaves: Class) -> &'static [&'static str] {
     match behaves {
         Class::SeekBound => &["paternoster", "cfq", BFQ_WAITING, "mqfq", "wfq", "mq-deadline"],
@@ -66,13 +68,14 @@ fn of_serve(behaves: Class) -> &'static [&'static str] {
     }
 }
 
-/// What is tried on a device of this class: kernel's first, then the server's, then controls, each in order of preference.
-/// What is set now is always among the kernel's. `only` replaces the kernel's list.
+/// What is measured on a device of this class: the kernel's candidates, the server's, then
+/// controls, each in order of preference. The current scheduler is always among the kernel's
+/// candidates. `only` replaces the kernel's candidates.
 pub fn short_list(device: &Device, class: Class, behaves: Class, only: &[SchedulerSpec]) -> Vec<Candidate> {
     let (kernel, controls) = of_kernel(behaves, class);
     let mut list: Vec<Candidate> = Vec::new();
     let mut add = |text: &str, carrier: Carrier, is_control: bool| {
-        // The texts are constants of this file; a test reads them all.
+        // The texts are constants of this file; a test parses all of them.
         let Ok(spec) = text.parse::<SchedulerSpec>() else { return };
         let is_known = list.iter().any(|known| known.spec == spec && (known.carrier == carrier || is_control));
         if device.offers(&spec.name) && !is_known {

@@ -1,4 +1,6 @@
-//! Which kind of device it is, by what it did and not by what it is called (specification: harness 8.5).
+//! Classifies a device by its measured behaviour rather than by its name.
+//!
+//! Source: docs/specifications/harness.md, section 8.5.
 
 use std::fmt;
 
@@ -9,26 +11,28 @@ use crate::device::{Attachment, Device};
 use crate::findings::Findings;
 use crate::score::Goal;
 
-/// Below this part of one stream's rate, parallel streams cost the device its speed.
+/// Parallel streams whose total is below this fraction of one stream's rate cost the device its
+/// speed.
 const DELTA_KEPT: f64 = 0.70;
 /// From this multiple of one stream's rate on, one stream cannot keep the device busy.
 const GAMMA_PARALLEL: f64 = 1.20;
-/// Random reads gain so much by depth only where several arms serve them.
+/// Gain of random reads by depth that only a device with several arms reaches.
 const PARALLELISM_OF_ARRAYS: f64 = 4.0;
-/// Median of a random read at depth 1 from which on something turns, in nanoseconds.
+/// Median latency of a random read at depth 1 from which a device counts as mechanical, in
+/// nanoseconds.
 const MECHANICAL_NS: f64 = 2e6;
-/// Below this something that says it turns does not, in nanoseconds.
+/// Median latency below which a device that is flagged as rotational is not, in nanoseconds.
 const NOT_ROTATING_NS: f64 = 1e6;
 
-/// The classes.
+/// Classes of devices.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// No scheduler can be chosen.
+    /// Its scheduler cannot be changed.
     Fixed,
-    /// Zones that must be written in order: mq-deadline keeps that order.
+    /// Its zones must be written in order, which mq-deadline ensures.
     Zoned,
-    /// Part of a stack whose top is to be tuned.
+    /// Part of a stack; only the top of the stack is tuned.
     StackedComponent,
     /// A loop device.
     Loop,
@@ -40,7 +44,7 @@ pub enum Class {
     FlashSq,
     /// Flash with several hardware queues.
     FlashMq,
-    /// A disk whose host schedules again; tuned as what it was measured to be, with more reserve.
+    /// A disk whose host schedules again; tuned as its measured class, with a larger margin.
     Virtual,
 }
 
@@ -61,25 +65,25 @@ impl fmt::Display for Class {
 }
 
 impl Class {
-    /// Whether anything is to be measured.
+    /// Whether devices of this class are measured.
     pub fn is_measured(self) -> bool {
         matches!(self, Class::SeekBound | Class::Array | Class::FlashSq | Class::FlashMq | Class::Virtual)
     }
 
-    /// What the winner must be better by than what is set, as a part of it.
+    /// The gain over the current scheduler that a winner needs, as a fraction.
     pub fn margin(self) -> f64 {
         if self == Class::Virtual { 0.10 } else { 0.05 }
     }
 }
 
-/// A class and how it was found.
+/// A class and the reason for it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Classified {
     /// The class.
     pub class: Class,
-    /// What the device behaves like: the same, except for virtual ones.
+    /// The class that the device behaves like: equal to `class`, except for virtual disks.
     pub behaves: Class,
-    /// In words, with the figures.
+    /// The reason in words, with figures.
     pub why: String,
     /// The `rotational` flag contradicts the measurement.
     pub flag_is_wrong: bool,
@@ -91,7 +95,7 @@ impl Classified {
     }
 }
 
-/// Classifies a device. Without measurements only the facts speak.
+/// Classifies a device by its measurements, or by its properties alone if there are none.
 pub fn classify(device: &Device, findings: &Findings) -> Classified {
     if let Some(classified) = by_facts(device) {
         return classified;
@@ -107,7 +111,7 @@ pub fn classify(device: &Device, findings: &Findings) -> Classified {
         (Some(delta), _) if delta < DELTA_KEPT => Class::SeekBound,
         (_, Some(gamma)) if gamma >= GAMMA_PARALLEL => Class::Array,
         _ if parallelism >= PARALLELISM_OF_ARRAYS => Class::Array,
-        // One arm that keeps its speed under streams, by a large cache; still one arm.
+        // One arm whose large cache keeps the rate up under parallel streams is still one arm.
         _ => Class::SeekBound,
     };
     let mut why = format!("4 KiB random read p50 {}", ms(p50_ns));
@@ -140,7 +144,7 @@ fn by_facts(device: &Device) -> Option<Classified> {
         .then(|| Classified::of(Class::Loop, "the device below it schedules already"))
 }
 
-/// By the flag and the number of hardware queues.
+/// Classifies by the `rotational` flag and the number of hardware queues.
 fn unmeasured(device: &Device) -> Classified {
     let behaves = match (device.is_rotational, device.hw_queues) {
         (true, _) => Class::SeekBound,
@@ -153,7 +157,8 @@ fn unmeasured(device: &Device) -> Classified {
     Classified { class, behaves, why, flag_is_wrong: false }
 }
 
-/// What to run where nothing was measured (specification: harness 8.9).
+/// The scheduler to use where nothing was measured. Source: docs/specifications/harness.md, section
+/// 8.9.
 pub fn static_choice(class: Class, goal: Goal) -> Option<SchedulerSpec> {
     let named = SchedulerSpec::named;
     match class {
@@ -165,7 +170,7 @@ pub fn static_choice(class: Class, goal: Goal) -> Option<SchedulerSpec> {
     }
 }
 
-/// Nanoseconds as milliseconds, or microseconds where that says more.
+/// Formats nanoseconds as milliseconds, or as microseconds below 1 ms.
 pub(crate) fn ms(ns: f64) -> String {
     match ns {
         ..1e6 => format!("{:.0} us", ns / 1e3),

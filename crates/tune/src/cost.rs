@@ -1,27 +1,31 @@
-//! What io.cost wants to know of a device: six coefficients, two latencies, and the lines of its files (harness 8.7).
+//! What io.cost needs to know of a device: six coefficients, two latencies and the lines of its
+//! files.
+//!
+//! Source: docs/specifications/harness.md, section 8.7.
 
 use experiment::io_cost_lines::{ModelValues, Percent, QosValues};
 use serde::{Deserialize, Serialize};
 
-/// The page that the model counts in.
+/// Size of the page that is the unit of io.cost's model.
 const PAGE_BYTES: f64 = 4096.0;
-/// Mixed loads cost more than their parts: what is safe to promise of what was measured.
+/// Fraction of the measured coefficients that is safe to promise, since mixed loads cost more than
+/// the sum of their parts.
 const SAFE: f64 = 0.75;
-/// A bearable latency for one of what the device shows at 0.9 times its rate.
+/// Target latency as a multiple of the latency at 0.9 times the device's rate.
 const LATENCY_MARGIN: f64 = 1.5;
-/// Bounds of the device's clock in percent.
+/// Bounds of the virtual rate (`vrate`) in percent.
 const CLOCK_PERCENT: (u32, u32) = (60, 100);
 
-/// Bytes per second, sequential and random requests per second.
+/// Bytes per second, then sequential and random requests per second.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Coefficients {
-    /// Of reads.
+    /// Coefficients of reads.
     pub read: [f64; 3],
-    /// Of writes; none where nothing may be written.
+    /// Coefficients of writes; `None` if writing was not permitted.
     pub write: Option<[f64; 3]>,
 }
 
-/// Latencies of random requests at 0.9 times their rate, in nanoseconds.
+/// Latencies of random requests at 0.9 times their maximum rate, in nanoseconds.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Latencies {
     /// Median of reads.
@@ -34,7 +38,7 @@ pub struct Latencies {
     pub write_p95_ns: Option<f64>,
 }
 
-/// What is written to the files, without the device's number.
+/// The values to write to the files, without the device number.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct CostLine {
     /// `io.cost.model`.
@@ -43,28 +47,29 @@ pub struct CostLine {
     pub qos: QosValues,
 }
 
-/// A measured figure as the file takes it: whole, and never 0, which would mean that nothing is known.
+/// A measured figure as the file takes it: an integer of at least 1, since 0 means unknown.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates, far below 2^53")]
 fn whole(value: f64) -> u64 {
     (value.round() as u64).max(1)
 }
 
 impl Coefficients {
-    /// The values of `io.cost.model`; writes stand in as reads where nothing could be written.
+    /// The values of `io.cost.model`. If writes were not measured, the coefficients of reads are
+    /// used for them.
     pub fn model(&self) -> ModelValues {
         let of = |values: [f64; 3]| values.map(whole);
         ModelValues { is_user: true, read: of(self.read), write: of(self.write.unwrap_or(self.read)) }
     }
 
-    /// The same with reserve.
+    /// The same coefficients with a safety margin.
     #[must_use]
     pub fn safe(&self) -> Self {
         let of = |values: [f64; 3]| values.map(|value| value * SAFE);
         Self { read: of(self.read), write: self.write.map(of) }
     }
 
-    /// Random reads of 4 KiB a second that a device of this model is taken to do at most: what the model charges for one
-    /// is a base and one page, as the kernel computes them.
+    /// Upper bound of 4 KiB random reads per second according to the model. One read costs a base
+    /// and one page, as the kernel computes them.
     pub fn predicted_random_ios_per_s(&self) -> f64 {
         let [bytes_per_s, _, random] = self.read;
         let page_s = PAGE_BYTES / bytes_per_s;
@@ -72,7 +77,7 @@ impl Coefficients {
         1.0 / (base_s + page_s)
     }
 
-    /// Sequential bytes a second that a device of this model is taken to read at most, in requests of 1 MiB.
+    /// Upper bound of bytes per second according to the model, for sequential reads of 1 MiB.
     pub fn predicted_bytes_per_s(&self) -> f64 {
         const PAGES: f64 = 256.0;
         let [bytes_per_s, sequential, _] = self.read;
@@ -83,7 +88,8 @@ impl Coefficients {
 }
 
 impl Latencies {
-    /// The values of `io.cost.qos`: the median counts on what turns, the 95th percentile on flash.
+    /// The values of `io.cost.qos`: the target is derived from the median on mechanical devices and
+    /// from the 95th percentile on flash.
     pub fn qos(&self, is_mechanical: bool) -> QosValues {
         let percent = if is_mechanical { 50 } else { 95 };
         let pick = |p50: f64, p95: f64| whole(LATENCY_MARGIN * if is_mechanical { p50 } else { p95 } / 1e3);
@@ -105,7 +111,7 @@ impl Latencies {
     }
 }
 
-/// Both lines as measured (`naive`) and with reserve (`safe`).
+/// Both lines: as measured (`naive`) and with a safety margin (`safe`).
 pub fn lines(coefficients: &Coefficients, latencies: &Latencies, is_mechanical: bool) -> [(&'static str, CostLine); 2] {
     let qos = latencies.qos(is_mechanical);
     [
@@ -124,7 +130,7 @@ mod tests {
     fn a_random_read_costs_what_its_rate_says() {
         // 12.5 us each, of which 8.192 us are the page.
         assert!((FLASH.predicted_random_ios_per_s() - 80e3).abs() < 1e-6);
-        // Where the page alone costs more than the rate says, the page counts.
+        // If the page alone costs more than the rate implies, the cost of the page applies.
         let slow_link = Coefficients { read: [100e6, 90e3, 80e3], write: None };
         assert!((slow_link.predicted_random_ios_per_s() - 100e6 / 4096.0).abs() < 1e-6);
         // (1 / 90000 - 8.192 us) for the request, 256 pages of 8.192 us.

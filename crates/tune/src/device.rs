@@ -1,89 +1,90 @@
-//! What is known of a device before anything is measured.
+//! What is known of a device before it is measured.
 
 use experiment::SchedulerSpec;
 use serde::{Deserialize, Serialize};
 
-/// Who measures.
+/// The host that performs the measurement.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HostKind {
-    /// Simulated.
+    /// The simulator.
     Simulator,
-    /// Our own engine, on a file.
+    /// The engine of `hoistway serve`, on a file.
     Engine,
     /// The kernel, on the device itself.
     Native,
 }
 
-/// How the device hangs on the machine; decides whether a scheduler here has any meaning.
+/// How the device is attached to the machine; decides whether a scheduler here has any effect.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attachment {
-    /// A disk of its own: SATA, SAS, NVMe, MMC, a simulated one.
+    /// A physical disk of its own (SATA, SAS, NVMe, MMC) or a simulated one.
     #[default]
     Direct,
-    /// A disk of a virtual machine, or one behind a network: the host below schedules again.
+    /// A disk of a virtual machine or behind a network; the host below schedules again.
     Virtual,
-    /// A loop device: what is below schedules.
+    /// A loop device; the device below schedules.
     Loop,
-    /// Stacked and without a queue of its own (dm, md, zram).
+    /// A stacked device without a queue of its own (dm, md, zram).
     Stacked,
-    /// A path or leg of a stack above it.
+    /// A path or leg of a stacked device.
     Component,
 }
 
-/// The facts.
+/// Properties of a device.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Device {
-    /// As the user named it.
+    /// The name that the user gave.
     pub name: String,
-    /// What it calls itself.
+    /// The model name that the device reports.
     #[serde(default)]
     pub model: String,
-    /// Who measures it.
+    /// The host that measures it.
     pub host: HostKind,
     /// How it is attached.
     #[serde(default)]
     pub attachment: Attachment,
     /// Its size.
     pub size_bytes: u64,
-    /// What the `rotational` flag says; it may be wrong.
+    /// The `rotational` flag; it may be wrong.
     pub is_rotational: bool,
-    /// Zones that must be written in order.
+    /// Whether it has zones that must be written in order.
     #[serde(default)]
     pub is_zoned: bool,
-    /// Hardware queues.
+    /// Number of hardware queues.
     pub hw_queues: u32,
-    /// Commands it takes at a time, in all queues.
+    /// Commands that it accepts at a time, over all queues.
     pub queue_depth: u32,
-    /// Requests its queue holds.
+    /// Requests that its queue holds.
     #[serde(default)]
     pub nr_requests: Option<u32>,
-    /// Schedulers that can be chosen; empty if none can.
+    /// Schedulers that can be chosen; empty if the scheduler is fixed.
     pub schedulers: Vec<String>,
-    /// What is set, with what differs from the kernel's defaults; for a model what the kernel would choose.
+    /// The current scheduler with the tunables that differ from the kernel's defaults; for a model,
+    /// the kernel's default.
     pub current: SchedulerSpec,
-    /// Whether `current` is a setting of somebody's and not a guess.
+    /// Whether `current` is an actual setting rather than a guess.
     pub current_is_real: bool,
-    /// Write-back throttling's target, where the kernel has it; 0 is off.
+    /// Target of write-back throttling where the kernel has it; 0 means off.
     #[serde(default)]
     pub wbt_lat_us: Option<u64>,
-    /// Whether weights of groups can be tried.
+    /// Whether weights of groups can be measured.
     pub has_groups: bool,
-    /// Whether something may be written to it.
+    /// Whether writing to it is permitted.
     pub may_write: bool,
-    /// What is below a stacked device.
+    /// The devices below a stacked device.
     #[serde(default)]
     pub below: Vec<String>,
 }
 
 impl Device {
-    /// The scheduler that Linux chooses by itself: mq-deadline for one hardware queue, none for more.
+    /// The default of Linux: mq-deadline for one hardware queue, none for more.
     pub fn kernel_default(hw_queues: u32) -> SchedulerSpec {
         SchedulerSpec::named(if hw_queues > 1 { "none" } else { "mq-deadline" })
     }
 
-    /// Whether the scheduler can be chosen here.
+    /// Whether the scheduler can be chosen for this device.
     pub fn offers(&self, name: &str) -> bool {
         self.schedulers.iter().any(|known| known == name)
     }

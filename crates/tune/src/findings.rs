@@ -1,6 +1,6 @@
-//! What the answers mean: figures with their spread, per device and per candidate.
+//! Turns measurements into figures with their spread, per device and per candidate.
 //!
-//! Findings are plain data: they can be written down, stored (`--save`) and used again (`--from`).
+//! Findings are plain data: they can be printed, stored (`--save`) and loaded again (`--from`).
 
 use experiment::measurement::{Flag, GroupMeasurement};
 use experiment::statistics::Estimate;
@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 use crate::cost::{Coefficients, Latencies};
 use crate::probe::{Cost, OTHERS, Probe, READER, WEIGHTS};
 
-/// Largest spread of a rate, as a part of its mean, with which it still decides anything.
+/// Largest spread of a rate, as a fraction of its mean, with which the rate may decide anything.
 const QUIET_RATE: f64 = 0.10;
-/// The same of a 99th percentile, which on a slow disk is the worst of some dozen reads.
+/// The same for a 99th percentile, which on a slow disk is the worst of some dozen reads.
 const QUIET_LATENCY: f64 = 0.30;
-/// Part of the largest rate that counts as having reached it.
+/// Fraction of the maximum rate at which that rate counts as reached.
 const KNEE: f64 = 0.90;
 
-/// Total rate of so many sequential readers.
+/// Total rate of parallel sequential readers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StreamStep {
-    /// Readers.
+    /// Number of readers.
     pub count: u32,
-    /// Bytes per second of all.
+    /// Bytes per second of all readers.
     pub bytes_per_s: Estimate,
-    /// Each reader's mean rate, largest first.
+    /// Mean rate of each reader, largest first.
     #[serde(default)]
     pub each_bytes_per_s: Vec<f64>,
 }
@@ -32,7 +32,7 @@ pub struct StreamStep {
 /// Random reads at one depth.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DepthStep {
-    /// Reads at a time.
+    /// Reads in flight.
     pub depth: u32,
     /// Reads per second.
     pub ios_per_s: Estimate,
@@ -42,27 +42,28 @@ pub struct DepthStep {
     pub p99_ns: f64,
 }
 
-/// The random reader beside others.
+/// The random reader beside other jobs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Among {
     /// The reader's 99th percentile of latency.
     pub p99_ns: Estimate,
-    /// Bytes per second of the others.
+    /// Bytes per second of the other jobs.
     pub others_bytes_per_s: Estimate,
 }
 
 /// Two groups of weights 100 and 800.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Shares {
-    /// What the heavy group got for one of the light group's; 8 is due.
+    /// Service of the heavy group divided by that of the light group; the weights imply 8.
     pub ratio: Estimate,
-    /// The largest deviation of a group from what it was due.
+    /// The largest deviation of a group from its due share.
     pub error: Estimate,
     /// Whether weights have any effect under this scheduler.
     pub has_mechanism: bool,
-    /// Requests per second of both.
+    /// Requests per second of both groups together.
     pub ios_per_s: Estimate,
-    /// What `nr_requests` had to be raised to for it; none where it stayed as the switch left it.
+    /// The value to which `nr_requests` had to be raised for the measurement; `None` if the
+    /// scheduler's own value sufficed.
     #[serde(default)]
     pub requests: Option<u32>,
 }
@@ -72,41 +73,41 @@ pub struct Shares {
 pub struct LoadFigures {
     /// Bytes per second of all groups.
     pub bytes_per_s: Estimate,
-    /// The worst group's 99th percentile of latency.
+    /// The worst 99th percentile of latency of any group.
     pub p99_ns: Estimate,
-    /// The largest deviation of a group from what it was due; none with a single group.
+    /// The largest deviation of a group from its due share; `None` for a single group.
     pub share_error: Option<Estimate>,
 }
 
-/// What one candidate did.
+/// Measurements of one candidate.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CandidateFindings {
-    /// Scheduler and settings, as text; empty only in an empty value.
+    /// Scheduler and settings as text; empty only in the default value.
     pub spec: String,
     /// Parallel sequential readers.
     pub streams: Vec<StreamStep>,
-    /// Random reads: at the knee, and at other depths where that was asked for.
+    /// Random reads at the knee, and at other depths if they were requested.
     pub depths: Vec<DepthStep>,
     /// The random reader beside sequential ones.
     pub among_readers: Option<Among>,
     /// The random reader beside writers.
     pub among_writers: Option<Among>,
-    /// Two groups.
+    /// The two groups that compete for shares.
     pub shares: Option<Shares>,
-    /// Processor time per random read, in nanoseconds.
+    /// CPU time per random read, in nanoseconds.
     pub cpu_ns_per_io: Option<Estimate>,
     /// The user's load.
     pub load: Option<LoadFigures>,
 }
 
 impl CandidateFindings {
-    /// Whether this is the one.
+    /// Whether these findings belong to `spec`.
     pub fn is(&self, spec: &SchedulerSpec) -> bool {
         self.spec == spec.to_string()
     }
 
-    /// Total rate of so many readers, in bytes per second.
+    /// Total rate of `count` readers, in bytes per second.
     pub fn streams_of(&self, count: u32) -> Option<&Estimate> {
         self.streams.iter().find(|step| step.count == count).map(|step| &step.bytes_per_s)
     }
@@ -120,37 +121,38 @@ impl CandidateFindings {
 /// A figure that varies too much to decide anything.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Noisy {
-    /// The probe.
+    /// The probe that yields it.
     pub probe: String,
-    /// Under which scheduler.
+    /// The scheduler under which it was measured.
     pub spec: String,
-    /// It tells of a candidate, not of the device alone.
+    /// Whether it describes a candidate rather than the device alone.
     pub is_candidates: bool,
-    /// Standard deviation over mean.
+    /// Coefficient of variation: standard deviation divided by mean.
     pub variation: f64,
 }
 
-/// Everything that was found.
+/// All findings of a device.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Findings {
-    /// The device without a scheduler: streams.
+    /// Streams on the device without a scheduler.
     pub streams: Vec<StreamStep>,
-    /// Random reads over depth.
+    /// Random reads by depth.
     pub depths: Vec<DepthStep>,
     /// Sequential bandwidth in bytes per second.
     pub bandwidth: Option<Estimate>,
-    /// Bytes per second at so many percent of the device.
+    /// Bytes per second by position, in percent of the device.
     pub zones: Vec<(u8, Estimate)>,
     /// The candidates, in the order in which they were tried.
     pub candidates: Vec<CandidateFindings>,
-    /// What io.cost wants to know.
+    /// Coefficients of io.cost.
     pub cost: Option<Coefficients>,
     /// Latencies at 0.9 times the random rate.
     pub latencies: Option<Latencies>,
-    /// What was too noisy to be used, after all repetitions.
+    /// Figures that remained too noisy after all repetitions.
     pub noisy: Vec<Noisy>,
-    /// Runs in which the processor was short, of so many: their figures may be the machine's and not the device's.
+    /// Runs that were short of CPU time, and all runs; figures of the former may reflect the
+    /// machine rather than the device.
     pub short_of_cpu: (usize, usize),
 }
 
@@ -160,12 +162,12 @@ impl Findings {
         self.streams.iter().find(|step| step.count == count).map(|step| &step.bytes_per_s)
     }
 
-    /// The least that several streams got, for one of what a single one gets.
+    /// Lowest total rate of several streams divided by the rate of a single one.
     pub fn delta(&self) -> Option<f64> {
         self.against_one(f64::min)
     }
 
-    /// The most that several streams got, for one of what a single one gets.
+    /// Highest total rate of several streams divided by the rate of a single one.
     pub fn gamma(&self) -> Option<f64> {
         self.against_one(f64::max)
     }
@@ -179,14 +181,15 @@ impl Findings {
         self.depths.iter().find(|step| step.depth == 1).map(|step| step.p50_ns)
     }
 
-    /// What depth gains: the best rate over that at depth 1.
+    /// Gain by depth: the best rate divided by the rate at depth 1.
     pub fn parallelism(&self) -> f64 {
         let one = self.depths.iter().find(|step| step.depth == 1).map_or(0.0, |step| step.ios_per_s.mean);
         if one > 0.0 { self.peak_ios_per_s() / one } else { 1.0 }
     }
 
-    /// Requests that each of two groups keeps outstanding where shares are measured. With half of them in flight the device reaches
-    /// nearly its best rate, so that even shares of 1 to 8 need not cost throughput.
+    /// Requests that each of the two groups keeps outstanding while shares are measured. With half
+    /// of them in flight, the device reaches nearly its best rate, so that shares of 1 to 8 need
+    /// not cost throughput.
     pub fn backlog(&self) -> u32 {
         self.knee().saturating_mul(2).clamp(16, 256)
     }
@@ -196,43 +199,45 @@ impl Findings {
         self.depths.iter().map(|step| step.ios_per_s.mean).fold(0.0, f64::max)
     }
 
-    /// The smallest depth that reaches nearly all of it.
+    /// The smallest depth that reaches nearly the best rate.
     pub fn knee(&self) -> u32 {
         let enough = KNEE * self.peak_ios_per_s();
         self.depths.iter().find(|step| step.ios_per_s.mean >= enough).map_or(1, |step| step.depth)
     }
 
-    /// What a candidate did.
+    /// Findings of a candidate.
     pub fn of(&self, spec: &SchedulerSpec) -> Option<&CandidateFindings> {
         self.candidates.iter().find(|candidate| candidate.is(spec))
     }
 
-    /// Whether the processor was short most of the time.
+    /// Whether most runs were short of CPU time.
     pub fn is_short_of_cpu(&self) -> bool {
         let (short, all) = self.short_of_cpu;
         2 * short > all
     }
 
-    /// Outer over inner zone.
+    /// Rate of the outer zone divided by that of the inner zone.
     pub fn zone_ratio(&self) -> Option<f64> {
         let (first, last) = (self.zones.first()?, self.zones.last()?);
         (self.zones.len() > 1 && last.1.mean > 0.0).then(|| first.1.mean / last.1.mean)
     }
 }
 
-/// What several streams get for one of what a single one gets, picked over all counts.
+/// Total rate of several streams divided by that of a single one, reduced over all counts by
+/// `pick`.
 pub(crate) fn delta_gamma(streams: &[StreamStep], pick: fn(f64, f64) -> f64) -> Option<f64> {
     let one = streams.iter().find(|step| step.count == 1)?.bytes_per_s.mean;
     let several = streams.iter().filter(|step| step.count > 1).map(|step| step.bytes_per_s.mean / one);
     several.reduce(pick).filter(|_| one > 0.0)
 }
 
-/// Sets from this one on belong to the candidates; those before it tell of the device. The same probe under the same
-/// scheduler may be asked for both: figures of different minutes are never put together.
+/// Sets from this one on belong to the candidates; lower ones describe the device. The same probe
+/// may run under the same scheduler for both, and figures of different minutes must not be
+/// combined.
 pub(crate) const FIRST_SET_OF_CANDIDATES: u32 = 100;
 
-/// Gathers measurements into findings. `device_spec` is the scheduler under which the device itself was measured;
-/// `candidates` are in the order in which they are to appear.
+/// Gathers measurements into findings. `device_spec` is the scheduler under which the device itself
+/// was measured; `candidates` sets the order of the result.
 pub fn gather(measurements: &[Measurement], device_spec: &SchedulerSpec, candidates: &[SchedulerSpec]) -> Findings {
     let of = |spec: &SchedulerSpec, is_candidate: bool| {
         let belongs = |run: &&Measurement| is_under(run, spec) && is_of_candidate(run) == is_candidate;
@@ -269,7 +274,7 @@ fn is_under(run: &Measurement, spec: &SchedulerSpec) -> bool {
     run.experiment.scheduler == *spec || spec_of(run) == *spec
 }
 
-/// The scheduler of a run without what a probe adds to it.
+/// The scheduler of a run without the settings that a probe adds.
 pub(crate) fn spec_of(run: &Measurement) -> SchedulerSpec {
     let mut own = run.experiment.scheduler.clone();
     own.settings.retain(|setting| setting.key != "nomerges");
@@ -291,7 +296,7 @@ impl<'a> Gathered<'a> {
         (!values.is_empty()).then(|| Estimate::of(&values))
     }
 
-    /// The numbers behind a prefix that occur, ascending.
+    /// The numbers that follow `prefix` in names of workloads, ascending.
     fn numbers(&self, prefix: &str) -> Vec<u32> {
         let number = |run: &&Measurement| run.experiment.workload.strip_prefix(prefix)?.parse().ok();
         let mut numbers: Vec<u32> = self.runs.iter().filter_map(number).collect();
@@ -419,8 +424,9 @@ fn latency_of(run: &Measurement, path: &str, percent: f64) -> f64 {
     run.groups.iter().find(|group| group.path == path).map_or(0.0, |group| percentile_ns(run, group, percent))
 }
 
-/// A percentile; the whole run for who waited all through it: latencies are those of requests that were *submitted* inside
-/// the window, and whoever still waits for an earlier one has submitted none.
+/// A percentile of latency, or the length of the run if the group waited through all of it.
+/// Latencies are those of requests that were *submitted* inside the window, and a reader that still
+/// waits for an earlier request has submitted none.
 fn percentile_ns(run: &Measurement, group: &GroupMeasurement, percent: f64) -> f64 {
     let latency = group.latency();
     let ns = if latency.count() == 0 { run.experiment.length_ns() } else { latency.percentile_ns(percent) };
@@ -435,7 +441,8 @@ fn bytes_of(run: &Measurement, path: &str) -> f64 {
     run.groups.iter().find(|group| group.path == path).map_or(0.0, |group| run.per_s(group.bytes()))
 }
 
-/// What a run had to raise `nr_requests` to, if its scheduler came with another number and nobody asked for this one.
+/// The value to which a run raised `nr_requests`, if the scheduler's default differs and the value
+/// was not requested.
 fn raised_requests(run: &Measurement) -> Option<u32> {
     let spec = &run.experiment.scheduler;
     let own = run.scheduler.tunables.iter().find(|tunable| tunable.name == "nr_requests" && !tunable.is_default)?;
@@ -448,7 +455,7 @@ fn share_ratio(run: &Measurement) -> Option<f64> {
     (light.bytes() > 0).then(|| heavy.bytes() as f64 / light.bytes() as f64)
 }
 
-/// The largest deviation from what the weights say.
+/// The largest deviation of a group's share from its weight's.
 fn share_error(run: &Measurement) -> f64 {
     let total: u64 = run.groups.iter().map(GroupMeasurement::bytes).sum();
     let weights: u32 = run.groups.iter().map(|group| group.weight).sum();
@@ -460,17 +467,17 @@ fn share_error(run: &Measurement) -> f64 {
     run.groups.iter().map(error).fold(0.0, f64::max)
 }
 
-/// What the runner has written beside the measurement: processor time of the run.
+/// CPU time per I/O, from the note that the runner adds to the measurement.
 fn cpu_ns_per_io(run: &Measurement) -> Option<f64> {
     let cpu_ns: f64 = run.target.notes.get("cpu_ns")?.parse().ok()?;
     let ios: u64 = run.groups.iter().map(GroupMeasurement::ios).sum();
-    // The time covers the ramp as well.
+    // The noted CPU time includes the ramp.
     let whole_ns = run.experiment.length_ns() as f64;
     let part = run.window_ns as f64 / whole_ns.max(1.0);
     (ios > 0).then(|| cpu_ns * part / ios as f64)
 }
 
-/// The figures that decide something and vary too much, one entry per probe and scheduler.
+/// The decisive figures that vary too much, one entry per probe and scheduler.
 pub(crate) fn noisy(measurements: &[Measurement]) -> Vec<Noisy> {
     let mut found: Vec<Noisy> = Vec::new();
     let mut seen: Vec<(&str, SchedulerSpec, bool)> = Vec::new();
@@ -491,7 +498,8 @@ pub(crate) fn noisy(measurements: &[Measurement]) -> Vec<Noisy> {
     found
 }
 
-/// The probes in which a reader waited for about as long as anybody looked: a longer look may tell candidates apart.
+/// The probes in which a reader waited for about as long as the window lasted; a longer window may
+/// distinguish candidates.
 pub(crate) fn cut_short(measurements: &[Measurement]) -> Vec<Noisy> {
     let is_cut = |run: &&Measurement| {
         let is_among =
@@ -513,7 +521,7 @@ pub(crate) fn cut_short(measurements: &[Measurement]) -> Vec<Noisy> {
     found
 }
 
-/// The variation of a probe's headline figure, if it is above what is bearable.
+/// The variation of a probe's main figure, if it exceeds the permitted one.
 fn excess(probe: &str, is_candidates: bool, runs: &[&Measurement]) -> Option<f64> {
     let variation = |figure: &dyn Fn(&Measurement) -> f64| {
         let values: Vec<f64> = runs.iter().map(|run| figure(run)).collect();
@@ -533,7 +541,7 @@ fn excess(probe: &str, is_candidates: bool, runs: &[&Measurement]) -> Option<f64
     (decides && found > bound).then_some(found)
 }
 
-/// The weight of the heavier group for one of the lighter's.
+/// The weight of the heavy group divided by that of the light group.
 pub(crate) fn due_ratio() -> f64 {
     f64::from(WEIGHTS[1]) / f64::from(WEIGHTS[0])
 }
@@ -547,7 +555,7 @@ pub(crate) mod tests {
         Estimate { mean, sd: 0.0, ci95: Some(0.0), n: 3 }
     }
 
-    /// A staircase in MB/s for 1, 2, 4 and 8 readers.
+    /// Streams of 1, 2, 4 and 8 readers, in MB/s.
     pub(crate) fn staircase(mb_per_s: [f64; 4]) -> Vec<StreamStep> {
         let step = |(count, rate): (u32, f64)| StreamStep {
             count,
@@ -557,7 +565,8 @@ pub(crate) mod tests {
         [1, 2, 4, 8].into_iter().zip(mb_per_s).map(step).collect()
     }
 
-    /// Random reads: at depth 1 with this median, and `parallelism` times as many at 32.
+    /// Random reads: at depth 1 with this median, and `parallelism` times as many per second at
+    /// depth 32.
     pub(crate) fn depths(p50_ns: f64, parallelism: f64) -> Vec<DepthStep> {
         let one = 1e9 / p50_ns;
         let step = |depth, rate: f64| DepthStep {

@@ -1,4 +1,6 @@
-//! What iostune decided in July 2010, by the same figures: whether readers are to be waited for (harness 8.1).
+//! The decision of iostune (July 2010) from the same figures: whether to idle for readers.
+//!
+//! Source: docs/specifications/harness.md, section 8.1.
 
 use std::fmt::Write;
 
@@ -6,22 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::findings::{StreamStep, delta_gamma};
 
-/// Parallel streams that keep this part of one stream's rate cost nothing that waiting could win back.
+/// If parallel streams keep this fraction of one stream's rate, idling has nothing to win back.
 const KEPT: f64 = 0.90;
 
-/// Whether the scheduler is to wait for a reader's next request.
+/// Whether the scheduler is to idle for a reader's next request.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Idling {
-    /// Streams cost each other the disk's speed: wait for each of them (`slice_idle` as it is).
+    /// Streams reduce each other's rate: idle for each of them (default `slice_idle`).
     PerQueue,
-    /// Streams add up: never wait for one (`slice_idle=0`), but for a group, whose share would go otherwise (`group_idle`).
+    /// Streams add up: never idle for a single stream (`slice_idle=0`), only for a group, which
+    /// would lose its share otherwise (`group_idle`).
     PerGroup,
-    /// Nothing is won by waiting and nothing lost: the device does not seek.
+    /// The device does not seek, so idling neither gains nor loses anything.
     Pointless,
 }
 
-/// The three conclusions of the thread, from the staircase without a scheduler.
+/// One of the three conclusions of the 2010 thread, from the streams without a scheduler.
 pub fn idling(streams: &[StreamStep], seeks: bool) -> Option<(Idling, String)> {
     let (delta, gamma) = (delta_gamma(streams, f64::min)?, delta_gamma(streams, f64::max)?);
     let figures = format!("delta {delta:.3}, gamma {gamma:.3}");
@@ -46,7 +49,8 @@ pub fn idling(streams: &[StreamStep], seeks: bool) -> Option<(Idling, String)> {
     })
 }
 
-/// iostune's table of one scheduler: readers, total, each reader's rate, in MB/s, largest first.
+/// iostune's table for one scheduler: readers, total, then the rate of each reader in MB/s, largest
+/// first.
 pub fn classic_table(scheduler: &str, streams: &[StreamStep]) -> String {
     let mut text = format!("iosched={scheduler}\n");
     for step in streams {
@@ -64,7 +68,7 @@ mod tests {
     use super::*;
     use crate::findings::tests::staircase;
 
-    /// The three noop rows that were published, and what the thread made of them.
+    /// The three published rows for noop, and the conclusions of the thread.
     #[test]
     fn the_published_staircases_give_the_threads_own_conclusions() {
         let rows = [

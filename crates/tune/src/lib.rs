@@ -1,8 +1,10 @@
-//! What a disk should run, and why: which question comes next, what the answers mean, what follows from them.
+//! Decides which scheduler a disk should run, and why: which question to ask next, what the answers
+//! mean and what follows from them.
 //!
-//! Pure: no I/O, no clock, nothing random. Questions are [`Experiment`](experiment::Experiment)s, answers are
-//! [`Measurement`](experiment::Measurement)s; whoever runs them is somebody else, so that every rule is tested with
-//! figures written down by hand.
+//! The crate does no I/O, has no clock and uses no randomness. Questions are
+//! [`Experiment`](experiment::Experiment)s and answers are
+//! [`Measurement`](experiment::Measurement)s. The caller runs them, so that every rule can be
+//! tested with figures written by hand.
 //!
 //! ```text
 //! Device (facts) -> Tuner -> batch of probes -> Findings -> Class -> short list -> batch per candidate -> Findings

@@ -1,7 +1,7 @@
-//! The probes: what is asked of the device, as experiments (specification: harness 8.4).
+//! The probes: the questions that are put to a device, as experiments.
 //!
-//! All reads are direct and stay between 10 % and 90 % of the device. Probes that write are marked, and asked for only
-//! where writing is allowed.
+//! All reads are direct and stay between 10 % and 90 % of the device. Probes that write are marked
+//! and run only where writing is permitted. Source: docs/specifications/harness.md, section 8.4.
 
 use experiment::job::{Amount, BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
 use experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit, Weight};
@@ -10,35 +10,35 @@ use crate::device::{Device, HostKind};
 
 const KIB: u32 = 1 << 10;
 const MIB: u32 = 1 << 20;
-/// A job that never ends by itself, and far from overflow.
+/// Runtime of a job that does not end by itself; small enough not to overflow sums.
 const ENDLESS_NS: u64 = 1 << 50;
-/// All probes work on one area, the whole device.
+/// The area that all probes share: the whole device.
 const AREA: &str = "device";
 /// Weights of the two groups whose shares are measured.
 pub const WEIGHTS: [u32; 2] = [100, 800];
-/// The reader's group in the probes of interference.
+/// Group of the reader in the probes of interference.
 pub const READER: &str = "reader";
-/// Those who disturb it.
+/// Group of the jobs that disturb the reader.
 pub const OTHERS: &str = "others";
 
-/// One question.
+/// One question to a device.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Probe {
-    /// So many synchronous sequential readers of 128 KiB, each in its part of the device.
+    /// This many synchronous sequential readers of 128 KiB, each in its own part of the device.
     Streams(u32),
     /// Random 4 KiB reads at this depth.
     Depth(u32),
-    /// Sequential reads of 1 MiB, 8 at a time.
+    /// Sequential reads of 1 MiB, 8 in flight.
     Bandwidth,
-    /// Sequential reads at so many percent of the device.
+    /// Sequential reads at this position, in percent of the device.
     Zone(u8),
     /// One random reader at depth 1 beside 4 sequential readers.
     AmongReaders,
-    /// The same beside 4 sequential writers. Writes.
+    /// The same reader beside 4 sequential writers; this probe writes.
     AmongWriters,
     /// Two groups, weights 100 and 800, random reads at this depth each.
     Shares(u32),
-    /// What io.cost wants to know.
+    /// Inputs of io.cost's model.
     Cost(Cost),
     /// The user's own load.
     Load,
@@ -52,44 +52,44 @@ pub enum Cost {
         /// Writes instead of reads.
         write: bool,
     },
-    /// 4 KiB requests one behind the other, at this depth.
+    /// Sequential 4 KiB requests at this depth.
     Sequential {
         /// Writes instead of reads.
         write: bool,
-        /// Requests at a time.
+        /// Requests in flight.
         depth: u32,
     },
-    /// 4 KiB requests anywhere, at this depth.
+    /// Random 4 KiB requests at this depth.
     Random {
         /// Writes instead of reads.
         write: bool,
-        /// Requests at a time.
+        /// Requests in flight.
         depth: u32,
     },
-    /// 4 KiB requests anywhere at this rate.
+    /// Random 4 KiB requests at this rate.
     Paced {
         /// Writes instead of reads.
         write: bool,
-        /// Requests a second.
+        /// Requests per second.
         ios_per_s: u32,
     },
 }
 
-/// How long and how often.
+/// Durations and repetitions of a batch.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Timing {
-    /// Not measured, in nanoseconds.
+    /// Unmeasured time before the window, in nanoseconds.
     pub ramp_ns: u64,
-    /// Measured, in nanoseconds.
+    /// Measured time, in nanoseconds.
     pub step_ns: u64,
-    /// Repetitions.
+    /// Number of repetitions.
     pub repeats: u32,
-    /// Number of the first repetition.
+    /// Set number of the first repetition.
     pub first_set: u32,
 }
 
 impl Probe {
-    /// The name of the experiment's workload; findings are gathered by it.
+    /// Name of the experiment's workload; findings are gathered by it.
     pub fn name(self) -> String {
         let way = |write| if write { "write" } else { "read" };
         match self {
@@ -108,7 +108,7 @@ impl Probe {
         }
     }
 
-    /// What it does to the device, for people, and the number by which probes of one kind differ.
+    /// Describes the load for users, with the number that distinguishes probes of one kind.
     pub fn what(self) -> (&'static str, Option<u32>) {
         match self {
             Probe::Streams(count) => ("parallel sequential readers of 128 KiB", Some(count)),
@@ -138,12 +138,12 @@ impl Probe {
         }
     }
 
-    /// Whether requests must not be merged for the figure to be what it says.
+    /// Whether merging would falsify the figure.
     fn is_unmerged(self) -> bool {
         matches!(self, Probe::Depth(_) | Probe::Cost(_))
     }
 
-    /// Who does what; the user's own load says so itself.
+    /// Groups and jobs of this probe; `load` for the user's own load.
     pub fn groups(self, load: &[Group]) -> Vec<Group> {
         let alone = |job: Job| vec![rooted("probe", vec![job])];
         match self {
@@ -186,7 +186,8 @@ impl Probe {
         set: u32,
     ) -> Experiment {
         let mut scheduler = spec.clone();
-        // Only the kernel's queues can be told not to merge; ours merge what was plugged together, and nothing here is.
+        // Only queues of the kernel can switch merging off. Those of the engine merge only what was
+        // plugged together, which does not happen here.
         if self.is_unmerged() && device.host == HostKind::Native && spec.setting("nomerges").is_none() {
             scheduler = scheduler.with("nomerges", "2");
         }
@@ -210,9 +211,10 @@ impl Probe {
 }
 
 impl Cost {
-    /// Requests of 1 MiB, enough of them that the device is never idle; the kernel's own script sends blocks of 128 MiB.
+    /// Requests of 1 MiB in flight, enough to keep the device busy; the kernel's own script sends
+    /// blocks of 128 MiB.
     const BYTES_DEPTH: u32 = 32;
-    /// Enough for any rate below what the device can do.
+    /// Depth that suffices for any rate below the device's maximum.
     const PACED_DEPTH: u32 = 256;
 
     fn job(self) -> Job {
@@ -227,7 +229,8 @@ impl Cost {
     }
 }
 
-/// A group in reports only: a scheduler tells its members apart as it does other processes.
+/// A group that exists in reports only: its processes stay in the root group, so a scheduler tells
+/// them apart as it does other processes.
 fn rooted(path: &str, jobs: Vec<Job>) -> Group {
     Group { is_in_root: true, ..Group::new(path, Weight::DEFAULT, jobs) }
 }
@@ -257,7 +260,7 @@ fn sequential(block_bytes: u32, depth: u32, write: bool) -> Job {
     base(block_bytes, depth, write)
 }
 
-/// `count` threads, each in its own part.
+/// `count` threads, each in its own part of the device.
 fn streams(count: u32, block_bytes: u32, depth: u32, write: bool) -> Job {
     Job { threads: count, placement: Placement::Split, ..sequential(block_bytes, depth, write) }
 }

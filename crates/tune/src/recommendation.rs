@@ -1,4 +1,4 @@
-//! What comes out: what to set, to what, by which rule, on what evidence, and how sure that is.
+//! The result: which settings to change, by which rule, on what evidence and with what confidence.
 
 use experiment::SchedulerSpec;
 use serde::{Deserialize, Serialize};
@@ -8,19 +8,19 @@ use crate::class::Classified;
 use crate::heritage::Idling;
 use crate::score::{Goal, Scores};
 
-/// How sure.
+/// Confidence of an item.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// From facts alone, or by preference between equals.
+    /// Decided by properties alone, or by preference between equals.
     Low,
-    /// Measured, but inside twice the noise.
+    /// Measured, but within twice the noise.
     Medium,
-    /// Measured, and clear.
+    /// Measured, and beyond twice the noise.
     High,
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -28,62 +28,62 @@ pub enum Verdict {
     Change,
     /// Leave everything as it is.
     Keep,
-    /// The figures are too noisy to say; leave everything as it is.
+    /// The figures are too noisy to decide; leave everything as it is.
     Inconclusive,
-    /// Nothing can be set here.
+    /// The device has nothing to set.
     Nothing,
 }
 
 /// One setting.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Item {
-    /// `scheduler`, `iosched/low_latency`, `wbt_lat_usec`, ...: a file below the device's `queue/`; `io.cost/rbps`, ...: a word
-    /// of the device's lines in `io.cost.model` and `io.cost.qos`.
+    /// `scheduler`, `iosched/low_latency`, `wbt_lat_usec`, ...: a file below the device's `queue/`.
+    /// `io.cost/rbps`, ...: a key of the device's lines in `io.cost.model` and `io.cost.qos`.
     pub setting: String,
-    /// What it is now.
+    /// Current value.
     pub old: String,
-    /// What it is to be.
+    /// Recommended value.
     pub new: String,
-    /// The rule, `R-...`; docs/reference/tune.md has them all.
+    /// The rule, `R-...`; all are listed in docs/reference/tune.md.
     pub rule: String,
-    /// What was measured.
+    /// The measured evidence.
     pub evidence: String,
     /// What would change the advice.
     pub unless: String,
-    /// How sure.
+    /// Confidence.
     pub confidence: Confidence,
 }
 
-/// Advice for one carrier.
+/// Advice for the kernel or for `hoistway serve`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Advice {
-    /// For whom.
+    /// Which of them it is for.
     pub carrier: Carrier,
     /// What to do.
     pub verdict: Verdict,
-    /// What to run; what is set now, if that is to be kept.
+    /// The scheduler to run; the current one if it is to be kept.
     pub spec: SchedulerSpec,
     /// What to set, in the order in which it must be set.
     pub items: Vec<Item>,
-    /// What was considered and left, with the reason.
+    /// What was considered and rejected, with reasons.
     pub left: Vec<String>,
-    /// How the candidates compare; none if nothing was measured.
+    /// Scores of the candidates; `None` if nothing was measured.
     pub scores: Option<Scores>,
 }
 
-/// All of it.
+/// The complete result.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Recommendation {
-    /// What the user wanted most.
+    /// The user's goal.
     pub goal: Goal,
-    /// What the device is.
+    /// The class of the device.
     pub class: Classified,
-    /// Whether readers are to be waited for, by the staircase of streams, and why.
+    /// Whether to idle for readers, and why, from the rates of parallel streams.
     pub idling: Option<(Idling, String)>,
-    /// For the kernel.
+    /// Advice for the kernel.
     pub kernel: Advice,
-    /// For `hoistway serve`, where its policies could be measured.
+    /// Advice for `hoistway serve`, if its policies could be measured.
     pub serve: Option<Advice>,
-    /// What else is worth knowing.
+    /// Further notes.
     pub notes: Vec<String>,
 }

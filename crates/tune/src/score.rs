@@ -1,10 +1,12 @@
-//! Which candidate serves a goal best (specification: harness 8.6).
+//! Scores the candidates by a goal.
 //!
-//! Five figures, each as a part of the best candidate's: A streams, B random reads, L latency of a reader among others,
-//! F shares, C processor time. What nobody could measure is left out and the rest counts for it.
+//! Five figures count, each relative to the best candidate's: A streams, B random reads, L latency
+//! of a reader among others, F shares, C CPU time. A figure that could not be measured is left out,
+//! and the remaining weights are scaled up.
 //!
-//! Shares may cost throughput: F is how near they are to the weights, times the part of the best rate that was reached under them. The
-//! groups keep so many requests outstanding that exact shares need not cost anything.
+//! Shares may cost throughput: F is the closeness of shares to the weights times the fraction of
+//! the best rate that was reached meanwhile. The groups keep enough requests outstanding that exact
+//! shares need not cost throughput. Source: docs/specifications/harness.md, section 8.6.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,28 +18,29 @@ use serde::{Deserialize, Serialize};
 use crate::class::Class;
 use crate::findings::{CandidateFindings, Findings, Shares};
 
-/// Readers whose total counts.
+/// Number of readers whose total rate counts.
 pub(crate) const STREAMS: u32 = 8;
-/// Differences below this are none.
+/// Scores that differ by less than this are equal.
 const TIE: f64 = 0.03;
-/// However noisy the figures, a difference above this is one.
+/// A difference above this counts, however noisy the figures are.
 const WIDEST_TIE: f64 = 0.05;
-/// Part of the best throughput that a candidate must reach, and what suffices where latency is the goal.
+/// Fraction of the best throughput that a candidate must reach, and the fraction that suffices if
+/// the goal is latency.
 const FLOOR: f64 = 0.80;
 const FLOOR_FOR_LATENCY: f64 = 0.60;
-/// On fast flash a scheduler that costs more of the random rate than this has no place.
+/// The fraction of the random rate that a scheduler must reach on fast flash.
 const FLOOR_OF_FLASH_MQ: f64 = 0.90;
 
 /// What the user wants most.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Goal {
-    /// A bit of everything.
+    /// A mixture of all goals.
     #[default]
     Balanced,
     /// Bytes and requests per second.
     Throughput,
-    /// Short waits beside others.
+    /// Low latency beside other load.
     Latency,
     /// Shares by weight.
     Fairness,
@@ -77,7 +80,7 @@ impl FromStr for Goal {
 }
 
 impl Goal {
-    /// How much A, B, L, F and C count.
+    /// Weights of A, B, L, F and C.
     const fn weights(self) -> [f64; 5] {
         match self {
             Goal::Throughput => [0.5, 0.3, 0.1, 0.0, 0.1],
@@ -87,7 +90,7 @@ impl Goal {
         }
     }
 
-    /// The figures by which a change must pay: those that the goal is about.
+    /// Weights of the figures by which a change must pay off: those that the goal is about.
     const fn main_weights(self) -> [f64; 5] {
         match self {
             Goal::Throughput => [0.5, 0.3, 0.0, 0.0, 0.0],
@@ -97,7 +100,8 @@ impl Goal {
         }
     }
 
-    /// Whether a candidate's figure of this probe is one that the goal is about: noise elsewhere decides nothing.
+    /// Whether a candidate's figure of this probe matters for the goal; noise in other figures
+    /// decides nothing.
     pub(crate) fn is_about(self, probe: &str) -> bool {
         let [streams, random, latency, shares, _] = self.main_weights();
         let kind = probe.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
@@ -111,65 +115,67 @@ impl Goal {
     }
 }
 
-/// A figure as a part of the best one, and how far it may be trusted.
+/// A figure as a fraction of the best one, with its uncertainty.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Part {
-    /// 0 to 1.
+    /// From 0 to 1.
     pub value: f64,
-    /// Half width of its interval.
+    /// Half width of its confidence interval.
     pub noise: f64,
 }
 
-/// One candidate's.
+/// Score of one candidate.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Score {
-    /// Who.
+    /// The candidate.
     pub spec: SchedulerSpec,
-    /// A, B, L, F, C; none where it was not measured.
+    /// A, B, L, F, C; `None` if not measured.
     pub parts: [Option<Part>; 5],
     /// The weighted sum, 0 to 1.
     pub total: f64,
-    /// Half width of its interval.
+    /// Half width of its confidence interval.
     pub noise: f64,
-    /// The weighted sum of what the goal is about.
+    /// The weighted sum of the figures that the goal is about.
     pub main: f64,
-    /// Half width of its interval.
+    /// Half width of its confidence interval.
     pub main_noise: f64,
-    /// Its throughput is below what any goal would give up; why, in words.
+    /// Why the candidate is excluded, in words: its throughput is below the minimum or it is unfit
+    /// for the device.
     pub dropped: Option<String>,
 }
 
-/// All of them, and who won.
+/// Scores of all candidates, and the winner.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Scores {
     /// In order of preference.
     pub scores: Vec<Score>,
     /// Index of the winner.
     pub winner: usize,
-    /// It won only by standing earlier in the list.
+    /// Whether another candidate was tied with it, so that the order of preference decided.
     pub by_preference: bool,
 }
 
 impl Scores {
-    /// The winner's.
+    /// Score of the winner.
     pub fn best(&self) -> &Score {
         &self.scores[self.winner]
     }
 
-    /// That of a scheduler.
+    /// Score of a scheduler.
     pub fn of(&self, spec: &SchedulerSpec) -> Option<&Score> {
         self.scores.iter().find(|score| score.spec == *spec)
     }
 }
 
-/// What is compared of one candidate: A, B, L, F, C, not yet as parts of the best.
+/// Figures of one candidate that are compared: A, B, L, F, C, not yet relative to the best.
 type Raw = [Option<Estimate>; 5];
 
-/// Scores the candidates of a list, which is in order of preference. None if nothing was measured of any.
+/// Scores the candidates of `list`, which is in order of preference. `None` if no candidate was
+/// measured.
 pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: Goal) -> Option<Scores> {
     let knee = findings.knee();
-    // What a load of several kinds transfers in all depends on who of them gets the device: for shares and latency that is
-    // no measure of anything.
+    // The total throughput of a mixed load depends on which of its jobs get the device, so it is no
+    // criterion where the goal is shares or latency.
     let has_load = list.iter().filter_map(|spec| findings.of(spec)).any(|candidate| candidate.load.is_some());
     let has_floors = !(has_load && matches!(goal, Goal::Fairness | Goal::Latency));
     let rates = list.iter().filter_map(|spec| Some(findings.of(spec)?.shares.as_ref()?.ios_per_s.mean));
@@ -191,7 +197,7 @@ pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: 
         })
         .collect();
     if scores.iter().all(|score| score.dropped.is_some()) {
-        // Nobody reaches both floors: then nobody is below what can be had.
+        // If no candidate reaches both floors, the floors are beyond what the device offers.
         scores.iter_mut().for_each(|score| score.dropped = None);
     }
     let standing = || scores.iter().enumerate().filter(|(_, score)| score.dropped.is_none());
@@ -206,7 +212,8 @@ pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: 
     Some(Scores { scores, winner, by_preference })
 }
 
-/// `best_ios_per_s`: the best rate under weights; there if a candidate of the list was asked for shares, and one that was not has none to show.
+/// `best_ios_per_s` is the best rate of any candidate while shares were measured. If it is set, a
+/// candidate without that measurement gets no shares.
 fn raw(candidate: &CandidateFindings, knee: u32, best_ios_per_s: Option<f64>) -> Raw {
     if let Some(load) = &candidate.load {
         let fair = load.share_error.map(|error| Estimate { mean: (1.0 - error.mean).max(0.0), ..error });
@@ -226,7 +233,7 @@ fn raw(candidate: &CandidateFindings, knee: u32, best_ios_per_s: Option<f64>) ->
     ]
 }
 
-/// Smaller is better: one over it, with the same relative spread.
+/// The reciprocal of a figure for which smaller is better, with the same relative spread.
 fn inverse(estimate: Estimate) -> Estimate {
     if estimate.mean <= 0.0 {
         return Estimate { mean: 0.0, sd: 0.0, ci95: None, n: estimate.n };
@@ -240,15 +247,16 @@ fn inverse(estimate: Estimate) -> Estimate {
     }
 }
 
-/// How near the shares are to the weights, times the part of the best rate that was reached under them: shares that idle the device
-/// are no better than its throughput.
+/// Closeness of shares to the weights times the fraction of the best rate that was reached
+/// meanwhile. Shares that leave the device idle are worth no more than the throughput that remains.
 fn nearness(shares: &Shares, best_ios_per_s: f64) -> Estimate {
     let rate = if best_ios_per_s > 0.0 { shares.ios_per_s.mean / best_ios_per_s } else { 1.0 };
     let mean = if shares.has_mechanism { (1.0 - shares.error.mean).max(0.0) * rate } else { 0.0 };
     Estimate { mean, ..shares.error }
 }
 
-/// Of latencies beside readers and beside writers: neither is to hide behind the other.
+/// Combines latencies beside readers and beside writers, so that a bad one is not hidden by a good
+/// one.
 fn geometric_mean(values: &[Estimate]) -> Option<Estimate> {
     let first = values.first()?;
     let power = 1.0 / values.len() as f64;
@@ -261,7 +269,7 @@ fn relative(estimate: &Estimate) -> f64 {
     estimate.relative_half_width().unwrap_or(0.0)
 }
 
-/// As parts of the best. Shares are parts of what is due already.
+/// Figures as fractions of the best. Shares are fractions of what is due already.
 fn parts(own: &Raw, all: &[Raw]) -> [Option<Part>; 5] {
     let mut parts = [None; 5];
     for (index, part) in parts.iter_mut().enumerate() {
@@ -273,7 +281,7 @@ fn parts(own: &Raw, all: &[Raw]) -> [Option<Part>; 5] {
     parts
 }
 
-/// The weighted mean of what there is.
+/// The weighted mean of the figures that were measured, and its noise.
 fn weighted(parts: &[Option<Part>; 5], weights: [f64; 5]) -> (f64, f64) {
     let there = || parts.iter().zip(weights).filter_map(|(part, weight)| Some((part.as_ref()?, weight)));
     let sum: f64 = there().map(|(_, weight)| weight).sum();
@@ -285,7 +293,7 @@ fn weighted(parts: &[Option<Part>; 5], weights: [f64; 5]) -> (f64, f64) {
     (total, noise)
 }
 
-/// Why a candidate has no place on this device, whatever it scores.
+/// Why a candidate is unsuitable for this device regardless of its score.
 fn unfit(parts: &[Option<Part>; 5], behaves: Class, spec: &SchedulerSpec, goal: Goal) -> Option<String> {
     let is_flash = matches!(behaves, Class::FlashSq | Class::FlashMq);
     let waits = spec.name == "bfq" && spec.setting("slice_idle").is_none_or(|value| value != "0");
@@ -315,7 +323,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Streams in MB/s, random reads a second, the reader's p99 in ms, the error of the shares.
+    /// Streams in MB/s, random reads per second, the reader's p99 in ms, the error of shares.
     fn candidate(text: &str, streams: f64, random: f64, p99_ms: f64, share: Option<f64>) -> CandidateFindings {
         let mut random_step = depths(1e6, 1.0).remove(0);
         random_step.ios_per_s = exact(random);
@@ -408,7 +416,8 @@ mod tests {
         assert_eq!(won(torn, Goal::Throughput), "a");
     }
 
-    /// A load whose random half counts little in bytes: who serves it better is not too slow.
+    /// The random part of this load adds few bytes, so a scheduler that serves it better must not
+    /// be dropped as too slow.
     #[test]
     fn the_users_load_has_no_floor_where_it_is_about_shares() {
         let did = |text: &str, mb: f64, error: f64| CandidateFindings {

@@ -1,10 +1,11 @@
-//! The loop: asks, hears, asks again what was too noisy, and recommends.
+//! The main loop: asks questions, takes the answers, repeats what was too noisy, and recommends.
 //!
 //! ```text
 //! device (streams, depths, zones) -> candidates (all of them, interleaved) -> trials (settings of the winner) -> io.cost
 //! ```
-//! It has no clock: what a batch costs is what its experiments say, unless it is told what they took. Steps are shortened to fit
-//! the budget; what does not fit then is left out, and said to be.
+//! It has no clock: the cost of a batch is the sum of its experiments' lengths, unless the caller
+//! reports the elapsed time. Steps are shortened to fit the budget; what still does not fit is left
+//! out and reported.
 
 use experiment::{Experiment, Group, Measurement, SchedulerSpec};
 
@@ -20,80 +21,83 @@ use crate::rules::{Case, recommend};
 use crate::score::{Goal, STREAMS};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Streams of the staircase.
+/// Numbers of parallel streams that are measured.
 const COUNTS: [u32; 5] = [1, 2, 4, 8, 16];
-/// Depths of random reads.
+/// Depths of random reads that are measured.
 const DEPTHS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
-/// Where zones are read, in percent.
+/// Positions at which zones are read, in percent of the device.
 const ZONES: [u8; 5] = [0, 25, 50, 75, 98];
-/// Parts of the budget: what the device alone, and what the candidates may take; the rest is for trials and noise.
+/// Fractions of the budget for the device alone and for the candidates; the rest is for trials and
+/// repetitions.
 const PARTS: [f64; 2] = [0.35, 0.45];
-/// The same where waits decide, which take longer to know than rates.
+/// The same if the goal is latency, which takes longer to measure than rates.
 const PARTS_FOR_LATENCY: [f64; 2] = [0.25, 0.60];
-/// A random read that takes as long, in nanoseconds, leaves a step with too few of them for a 99th percentile,
+/// Latency of a random read, in nanoseconds, from which on one step has too few reads for a 99th
+/// percentile.
 const SLOW_READ_NS: f64 = 2e6;
-/// so that a wait is then looked at for so many steps, if it is what matters.
+/// Number of steps that a latency probe of such a slow device lasts if the goal is latency.
 const STEPS_OF_A_WAIT: u64 = 4;
-/// Nothing shorter says anything.
+/// Shortest useful step.
 const SHORTEST_STEP_NS: u64 = 300_000_000;
-/// Noisy steps are repeated so often, each time twice as long.
+/// Number of times that noisy steps are repeated, each time for twice as long.
 const TRIES: u32 = 2;
-/// Schedulers that are known to hold no shares: nobody needs to look.
+/// Schedulers that are known to hold no shares, so that shares are not measured under them.
 const WITHOUT_SHARES: [&str; 6] = ["none", "noop", "mq-deadline", "deadline", "kyber", "current"];
 
-/// How long and how often.
+/// Durations and repetitions.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// Measured per run, in nanoseconds.
+    /// Measured time per run, in nanoseconds.
     pub step_ns: u64,
-    /// Not measured before it, in nanoseconds.
+    /// Unmeasured time before it, in nanoseconds.
     pub ramp_ns: u64,
-    /// Repetitions.
+    /// Number of repetitions.
     pub repeats: u32,
-    /// Measured per coefficient of io.cost, in nanoseconds.
+    /// Measured time per coefficient of io.cost, in nanoseconds.
     pub cost_step_ns: u64,
-    /// For everything but io.cost, in nanoseconds; none = as long as it takes.
+    /// Time for everything but io.cost, in nanoseconds; `None` means unlimited.
     pub budget_ns: Option<u64>,
 }
 
-/// What the user wants.
+/// The user's request.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Request {
     /// What matters most.
     pub goal: Goal,
-    /// How long.
+    /// Durations and repetitions.
     pub pace: Pace,
-    /// Candidates instead of the class's own; empty = those.
+    /// Candidates that replace the class's own; empty means those of the class.
     pub only: Vec<SchedulerSpec>,
-    /// The user's own load, which then decides instead of ours; empty = none.
+    /// The user's own load, which then decides instead of the built-in probes; empty means none.
     pub load: Vec<Group>,
-    /// How long that takes by itself, in nanoseconds: a run lasts as long, if the budget allows; none = it has no end.
+    /// Length of that load in nanoseconds. A run lasts as long if the budget permits; `None` if the
+    /// load is endless.
     pub load_ns: Option<u64>,
-    /// Coefficients of io.cost as well.
+    /// Whether to measure the coefficients of io.cost as well.
     pub with_cost: bool,
-    /// Nothing is measured.
+    /// Whether to decide without measuring.
     pub by_facts: bool,
 }
 
 /// What is to be measured next, in this order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Batch {
-    /// In words.
+    /// A short description.
     pub title: String,
-    /// What it does to the device.
+    /// What the batch does to the device, in words.
     pub what: Vec<String>,
     /// The runs.
     pub experiments: Vec<Experiment>,
-    /// They are over when the budget is; those of io.cost take what they need.
+    /// Whether the batch ends with the budget; batches of io.cost take as long as they need.
     pub is_bounded: bool,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// Measure this and tell.
+    /// Measure this batch and pass the answers to [`Tuner::hear`].
     Measure(Box<Batch>),
-    /// That is all.
+    /// The recommendation; there is nothing more to measure.
     Done(Box<Recommendation>),
 }
 
@@ -113,24 +117,24 @@ struct Question {
     spec: SchedulerSpec,
 }
 
-/// Asks and hears.
+/// Asks questions and takes the answers.
 #[derive(Clone, Debug)]
 pub struct Tuner {
     device: Device,
     request: Request,
     measurements: Vec<Measurement>,
     stage: Stage,
-    /// Asked last.
+    /// The questions of the last batch.
     pending: Vec<Question>,
     timing: Timing,
-    /// How often it was asked again.
+    /// How often the last batch was repeated.
     tries: u32,
     spent_ns: u64,
     left_out: LeftOut,
 }
 
 impl Tuner {
-    /// Nothing is known beyond the facts.
+    /// A tuner that knows the properties of the device only.
     pub fn new(device: Device, request: Request) -> Self {
         let timing = Timing { ramp_ns: 0, step_ns: 0, repeats: 1, first_set: 1 };
         let stage = if request.by_facts { Stage::Over } else { Stage::Device };
@@ -147,23 +151,24 @@ impl Tuner {
         }
     }
 
-    /// The device.
+    /// The device under test.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// What was asked for.
+    /// The user's request.
     pub fn request(&self) -> &Request {
         &self.request
     }
 
-    /// Everything heard, except what was replaced by a longer look.
+    /// All answers, except those that a longer run has replaced.
     pub fn measurements(&self) -> &[Measurement] {
         &self.measurements
     }
 
-    /// Takes the answers to the last batch. What was asked under a scheduler and has no answer, because the time was over,
-    /// takes the scheduler's other answers along: half a candidate cannot be compared.
+    /// Takes the answers to the last batch. If an answer of a scheduler is missing because time ran
+    /// out, its other answers are discarded as well, because a candidate with missing answers
+    /// cannot be compared.
     pub fn hear(&mut self, answers: Vec<Measurement>) {
         let is_of_candidates = self.timing.first_set >= FIRST_SET_OF_CANDIDATES;
         let is_answered = |question: &Question| {
@@ -187,28 +192,29 @@ impl Tuner {
             self.left_out.note(spec.to_string());
         }
         self.pending.retain(|question| !missing.contains(&question.spec));
-        // Of a longer look the shorter one is gone already.
+        // If this batch was a longer repetition, the shorter runs were removed already.
         self.measurements
             .retain(|run| run.experiment.set < FIRST_SET_OF_CANDIDATES || !missing.contains(&spec_of(run)));
         self.measurements.extend(answers.into_iter().filter(|run| !missing.contains(&spec_of(run))));
     }
 
-    /// So much time is gone by a real clock since the beginning, whatever the experiments say.
+    /// Sets the time that has passed since the beginning by a real clock, which replaces the sum of
+    /// the experiments' lengths.
     pub fn spent(&mut self, spent_ns: u64) {
         self.spent_ns = spent_ns;
     }
 
-    /// Time that is left of the budget, in nanoseconds; none = there is none to keep.
+    /// Remaining time of the budget in nanoseconds; `None` if there is no budget.
     pub fn left_ns(&self) -> Option<u64> {
         Some(self.request.pace.budget_ns?.saturating_sub(self.spent_ns))
     }
 
-    /// What was not measured, to keep the budget.
+    /// What was not measured, to stay within the budget.
     pub fn left_out(&self) -> &[String] {
         self.left_out.list()
     }
 
-    /// What has been found so far.
+    /// The findings so far.
     pub fn findings(&self) -> Findings {
         let mut specs: Vec<SchedulerSpec> = self.list().into_iter().map(|(spec, _)| spec).collect();
         for run in self.measurements.iter().filter(|run| run.experiment.set >= FIRST_SET_OF_CANDIDATES) {
@@ -220,7 +226,7 @@ impl Tuner {
         gather(&self.measurements, &self.bare(), &specs)
     }
 
-    /// What to measure next, or the recommendation.
+    /// The next batch, or the recommendation.
     pub fn next_step(&mut self) -> Step {
         if let Some(batch) = self.again() {
             return Step::Measure(Box::new(batch));
@@ -242,18 +248,19 @@ impl Tuner {
         Step::Done(Box::new(recommendation))
     }
 
-    /// The scheduler that leaves the device alone.
+    /// The scheduler under which the device itself is measured: `none`, or the current one if
+    /// `none` is not offered.
     fn bare(&self) -> SchedulerSpec {
         if self.device.offers("none") { SchedulerSpec::named("none") } else { self.device.current.clone() }
     }
 
-    /// Class by what the device alone has shown.
+    /// The class and the class that the device behaves like, from measurements of the device alone.
     fn class(&self) -> (Class, Class) {
         let classified = classify(&self.device, &gather(&self.measurements, &self.bare(), &[]));
         (classified.class, classified.behaves)
     }
 
-    /// All candidates once, and whether each is a control only.
+    /// All candidates without duplicates, and whether each is only a control.
     fn list(&self) -> Vec<(SchedulerSpec, bool)> {
         let (class, behaves) = self.class();
         let mut list: Vec<(SchedulerSpec, bool)> = Vec::new();
@@ -316,7 +323,7 @@ impl Tuner {
         questions
     }
 
-    /// Settings worth trying on the winner, and on what is set now if that may be kept.
+    /// Settings worth trying on the winner, and on the current scheduler if that may be kept.
     fn of_trials(&self) -> Vec<Question> {
         if !self.request.load.is_empty() {
             return Vec::new();
@@ -335,7 +342,7 @@ impl Tuner {
             .collect()
     }
 
-    /// Writes first, so that reads find what was written.
+    /// Questions for io.cost. Writes come first, so that reads find written data.
     fn of_cost(&self) -> Vec<Question> {
         if !self.request.with_cost {
             return Vec::new();
@@ -371,10 +378,10 @@ impl Tuner {
         }
         let load_ns = self.request.load_ns.filter(|_| stage == Stage::Candidates);
         if let Some(load_ns) = load_ns {
-            // What it begins with belongs to it.
+            // The start of the user's load belongs to the measurement.
             (timing.step_ns, timing.ramp_ns) = (load_ns.max(timing.step_ns), 0);
         } else if self.device.host == HostKind::Simulator && !self.device.is_rotational {
-            // A second of flash has as many requests as an hour of a disk.
+            // A second on flash has as many requests as an hour on a disk.
             timing.step_ns = (timing.step_ns / 3).max(SHORTEST_STEP_NS);
         }
         let is_cost = matches!(stage, Stage::Cost | Stage::Paced);
@@ -388,7 +395,7 @@ impl Tuner {
         timing
     }
 
-    /// What of the questions fits into the time that is left; io.cost has its own.
+    /// The questions that fit into the remaining time; io.cost has its own time.
     fn fitting(&mut self, stage: Stage, title: &str, questions: Vec<Question>) -> Option<Vec<Question>> {
         let left_ns = self.left_ns().filter(|_| !matches!(stage, Stage::Cost | Stage::Paced));
         let Some(left_ns) = left_ns else { return Some(questions) };
@@ -399,7 +406,8 @@ impl Tuner {
             self.left_out.note(title.to_owned());
             return None;
         };
-        // Of a stage's repetitions only those that its part of the budget has room for: later stages need theirs.
+        // Limits the repetitions of a stage to its part of the budget, because later stages need
+        // theirs.
         let once_ns: u64 = lengths.iter().zip(&fit.is_kept).filter(|(_, kept)| **kept).map(|((_, ns), _)| ns).sum();
         let part_ns = fraction(self.request.pace.budget_ns.unwrap_or(left_ns), self.part(stage));
         let in_part = u32::try_from(part_ns / once_ns.max(1)).unwrap_or(u32::MAX).max(1);
@@ -434,7 +442,7 @@ impl Tuner {
         if matches!(self.request.goal, Goal::Latency) { PARTS_FOR_LATENCY } else { PARTS }
     }
 
-    /// How many steps long a run of this is.
+    /// Length of a run of this probe, in steps.
     fn steps(&self, probe: Probe) -> u64 {
         let is_wait = matches!(probe, Probe::AmongReaders | Probe::AmongWriters);
         let is_slow = || self.findings().random_read_p50_ns().is_some_and(|p50_ns| p50_ns >= SLOW_READ_NS);
@@ -445,7 +453,7 @@ impl Tuner {
         questions.iter().map(|question| self.steps(question.probe)).sum()
     }
 
-    /// What a run costs beside its own time.
+    /// Time that a run takes beyond its own length.
     fn overhead_ns(&self) -> u64 {
         match self.device.host {
             HostKind::Simulator => 0,
@@ -462,7 +470,8 @@ impl Tuner {
             .collect();
         let mut experiments = Vec::new();
         for set in 0..repeats {
-            // Each repetition begins elsewhere and every other one goes backwards: drift becomes noise, not bias.
+            // Each repetition starts at another question and every second one runs backwards, so
+            // that drift becomes noise instead of bias.
             let mut order: Vec<&(&Question, Timing)> = timed.iter().collect();
             let shift = set as usize * questions.len() / repeats.max(1) as usize;
             order.rotate_left(shift);
@@ -488,7 +497,8 @@ impl Tuner {
         Batch { title: title.to_owned(), what, experiments, is_bounded }
     }
 
-    /// What was asked last and came out too noisy, once more and twice as long, while that fits.
+    /// Questions of the last batch that were too noisy, asked again for twice as long, if that fits
+    /// the budget.
     fn again(&mut self) -> Option<Batch> {
         let pending = std::mem::take(&mut self.pending);
         let is_of_candidates = self.timing.first_set >= FIRST_SET_OF_CANDIDATES;
@@ -518,13 +528,13 @@ impl Tuner {
         Some(self.batch("again, twice as long: what varied or waited too much", questions))
     }
 
-    /// Twice as long, as often as that fits, at least twice.
+    /// Timing with steps twice as long and as many repetitions as fit; `None` if not even two do.
     fn affordable(&self, questions: &[Question]) -> Option<Timing> {
         let step_ns = self.timing.step_ns * 2;
         let first_set = self.timing.first_set + self.timing.repeats;
         let beside_ns = questions.len() as u64 * (self.timing.ramp_ns + self.overhead_ns());
         let once_ns = self.steps_of(questions) * step_ns + beside_ns;
-        // Noise of the device alone must not cost the candidates their time.
+        // Repeating noisy device probes must not use up the time of the candidates.
         let is_device = self.timing.first_set < FIRST_SET_OF_CANDIDATES;
         let [_, for_candidates] = self.parts();
         let reserved = if is_device { for_candidates } else { 0.0 };
@@ -539,7 +549,7 @@ impl Tuner {
     }
 }
 
-/// One line per kind of probe: `random 4 KiB reads, at a time: 1/2/4`.
+/// One line per kind of probe, such as `random 4 KiB reads, at a time: 1/2/4`.
 fn what_of(probes: impl Iterator<Item = Probe>) -> Vec<String> {
     let mut kinds: Vec<(&'static str, Vec<String>)> = Vec::new();
     for (text, number) in probes.map(Probe::what) {
@@ -557,7 +567,7 @@ fn what_of(probes: impl Iterator<Item = Probe>) -> Vec<String> {
     kinds.into_iter().map(line).collect()
 }
 
-/// iostune's question: 1, 2, 4 and 8 readers under each scheduler.
+/// The batch of iostune: 1, 2, 4 and 8 readers under each scheduler.
 pub fn classic_batch(device: &Device, specs: &[SchedulerSpec], pace: Pace) -> Batch {
     let timing = Timing {
         ramp_ns: pace.ramp_ns,
@@ -589,13 +599,13 @@ const fn following(stage: Stage) -> Stage {
     }
 }
 
-/// 0.9 times the rate.
+/// 0.9 times the random rate.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "requests a second, below 2^32")]
 fn paced(random_per_s: f64) -> u32 {
     (0.9 * random_per_s).clamp(1.0, f64::from(u32::MAX)) as u32
 }
 
-/// A part of a time.
+/// A fraction of a duration.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "smaller than the time")]
 fn fraction(whole_ns: u64, part: f64) -> u64 {
     (whole_ns as f64 * part) as u64

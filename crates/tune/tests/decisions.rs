@@ -1,4 +1,5 @@
-//! Acceptance cases of the harness, section 13, that are about decisions: findings written down by hand, advice compared.
+//! Acceptance cases about decisions of docs/specifications/harness.md, section 13: advice from
+//! findings written by hand.
 
 use experiment::SchedulerSpec;
 use experiment::statistics::Estimate;
@@ -38,7 +39,8 @@ fn exact(mean: f64) -> Estimate {
     about(mean, 0.0)
 }
 
-/// Streams of 1, 2, 4 and 8 readers in MB/s; the median of a random read in ms and what depth gains.
+/// Streams of 1, 2, 4 and 8 readers in MB/s; the median of a random read in ms and the gain by
+/// depth.
 fn found(streams: [f64; 4], p50_ms: f64, parallelism: f64) -> Findings {
     let step =
         |(count, rate): (u32, f64)| StreamStep { count, bytes_per_s: exact(rate * 1e6), each_bytes_per_s: vec![] };
@@ -52,7 +54,8 @@ fn found(streams: [f64; 4], p50_ms: f64, parallelism: f64) -> Findings {
     }
 }
 
-/// What a candidate did: 8 streams in MB/s, random reads a second, a reader's p99 among others in ms, 1:8 as 1:x.
+/// Findings of a candidate: 8 streams in MB/s, random reads per second, a reader's p99 among others
+/// in ms, and shares as x in 1:x.
 fn did(spec: &str, streams: f64, random: f64, p99_ms: f64, ratio: Option<f64>) -> CandidateFindings {
     let error = |ratio: f64| ((1.0 / (1.0 + ratio)) / (1.0 / 9.0) - 1.0).abs();
     CandidateFindings {
@@ -76,7 +79,7 @@ fn only_streams(spec: &str, mb_per_s: f64) -> CandidateFindings {
     CandidateFindings { spec: spec.to_owned(), streams, ..CandidateFindings::default() }
 }
 
-/// The disk of harness 12.3.
+/// The disk of docs/specifications/harness.md, section 12.3.
 fn disk() -> Findings {
     let mut findings = found([107.0, 14.0, 13.0, 10.2], 8.1, 2.1);
     findings.candidates = vec![
@@ -89,7 +92,7 @@ fn disk() -> Findings {
     findings
 }
 
-/// The 12-disk stripe of harness 12.3.
+/// The 12-disk stripe of docs/specifications/harness.md, section 12.3.
 fn array() -> Findings {
     let mut findings = found([53.0, 60.0, 64.0, 66.0], 6.0, 8.0);
     findings.candidates = vec![
@@ -123,7 +126,8 @@ fn t40_the_published_rows_are_classified_and_their_ratios_printed() {
     }
 }
 
-/// The thread's own three conclusions: keep idling; no queue idling but groups by group idling; idling has no meaning.
+/// The three conclusions of the thread: keep idling; no queue idling but groups by group idling;
+/// idling has no effect.
 #[test]
 fn t40_the_published_rows_give_the_threads_conclusions() {
     let conclusion = |streams, p50_ms, rotational| {
@@ -159,10 +163,11 @@ fn t41_an_array_does_not_get_bfq_that_waits_and_both_figures_are_said() {
     assert!(said.contains("8.8 MB/s") && said.contains("36.3 MB/s") && said.contains("37.9 MB/s"), "{said}");
 }
 
-/// For shares BFQ is chosen on the array where it holds any, but without waiting for readers; that they suffer is said.
+/// For shares, BFQ is chosen on the array if it holds any, but without idling for readers; the
+/// advice states that shares suffer.
 #[test]
 fn an_array_for_fairness_gets_bfq_without_waiting() {
-    // 1:1.6 instead of 1:8 is as good as none, and no reason for anything.
+    // 1:1.6 instead of 1:8 is as good as no shares and justifies nothing.
     assert_eq!(text(&advice(&device(1, true), &array(), Goal::Fairness)), "mq-deadline");
     let mut findings = array();
     findings.candidates[2] = did("bfq:low_latency=0,slice_idle=0", 36.3, 571.0, 60.0, Some(5.0));
@@ -174,7 +179,8 @@ fn an_array_for_fairness_gets_bfq_without_waiting() {
     assert!(recommendation.notes.iter().any(|note| note.contains("1:5.0")), "{:?}", recommendation.notes);
 }
 
-/// What the shares were measured with is part of the advice: applied without it the scheduler could not hold them.
+/// The settings with which shares were measured are part of the advice, because the scheduler could
+/// not hold them otherwise.
 #[test]
 fn the_requests_that_shares_needed_are_recommended_with_the_scheduler() {
     let mut findings = array();
@@ -188,12 +194,12 @@ fn the_requests_that_shares_needed_are_recommended_with_the_scheduler() {
     let item = chosen.items.iter().find(|item| item.setting == "nr_requests").expect("the item");
     assert_eq!((item.old.as_str(), item.new.as_str(), item.rule.as_str()), ("64", "256", "R-GROUP"));
     assert!(item.evidence.contains("1:7.9"), "{}", item.evidence);
-    // Set already: nothing is left to do.
+    // Already set: nothing is left to do.
     device.current = "hw-paternoster".parse().unwrap();
     device.nr_requests = Some(256);
     let kept = advice(&device, &findings, Goal::Fairness);
     assert_eq!((text(&kept).as_str(), kept.verdict, kept.items.len()), ("hw-paternoster", Verdict::Keep, 0));
-    // And too few again.
+    // Too few again.
     device.nr_requests = Some(8);
     assert_eq!(advice(&device, &findings, Goal::Fairness).items.len(), 1);
 }
@@ -245,11 +251,11 @@ fn t45_noise_leaves_everything_as_it_is_and_is_named() {
     assert_eq!((text(&advice).as_str(), advice.verdict), ("mq-deadline", Verdict::Inconclusive));
     assert!(advice.items.is_empty());
     assert_eq!(advice.left[0], "R-NOISE: streams-8 under bfq:low_latency=0 varies by 25 % between repetitions");
-    // A figure that the goal is not about decides nothing, however noisy.
+    // A figure that the goal is not about decides nothing, however noisy it is.
     findings.noisy[0].probe = "reader-among-readers".into();
     assert_eq!(recommend(&device(1, true), &findings, Goal::Throughput, &[]).kernel.verdict, Verdict::Change);
     assert_eq!(recommend(&device(1, true), &findings, Goal::Latency, &[]).kernel.verdict, Verdict::Inconclusive);
-    // What nobody would choose anyway may be as noisy as it likes.
+    // The noise of a candidate that would not be chosen does not matter.
     findings.noisy[0].probe = "streams-8".into();
     findings.noisy[0].spec = "bfq".into();
     assert_eq!(recommend(&device(1, true), &findings, Goal::Balanced, &[]).kernel.verdict, Verdict::Change);
@@ -262,12 +268,14 @@ fn t45_a_noisy_figure_of_what_is_set_now_counts_if_it_could_change_the_advice() 
         findings.noisy.push(Noisy { probe: probe.into(), spec: "mq-deadline".into(), is_candidates: true, variation });
         recommend(&device(1, true), &findings, goal, &[]).kernel.verdict
     };
-    // 11 MB/s of 61 is no place for mq-deadline, whatever its random reads, and if it were 17;
+    // With 11 MB/s of 61, mq-deadline is no choice, whatever its random reads, and even if it were
+    // 17.
     assert_eq!(verdict(Goal::Throughput, "random-32", 0.25), Verdict::Change);
     assert_eq!(verdict(Goal::Throughput, "streams-8", 0.25), Verdict::Change);
-    // of a figure that may be anything nobody knows what it is.
+    // If a figure may have any value, no decision is possible.
     assert_eq!(verdict(Goal::Throughput, "streams-8", 0.5), Verdict::Inconclusive);
-    // An array under none: a reader's p99 of 500 ms that varies by a third is not 110, but 160 could be.
+    // An array under none: a reader's p99 of 500 ms that varies by a third cannot be 110 ms, but
+    // one of 160 ms could.
     let verdict = |p99_ms, variation| {
         let mut findings = found([62.5, 86.5, 98.7, 112.5], 6.0, 11.0);
         findings.candidates =
@@ -352,7 +360,7 @@ fn write_back_throttling_is_halved_where_that_pays() {
     let item = &changed.items[0];
     assert_eq!((item.setting.as_str(), item.old.as_str(), item.new.as_str()), ("wbt_lat_usec", "75000", "37500"));
     assert_eq!(item.evidence, "reader beside writers 200 ms -> 100 ms, writers 100 MB/s -> 95.0 MB/s");
-    // The same gain paid for with the writers' speed is none.
+    // The same gain at the cost of the writers' rate does not count.
     findings.candidates[1].among_writers = beside_writers(100.0, 80.0);
     let kept = advice(&device, &findings, Goal::Balanced);
     assert_eq!(kept.verdict, Verdict::Keep);
@@ -376,7 +384,7 @@ fn parts_of_stacks_get_none_and_stacks_nothing() {
 
 // ---- the loop ----
 
-/// A host that answers by a formula: so much per probe, with a spread where it is asked for.
+/// A host that answers by a formula: a fixed value per probe, with a spread if requested.
 mod loop_of_questions {
     use std::collections::BTreeMap;
 
@@ -406,7 +414,8 @@ mod loop_of_questions {
         }
     }
 
-    /// One arm: streams lose under everything but BFQ, random reads take 8 ms. Every other set has so many percent more.
+    /// One arm: streams lose under everything except BFQ, random reads take 8 ms. Every other set
+    /// is `wobble_percent` higher.
     fn answer(experiment: &Experiment, wobble_percent: u64) -> Measurement {
         let waits = experiment.scheduler.name == "bfq" && experiment.scheduler.setting("slice_idle").is_none();
         let percent = if experiment.set % 2 == 1 { 100 + wobble_percent } else { 100 };
@@ -453,7 +462,8 @@ mod loop_of_questions {
         }
     }
 
-    /// Asks until the end; answers the titles of the batches, the time they took and the recommendation's verdict.
+    /// Asks until the end; returns the titles of the batches, the time they took and the
+    /// recommendation's verdict.
     fn asked(budget_s: Option<u64>, wobble_percent: u64) -> (Vec<String>, u64, Verdict, String) {
         let mut tuner = Tuner::new(super::device(1, true), request(budget_s));
         let (mut titles, mut spent_ns) = (Vec::new(), 0);
@@ -486,7 +496,7 @@ mod loop_of_questions {
         assert_eq!((verdict, spec.as_str()), (Verdict::Inconclusive, "mq-deadline"));
     }
 
-    /// The lengths of the runs of a load of so many seconds, and what is said of them.
+    /// The lengths of the runs of a load of `load_s` seconds, and the notes about them.
     fn runs_of_a_load(load_s: u64, budget_s: Option<u64>) -> (Vec<u64>, Vec<String>) {
         let streams = Probe::Streams(8).groups(&[]);
         let request = Request { load: streams, load_ns: Some(load_s * SECOND_NS), ..request(budget_s) };
@@ -522,7 +532,8 @@ mod loop_of_questions {
         }
     }
 
-    /// So little that steps of the shortest length do not fit: repetitions and candidates are left out, and named.
+    /// The budget is too small even for the shortest steps: repetitions and candidates are left
+    /// out, and named.
     #[test]
     fn a_small_budget_is_kept_and_what_is_left_out_is_said() {
         for budget_s in [1, 3, 6, 10, 20, 40] {
@@ -539,7 +550,8 @@ mod loop_of_questions {
         }
     }
 
-    /// The clock of the host counts, not what was planned; half a candidate is none.
+    /// The time reported by the host counts instead of the planned one; a candidate with missing
+    /// answers is left out.
     #[test]
     fn what_the_clock_says_is_spent_and_half_a_candidate_is_left_out() {
         let mut tuner = Tuner::new(super::device(1, true), request(Some(270)));
@@ -550,7 +562,7 @@ mod loop_of_questions {
         let spec = |it: &Experiment| it.scheduler.to_string();
         let last = batch.experiments.iter().map(spec).next_back().expect("a run");
         let mut first = true;
-        // Of one candidate only the first run is there.
+        // Only the first run of one candidate has an answer.
         let there = batch.experiments.iter().filter(|it| spec(it) != last || std::mem::take(&mut first));
         tuner.hear(there.map(|it| answer(it, 0)).collect());
         assert_eq!(tuner.left_out(), std::slice::from_ref(&last));

@@ -1,7 +1,7 @@
-//! When the next I/O may come: closed loop at a depth, a rate (even or Poisson), pauses.
+//! When the next I/O may be issued: closed loop at a depth, a rate (even or Poisson), pauses.
 //!
-//! Pure bookkeeping over times that are handed in. A closed loop has no schedule; a rate keeps one per direction and
-//! catches up at most [`CATCH_UP_NS`]; a pause begins when all that was issued has completed.
+//! The caller provides all times. A closed loop has no schedule; a rate has one per direction and
+//! catches up at most [`CATCH_UP_NS`]; a pause starts when everything issued has completed.
 
 use block::random::Stream;
 use block::{Nanos, time::SECOND};
@@ -9,7 +9,8 @@ use block::{Nanos, time::SECOND};
 use crate::distribution::exponential;
 use crate::job::{Direction, Job, RateProcess, Think};
 
-/// How far a thread may lag behind its rate and still catch up (devices specification 9.1).
+/// How far a thread may lag behind its rate and still catch up. Source:
+/// docs/specifications/devices.md, section 9.1.
 const CATCH_UP_NS: Nanos = SECOND;
 
 /// The schedule of one direction under a rate.
@@ -18,7 +19,7 @@ struct Lane {
     bytes_per_s: u64,
     ios_per_s: u64,
     due_ns: Nanos,
-    /// What the divisions have cut off so far, in units of 1 / rate nanoseconds.
+    /// Accumulated remainder of the divisions, in units of 1 / rate nanoseconds.
     cut_off: u64,
 }
 
@@ -27,7 +28,7 @@ impl Lane {
         self.bytes_per_s > 0 || self.ios_per_s > 0
     }
 
-    /// The gap that follows an I/O; with both rates set, the slower one rules.
+    /// The gap after an I/O; if both rates are set, the slower one applies.
     fn gap_ns(&mut self, length_bytes: u64) -> Nanos {
         let by_ios = SECOND.checked_div(self.ios_per_s).unwrap_or(0);
         let by_bytes = (length_bytes * SECOND).checked_div(self.bytes_per_s).unwrap_or(0);
@@ -50,7 +51,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// The pacer of a job; None when it has no rate.
+    /// The pacer of a job; `None` if it has no rate.
     pub fn new(job: &Job, random: Stream) -> Option<Self> {
         let lanes = Direction::ALL.map(|direction| Lane {
             bytes_per_s: *job.rate_bytes_per_s.of(direction),
@@ -61,25 +62,25 @@ impl Pacer {
         lanes.iter().any(Lane::is_paced).then_some(Self { lanes, poisson, random })
     }
 
-    /// The schedule begins.
+    /// Starts the schedule.
     pub fn start(&mut self, now: Nanos) {
         for lane in &mut self.lanes {
             lane.due_ns = now;
         }
     }
 
-    /// When the direction's next I/O is due; 0 without a rate.
+    /// Due time of the direction's next I/O; 0 without a rate.
     pub fn due_ns(&self, direction: Direction) -> Nanos {
         let lane = &self.lanes[direction as usize];
         if lane.is_paced() { lane.due_ns } else { 0 }
     }
 
-    /// Whether the direction has a rate at all.
+    /// Whether the direction has a rate.
     pub fn is_paced(&self, direction: Direction) -> bool {
         self.lanes[direction as usize].is_paced()
     }
 
-    /// An I/O went out: the schedule advances by its gap, from where it should have gone out.
+    /// Notes an issued I/O: the schedule advances by its gap from the I/O's due time.
     pub fn issued(&mut self, direction: Direction, length_bytes: u64, now: Nanos) {
         let lane = &mut self.lanes[direction as usize];
         if !lane.is_paced() {
@@ -90,7 +91,7 @@ impl Pacer {
         lane.due_ns = lane.due_ns.saturating_add(gap_ns).max(now.saturating_sub(CATCH_UP_NS));
     }
 
-    /// Moves every schedule by a span that is not to be caught up.
+    /// Shifts every schedule by a time that must not be caught up.
     pub fn shift(&mut self, span_ns: Nanos) {
         for lane in &mut self.lanes {
             lane.due_ns = lane.due_ns.saturating_add(span_ns);
@@ -103,12 +104,12 @@ impl Pacer {
 pub struct Pauses {
     think: Think,
     counted: u32,
-    /// End of the last pause, or the begin of the job.
+    /// End of the last pause, or start of the job.
     since_ns: Nanos,
 }
 
 impl Pauses {
-    /// The pauses of a job; None when it has none.
+    /// The pauses of a job; `None` if it has none.
     pub fn new(think: Think) -> Option<Self> {
         (think.time_ns > 0).then_some(Self { think, counted: 0, since_ns: 0 })
     }
@@ -118,19 +119,19 @@ impl Pauses {
         self.think.time_ns
     }
 
-    /// A pause is over, or the job begins.
+    /// Notes the end of a pause or the start of the job.
     pub fn over(&mut self, at_ns: Nanos) {
         (self.since_ns, self.counted) = (at_ns, 0);
     }
 
-    /// An I/O went out; whether a pause follows it.
+    /// Notes an issued I/O; returns whether a pause follows it.
     pub fn issued(&mut self, now: Nanos) -> bool {
         let Think { io_time_ns, counts_issued, .. } = self.think;
         let is_long_ago = io_time_ns > 0 && now.saturating_sub(self.since_ns) >= io_time_ns;
         (counts_issued && self.count()) || is_long_ago
     }
 
-    /// An I/O has completed; whether a pause follows it.
+    /// Notes a completed I/O; returns whether a pause follows it.
     pub fn completed(&mut self) -> bool {
         !self.think.counts_issued && self.count()
     }

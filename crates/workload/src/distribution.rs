@@ -1,12 +1,15 @@
-//! Hot spots: which block is hit how often, as a table of shares made once and searched per draw.
+//! Hot spots: how often each block is accessed, as a table of shares that is built once and
+//! searched per draw.
 //!
-//! Promise  zipf, pareto and normal with the parameters fio takes; not fio's own sequence.
-//! Cost     about 700 table rows at load; per draw a binary search, one division, no allocation.
-//! Limits   inside a row all ranks are equally likely. The first 64 ranks have a row each, the others share rows one
-//!          sixteenth of their rank wide, so a rank's share is off by at most theta x 3 %.
-//!
-//! Powers are computed in fixed point by the functions below and not by `f64::powf`, whose last digit differs between
-//! systems: a seed must replay everywhere.
+//! ```text
+//! promise  zipf, pareto and normal with the parameters that fio takes; not fio's own sequence
+//! cost     about 700 table rows at load; per draw a binary search, one division, no allocation
+//! limits   inside a row all ranks are equally likely; the first 64 ranks have a row each, the
+//!          others share rows one sixteenth of their rank wide, so a rank's share is off by at
+//!          most theta x 3 %
+//! ```
+//! Powers are computed in fixed point by the functions below instead of `f64::powf`, whose last
+//! digit differs between systems, because a seed must replay everywhere.
 
 use block::random::Stream;
 
@@ -21,11 +24,12 @@ pub struct Ranks {
 
 #[derive(Clone, Debug)]
 enum Shape {
-    /// `cumulative[i]`: share of all I/Os, in 2^-63, that hit ranks below `first_rank[i + 1]`.
+    /// `cumulative[i]`: share of all I/Os, in 2^-63, that access ranks below `first_rank[i + 1]`.
     Table { first_rank: Vec<u64>, cumulative: Vec<u64>, multiplier: u64, first_block: u64 },
-    /// Half the width of each of the twelve uniform terms whose sum is the bell curve, in blocks, and its middle.
+    /// The normal distribution as the sum of twelve uniform terms: half the width of each, and the
+    /// middle, in blocks.
     Bell { half_width_blocks: u64, middle: u64 },
-    /// Running sum of the shares in percent, first block and number of blocks of each part.
+    /// Cumulative share in percent, first block and number of blocks of each part.
     Parts(Vec<(u64, u64, u64)>),
 }
 
@@ -35,13 +39,15 @@ const ONE: u64 = 1 << 32;
 const LN_2: u64 = 2_977_044_472;
 /// 1.0 of shares and weights, which need more digits: 2^62.
 const WHOLE: u64 = 1 << 62;
-/// Ranks that have a row of their own.
+/// Number of ranks with a row of their own.
 const SINGLE_RANKS: u64 = 64;
 
 impl Ranks {
-    /// The distribution over `blocks` blocks (at least 1). [`Distribution::Uniform`] gives a flat table.
+    /// The distribution over `blocks` blocks (at least 1). [`Distribution::Uniform`] gives a flat
+    /// table.
     ///
-    /// `centre_millionths` is where the hottest block is, as a share of all; blocks are of `block_bytes`.
+    /// `centre_millionths` is the position of the hottest block relative to all; blocks have
+    /// `block_bytes`.
     pub fn new(
         distribution: &Distribution,
         centre_millionths: Option<u32>,
@@ -67,7 +73,8 @@ impl Ranks {
                 })
             }
             Distribution::Normal { deviation_millionths } => {
-                // Twelve uniform terms of half width w have a variance of 12 w^2 / 3, a deviation of 2 w.
+                // Twelve uniform terms of half width w have a variance of 12 w^2 / 3, a standard
+                // deviation of 2 w.
                 let deviation = u128::from(blocks) * u128::from(deviation_millionths) / 1_000_000;
                 let half_width_blocks = u64::try_from(deviation / 2).unwrap_or(u64::MAX / 32).max(1);
                 Shape::Bell { half_width_blocks, middle: centre_millionths.map_or(blocks / 2, centre) }
@@ -89,7 +96,7 @@ impl Ranks {
                 let (first, end) = (first_rank[row], first_rank[row + 1]);
                 let rank = first + random.below(end - first);
                 let block = self.scatter(rank, *multiplier);
-                // Rank 0 is scattered to block 0: the rest of a turn moves it to its place.
+                // Rank 0 is scattered to block 0; a rotation moves it to its place.
                 if block < self.blocks - first_block {
                     block + first_block
                 } else {
@@ -106,7 +113,8 @@ impl Ranks {
         }
     }
 
-    /// Spreads ranks over the area: hot blocks are not neighbours, and each rank has one block of its own.
+    /// Spreads ranks over the area: hot blocks are not neighbours, and each rank has one block of
+    /// its own.
     fn scatter(&self, rank: u64, multiplier: u64) -> u64 {
         if self.blocks <= u64::from(u32::MAX) {
             return rank * multiplier % self.blocks;
@@ -116,7 +124,8 @@ impl Ranks {
     }
 
     fn bell(&self, half_width_blocks: u64, middle: u64, random: &mut Stream) -> u64 {
-        // Outside the area (half the draws at worst) another draw is made; 64 misses in a row do not happen.
+        // A draw outside the area is repeated, at worst half of them; 64 misses in a row do not
+        // happen in practice.
         for _ in 0..64 {
             let sum = (0..12).fold(0_u64, |sum, _| sum.saturating_add(random.below(2 * half_width_blocks + 1)));
             let block = middle.saturating_add(sum).checked_sub(12 * half_width_blocks);
@@ -128,7 +137,8 @@ impl Ranks {
     }
 }
 
-/// Parts of the area by their shares; what they leave of the area is not touched, what is beyond it is left out.
+/// Parts of the area by their shares. The area beyond them is not accessed; parts beyond the area
+/// are dropped.
 fn parts(zones: &[ZoneShare], blocks: u64, block_bytes: u64) -> Shape {
     let (mut sum, mut first) = (0, 0);
     let mut parts = Vec::new();
@@ -163,7 +173,7 @@ fn table(blocks: u64, weight: impl Fn(u64, u64) -> u128) -> Shape {
         sums.push(sum);
         edge = end;
     }
-    // 2^63 shares; the sum is cut to 64 bits first so that the product fits.
+    // Shares are in 2^-63; the sum is reduced to 64 bits first so that the product fits.
     let cut = (128 - sum.leading_zeros()).saturating_sub(64);
     let whole = (sum >> cut).max(1);
     let share = |part: u128| u64::try_from(((part >> cut) << 63) / whole).unwrap_or(u64::MAX);
@@ -175,7 +185,8 @@ fn table(blocks: u64, weight: impl Fn(u64, u64) -> u128) -> Shape {
     }
 }
 
-/// A number near the golden section of `blocks` without a common divisor, so that multiplying permutes the blocks.
+/// A number near the golden section of `blocks` that is coprime to it, so that the multiplication
+/// permutes the blocks.
 fn multiplier(blocks: u64) -> u64 {
     let mut candidate = u64::try_from(u128::from(blocks) * 618 / 1000).unwrap_or(0) | 1;
     while greatest_common_divisor(candidate, blocks) != 1 {
@@ -193,12 +204,14 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
 
 /// Weight of the ranks `first..end` (counted from 0): their number x (middle rank)^-theta.
 fn zipf_weight(first: u64, end: u64, theta: u64) -> u128 {
-    // Ranks count from 1 in the law: the middle is (first + 1 + end) / 2, one bit less in the logarithm.
+    // Zipf's law counts ranks from 1: the middle is (first + 1 + end) / 2, one less in the binary
+    // logarithm.
     let middle_log2 = log2(first.saturating_add(1).saturating_add(end)) - ONE;
     u128::from(end - first) * u128::from(two_to_minus(times(theta, middle_log2)))
 }
 
-/// ln(1 - h) / ln(h): the power of "share of the blocks" that gives "share of the I/Os".
+/// ln(1 - h) / ln(h): the exponent that turns a fraction of the blocks into their fraction of the
+/// I/Os.
 fn pareto_exponent(h_millionths: u32) -> u64 {
     let h = u64::from(h_millionths).clamp(1, 999_999);
     let million = log2(1_000_000);
@@ -206,7 +219,7 @@ fn pareto_exponent(h_millionths: u32) -> u64 {
     u64::try_from((u128::from(above) << 32) / u128::from(below.max(1))).unwrap_or(u64::MAX)
 }
 
-/// (rank / blocks)^exponent, of [`WHOLE`].
+/// (rank / blocks)^exponent, in units of 1 / [`WHOLE`].
 fn share_to_power(rank: u64, blocks: u64, exponent: u64) -> u128 {
     match rank {
         0 => 0,
@@ -222,11 +235,12 @@ fn times(a: u64, b: u64) -> u64 {
     u64::try_from((u128::from(a) * u128::from(b)) >> 32).unwrap_or(u64::MAX)
 }
 
-/// Base-2 logarithm in the fixed-point form, cut off; 0 for 0 and 1.
+/// Base-2 logarithm in the fixed-point form, truncated; 0 for 0 and 1.
 const fn log2(value: u64) -> u64 {
     let Some(whole) = value.checked_ilog2() else { return 0 };
     let mut result = (whole as u64) << 32;
-    // Mantissa in [1, 2) with 63 fractional bits; squaring doubles the logarithm, so each overflow past 2 is one bit of it.
+    // Mantissa in [1, 2) with 63 fractional bits; squaring doubles the logarithm, so each overflow
+    // past 2 is one bit of it.
     let mut mantissa = value << (63 - whole);
     let mut bit = 32;
     while bit > 0 {
@@ -244,7 +258,8 @@ const fn log2(value: u64) -> u64 {
     result
 }
 
-/// log2(1 + i / 256) in the fixed-point form: what [`log2_interpolated`] draws straight lines between.
+/// log2(1 + i / 256) in the fixed-point form: the points between which [`log2_interpolated`] is
+/// linear.
 const LOG2_OF_MANTISSA: [u64; 257] = {
     let mut table = [0; 257];
     let mut index = 0;
@@ -255,7 +270,7 @@ const LOG2_OF_MANTISSA: [u64; 257] = {
     table
 };
 
-/// [`log2`] for the hot path: a tenth of its time, at most 3 x 10^-6 too small.
+/// [`log2`] for the hot path: takes a tenth of its time and is at most 3 x 10^-6 too small.
 fn log2_interpolated(value: u64) -> u64 {
     let Some(whole) = value.checked_ilog2() else { return 0 };
     let fraction = (value << (63 - whole) << 1) >> 32;
@@ -264,7 +279,7 @@ fn log2_interpolated(value: u64) -> u64 {
     (u64::from(whole) << 32) + low + (((high - low) * (fraction & 0xff_ffff)) >> 24)
 }
 
-/// 2^-(1/2), 2^-(1/4), 2^-(1/8), ... of [`WHOLE`]: one factor per fractional bit.
+/// 2^-(1/2), 2^-(1/4), 2^-(1/8), ... in units of 1 / [`WHOLE`]: one factor per fractional bit.
 const HALVINGS: [u64; 32] = {
     let mut table = [0; 32];
     let mut factor = (WHOLE / 2) as u128;
@@ -279,7 +294,7 @@ const HALVINGS: [u64; 32] = {
     table
 };
 
-/// 2^-x of [`WHOLE`], x in the fixed-point form.
+/// 2^-x in units of 1 / [`WHOLE`], x in the fixed-point form.
 fn two_to_minus(x: u64) -> u64 {
     let whole = x >> 32;
     if whole > 62 {
@@ -294,7 +309,7 @@ fn two_to_minus(x: u64) -> u64 {
     u64::try_from(product >> whole).unwrap_or(0)
 }
 
-/// A span drawn from the exponential distribution with this mean: the gaps of a Poisson process.
+/// Draws from the exponential distribution with this mean, for the gaps of a Poisson process.
 pub fn exponential(mean_ns: u64, random: &mut Stream) -> u64 {
     // -ln(u) for u = r / 2^64, r at least 1: at most 44.4 means.
     let minus_log2 = (64 << 32) - log2_interpolated(random.next().max(1));
@@ -367,7 +382,8 @@ mod tests {
 
     #[test]
     fn parts_get_their_shares_and_nothing_else_is_touched() {
-        // fio's example: 60 % in the first 10 %, 30 % in the next 20 %, 8 % in the next 30 %, 2 % in the rest.
+        // fio's example: 60 % in the first 10 %, 30 % in the next 20 %, 8 % in the next 30 %, 2 %
+        // in the rest.
         let share = |percent, size| ZoneShare { percent, size: Amount::Percent(size) };
         let zones = vec![share(60, 10), share(30, 20), share(8, 30), share(2, 40)];
         let zoned = Distribution::Zoned(crate::job::PerDirection::all(zones));
@@ -398,7 +414,7 @@ mod tests {
         let mean = gaps.iter().sum::<u64>() / 200_000;
         let beyond_two_means = gaps.iter().filter(|gap| **gap > 2000).count();
         assert!((990..=1010).contains(&mean), "{mean}");
-        // e^-2 = 13.53 % of 200,000 = 27,067; three sigma = 460.
+        // e^-2 = 13.53 % of 200,000 = 27,067; three standard deviations = 460.
         assert!(beyond_two_means.abs_diff(27_067) < 600, "{beyond_two_means}");
     }
 

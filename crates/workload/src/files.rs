@@ -1,7 +1,8 @@
-//! The files of one thread: which of them the next I/O goes to, and where in it.
+//! The files of one thread: which of them the next I/O uses, and its offset there.
 //!
-//! A thread's files lie one behind the other in its area, in equal parts. With one file, as nearly always, this is a
-//! branch round [`Offsets`]. The order of fio 3.33's `file_service_type` is kept, looked at in its iologs.
+//! The files of a thread are consecutive equal parts of its area. With a single file, the usual
+//! case, this adds one branch to [`Offsets`]. The order is that of fio 3.33's `file_service_type`,
+//! determined from its iologs.
 
 use block::random::Stream;
 
@@ -9,7 +10,7 @@ use crate::issuer::part_of;
 use crate::job::{Direction, FileOrder, Job, Placement};
 use crate::pattern::{Offsets, Region};
 
-/// Parts of an area for files begin on a multiple of this.
+/// Alignment of files within an area.
 pub const FILE_ALIGNMENT_BYTES: u64 = 4096;
 
 /// The offsets of a thread over all its files.
@@ -17,7 +18,7 @@ pub const FILE_ALIGNMENT_BYTES: u64 = 4096;
 pub struct Files {
     each: Vec<File>,
     order: FileOrder,
-    /// I/Os in a row to one file where the order is not that of the files themselves.
+    /// Number of consecutive I/Os to one file, unless files are used sequentially.
     run: u32,
     run_left: u32,
     current: usize,
@@ -27,19 +28,19 @@ pub struct Files {
 #[derive(Clone, Debug)]
 struct File {
     offsets: Offsets,
-    /// Bytes of a pass, and what is left of this one.
+    /// Bytes of a pass, and what is left of the current one.
     pass_bytes: u64,
     left_bytes: u64,
 }
 
-/// The parts that a thread uses of its files; each may be too small for anything.
+/// The parts of its files that a thread uses; each may be too small for any block.
 pub fn regions(job: &Job, thread: u32, area_bytes: u64) -> Vec<Region> {
     let count = u64::from(job.files.max(1));
     if count == 1 {
         return vec![part_of(job, thread, area_bytes)];
     }
     let each_bytes = bytes_of_each(count, area_bytes);
-    // What the job says of sizes is about all its files together.
+    // Sizes of the job apply to all its files together.
     let of_one = Job { size: job.size.map(|size| size.part(count)), ..job.clone() };
     let part = part_of(&of_one, thread, each_bytes);
     let moved = |index: u64| {
@@ -49,7 +50,7 @@ pub fn regions(job: &Job, thread: u32, area_bytes: u64) -> Vec<Region> {
     (0..count).map(moved).collect()
 }
 
-/// The length of each file of so many in an area.
+/// The length of each of `count` files in an area.
 fn bytes_of_each(count: u64, area_bytes: u64) -> u64 {
     match count {
         1 => area_bytes,
@@ -57,7 +58,8 @@ fn bytes_of_each(count: u64, area_bytes: u64) -> u64 {
     }
 }
 
-/// The file that a region of a thread lies in. A part of an area that is split among threads is the thread's own.
+/// The file that contains a region of a thread. If an area is split among threads, each part is its
+/// thread's own file.
 pub(crate) fn whole_file(job: &Job, region: Region, area_bytes: u64) -> Region {
     if job.placement == Placement::Split {
         return region;
@@ -68,14 +70,15 @@ pub(crate) fn whole_file(job: &Job, region: Region, area_bytes: u64) -> Region {
 }
 
 impl Files {
-    /// The files of `job` in `regions`, each of which holds the largest block; a pass does so many bytes of each.
+    /// The files of `job` in `regions`, each of which holds the largest block; a pass transfers
+    /// `pass_bytes` of each.
     pub(crate) fn new(job: &Job, regions: &[Region], (area_bytes, pass_bytes): (u64, u64), mut random: Stream) -> Self {
         let file = |region: &Region, random: Stream| {
             let whole = whole_file(job, *region, area_bytes);
             File { offsets: Offsets::new(job, *region, whole, random), pass_bytes, left_bytes: pass_bytes }
         };
         let each = match regions {
-            // The stream as it is: seeds mean the same offsets for ever.
+            // The stream itself, because a seed must always yield the same offsets.
             [one] => vec![file(one, random.clone())],
             many => many.iter().map(|region| file(region, Stream::new(random.next()))).collect(),
         };
@@ -83,7 +86,7 @@ impl Files {
         Self { each, order: job.file_order, run, run_left: 0, current: 0, random }
     }
 
-    /// Begins a new pass over all files.
+    /// Starts a new pass over all files.
     pub(crate) fn rewind(&mut self) {
         for file in &mut self.each {
             file.offsets.rewind();
@@ -92,7 +95,7 @@ impl Files {
         (self.current, self.run_left) = (0, 0);
     }
 
-    /// Whether the next I/O will draw its offset; this decides the file it goes to.
+    /// Whether the next I/O draws its offset; this also selects its file.
     #[inline]
     pub(crate) fn will_draw(&mut self, direction: Direction) -> bool {
         if self.each.len() > 1 {
@@ -101,13 +104,13 @@ impl Files {
         self.each[self.current].offsets.will_draw(direction)
     }
 
-    /// As [`Offsets::has_room`], for the file that [`Files::will_draw`] decided on.
+    /// As [`Offsets::has_room`], for the file that [`Files::will_draw`] selected.
     #[inline]
     pub(crate) fn has_room(&self, direction: Direction, length_bytes: u64) -> bool {
         self.each[self.current].offsets.has_room(direction, length_bytes)
     }
 
-    /// The current file has no room any more: whether another one goes on.
+    /// Ends the current file for this pass; returns whether another one has room.
     pub(crate) fn leave_file(&mut self) -> bool {
         self.each[self.current].left_bytes = 0;
         let goes_on = self.each.iter().any(|file| file.left_bytes > 0);
@@ -117,7 +120,7 @@ impl Files {
         goes_on
     }
 
-    /// As [`Offsets::next`], for the file that [`Files::will_draw`] decided on.
+    /// As [`Offsets::next`], for the file that [`Files::will_draw`] selected.
     #[inline]
     pub(crate) fn next(&mut self, direction: Direction, length_bytes: u64, draw: bool) -> u64 {
         let file = &mut self.each[self.current];
@@ -125,7 +128,7 @@ impl Files {
         file.offsets.next(direction, length_bytes, draw)
     }
 
-    /// As [`Offsets::trimmed`], of the I/O that [`Files::next`] has just placed.
+    /// As [`Offsets::trimmed`], for the I/O that [`Files::next`] has just placed.
     #[inline]
     pub(crate) fn trimmed(&mut self, direction: Direction, offset_bytes: u64, length_bytes: u64) -> u64 {
         let file = &mut self.each[self.current];
@@ -136,7 +139,7 @@ impl Files {
 
     fn choose(&mut self) {
         if self.each.iter().all(|file| file.left_bytes == 0) {
-            // More is wanted than a pass: it begins again where it began.
+            // More than one pass is wanted, so it starts again from the first file.
             self.rewind();
             self.run_left = self.run;
             self.current = self.first();
@@ -156,7 +159,7 @@ impl Files {
         if self.order == FileOrder::Random { self.drawn() } else { 0 }
     }
 
-    /// The next file with something left; there is one.
+    /// The next file with something left; there must be one.
     fn following(&mut self) -> usize {
         let count = self.each.len();
         let mut next = if self.order == FileOrder::Random { self.drawn() } else { (self.current + 1) % count };

@@ -1,5 +1,7 @@
-//! What a job must achieve, and what ends or slows it down when it does or does not (fio's rate_min, max_latency,
-//! latency_target, steadystate, flow, ignore_error). Plain data; `issuer::governor` and `issuer::flow` act on it.
+//! Goals of a job, and what ends or slows it down depending on them (fio's rate_min, max_latency,
+//! latency_target, steadystate, flow, ignore_error).
+//!
+//! Plain data; `issuer::governor` and `issuer::flow` act on it.
 
 use block::Nanos;
 use block::time::SECOND;
@@ -7,25 +9,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::PerDirection;
 
-/// All goals of a job. The default asks for nothing.
+/// All goals of a job. The default has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Goals {
-    /// Bytes/s that each direction must reach, averaged over a cycle; 0 = none. Less ends the thread with an error.
+    /// Minimum bytes/s of each direction, averaged over a cycle; 0 means none. A lower rate ends
+    /// the thread with an error.
     pub least_bytes_per_s: PerDirection<u64>,
     /// The same in I/Os per second.
     pub least_ios_per_s: PerDirection<u32>,
-    /// Over how long they are averaged, in nanoseconds.
+    /// Length of a cycle in nanoseconds.
     pub cycle_ns: Nanos,
-    /// An I/O that takes longer ends the thread with an error; 0 = none.
+    /// Maximum latency; a longer I/O ends the thread with an error. 0 means none.
     pub longest_io_ns: Nanos,
-    /// The depth is searched at which a latency holds.
+    /// Search for the depth at which a latency target holds.
     pub search: Option<Search>,
-    /// The thread ends when a figure of it is steady.
+    /// The figure whose steady state ends the thread.
     pub steady: Option<Steady>,
-    /// The thread keeps its part of the I/Os of all that share a flow.
+    /// The flow whose I/Os the thread shares with others.
     pub flow: Option<Flow>,
-    /// Errnos that do not end the thread; they are counted as errors all the same.
+    /// Errnos that do not end the thread; they are counted as errors nevertheless.
     pub ignored_errnos: PerDirection<Vec<u16>>,
 }
 
@@ -45,27 +48,27 @@ impl Default for Goals {
 }
 
 impl Goals {
-    /// Whether completions have to be looked at.
+    /// Whether completions must be checked.
     pub(crate) fn watch_completions(&self) -> bool {
         let has_least = self.least_bytes_per_s != PerDirection::all(0) || self.least_ios_per_s != PerDirection::all(0);
         has_least || self.longest_io_ns > 0 || self.search.is_some() || self.steady.is_some()
     }
 }
 
-/// The largest depth is searched at which most I/Os take no longer than a target.
+/// Search for the largest depth at which most I/Os meet a latency target.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Search {
     /// The target in nanoseconds, above 0.
     pub target_ns: Nanos,
-    /// How long a depth is tried, in nanoseconds.
+    /// Time for which a depth is tried, in nanoseconds.
     pub window_ns: Nanos,
-    /// Share of the I/Os that must hold it, in millionths: 1,000,000 = all.
+    /// Share of the I/Os that must meet the target, in millionths: 1,000,000 = all.
     pub share_millionths: u32,
-    /// Goes on searching at the depth that was found instead of ending.
+    /// Whether to continue at the depth that was found instead of ending.
     pub goes_on: bool,
 }
 
-/// Which figure is looked at.
+/// The observed figure.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
@@ -82,22 +85,24 @@ pub enum Figure {
 pub struct Steady {
     /// The figure.
     pub figure: Figure,
-    /// By the slope of a line through its values; else by the largest distance of one from their mean.
+    /// Whether the slope of a line through its values decides, rather than their largest deviation
+    /// from the mean.
     pub by_slope: bool,
-    /// The bound, in millionths; of per cent of the mean where `in_percent`, else of the figure's own unit.
+    /// The limit in millionths: of a percent of the mean if `in_percent`, otherwise of the figure's
+    /// own unit.
     pub limit_millionths: u64,
-    /// The bound is relative to the mean.
+    /// Whether the limit is relative to the mean.
     pub in_percent: bool,
-    /// Over how long it must hold, in nanoseconds.
+    /// Time over which it must hold, in nanoseconds.
     pub duration_ns: Nanos,
-    /// Not looked at in the beginning.
+    /// Time at the start that is not observed, in nanoseconds.
     pub ramp_ns: Nanos,
-    /// One value per this time.
+    /// Interval between values, in nanoseconds.
     pub interval_ns: Nanos,
 }
 
 impl Steady {
-    /// Values in the time over which it must hold, at least 2.
+    /// Number of values in the duration, at least 2.
     pub(crate) fn values(&self) -> usize {
         let values = (self.duration_ns / self.interval_ns.max(1)).clamp(2, 1 << 20);
         usize::try_from(values).unwrap_or(2)
@@ -107,10 +112,11 @@ impl Steady {
 /// A part of a flow.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
-    /// Threads with an equal number share it.
+    /// Threads with equal numbers share the flow.
     pub id: u32,
-    /// Its part is this by the sum of all, 1 to 1000.
+    /// Its part is this divided by the sum of all weights; 1 to 1000.
     pub weight: u32,
-    /// How long a thread that is ahead waits before it looks again; 0 = as short as hosts can.
+    /// Time that a thread that is ahead sleeps before it checks again; 0 means as short as hosts
+    /// can.
     pub sleep_ns: Nanos,
 }

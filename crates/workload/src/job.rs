@@ -1,8 +1,9 @@
-//! What is asked of a device, as plain data: one job, with everything an issuer needs to know.
+//! The description of one job as plain data, with everything that an issuer needs.
 //!
-//! A [`Job`] is the same for every host; it holds no file handle, no clock and no random state. It is written by
-//! [`crate::name`] (the twelve workload codes) and by [`crate::fio`] (job files), and read by [`crate::Issuer`].
-//! Units are in the names; `Default` is fio's default of each option, so a job says only what it changes.
+//! A [`Job`] is the same for every host; it holds no file handle, clock or random state. It is
+//! created by [`crate::name`] (the twelve workload codes) and [`crate::fio`] (job files), and used
+//! by [`crate::Issuer`]. Units are part of the names. `Default` is fio's default of each option, so
+//! that only differences need to be set.
 
 use block::{Nanos, Operation};
 use serde::{Deserialize, Serialize};
@@ -57,7 +58,7 @@ impl<T> PerDirection<T> {
         }
     }
 
-    /// The value of one direction, to be changed.
+    /// The value of one direction, mutable.
     #[inline]
     pub fn of_mut(&mut self, direction: Direction) -> &mut T {
         match direction {
@@ -68,14 +69,14 @@ impl<T> PerDirection<T> {
     }
 }
 
-/// What a data I/O does, as jobs tell it apart.
+/// The direction of a data I/O.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Data from the device.
+    /// Data is read from the device.
     Read,
-    /// Data to the device.
+    /// Data is written to the device.
     Write,
-    /// Data given up.
+    /// Data is discarded.
     Trim,
 }
 
@@ -83,7 +84,7 @@ impl Direction {
     /// All three, in the order of fio's triples.
     pub const ALL: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
 
-    /// The operation a device sees.
+    /// The operation that the device gets.
     #[inline]
     pub const fn operation(self) -> Operation {
         match self {
@@ -94,7 +95,7 @@ impl Direction {
     }
 }
 
-/// What the I/Os do.
+/// The directions of a job's I/Os.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mix {
@@ -112,7 +113,7 @@ pub enum Mix {
     },
     /// Each block is discarded, then written.
     TrimWrite,
-    /// Each block is read, then written back where it was (bonnie++'s rewrite).
+    /// Each block is read, then written back to the same place (bonnie++'s rewrite).
     Rewrite,
 }
 
@@ -134,20 +135,21 @@ impl Mix {
     }
 }
 
-/// Where the offsets go.
+/// How offsets are chosen.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
     /// Block after block, wrapping at the end of the area.
     Sequential {
-        /// Added to the position after every I/O: 0 is dense, positive strides, negative goes backwards.
+        /// Added to the position after every I/O: 0 is contiguous, positive values leave gaps,
+        /// negative ones go backwards.
         skip_bytes: i64,
     },
     /// Random blocks.
     Random {
         /// I/Os per drawn offset (fio `rw=randread:8`), at least 1.
         run: u32,
-        /// What the rest of a run does: the same offset again, or the blocks behind it.
+        /// Whether the rest of a run repeats the offset or continues with the blocks after it.
         repeat_offset: bool,
     },
 }
@@ -158,29 +160,30 @@ impl Default for Pattern {
     }
 }
 
-/// How random offsets spread over the area. Parameters are integers so that jobs compare and replay exactly.
+/// The distribution of random offsets over the area. Parameters are integers, so that jobs compare
+/// and replay exactly.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
     /// Every block equally often.
     #[default]
     Uniform,
-    /// The k-th hottest block in proportion to k^-theta.
+    /// The k-th hottest block gets I/Os in proportion to k^-theta.
     Zipf {
         /// theta x 10^6, above 0.
         theta_millionths: u32,
     },
-    /// Pareto: `h` is the share of blocks that gets `1 - h` of the I/Os.
+    /// Pareto: a fraction `h` of the blocks gets `1 - h` of the I/Os.
     Pareto {
         /// h x 10^6, above 0 and below 10^6.
         h_millionths: u32,
     },
-    /// Bell curve round the middle of the area.
+    /// Normal distribution around the middle of the area.
     Normal {
-        /// Standard deviation as a share of the area, in millionths of it (10 % = 100,000), 1 to 10^6.
+        /// Standard deviation in millionths of the area (10 % = 100,000), 1 to 10^6.
         deviation_millionths: u32,
     },
-    /// Parts of the area, from its begin, each with its share of the I/Os; uniform inside each.
+    /// Parts of the area from its start, each with its share of the I/Os; uniform inside each.
     Zoned(PerDirection<Vec<ZoneShare>>),
 }
 
@@ -189,7 +192,7 @@ pub enum Distribution {
 pub struct ZoneShare {
     /// Share of the I/Os in percent, 0 to 100.
     pub percent: u8,
-    /// How large the part is.
+    /// Size of the part.
     pub size: Amount,
 }
 
@@ -197,9 +200,10 @@ pub struct ZoneShare {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockSize {
-    /// Always this many bytes.
+    /// A fixed size in bytes.
     Fixed(u32),
-    /// Uniform between two sizes, in multiples of the smaller (every byte if the job says unaligned).
+    /// Uniform between two sizes, in multiples of the smaller one (any number of bytes if the job
+    /// permits unaligned sizes).
     Range {
         /// Smallest size in bytes.
         min: u32,
@@ -215,7 +219,8 @@ pub enum BlockSize {
 pub struct SplitEntry {
     /// Size in bytes.
     pub bytes: u32,
-    /// Weight; the shares are weight / sum of weights (fio's percentages, in hundredths of a percent).
+    /// Weight; the share is the weight divided by the sum of weights (fio's percentages, in
+    /// hundredths of a percent).
     pub weight: u32,
 }
 
@@ -245,18 +250,18 @@ impl BlockSize {
     }
 }
 
-/// A size or position: absolute, or a share of the area.
+/// A size or position: absolute, or relative to the area.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
     /// This many bytes.
     Bytes(u64),
-    /// This share of the area in percent, 0 to 100.
+    /// This percentage of the area, 0 to 100.
     Percent(u8),
 }
 
 impl Amount {
-    /// An equal part of a number of bytes; a percentage is one of each part anyway.
+    /// An equal part of an absolute size; a percentage already applies to each part.
     #[must_use]
     pub fn part(self, count: u64) -> Self {
         match self {
@@ -265,7 +270,7 @@ impl Amount {
         }
     }
 
-    /// The bytes it means in an area of `area_bytes`, rounded down.
+    /// The size in bytes in an area of `area_bytes`, rounded down.
     pub fn of(self, area_bytes: u64) -> u64 {
         match self {
             Amount::Bytes(bytes) => bytes,
@@ -283,7 +288,7 @@ pub enum Engine {
     /// One call at a time; `iodepth` is ignored.
     #[default]
     Sync,
-    /// Up to `iodepth` outstanding.
+    /// Up to `iodepth` in flight.
     Async,
     /// Completes at once without touching the device.
     Null,
@@ -293,27 +298,27 @@ pub enum Engine {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncKind {
-    /// None: durable only by an explicit sync.
+    /// No durability without an explicit sync.
     #[default]
     None,
-    /// O_DSYNC: data durable when the write returns (the I/O carries FUA).
+    /// O_DSYNC: data is durable when the write returns (the I/O carries FUA).
     DataSync,
-    /// O_SYNC: data and metadata durable (the I/O carries FUA).
+    /// O_SYNC: data and metadata are durable (the I/O carries FUA).
     Sync,
 }
 
-/// How scheduled issue times follow each other when a rate is set.
+/// Distribution of the gaps between scheduled issue times if a rate is set.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RateProcess {
-    /// Evenly.
+    /// Equal gaps.
     #[default]
     Linear,
-    /// With exponential gaps of the same mean.
+    /// Exponentially distributed gaps of the same mean.
     Poisson,
 }
 
-/// Which part of the named area a thread uses.
+/// The part of the named area that a thread uses.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
@@ -326,40 +331,40 @@ pub enum Placement {
     Own,
 }
 
-/// In which order a thread's I/Os go to its files.
+/// The order in which a thread's I/Os use its files.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileOrder {
-    /// One after the other, and round again.
+    /// One after the other, cyclically.
     #[default]
     RoundRobin,
-    /// Any of them.
+    /// A random file each time.
     Random,
-    /// The first to its end, then the second.
+    /// The first file to its end, then the second.
     Sequential,
 }
 
-/// Strided zones: a stretch of the file is worked on, then the next one.
+/// Strided zones: the job works on one stretch of the file, then on the next.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zones {
     /// Bytes to transfer before the next zone begins, at least 1.
     pub size_bytes: u64,
     /// Length of a zone in bytes, at least 1.
     pub range_bytes: u64,
-    /// Bytes left out between the end of a zone and the begin of the next.
+    /// Gap in bytes between the end of a zone and the start of the next.
     pub skip_bytes: u64,
 }
 
-/// Which jobs the end of a job ends.
+/// The jobs that are ended together with a job.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ends {
-    /// Those of its reporting group.
+    /// The jobs of its reporting group.
     #[default]
     Group,
-    /// Those that run beside it between two stonewalls.
+    /// The jobs that run at the same time between two stonewalls.
     Phase,
-    /// All of the file, also those that have not begun.
+    /// All jobs of the file, including those that have not started.
     All,
 }
 
@@ -367,18 +372,18 @@ pub enum Ends {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Think {
-    /// Pause in nanoseconds, counted from the completion of everything issued; 0 = none.
+    /// Pause in nanoseconds from the completion of everything issued; 0 means none.
     pub time_ns: Nanos,
-    /// I/Os between two pauses; 0 counts as 1.
+    /// Number of I/Os between two pauses; 0 counts as 1.
     pub blocks: u32,
-    /// Counts I/Os as they are issued, not as they complete (fio `thinktime_blocks_type=issue`).
+    /// Whether I/Os are counted at issue instead of completion (fio `thinktime_blocks_type=issue`).
     pub counts_issued: bool,
-    /// A pause also follows after so long without one, in nanoseconds; 0 = never.
+    /// Time without a pause after which one follows in any case, in nanoseconds; 0 means never.
     #[serde(skip_serializing_if = "is_zero")]
     pub io_time_ns: Nanos,
 }
 
-/// A share of the I/Os that carries another priority than the job.
+/// Another priority for a share of the I/Os.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PriorityShare {
@@ -386,18 +391,18 @@ pub struct PriorityShare {
     pub read_percent: u8,
     /// Percent of the writes, 0 to 100.
     pub write_percent: u8,
-    /// The priority they carry, in Linux's encoding.
+    /// The priority of these I/Os, in Linux's encoding.
     pub priority_bits: u16,
 }
 
-/// I/Os of one size, of which a share has another priority.
+/// Another priority for a share of the I/Os of one size.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrioritySplit {
     /// The size in bytes.
     pub bytes: u32,
     /// Percent of the I/Os of that size, 0 to 100.
     pub percent: u8,
-    /// The priority they carry, in Linux's encoding.
+    /// The priority of these I/Os, in Linux's encoding.
     pub priority_bits: u16,
 }
 
@@ -407,25 +412,26 @@ pub struct PrioritySplit {
 pub struct Input {
     /// The file.
     pub file: String,
-    /// As fast as its depth lets it, instead of at recorded times.
+    /// Whether to replay as fast as the depth permits instead of at recorded times.
     pub as_fast_as_possible: bool,
-    /// Recorded times are multiplied by this, in per cent.
+    /// Factor of recorded times, in percent.
     pub time_percent: u32,
-    /// Offsets are divided by this; 0 counts as 1.
+    /// Divisor of offsets; 0 counts as 1.
     pub divide_offsets_by: u32,
-    /// Offsets are rounded down to this; 0 = not.
+    /// Offsets are rounded down to multiples of this; 0 means no rounding.
     pub align_bytes: u32,
-    /// Operations that are left out: reads, writes, trims, flushes.
+    /// Which operations are left out: reads, writes, trims, flushes.
     pub skips: [bool; 4],
 }
 
-/// What the job asks of its group; the experiment merges the wishes of all jobs of one group.
+/// Settings that the job requests for its group; the experiment merges those of all jobs of a
+/// group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupWishes {
     /// Weight, 1 to 10,000.
     pub weight: Option<u32>,
-    /// Level, 0 to 7, for schedulers that know levels of groups instead of weights.
+    /// Priority level, 0 to 7, for schedulers whose groups have levels instead of weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
     /// Limit of reads in bytes/s.
@@ -438,186 +444,203 @@ pub struct GroupWishes {
     pub write_ios_per_s: Option<u64>,
     /// Soft limit ("high") in bytes/s.
     pub high_bytes_per_s: Option<u64>,
-    /// Scheduler specification to run this job under.
+    /// Specification of the scheduler to run this job under.
     pub scheduler: Option<String>,
 }
 
-/// One job: `threads` equal issuers of one I/O sequence.
+/// One job: `threads` identical issuers of one I/O sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Job {
-    /// The name results are shown under.
+    /// Name in results.
     pub name: String,
     /// Free text.
     pub description: String,
-    /// The group (cgroup, tenant) it runs in; empty is the root group.
+    /// The group (cgroup, tenant) that it runs in; empty means the root group.
     pub group: String,
-    /// What it asks of that group.
+    /// Settings that it requests for that group.
     pub wishes: GroupWishes,
     /// Clones of this job (fio `numjobs`), at least 1.
     pub threads: u32,
-    /// Threads of earlier jobs of the same file: makes thread numbers, hence random streams, unique.
+    /// Number of threads of earlier jobs of the same file, which makes thread numbers and therefore
+    /// random streams unique.
     pub first_thread: u32,
 
-    /// A program with a logic of its own instead of a pattern. What its I/Os look like is then described by the fields
-    /// below, which [`Job::of`] sets, and decided by the program.
+    /// A program with its own logic instead of a pattern. The program decides on its I/Os; the
+    /// fields below, which [`Job::of`] sets, describe them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
-    /// What was recorded, instead of a pattern. What its I/Os look like is described by the fields below as well.
+    /// A recording instead of a pattern; the fields below describe its I/Os as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<Box<Replay>>,
 
-    /// The text of a job file that only fio itself can run, instead of everything else: of `--generator fio`.
+    /// Text of a job file that only fio can run, instead of everything else (`--generator fio`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub foreign: Option<String>,
 
-    /// What the I/Os do.
+    /// Directions of the I/Os.
     pub mix: Mix,
-    /// Where they go.
+    /// How offsets are chosen.
     pub pattern: Pattern,
-    /// How random offsets spread.
+    /// Distribution of random offsets.
     pub distribution: Distribution,
-    /// Where the hottest place of an uneven distribution is, in millionths of the area; None = the distribution's usual one.
+    /// Position of the hottest block of an uneven distribution, in millionths of the area; `None`
+    /// means the distribution's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub centre_millionths: Option<u32>,
-    /// Random I/Os touch every block once per pass (fio without `norandommap`), where block sizes are fixed.
+    /// Whether random I/Os visit every block once per pass (fio without `norandommap`), provided
+    /// that block sizes are fixed.
     pub random_map: bool,
-    /// Percent of the I/Os of a random pattern that draw an offset, per direction; the rest continue from the last one.
+    /// Percentage of the I/Os of a random pattern that draw a new offset, per direction; the rest
+    /// continue from the last one.
     pub random_percent: PerDirection<u8>,
     /// I/O sizes per direction.
     pub block_sizes: PerDirection<BlockSize>,
-    /// Range sizes take any byte count, not only multiples of the smallest.
+    /// Whether sizes of ranges may be any number of bytes rather than multiples of the smallest
+    /// one.
     pub sizes_unaligned: bool,
-    /// Alignment of random offsets in bytes per direction; 0 = the smallest block size of that direction.
+    /// Alignment of random offsets in bytes per direction; 0 means the smallest block size of that
+    /// direction.
     pub block_align_bytes: PerDirection<u32>,
-    /// Sizes are chosen by "sequential or random", not by direction: reads' sizes for the sequential, writes' for the random.
+    /// Whether sizes depend on the pattern instead of the direction: those of reads for sequential
+    /// I/Os, those of writes for random ones.
     pub sizes_by_pattern: bool,
 
-    /// File or device the job names; empty = one is made up by [`Job::area_name`].
+    /// File or device that the job names; if empty, [`Job::area_name`] generates one.
     pub file: String,
-    /// Directory of made-up files; empty = the host's own.
+    /// Directory of generated files; empty means the host's default.
     pub directory: String,
-    /// Files of each thread, at least 1: equal parts of its area.
+    /// Number of files of each thread, at least 1; they are equal parts of its area.
     #[serde(skip_serializing_if = "is_one")]
     pub files: u32,
-    /// In which order they are used, and for how many I/Os at a time.
+    /// The order in which they are used.
     #[serde(skip_serializing_if = "is_default")]
     pub file_order: FileOrder,
-    /// I/Os to one file in a row, at least 1.
+    /// Number of consecutive I/Os to one file, at least 1.
     #[serde(skip_serializing_if = "is_one")]
     pub file_run: u32,
-    /// Which part of the area a thread uses.
+    /// The part of the area that a thread uses.
     pub placement: Placement,
-    /// First byte used of the area.
+    /// First byte of the area that is used.
     pub offset: Amount,
-    /// An offset in percent is rounded up to a multiple of this; 0 = of the smallest block.
+    /// An offset in percent is rounded up to a multiple of this; 0 means the smallest block.
     #[serde(skip_serializing_if = "is_zero")]
     pub offset_align_bytes: u64,
-    /// Zone after zone instead of the whole area.
+    /// Zones to use one after the other instead of the whole area.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zones: Option<Zones>,
     /// Added to `offset` once per earlier thread.
     pub offset_increment: Amount,
-    /// Bytes used, from `offset`; None = to the end of the area.
+    /// Number of bytes used from `offset`; `None` means to the end of the area.
     pub size: Option<Amount>,
-    /// Size in bytes of the file to lay out; None = what offset and size need.
+    /// Size in bytes of the file to lay out; `None` means as large as offset and size require.
     pub file_bytes: Option<u64>,
-    /// To transfer per loop; None = `size`. More than `size` wraps.
+    /// Amount to transfer per loop; `None` means `size`. If it is larger than `size`, offsets wrap.
     pub io_size: Option<Amount>,
-    /// I/Os to issue at most per thread and loop; None = no such bound.
+    /// Maximum number of I/Os per thread and loop; `None` means unlimited.
     pub number_ios: Option<u64>,
-    /// Passes over the area, at least 1.
+    /// Number of passes over the area, at least 1.
     pub loops: u32,
 
     /// How I/Os are submitted.
     pub engine: Engine,
-    /// I/Os in flight per thread, at least 1 (counts only with an asynchronous or null engine).
+    /// I/Os in flight per thread, at least 1; only for asynchronous and null engines.
     pub iodepth: u32,
-    /// Once full, nothing is issued until so few are in flight; None = refill at once.
+    /// Once the depth is reached, nothing is issued until only this many are in flight; `None`
+    /// means to refill at once.
     pub iodepth_low: Option<u32>,
-    /// Once full, nothing is issued until so many have completed; 0 counts as 1.
+    /// Once the depth is reached, nothing is issued until this many have completed; 0 counts as 1.
     pub completion_batch: u32,
-    /// Page cache bypassed.
+    /// Whether the page cache is bypassed.
     pub direct: bool,
-    /// Cached pages of the file are dropped before the job starts. No host reads it: simulated caches begin cold, and the
-    /// engine goes past the page cache, or says in its target's notes that it could not.
+    /// Whether cached pages of the file are dropped before the job starts. No host uses this:
+    /// simulated caches start cold, and the engine bypasses the page cache, or states in its
+    /// target's notes that it could not.
     pub invalidate: bool,
     /// Durability of each write.
     pub sync: SyncKind,
-    /// An fsync after so many writes; 0 = never.
+    /// Number of writes after which an fsync follows; 0 means never.
     pub fsync_every: u32,
-    /// An fdatasync after so many writes; 0 = never.
+    /// Number of writes after which an fdatasync follows; 0 means never.
     pub fdatasync_every: u32,
-    /// An fsync when all is written.
+    /// Whether an fsync follows the last write.
     pub end_fsync: bool,
 
-    /// Bytes/s a thread may issue per direction; 0 = no such bound.
+    /// Maximum rate of a thread in bytes/s per direction; 0 means unlimited.
     pub rate_bytes_per_s: PerDirection<u64>,
-    /// I/Os per second a thread may issue per direction; 0 = no such bound.
+    /// Maximum rate of a thread in I/Os per second per direction; 0 means unlimited.
     pub rate_ios_per_s: PerDirection<u32>,
-    /// Spacing under a rate.
+    /// Distribution of issue times under a rate.
     pub rate_process: RateProcess,
-    /// Pauses shift the rate's schedule instead of being caught up afterwards (fio `rate_ignore_thinktime`).
+    /// Whether pauses shift the rate's schedule instead of being caught up afterwards (fio
+    /// `rate_ignore_thinktime`).
     pub rate_ignores_think: bool,
     /// Pauses.
     pub think: Think,
 
-    /// What it must achieve, and what ends it when it does not.
+    /// Goals that it must achieve, and limits that end it.
     #[serde(skip_serializing_if = "is_default")]
     pub goals: Goals,
-    /// Processors its threads may run on; empty = all. Only hosts with a process per thread can do that for each.
+    /// CPUs that its threads may run on; empty means all. Only hosts with a process per thread can
+    /// apply it to each thread.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
-    /// Each thread has one of them for itself, in turn (fio `cpus_allowed_policy=split`).
+    /// Whether each thread gets one of them for itself, in turn (fio `cpus_allowed_policy=split`).
     #[serde(skip_serializing_if = "is_default")]
     pub splits_cpus: bool,
-    /// What is written down of its I/Os.
+    /// Logs that are written about its I/Os.
     #[serde(skip_serializing_if = "is_default")]
     pub output: Output,
-    /// The trace it repeats instead of a pattern, before it was read: who reads it puts a [`Replay`] in its place.
+    /// The trace that it replays instead of a pattern. Once the trace has been read, a [`Replay`]
+    /// takes its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Box<Input>>,
 
-    /// How what it writes and reads is checked.
+    /// How the data that it writes and reads is verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<Box<Verify>>,
 
-    /// Which failed I/Os do not end the thread; by default the first failure does (a failed sync always does).
+    /// Whether failed I/Os leave the thread running. By default the first failure ends it; a failed
+    /// sync always does.
     pub continue_on_error: PerDirection<bool>,
 
-    /// End of issuing, in nanoseconds after start and ramp; None = when the bytes are done.
+    /// End of issuing, in nanoseconds after start and ramp; `None` means when all bytes are
+    /// transferred.
     pub runtime_ns: Option<Nanos>,
-    /// Start again when the bytes are done, until `runtime_ns`.
+    /// Whether to start again when all bytes are transferred, until `runtime_ns`.
     pub time_based: bool,
-    /// Not measured, before the runtime begins.
+    /// Unmeasured time before the runtime starts.
     pub ramp_ns: Nanos,
-    /// Earliest and latest start after the begin of the phase; each thread draws between them.
+    /// Earliest and latest start after the start of the phase; each thread draws a time between
+    /// them.
     pub start_delay_ns: (Nanos, Nanos),
 
-    /// I/O priority of every request, in Linux's encoding; 0 = none given.
+    /// I/O priority of every request, in Linux's encoding; 0 means none.
     pub priority_bits: u16,
-    /// A share of requests with another priority.
+    /// Another priority for a share of the requests.
     pub priority_share: PriorityShare,
-    /// Shares with another priority by size, instead; for reads and writes.
+    /// Other priorities by size, for reads and writes; replaces `priority_share`.
     #[serde(skip_serializing_if = "is_default")]
     pub priority_splits: PerDirection<Vec<PrioritySplit>>,
-    /// Replaces the run's seed for this job.
+    /// Seed of this job instead of the run's.
     pub seed: Option<u64>,
 
-    /// Jobs of one phase run together; a phase begins when the one before has ended (fio `stonewall`).
+    /// Jobs of one phase run together; a phase starts when the previous one has ended (fio
+    /// `stonewall`).
     pub phase: u32,
-    /// Starts only after all jobs of this name have ended; empty = none.
+    /// Name of the jobs that must end before it starts; empty means none.
     pub wait_for: String,
-    /// When this job ends, others are ended too: those of `ends`.
+    /// Whether the jobs that `ends` selects are ended when this job ends.
     pub ends_phase: bool,
-    /// Which.
+    /// The jobs that are ended.
     #[serde(skip_serializing_if = "is_default")]
     pub ends: Ends,
-    /// Jobs with an equal number are one reporting group.
+    /// Jobs with equal numbers form one reporting group.
     pub report_group: u32,
-    /// All threads of the reporting group are shown as one entry.
+    /// Whether all threads of the reporting group are shown as one entry.
     pub group_reporting: bool,
-    /// Whether it has results beside those of its group, by thread or reporting group: it comes from a job file.
+    /// Whether it has results of its own besides those of its group, by thread or reporting group;
+    /// true for jobs of job files.
     #[serde(skip_serializing_if = "is_default")]
     pub has_own_results: bool,
 }

@@ -1,4 +1,5 @@
-//! What is asked of a device: jobs, the I/O sequence each of their threads issues, and the languages jobs come in.
+//! Load descriptions: jobs, the I/O sequence of each of their threads, and the languages in which
+//! jobs are written.
 //!
 //! ```text
 //! "drr:iodepth=4" -> name::parse ---+
@@ -6,8 +7,9 @@
 //! "oltp.fio" -----> fio::parse -----+
 //! traces ---------> trace ----------+
 //! ```
-//! A job follows a pattern (what fio's options say), is a [`Program`] with a logic of its own, or repeats a trace ([`Replay`]).
-//! Deterministic: time, files and environment are handed in; a run replays from (job, thread, area, seed).
+//! A job follows a pattern (fio's options), is a [`Program`] with its own logic, or replays a trace
+//! ([`Replay`]). Jobs are deterministic: the caller provides time, files and environment, and a run
+//! replays from (job, thread, area, seed).
 #![forbid(unsafe_code)]
 
 mod arrival;

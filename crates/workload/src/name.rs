@@ -1,5 +1,5 @@
-//! Workloads by name, with `:key=value` behind them: the twelve codes (harness specification 5.2), jobs that have a
-//! name of their own, and programs.
+//! Workloads by name, optionally followed by `:key=value`: the twelve codes, named jobs, and
+//! programs.
 //!
 //! ```text
 //! b buffered | d direct    s sequential | r random    r read | w write | m mixed
@@ -7,52 +7,53 @@
 //! bonnie:size=256m         three jobs that follow each other over one file
 //! startup:app=lowriter     a program with a setting of its own
 //! ```
+//! Source: docs/specifications/harness.md, section 5.2.
 
 use crate::fio::{self, Diagnostic, Place, Severity};
 use crate::job::{Amount, BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
 use crate::program;
 
-/// The codes, in the order they are listed.
+/// The codes in the order of listings.
 pub const CODES: [&str; 12] = ["bsr", "bsw", "bsm", "brr", "brw", "brm", "dsr", "dsw", "dsm", "drr", "drw", "drm"];
 
-/// What the name `all` stands for.
+/// The codes that the name `all` stands for.
 pub const ALL: [&str; 8] = ["bsr", "brr", "bsw", "brw", "dsr", "drr", "dsw", "drw"];
 
-/// Jobs with a name of their own, and what they do in one line.
+/// Jobs with a name of their own, with a description in one line.
 pub const JOBS: [(&str, &str); 2] = [
     ("dd", "buffered sequential reads of 1m to the end of the area; rw=write for the other direction"),
     ("bonnie", "bonnie++'s block phases over one file of 1g: write and sync, rewrite, read, one after the other"),
 ];
 
-/// Everything that [`parse`] knows, in the order in which it is listed.
+/// All names that [`parse`] accepts, in the order of listings.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let programs = program::ALL.iter().map(program::Program::name);
     CODES.into_iter().chain(JOBS.into_iter().map(|(name, _)| name)).chain(programs)
 }
 
-/// A workload that was named.
+/// A parsed workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// The text given, in lower case up to the colon.
+    /// The given text, in lower case up to the colon.
     pub name: String,
-    /// What it consists of; more than one job for `bonnie` only.
+    /// Its jobs; only `bonnie` has more than one.
     pub jobs: Vec<Job>,
     /// Notes about its settings.
     pub notes: Vec<Diagnostic>,
-    /// Whether it ends by itself, where its settings do not say when it does.
+    /// Whether it ends by itself if its settings do not limit it.
     pub ends: bool,
 }
 
-/// A name that means no workload.
+/// Why a name is not a workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
-    /// Not one of those there are.
+    /// The name is unknown.
     #[error("unknown workload '{given}'; known are {}, all, or a .fio file{}", all_names(), did_you_mean(given))]
     Unknown {
-        /// What was given.
+        /// The given text.
         given: String,
     },
-    /// The name is right, what follows it is not.
+    /// The name is known, but the settings after it are wrong.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Overrides(Vec<Diagnostic>),
 }
@@ -67,7 +68,8 @@ fn did_you_mean(given: &str) -> String {
     hint.map_or(String::new(), |name| format!("; did you mean '{name}'?"))
 }
 
-/// The jobs of `name[:key=value[,key=value]...]`, and notes about its settings. The name's case does not count.
+/// The jobs of `name[:key=value[,key=value]...]`, and notes about its settings. Names are
+/// case-insensitive.
 ///
 /// # Errors
 /// [`BadName`], with all names and the nearest one, or with what is wrong with a setting.
@@ -80,7 +82,7 @@ pub fn parse(text: &str) -> Result<Named, BadName> {
     let mut named = Named { name, jobs: Vec::new(), notes: Vec::new(), ends };
     let (is_sequence, mut before) = (jobs.len() > 1, None::<String>);
     for mut job in jobs {
-        // Of a sequence: its place in it.
+        // Name of the step within a sequence of jobs.
         let step = job.name.clone();
         if let Some(overrides) = overrides {
             let does = (job.mix, job.pattern);
@@ -94,7 +96,8 @@ pub fn parse(text: &str) -> Result<Named, BadName> {
         }
         job.name = if is_sequence { format!("{}.{step}", named.name) } else { named.name.clone() };
         if let Some(before) = before.replace(job.name.clone()) {
-            // Not by phases: those would wait for the jobs of all other groups as well, and some of them never end.
+            // Phases would make it wait for the jobs of all other groups as well, some of which
+            // never end.
             job.wait_for = before;
         }
         named.jobs.push(job);
@@ -124,12 +127,13 @@ fn jobs_of(name: &str) -> Option<Vec<Job>> {
     match name {
         "dd" => Some(vec![stream(1 << 20, Mix::Read)]),
         "bonnie" => {
-            // The file system's blocks of 2003: what is written by them is merged behind the cache.
+            // File system blocks as of 2003; writes of this size are merged below the page cache.
             let phase = |step: &str, mix, end_fsync| {
                 let size = Some(Amount::Bytes(1 << 30));
                 Job { name: step.to_owned(), size, end_fsync, ..stream(4 << 10, mix) }
             };
-            // bonnie++ syncs after writing; rewriting counts until its last block is on the device as well.
+            // bonnie++ syncs after writing, and the rewriting time also includes reaching the
+            // device.
             Some(vec![
                 phase("write", Mix::Write, true),
                 phase("rewrite", Mix::Rewrite, true),
@@ -170,7 +174,8 @@ fn of_code(code: &str) -> Option<Job> {
         mix,
         pattern,
         placement,
-        // Uniform draws: threads share the file, so no thread could keep a map of what was visited.
+        // Draws are uniform: threads share the file, so no thread could keep a map of visited
+        // blocks.
         random_map: false,
         block_sizes: PerDirection::all(BlockSize::Fixed(if is_direct { 32 << 10 } else { 4 << 10 })),
         engine: Engine::Sync,

@@ -1,7 +1,9 @@
-//! Where the next I/O of a thread goes: dense, strided, backwards, random once per block, random by a distribution.
+//! Offsets of a thread's I/Os: contiguous, strided, backwards, random once per block, random by a
+//! distribution.
 //!
-//! [`Offsets`] knows the thread's part of the area and answers one question, [`Offsets::next`]. Nothing allocates after
-//! construction. Random blocks are a permutation computed on the fly, so a map of a 20 TB device costs no memory.
+//! [`Offsets`] knows the thread's part of the area and answers one question, [`Offsets::next`].
+//! Nothing allocates after construction. Random blocks are a permutation computed on the fly, so a
+//! map of a 20 TB device costs no memory.
 
 use block::random::Stream;
 
@@ -16,31 +18,31 @@ pub fn round_up_to_mib(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(MIB).unwrap_or(u64::MAX)
 }
 
-/// The part of an area one thread uses.
+/// The part of an area that one thread uses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Region {
     /// First byte.
     pub start_bytes: u64,
-    /// The byte behind the last one.
+    /// The byte after the last one.
     pub end_bytes: u64,
 }
 
-/// Generator of offsets for one thread.
+/// Generates the offsets of one thread.
 #[derive(Clone, Debug)]
 pub struct Offsets {
     region: Region,
-    /// The file that the region is part of.
+    /// The file that contains the region.
     file: Region,
-    /// A direction that has come to the end begins again by itself.
+    /// Whether a direction that has reached the end starts again by itself.
     wraps: bool,
     pattern: Pattern,
     random_percent: [u8; 3],
     align_bytes: [u64; 3],
     blocks: [u64; 3],
-    /// Where the I/O before this one of the direction ended; None before the first and after a rewind.
+    /// End of the previous I/O of each direction; `None` before the first and after a rewind.
     last_end: [Option<u64>; 3],
     last_start: [u64; 3],
-    /// I/Os left of the run that a drawn offset began, over all directions.
+    /// I/Os left of the run that started with a drawn offset, over all directions.
     run_left: u32,
     once: Option<Once>,
     visited: Option<Box<Visited>>,
@@ -49,7 +51,7 @@ pub struct Offsets {
     random: Stream,
 }
 
-/// The zone that is worked on.
+/// The current zone.
 #[derive(Clone, Debug)]
 struct Zone {
     zones: Zones,
@@ -58,7 +60,8 @@ struct Zone {
 }
 
 impl Offsets {
-    /// The generator of `job` on a region of a file, which must hold the largest block of every direction in use.
+    /// The generator of `job` on a region of a file, which must hold the largest block of every
+    /// direction in use.
     pub fn new(job: &Job, region: Region, file: Region, mut random: Stream) -> Self {
         let bytes = region.end_bytes - region.start_bytes;
         let aligns = Direction::ALL.map(|direction| {
@@ -98,7 +101,7 @@ impl Offsets {
         }
     }
 
-    /// Begins a new pass: sequential patterns return to the start, the random map is empty again.
+    /// Starts a new pass: sequential patterns return to the start, the random map is cleared.
     pub fn rewind(&mut self) {
         self.last_end = [None; 3];
         if let Some(zone) = &mut self.zone {
@@ -112,7 +115,8 @@ impl Offsets {
         }
     }
 
-    /// What is left of an I/O that was just placed: trimmed, as fio does, so that no block is visited twice in a pass.
+    /// The length of an I/O that was just placed, trimmed as in fio so that no block is visited
+    /// twice in a pass.
     #[inline]
     pub fn trimmed(&mut self, direction: Direction, offset_bytes: u64, length_bytes: u64) -> u64 {
         let Some(visited) = &mut self.visited else { return length_bytes };
@@ -124,7 +128,7 @@ impl Offsets {
         length_bytes
     }
 
-    /// Whether the next I/O will draw its offset (as far as that is known before its length is).
+    /// Whether the next I/O draws its offset (as far as that is known before its length).
     #[inline]
     pub fn will_draw(&mut self, direction: Direction) -> bool {
         let percent = self.random_percent[direction as usize];
@@ -147,7 +151,8 @@ impl Offsets {
         }
     }
 
-    /// The offset in bytes, from the begin of the area, of the next I/O of `length_bytes`, which must fit the region; `draw` is the answer of `will_draw`.
+    /// The offset in bytes, from the start of the area, of the next I/O of `length_bytes`, which
+    /// must fit the region; `draw` is the result of `will_draw`.
     #[inline]
     pub fn next(&mut self, direction: Direction, length_bytes: u64, draw: bool) -> u64 {
         let index = direction as usize;
@@ -168,7 +173,8 @@ impl Offsets {
                 } else if self.zone.is_some() {
                     self.follow(index, length_bytes, 0)
                 } else {
-                    // Behind the end there is nothing to go on with: another place is drawn, as fio does.
+                    // There is nothing to continue with at the end, so another offset is drawn, as
+                    // in fio.
                     self.following(index, length_bytes, 0).unwrap_or_else(|| self.draw(index, length_bytes))
                 }
             }
@@ -178,7 +184,8 @@ impl Offsets {
         offset_bytes
     }
 
-    /// Goes on to the next zone when enough was done in this one; behind the last one comes the first.
+    /// Moves to the next zone if enough was transferred in this one; the first zone follows the
+    /// last.
     #[cold]
     fn walk_zones(&mut self, length_bytes: u64) {
         let Some(zone) = &mut self.zone else { return };
@@ -194,7 +201,7 @@ impl Offsets {
         zone.done_bytes = zone.done_bytes.saturating_add(length_bytes);
     }
 
-    /// Where I/Os may begin now: the zone, or all.
+    /// Where I/Os may start now: the zone, or the whole region.
     fn window(&self) -> Region {
         match &self.zone {
             None => self.region,
@@ -205,37 +212,38 @@ impl Offsets {
         }
     }
 
-    /// The place behind the last I/O, shifted by `skip_bytes`; none where the pass is over. The rules are those of fio 3.33 for
-    /// a file, looked at in its iologs.
+    /// The position after the last I/O, shifted by `skip_bytes`; `None` if the pass has ended. The
+    /// rules are those of fio 3.33 for a file, determined from its iologs.
     fn following(&self, index: usize, length_bytes: u64, skip_bytes: i64) -> Option<u64> {
         let Region { start_bytes, end_bytes } = self.region;
         let region_bytes = end_bytes - start_bytes;
         let file_bytes = self.file.end_bytes - self.file.start_bytes;
         let skipped_bytes = start_bytes - self.file.start_bytes;
         let next = match self.last_end[index] {
-            // Backwards, fio begins at the end only if the file does not begin where the job does, and then counts from the
-            // file's begin how far it has come.
+            // Going backwards, fio starts at the end only if the job does not start at the
+            // beginning of the file, and it subtracts the job's offset in the file from that end.
             None if skip_bytes < 0 && skipped_bytes > 0 => {
                 region_bytes.checked_sub(skipped_bytes).and_then(|end| end.checked_add_signed(skip_bytes))
             }
             None => Some(0),
             Some(end) if self.wraps && end >= end_bytes => Some(0),
-            // At the end of the file a pass is over whatever would be skipped.
+            // A pass ends at the end of the file, whatever would be skipped.
             Some(end) if end >= self.file.end_bytes => return None,
             Some(end) => (end - start_bytes).checked_add_signed(skip_bytes),
         };
         let next = match next {
-            // Over the end of the file there is the begin, before the begin there is the end.
+            // Beyond the end of the file it continues at the start, before the start at the end.
             Some(next) if skip_bytes > 0 && next >= file_bytes => 0,
             Some(next) => next,
             None => region_bytes.checked_sub(skip_bytes.unsigned_abs())?,
         };
-        // What begins in the region may end behind it, but not behind the file.
+        // An I/O that starts in the region may end after it, but not after the file.
         let fits = next < region_bytes && start_bytes + next + length_bytes <= self.file.end_bytes;
         fits.then_some(start_bytes + next)
     }
 
-    /// As [`Offsets::following`]; where a pass is over, the next one begins. In zones it never is.
+    /// As [`Offsets::following`], but starts the next pass where one has ended. In zones a pass
+    /// never ends.
     #[inline]
     fn follow(&self, index: usize, length_bytes: u64, skip_bytes: i64) -> u64 {
         if self.zone.is_some() {
@@ -244,11 +252,11 @@ impl Offsets {
         self.following(index, length_bytes, skip_bytes).unwrap_or(self.region.start_bytes)
     }
 
-    /// The place behind the last I/O, shifted by `skip_bytes`; wraps at either end of the zone.
+    /// The position after the last I/O, shifted by `skip_bytes`; wraps at both ends of the zone.
     #[cold]
     fn follow_in_zone(&self, index: usize, length_bytes: u64, skip_bytes: i64) -> u64 {
         let Region { start_bytes, end_bytes } = self.window();
-        // One that begins in the zone may stick out of it, as with fio.
+        // An I/O that starts in the zone may extend beyond it, as in fio.
         let last_fit = (end_bytes - 1).min(self.region.end_bytes - length_bytes).max(start_bytes);
         let wrapped = if skip_bytes < 0 {
             end_bytes.saturating_sub(skip_bytes.unsigned_abs()).clamp(start_bytes, last_fit)
@@ -285,12 +293,12 @@ impl Offsets {
         if offset <= self.region.end_bytes - length_bytes {
             return offset;
         }
-        // A long block near the end moves down to the last aligned place where it fits.
+        // A long block near the end moves down to the last aligned position where it fits.
         let room = self.region.end_bytes - self.region.start_bytes - length_bytes;
         self.region.start_bytes + room / align * align
     }
 
-    /// A block of the zone, all equally often.
+    /// A block of the zone, uniformly distributed.
     #[cold]
     fn draw_in_zone(&mut self, index: usize, length_bytes: u64) -> u64 {
         let Region { start_bytes, end_bytes } = self.window();
@@ -300,10 +308,12 @@ impl Offsets {
     }
 }
 
-/// Every number below `count` once, in an order that a key decides; no memory in proportion to `count`.
+/// Every number below `count` once, in an order that a key determines, without memory in proportion
+/// to `count`.
 ///
-/// A bijection on the next power of two (odd multiplications and xor-shifts, each invertible), walked until it lands
-/// below `count`: less than two steps on average, and it must land because a permutation's cycle returns to its start.
+/// It is a bijection on the next power of two (odd multiplications and xor-shifts, each
+/// invertible), iterated until the value is below `count` (cycle walking). That takes less than two
+/// steps on average, and it ends because the cycle of a permutation returns to its start.
 #[derive(Clone, Debug)]
 struct Once {
     count: u64,
@@ -394,7 +404,7 @@ mod tests {
         let job = Job { pattern: Pattern::Random { run: 1, repeat_offset: false }, ..Job::default() };
         let places = take(&mut offsets(&job, 4096 * 100_000), 100_000);
         let mean: u64 = places.windows(2).map(|pair| pair[0].abs_diff(pair[1]) / 4096).sum::<u64>() / 99_999;
-        // Two uniform points lie a third of the range apart on average: 33,333; 5 % tolerance.
+        // Two uniform points are a third of the range apart on average: 33,333; 5 % tolerance.
         assert!((31_666..35_000).contains(&mean), "mean distance {mean} blocks");
     }
 

@@ -1,22 +1,22 @@
-//! How long the next I/O of a thread is.
+//! Lengths of a thread's I/Os.
 
 use block::random::Stream;
 
 use crate::job::BlockSize;
 
-/// The sizes of one direction, made ready for drawing.
+/// The sizes of one direction, prepared for drawing.
 #[derive(Clone, Debug)]
 pub enum Sizes {
-    /// Always these bytes.
+    /// A fixed size.
     Fixed(u32),
     /// `min + unit * k` for k below `steps`, but at most `max`.
     Range { min: u32, max: u32, unit: u32, steps: u32 },
-    /// Running sums of the weights, with the size each stands for.
+    /// Cumulative weights with the size of each.
     Split { sums: Box<[(u64, u32)]>, total: u64 },
 }
 
 impl Sizes {
-    /// Makes the sizes of a job ready; sizes of 0 count as 1 byte.
+    /// Prepares the sizes of a job; sizes of 0 count as 1 byte.
     pub fn new(sizes: &BlockSize, unaligned: bool) -> Self {
         match sizes {
             BlockSize::Fixed(bytes) => Sizes::Fixed((*bytes).max(1)),
@@ -41,7 +41,7 @@ impl Sizes {
         }
     }
 
-    /// The smallest length in bytes that is drawn.
+    /// The smallest possible length in bytes.
     pub fn smallest_bytes(&self) -> u32 {
         match self {
             Sizes::Fixed(bytes) => *bytes,
@@ -54,7 +54,7 @@ impl Sizes {
         }
     }
 
-    /// The next length in bytes.
+    /// Draws the next length in bytes.
     #[inline]
     pub fn draw(&self, random: &mut Stream) -> u32 {
         match self {
@@ -83,7 +83,7 @@ mod tests {
         for _ in 0..40_000 {
             counts[sizes.draw(&mut random) as usize / 4096 - 1] += 1;
         }
-        // 10,000 each; four deviations are 346.
+        // 10,000 each; four standard deviations are 346.
         assert!(counts.iter().all(|count| count.abs_diff(10_000) < 350), "{counts:?}");
     }
 

@@ -1,9 +1,9 @@
-//! "Did you mean": the nearest of the allowed names, if it is near enough to be a slip.
+//! "Did you mean": the nearest of the permitted names, if it is near enough to be a typing error.
 
-/// The candidate nearest to `given`, when it differs by at most 2 edits or a third of its length and shares something with
-/// it; case does not count.
+/// The candidate nearest to `given`, if it differs by at most 2 edits or a third of its length and
+/// has something in common with it; case-insensitive.
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Longer names are no slip of any keyword, and the table below is quadratic.
+    // A longer name is no typing error of any keyword, and the table below is quadratic.
     if given.len() > 64 {
         return None;
     }
@@ -14,7 +14,8 @@ pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -
     near.min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
 }
 
-/// Edits (insert, delete, replace) that turn one text into the other.
+/// Number of edits (insert, delete, replace) that turn one text into the other (Levenshtein
+/// distance).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,23 +1,24 @@
-//! Which blocks a pass of random I/Os has visited: fio's map, where I/Os have different sizes.
+//! Blocks that a pass of random I/Os has visited: fio's map, for I/Os of different sizes.
 //!
-//! An I/O takes its first block and those behind it that are free, and is trimmed to them; so every block is visited once per
-//! pass, and the longer sizes come out shorter towards its end. One bit per block, and above it one per 64 of the level below.
+//! An I/O takes its first block and the free ones after it, and is trimmed to them. Every block is
+//! therefore visited once per pass, and longer sizes become shorter towards its end. The map has
+//! one bit per block, and on each further level one bit per 64 of the level below.
 
 const WORD: u64 = 64;
 
 /// The blocks of one pass.
 #[derive(Clone, Debug)]
 pub struct Visited {
-    /// Bits of blocks first; a bit above is set where its whole word below is.
+    /// Bits of blocks first; a bit of a higher level is set if its whole word below is.
     levels: Vec<Vec<u64>>,
     blocks: u64,
 }
 
 impl Visited {
-    /// More blocks than these need more than 32 MiB: whoever has them goes without a map.
+    /// Maximum number of blocks; more would need over 32 MiB, and such jobs have no map.
     pub const MOST_BLOCKS: u64 = 1 << 28;
 
-    /// None of `blocks` is visited; at least one, and at most [`Visited::MOST_BLOCKS`].
+    /// A map of `blocks` free blocks: at least one, and at most [`Visited::MOST_BLOCKS`].
     pub fn new(blocks: u64) -> Self {
         let mut levels = Vec::new();
         let mut bits = blocks;
@@ -33,12 +34,12 @@ impl Visited {
         }
     }
 
-    /// Forgets the pass.
+    /// Marks all blocks as free.
     pub fn clear(&mut self) {
         let mut bits = self.blocks;
         for level in &mut self.levels {
             level.fill(0);
-            // What is behind the last block is never free.
+            // Bits beyond the last block are never free.
             if let (Some(last), rest @ 1..) = (level.last_mut(), bits % WORD) {
                 *last = u64::MAX << rest;
             }
@@ -46,7 +47,7 @@ impl Visited {
         }
     }
 
-    /// The first free block from `block` on, or else of all; none when the pass is over.
+    /// The first free block from `block` on, or else from 0 on; `None` if the pass has ended.
     pub fn next_free(&self, block: u64) -> Option<u64> {
         self.free_from(block).or_else(|| self.free_from(0))
     }
@@ -60,7 +61,7 @@ impl Visited {
                 at = at / WORD * WORD + u64::from(free.trailing_zeros());
                 break;
             }
-            // Behind this word, as the level above sees it.
+            // The position after this word, in units of the level above.
             (at, level) = (at / WORD + 1, level + 1);
         }
         while level > 0 {
@@ -71,7 +72,8 @@ impl Visited {
         Some(at)
     }
 
-    /// Visits a free block and those behind it, up to `wanted`, as far as they are free; answers how many those were.
+    /// Marks a free block and the free ones after it as visited, at most `wanted`; returns their
+    /// number.
     pub fn take(&mut self, block: u64, wanted: u64) -> u64 {
         let end = block.saturating_add(wanted).min(self.blocks);
         let taken =

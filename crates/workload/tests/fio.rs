@@ -1,4 +1,4 @@
-//! Harness specification 13, "fio language": cases 14 to 20, under their numbers.
+//! fio job files: cases 14 to 20 of docs/specifications/harness.md, section 13, by their numbers.
 
 use std::collections::VecDeque;
 
@@ -40,7 +40,7 @@ fn all(diagnostics: &[Diagnostic]) -> String {
     diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// All I/Os of one thread, each completing before the next is asked for.
+/// All I/Os of one thread, each completing before the next is requested.
 fn ios(job: &Job, thread: u32, area_bytes: u64) -> Vec<Io> {
     let mut issuer = Issuer::new(job, thread, area_bytes, 1).expect("the area is large enough");
     let (mut now, mut issued, mut flying) = (0, Vec::new(), VecDeque::new());
@@ -234,7 +234,8 @@ fn t16_percentages_above_100_are_scaled_with_a_warning() {
 #[test]
 fn t17_a_negative_skip_goes_backwards_block_by_block() {
     let offsets = offsets(&job("rw=read:-8k\nbs=4k"), 1 << 20, 100);
-    // fio 3.33 begins where the file does and goes to its end from there, as its iolog shows.
+    // fio 3.33 starts at the beginning of the file and then continues from its end, as its iolog
+    // shows.
     assert_eq!(offsets[..2], [0, (1 << 20) - 8192]);
     assert!(offsets[1..].windows(2).all(|pair| pair[1] + 4096 == pair[0]), "{offsets:?}");
 }
@@ -247,7 +248,7 @@ fn t17_a_run_of_eight_is_eight_consecutive_blocks() {
         assert!(run.windows(2).all(follows), "{run:?}");
     }
     let joined = offsets.chunks(8).zip(offsets.chunks(8).skip(1)).filter(|(a, b)| b[0] == a[7] + 4096).count();
-    // A run begins right behind the one before with a chance of 1 in 262,144.
+    // A run starts directly after the previous one with a probability of 1 in 262,144.
     assert!(joined <= 1, "{joined} of 99 runs join the one before");
 }
 
@@ -302,7 +303,7 @@ fn t19_verify_is_read_in_all_kinds_and_fits_headers_into_blocks() {
     let verify = |text: &str| job(text).verify.expect("it verifies");
     assert_eq!(verify("verify=crc32c-intel").kind, Kind::Crc32c);
     assert!(job("verify=0\nverify_interval=512").verify.is_none());
-    // The interval becomes what fits all sizes, as in fio.
+    // The interval becomes the largest one that divides all sizes, as in fio.
     assert_eq!(verify("rw=write\nbsrange=4k-16k\nverify=md5").interval_bytes, 4096);
     assert_eq!(verify("rw=write\nbs=6k\nverify=md5\nverify_interval=4k").interval_bytes, 6144);
     assert_eq!(verify("rw=write\nbs=16k\nverify=md5\nverify_interval=512").interval_bytes, 512);
@@ -331,7 +332,8 @@ fn t19_verify_0_and_flow_sleep_are_accepted() {
 
 #[test]
 fn t19_an_engine_that_is_not_mapped_is_refused_by_name() {
-    // Its options say nothing: the reason is the engine, told once.
+    // The engine's own options produce no message; the engine is the reason, and it is reported
+    // once.
     let message = errors("[global]\nioengine=cpuio\ncpuload=50\n[j]\ncpumode=qsort\n[k]\n[l]\nioengine=psync\n");
     let expected = "error: t.fio:2:1: engine 'cpuio' is not supported\n   2 | ioengine=cpuio\n  help: ";
     assert!(message.starts_with(expected) && message.matches("error: ").count() == 1, "{message}");
@@ -418,7 +420,7 @@ fn t20_random_zones_keep_to_their_zone_until_enough_is_done() {
     let job = job("rw=randread\nsize=1m\nzonemode=strided\nzonesize=32k\nzonerange=128k\nzoneskip=128k\n");
     let seen = offsets(&job, 1 << 20, 64);
     for (index, part) in seen.chunks(8).enumerate() {
-        // Eight blocks in 0..128k, eight in 256k..384k, ... and from the begin again.
+        // Eight blocks in 0..128k, eight in 256k..384k, ... and from the start again.
         let begin = (index as u64 % 4) * (256 << 10);
         assert!(part.iter().all(|at| (begin..begin + (128 << 10)).contains(at)), "{index}: {part:?}");
     }
@@ -446,7 +448,7 @@ fn t20_shares_of_the_area_are_read_as_fio_reads_them() {
     assert!(message("zipf:1.2:1.5").contains("the centre '1.5' is outside"));
 }
 
-// ---- 6.6: --show-jobs
+// ---- section 6.6: --show-jobs
 
 const EVERYTHING: &str = "[global]\nioengine=libaio\ndirect=1\niodepth=16\nruntime=90\ntime_based\nramp_time=500ms\n\
     [ one ]\nrw=randrw:4\nrwmixread=70\nbs=4k,8k\nfilename=/dev/x\\:y\nrandom_distribution=zipf:1.2\nnorandommap\n\
@@ -476,7 +478,7 @@ fn jobs_are_plain_data_that_survives_json() {
 
 // ---- limits
 
-/// A file that is as wrong, as long or as deep as it can be is answered at once, not after minutes.
+/// A file that is as wrong, as long or as deeply nested as possible is refused at once.
 #[test]
 fn hostile_files_are_refused_at_a_bound() {
     let unknown = format!("[j]\n{}", "bogus_option_name=1\n".repeat(50_000));
@@ -511,7 +513,7 @@ fn hostile_files_are_refused_at_a_bound() {
 
 // ---- any bytes
 
-/// Right settings of every honoured option.
+/// Valid settings of every honoured option.
 const RIGHT: &[&str] = &[
     "description=a b",
     "name=other",
@@ -672,13 +674,13 @@ const RIGHT: &[&str] = &[
     "replay_no_stall=0",
 ];
 
-/// Files of which about one in two can be run.
+/// Files of which about half can be run.
 fn mostly_right() -> impl Strategy<Value = String> {
     proptest::collection::vec(proptest::sample::select(RIGHT), 0..16)
         .prop_map(|lines| format!("[global]\nruntime=9\n[x]\n{}", lines.join("\n")))
 }
 
-/// Files of option names with arbitrary values, most of them wrong.
+/// Files of option names with arbitrary values, most of them invalid.
 fn mostly_wrong() -> impl Strategy<Value = String> {
     let names: Vec<_> = fio::options().map(|(name, _, _)| name).collect();
     let line = prop_oneof![

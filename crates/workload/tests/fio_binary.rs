@@ -1,6 +1,8 @@
-//! Harness specification 13, case 20: counts of I/Os against the fio program, null engine only.
+//! Case 20 of docs/specifications/harness.md, section 13: numbers of I/Os compared with fio, null
+//! engine only.
 //!
-//! Skipped aloud where fio is missing. Patterns without chance must agree exactly, mixes within three sigma.
+//! A message tells that it is skipped if fio is missing. Deterministic patterns must agree exactly,
+//! mixes within three sigma.
 
 use std::process::Command;
 
@@ -121,7 +123,8 @@ fn t20_counts_equal_those_of_fio() {
         assert_eq!(fios.len(), ours.len(), "{name}: number of results");
         for ((job, theirs), (_, counts)) in fios.iter().zip(&ours) {
             let agree = theirs.iter().zip(counts).all(|(a, b)| {
-                // Each count is a sum of independent draws: its variance is at most the number of I/Os, on both sides.
+                // Each count is a sum of independent draws, so its variance is at most the number
+                // of I/Os, on both sides.
                 let tolerance = if *has_chance { 3 * (2 * (*a).max(*b)).isqrt() } else { 0 };
                 a.abs_diff(*b) <= tolerance
             });
@@ -134,7 +137,7 @@ fn t20_counts_equal_those_of_fio() {
     assert!(differences.is_empty(), "reads, writes, trims:\n{}", differences.join("\n"));
 }
 
-/// Files whose order of I/Os follows from the job alone.
+/// Job files whose order of I/Os is deterministic.
 const ORDERS: &[(&str, &str)] = &[
     ("round_robin", "size=64k\nnrfiles=3\n"),
     ("round_robin_2", "size=64k\nnrfiles=3\nfile_service_type=roundrobin:2\n"),
@@ -162,7 +165,7 @@ const ORDERS: &[(&str, &str)] = &[
     ("wrap", "size=128k\nio_size=300k\nzonemode=strided\nzonesize=12k\nzoneskip=20k\n"),
 ];
 
-/// (file, offset in bytes) of each I/O, as fio's iolog says.
+/// (file, offset in bytes) of each I/O, from fio's iolog.
 fn order_of_fio(directory: &std::path::Path, name: &str, text: &str) -> Vec<(u64, u64)> {
     let (path, log) = (directory.join(format!("{name}.fio")), directory.join(format!("{name}.log")));
     std::fs::write(&path, format!("{text}write_iolog={}\n", log.display())).expect("writable");

@@ -1,5 +1,7 @@
-//! What jobs must achieve (harness 6.3: rates at least, latencies, steadiness, flows, errors): against a device whose latency
-//! is known, and against the fio program where that is deterministic.
+//! Goals of jobs: minimum rates, latencies, steady state, flows, errors.
+//!
+//! They run against a device of known latency, and against fio where that is deterministic. Source:
+//! docs/specifications/harness.md, section 6.3.
 
 use std::collections::VecDeque;
 use std::process::Command;
@@ -23,14 +25,15 @@ fn issuer(text: &str) -> Issuer {
     Issuer::new(&jobs[0], 0, AREA_BYTES, 1).expect("fits")
 }
 
-/// What became of a thread.
+/// The result of a thread.
 struct Ran {
     ios: u64,
     ended_ns: Nanos,
     ending: Option<Ending>,
 }
 
-/// Runs to the end; an I/O that begins as the n-th of those in flight takes `latency_ns(n, now)`, and may fail.
+/// Runs to the end; an I/O that starts as the n-th of those in flight takes `latency_ns(n, now)`,
+/// and may fail.
 fn run(mut issuer: Issuer, latency_ns: impl Fn(u32, Nanos) -> Nanos, errno: impl Fn(u64) -> Option<u16>) -> Ran {
     let (mut now, mut ios, mut flying) = (0, 0_u64, VecDeque::<(Nanos, u32)>::new());
     loop {
@@ -89,7 +92,7 @@ fn the_depth_is_found_at_which_a_latency_holds() {
     let search = "iodepth=64\nlatency_target=12500\nlatency_window=500ms";
     assert_eq!(run(issuer(search), queue, fine).ending, Some(Ending::Found { depth: 12 }));
     let most = format!("{search}\nlatency_percentile=90");
-    // The first of those in flight are faster: nine in ten of 13 hold it (1 to 12 ms).
+    // The first of those in flight are faster: nine in ten of 13 meet the target (1 to 12 ms).
     let found = run(issuer(&most), queue, fine).ending;
     assert!(matches!(found, Some(Ending::Found { depth: 12..=14 })), "{found:?}");
     let never = run(issuer("iodepth=8\nlatency_target=500\nlatency_window=1s"), queue, fine);
@@ -101,7 +104,7 @@ fn the_depth_is_found_at_which_a_latency_holds() {
 
 #[test]
 fn a_job_ends_when_its_figure_is_steady() {
-    // The latency falls from 20 to 10 ms in ten seconds and stays.
+    // The latency falls from 20 to 10 ms within ten seconds and then stays constant.
     let settling = |_: u32, now: Nanos| 20 * MILLISECOND - (now.min(10 * SECOND) / 1_000);
     let steady = run(issuer("ss=iops:2%\nss_dur=5s"), settling, fine);
     assert_eq!(steady.ending, Some(Ending::Steady));
@@ -126,7 +129,7 @@ fn errors_that_are_ignored_do_not_end_the_job_and_others_do() {
 const FLOWS: &str = "[global]\nioengine=null\nsize=1g\nbs=4k\nrw=randread\nnorandommap\ntime_based\nruntime=1\n\
                      [a]\nflow=1\n[b]\nflow=4\n";
 
-/// I/Os of the threads of a file when all are asked by turns.
+/// I/Os of the threads of a file if all are asked in turn.
 fn by_turns(text: &str, rounds: usize) -> Vec<u64> {
     let mut flows = Flows::default();
     let mut issuers: Vec<Issuer> =
@@ -152,8 +155,9 @@ fn jobs_of_one_flow_keep_their_parts_as_in_fio() {
     assert!((ratio(&ours) - 4.0).abs() < 0.05, "{ours:?}");
     let apart = by_turns(&FLOWS.replace("flow=4\n", "flow=4\nflow_id=9\n"), 10_000);
     assert_eq!(apart, [10_000, 10_000], "each alone in its flow");
-    // A flow binds its jobs while both run. Where the machine lets one of fio's threads end milliseconds before the other, that one
-    // goes on alone, so that a run proves nothing; one in which they end together is exact.
+    // A flow applies while both jobs run. If one of fio's threads ends milliseconds before the
+    // other, the other continues alone and the run proves nothing; a run in which they end together
+    // is exact.
     let mut seen = Vec::new();
     for _ in 0..12 {
         let Some(ios) = fios_own() else {
@@ -168,7 +172,7 @@ fn jobs_of_one_flow_keep_their_parts_as_in_fio() {
     panic!("fio's own, twelve times: {seen:?}");
 }
 
-/// I/Os of the threads of [`FLOWS`] in the fio program; none without it.
+/// I/Os of the threads of [`FLOWS`] in fio; `None` without fio.
 fn fios_own() -> Option<[u64; 2]> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("flow.fio");

@@ -1,4 +1,5 @@
-//! Devices specification 9 (process model and standard workloads) and BFQ specification 21 (replayed start-up, video).
+//! Programs: docs/specifications/devices.md, section 9 (process model and standard workloads), and
+//! docs/specifications/bfq.md, section 21 (replayed start-up, video).
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,7 @@ use hoistway_workload::{Call, Io, Issuer, Job, Next, Program, Unsuitable};
 
 const MIB: u64 = 1 << 20;
 
-/// One I/O as the tests' host saw it.
+/// One I/O as seen by the host of these tests.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Seen {
     issued_ns: Nanos,
@@ -20,7 +21,8 @@ struct Seen {
     io: Io,
 }
 
-/// Runs an issuer to its end or until `limit` I/Os: each takes what `latency` says, on a device that does them side by side.
+/// Runs an issuer to its end or until `limit` I/Os. Each takes the time that `latency` returns, on
+/// a device that serves them in parallel.
 fn run(issuer: &mut Issuer, limit: usize, mut latency: impl FnMut(usize, &Io) -> Nanos) -> Vec<Seen> {
     let (mut now, mut seen, mut flying) = (0, Vec::<Seen>::new(), Vec::<(Nanos, u32)>::new());
     loop {
@@ -71,7 +73,7 @@ fn named(text: &str) -> Vec<Job> {
     name::parse(text).unwrap_or_else(|error| panic!("{text}: {error}")).jobs
 }
 
-// ---- devices 9.1: closed and open loop
+// ---- docs/specifications/devices.md, section 9.1: closed and open loop
 
 #[test]
 fn t09_1_a_full_thread_takes_all_completions_and_refills_one_at_a_time() {
@@ -84,7 +86,7 @@ fn t09_1_a_full_thread_takes_all_completions_and_refills_one_at_a_time() {
         })
         .collect();
     assert_eq!(issuer.next(0), Next::Busy);
-    // Three are there at once: all are taken, three go out, and then it waits again for one.
+    // Three have completed: all are taken, three are issued, and then it waits for another one.
     for token in &first[..3] {
         issuer.completed(*token, true);
     }
@@ -131,7 +133,7 @@ fn t09_1_a_rate_in_bytes_sets_the_time_of_each_call_whatever_its_latency() {
         (0..=10).chain(15..100).all(|index| seen[index].issued_ns == due(index)),
         "on schedule but after the stall"
     );
-    // The stall of 200 ms swallows three slots; those calls go out back to back.
+    // The stall of 200 ms covers three slots; those calls are issued back to back.
     assert_eq!(seen[11].issued_ns, due(10) + 200 * MILLISECOND);
     assert!((12..14).all(|index| seen[index].issued_ns == seen[index - 1].done_ns));
 }
@@ -140,7 +142,8 @@ fn t09_1_a_rate_in_bytes_sets_the_time_of_each_call_whatever_its_latency() {
 fn t09_1_the_backlog_of_a_rate_is_cut_to_one_second() {
     let rate = PerDirection { read: 100_u32, ..PerDirection::all(0) };
     let job = Job { rate_ios_per_s: rate, time_based: true, runtime_ns: Some(20 * SECOND), ..Job::default() };
-    // The fifth call takes ten seconds; afterwards one second's worth is caught up, nine seconds' worth is lost.
+    // The fifth call takes ten seconds; afterwards one second's worth is caught up, nine seconds'
+    // worth is dropped.
     let seen = run(&mut issuer(&job, MIB), usize::MAX, |index, _| if index == 4 { 10 * SECOND } else { MICROSECOND });
     let after =
         |from: Nanos, span: Nanos| seen.iter().filter(|one| (from..from + span).contains(&one.issued_ns)).count();
@@ -163,7 +166,8 @@ fn t09_1_clones_have_seeds_of_their_own_and_random_blocks_may_repeat() {
         let mut distinct = one.clone();
         distinct.sort_unstable();
         distinct.dedup();
-        // 256 draws among 256 blocks hit 1 - 1/e of them: 162, give or take 25 (4 deviations).
+        // 256 draws among 256 blocks hit 1 - 1/e of them: 162, with a tolerance of 25 (4 standard
+        // deviations).
         assert!(distinct.len().abs_diff(162) < 26, "{}", distinct.len());
     }
 }
@@ -196,7 +200,7 @@ fn t09_2_a_deep_rewrite_writes_no_block_before_it_has_come() {
             pattern,
             ..Job::default()
         };
-        // Every third I/O is slow, so that blocks come out of order.
+        // Every third I/O is slow, so that blocks complete out of order.
         let seen = run(&mut issuer(&job, MIB), usize::MAX, |index, _| if index % 3 == 0 { 95 } else { 10 });
         let of = |operation| seen.iter().filter(move |one| one.io.operation == operation);
         assert_eq!(
@@ -296,7 +300,7 @@ fn t09_2_dbench_has_the_ratios_of_its_recipe() {
     assert!(near(writes, 7 * creates), "{writes} writes of {creates} files");
     assert!(near(per_1000(count(Call::Data, Operation::Read)), 3100), "reads");
     assert!(near(per_1000(count(Call::Data, Operation::Flush)), 143), "flushes");
-    // 85 of 485 files end by a rename: 701, four deviations are 96.
+    // 85 of 485 files end with a rename: 701, four standard deviations are 96.
     assert!(ends[1].abs_diff(701) < 97, "{} renames", ends[1]);
     let bytes = ios.iter().filter(|io| io.call == Call::Append).map(|io| u64::from(io.length_bytes)).sum::<u64>();
     assert!(near(bytes / writes, 28 << 10), "mean write of {} bytes", bytes / writes);
@@ -396,27 +400,29 @@ fn t21_a_replay_goes_on_where_it_was_or_somewhere_else_as_often_as_the_trace() {
             let end = ends[usize::from(io.actor)].replace(io.offset_bytes + u64::from(io.length_bytes));
             jumps += usize::from(io.offset_bytes != end.unwrap_or(begin_of_file));
         }
-        // A sequel at the end of the file wraps, which looks like a jump too; a random read may hit the sequel's place.
+        // A sequential read at the end of the file wraps, which looks like a jump too; a random
+        // read may hit the sequential position.
         assert!((random - 2..=random + 4).contains(&jumps), "{app:?}: {jumps} jumps");
     }
 }
 
 #[test]
 fn t21_read_aheads_are_not_waited_for_but_before_anything_else() {
-    // Uneven, so that read-aheads come back out of order and later than the turn lasts.
+    // Uneven, so that read-aheads complete out of order and after the end of the turn.
     let seen = start_up(App::GnomeTerminal, |index, _| 1000 + (index as u64 * 7919) % 50_000);
     let mut awaited = 0;
     for (index, one) in seen.iter().enumerate().take(seen.len() - 1) {
         let next = seen[index + 1];
         if next.issued_ns < one.done_ns {
-            // Not waited for: a read-ahead, one page long.
+            // The process does not wait for it: a read-ahead, one page long.
             assert_eq!(one.io.length_bytes, 4096);
         } else {
             awaited += 1;
         }
         assert!(next.issued_ns >= one.issued_ns);
     }
-    // All but read-aheads are waited for: 2781 - 1992, and some read-aheads that happen to be done.
+    // The process waits for everything except read-aheads: 2781 - 1992, and for some read-aheads
+    // that happen to be complete.
     assert!((788..1400).contains(&awaited), "{awaited}");
     for (index, one) in seen.iter().enumerate() {
         let is_blocking = seen.get(index + 1).is_none_or(|next| next.issued_ns >= one.done_ns);
@@ -428,10 +434,11 @@ fn t21_read_aheads_are_not_waited_for_but_before_anything_else() {
 
 #[test]
 fn t21_a_replay_takes_its_blocking_reads_one_after_the_other() {
-    // With equal latencies, the total time counts what was waited for: 164 reads, and the read-aheads they wait for.
+    // With equal latencies, the total time counts the awaited requests: 164 reads, and the
+    // read-aheads that they wait for.
     let seen = start_up(App::Xterm, |_, _| MILLISECOND);
     let total_ns = seen.last().expect("it issues").done_ns;
-    let sweeps = 24; // 554 read-aheads in runs of 24 in the mean
+    let sweeps = 24; // 554 read-aheads in runs of 24 on average
     assert!((164..=164 + 3 * sweeps).contains(&(total_ns / MILLISECOND)), "{} ms", total_ns / MILLISECOND);
 }
 
@@ -444,7 +451,7 @@ fn t21_a_replay_may_be_repeated_and_aligned() {
     let lengths = |half: &[Seen]| half.iter().map(|one| (one.io.actor, one.io.length_bytes)).collect::<Vec<_>>();
     assert_eq!(lengths(&seen[..718]), lengths(&seen[718..]));
     assert_ne!(seen[..718], seen[718..]);
-    // The second loop begins when the first is complete.
+    // The second loop starts when the first is complete.
     assert!(seen[..718].iter().all(|one| one.done_ns <= seen[718].issued_ns));
 }
 
@@ -478,7 +485,7 @@ fn t21_a_stall_drops_as_many_frames_as_it_lasts_and_the_player_catches_up() {
     assert_eq!(seen.len(), 100);
     let late = |one: &&Seen| one.io.deadline_ns.is_some_and(|deadline_ns| one.done_ns > deadline_ns);
     let dropped: Vec<u64> = seen.iter().filter(late).map(|one| one.io.offset_bytes / 65_536).collect();
-    // Frame 20 comes at 1.2 s; 29 was due at 1.16 s and is read 9 ms after that.
+    // Frame 20 arrives at 1.2 s; frame 29 was due at 1.16 s and is read 9 ms after that.
     assert_eq!(dropped, (20..=29).collect::<Vec<_>>());
     assert!(seen[40..].iter().enumerate().all(|(index, one)| one.issued_ns == (40 + index as u64) * 40 * MILLISECOND));
 }
@@ -494,7 +501,7 @@ fn t21_a_player_ends_with_its_file_unless_it_plays_on() {
     assert!(seen.windows(2).all(|pair| pair[1].issued_ns - pair[0].issued_ns == MILLISECOND));
 }
 
-// ---- all of them
+// ---- all programs
 
 #[test]
 fn programs_replay_from_their_seed_and_differ_between_threads_where_chance_is_involved() {
@@ -541,7 +548,7 @@ fn programs_in_job_files_keep_what_still_counts_and_note_what_does_not() {
     assert_eq!(player.program, Some(Program::Video(Video { deadline_ns: 80 * MILLISECOND, ..Video::USUAL })));
     assert_eq!((player.direct, player.phase, player.size), (true, 1, Some(Amount::Bytes(8 * MIB))));
     assert_eq!((replay.loops, replay.direct, replay.effective_depth()), (3, true, 128));
-    // What is shown is a file that means the same.
+    // The shown file parses to the same jobs.
     let again = fio::parse("shown.fio", fio::show(&parsed.jobs).as_bytes(), &Surroundings::none()).expect("it parses");
     assert_eq!(again.jobs, parsed.jobs);
     let json = serde_json::to_string(&parsed.jobs).expect("plain data");

@@ -1,4 +1,6 @@
-//! From a trace to what is issued: selection, paces, speed, passes (harness 9.8).
+//! From a trace to issued I/Os: selection, paces, speed, passes.
+//!
+//! Source: docs/specifications/harness.md, section 9.8.
 
 use std::collections::VecDeque;
 use std::io::Cursor;
@@ -21,7 +23,7 @@ fn record(format: &str, text: &str, selection: Selection) -> Result<Recorded, Un
     builder.finish()
 }
 
-/// I/Os of our own table: (time in us, operation, KiB offset, pid, latency in us).
+/// I/Os as Hoistway's CSV: (time in us, operation, KiB offset, pid, latency in us).
 fn table(ios: &[(u64, &str, u64, u32, u64)]) -> String {
     let mut text = String::from("time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns\n");
     for (at_us, operation, kib, pid, latency_us) in ios {
@@ -35,7 +37,8 @@ fn replay_of(recorded: &Recorded) -> Replay {
     Replay::new("t", Arc::clone(&recorded.groups[0].1))
 }
 
-/// Runs thread `thread` with every I/O taking `latency_us`; answers (time in us, offset in KiB) of all.
+/// Runs thread `thread` with every I/O taking `latency_us`; returns (time in us, offset in KiB) of
+/// all.
 fn run(replay: Replay, depth: u32, thread: u32, latency_us: u64) -> Vec<(u64, u64)> {
     let job = replay.job("t", depth);
     let mut issuer = Issuer::new(&job, thread, 1 << 30, 1).expect("suits");
@@ -73,7 +76,7 @@ fn at_recorded_times_only_the_depth_holds_back() {
     assert_eq!(run(faster, 64, 0, 50), [(0, 4), (50, 8), (200, 12)]);
     // One at a time, and each takes longer than the gaps: late, but in order.
     assert_eq!(run(replay.clone(), 1, 0, 1_000), [(0, 4), (1_000, 8), (2_000, 12)]);
-    // From pass to pass as long as the trace and a mean gap: 400 + 400 / 3 us.
+    // A pass lasts as long as the trace and a mean gap: 400 + 400 / 3 us.
     let twice = run(Replay { repeats: 2, ..replay }, 64, 0, 50);
     assert_eq!(twice[3..], [(533, 4), (633, 8), (933, 12)]);
 }
@@ -90,7 +93,7 @@ fn a_closed_replay_keeps_as_many_in_flight_as_were_recorded() {
 
 #[test]
 fn a_dependent_replay_waits_for_what_had_completed_before() {
-    // The third came after the first had completed, while the second was still under way.
+    // The third was queued after the first had completed, while the second was still in flight.
     let text =
         table(&[(0, "read", 0, 1, 100), (10, "read", 4, 1, 900), (200, "read", 8, 1, 100), (1_000, "read", 12, 1, 10)]);
     let recorded = record("csv", &text, Selection::default()).expect("usable");
@@ -106,7 +109,7 @@ fn what_is_left_out_is_counted() {
     assert_eq!((only_reads.steps, only_reads.left_out["writes"]), (2, 2));
     let part = record("csv", &text, Selection { time_ns: (10_000, 30_000), ..Selection::default() }).expect("usable");
     assert_eq!((part.steps, part.left_out["I/Os outside of --time"]), (2, 2));
-    // Found by fuzzing: after 317 years the clock stands still, and what is later never comes.
+    // Found by fuzzing: after 317 years the clock saturates, and later I/Os would never be issued.
     let mad = record("spc", "0,0,4096,R,0\n0,0,4096,R,10000000000\n", Selection::default());
     assert_eq!(mad.map(|_| ()), Err(Unusable::TimesMakeNoSense));
     let none = record("csv", &text, Selection { devices: vec!["sdb".to_owned()], ..Selection::default() });
@@ -134,7 +137,7 @@ fn devices_lie_behind_one_another() {
     let text = "0,0,4096,R,0.0\n1,8,4096,R,0.1\n0,2048,4096,W,0.2\n";
     let recorded = record("spc", text, Selection::default()).expect("usable");
     assert_eq!(recorded.devices, ["0", "1"]);
-    // Device 0 ends at 1,028 KiB: device 1 begins at 2 MiB.
+    // Device 0 ends at 1,028 KiB, so device 1 starts at 2 MiB.
     assert_eq!(run(replay_of(&recorded), 4, 0, 1), [(0, 0), (100_000, 2_052), (200_000, 1_024)]);
 }
 
@@ -157,7 +160,7 @@ fn of_stages_what_was_queued_is_replayed_else_what_was_issued() {
         [(0, 4_096), (4_096, 4_096), (0, 0)]
     );
     assert_eq!(steps[2].operation, Operation::Flush);
-    // The one completion belonged to both, and the flush came after it.
+    // The single completion covered both, and the flush came after it.
     assert_eq!((&queued.groups[0].1.parts[0].completed[..], steps[2].after), (&[0, 1, 2][..], 2));
     assert!(!queued.is_merged);
     let issued = stages(false);
@@ -172,14 +175,14 @@ fn a_trace_that_does_not_fit_is_refused_where_that_is_asked_for() {
     let strict = Replay { fit: Fit::Strict, ..replay_of(&recorded) }.job("t", 1);
     assert!(matches!(Issuer::new(&strict, 0, 1 << 20, 1), Err(Unsuitable::TraceTooLarge { .. })));
     assert!(Issuer::new(&strict, 0, 8 << 20, 1).is_ok());
-    // What was read back from a result has no steps.
+    // A replay that was read back from a result has no steps.
     let text = serde_json::to_string(&strict).expect("JSON");
     let again: hoistway_workload::Job = serde_json::from_str(&text).expect("a job");
     assert_eq!(again, strict);
     assert!(matches!(Issuer::new(&again, 0, 8 << 20, 1), Err(Unsuitable::NoRecording { .. })));
 }
 
-/// Which I/Os are held, by the letter H, else a dot.
+/// Marks held I/Os with H, others with a dot.
 fn held(text: &str, selection: Selection) -> String {
     let recorded = record("blkparse", text, selection).expect("a recording");
     let steps = recorded.groups[0].1.parts.iter().flat_map(|part| part.steps.iter());
@@ -188,7 +191,8 @@ fn held(text: &str, selection: Selection) -> String {
     marks
 }
 
-/// A process holds what it queues from the I/O before its plug to the last one before it unplugs; others do not.
+/// A process holds its I/Os from the one before its plug to the last one before its unplug; other
+/// processes do not.
 #[test]
 fn recorded_plugs_hold_what_they_held() {
     let event = |number: usize, (pid, what): (u32, &str)| {
@@ -217,12 +221,13 @@ fn recorded_plugs_hold_what_they_held() {
         (2, "UT"),
         (2, "Q"),
     ]);
-    // Process 1: three I/Os, the last of which lets go; then 2 does the same with two.
+    // Process 1: three I/Os, the last of which releases the plug; then process 2 does the same with
+    // two.
     assert_eq!(held(&both, Selection::default()), "HH...H..");
     assert_eq!(held(&both, Selection { plugs: false, ..Selection::default() }), "........");
-    // One I/O is no company, and a plug that is never taken out holds nothing in the end.
+    // A single I/O has nothing to wait for, and a plug that is never released ends with the trace.
     assert_eq!(held(&text(&[(1, "Q"), (1, "P"), (1, "U"), (1, "Q")]), Selection::default()), "..");
     assert_eq!(held(&text(&[(1, "Q"), (1, "P"), (1, "Q"), (1, "Q")]), Selection::default()), "HH.");
-    // The plug of old kernels was the queue's: whoever pulls it out.
+    // The plug of old kernels belonged to the queue, so any process may release it.
     assert_eq!(held(&text(&[(1, "Q"), (1, "P"), (1, "Q"), (0, "UT"), (1, "Q")]), Selection::default()), "H..");
 }

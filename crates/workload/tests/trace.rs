@@ -1,4 +1,5 @@
-//! Trace formats: the specification's cases 34 to 38, a sample of each format, and files that lie.
+//! Trace formats: cases 34 to 38 of docs/specifications/harness.md, section 13, a sample of each
+//! format, and malformed files.
 
 use std::io::Cursor;
 
@@ -43,7 +44,7 @@ fn printed(items: &[Item]) -> Vec<String> {
     String::from_utf8(text).expect("text").lines().map(str::to_owned).collect()
 }
 
-/// File, format, and what is to be found: I/Os, left out.
+/// File, format, expected number of I/Os and of skipped records.
 const SAMPLES: [(&str, &str, usize, u64); 16] = [
     ("msr.csv", "msr", 3, 0),
     ("alibaba.csv", "alibaba", 2, 0),
@@ -102,7 +103,8 @@ fn blk(time: u64, sector: u64, bytes: u32, action: u32, payload: &[u8]) -> Vec<u
     record
 }
 
-/// The same with every word of headers turned round, and those payloads that are in the host's order.
+/// The same with all words of the header byte-swapped, and those of payloads that are in the host's
+/// byte order.
 fn turned(record: &[u8], payload_words: &[usize]) -> Vec<u8> {
     let mut all = record.to_vec();
     let mut at = 0;
@@ -138,7 +140,7 @@ fn t33_a_message_is_printed_as_blkparse_prints_it() {
     let mut writer = blktrace::Writer::create(&base, device, 0).expect("a file");
     use hoistway_workload::trace::Tracer;
     let text = "cfq19226S /cgrp7 sl_used=3 disp=1 charge=1 iops=1 sect=8";
-    // The record that says what the clock showed has time 0 already, and blkparse does not count it.
+    // The record with the wall clock has time 0 already, and blkparse does not count it.
     writer.message(1, "begin");
     writer.message(14_157_614, text);
     writer.finish().expect("written");
@@ -195,7 +197,7 @@ fn t37_vscsi_of_both_versions() {
     assert_eq!((first[0].operation, first[0].length_bytes), (Operation::Read, 65_536));
     assert_eq!((first[0].sector(), first[0].offset_bytes), (123_456_789, 63_209_875_968));
     assert_eq!(first[0].at_ns, 1_500_000_250_000);
-    // The specification's record alone.
+    // The single record of case 37.
     assert_eq!(records_of("vscsi", &sample("vscsi1.bin")[..32]), first[..1]);
     let second = records_of("vscsi", &sample("vscsi2.bin"));
     assert_eq!(second.iter().map(|io| io.latency_ns).collect::<Vec<_>>(), [250_000, 300_000, 900_000].map(Some));
@@ -225,7 +227,8 @@ fn t38_blkparse_text_with_all_its_oddities() {
     assert!(
         items.iter().any(|item| matches!(item, Item::Message { text, .. } if text.starts_with("cfq19226S /cgrp7")))
     );
-    // What was read is printed as it was, but for the pids' names and what belongs to no record.
+    // Parsed lines are printed unchanged, except for names of pids and values that records do not
+    // contain.
     let lines = printed(&items);
     let text = String::from_utf8(sample("blkparse.txt")).expect("text");
     let expected: Vec<&str> = text.lines().take_while(|line| !line.starts_with("CPU")).collect();
@@ -325,14 +328,16 @@ fn small_steps_back_are_sorted_and_unaligned_sizes_rounded_outward() {
 #[test]
 fn files_of_processors_are_merged_by_time() {
     let at = |time: u64, sector: u64| blk(time, sector, 512, 0x0011_0001, &[]);
-    // A name comes first in the first file, as in all of ours; it takes no part in the order.
+    // A name is the first record of the first file, as in all files of Hoistway; it does not take
+    // part in the order.
     let name = blk(1, 0, 0, 0x0400_0000, b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0");
     let files = [[name, at(10, 1), at(30, 2)].concat(), [at(5, 3), at(10, 4), at(30, 5)].concat()];
     let files: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
     let format = format_of_name("blktrace").expect("a format");
     let (items, _) = read_all(format, &files, Options::default()).expect("reads");
     assert_eq!(records(&items).iter().map(|io| io.at_ns).collect::<Vec<_>>(), [5, 10, 10, 30, 30]);
-    // Of equal times, that of the file whose turn was last: blkparse 1.2.0 has the same order.
+    // Among equal times, the record of the file that was read last comes first, as in blkparse
+    // 1.2.0.
     assert_eq!(records(&items).iter().map(|io| io.sector()).collect::<Vec<_>>(), [3, 4, 1, 2, 5]);
 }
 
@@ -351,7 +356,8 @@ fn what_is_written_is_read_as_it_was() {
     assert_eq!(again, records.iter().map(|io| Record { at_ns: io.at_ns - begin_ns, ..*io }).collect::<Vec<_>>());
 }
 
-/// All that blktrace and the kernel ever printed as the kind of an I/O; the barrier of old kernels is a write between flushes.
+/// All rwbs fields that blktrace and the kernel have ever printed; the barrier of old kernels is a
+/// write between flushes.
 #[test]
 fn every_kind_of_io_since_2_6_16_is_read() {
     let cases: [(&str, Operation, Flags, &str); 15] = [
@@ -383,7 +389,7 @@ fn every_kind_of_io_since_2_6_16_is_read() {
     assert_eq!(records_of("blkparse", timer.as_bytes())[0].action, Action::UnpluggedByTimer);
 }
 
-/// What is damaged is left out and counted where that is asked for, and what follows is read.
+/// Damaged records are skipped and counted if requested, and the following records are read.
 #[test]
 fn damaged_records_are_skipped_and_counted() {
     let options = Options { skip_damaged: true, ..Options::default() };
@@ -396,7 +402,7 @@ fn damaged_records_are_skipped_and_counted() {
     let mut without_magic = good(2);
     without_magic[0] = 0x55;
     assert_eq!(read("blktrace", &[good(1), without_magic.clone(), good(3), good(4)].concat()), (vec![1, 3, 4], 1, 1));
-    // The very first one, a payload that is claimed, rubbish in between, rubbish at the end.
+    // The very first record, a wrong payload length, rubbish in between, rubbish at the end.
     assert_eq!(read("blktrace", &[without_magic, good(3)].concat()), (vec![3], 1, 1));
     let mut long = good(2);
     long[46..48].copy_from_slice(&60_000_u16.to_le_bytes());
@@ -408,7 +414,8 @@ fn damaged_records_are_skipped_and_counted() {
     let line = |sector: u64| format!("8,0 0 1 0.{sector:09} 7 Q R {sector} + 8 [a]\n");
     let text = [line(1), "rubbish\n".repeat(30), "x".repeat(200_000), "\n".to_owned(), line(2)].concat();
     assert_eq!(read("blkparse", text.as_bytes()), (vec![1, 2], 31, 10));
-    // The first two records tell the version: a file whose second record is damaged is not recognised at all.
+    // The first two records determine the version, so a file whose second record is damaged is not
+    // recognised.
     let vscsi = [&sample("vscsi1.bin")[..64], &[0xff; 32], &sample("vscsi1.bin")[64..]].concat();
     assert_eq!(read("vscsi", &vscsi).1, 1);
     assert_eq!(read("spc", b"0,8,4096,R,10.0\n0,16,4096,R,8.9\n0,24,4096,R,10.1\n").0, [8, 24]);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Memory that is written to after it was given back is found by KASAN.
+# KASAN finds a write to memory after it was freed.
 # kernel: debug
 # plant: device.c | kfree(device); | kfree(device); WRITE_ONCE(device->q, NULL);
 # expects: 98

@@ -1,4 +1,4 @@
 #!/bin/sh
-# A panic of the guest is noticed.
+# A panic of the guest is detected.
 # expects: 97
 echo c >/proc/sysrq-trigger

@@ -1,4 +1,4 @@
 #!/bin/sh
-# A warning in the kernel's log fails a test that passed.
+# A warning in the kernel's log fails a test that passed otherwise.
 # expects: 98
 echo "WARNING: planted" >/dev/kmsg

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Instructions per 4 KiB read on a disk that costs nothing: the framework, our elevators, the kernel's own; merging counted.
+# Instructions per 4 KiB read on a disk without cost: framework, our elevators, the kernel's own.
+# Merges are counted.
 # kernel: released
 load null_blk nr_devices=0 || die 10 "null_blk"
 load bfq || die 10 "bfq"
@@ -17,7 +18,8 @@ for name in none mq-deadline kyber bfq $(tr -d '[]' </sys/block/v0/queue/schedul
     [ $name = none ] || echo 128 >/sys/block/v0/queue/nr_requests
     measure $name
 done
-# 31 neighbours in one submit are one request (null_blk takes 255 sectors at most), forwards and backwards.
+# 31 adjacent requests in one submission become one request (null_blk takes at most 255 sectors),
+# forwards and backwards.
 use v0 hw-mq-deadline || die 14 "hw-mq-deadline"
 dispatched() { awk '/^dispatched / { print $2 }' /sys/block/v0/queue/iosched/stats; }
 for order in sequential descending; do
@@ -29,10 +31,12 @@ for order in sequential descending; do
     [ $count -le 11 ] || die 21 "$order: $count requests instead of 10"
 done
 echo "= above none: mq-deadline $((mq_deadline - none)), hw-mq-deadline $((hw_mq_deadline - none)); bfq $((bfq - none)), hw-bfq $((hw_bfq - none))"
-# Tags, lists and locks of blk-mq are paid by all: what is left without those is the policy's (specification, section 20).
+# All elevators pay for blk-mq's tags, lists and locks: the rest is the policy's cost. Source:
+# docs/specifications/kernel-host.md, section 20.
 echo "= above the FIFO (hw-noop): mq-deadline $((mq_deadline - hw_noop)), hw-mq-deadline $((hw_mq_deadline - hw_noop)); bfq $((bfq - hw_noop)), hw-bfq $((hw_bfq - hw_noop)), kyber $((kyber - hw_noop)), hw-paternoster $((hw_paternoster - hw_noop))"
-# What each may cost above none on this kernel: as recorded on 22 November 2026 (paternoster, whose second design is dearer: 25 November),
-# and 1 % more. Less is to be recorded here.
+# The cost above none that each policy may have on this kernel: the values recorded on 22 November
+# 2026 (paternoster, whose second design costs more: 25 November) plus 1 %. Record lower values
+# here.
 recorded="noop 778 wfq 1379 mq_deadline 1224 linus 3261 nas 3139 anticipatory 2043 deadline 1264 cfq 2955
     uchida 2936 tarasov 2930 bfq 2094 paternoster 1437 kyber 2040"
 case $(uname -r) in
@@ -42,14 +46,14 @@ esac
 # On every kernel.
 [ $hw_mq_deadline -le $mq_deadline ] || over=" hw-mq-deadline:$((hw_mq_deadline - none))>$((mq_deadline - none)) of the kernel's"
 [ $hw_paternoster -le $((kyber + 300)) ] || over="$over hw-paternoster:$((hw_paternoster - none))>$((kyber - none + 300)), kyber's and 300"
-# At most seven tenths of what the kernel's costs, above none and above the framework alike.
+# At most seven tenths of the kernel's elevator's cost, both above none and above the framework.
 for base in $none $hw_noop; do
     [ $(((hw_bfq - base) * 10)) -le $(((bfq - base) * 7)) ] || over="$over hw-bfq:$((hw_bfq - base))>0.7*$((bfq - base))"
 done
 set -- $recorded
 while [ $# -gt 1 ]; do
     eval "cost=\$((hw_$1 - none))"
-    # Ten for a tick of the clock that falls into one run and not into the other.
+    # Ten more, for a tick of the clock that falls into only one of the two runs.
     [ $cost -le $(($2 * 101 / 100 + 10)) ] || over="$over hw-$1:$cost>$2"
     shift 2
 done

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every elevator carries verified data on scsi_debug (budgets, requests that go round the elevator) and on virtio-blk.
+# Every elevator carries verified data on scsi_debug (budgets, bypassing requests) and virtio-blk.
 load virtio_pci && load virtio_blk && [ -b /dev/vda ] || die 10 "virtio-blk"
 load sd_mod || die 10 "sd_mod"
 load scsi_debug dev_size_mb=64 delay=0 max_queue=32 submit_queues=2 lbpu=1 || die 10 "scsi_debug"
@@ -19,7 +19,7 @@ for disk in sda vda; do
         grep -q '^faults 0$' /sys/block/$disk/queue/iosched/stats || die 22 "faults under $name on $disk"
         count=$((count + 1))
     done
-    # Buffered: the page cache writes neighbours, which become few requests.
+    # Buffered: the page cache writes adjacent blocks, which merge into few requests.
     use $disk hw-mq-deadline || die 14 "hw-mq-deadline"
     dd if=/dev/urandom of=/tmp/written bs=4k count=1024 2>/dev/null && dd if=/tmp/written of=/dev/$disk bs=4k conv=fsync 2>/dev/null ||
         die 21 "buffered writes"

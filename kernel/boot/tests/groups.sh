@@ -1,5 +1,6 @@
 #!/bin/sh
-# Nested groups share as a tree; groups and processes come and go, their ids come back, and whoever finds none is still served.
+# Nested groups share as a tree; groups and processes come and go, and their ids are reused.
+# Groups and processes that find no id are still served.
 # memory: 1G
 load null_blk nr_devices=0 || die 10 "null_blk"
 insmod /hoistway.ko groups_max=200 || die 10 "insmod"
@@ -9,13 +10,14 @@ number=$(cat /sys/block/v0/dev)
 # Reads of these groups so far, at one moment.
 ios() { for group; do cat $group/io.stat; done | awk -v disk="$number" '$1 == disk { for (i = 2; i <= NF; i++) if (sub("rios=", "", $i)) print $i }'; }
 stat() { awk -v key="$1" '$1 == key { print $2 }' /sys/block/v0/queue/iosched/stats; }
-# A loop of reads in a group, until it is told to end.
+# Reads in a group in a loop, until it is stopped.
 load_in() { (
     echo 0 >$1/cgroup.procs
     exec tester /dev/v0 16 stream 4000 >/dev/null
 ) & }
 
-# p (100) with children q and r (100 each), and s (100) beside p: s gets half, q and r a quarter each.
+# p (100) with children q and r (100 each), and s (100) beside p: s gets half, q and r a quarter
+# each.
 mkdir p s && echo +io >p/cgroup.subtree_control && mkdir p/q p/r || die 12 "groups"
 for name in hw-wfq hw-bfq hw-paternoster; do
     use v0 $name || die 14 "switch to $name"
@@ -27,7 +29,7 @@ for name in hw-wfq hw-bfq hw-paternoster; do
         jobs="$jobs $!"
     done
     sleep 1
-    # Turns of bfq: see weights.
+    # bfq's slices are long: see weights.
     seconds=2
     case $name-$(uname -r) in hw-bfq-*debug*) seconds=10 ;; esac
     set -- $(ios p/q p/r s)
@@ -44,7 +46,7 @@ for name in hw-wfq hw-bfq hw-paternoster; do
         [ $((100 * $1)) -ge $((($2 - 2) * sum)) ] && [ $((100 * $1)) -le $((($2 + 2) * sum)) ] || die 21 "$name: shares $q $r $s"
     done
 done
-# A weight for this disk alone, beside that for all.
+# A weight for this disk alone, besides the one for all disks.
 use v0 hw-wfq || die 14 hw-wfq
 tester /dev/v0 1 random 1 >/dev/null
 echo "$number 300" >s/io.hoist.weight && [ "$(tr '\n' ' ' <s/io.hoist.weight)" = "default 100 $number 300 " ] ||
@@ -55,7 +57,7 @@ echo "$number default" >s/io.hoist.weight && [ "$(cat s/io.hoist.weight)" = "def
 echo 100 >s/io.hoist.weight
 rmdir p/q p/r p s
 
-# A group that goes while its requests are queued; thirty that come, are used and go.
+# A group that is removed while its requests are queued; thirty that are created, used and removed.
 for name in hw-wfq hw-bfq hw-cfq hw-paternoster; do
     use v0 $name || die 14 "switch to $name"
     for round in $(seq 30); do
@@ -69,12 +71,12 @@ for name in hw-wfq hw-bfq hw-cfq hw-paternoster; do
     done
     sleep 0.2
     [ "$(stat groups)" = 1 ] && [ "$(stat faults)" = 0 ] || die 23 "$name: $(stat groups) groups left, $(stat faults) faults"
-    # Processes: 200 with a few reads each.
+    # 200 processes with a few reads each.
     for round in $(seq 200); do
         tester /dev/v0 1 random 2 >/dev/null
     done
     [ "$(stat contexts)" -le 3 ] || die 24 "$name: $(stat contexts) issuers left of 200"
-    # More groups than there are ids: the last ones count as what is above them.
+    # More groups than ids: the last ones count as their parent.
     for group in $(seq 240); do
         mkdir h$group
         (
@@ -86,7 +88,7 @@ for name in hw-wfq hw-bfq hw-cfq hw-paternoster; do
     echo "= $name: 30 groups and 200 processes came and went; of 240 groups $(stat groups_refused) without an id"
     for group in $(seq 240); do rmdir h$group; done
 done
-# A group that finds no id counts as the one above it, which has one: 300:100.
+# A group without an id counts as its parent, which has one: 300:100.
 use v0 hw-wfq || die 14 hw-wfq
 echo 256 >/sys/block/v0/queue/nr_requests
 for group in p s $(seq 240 | sed 's/^/h/'); do

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Weights of cgroup v1: blkio.hoist.weight divides a busy disk 300:100 and 100:800, nested groups as a tree, refused values change nothing.
+# Weights of cgroup v1 divide a busy disk, nested groups as a tree; refused values change nothing.
+# The weights (blkio.hoist.weight) are 300:100 and 100:800.
 umount /sys/fs/cgroup
 mkdir -p /tmp/blkio && mount -t cgroup -o blkio blkio /tmp/blkio || die 12 "this kernel has no blkio of cgroup v1"
 load null_blk nr_devices=0 || die 10 "null_blk"
@@ -11,18 +12,20 @@ for bad in 0 10001 text; do
     echo $bad 2>/dev/null >$weight && die 13 "weight $bad was taken"
 done
 grep -q 100 $weight || die 13 "a refused weight changed it: $(cat $weight)"
-# Reads of these groups so far, at one moment; -v, because od otherwise writes a star for a count that is equal to the one before.
+# Reads of these groups so far, at one moment; -v, because od otherwise prints a star for a repeated
+# count.
 ios() { for group; do echo /tmp/$(basename $group); done | xargs cat | od -v -A n -t d8 -w8; }
-# 16 outstanding, as in the specification's cases; what was seen with 64 is in docs/measured/2026-11-22-kernel-module/README.md.
+# 16 requests outstanding, as in the cases of docs/specifications/kernel-host.md, section 23;
+# docs/measured/2026-11-22-kernel-module/README.md has results with 64.
 load_in() {
-    # What is left of an earlier process would count as its beginning.
+    # The file of an earlier process would count as the start.
     rm -f /tmp/$(basename $1)
     (
     echo 0 >$1/cgroup.procs
     exec tester /dev/v0 16 stream 6000 /tmp/$(basename $1)
     ) &
 }
-# Until all of them have begun, which takes half a second on the debug kernel.
+# Waits until all of them have started, which takes half a second on the debug kernel.
 begun() {
     for group; do
         for try in $(seq 100); do
@@ -32,7 +35,7 @@ begun() {
         die 18 "$group does not begin"
     done
 }
-# window TOLERANCE GROUP PART...: for so many thousandths what each gets of what all get is its part of 1000.
+# window TOLERANCE GROUP PART...: checks that each group gets its part in 1000 of the total.
 window() {
     local tolerance=$1 groups= parts= sum=0 first last part
     shift
@@ -56,13 +59,15 @@ $last" | awk -v n=$(echo $groups | wc -w) 'NR <= n { was[NR] = $1; next } { is[N
     done
 }
 wrong=
-# hw-wfq and hw-bfq first: a minute after its start the debug kernel lets no process submit for 10 to 18 ms once a second (see weights).
+# hw-wfq and hw-bfq first: a minute after its start the debug kernel blocks submission for 10 to 18
+# ms once a second (see weights).
 for name in hw-wfq hw-bfq hw-paternoster; do
     use v0 $name || die 14 "switch to $name"
     cat /sys/block/v0/queue/iosched/nr_requests_advised >/sys/block/v0/queue/nr_requests
     [ -e /sys/block/v0/queue/iosched/low_latency ] && echo 0 >/sys/block/v0/queue/iosched/low_latency
     echo 0 2>/dev/null >/sys/block/v0/queue/iosched/slice_idle
-    # Rounds of bfq as in weights: 18 of 100:800 are 20.4 s, in which a turn more or less of the light group is less than the tolerance.
+    # Rounds of bfq as in weights: 18 rounds of 100:800 take 20.4 s, in which one slice more or less
+    # of the light group is less than the tolerance.
     seconds=1.5 long=4
     [ $name = hw-bfq ] && seconds=10 long=20.4
     case $name$(uname -r) in hw-bfq*debug*) long=23 ;; esac
@@ -76,7 +81,7 @@ for name in hw-wfq hw-bfq hw-paternoster; do
     seconds=$long window 50 a 111 b 889
     kill $jobs
     wait
-    # c and d share what a has beside b: a quarter, a quarter, a half.
+    # c and d share what a gets beside b: a quarter, a quarter, a half.
     echo 100 >b/blkio.hoist.weight
     jobs=
     for group in a/c a/d b; do

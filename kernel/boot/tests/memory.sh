@@ -1,5 +1,6 @@
 #!/bin/sh
-# Memory runs short at every place of a switch in turn: it succeeds or says ENOMEM, leaves a disk that works, and loses no memory.
+# Memory runs short at every allocation of a switch: it succeeds or fails cleanly, without leaks.
+# A switch succeeds or returns ENOMEM, and leaves a working disk.
 # kernel: debug
 # words: kmemleak=on
 load null_blk nr_devices=0 || die 10 "null_blk"
@@ -17,9 +18,10 @@ done
 fail=/sys/kernel/debug/failslab
 echo N >$fail/ignore-gfp-wait && echo 0 >$fail/verbose || die 10 "no failslab"
 
-# Opened before memory runs short: a redirection that fails skips what it is a redirection of.
+# Opened before memory runs short: a failed redirection skips its command.
 exec 9>/dev/null
-# after NAME: a switch to it that may have failed. It is on or nothing is, and the disk works.
+# after NAME: checks a switch to it that may have failed: it is active or none is, and the disk
+# works.
 after() {
     now=$(sed 's/.*\[\(.*\)\].*/\1/' /sys/block/v0/queue/scheduler)
     case $now in
@@ -31,7 +33,8 @@ after() {
 }
 
 for name in hw-noop hw-bfq hw-paternoster kyber; do
-    # The allocation that fails is counted by this process: it opens the file and writes itself.
+    # This process opens the file and writes itself, so that the failing allocation is counted in
+    # it.
     nth=0 on=0 off=0 left=0
     while [ "${left:-0}" = 0 ]; do
         nth=$((nth + 1))
@@ -46,7 +49,7 @@ for name in hw-noop hw-bfq hw-paternoster kyber; do
     done
     echo "= $name: $nth allocations of a switch failed in turn: $off left none, $on did without"
     [ $off -gt 0 ] || die 22 "$name: no switch failed"
-    # Several at once: those that are tried again as well, as a group's data is.
+    # Several failures at once, including allocations that are retried, such as a group's data.
     on=0 off=0
     echo 5 >$fail/probability && echo 1000000 >$fail/times && echo Y >$fail/task-filter || die 10 "failslab"
     for round in $(seq 60); do
@@ -61,12 +64,13 @@ for name in hw-noop hw-bfq hw-paternoster kyber; do
 done
 dmesg | grep -q 'hoistway: hw-.*: no memory for tables' || die 23 "no line about memory"
 use v0 none || die 14 "none"
-# Twice, because what was freed a moment ago may still be named somewhere.
+# Twice, because memory that was just freed may still be referenced.
 sleep 6
 echo scan >/sys/kernel/debug/kmemleak && sleep 1 && echo scan >/sys/kernel/debug/kmemleak || die 10 "no kmemleak"
 cat /sys/kernel/debug/kmemleak >/tmp/leaks
 grep -q hoist /tmp/leaks && { head -n 60 /tmp/leaks; die 24 "memory was lost"; }
-# Linux before 6.2 loses a reference to an elevator whose tags cannot be allocated, its own as well; then nothing can be unloaded.
+# Linux before 6.2 leaks a reference to an elevator whose tags cannot be allocated, also to its own;
+# then nothing can be unloaded.
 refs() { cat /sys/module/$1/refcnt; }
 if [ "$(refs kyber_iosched)" = 0 ]; then
     rmmod hoistway || die 25 "rmmod"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Names, tunables and two devices at once; what must be refused is refused with its errno and one line.
+# Names, tunables and two devices at once; invalid values are refused with the right errno.
+# A refused value gives one log line.
 # rows: yes
 load null_blk nr_devices=0 || die 10 "null_blk"
 nullb v0 memory_backed=1 size=16 submit_queues=1 hw_queue_depth=16 irqmode=2 completion_nsec=20000 || die 11 "nullb v0"
@@ -12,7 +13,7 @@ done
 insmod /other.ko 2>/tmp/refused && die 13 "two modules have the same elevators"
 grep -qi 'busy' /tmp/refused || { cat /tmp/refused; die 13 "a taken name is not EBUSY"; }
 dmesg | grep -q 'hoistway: hw-.*: elv_register says -16' || die 13 "no line about the taken name"
-# refused FILE VALUE TEXT: the value is not taken, and for this reason.
+# refused FILE VALUE TEXT: checks that the value is refused with this reason.
 refused() {
     echo "$2" 2>/tmp/error >"$1" && return 1
     grep -q "$3" /tmp/error
@@ -30,7 +31,7 @@ for name in $(cut -d ' ' -f 1 /rows | sort -u); do
         for value in $min $max; do
             echo "$value" >"$file" || die 15 "$name: $row refuses $value"
         done
-        # One beyond either end, where numbers go that far.
+        # One value beyond either end, if the type allows it.
         below=$((min - 1)) above=$((max + 1))
         [ "$above" -gt "$max" ] || above=
         for value in $([ "$min" -gt 0 ] || [ "$min" -lt 0 ] && [ "$below" -lt "$min" ] && echo $below) $above; do
@@ -44,7 +45,7 @@ for name in $(cut -d ' ' -f 1 /rows | sort -u); do
     done </rows
 done
 echo "= $rows tunables of $(cut -d ' ' -f 1 /rows | sort -u | wc -l) elevators: ends, beyond the ends, nonsense"
-# Two devices, two policies; files are read all the while.
+# Two devices, two policies; the sysfs files are read meanwhile.
 use v0 hw-bfq && use v1 hw-mq-deadline || die 14 "two devices"
 (while :; do cat /sys/block/v0/queue/iosched/* /sys/block/v1/queue/iosched/* >/dev/null 2>&1; done) &
 reader=$!

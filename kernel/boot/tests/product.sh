@@ -1,5 +1,6 @@
 #!/bin/sh
-# The command line tool beside the loaded module: `test --host native` compares with the kernel's own, `tune` tries, sets and takes back.
+# The command line tool with the module: `test --host native` compares, `tune` tries and restores.
+# `test` compares our elevators with the kernel's; `tune` tries, sets and restores a scheduler.
 # product: hoistway
 # memory: 2G
 # time: real
@@ -26,7 +27,7 @@ grep -E '^hw-paternoster +1 .* [0-4]\.[0-9]% max' /tmp/table || die 20 "hw-pater
 grep -q 'nr_requests raised from 8 to 256' /tmp/notes || die 20 "the advice on nr_requests is not heeded"
 is_as_before || die 21 "not put back: $(cat $queue/scheduler $queue/nr_requests)"
 
-# What should it run? A scheduler of the module is tried, chosen, set and taken back.
+# A scheduler of the module is tried, chosen, set and restored.
 hoistway tune /dev/v0 --quick --goal fairness --save /tmp/found.json >/tmp/advice 2>/tmp/notes
 code=$?
 cat /tmp/advice /tmp/notes
@@ -41,7 +42,7 @@ tester /dev/v0 4 random 100 >/dev/null || die 23 "reads under what was applied"
 hoistway tune /dev/v0 --undo || die 24 "--undo"
 is_as_before || die 24 "not taken back: $(cat $queue/scheduler $queue/nr_requests)"
 
-# Without the module its names are refused with what to do, and nothing is changed.
+# Without the module its names are refused with a remedy, and nothing is changed.
 rmmod hoistway || die 26 rmmod
 hoistway test /dev/v0 --host native -s hw-paternoster --runtime 1 --no-store >/tmp/table 2>/tmp/notes && die 27 "without the module"
 grep 'modprobe hoistway' /tmp/notes || die 27 "what it says without the module: $(cat /tmp/notes)"

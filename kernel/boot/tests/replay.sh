@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every call of every elevator is written down under a mixed load and played again in user space: identical answers.
+# Every call of every elevator is recorded and replayed in user space, with identical answers.
 # record: 80
 # kernel: released
 # time: real
@@ -10,7 +10,7 @@ insmod /hoistway.ko record=1300000 || die 10 "insmod"
 nullb v0 memory_backed=0 size=64 submit_queues=1 hw_queue_depth=8 irqmode=2 completion_nsec=20000 || die 11 "nullb"
 mkdir -p /sys/fs/cgroup/a /sys/fs/cgroup/b
 echo +io >/sys/fs/cgroup/cgroup.subtree_control
-# 100,000 requests, and what merges on top.
+# 100,000 requests, plus those that merge.
 requests=100000
 for word in $(cat /proc/cmdline); do
     case $word in requests=*) eval "$word" ;; esac

@@ -1,5 +1,6 @@
 #!/bin/sh
-# A disk that gives 3 % of its requests back, every second one through the elevator; data stays right under every elevator.
+# A disk that requeues 3 % of its requests; data stays correct under every elevator.
+# Every second requeue goes through the elevator.
 # kernel: debug
 # time: real
 load null_blk nr_devices=0 requeue=1,3,0,-1 || die 10 "null_blk"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Two processors, verified load on two disks that give requests back: elevators, depths, weights, groups and processes change all the while.
+# Verified load on two disks that requeue: elevators, depths, weights, groups, processes change.
+# There are two processors.
 # kernel: debug
 # time: real
 load virtio_pci && load virtio_blk && [ -b /dev/vda ] || die 10 "virtio-blk"
@@ -8,12 +9,12 @@ load bfq && load mq-deadline || die 10 "the kernel's elevators"
 echo +io >/sys/fs/cgroup/cgroup.subtree_control || die 12 "no io controller"
 mkdir -p /sys/fs/cgroup/p && echo +io >/sys/fs/cgroup/p/cgroup.subtree_control || die 12 "groups"
 
-# verified DISK: data that is written and read back until it is told to end.
+# verified DISK: writes data and reads it back until it is stopped.
 verified() {
     exec fio --name=load --filename=/dev/$1 --direct=1 --ioengine=libaio --iodepth=16 --rw=randrw --bsrange=4k-32k --size=4m --loops=1000 \
         --verify=crc32c --verify_fatal=1 --eta=never --output=/tmp/$1.log
 }
-# groups DISK: cgroups that come, read, change their weight and go, one within another.
+# groups DISK: creates nested cgroups that read, change their weight and are removed.
 groups() {
     local at=0 group
     while [ ! -e /tmp/end ]; do
@@ -69,7 +70,7 @@ for round in 1 2; do
     done
     grep -qE 'verify: bad|verify failed|err=[^ 0]' /tmp/v0.log /tmp/vda.log && { tail -n 20 /tmp/v0.log /tmp/vda.log; die 20 "verification"; }
     use vda none || die 14 none
-    # The disk goes away under load.
+    # The disk is removed under load.
     use v0 hw-paternoster || die 14 hw-paternoster
     tester /dev/v0 16 stream 100000 >/dev/null 2>&1 &
     job=$!

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Forty switches through every elevator, and other depths, under verified load; refused rmmod; a device that goes away.
+# Forty switches through every elevator, and changes of depths, under verified load.
+# rmmod is refused; a device is removed.
 load null_blk nr_devices=0 || die 10 "null_blk"
 load mq-deadline || die 10 "mq-deadline"
 insmod /hoistway.ko || die 10 "insmod"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# blktrace shows the life of one read once each (Q G I D C), the module's notes and the policies' messages.
+# blktrace shows every event of one read once (Q G I D C), and the messages of module and policies.
 load null_blk nr_devices=0 || die 10 "null_blk"
 insmod /hoistway.ko || die 10 "insmod"
 nullb v0 memory_backed=1 size=64 submit_queues=1 hw_queue_depth=8 irqmode=2 completion_nsec=100000 || die 11 "nullb"

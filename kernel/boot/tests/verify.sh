@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every elevator of the module carries verified data, finds company for neighbours, and ends with nothing lost.
+# Every elevator of the module carries verified data, merges adjacent requests, and loses nothing.
 load null_blk nr_devices=0 || die 10 "null_blk"
 insmod /hoistway.ko || die 10 "insmod"
 nullb v0 memory_backed=1 size=64 submit_queues=2 hw_queue_depth=32 irqmode=2 completion_nsec=20000 discard=1 || die 11 "nullb"

@@ -1,10 +1,11 @@
 #!/bin/sh
-# The device is kept for a reader that thinks, without polling; requests beyond the table wait in order and are served.
+# The device is kept idle for a reader with think time, without polling; the table may overflow.
+# Requests beyond the table wait in order and are served.
 load null_blk nr_devices=0 || die 10 "null_blk"
 insmod /hoistway.ko slots_max=8 || die 10 "insmod"
 nullb v0 size=64 submit_queues=1 hw_queue_depth=4 irqmode=2 completion_nsec=200000 || die 11 "nullb"
 stat() { awk -v key="$1" '$1 == key { print $2 }' /sys/block/v0/queue/iosched/stats; }
-# Eight slots, and up to 64 requests at one time; deeper and shallower under load.
+# Eight slots, and up to 64 requests at one time; the depth grows and shrinks under load.
 for name in hw-noop hw-mq-deadline hw-bfq hw-paternoster; do
     use v0 $name || die 14 "switch to $name"
     tester /dev/v0 64 random 40 >/dev/null &
@@ -20,7 +21,8 @@ done
 use v0 none && rmmod hoistway && insmod /hoistway.ko || die 16 "again"
 echo 0 >/sys/kernel/config/nullb/v0/power && rmdir /sys/kernel/config/nullb/v0
 
-# A reader that thinks for 3 ms beside one that keeps 16 requests outstanding, on a disk of 4 requests of 2 ms.
+# A reader that thinks for 3 ms beside one that keeps 16 requests outstanding, on a disk of 4
+# requests of 2 ms.
 nullb v0 size=1024 submit_queues=1 hw_queue_depth=4 irqmode=2 completion_nsec=2000000 || die 11 "nullb"
 echo 1 >/sys/block/v0/queue/rotational
 wrong=
@@ -49,15 +51,15 @@ for name in hw-cfq hw-bfq; do
         echo "= $name slice_idle $idle: alone $alone/s, beside 16 $beside/s; dispatch calls $calls, dispatched $dispatched, holds $holds, throttled $throttled, timers $timers"
         if [ $idle = 0 ]; then
             [ $timers = 0 ] || die 22 "$name: timers without idling"
-            # cfq gives nothing to whoever is not waited for; bfq lets requests of others in instead of waiting, and gives it its
-            # due either way.
+            # cfq gives nothing to an issuer for which it does not idle; bfq injects requests of
+            # others instead of idling, and gives the issuer its share either way.
             case $name in
             hw-cfq) [ $waited_for -ge $((2 * beside)) ] || die 22 "$name: waiting brings $waited_for reads, no waiting $beside" ;;
             *) [ $((100 * beside)) -ge $((40 * alone)) ] || die 22 "$name: $beside of $alone reads" ;;
             esac
         else
             [ $holds -gt 0 ] || die 22 "$name: nothing was held"
-            # Who is told to wait is not asked again before something happens: no poll.
+            # After a hold blk-mq must not dispatch again before an event: no polling.
             [ $calls -le $((dispatched + throttled + 2 * holds + timers + 20)) ] || wrong="$wrong $name:$calls"
             waited_for=$beside
         fi

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Weights of two cgroups divide a busy disk: 300:100 and 100:800 to 5 %, and new weights count at once; bfq of the kernel beside.
+# Weights of two cgroups divide a busy disk to 5 %, and new weights count at once.
+# The weights are 300:100 and 100:800; the kernel's bfq is shown beside.
 load null_blk nr_devices=0 || die 10 "null_blk"
 load bfq || die 10 "bfq"
 insmod /hoistway.ko || die 10 "insmod"
@@ -14,13 +15,14 @@ done
 [ "$(cat $weight)" = "default 100" ] || die 13 "a refused weight changed it: $(cat $weight)"
 echo "default 200" >$weight && [ "$(cat $weight)" = "default 200" ] || die 13 "default 200"
 number=$(cat /sys/block/v0/dev)
-# Reads of both groups so far, at one moment: a process between the two would take longer than the tolerance on the debug kernel.
+# Reads of both groups so far, at one moment: starting a process between the two would take longer
+# than the tolerance on the debug kernel.
 ios() {
     awk -v disk="$number" '$1 == disk { for (i = 2; i <= NF; i++) if (sub("rios=", "", $i)) print $i }' \
         /sys/fs/cgroup/a/io.stat /sys/fs/cgroup/b/io.stat
 }
 wrong=
-# window A B SECONDS TOLERANCE: with these weights; a tolerance of 0 only looks.
+# window A B SECONDS TOLERANCE: measures with these weights; a tolerance of 0 checks nothing.
 window() {
     local a b
     echo $1 >/sys/fs/cgroup/a/$file && echo $2 >/sys/fs/cgroup/b/$file || die 15 "weights"
@@ -34,13 +36,15 @@ window() {
     echo "= $name $1:$2: $a : $b, off by $off/1000"
     [ $4 = 0 ] || [ ${off#-} -le $4 ] || wrong="$wrong $name $1:$2"
 }
-# hw-bfq first: a minute after its start the debug kernel lets no process submit for 10 to 18 ms once a second; queues run dry in that.
+# hw-bfq first: a minute after its start the debug kernel blocks submission for 10 to 18 ms once a
+# second, in which queues run dry.
 for name in hw-bfq hw-wfq hw-paternoster hw-cfq bfq; do
     use v0 $name || die 14 "switch to $name"
     file=io.hoist.weight tolerance=50 loose=50 short=1.5 long=4
-    # A turn of bfq takes 126 ms, so a round of 300:100 504, of 100:800 1,134 and of 100:100 252: 1.5 s are nearly whole rounds of the
-    # first and last, 4 s of 100:800 are not. On the debug kernel the window is 0.1 s longer than it is told to be, so that parts
-    # of a round count: there it holds twenty rounds.
+    # A slice of bfq takes 126 ms, so a round of 300:100 takes 504 ms, of 100:800 1,134 and of
+    # 100:100 252: 1.5 s are nearly whole rounds of the first and last, but 4 s are not of 100:800.
+    # On the debug kernel the window is 0.1 s longer than requested, so that parts of a round count:
+    # there it holds twenty rounds.
     case $name in
     bfq) file=io.bfq.weight tolerance=0 loose=0 long=16 ;;
     hw-bfq)

@@ -1,4 +1,5 @@
-//! What is kept of a device beside its policy: the table of requests, groups and issuers, counters, and what the glue reads.
+//! The state of a device beside its policy: tables of requests, groups and issuers, counters, and
+//! the values that the glue reads.
 
 use crate::ids::Ids;
 use crate::values::{ATTEND, Action, Config, Effect, NONE, REFUSED, RUN_QUEUE, Shared, Stats, THROTTLED};
@@ -9,14 +10,14 @@ use core::sync::atomic::Ordering::Relaxed;
 use elevator::structures::NoMemory;
 use elevator::{Attributes, Configuration, Elevator, GroupTree, Requests, Wake};
 
-/// Numbers of reasons that are counted: no policy has more.
+/// The number of reasons that are counted; no policy has more.
 const REASONS: usize = 64;
 
 /// The books of one device.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Books {
-    /// For the glue; first, because it reads it through the handle.
+    /// For the glue; must be first, because the glue reads it through the handle.
     pub shared: Shared,
     pub(crate) requests: Requests,
     pub(crate) groups: GroupTree,
@@ -25,22 +26,25 @@ pub struct Books {
     pub(crate) reasons: Box<[u64; REASONS]>,
     pub(crate) stats: Stats,
     pub(crate) tallies: Tallies,
-    /// What was said the last time that nothing was chosen.
+    /// The last answer that chose no request.
     pub(crate) refusal: Action,
 }
 
-/// Counts that others follow from (see [`Books::stats`]), so that each event counts once.
+/// Counters from which others are derived (see [`Books::stats`]), so that each event increments
+/// only one.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Tallies {
     /// Queued requests that were absorbed.
     pub absorbed_queued: u64,
-    /// Times nothing was chosen.
+    /// The number of times that no request was chosen.
     pub refusals: u64,
-    /// Requests that ended in the device behind the policy's back, after they had been given back.
+    /// Requests that completed in the device without the policy's knowledge, after they had been
+    /// requeued.
     pub finished_behind: u64,
 }
 
-/// Apart from the rest, so that the books stay small; of a length that the compiler knows.
+/// Allocated separately to keep the books small; an array, so that its length is known to the
+/// compiler.
 fn no_reasons() -> Result<Box<[u64; REASONS]>, NoMemory> {
     let mut counts = Vec::new();
     counts.try_reserve_exact(REASONS).map_err(|_| NoMemory)?;
@@ -64,7 +68,8 @@ impl Books {
         })
     }
 
-    /// Id 0 of either stands for nobody in particular and is never given back, so nobody has to hold it.
+    /// Adds a reference to group and issuer. Id 0 of either is the shared one and is never
+    /// released, so it is not counted.
     #[inline(always)]
     pub(crate) fn hold<E: Elevator>(&mut self, attributes: &Attributes) {
         if !E::TRAITS.uses_issuers() {
@@ -78,7 +83,8 @@ impl Books {
         }
     }
 
-    /// Whether it calls for attention.
+    /// Drops a reference to group and issuer; returns whether the glue must attend to a dying
+    /// group.
     #[inline(always)]
     pub(crate) fn let_go(&mut self, group: u32, context: u32) -> bool {
         if context != 0 && self.context_ids.let_go(context) {
@@ -104,8 +110,8 @@ impl Books {
         self.context_ids.release(context);
     }
 
-    /// Gives the slot of a request that has just been found alive back, and with it its hold on group and issuer; whether that
-    /// calls for attention.
+    /// Releases the slot of a request that is known to be live, and its references to group and
+    /// issuer; returns whether the glue must attend to a dying group.
     #[inline(always)]
     pub(crate) fn forget<E: Elevator>(&mut self, id: RequestId) -> bool {
         let (group, context) = self.requests.give_back_known(id);
@@ -121,7 +127,7 @@ impl Books {
     #[inline]
     pub(crate) fn one_less_queued(&mut self) {
         let queued = self.shared.queued.load(Relaxed);
-        // Every one that leaves was counted when it came.
+        // Every request that leaves was counted on arrival.
         self.shared.queued.store(queued.wrapping_sub(1), Relaxed);
     }
 
@@ -131,19 +137,19 @@ impl Books {
         *count = count.wrapping_add(1);
     }
 
-    /// The same as [`Books::after`] when a request has just gone: blk-mq goes on asking, and nothing is throttled. A policy without
-    /// anything queued says itself that it has no work.
+    /// [`Books::after`] when a request was just dispatched: blk-mq continues dispatching, and
+    /// nothing is throttled. A policy with nothing queued reports itself that it has no work.
     #[inline(always)]
     pub(crate) fn after_choice<E: Elevator>(&mut self, policy: &E, wake: Wake) -> u32 {
         self.shared.stalled.store(0, Relaxed);
         let has_work = policy.has_work(HardwareQueue(0));
         self.shared.has_work.store(u32::from(has_work), Relaxed);
-        // Whom it wakes is asking.
+        // The queue that it would wake is the one dispatching.
         let _ = wake;
         if self.is_earlier(policy) { ATTEND } else { 0 }
     }
 
-    /// What the glue may read without asking, after any call.
+    /// Updates the values that the glue reads without a call; used after any call.
     #[inline(always)]
     pub(crate) fn after<E: Elevator>(&mut self, policy: &E, wake: Wake) -> Effect {
         if wake.is_wanted() {
@@ -160,8 +166,8 @@ impl Books {
         if self.is_earlier(policy) { effect | ATTEND } else { effect }
     }
 
-    /// The same after an insertion: something is queued, nothing is throttled, and blk-mq runs the queue by itself. Whether it
-    /// calls for attention.
+    /// [`Books::after`] for an insertion: a request is queued, nothing is throttled, and blk-mq
+    /// runs the queue anyway. Returns whether the glue must set its timer earlier.
     #[inline(always)]
     pub(crate) fn after_insertion<E: Elevator>(&mut self, policy: &E) -> bool {
         let has_work = policy.has_work(HardwareQueue(0));
@@ -169,7 +175,8 @@ impl Books {
         self.is_earlier(policy)
     }
 
-    /// The glue has to know only of a time that is earlier than the one that its timer is set to.
+    /// Publishes the policy's timer only if it is earlier than the time to which the glue's timer
+    /// is set.
     #[inline(always)]
     fn is_earlier<E: Elevator>(&mut self, policy: &E) -> bool {
         match policy.next_timer() {
@@ -182,11 +189,12 @@ impl Books {
         }
     }
 
-    /// While blk-mq knows of work it asks by itself for as long as the device takes any, and again when the device can.
+    /// Requests a queue run where one is needed: while blk-mq knows of work it dispatches by itself
+    /// as long as the device takes requests, and again when the device can.
     #[inline(always)]
     fn effect<E: Elevator>(&mut self, has_work: bool, had_work: bool) -> Effect {
         let is_news = has_work && (!had_work || self.shared.is(REFUSED));
-        // With queues of its own for each, one question does not tell of all of them.
+        // With separate queues per hardware queue, one dispatch says nothing about the others.
         if is_news || E::TRAITS.is_per_queue {
             self.shared.is_no_longer(REFUSED);
             return RUN_QUEUE;
@@ -194,7 +202,7 @@ impl Books {
         0
     }
 
-    /// Nothing goes, although something may be queued.
+    /// Records that no request was chosen, although some may be queued.
     pub(crate) fn refuse(&mut self, kind: u32, until_ns: Nanos) -> Action {
         self.tallies.refusals = self.tallies.refusals.wrapping_add(1);
         self.shared.becomes(REFUSED);
@@ -202,8 +210,8 @@ impl Books {
         self.refusal
     }
 
-    /// What happened so far. What is queued was inserted and is neither dispatched nor absorbed; what the driver has was
-    /// dispatched and neither came back nor ended.
+    /// All counters. Queued are the requests inserted and neither dispatched nor absorbed; the
+    /// driver has those dispatched and neither requeued nor completed.
     pub(crate) fn stats(&self) -> Stats {
         let (stats, tallies) = (self.stats, self.tallies);
         let left = stats.dispatched.wrapping_add(tallies.absorbed_queued);

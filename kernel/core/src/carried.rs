@@ -1,7 +1,8 @@
-//! One device's policy with its books: blk-mq's calls, each for the policy that there is.
+//! One device's policy with its books: blk-mq's calls, for whichever policy it is.
 //!
-//! Every method is one call of the glue under the device's lock; after each, [`crate::values::Shared`] says what may be read
-//! without it. Calls that come with every request ask once which policy it is, and go on in [`crate::life`].
+//! Every method is one call of the glue under the device's lock; after each,
+//! [`crate::values::Shared`] holds the values that may be read without the lock. Calls made for
+//! every request select the policy once and continue in [`crate::life`].
 
 use crate::books::Books;
 use crate::life;
@@ -16,16 +17,16 @@ use elevator::{
     Admission, Any, Attributes, Depth, Elevator, GroupSettings, Merge, MergeSearch, Place, Side, Version, Wake,
 };
 
-/// A policy and what the block layer told it.
+/// A policy, and the state that the block layer passed to it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Carried {
-    /// First, because the glue reads its beginning through the handle.
+    /// Must be first, because the glue reads its beginning through the handle.
     pub books: Books,
     policy: Any,
 }
 
-/// A call that comes with every request, with its arguments: compiled for each policy.
+/// A call that is made for every request, with its arguments: compiled for each policy.
 macro_rules! calls {
     ($($name:ident: $function:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {$(
         struct $name<'a> {
@@ -51,28 +52,29 @@ calls! {
     Absorb: absorbed(keep: u32, sectors: u32, gone: u32, now: Nanos) -> Effect;
 }
 
-// These come to the module by a table (`abi/life.rs`): a second place that calls them would be one that they are not inlined in.
+// In the module these calls go through a table (`abi/life.rs`); a second caller would keep them
+// from being inlined.
 #[cfg(not(feature = "module"))]
 calls! {
     Choose: dispatch(queue: u16, now: Nanos) -> Action;
     Finish: finish(id: u32, now: Nanos) -> Effect;
 }
 
-/// Apart, so that its frame ends before the rest begins.
+/// A separate function, so that its stack frame is gone before the rest begins.
 #[inline(always)]
 fn build_policy(config: &Config) -> Result<Any, BuildError> {
     let offer = offer(config.policy).ok_or(BuildError::UnknownName)?;
     registry::build(offer.entry.name, version_of(config.version), &config.configuration())
 }
 
-/// The version in `packed`, whose three lower 16-bit numbers are its parts; none if it is 0.
+/// The version in `packed`, whose three lower 16-bit numbers are its parts; `None` if it is 0.
 fn version_of(packed: u64) -> Option<Version> {
     let part = |shift: u32| u16::try_from((packed >> shift) & 0xffff).unwrap_or(u16::MAX);
     (packed != 0).then(|| Version(part(32), part(16), part(0)))
 }
 
 impl Carried {
-    /// Everything a device will ever need.
+    /// Allocates everything that a device will ever need.
     ///
     /// # Errors
     /// No such policy, none as old as the version, or too little memory.
@@ -83,19 +85,20 @@ impl Carried {
         Ok(carried)
     }
 
-    /// The same where it is to stay: a policy is large, and the stack of a kernel is not.
+    /// The same, built in place: a policy is large for a kernel stack.
     ///
     /// # Errors
-    /// As [`Carried::try_new`]; nothing is at `place` then.
+    /// As [`Carried::try_new`]; then nothing is at `place`.
     ///
     /// # Safety
-    /// `place` is memory for one of these.
+    /// `place` is memory for a [`Carried`].
     #[allow(unsafe_code)]
     #[inline(never)]
     pub unsafe fn build_at(place: *mut Self, config: &Config) -> Result<(), BuildError> {
-        // The policy last, so that nothing has to be taken back.
+        // The policy is built last, so that nothing has to be freed on failure.
         let books = Books::try_new(config)?;
-        // SAFETY: the caller's word; each field is written once, and the rest only after the last.
+        // SAFETY: guaranteed by the caller; each field is written once, and the rest only after the
+        // last.
         unsafe {
             (&raw mut (*place).policy).write(match build_policy(config) {
                 Ok(policy) => policy,
@@ -110,12 +113,12 @@ impl Carried {
         Ok(())
     }
 
-    /// Shows the policy as what it is.
+    /// Calls the visitor with the policy's own type.
     pub(crate) fn visited_by<V: Visitor>(&mut self, visitor: V) -> V::Answer {
         self.policy.visited_by(visitor)
     }
 
-    /// What follows from the tunables.
+    /// Updates the values that depend on the tunables.
     fn settled(&mut self) {
         let search = match self.policy.merge_search() {
             MergeSearch::Pipeline => 0,
@@ -126,9 +129,9 @@ impl Carried {
         self.after(Wake::No);
     }
 
-    // ---- a request's life ----
+    // ---- requests ----
 
-    /// How deep a request like this may go into the scheduler tags; 0: as deep as it likes.
+    /// The number of scheduler tags that a request like this may use; 0: all.
     pub fn admit(&self, ask: &Ask, now: Nanos) -> u32 {
         match self.policy.admit(&ask.attributes(), now) {
             Admission::Shallow(depth) => depth.max(1),
@@ -136,33 +139,35 @@ impl Carried {
         }
     }
 
-    /// A tag was taken, of which the policy wants to know at once. [`NONE`] when all slots are in use.
+    /// A tag was taken, and the policy must know at once. Returns [`NONE`] when all slots are in
+    /// use.
     pub fn allocate(&mut self, ask: &Ask, now: Nanos) -> u32 {
         let call = Allocate { books: &mut self.books, attributes: ask.attributes(), now };
         self.policy.visited_by(call).map_or(NONE, RequestId::raw)
     }
 
-    /// A request joins the policy's queues: one that was allocated, or [`NONE`] for one that is met here first. The answer
-    /// is its id, [`NONE`] when all slots are in use.
+    /// A request enters the policy's queues: one that was allocated, or [`NONE`] for a new one.
+    /// Returns its id, or [`NONE`] when all slots are in use.
     #[inline(always)]
     pub fn insert(&mut self, known: u32, ask: &Ask, at: u32, now: Nanos) -> u32 {
         self.policy.visited_by(Insert { books: &mut self.books, known, ask, at, now })
     }
 
-    /// The next request for a hardware queue.
+    /// Chooses the next request for a hardware queue.
     #[cfg(not(feature = "module"))]
     pub fn dispatch(&mut self, queue: u16, now: Nanos) -> Action {
         let action = self.policy.visited_by(Choose { books: &mut self.books, queue, now });
         Action { kind: action.kind & !ATTEND, ..action }
     }
 
-    /// The driver gave the request back. It comes again by `insert`, or goes to the device without.
+    /// The driver requeued the request. It is inserted again, or goes to the device without
+    /// insertion.
     #[inline(always)]
     pub fn requeue(&mut self, id: u32, now: Nanos) -> Effect {
         self.policy.visited_by(Requeue { books: &mut self.books, id, now }) & !ATTEND
     }
 
-    /// The request ends: served, absorbed, or never inserted. Its id is stale afterwards.
+    /// The request ends: completed, absorbed, or never inserted. Its id is invalid afterwards.
     #[cfg(not(feature = "module"))]
     pub fn finish(&mut self, id: u32, now: Nanos) -> Effect {
         self.policy.visited_by(Finish { books: &mut self.books, id, now }) & !ATTEND
@@ -170,7 +175,8 @@ impl Carried {
 
     // ---- merging ----
 
-    /// The queued request that a bio can join: its id and side (1 back, 2 front, 3 discard), or [`NONE`].
+    /// The queued request that a bio can merge with: its id and side (1 back, 2 front, 3 discard),
+    /// or [`NONE`].
     pub fn find_company(&mut self, ask: &Ask, now: Nanos) -> (u32, u32) {
         if self.books.shared.search.load(Relaxed) == 0 {
             return (NONE, 0);
@@ -196,12 +202,13 @@ impl Carried {
         touches && request.place == Place::Queued
     }
 
-    /// Whether the policy lets this bio join this request.
+    /// Whether the policy allows this bio to merge with this request.
     pub fn may_merge(&self, id: u32, ask: &Ask) -> bool {
         self.policy.may_merge(&self.books.requests, RequestId::from_raw(id), &ask.attributes())
     }
 
-    /// A bio joined a queued request, or a request was taken in by it: this is its extent now.
+    /// A bio was merged into a queued request, or the request absorbed another: this is its extent
+    /// now.
     pub fn bio_merged(&mut self, id: u32, side: u32, sector: u64, sectors: u32, now: Nanos) {
         let id = RequestId::from_raw(id);
         let Some(request) = self.books.requests.live_mut(id) else { return };
@@ -211,7 +218,8 @@ impl Carried {
             2 => Side::Front,
             3 => Side::Discard,
             _ => {
-                // Not what any answer of ours was: the bio is in by now, and the queue has to go on.
+                // No answer of the core was like this; the bio is merged already, so the queue must
+                // continue.
                 self.books.requests.complain();
                 Side::Back
             }
@@ -220,7 +228,8 @@ impl Carried {
         self.policy.bio_merged(&self.books.requests, id, side, now);
     }
 
-    /// `gone` was absorbed by `keep`, which is this long now. `gone` is finished later, without service.
+    /// `gone` was absorbed by `keep`, whose length is now `sectors`. `gone` is finished later,
+    /// without service.
     #[inline(always)]
     pub fn absorbed(&mut self, keep: u32, sectors: u32, gone: u32, now: Nanos) -> Effect {
         self.policy.visited_by(Absorb { books: &mut self.books, keep, sectors, gone, now }) & !ATTEND
@@ -240,9 +249,9 @@ impl Carried {
         }
     }
 
-    // ---- time and change ----
+    // ---- time and configuration ----
 
-    /// The time to which the glue's timer was set has come. What the policy wanted then it may be past wanting.
+    /// The glue's timer fired. The policy may no longer need it.
     pub fn timer(&mut self, now: Nanos) -> Effect {
         let mut wake = Wake::No;
         if self.policy.next_timer().is_some_and(|at_ns| at_ns <= now) {
@@ -258,13 +267,13 @@ impl Carried {
         self.after(Wake::No);
     }
 
-    /// Whether dispatch can bring something for this hardware queue.
+    /// Whether a dispatch for this hardware queue can return a request.
     #[inline]
     pub fn has_work(&self, queue: u16) -> bool {
         self.policy.has_work(HardwareQueue(queue))
     }
 
-    /// A group appeared below another one; its id, 0 if there is none left.
+    /// Adds a group below another one; returns its id, or 0 if there is none left.
     pub fn group_added(&mut self, parent: u32, weight: u32, now: Nanos) -> u32 {
         let parent = self.books.groups.nearest_online(GroupId(parent));
         let id = self.books.group_ids.take();
@@ -276,14 +285,15 @@ impl Carried {
             self.books.fault();
             return 0;
         }
-        // A child keeps its parent's id: it may have requests when the parent's own are long done.
+        // A child holds its parent's id: it may have requests after the parent's last one has
+        // completed.
         self.books.group_ids.hold(parent.0);
         self.policy.group_added(GroupId(id), &settings, now);
         self.after(Wake::No);
         id
     }
 
-    /// A group has another weight.
+    /// Changes a group's weight.
     pub fn group_weighed(&mut self, group: u32, weight: u32, now: Nanos) -> Effect {
         let group = GroupId(group);
         if !self.books.group_ids.is_there(group.0) {
@@ -295,7 +305,7 @@ impl Carried {
         self.after(wake)
     }
 
-    /// The group takes no more bios. Its id is used again after its last request and its last child.
+    /// The group takes no more bios. Its id is reused after its last request and its last child.
     pub fn group_offline(&mut self, group: u32, now: Nanos) {
         if group == 0 || !self.books.group_ids.is_there(group) {
             return;
@@ -308,8 +318,9 @@ impl Carried {
         self.after(Wake::No);
     }
 
-    /// To be called at once when `shared.dying_group` is not 0: nothing holds that group any more, and that may have been
-    /// the last that held those above. A call of its own, because the stack would be too deep below `finish`.
+    /// Must be called at once when `shared.dying_group` is not 0: nothing refers to that group any
+    /// more, and it may have held the last reference to its ancestors. A call of its own, because
+    /// the stack would be too deep below `finish`.
     pub fn bury_group(&mut self, now: Nanos) {
         let mut at = self.books.shared.dying_group.load(Relaxed);
         self.books.shared.dying_group.store(0, Relaxed);
@@ -330,12 +341,12 @@ impl Carried {
         self.after(Wake::No);
     }
 
-    /// A process appeared; its id, 0 (shared) if there is none left.
+    /// Adds an issuer; returns its id, or 0 (shared) if there is none left.
     pub fn context_added(&mut self) -> u32 {
         self.books.context_ids.take()
     }
 
-    /// It is gone.
+    /// Removes an issuer.
     pub fn context_exited(&mut self, context: u32, now: Nanos) -> Effect {
         if context == 0 || !self.books.context_ids.is_there(context) {
             return 0;
@@ -349,12 +360,12 @@ impl Carried {
 
     // ---- inspection ----
 
-    /// The policy, to look at.
+    /// The policy, for inspection.
     pub fn policy(&self) -> &Any {
         &self.policy
     }
 
-    /// Sets a tunable, in its row's unit. False where the row refuses it.
+    /// Sets a tunable, in its row's unit. Returns false if the row refuses the value.
     pub fn set(&mut self, row: u32, value: i64) -> bool {
         let done = self.policy.set(row as usize, value).is_ok();
         self.settled();
@@ -366,31 +377,31 @@ impl Carried {
         self.policy.trace(is_on);
     }
 
-    /// The oldest message.
+    /// Takes the oldest message.
     pub fn take_message(&mut self) -> Option<elevator::Message> {
         self.policy.take_message()
     }
 
-    /// How often a reason was given.
+    /// The number of times that a reason was given.
     pub fn reason_count(&self, reason: u32) -> u64 {
         self.books.reasons.get(reason as usize).copied().unwrap_or(0)
     }
 
-    /// What happened so far.
+    /// All counters.
     pub fn stats(&self) -> Stats {
         let violations = u64::from(self.policy.violations()) + u64::from(self.books.requests.violations());
         Stats { faults: self.books.stats.faults + violations, ..self.books.stats() }
     }
 
-    /// Everything that should hold; for replays and tests.
+    /// Checks all invariants; for replays and tests.
     ///
     /// # Errors
-    /// The first rule that does not.
+    /// The first violated invariant.
     pub fn check(&self) -> Result<(), elevator::Violation> {
         self.policy.check(&self.books.requests)
     }
 
-    /// After a call that is seldom: the timer's time, whatever it is.
+    /// After a rare call: publishes the timer's time unconditionally.
     #[inline(always)]
     fn after(&mut self, wake: Wake) -> Effect {
         self.books.shared.timer_at_ns.store(self.policy.next_timer().unwrap_or(u64::MAX), Relaxed);

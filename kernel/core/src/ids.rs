@@ -1,4 +1,4 @@
-//! A pool of small numbers that are given back only when nothing holds them any more.
+//! A pool of small numbers that are reused only when there are no references to them any more.
 
 use elevator::structures::{Array, NoMemory};
 
@@ -9,21 +9,21 @@ struct Id {
     is_gone: bool,
 }
 
-/// Ids below a limit; O(1) each. Id 0 always exists and stands for whoever found the pool empty.
+/// Ids below a limit; O(1) each. Id 0 always exists and is shared by all that find the pool empty.
 #[derive(Debug)]
 pub struct Ids {
     ids: Array<Id>,
     free: Array<u32>,
     free_count: u32,
-    /// How often the pool was empty.
+    /// The number of times that the pool was empty.
     pub refused: u64,
 }
 
 impl Ids {
-    /// All but 0 are free.
+    /// A pool in which all ids but 0 are free.
     ///
     /// # Errors
-    /// When memory is short.
+    /// Memory is short.
     pub fn try_new(limit: u32) -> Result<Self, NoMemory> {
         let limit = limit.max(1);
         let mut free = Array::try_new(limit, 0)?;
@@ -36,7 +36,7 @@ impl Ids {
         Ok(Self { ids, free, free_count: limit - 1, refused: 0 })
     }
 
-    /// A free id, or 0 when all are taken.
+    /// Takes a free id; 0 if there is none.
     pub fn take(&mut self) -> u32 {
         let Some(top) = self.free_count.checked_sub(1) else {
             self.refused = self.refused.saturating_add(1);
@@ -48,29 +48,29 @@ impl Ids {
         id
     }
 
-    /// Whether the id is in use by somebody who is still there.
+    /// Whether the id is in use and its owner still exists.
     #[inline]
     pub fn is_there(&self, id: u32) -> bool {
         self.ids.get(id).is_some_and(|entry| entry.is_taken && !entry.is_gone)
     }
 
-    /// One more holder.
+    /// Adds a reference.
     #[inline]
     pub fn hold(&mut self, id: u32) {
         let held = &mut self.ids.at_mut(id).held;
         *held = held.wrapping_add(1);
     }
 
-    /// One holder less; whether the id can be released now.
+    /// Drops a reference; returns whether the id can be released now.
     #[inline(always)]
     pub fn let_go(&mut self, id: u32) -> bool {
         let entry = self.ids.at_mut(id);
-        // Whoever lets go has held it.
+        // The caller holds a reference.
         entry.held = entry.held.wrapping_sub(1);
         entry.held == 0 && entry.is_gone
     }
 
-    /// Its owner is gone; whether the id can be released now.
+    /// Notes that the owner is gone; returns whether the id can be released now.
     pub fn leave(&mut self, id: u32) -> bool {
         if id == 0 || !self.is_there(id) {
             return false;
@@ -80,7 +80,7 @@ impl Ids {
         entry.held == 0
     }
 
-    /// The id may be taken again.
+    /// Makes the id available again.
     pub fn release(&mut self, id: u32) {
         let entry = self.ids.at_mut(id);
         entry.is_taken = false;
@@ -89,7 +89,7 @@ impl Ids {
         self.free_count = self.free_count.saturating_add(1);
     }
 
-    /// How many are in use, 0 included.
+    /// The number of ids in use, including 0.
     pub fn in_use(&self) -> u32 {
         self.ids.len().saturating_sub(self.free_count)
     }

@@ -1,12 +1,16 @@
-//! The policies as Linux meets them: one [`Carried`] per device, driven through the C interface of [`abi`].
+//! The policies inside Linux: one [`Carried`] per device, driven through the C interface of
+//! [`abi`].
 //!
-//! Promise  the policies are those of the other hosts, compiled anew; every call gives its answer as a value; no panic, no
-//!          float, no recursion, no allocation but in `hoist_new` and `hoist_delete` (`kernel/gate/run --module`).
+//! Promise  the policies are those of the other hosts, compiled again; every call returns its answer as
+//!          a value; no panic, no float, no recursion, no allocation except in `hoist_new` and
+//!          `hoist_delete` (`kernel/gate/run --module`).
 //! Cost     a match over the policies per call; a table of 64 bytes per request.
-//! Source   specification of the kernel host, sections 8 to 18.
+//! Sources  docs/specifications/kernel-host.md, section 8 (and those up to section 16);
+//!          docs/specifications/kernel-host.md, section 17;
+//!          docs/specifications/kernel-host.md, section 18.
 //!
-//! Read `life.rs` first: insertion, choice and end of a request. [`records`] writes every call down and
-//! plays it again in user space.
+//! Read `life.rs` first: insertion, choice and end of a request. [`records`] records every call and
+//! replays it in user space.
 #![no_std]
 
 extern crate alloc;

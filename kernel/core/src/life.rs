@@ -1,6 +1,6 @@
-//! A request's life, compiled for each policy: what is done for every request knows the policy by its type.
+//! The calls made for every request, compiled for each policy's own type.
 //!
-//! Each function is one call of the glue; [`crate::Carried`] says which policy it is for.
+//! Each function is one call of the glue; [`crate::Carried`] selects the policy.
 
 use crate::books::Books;
 use crate::values::{ATTEND, Action, Ask, DISPATCH, EMPTY, Effect, HOLD, NONE, THROTTLED, WITHHELD};
@@ -8,11 +8,12 @@ use block::{HardwareQueue, Nanos, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
 use elevator::{Attributes, Dispatch, Elevator, Hint, Merge, Place, Position, Side, Wake};
 
-/// How a request enters: before everything.
+/// Insert position: before all other requests.
 pub const AT_HEAD: u32 = 1;
-/// It goes where the policy sorts it in. Any other code is counted as a fault and does the same.
+/// Insert position: where the policy sorts the request. Any other code is counted as a fault and
+/// does the same.
 const SORTED: u32 = 0;
-/// [`crate::values::Shared::search`]: the policy looks for company in lists of its own.
+/// [`crate::values::Shared::search`]: the policy searches merge candidates in lists of its own.
 const OWN_SEARCH: u32 = 2;
 
 /// A tag was taken. `None` when all slots are in use.
@@ -29,7 +30,8 @@ pub(crate) fn allocate<E: Elevator>(
     Some(id)
 }
 
-/// See [`crate::Carried::insert`]. What comes with every request first: a newcomer that the policy sorts by itself.
+/// See [`crate::Carried::insert`]. The frequent case comes first: a new request that the policy
+/// sorts.
 #[inline(always)]
 pub(crate) fn insert<E: Elevator>(
     books: &mut Books,
@@ -45,21 +47,22 @@ pub(crate) fn insert<E: Elevator>(
     sort_in_apart(books, policy, ask, now)
 }
 
-/// Apart, because the glue's newcomers come by a table: this one is for a replay, and must not lengthen the others' stack.
+/// A separate function, because the glue inserts new requests through a table: this path is for
+/// replays, and must not deepen the stack of the others.
 #[inline(never)]
 fn sort_in_apart<E: Elevator>(books: &mut Books, policy: &mut E, ask: &Ask, now: Nanos) -> u32 {
     id_in(sort_in(books, policy, &ask.attributes(), now))
 }
 
-/// The id in what [`sort_in`] says.
+/// The id in the answer of [`sort_in`].
 #[inline(always)]
 pub(crate) fn id_in(told: i64) -> u32 {
     let [a, b, c, d, ..] = told.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// A newcomer that the policy sorts by itself: its id, below 0 if [`crate::values::Shared::attention`] says more, with the id or
-/// [`NONE`] in the lower half.
+/// Inserts a new request that the policy sorts. Returns its id or [`NONE`] in the lower half; the
+/// value is negative if the glue must check [`crate::values::Shared::attention`].
 #[inline(always)]
 pub(crate) fn sort_in<E: Elevator>(books: &mut Books, policy: &mut E, attributes: &Attributes, now: Nanos) -> i64 {
     let Some(id) = books.requests.allocate_queued(*attributes, now) else { return i64::from(NONE) | i64::MIN };
@@ -72,8 +75,8 @@ pub(crate) fn sort_in<E: Elevator>(books: &mut Books, policy: &mut E, attributes
     if books.after_insertion(policy) { told | i64::MIN } else { told }
 }
 
-/// One whose tag was charged, that goes before everything, or that was with the driver already; and every one of a policy
-/// that keeps lists.
+/// Inserts a request whose tag was charged, that goes before all others, or that was requeued; and
+/// every request of a policy that keeps lists.
 #[inline(never)]
 fn insert_elsewhere<E: Elevator>(books: &mut Books, policy: &mut E, known: u32, ask: &Ask, at: u32, now: Nanos) -> u32 {
     let mut is_returning = false;
@@ -106,7 +109,8 @@ fn insert_elsewhere<E: Elevator>(books: &mut Books, policy: &mut E, known: u32, 
 #[inline(always)]
 fn count_insertion(books: &mut Books) {
     books.one_more_queued();
-    // A newcomer may be what the policy was throttled for, and blk-mq asks again after it.
+    // The new request may be the one for which the policy was throttled, and blk-mq dispatches
+    // after an insertion.
     books.shared.stalled.store(0, Relaxed);
 }
 
@@ -117,7 +121,8 @@ fn put<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, at: Positi
     id.raw()
 }
 
-/// What was not known when the tag was taken: the extent, and whose it really is. True if the driver had it already.
+/// Stores what was unknown when the tag was taken: the extent, and the real issuer and group.
+/// Returns true if the driver had the request already.
 #[inline(never)]
 fn take_attributes<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, ask: &Ask, now: Nanos) -> bool {
     let attributes = ask.attributes();
@@ -133,14 +138,14 @@ fn take_attributes<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId
     }
     if is_moved {
         books.hold::<E>(&attributes);
-        // The glue looks for attention after every insertion at length.
+        // The glue checks for attention after every insertion of this kind.
         books.let_go(before.group.0, before.context.0);
         policy.allocated(&books.requests, id, now);
     }
     is_returning
 }
 
-/// Where a policy that keeps lists of its own wants the request.
+/// The position that a policy with lists of its own chooses for the request.
 #[inline(never)]
 fn list_hint<E: Elevator>(books: &mut Books, policy: &mut E, ask: &Ask, now: Nanos) -> Hint {
     match policy.merge(&books.requests, &ask.attributes(), now) {
@@ -161,7 +166,7 @@ pub(crate) fn dispatch<E: Elevator>(books: &mut Books, policy: &mut E, queue: u1
         Dispatch::Request { id, reason } => {
             books.count_reason(reason.0);
             if !books.requests.start(id, now) {
-                // Nobody knows what this would send; that it is so was counted.
+                // The policy chose an invalid request, which was counted as a fault.
                 return books.refuse(EMPTY, 0);
             }
             books.one_less_queued();
@@ -212,8 +217,8 @@ pub(crate) fn finish<E: Elevator>(books: &mut Books, policy: &mut E, id: u32, no
     forget(books, policy, id, wake)
 }
 
-/// One that the device does not have, as far as the policy knows: absorbed, never inserted, or given back and then sent to
-/// the device behind the policy's back.
+/// Ends a request that the device does not have, as far as the policy knows: absorbed, never
+/// inserted, or requeued and then sent to the device without the policy's knowledge.
 #[cold]
 #[inline(never)]
 fn finish_unserved<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, now: Nanos) -> Effect {

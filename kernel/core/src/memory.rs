@@ -1,6 +1,8 @@
-//! Memory for construction, from the glue. Nothing else reaches it: the gate follows every call.
+//! Memory for construction, from the glue. Nothing else allocates: the object gate follows every
+//! call.
 //!
-//! The symbols that compiled `alloc` calls have no stable name; `kernel/build/core` gives them these.
+//! The symbols that compiled `alloc` calls have no stable names; `kernel/build_core` renames them
+//! to these.
 
 use core::ffi::c_void;
 
@@ -10,51 +12,54 @@ unsafe extern "C" {
     fn hoist_host_impossible();
 }
 
-/// `alloc`'s way to memory.
+/// Allocates for `alloc`.
 #[unsafe(no_mangle)]
 extern "C" fn hoist_rust_alloc(bytes: usize, align: usize) -> *mut u8 {
     // SAFETY: the glue's functions accept any size and alignment.
     unsafe { hoist_host_alloc(bytes, align).cast() }
 }
 
-/// The same, zeroed; the glue's memory always is.
+/// Allocates zeroed memory; the glue's memory always is.
 #[unsafe(no_mangle)]
 extern "C" fn hoist_rust_alloc_zeroed(bytes: usize, align: usize) -> *mut u8 {
     hoist_rust_alloc(bytes, align)
 }
 
-/// And back.
+/// Frees.
 #[unsafe(no_mangle)]
 extern "C" fn hoist_rust_dealloc(memory: *mut u8, _bytes: usize, _align: usize) {
     // SAFETY: it came from `hoist_host_alloc`.
     unsafe { hoist_host_free(memory.cast()) }
 }
 
-/// A larger or smaller place for what is there.
+/// Moves an allocation to memory of another size.
 ///
 /// # Safety
-/// `memory` has `old_bytes` bytes and came from here.
+/// `memory` has `old_bytes` bytes and was allocated here.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hoist_rust_realloc(memory: *mut u8, old_bytes: usize, align: usize, bytes: usize) -> *mut u8 {
     let place = hoist_rust_alloc(bytes, align);
     if !place.is_null() {
-        // SAFETY: both places are at least this long, and new memory overlaps nothing.
+        // SAFETY: both allocations are at least this long, and new memory does not overlap with the
+        // old.
         unsafe { core::ptr::copy_nonoverlapping(memory, place, old_bytes.min(bytes)) };
         hoist_rust_dealloc(memory, old_bytes, align);
     }
     place
 }
 
-/// The compiler asks for it to be there.
+/// Required by the compiler.
 #[unsafe(no_mangle)]
 extern "C" fn hoist_rust_no_shim() {}
 
-/// Where a vector would grow although its room was reserved: cannot be. The compiler has several names for it.
+/// Called where a vector would grow although its room was reserved, which cannot happen. The
+/// compiler has several names for it.
 macro_rules! impossible {
     ($($name:ident)+) => {$(
         #[unsafe(no_mangle)]
         extern "C" fn $name() -> ! {
-            // SAFETY: it takes nothing. It does not come back; the loop says so to whoever reads the object.
+            // SAFETY: it takes no arguments. It does not return; the loop makes this visible in the
+            // object.
             unsafe { hoist_host_impossible() }
             loop {}
         }

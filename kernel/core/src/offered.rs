@@ -1,30 +1,32 @@
-//! Which policies the module offers, under which names, and what the glue must do for each.
+//! The policies that the module offers, their names, and what the glue must do for each.
 
 use elevator::registry::{ENTRIES, Entry};
 use elevator::{Limits, Traits};
 
-/// A name of an elevator in the kernel has at most this many bytes.
+/// The longest name of an elevator in the kernel, in bytes.
 pub const NAME_MAX_BYTES: usize = 15;
-/// What stands before the registry's name.
+/// The prefix before the registry's name.
 pub const PREFIX: &str = "hw-";
 
-/// The policy wants to know of every request's group.
+/// The policy needs every request's group.
 pub const WANTS_GROUPS: u32 = 1 << 0;
-/// The policy wants to know of every request's issuer.
+/// The policy needs every request's issuer.
 pub const WANTS_CONTEXTS: u32 = 1 << 1;
-/// Each hardware queue has queues of its own: what waits for one cannot go to another.
+/// Each hardware queue has queues of its own: a request that waits for one cannot be dispatched to
+/// another.
 pub const PER_QUEUE: u32 = 1 << 2;
-/// A group's share of the tags is counted from the time that a tag is taken: [`elevator::Elevator::allocated`] means something,
-/// for requests of other groups than the root.
+/// A group's share of the tags is counted from the time that a tag is taken: the policy implements
+/// [`elevator::Elevator::allocated`], for requests of groups other than the root.
 pub const CHARGES_GROUPS: u32 = 1 << 3;
-/// Reads may be told to wait for a tag.
+/// The policy may limit the tags of reads.
 pub const LIMITS_READS: u32 = 1 << 4;
-/// Writes may be.
+/// The policy may limit the tags of writes.
 pub const LIMITS_WRITES: u32 = 1 << 5;
 
-/// Time in ticks of the kernel is fine enough for what this policy measures.
+/// The resolution of kernel ticks is sufficient for the times that this policy measures.
 pub const TICKS_DO: u32 = 1 << 6;
-/// The policy schedules what nobody waits for by itself: blk-mq's throttling of writeback stands aside, as for the kernel's bfq.
+/// The policy schedules background writes itself: blk-mq's writeback throttling is disabled, as for
+/// the kernel's bfq.
 pub const SCHEDULES_WRITES: u32 = 1 << 7;
 
 /// One elevator type of the module.
@@ -32,7 +34,7 @@ pub const SCHEDULES_WRITES: u32 = 1 << 7;
 pub struct Offer {
     /// The registry's entry.
     pub entry: &'static Entry,
-    /// `WANTS_GROUPS` and its like.
+    /// Bits: `WANTS_GROUPS` and the others.
     pub wants: u32,
 }
 
@@ -40,7 +42,7 @@ fn is_offered(entry: &Entry) -> bool {
     PREFIX.len() + entry.name.len() <= NAME_MAX_BYTES && entry.traits.is_elevator
 }
 
-/// All of them, in the registry's order.
+/// All elevators, in the registry's order.
 pub fn offers() -> impl Iterator<Item = Offer> {
     ENTRIES.iter().filter(|entry| is_offered(entry)).map(|entry| Offer { entry, wants: wants(&entry.traits) })
 }
@@ -59,7 +61,7 @@ fn wants(traits: &Traits) -> u32 {
     flags.iter().filter(|(is_set, _)| *is_set).fold(0, |sum, (_, flag)| sum | flag)
 }
 
-/// The one with this number.
+/// The elevator with this number.
 pub fn offer(index: u32) -> Option<Offer> {
     offers().nth(usize::try_from(index).ok()?)
 }
@@ -72,7 +74,8 @@ mod tests {
     fn what_is_wanted_fits_together() {
         for offer in offers() {
             let wants = |what: u32| offer.wants & what != 0;
-            // The glue looks for groups to charge where it counts tags, and counts tags where it knows issuers.
+            // The glue determines groups to charge where it counts tags, and counts tags where it
+            // knows issuers.
             assert!(!wants(CHARGES_GROUPS) || wants(LIMITS_READS), "{}", offer.entry.name);
             assert!(!wants(LIMITS_READS) || wants(WANTS_CONTEXTS), "{}", offer.entry.name);
             // A policy that counts in ticks chooses for all hardware queues.

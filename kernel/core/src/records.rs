@@ -1,10 +1,11 @@
-//! Every call written down as 64 bytes, and played again: the same calls must get the same answers in user space.
+//! Records of every call, 64 bytes each, and their replay in user space, which must give the same
+//! answers.
 
 #[cfg(not(feature = "module"))]
 use crate::carried::Carried;
 use crate::values::Ask;
 
-/// What was called.
+/// The kind of a call.
 #[repr(u32)]
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Call {
@@ -58,19 +59,19 @@ pub struct Record {
     pub call: u32,
     /// Request, group, issuer or row.
     pub id: u32,
-    /// When.
+    /// The time of the call, in nanoseconds.
     pub now_ns: u64,
-    /// Bio or request; other calls keep their further arguments in it.
+    /// Bio or request; other calls store their further arguments in it.
     pub ask: Ask,
-    /// What the policy said.
+    /// The policy's answer.
     pub answer: u64,
-    /// The rest of it.
+    /// The rest of the answer.
     pub answer_more: u64,
 }
 
 const _: () = assert!(size_of::<Record>() == 64);
 
-/// Two halves in one word.
+/// Packs two 32-bit values into one.
 #[inline]
 pub(crate) const fn pair(high: u32, low: u32) -> u64 {
     ((high as u64) << 32) | low as u64
@@ -78,7 +79,7 @@ pub(crate) const fn pair(high: u32, low: u32) -> u64 {
 
 #[cfg(not(feature = "module"))]
 impl Record {
-    /// Makes the recorded call and answers what the policy says now; `None` if the record is none.
+    /// Repeats the recorded call and returns the policy's answer; `None` if the record is invalid.
     pub fn play(&self, carried: &mut Carried) -> Option<(u64, u64)> {
         let (id, ask, now) = (self.id, &self.ask, self.now_ns);
         let call = CALLS.iter().find(|call| **call as u32 == self.call)?;
@@ -152,7 +153,8 @@ const CALLS: &[Call] = &[
     Call::BuryGroup,
 ];
 
-/// Where the glue wants the calls of one device: its memory, how many fit, how many are written.
+/// The glue's buffer for the calls of one device: its address, its size in records, the number
+/// written.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Recorder {
@@ -163,10 +165,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Writes nothing.
+    /// Records nothing.
     pub(crate) const OFF: Recorder = Recorder { into: core::ptr::null_mut(), room: 0, written: 0, lost: 0 };
 
-    /// Whether anybody wants the calls.
+    /// Whether calls are recorded.
     #[inline(always)]
     pub(crate) fn is_on(&self) -> bool {
         self.room != 0

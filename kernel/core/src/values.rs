@@ -1,4 +1,5 @@
-//! What crosses the border to C: plain values of fixed layout. `kernel/hoist_core.h` says the same in C.
+//! The values passed to and from C, with fixed layout. `kernel/module/hoist_core.h` declares the
+//! same in C.
 
 use block::{ContextId, Extent, Flags, GroupId, HardwareQueue, NIL, Operation, Priority, SoftwareQueue};
 use core::sync::atomic::Ordering::Relaxed;
@@ -8,13 +9,13 @@ use elevator::{Actuators, Attributes, Configuration, Depth};
 /// No request, no group, no issuer.
 pub const NONE: u32 = NIL;
 
-/// What a queue is built for.
+/// The configuration of a queue.
 #[repr(C)]
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Config {
-    /// Number of the policy, as `hoist_offer` counts.
+    /// Number of the policy, as for `hoist_offer`.
     pub policy: u32,
-    /// Requests that may be known at one time.
+    /// The most requests that can be known at one time.
     pub slots: u32,
     /// Group ids are below this.
     pub groups: u32,
@@ -32,13 +33,13 @@ pub struct Config {
     pub software_queues: u16,
     /// Size of the device.
     pub capacity_sectors: u64,
-    /// For policies that draw random numbers.
+    /// Seed for policies that draw random numbers.
     pub seed: u64,
     /// 1: positioning costs time.
     pub rotational: u32,
     /// 1: the device reorders commands.
     pub queueing: u32,
-    /// Version of the kernel whose behaviour is wanted, one number in each 16 bits; 0: the policy's default.
+    /// Version of the kernel to behave like, one number in each 16 bits; 0: the policy's default.
     pub version: u64,
 }
 
@@ -63,7 +64,7 @@ impl Config {
     }
 }
 
-/// A bio or a request, as far as policies know it.
+/// The attributes of a bio or request that policies use.
 #[repr(C)]
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ask {
@@ -85,9 +86,10 @@ pub struct Ask {
     pub hardware_queue: u16,
     /// Software queue.
     pub software_queue: u16,
-    /// 0 read, 1 write, 2 discard, 3 secure erase, 4 write zeroes, 5 zone append, 6 flush, 7 passthrough.
+    /// 0 read, 1 write, 2 discard, 3 secure erase, 4 write zeroes, 5 zone append, 6 flush, 7
+    /// passthrough.
     pub operation: u8,
-    /// Room.
+    /// Padding.
     pub unused: u8,
 }
 
@@ -146,11 +148,12 @@ impl From<&Attributes> for Ask {
     }
 }
 
-/// Answer to "which request next?".
+/// The answer of a dispatch.
 #[repr(C)]
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Action {
-    /// 0 nothing is queued, 1 this request, 2 nothing before `until_ns`, 3 nothing before a completion.
+    /// 0: nothing is queued; 1: this request; 2: nothing before `until_ns`; 3: nothing before a
+    /// completion.
     pub kind: u32,
     /// The request.
     pub id: u32,
@@ -162,45 +165,49 @@ pub struct Action {
 pub const EMPTY: u32 = 0;
 /// [`Action::kind`]: this request.
 pub const DISPATCH: u32 = 1;
-/// [`Action::kind`]: the device is kept for somebody.
+/// [`Action::kind`]: the device is kept idle in anticipation of a request.
 pub const HOLD: u32 = 2;
-/// [`Action::kind`]: a completion must come first.
+/// [`Action::kind`]: nothing before a completion.
 pub const WITHHELD: u32 = 3;
 
-/// Wishes of the policy after an event.
+/// The policy's wishes after an event.
 pub type Effect = u32;
-/// Ask for another dispatch.
+/// Run the queue again.
 pub const RUN_QUEUE: Effect = 1;
-/// Beside an effect or a kind of action: [`Shared::attention`] says more.
+/// Set beside an effect or a kind of action: the glue must check [`Shared::attention`].
 pub const ATTEND: u32 = 1 << 16;
 
-/// What the glue reads without a call, some of it without the lock. First in the handle.
+/// The values that the glue reads without a call, some of them without the lock. First in the
+/// handle.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Shared {
-    /// When `hoist_timer` wants to be called, as far as the glue has to know: all ones, or a time that it is past wanting, stand
-    /// for no earlier than [`Shared::armed_at_ns`].
+    /// When `hoist_timer` is to be called: all ones, or a time that no longer matters, mean no time
+    /// earlier than [`Shared::armed_at_ns`].
     pub timer_at_ns: AtomicU64,
-    /// When the glue's timer will call it; the glue writes this.
+    /// The time to which the glue's timer is set; written by the glue.
     pub armed_at_ns: AtomicU64,
     /// Requests in the policy.
     pub queued: AtomicU32,
-    /// 1 if calling dispatch can bring something (for any hardware queue).
+    /// 1 if a dispatch can return a request (for any hardware queue).
     pub has_work: AtomicU32,
-    /// Bits: 1, nothing may go before a completion or a newcomer; 2, blk-mq was told that nothing goes, and asks only when it is told to.
+    /// Bits: 1, nothing is dispatched before a completion or an insertion; 2, blk-mq got no request
+    /// and dispatches again only when it is told to.
     pub stalled: AtomicU32,
-    /// A group that nothing holds any more: call `hoist_bury_group`; 0: none.
+    /// A group without references: call `hoist_bury_group`; 0: none.
     pub dying_group: AtomicU32,
-    /// Where merge candidates are looked for: 0 by the block layer, 1 then by the policy for front merges, 2 by the policy.
+    /// Where merge candidates are searched: 0 by the block layer, 1 then by the policy for front
+    /// merges, 2 by the policy.
     pub search: AtomicU32,
-    /// 1: there is a group to bury, or the timer is to be set earlier. The glue looks after each call, and takes it back.
+    /// 1: there is a group to remove, or the timer is to be set earlier. The glue checks and clears
+    /// it after each call.
     pub attention: AtomicU32,
 }
 
-/// [`Shared::stalled`]: nothing may go before a completion or a newcomer.
+/// [`Shared::stalled`]: nothing is dispatched before a completion or an insertion.
 pub const THROTTLED: u32 = 1 << 0;
-/// [`Shared::stalled`]: blk-mq was told that nothing goes although something is queued: it asks again only when it is told to, or
-/// when something is inserted.
+/// [`Shared::stalled`]: blk-mq got no request although some are queued: it dispatches again only
+/// when it is told to, or after an insertion.
 pub const REFUSED: u32 = 1 << 1;
 
 impl Shared {
@@ -217,7 +224,7 @@ impl Shared {
         }
     }
 
-    /// Of the glue, after this call.
+    /// Makes the glue check the group and the timer after this call.
     pub(crate) fn call_for_attention(&self) {
         self.attention.store(1, Relaxed);
     }
@@ -235,41 +242,41 @@ impl Shared {
     }
 }
 
-/// What happened so far.
+/// All counters.
 #[repr(C)]
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Requests that joined the policy's queues; each requeue counts again.
+    /// Requests that entered the policy's queues; each requeue counts again.
     pub inserted: u64,
-    /// Requests given to the driver.
+    /// Requests dispatched to the driver.
     pub dispatched: u64,
     /// Requests that ended.
     pub finished: u64,
-    /// Requests that the driver gave back.
+    /// Requests that the driver requeued.
     pub requeued: u64,
-    /// Bios that joined a queued request.
+    /// Bios merged into a queued request.
     pub bios_merged: u64,
-    /// Queued requests that were absorbed by another.
+    /// Queued requests absorbed by another.
     pub absorbed: u64,
-    /// Times `hoist_dispatch` was called.
+    /// Calls of `hoist_dispatch`.
     pub dispatch_calls: u64,
     /// Answers "nothing before a time".
     pub holds: u64,
     /// Answers "nothing before a completion".
     pub throttled: u64,
-    /// Times the timer was called.
+    /// Calls of the timer.
     pub timers: u64,
-    /// Calls that made no sense, here or in the policy.
+    /// Invalid calls, of the core or of the policy.
     pub faults: u64,
-    /// Groups in use, the root included.
+    /// Groups in use, including the root.
     pub groups: u64,
-    /// Issuers in use, the shared one included.
+    /// Issuers in use, including the shared one.
     pub contexts: u64,
-    /// Groups that found no id and were taken for the root.
+    /// Groups that found no id and count as their parents.
     pub groups_refused: u64,
     /// Issuers that found no id.
     pub contexts_refused: u64,
-    /// Requests that were dispatched and have not come back.
+    /// Requests that were dispatched and have not ended or been requeued.
     pub in_driver: u64,
 }
 
@@ -292,7 +299,8 @@ impl Line {
 const _: () = assert!(size_of::<Config>() == 64 && align_of::<Config>() == 8);
 const _: () = assert!(size_of::<Ask>() == 32 && size_of::<Action>() == 16 && size_of::<Shared>() == 40);
 const _: () = {
-    // `struct hoist_attributes` of the glue, which writes the attributes of a newcomer as the policies have them.
+    // `struct hoist_attributes` of the glue, which writes the attributes of a new request in the
+    // policies' own form.
     use core::mem::offset_of;
     assert!(size_of::<Attributes>() == 40 && size_of::<Extent>() == 16 && size_of::<Operation>() == 1);
     assert!(offset_of!(Attributes, extent) == 0 && offset_of!(Extent, sectors) == 8);

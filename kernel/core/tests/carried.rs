@@ -1,4 +1,5 @@
-//! What blk-mq may do to a request, and what must be left of it: nothing. For every elevator of the module.
+//! Whatever blk-mq does to requests, nothing of them may be left at the end. For every elevator of
+//! the module.
 
 use kernel::{Ask, Carried, Config, NONE, offers};
 
@@ -21,7 +22,7 @@ fn config(policy: u32) -> Config {
     }
 }
 
-/// Runs a test under each elevator, by its number and name.
+/// Runs a test under each elevator, with its number and name.
 fn under_each(test: impl Fn(&mut Carried, &str)) {
     for (policy, offer) in offers().enumerate() {
         let mut carried = Carried::try_new(&config(u32::try_from(policy).unwrap())).unwrap();
@@ -36,7 +37,7 @@ fn read(sector: u64) -> Ask {
     Ask { sector, sectors: 8, flags: 1, ..Ask::default() }
 }
 
-/// The next request, with the timer called when the elevator waits for it.
+/// The next request; the timer is called if the elevator waits for it.
 fn next(carried: &mut Carried, now: &mut u64) -> u32 {
     for _ in 0..100 {
         let action = carried.dispatch(0, *now);
@@ -159,9 +160,10 @@ fn t17_without_a_free_slot_the_glue_is_told_so() {
     });
 }
 
-/// The crash of the nas thread was a merge code that nobody had given: `elevator_merge` returned what lay in a register,
-/// and the queue stopped with "elevator returned crap". A shifted table is refused at insmod by its number and at build by
-/// `kernel/layout_check`, whose self-test plants one.
+/// Regression test: the crash in the nas thread was an invalid merge code: `elevator_merge`
+/// returned the content of a register, and the queue stopped with "elevator returned crap". A
+/// shifted table is refused at insmod by its number, and at build time by `kernel/layout_check`,
+/// whose self-test plants one.
 #[test]
 fn ns15_a_code_that_nobody_gave_is_counted_and_the_queue_keeps_running() {
     const CRAP: u32 = (-1_069_467_520_i32).cast_unsigned();
@@ -181,7 +183,7 @@ fn ns15_a_code_that_nobody_gave_is_counted_and_the_queue_keeps_running() {
             now += 100_000;
             carried.finish(id, now);
         }
-        // In order of arrival and of sectors alike: the odd one stands behind the first.
+        // In order of arrival and of sectors: the odd request is behind the first.
         if name == "nas" || name == "noop" {
             assert_eq!(served, [first, odd, last], "{name}");
         }

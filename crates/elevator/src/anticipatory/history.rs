@@ -1,16 +1,17 @@
-//! What is known of an issuer's ways: how long it thinks between two reads, and how far it seeks.
+//! An issuer's history: its think time between two reads, and its seek distance.
 //!
-//! All averages move by an eighth: x <- (7x + 256 sample) / 8, so that 256 stands for 1.
+//! All are exponentially weighted averages with weight 1/8: x <- (7x + 256 sample) / 8, so that 256
+//! stands for 1.
 
 use block::Nanos;
 
-/// Think times count for no more than this.
+/// Longer think times are capped at this.
 const LONGEST_THINK_NS: Nanos = 20_000_000;
 
 /// A moving average of samples.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Average {
-    /// How much history there is, up to 256.
+    /// Weight of the history, up to 256.
     pub samples: u64,
     total: u64,
     pub mean: u64,
@@ -24,21 +25,21 @@ impl Average {
     }
 }
 
-/// An average of which only the total moves: that of processes that have just begun.
+/// The moving average of a value without a sample count: for processes that have just begun.
 const fn moved(total: u64, sample: u64) -> u64 {
     total.saturating_mul(7).saturating_add(sample.saturating_mul(256)) / 8
 }
 
-/// What is known of newcomers as such.
+/// What is known about new processes in general.
 #[derive(Copy, Clone, Debug)]
 pub struct Newcomers {
     think_total: u64,
     pub think_mean_ns: Nanos,
     seek_total: u64,
     pub seek_mean_sectors: u64,
-    /// Of 256: processes that issued one read and no other.
+    /// Of 256: processes that issued a single read.
     pub exit_probability: u64,
-    /// Of 256: those after whose exit nobody else came near.
+    /// Of 256: those after whose exit no other process read nearby.
     pub exit_without_company: u64,
 }
 
@@ -65,11 +66,11 @@ impl Newcomers {
     }
 }
 
-/// One issuer.
+/// The state of an issuer.
 #[derive(Copy, Clone, Debug)]
 pub struct Issuer {
     pub is_alive: bool,
-    /// Has issued a read; has had one completed.
+    /// Whether it has issued a read; the next: whether one has completed.
     pub has_started: bool,
     pub has_run: bool,
     pub queued: u32,
@@ -93,7 +94,7 @@ impl Issuer {
         seek: Average { samples: 0, total: 0, mean: 0 },
     };
 
-    /// A sync request of the issuer (or one so near that it could be) comes.
+    /// A sync request of the issuer arrived (or one so near that it counts as the issuer's).
     pub fn issues(&mut self, newcomers: &mut Newcomers, first_sector: u64, end_sector: u64, now: Nanos) {
         if self.has_run || self.has_started {
             let is_thinking = self.has_run && self.queued == 0 && self.dispatched == 0;
@@ -115,7 +116,8 @@ impl Issuer {
             newcomers.seek_total = moved(newcomers.seek_total, sectors);
             newcomers.seek_mean_sectors = newcomers.seek_total / 256;
         }
-        // One stray page must not spoil the average; the better it is known, the less.
+        // Caps a single outlier, so that it cannot spoil the average; more strictly once there are
+        // many samples.
         let most = if self.seek.samples <= 60 { 2 * 1024 * 1024 } else { 2 * 1024 * 64 };
         self.seek.add(sectors.min(self.seek.mean.saturating_mul(4).saturating_add(most)));
     }

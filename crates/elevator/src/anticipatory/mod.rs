@@ -1,9 +1,12 @@
-//! anticipatory: deadline with a patience: after a sync request the device waits for the next one of the same process.
+//! anticipatory: deadline with anticipation: after a sync request the device is idled for the next
+//! one of the same process.
 //!
-//! Promise  a process that reads a little, thinks for a few milliseconds and reads on nearby keeps the head; sync and async
-//!          requests take turns by time. Waiting stops where it does not pay: long think times, exits, someone near.
+//! Promise  a process that reads a little, thinks for a few milliseconds and then reads nearby
+//!          keeps the head; sync and async requests take turns by time. Idling stops where it does
+//!          not pay: long think times, exits, another process with a near request.
 //! Cost     insert O(log n), choose O(1), 50 bytes a slot, 96 bytes an issuer.
-//! Fits     one spindle without command queueing, desktops and file servers. Not arrays, not flash, not deep queues.
+//! Fits     one spindle without command queueing, desktops and file servers. Not arrays, not flash,
+//!          not deep queues.
 //! Source   Linux 2.6.16 block/as-iosched.c; Iyer & Druschel 2001 (anticipatory scheduling).
 //!
 //! Read [`Anticipatory::pick`] first, then `wait.rs`.
@@ -26,10 +29,10 @@ use wait::{Awaited, Wait};
 crate::tunables! {
     /// The tunables, under the kernel's names.
     pub struct Settings {
-        /// Age of an overdue sync request.
+        /// Age at which a sync request is overdue.
         read_expire_ns: "read_expire", Unit::Milliseconds, 0..=2_147_483_647, 125, OutOfRange::Clamp,
             "A sync request older than this goes first; looked at once in that time.";
-        /// Age of an overdue async request.
+        /// Age at which an async request is overdue.
         write_expire_ns: "write_expire", Unit::Milliseconds, 0..=2_147_483_647, 250, OutOfRange::Clamp,
             "The same for async requests.";
         /// Length of a batch of sync requests.
@@ -38,14 +41,14 @@ crate::tunables! {
         /// Length of a batch of async requests.
         write_batch_expire_ns: "write_batch_expire", Unit::Milliseconds, 0..=2_147_483_647, 125, OutOfRange::Clamp,
             "Length of a batch of async requests while sync ones wait.";
-        /// How long the device is kept for the next request of a process.
+        /// How long the device is idled for the next request of a process.
         antic_expire_ns: "antic_expire", Unit::Milliseconds, 0..=2_147_483_647, 6, OutOfRange::Clamp,
             "How long the device is kept for the next request of a process; 0 = never.";
     }
 }
 
 crate::reasons! {
-    /// Why a request was chosen, or why the device waits.
+    /// Why a request was chosen, or why the device is idled.
     pub enum Why {
         NextInOrder = "next in order",
         Overdue = "overdue",
@@ -55,11 +58,11 @@ crate::reasons! {
     }
 }
 
-/// Furthest that the head may go back for a request, and how much dearer that is than going on.
+/// Longest backward seek, and the factor by which going back costs more than going on.
 const MOST_BACK_SECTORS: u64 = 1 << 20;
 const BACK_PENALTY: u64 = 2;
 
-/// What a request counts as.
+/// The two kinds of requests.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Kind {
     Sync,
@@ -71,7 +74,7 @@ enum Held {
     Nowhere,
     Sorted,
     Head,
-    /// In the device or on the way there, and counted so.
+    /// In flight, and counted as such.
     Dispatched,
 }
 
@@ -93,11 +96,11 @@ const FREE: Slot = Slot { due_ns: 0, generation: Generation::NONE, kind: Kind::S
 struct Class {
     sorted: OrderedSet,
     fifo: List,
-    /// The best next one, or NIL.
+    /// The best next request, or NIL.
     next: u32,
-    /// End of the one sent last, in sectors.
+    /// End sector of the request sent last.
     last_end: u64,
-    /// When overdue ones were looked for.
+    /// When the fifo was last checked for overdue requests.
     checked_at: Nanos,
 }
 
@@ -109,7 +112,7 @@ pub struct Anticipatory {
     settings: Settings,
     slots: Array<Slot>,
     sorted: OrderedLinks,
-    /// A slot is on a fifo or on the head list, so that one role serves both.
+    /// A slot is on a fifo or on the head list, so one set of links serves both.
     links: Links,
     sync: Class,
     asynchronous: Class,
@@ -120,14 +123,14 @@ pub struct Anticipatory {
     awaited: Option<Awaited>,
     batch: Kind,
     batch_ends_ns: Nanos,
-    /// The kind has changed, and requests of the other are still in the device.
+    /// The kind of the batch has changed, and requests of the other kind are still in flight.
     has_changed: bool,
-    /// A sync batch whose time begins with its first completion.
+    /// The sync batch is new: its time begins with its first completion.
     is_new: bool,
-    /// Async requests of a batch, and what is left of them.
+    /// Async requests per batch, and how many are left in the present one.
     write_count: u64,
     writes_left: u64,
-    /// The batch ran dry, so that its time says nothing.
+    /// The batch ran out of requests, so its duration says nothing.
     write_batch_idled: bool,
     dispatched: u32,
     held: u32,
@@ -214,7 +217,7 @@ impl Elevator for Anticipatory {
     fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, _now: Nanos) {
         let (kept, absorbed) = (*self.slots.at(keep.slot()), *self.slots.at(gone.slot()));
         if absorbed.held != Held::Sorted || absorbed.generation != Generation::of(gone) {
-            // Absorbed on its way in: it was never here.
+            // Merged on its way in: it was never inserted.
             return;
         }
         if kept.kind == absorbed.kind && kept.held == Held::Sorted && absorbed.due_ns < kept.due_ns {
@@ -252,7 +255,7 @@ impl Elevator for Anticipatory {
         let (first, end) = (attributes.extent.first_sector, attributes.extent.end());
         let issuer = self.issuers.at_mut(context.0);
         if !issuer.is_alive && issuer.queued == 0 && issuer.dispatched == 0 {
-            // Not seen before, or the number of one that has gone.
+            // Not seen before, or the id belonged to an issuer that has exited.
             *issuer = Issuer { is_alive: true, ..Issuer::UNKNOWN };
         }
         if kind == Kind::Sync {
@@ -348,7 +351,8 @@ impl Elevator for Anticipatory {
         }
         match held {
             Held::Dispatched => {
-                // Ended without a completion: drained, or failed before the device. Nobody must wait for one.
+                // Ended without a completion (drained, or failed before the device), so none may be
+                // awaited.
                 let context = requests.attributes(id).context;
                 self.back_from_device(id, context);
                 if self.awaited.is_some_and(|awaited| awaited.context == context) {
@@ -433,7 +437,8 @@ impl Elevator for Anticipatory {
 }
 
 impl Anticipatory {
-    /// Which request goes next and why. `None`: the device waits, for the last reader or for the other kind to leave it.
+    /// The next request and the reason. `None`: the device waits, for the last reader or for
+    /// requests of the other kind to complete.
     fn pick(&mut self, requests: &Requests, now: Nanos) -> Option<(u32, Why)> {
         let (syncs, asyncs) = (!self.sync.fifo.is_empty(), !self.asynchronous.fifo.is_empty());
         if self.batch == Kind::Async && !syncs && (self.writes_left == 0 || !asyncs) {
@@ -465,9 +470,10 @@ impl Anticipatory {
             if self.dispatched > 0 {
                 return None;
             }
-            // Nothing of the other kind is left in the device. The time counts from here and not from when the device ran
-            // dry, or a batch could pass before the driver asks for its first request. That of a sync batch counts from
-            // its first completion; until then the end of the async one before says how long that took.
+            // No requests of the other kind are in flight. The batch's time starts here and not
+            // when the device became empty, otherwise a batch could expire before the driver asks
+            // for its first request. The time of a sync batch starts with its first completion;
+            // until then, the end of the async batch before tells how long that one took.
             if self.batch == Kind::Async {
                 self.batch_ends_ns = now.saturating_add(self.batch_ns(Kind::Async));
             }
@@ -482,7 +488,7 @@ impl Anticipatory {
         Some((slot, why))
     }
 
-    /// The kind of the next batch, and its first request.
+    /// Begins the next batch. Returns its first request.
     fn begin_batch(&mut self, syncs: bool, asyncs: bool, now: Nanos) -> Option<u32> {
         if syncs && !(asyncs && self.batch == Kind::Sync) {
             self.has_changed |= self.batch == Kind::Async;
@@ -495,7 +501,7 @@ impl Anticipatory {
         }
         if self.batch == Kind::Sync {
             self.has_changed = true;
-            // Writes may come before the first read of a batch has ended.
+            // Writes may come before the first read of a batch has completed.
             self.is_new = false;
         }
         self.batch = Kind::Async;
@@ -512,7 +518,7 @@ impl Anticipatory {
         now > self.batch_ends_ns || (self.batch == Kind::Async && self.writes_left == 0)
     }
 
-    /// Whether the oldest of a kind is overdue; looked at once per its patience.
+    /// Whether the oldest request of a kind is overdue; checked at most once per expire time.
     fn is_overdue(&mut self, kind: Kind, now: Nanos) -> bool {
         let expire_ns = self.expire_ns(kind);
         let class = self.class_and_links(kind).0;
@@ -524,7 +530,7 @@ impl Anticipatory {
         oldest.is_some_and(|slot| now > self.slots.at(slot).due_ns)
     }
 
-    /// So many async requests fit into a batch's time: learned from the time that the last one took.
+    /// Adapts the number of async requests per batch to the time that the last batch took.
     fn size_write_batch(&mut self, now: Nanos) {
         let batch_ns = self.batch_ns(Kind::Async);
         let took_ns = now.saturating_add(batch_ns).saturating_sub(self.batch_ends_ns);
@@ -560,7 +566,7 @@ impl Anticipatory {
         self.sent(slot, context);
     }
 
-    /// A slot is on its way to the device.
+    /// A slot was dispatched.
     fn sent(&mut self, slot: u32, context: ContextId) {
         self.slots.at_mut(slot).held = Held::Dispatched;
         self.dispatched = self.dispatched.wrapping_add(1);
@@ -617,12 +623,12 @@ impl Anticipatory {
 
     // ---- order inside a kind ----
 
-    /// The lowest of a kind, unless it is this one.
+    /// The lowest request of a kind, other than this one.
     fn first_but(&self, kind: Kind, slot: u32) -> Option<u32> {
         self.class(kind).sorted.first(&self.sorted).filter(|first| *first != slot)
     }
 
-    /// Where the head goes best after a request: on (or to the lowest), or a little back.
+    /// The best request after this one: the next higher (or the lowest), or one a little behind.
     fn best_neighbour(&self, requests: &Requests, slot: u32) -> u32 {
         let kind = self.slots.at(slot).kind;
         let on = self.sorted.next(slot).or_else(|| self.first_but(kind, slot)).unwrap_or(NIL);
@@ -724,7 +730,7 @@ fn kind_of(bio: &Bio) -> Kind {
     if bio.is_sync() { Kind::Sync } else { Kind::Async }
 }
 
-/// How far the head has to go, back counting double; `None` for what it goes round for.
+/// The seek distance, with backward seeks counted twice; `None` if the head has to wrap around.
 fn distance(last: u64, first_sector: u64) -> Option<u64> {
     if first_sector >= last {
         return Some(first_sector.wrapping_sub(last));

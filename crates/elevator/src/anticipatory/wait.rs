@@ -1,4 +1,4 @@
-//! Keeping the device idle on purpose: whether to wait for the issuer of the last sync request, and what ends it.
+//! Anticipation: whether to idle for the issuer of the last sync request, and what ends the idling.
 
 use super::Anticipatory;
 use crate::interface::Wake;
@@ -6,32 +6,32 @@ use crate::request::Requests;
 use block::time::is_due;
 use block::{ContextId, Nanos, RequestId};
 
-/// How far a request may lie from the last one and still be near, in sectors; doubled per ms waited.
+/// A request within this many sectors of the last one is near; doubled per ms of waiting.
 const NEAR_SECTORS: u64 = 8_192;
-/// After so long anything is near.
+/// After this time any request is near.
 const LONGEST_NEARNESS_NS: Nanos = 20_000_000;
 const MILLISECOND: Nanos = 1_000_000;
-/// Half, where 256 is 1.
+/// One half, where 256 is 1.
 const HALF: u64 = 128;
 
-/// Where the wait stands.
+/// The state of the anticipation.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// Not waiting.
     Off,
-    /// Until the last request completes; then for the next.
+    /// Until the last request completes; after that, for the next.
     ForCompletion,
-    /// For the next request of the issuer, until the timer.
+    /// For the issuer's next request, until the timer.
     ForNext { until: Nanos },
-    /// Has just ended: the next request goes, whoever's it is.
+    /// Just ended: the next request goes, whichever issuer it belongs to.
     Over,
 }
 
-/// Whom the last sync request belonged to.
+/// The issuer of the last sync request.
 #[derive(Copy, Clone, Debug)]
 pub struct Awaited {
     pub context: ContextId,
-    /// Its request has completed, at this time.
+    /// When its request completed.
     pub done_at: Option<Nanos>,
 }
 
@@ -41,9 +41,9 @@ impl Anticipatory {
         matches!(self.wait, Wait::ForCompletion | Wait::ForNext { .. })
     }
 
-    /// Whether to wait instead of sending `next` (a slot), the best sync request there is.
+    /// Whether to wait instead of dispatching `next` (a slot), the best sync request.
     pub(super) fn may_wait(&mut self, requests: &Requests, next: Option<u32>, now: Nanos) -> bool {
-        // The last request sent was a write, or a wait has just ended: somebody has to go.
+        // The last dispatched request was a write, or waiting has just ended: a request must go.
         self.awaited.is_some()
             && self.wait != Wait::Over
             && !self.is_pointless(requests, next.and_then(|slot| requests.id_of(slot)), now)
@@ -60,14 +60,14 @@ impl Anticipatory {
         Wait::ForNext { until: done_at.saturating_add(self.settings.antic_expire_ns.unsigned_abs()) }
     }
 
-    /// A request has come: is it, or does it make waiting on, pointless?
+    /// A request arrived: is it the awaited one, or does it make further waiting pointless?
     pub(super) fn arrived(&mut self, requests: &Requests, id: RequestId, now: Nanos) {
         if self.is_waiting() && self.is_pointless(requests, Some(id), now) {
             self.wait = Wait::Over;
         }
     }
 
-    /// The last request has completed: from here on its issuer's think time runs.
+    /// The last request completed: its issuer's think time starts.
     pub(super) fn awaited_done(&mut self, now: Nanos) {
         if let Some(awaited) = &mut self.awaited {
             awaited.done_at = Some(now);
@@ -77,7 +77,7 @@ impl Anticipatory {
         }
     }
 
-    /// Nobody came in time.
+    /// The timer expired without a request.
     pub(super) fn timed_out(&mut self, now: Nanos) -> Wake {
         let Wait::ForNext { until } = self.wait else { return Wake::No };
         if !is_due(now, until) {
@@ -96,7 +96,7 @@ impl Anticipatory {
         Wake::All
     }
 
-    /// Whether waiting for the awaited issuer makes no sense, with `id` as what could go instead.
+    /// Whether waiting for the issuer is pointless, if `id` can be dispatched instead.
     fn is_pointless(&mut self, requests: &Requests, id: Option<RequestId>, now: Nanos) -> bool {
         let Some(awaited) = self.awaited else { return true };
         let expire_ns = self.settings.antic_expire_ns.unsigned_abs();
@@ -114,7 +114,7 @@ impl Anticipatory {
         if let Some(attributes) = attributes.filter(|attributes| attributes.is_sync())
             && self.is_near(&awaited, attributes.extent.first_sector, now)
         {
-            // Whoever comes near does the issuer's work: it counts as its history.
+            // A request near the last one counts as the issuer's own, and enters its history.
             let (first, end) = (attributes.extent.first_sector, attributes.extent.end());
             self.issuers.at_mut(awaited.context.0).issues(&mut self.newcomers, first, end, now);
             if !issuer.is_alive {
@@ -137,7 +137,8 @@ impl Anticipatory {
         self.newcomers.think_mean_ns > expire_ns || likely_gone > HALF * 256
     }
 
-    /// Whether a request is near the last one, ever less demanding the longer the wait lasts.
+    /// Whether a request is near the last one; the longer the wait, the larger the permitted
+    /// distance.
     fn is_near(&self, awaited: &Awaited, first_sector: u64, now: Nanos) -> bool {
         let last = self.class(self.batch).last_end;
         let waited = match (self.wait, awaited.done_at) {

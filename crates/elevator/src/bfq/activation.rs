@@ -1,4 +1,5 @@
-//! A queue that had nothing gets a request: with what budget it comes back, whether it is raised, and whose turn it ends.
+//! An empty queue gets a request: its budget, whether its weight is raised, and whether it preempts
+//! the queue in service.
 
 use super::Bfq;
 use super::profile::Preempts;
@@ -6,10 +7,10 @@ use super::state::{DEFAULT_WEIGHT, Marks, class_index};
 use crate::structures::NIL;
 use block::GroupId;
 
-/// A queue back within so many times `slice_idle` goes on with what it had left.
+/// A queue that returns within this many times `slice_idle` keeps the budget that it had left.
 const IN_TIME_IDLES: u64 = 3;
 
-/// What is known of an arrival when raising is decided.
+/// The facts about an arrival that decide on weight raising.
 #[derive(Copy, Clone, Debug)]
 pub struct Arrival {
     pub is_interactive: bool,
@@ -26,9 +27,9 @@ pub struct Comes {
 }
 
 impl Bfq {
-    /// The first request of a queue that was not busy has just been put into it: with what budget it comes back, and
-    /// whether it is raised. The hook puts it on the trees next (`enter_busy`) and asks whom that sends away
-    /// (`ends_turn_in_service`).
+    /// Prepares a queue that just got its first request while not busy: its budget, and whether its
+    /// weight is raised. The caller then puts it on the trees (`enter_busy`) and asks whether it
+    /// preempts the queue in service (`ends_turn_in_service`).
     #[inline(never)]
     pub(super) fn prepare_busy(&mut self, queue: u32, slot: u32) -> Comes {
         let arrival = self.judge_arrival(queue, slot);
@@ -65,7 +66,7 @@ impl Bfq {
     fn judge_arrival(&self, queue: u32, slot: u32) -> Arrival {
         let state = self.queues.at(queue);
         let in_large_burst = state.has(Marks::IN_LARGE_BURST);
-        // Whoever set a weight has opted out of being raised.
+        // A user-set weight opts out of raising.
         let is_plain = !self.profile.raises_default_weight_only || self.entities.at(queue).new_weight == DEFAULT_WEIGHT;
         let is_too_seeky = self.profile.knows_totally_seeky && state.is_totally_seeky();
         let is_soft_real_time = is_plain
@@ -81,7 +82,7 @@ impl Bfq {
         Arrival { is_interactive, is_soft_real_time, deserves, in_large_burst }
     }
 
-    /// Budget for the turns to come; true if the queue goes on with what it had left of the last one.
+    /// Sets the budget for the next turn. True if the queue keeps what it had left of the last one.
     fn take_up_budget(&mut self, queue: u32, slot: u32, is_in_time: bool) -> bool {
         let left = self.budget_left(queue);
         let charge = self.charge(slot, queue);
@@ -97,7 +98,7 @@ impl Bfq {
         goes_on
     }
 
-    /// On the trees, and counted wherever busy queues are.
+    /// Puts the queue on the trees and into all counts of busy queues.
     #[inline]
     pub(super) fn enter_busy(&mut self, queue: u32) {
         self.say_queue(queue, "add to busy", &[]);
@@ -111,7 +112,7 @@ impl Bfq {
         state.marks.set(Marks::BUSY);
         let is_raised = state.is_raised();
         self.change_busy(queue, true);
-        // It may have one in the device that went straight there and counted nowhere.
+        // It may have a request in flight that bypassed the queue and was counted nowhere.
         self.become_pending(queue);
         if !is_raised {
             self.count_weight(queue);
@@ -122,7 +123,7 @@ impl Bfq {
         self.move_to_front_of_woken(queue);
     }
 
-    /// Activates, back in time if it may.
+    /// Activates the queue, with a back-shifted start if its mark allows it.
     #[inline]
     pub(super) fn activate_by_mark(&mut self, queue: u32) {
         let may_go_back = self.queues.at(queue).has(Marks::WAITS_UNBLOCKED);
@@ -130,7 +131,7 @@ impl Bfq {
         self.activate_or_requeue(queue, may_go_back, false);
     }
 
-    /// The queue has nothing queued; it may have requests in the device.
+    /// The queue has nothing queued any more; it may have requests in flight.
     #[inline(always)]
     pub(super) fn leave_busy(&mut self, queue: u32, on_expiration: bool) {
         self.count_idle(queue);
@@ -174,7 +175,8 @@ impl Bfq {
         real_time.wrapping_add(best_effort).wrapping_add(idle)
     }
 
-    /// Whether the newcomer ends the turn of the queue in service. Who is next the trees say.
+    /// Whether the newcomer preempts the queue in service. The trees then determine which queue is
+    /// next.
     #[inline(never)]
     pub(super) fn ends_turn_in_service(&self, queue: u32, wants_preempt: bool) -> bool {
         let served = self.in_service;
@@ -195,7 +197,8 @@ impl Bfq {
             || (self.settings.bounded_hold && self.is_owed_before(served))
     }
 
-    /// Of a higher class or a larger weight, compared where the two meet: among siblings, or their groups.
+    /// Whether it has a higher class or a larger weight, compared at the level where the two are
+    /// siblings, or their groups are.
     fn is_higher(&self, one: u32, other: u32) -> bool {
         let (class, other_class) = (self.entities.at(one).class, self.entities.at(other).class);
         if class != other_class {

@@ -1,7 +1,8 @@
-//! Drives with several actuators (Linux 6.3): an issuer has a queue for each range of sectors, and an actuator that has
-//! little to do gets a request of its own out of turn.
+//! Drives with several actuators (Linux 6.3): an issuer has a queue for each actuator's range of
+//! sectors, and an actuator with little load gets a request out of turn.
 //!
-//! An issuer's records, one a range, lie apart by the number of issuers, so that with one actuator a record is an issuer.
+//! The records of an issuer, one per actuator, lie `issuers` records apart, so that with one
+//! actuator the record index is the issuer.
 
 use super::Bfq;
 use crate::actuators::Actuators;
@@ -9,23 +10,24 @@ use crate::request::Bio;
 use crate::structures::{Array, NIL, NoMemory};
 use block::{ContextId, Sector, SectorRange};
 
-/// An actuator with fewer requests is short of work.
+/// An actuator with fewer requests than this is underutilised (Linux: `actuator_load_threshold`).
 const SHORT_OF_WORK: u32 = 4;
 
-/// The actuators, and whose records are whose.
+/// The actuators, and the mapping of records to issuers and actuators.
 #[derive(Debug)]
 pub struct Arms {
     pub count: u32,
     reported: u32,
-    /// Issuers, and one record for all that are out of range.
+    /// Number of issuers, plus one record shared by all that are out of range.
     issuers: u32,
     ranges: Array<SectorRange>,
-    /// Requests in each; kept only where there are several.
+    /// Requests in flight in each actuator; kept only if there are several.
     in_driver: Array<u32>,
 }
 
 impl Arms {
-    /// Of a drive with these, or of one with a single one where the form knows no others.
+    /// Builds the table for these actuators, or for a single one if the form does not support
+    /// several.
     #[inline(never)]
     pub fn try_new(actuators: &Actuators, is_known: bool, issuers: u32) -> Result<Self, NoMemory> {
         let actuators = if is_known { actuators } else { &Actuators::ONE };
@@ -42,24 +44,24 @@ impl Arms {
         self.count <= 1
     }
 
-    /// Those that the drive has, if that is more than are told apart.
+    /// The number of actuators of the drive, if it is more than are distinguished.
     pub fn surplus(&self) -> Option<u32> {
         (self.reported > self.count).then_some(self.reported)
     }
 
-    /// Where an issuer is kept: those out of range share the last record.
+    /// The record of an issuer: issuers out of range share the last one.
     #[inline]
     pub fn issuer(&self, context: ContextId) -> u32 {
         context.0.min(self.issuers.wrapping_sub(1))
     }
 
-    /// The actuator whose requests a record is for.
+    /// The actuator that a record belongs to.
     #[inline]
     pub fn of_record(&self, record: u32) -> u32 {
         if self.is_one() { 0 } else { record.checked_div(self.issuers).unwrap_or(0) }
     }
 
-    /// The issuer that a record is of.
+    /// The issuer that a record belongs to.
     #[inline]
     pub fn issuer_of(&self, record: u32) -> u32 {
         if self.is_one() { record } else { record.checked_rem(self.issuers).unwrap_or(record) }
@@ -84,14 +86,14 @@ impl Arms {
         *self.in_driver.at(actuator)
     }
 
-    /// Which of them serves a sector; the first where nobody does.
+    /// The actuator that serves a sector; the first if none does.
     fn serving(&self, sector: Sector) -> u32 {
         (0..self.count).find(|number| self.ranges.at(*number).holds(sector)).unwrap_or(0)
     }
 }
 
 impl Bfq {
-    /// Where the issuer of a bio is kept, as far as the actuator of its last sector is concerned.
+    /// The record of a bio's issuer for the actuator of the bio's last sector.
     #[inline]
     pub(super) fn record_of(&self, bio: &Bio) -> u32 {
         let issuer = self.arms.issuer(bio.context);
@@ -105,7 +107,7 @@ impl Bfq {
         actuator.wrapping_mul(self.arms.issuers).wrapping_add(issuer)
     }
 
-    /// Whether the issuer of a record has at most this one request, in whatever range.
+    /// Whether the issuer of a record has at most this one request, over all actuators.
     #[inline]
     pub(super) fn is_its_only_request(&self, record: u32) -> bool {
         self.contexts.at(record).requests <= 1 && (self.arms.is_one() || self.requests_of_issuer(record) <= 1)
@@ -117,7 +119,7 @@ impl Bfq {
         records.fold(0, |sum, record| sum.wrapping_add(self.contexts.at(record).requests))
     }
 
-    /// A queue has come into an active set; false if it was listed already.
+    /// A queue entered an active set; false if it was listed already.
     #[inline]
     pub(super) fn list_active(&mut self, queue: u32) -> bool {
         let list = self.active_lists.at_mut(u32::from(self.queues.at(queue).actuator));
@@ -130,13 +132,14 @@ impl Bfq {
         list.remove(&mut self.active_links, queue)
     }
 
-    /// Queues on active sets, actuator after actuator, the latest first.
+    /// Queues in active sets, actuator by actuator, the most recent first.
     pub(super) fn active_queues(&self) -> impl Iterator<Item = u32> {
         self.active_lists.iter().flat_map(|list| list.iter(&self.active_links))
     }
 
-    /// Whose request an actuator that is short of work should get, or NIL: the first such one for which there is a queue
-    /// decides, and the queue in service comes before all others of its actuator.
+    /// The queue whose request an underutilised actuator should get, or NIL. The first such
+    /// actuator with a queue decides, and the queue in service takes precedence over all others of
+    /// its actuator.
     #[inline(never)]
     pub(super) fn queue_for_idle_actuator(&self) -> u32 {
         let last = self.arms.count.wrapping_sub(1);

@@ -1,4 +1,5 @@
-//! A request comes in: which queue it joins, what is learned from it, and whether a wait is over.
+//! Arrival of a request: which queue it joins, what is learned from it, and whether it ends an idle
+//! period.
 
 use super::Bfq;
 use super::budget::TurnEnd;
@@ -12,37 +13,38 @@ use crate::structures::NIL;
 use block::time::MILLISECOND;
 use block::{Class, Direction, Extent, Flags, GroupId, Nanos, RequestId};
 
-/// Shorter requests do not end a wait for throughput: others may yet join them.
+/// A shorter request does not end idling for throughput, because others may still be merged into
+/// it.
 const SMALL_SECTORS: u32 = 32;
-/// What an issuer does is looked at over about twice this.
+/// The window for an issuer's share of idle time is about twice this.
 const IO_WINDOW_NS: Nanos = 200 * MILLISECOND;
-/// So many arrivals in time make a queue count as doing nothing but I/O (older forms).
+/// After this many arrivals in time a queue counts as I/O bound (older forms).
 const ENOUGH_ARRIVALS: u32 = 120;
 
-/// What a request found and did in its queue.
+/// The effects of adding a request to its queue.
 #[derive(Copy, Clone, Debug)]
 struct Put {
     factor_before: u32,
     is_next_changed: bool,
     was_busy: bool,
-    /// The queue's, as are those of all its requests.
+    /// Whether the queue, and with it all its requests, is sync.
     is_sync: bool,
 }
 
-/// Whether a request has joined a busy queue, and what follows from that: a set.
+/// Whether a request has joined a busy queue, and the consequences, as a set of flags.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Joined(u8);
 
 impl Joined {
-    /// It has not: there is more to be done.
+    /// It has not: the general path must handle it.
     pub const NOT: Joined = Joined(1 << 7);
-    /// It has, and nothing follows.
+    /// It has, without further consequences.
     pub const PLAINLY: Joined = Joined(0);
-    /// What the queue can bear of others is to be learned anew.
+    /// The injection limit of the queue must be learned again.
     const BEGINS_ANEW: Joined = Joined(1 << 0);
-    /// Its issuer has no other in the same range of sectors.
+    /// Its issuer has no other request for the same actuator.
     const IS_ONLY: Joined = Joined(1 << 1);
-    /// It comes next in its queue, whose turn it is not.
+    /// It is the next request of its queue, which is not in service.
     const COMES_NEXT: Joined = Joined(1 << 2);
 
     #[inline]
@@ -56,7 +58,7 @@ impl Joined {
     }
 }
 
-/// Discards are writes.
+/// Discards count as writes.
 #[inline]
 const fn kind_of(bio: &Bio) -> Kind {
     match bio.direction() {
@@ -66,8 +68,9 @@ const fn kind_of(bio: &Bio) -> Kind {
 }
 
 impl Queue {
-    /// Whether its issuer comes back soon, which is known where it may be waited for so long; whether what was learned for
-    /// injection is void with a change of that. `idle_ns` is 0 where nobody waits.
+    /// Updates whether the issuer has a short think time, compared with the idle time granted to
+    /// it. True if this invalidates what injection has learned. `idle_ns` is 0 if there is no
+    /// idling.
     #[inline(always)]
     fn judge_think_time(&mut self, is_alive: bool, idle_ns: Nanos, clock: &Clock, spans: &Spans) -> bool {
         let is_short = is_alive && !self.think.is_above(idle_ns / 2);
@@ -82,7 +85,7 @@ impl Queue {
         self.inject.last_service_ns == 0 && (!is_short || clock.is_past_or_now(barrier))
     }
 
-    /// Whether its requests lie far from one another.
+    /// Records whether the request is far from the one before (seekiness).
     #[inline(always)]
     fn note_place(&mut self, extent: Extent, is_rotational: bool) {
         let is_far = is_far_from(self.last_end_sector, extent, is_rotational);
@@ -90,7 +93,7 @@ impl Queue {
         self.seek_history = (self.seek_history << 1) | u32::from(is_far);
     }
 
-    /// How much of its time the queue has nothing to do. A request is on its way into it.
+    /// Updates the queue's share of idle time; called when a request is about to be added.
     #[inline(always)]
     fn judge_io_bound(&mut self, now: Nanos) {
         let total = now.saturating_sub(self.io_start_ns);
@@ -110,10 +113,10 @@ impl Queue {
 }
 
 impl Bfq {
-    /// [`Bfq::bind`] and [`Bfq::add`] for a sync request that nothing is to be done for but to put it in and to learn from it,
-    /// which is what comes with nearly every one: its queue is its issuer's own, busy, not waited for, and nobody listens.
-    /// Each table is looked into once. What is seldom is left to [`Bfq::settle_joined`]. To be asked where
-    /// [`Bfq::has_nobody_to_merge`].
+    /// [`Bfq::bind`] and [`Bfq::add`] for the frequent case of a sync request that only needs to be
+    /// inserted and learned from: its queue is its issuer's own, is busy and not idled for, and
+    /// messages are off. Each table is accessed once. Rare consequences are left to
+    /// [`Bfq::settle_joined`]. Only valid if [`Bfq::has_nobody_to_merge`] is true.
     #[inline(never)]
     pub(super) fn join_busy(&mut self, bio: &Bio, id: RequestId) -> Joined {
         let context = self.record_of(bio);
@@ -127,7 +130,7 @@ impl Bfq {
             return Joined::NOT;
         }
         let may_merge = state.merges_into != NIL || (!is_spared && issuer.stable_candidate != NIL);
-        // One that is raised for being soft real-time may be none after this request.
+        // A queue raised as soft real-time may cease to be so with this request.
         let may_fall_back = state.is_raised() && state.raising.longest_ticks == self.spans.soft_real_time_ticks;
         let slot = id.slot();
         let Some(entry) = self.slots.get_mut(slot) else { return Joined::NOT };
@@ -184,7 +187,7 @@ impl Bfq {
         joined
     }
 
-    /// What follows when a request has joined a busy queue, and seldom does.
+    /// Handles the rare consequences of a request that joined a busy queue.
     #[inline(never)]
     pub(super) fn settle_joined(&mut self, bio: &Bio, joined: Joined) {
         let context = self.record_of(bio);
@@ -201,8 +204,8 @@ impl Bfq {
         }
     }
 
-    /// An ordinary request: into its queue, or where that is merged into. Phase after phase, so that none of them
-    /// lies below another on the stack.
+    /// Adds an ordinary request to its queue, or to the queue that this one is merged into. The
+    /// phases run one after another, so that their stack frames do not add up.
     #[inline(always)]
     pub(super) fn add(&mut self, bio: &Bio, id: RequestId, bound_to: u32, context: u32) {
         let slot = id.slot();
@@ -243,7 +246,7 @@ impl Bfq {
         }
     }
 
-    /// A request that goes before everything; it belongs to a queue all the same.
+    /// Adds a request that goes in front of everything; it belongs to a queue all the same.
     pub(super) fn add_direct(&mut self, slot: u32) {
         self.slots.at_mut(slot).held = Held::Direct;
         if !self.direct.push_front(&mut self.fifo_links, slot) {
@@ -251,7 +254,7 @@ impl Bfq {
         }
     }
 
-    /// Gives a request its queue, and counts it there and in all groups above.
+    /// Assigns a queue to a request, and counts the request in the queue and all its groups.
     #[inline(never)]
     pub(super) fn bind(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) {
         self.bind_here(bio, id, queue, context);
@@ -263,7 +266,7 @@ impl Bfq {
         self.take_in(bio, id.slot(), queue, context)
     }
 
-    /// [`Bfq::bind`] in the frame of its callers.
+    /// [`Bfq::bind`], inlined into its callers.
     #[inline(always)]
     fn bind_here(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) {
         let is_sync = bio.is_sync();
@@ -291,7 +294,8 @@ impl Bfq {
         }
     }
 
-    /// The queue and all groups above have so many requests more (modulo 2^32, so that it may be one less); its group.
+    /// Adds `more` requests to the counts of the queue and all its groups (modulo 2^32, so that it
+    /// may be -1). Returns the queue's group.
     #[inline]
     pub(super) fn count_allocated(&mut self, queue: u32, more: u32) -> u32 {
         let state = self.entities.at_mut(queue);
@@ -313,7 +317,8 @@ impl Bfq {
         }
     }
 
-    /// The queue is about to be merged into another: the request goes there at once. Where it goes.
+    /// If the queue is about to be merged into another, the request goes to that one at once.
+    /// Returns the queue it goes to.
     #[inline]
     fn redirect(&mut self, bio: &Bio, slot: u32) -> u32 {
         let (queue, context) = (self.slots.at(slot).queue, self.slots.at(slot).context);
@@ -351,7 +356,7 @@ impl Bfq {
         self.take_in(bio, slot, queue, context)
     }
 
-    /// Learns from a request, and puts it into its queue's orders. In the frame of its callers.
+    /// Learns from a request, and adds it to the orders of its queue. Inlined into its callers.
     #[inline(always)]
     fn take_in(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Put {
         self.learn_from_arrival(bio, queue, context);
@@ -376,7 +381,7 @@ impl Bfq {
         Put { factor_before, is_next_changed, was_busy, is_sync }
     }
 
-    // ---- what is learned ----
+    // ---- learning ----
 
     #[inline(always)]
     fn learn_from_arrival(&mut self, bio: &Bio, queue: u32, context: u32) {
@@ -396,12 +401,12 @@ impl Bfq {
             self.reset_injection(queue);
         }
         if is_doubtful {
-            // A soft real-time queue whose last requests were all far off is none.
+            // A queue whose recent requests were all far apart is not soft real-time.
             self.fall_back(queue);
         }
     }
 
-    /// Older forms: enough arrivals in time in a row make a queue one that does nothing but I/O.
+    /// Older forms: enough consecutive arrivals in time make a queue count as I/O bound.
     pub(super) fn count_arrival_in_time(&mut self, queue: u32, is_in_time: bool) {
         if self.profile.io_bound != IoBound::ArrivalsInTime {
             return;
@@ -413,7 +418,8 @@ impl Bfq {
         }
     }
 
-    /// The wait for this queue is over, unless others may yet join a small request; whether its turn is so as well.
+    /// Ends the idling for this queue, unless other requests may still be merged into a small one.
+    /// True if the queue's turn is over as well.
     #[inline(never)]
     fn end_wait(&mut self, queue: u32, slot: u32) -> bool {
         let state = self.queues.at(queue);

@@ -1,4 +1,5 @@
-//! How many sectors a turn may have, learned from how turns end, and what a slow turn is charged.
+//! Budgets: how many sectors a turn may have, learned from how turns end, and the charge for slow
+//! turns.
 
 use super::Bfq;
 use super::state::Marks;
@@ -7,20 +8,21 @@ use crate::structures::NIL;
 use block::Nanos;
 use block::time::MILLISECOND;
 
-/// What budgets begin with, and what is given until enough turns have been begun.
+/// Initial budget, also used until enough budgets have been assigned.
 pub const DEFAULT_MAX_BUDGET: u32 = 16_384;
 const ENOUGH_TURNS: u32 = 194;
-/// Shorter turns say nothing about a queue's rate.
+/// Shorter turns tell nothing about a queue's rate.
 const SHORT_TURN_NS: Nanos = MILLISECOND;
-/// Turns that lasted longer are judged by what they transferred.
+/// Longer turns are judged by the amount they transferred.
 const LONG_TURN_NS: Nanos = 20 * MILLISECOND;
-/// What a short turn of a seeky queue is charged where positioning costs nothing; elsewhere it is `slice_idle`'s default.
+/// Least time charged for a short turn of a seeky queue where positioning costs nothing; on disks
+/// it is the default of `slice_idle`.
 const LEAST_CHARGE_NS: Nanos = 2 * MILLISECOND;
 
-/// Why a turn ended; the numbers show in log lines.
+/// Why a turn ended; the numbers appear in messages.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum TurnEnd {
-    /// The timer ran out.
+    /// The idle timer expired.
     TooIdle = 0,
     BudgetTimeout = 1,
     BudgetExhausted = 2,
@@ -29,7 +31,7 @@ pub enum TurnEnd {
 }
 
 impl Bfq {
-    /// The most that is given now.
+    /// The largest budget at present.
     #[inline]
     pub(super) fn present_max_budget(&self) -> u32 {
         if self.budgets_assigned < ENOUGH_TURNS { DEFAULT_MAX_BUDGET } else { self.max_budget }
@@ -46,7 +48,7 @@ impl Bfq {
         entity.budget.saturating_sub(entity.service)
     }
 
-    /// The budget follows the next request, while the queue waits for its turn.
+    /// Adapts the budget to a new next request, while the queue is waiting for its turn.
     #[inline(always)]
     pub(super) fn next_request_changed(&mut self, queue: u32) {
         if queue != self.in_service && self.renews_budget(queue) {
@@ -70,7 +72,7 @@ impl Bfq {
         true
     }
 
-    /// A turn ended: how large the next budget is to be.
+    /// Computes the next budget from how a turn ended.
     pub(super) fn learn_budget(&mut self, queue: u32, end: TurnEnd) {
         let (least, most) = (self.present_min_budget(), self.max_budget);
         let state = self.queues.at(queue);
@@ -113,7 +115,7 @@ impl Bfq {
         }
     }
 
-    /// The turn begins.
+    /// Starts a turn.
     #[inline(never)]
     pub(super) fn begin_turn(&mut self, queue: u32) {
         let turns = self.budgets_assigned;
@@ -137,7 +139,8 @@ impl Bfq {
         self.clock.is_past_or_now(self.queues.at(queue).budget_timeout_ticks)
     }
 
-    /// Whether the time of a turn is over; while a queue is waited for only if it has most of its budget left.
+    /// Whether a turn must end for its time. While the device is idled for the queue, only if at
+    /// least a third of its budget is left.
     pub(super) fn may_end_for_time(&mut self, queue: u32) -> bool {
         let is_timed_out = self.is_timed_out(queue);
         if self.messages.is_on() {
@@ -153,7 +156,7 @@ impl Bfq {
         self.budget_left(queue) >= self.entities.at(queue).budget / 3
     }
 
-    /// Whether a turn transferred little for its time; for how long it is charged if so, in ns.
+    /// Whether a turn was slow, and the time to charge for it in ns.
     fn judge(&self, queue: u32, ended_at_ns: Nanos) -> (bool, Nanos) {
         let state = self.queues.at(queue);
         if !state.is_sync() {

@@ -1,16 +1,17 @@
-//! Bursts: queues created one soon after the other are the start of a service, not of something interactive.
+//! Bursts: queues created shortly after one another belong to the start of a service, and are not
+//! interactive.
 
 use super::Bfq;
 use super::state::Marks;
 
-/// So many queues are a large burst.
+/// From this many queues on, a burst is large.
 const LARGE: u32 = 8;
 
-/// The burst under way.
+/// The current burst.
 #[derive(Debug)]
 pub struct Burst {
     pub list: crate::structures::List,
-    /// So many have joined it.
+    /// Number of queues that have joined it.
     pub queues: u32,
     /// The group of its queues.
     pub group: u32,
@@ -19,7 +20,7 @@ pub struct Burst {
 }
 
 impl Bfq {
-    /// A new queue gets a request: it belongs to the burst under way, or begins one.
+    /// A new queue got a request: it joins the current burst, or begins one.
     #[inline(never)]
     pub(super) fn note_burst(&mut self, queue: u32) {
         let state = self.queues.at(queue);
@@ -81,12 +82,13 @@ impl Bfq {
         }
     }
 
-    /// True if it was in the list.
+    /// True if it was on the list.
     pub(super) fn leave_burst_list(&mut self, queue: u32) -> bool {
         self.burst.list.remove(&mut self.burst_links, queue)
     }
 
-    /// A queue that was idle for long does not belong to the burst of its creation any more; and it is new no longer.
+    /// A queue that was idle for long no longer belongs to the burst of its creation, and no longer
+    /// counts as new.
     pub(super) fn leave_old_burst(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         let was_new = state.has(Marks::JUST_CREATED);

@@ -1,4 +1,5 @@
-//! Every invariant that BFQ knows (specification 6.1, and the links and counts behind it).
+//! Checks every invariant of BFQ: those of docs/specifications/bfq.md, section 6.1, and the links
+//! and counts behind them.
 
 use super::Bfq;
 use super::clock::NEVER;
@@ -12,7 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use block::Class;
 
-/// Fails with a rule unless it holds.
+/// Reports a rule that does not hold.
 fn must(holds: bool, what: &'static str, at: u32) -> Result<(), Violation> {
     if holds { Ok(()) } else { Err(Violation { what, at }) }
 }
@@ -21,7 +22,7 @@ fn count(items: impl Iterator) -> u32 {
     u32::try_from(items.count()).unwrap_or(u32::MAX)
 }
 
-/// What a group's entities and requests add up to.
+/// The sums over a group's entities and requests.
 #[derive(Clone, Default)]
 struct GroupSums {
     active: u32,
@@ -36,7 +37,7 @@ struct ClassSums {
     linked: u32,
 }
 
-/// Who points at a queue.
+/// How often each kind of reference points to a queue.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct Counted {
     requests: u32,
@@ -65,7 +66,8 @@ impl Bfq {
         self.check_service()
     }
 
-    /// Whether a record is nobody's, empty and on no list: all that the rules ask of one. Most records are so at most times.
+    /// Whether a record is unused, empty and on no list, which is all that the rules require of it.
+    /// Most records are in this state.
     fn is_unused(&self, index: u32, counted: &Counted) -> bool {
         let (queue, entity) = (self.queues.at(index), self.entities.at(index));
         let is_empty = queue.sorted.is_empty() & queue.fifo.is_empty() & (queue.queued_total() == 0);
@@ -111,7 +113,7 @@ impl Bfq {
         must(queue.next == NIL || self.slots.at(queue.next).queue == index, "the next request is its own", index)
     }
 
-    /// Who points at each queue, in one pass over everything that can.
+    /// Counts the references to each queue, in one pass over all referrers.
     fn count_all(&self) -> Vec<Counted> {
         let mut counts = vec![Counted::default(); self.queues.len() as usize];
         let mut count = |queue: u32, change: &dyn Fn(&mut Counted)| {
@@ -127,7 +129,7 @@ impl Bfq {
         }
         for context in self.contexts.iter() {
             for queue in context.queues {
-                // Where its queue is merged into it is counted in advance.
+                // A queue scheduled for a merge counts in advance for the target.
                 let mut at = queue;
                 for _ in 0..self.queues.len() {
                     count(at, &|counted| counted.users += 1);
@@ -271,7 +273,8 @@ impl Bfq {
         Ok(())
     }
 
-    /// There are many more weights than queues: those of queues are looked at one by one, the others all at once.
+    /// There are many more weights than queues: the weights of queues are checked one by one, all
+    /// others together.
     fn check_weights(&self) -> Result<(), Violation> {
         let counted = self.queues.iter().map(|queue| queue.counted_weight).filter(|weight| *weight != 0);
         let mut weights: Vec<u32> = counted.collect();

@@ -1,19 +1,20 @@
-//! The two clocks: nanoseconds, and the ticks in which the kernel counts what need not be exact.
+//! The two clocks: nanoseconds, and the ticks (jiffies) in which the kernel counts what need not be
+//! exact.
 
 use crate::interface::Configuration;
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
 use core::num::NonZeroU64;
 
-/// The time of a timer that is not set.
+/// The value of a timer that is not set.
 pub const NEVER: Nanos = Nanos::MAX;
 
-/// The time of the event.
+/// The time of the current event.
 #[derive(Copy, Clone, Debug)]
 pub struct Clock {
     pub ns: Nanos,
     pub ticks: u64,
-    /// 1 where the host asks for no particular tick: then a tick is exact.
+    /// 1 if the host sets no tick, so that ticks are exact.
     tick_ns: NonZeroU64,
 }
 
@@ -26,7 +27,7 @@ impl Clock {
     pub fn set(&mut self, now: Nanos) {
         self.ns = now;
         let length = self.tick_ns.get();
-        // As long as the tick has not ended nothing is divided.
+        // No division while the tick has not changed.
         if length == 1 {
             self.ticks = now;
         } else if now.wrapping_sub(self.ticks.wrapping_mul(length)) >= length {
@@ -34,7 +35,7 @@ impl Clock {
         }
     }
 
-    /// Strictly.
+    /// Whether a time lies strictly in the past.
     #[inline]
     pub const fn is_past(&self, at_ticks: u64) -> bool {
         self.ticks.wrapping_sub(at_ticks).cast_signed() > 0
@@ -45,7 +46,7 @@ impl Clock {
         self.ticks.wrapping_sub(at_ticks).cast_signed() >= 0
     }
 
-    /// So long ago that every span added to it is over.
+    /// A time so long ago that any span added to it has ended.
     #[inline]
     pub const fn long_ago(&self) -> u64 {
         self.ticks.wrapping_sub((1 << 62) - 1)
@@ -57,7 +58,7 @@ impl Clock {
         if one.wrapping_sub(other).cast_signed() > 0 { one } else { other }
     }
 
-    /// Whole ticks that last at least so long.
+    /// The number of whole ticks that last at least `span_ns`.
     pub fn round_up(&self, span_ns: Nanos) -> u64 {
         span_ns.saturating_add(self.tick_ns.get().wrapping_sub(1)) / self.tick_ns
     }
@@ -73,23 +74,24 @@ impl Clock {
     }
 }
 
-/// The spans that are no tunables, in ticks.
+/// Spans that are not tunables, in ticks.
 #[derive(Copy, Clone, Debug)]
 pub struct Spans {
     pub second: u64,
-    /// `timeout_sync` as it begins; time is charged in shares of it, whatever the tunable says (Q3).
+    /// The default of `timeout_sync`. Time is charged in parts of it, whatever the tunable's value
+    /// (Q3).
     pub default_timeout_ticks: u64,
-    /// How often the idle class gets a pick.
+    /// How often the idle class is served.
     pub idle_class: u64,
     /// How long after its first request a queue may still be merged.
     pub merge: u64,
     pub stable_merge: u64,
-    /// Queues created closer to one another are a burst.
+    /// Queues created within this time of one another form a burst.
     pub burst: u64,
     pub burst_forgotten: u64,
-    /// A queue just split off belongs to no burst.
+    /// How long after a split a queue cannot join a burst.
     pub split_grace: u64,
-    /// Idle for so long, a queue counts as interactive again.
+    /// After this idle time a queue counts as interactive again.
     pub least_idle: u64,
     pub soft_real_time_ticks: u64,
     pub async_arrivals: u64,

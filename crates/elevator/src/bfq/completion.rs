@@ -1,4 +1,4 @@
-//! A request comes back, and the timer.
+//! Completion of requests, and the idle timer.
 
 use super::Bfq;
 use super::budget::TurnEnd;
@@ -9,22 +9,22 @@ use crate::request::Requests;
 use crate::structures::NIL;
 use block::RequestId;
 
-/// A device that holds more at a time reorders them itself.
+/// A device that holds more requests than this at a time reorders them itself.
 const QUEUEING_ABOVE: u32 = 3;
-/// Completions that are looked at before it is decided.
+/// Completions sampled before this is decided.
 const SAMPLES: u32 = 32;
 
-/// What a completion makes of the turn in service.
+/// The effect of a completion on the turn in service.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Then {
     GoesOn,
-    /// The device is kept for its queue.
+    /// The device is idled for the queue in service.
     IsKept,
     Ends(TurnEnd),
 }
 
 impl Bfq {
-    /// What follows when a request has left the device.
+    /// Applies the effect of a completion.
     #[inline]
     pub(super) fn come_back(&mut self, then: Then) -> Wake {
         match then {
@@ -35,13 +35,14 @@ impl Bfq {
         if self.in_driver == 0 { self.schedule_dispatch() } else { Wake::No }
     }
 
-    /// The device gave a request back, or never had it: for the queue that is as if it had finished it.
+    /// The device gave a request back, or never had it: for the queue this is the same as a
+    /// completion.
     #[inline(never)]
     pub(super) fn leave_device(&mut self, slot: u32) -> Then {
         self.leave_device_here(slot)
     }
 
-    /// In the frame of its callers.
+    /// Inlined into its callers.
     #[inline(always)]
     fn leave_device_here(&mut self, slot: u32) -> Then {
         let entry = self.slots.at_mut(slot);
@@ -50,7 +51,7 @@ impl Bfq {
         self.count_out(queue, context, id)
     }
 
-    /// The device finished a request.
+    /// The device completed a request.
     #[inline(never)]
     pub(super) fn leave_device_served(&mut self, requests: &Requests, id: RequestId) -> Then {
         let (request, entry) = (requests.at(id), self.slots.at(id.slot()));
@@ -60,7 +61,7 @@ impl Bfq {
         self.leave_device_here(id.slot())
     }
 
-    /// The device finished a request, and that is its end; `None` if the device does not have it.
+    /// The device completed a request, which also ends it; `None` if it was not in the device.
     #[inline(always)]
     pub(super) fn end_served(&mut self, requests: &Requests, id: RequestId) -> Option<Wake> {
         let entry = self.slots.get_mut(id.slot())?;
@@ -84,11 +85,11 @@ impl Bfq {
         Some(wake)
     }
 
-    /// In the frame of its callers.
+    /// Inlined into its callers.
     #[inline(always)]
     fn count_out(&mut self, queue: u32, context: u32, id: RequestId) -> Then {
         self.arms.count_in_driver(context, 1_u32.wrapping_neg());
-        // Older forms have none.
+        // Older forms do not measure this.
         if self.sampled == Some(id) {
             self.learn_injection(queue);
         }
@@ -105,8 +106,8 @@ impl Bfq {
         if !has_more {
             self.has_none_in_device(queue);
         }
-        // What comes with nearly every request: it is not the queue's turn, the turn goes on, or its queue is alone, has all that
-        // it sent still in the device, and is waited for.
+        // The frequent cases: it is not the queue's turn; the turn goes on; or the queue is the
+        // only one, is empty with requests in flight, and the device is idled for it.
         let goes_on = !(is_empty | is_timed_out | self.messages.is_on());
         if queue != self.in_service || goes_on {
             return Then::GoesOn;
@@ -117,7 +118,7 @@ impl Bfq {
         self.look_at_service(queue)
     }
 
-    /// The queue has no more requests in the device.
+    /// The queue has no more requests in flight.
     #[inline(always)]
     fn has_none_in_device(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
@@ -134,7 +135,8 @@ impl Bfq {
         }
     }
 
-    /// The queue in service has a request less in the device: its turn may be over, or it is waited for.
+    /// A request of the queue in service completed: its turn may end, or the device is idled for
+    /// it.
     #[inline(never)]
     fn look_at_service(&mut self, queue: u32) -> Then {
         if self.must_idle(queue) {
@@ -154,7 +156,7 @@ impl Bfq {
         }
     }
 
-    /// Whether the device works on several commands, from how many it was seen to hold.
+    /// Detects from the number in flight whether the device queues commands (`hw_tag`).
     fn learn_depth(&mut self) {
         self.deepest = self.deepest.max(self.in_driver);
         if self.hw_tag == Some(true) || self.in_driver.saturating_add(self.requests_queued) <= QUEUEING_ABOVE {
@@ -164,7 +166,7 @@ impl Bfq {
         let has_few = state.dispatched.saturating_add(state.queued_total()) < QUEUEING_ABOVE;
         let is_one = self.in_service != NIL && state.has(Marks::SHORT_THINK_TIME);
         if is_one && has_few && self.in_driver < QUEUEING_ABOVE {
-            // It could not have had more.
+            // Too few requests were available to tell.
             return;
         }
         let seen = self.depth_samples;
@@ -178,7 +180,7 @@ impl Bfq {
         self.flash_queues = !self.is_rotational && queues;
     }
 
-    /// The device may be asked for again, although nothing was said of it by an arrival.
+    /// Requests a dispatch that no arrival has announced.
     pub(super) fn schedule_dispatch(&mut self) -> Wake {
         if self.requests_queued == 0 && self.direct.is_empty() {
             return Wake::No;
@@ -188,7 +190,7 @@ impl Bfq {
         Wake::All
     }
 
-    /// Nobody came in time.
+    /// The idle timer expired.
     #[inline]
     pub(super) fn wait_is_over(&mut self) -> Wake {
         self.timer_at = NEVER;

@@ -1,4 +1,4 @@
-//! A policy of a form, with all its tables, and what is there from the beginning: the root group and the spare queue.
+//! Builds a policy of a form, with all its tables, the root group and the spare queue.
 
 use super::Bfq;
 use super::actuator::Arms;
@@ -27,13 +27,13 @@ impl Policy for Bfq {
     fn build(configuration: &Configuration, profile: &'static Profile) -> Result<Self, NoMemory> {
         let slots = configuration.slots;
         let groups = configuration.groups.max(1);
-        // One record more, for contexts out of range.
+        // One more record, for contexts out of range.
         let issuers = configuration.contexts.saturating_add(1);
         let arms = Arms::try_new(&configuration.actuators, profile.knows_actuators, issuers)?;
         let actuators = arms.count;
         let contexts = issuers.saturating_mul(actuators);
         let async_queues = groups.saturating_mul(ASYNC_QUEUES).saturating_mul(actuators);
-        // Queues that nobody uses any more hold a request each.
+        // Queues without an issuer can each be kept alive by a request.
         let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
         let entities = queues.saturating_add(groups);
         let clock = Clock::new(configuration);
@@ -100,7 +100,7 @@ impl Policy for Bfq {
     }
 }
 
-/// The records are linked, and the spare queue is there for good.
+/// Links the free records; the spare queue is permanently in use.
 #[inline(never)]
 fn free_queues(count: u32) -> Result<Array<Queue>, NoMemory> {
     let mut queues = Array::try_new(count, FREE_QUEUE)?;

@@ -1,4 +1,4 @@
-//! Who issues, and which queue is whose: found when a request comes, held by its users, freed in one place.
+//! Issuers and their queues: found on arrival, referenced by their users, freed in one place.
 
 use super::Bfq;
 use super::state::{
@@ -10,14 +10,14 @@ use crate::request::Bio;
 use crate::structures::NIL;
 use block::{Class, ContextId, Priority};
 
-/// The queue that takes what no other has room for. It is never freed, merged or moved.
+/// The queue for requests for which no other record is free. It is never freed, merged or moved.
 pub const SPARE_QUEUE: u32 = 0;
-/// Async queues of a group: real time and best effort by level, and one of the idle class.
+/// Async queues of a group: real-time and best-effort by level, and one of the idle class.
 pub const ASYNC_QUEUES: u32 = 17;
-/// Level of everybody in the idle class.
+/// The level of all queues in the idle class.
 const IDLE_LEVEL: u8 = 7;
 
-/// Class and level that an I/O priority stands for; none stands for nice 0.
+/// The class and level of an I/O priority; no priority stands for nice 0.
 #[inline]
 const fn class_and_level(priority: Priority) -> (Class, u8) {
     match priority.class() {
@@ -46,15 +46,15 @@ impl Context {
 }
 
 impl Bfq {
-    /// The queue that a new request goes to. Issuers change queues here, when they are first seen or their group or level
-    /// has changed, or when a shared queue is split.
+    /// The queue for a new request. An issuer's queues change here: when it is first seen, when its
+    /// group or level has changed, or when a shared queue is split.
     #[inline(always)]
     pub(super) fn queue_for(&mut self, bio: &Bio, index: u32) -> u32 {
         let is_sync = bio.is_sync();
         let context = self.contexts.at(index);
         let is_known = context.is_alive & (context.group == bio.group.0) & (context.priority == bio.priority);
         let queue = context.queue(is_sync);
-        // A group that an issuer is known in is online.
+        // A group in which an issuer is known is online.
         let splits = self.queues.at(queue).has(Marks::SPLIT_COOP) && !context.is_stably_merged;
         if is_known && queue != NIL && !splits {
             return queue;
@@ -62,7 +62,7 @@ impl Bfq {
         self.queue_after_changes(index, bio)
     }
 
-    /// The same for an issuer about which something may have changed.
+    /// The same, for an issuer that may have changed.
     #[inline(always)]
     fn queue_after_changes(&mut self, index: u32, bio: &Bio) -> u32 {
         let is_sync = bio.is_sync();
@@ -82,19 +82,19 @@ impl Bfq {
         queue
     }
 
-    /// The queue that a bio would go to as things are, without making one.
+    /// The queue that a bio would go to at present, without creating one.
     pub(super) fn present_queue(&self, bio: &Bio) -> u32 {
         self.contexts.at(self.record_of(bio)).queue(bio.is_sync())
     }
 
-    /// Notices what has changed about an issuer since it was last seen.
+    /// Detects changes of an issuer since it was last seen.
     #[inline(always)]
     fn refresh_context(&mut self, index: u32, bio: &Bio) {
         let context = self.contexts.at(index);
         let (is_unknown, group_before) = (!context.is_alive && context.requests == 0, context.group);
         let group = self.nearest_online(bio.group.0);
         if is_unknown {
-            // Not seen before, or the number of one that has gone.
+            // Not seen before, or the id belonged to an issuer that has exited.
             self.leave_queues(index);
             self.meet(index, bio.priority, group);
             return;
@@ -108,7 +108,7 @@ impl Bfq {
         }
     }
 
-    /// With all the queues that it has, whichever request told of it.
+    /// Moves an issuer with all its queues, whichever request revealed the change.
     #[inline(always)]
     fn move_issuer(&mut self, index: u32, group: u32) {
         for record in self.arms.records(self.arms.issuer_of(index)) {
@@ -125,7 +125,7 @@ impl Bfq {
         *self.contexts.at_mut(index) = Context { is_alive: true, priority, group, ..UNKNOWN_CONTEXT };
     }
 
-    /// The async queue is another one from now on, the sync one gets another weight.
+    /// Replaces the async queue, and changes the weight of the sync queue.
     #[inline]
     fn change_priority(&mut self, index: u32) {
         let old = self.contexts.at(index).queue(false);
@@ -149,7 +149,7 @@ impl Bfq {
         self.say_queue(queue, "new_ioprio {0} new_weight {1}", &numbers);
     }
 
-    /// The issuer's queue of a kind, found or made, which it uses from now on.
+    /// Finds or creates the issuer's queue of a kind and assigns it to the issuer.
     #[inline(never)]
     pub(super) fn get_queue(&mut self, index: u32, is_sync: bool) -> u32 {
         let Context { priority, group, .. } = *self.contexts.at(index);
@@ -181,7 +181,7 @@ impl Bfq {
         state.processes = state.processes.wrapping_add(1);
     }
 
-    /// A queue that nobody uses yet; the spare one when all records are in use.
+    /// A queue without users; the spare one if all records are in use.
     fn new_queue(&mut self, index: u32, is_sync: bool) -> u32 {
         let queue = self.first_free_queue;
         let Some(state) = self.queues.get(queue) else {
@@ -206,7 +206,7 @@ impl Bfq {
         fresh.actuator = actuator;
         (fresh.level, fresh.new_level, fresh.issuer, fresh.serial) = (level, level, index, serial);
         fresh.max_budget = u32::try_from(max_budget).unwrap_or(u32::MAX);
-        // In the future, so that the first pause wraps to the longest there is.
+        // One ns in the future, so that the first think time wraps to the maximum (Q8).
         fresh.think = ThinkTime::since(self.clock.ns.wrapping_add(1));
         fresh.io_start_ns = self.clock.ns;
         (fresh.created_ticks, fresh.soft_next_start_ticks) = (now, now);
@@ -227,9 +227,9 @@ impl Bfq {
         queue
     }
 
-    // ---- letting go ----
+    // ---- release ----
 
-    /// An issuer uses a queue no more; what it was promised of others along the way goes with it.
+    /// An issuer stops using a queue, and its claims on merge targets end with it.
     #[inline]
     pub(super) fn drop_process(&mut self, queue: u32) {
         let mut target = self.queues.at(queue).merges_into;
@@ -270,8 +270,8 @@ impl Bfq {
         }
     }
 
-    /// The one place where a record becomes free: when nobody uses it, nothing of it is queued or in the device, and it is
-    /// on no tree and counted nowhere. Whoever points at it is told.
+    /// The only place that frees a record: when it has no users, no queued requests and none in
+    /// flight, and is on no tree and in no count. All references to it are cleared.
     #[inline(never)]
     pub(super) fn release_if_unused(&mut self, queue: u32) {
         let (state, entity) = (self.queues.at(queue), self.entities.at(queue));
@@ -306,7 +306,7 @@ impl Bfq {
         self.first_free_queue = queue;
     }
 
-    /// The request is no longer inserted: its queue may go as well.
+    /// The request is no longer inserted, so its queue may be freed as well.
     #[inline(never)]
     pub(super) fn unbind(&mut self, slot: u32) {
         let (queue, context) = self.slots.at_mut(slot).let_go();
@@ -320,13 +320,13 @@ impl Bfq {
         self.lose_request(context);
     }
 
-    /// An issuer has one less.
+    /// An issuer has one request less.
     #[inline(always)]
     pub(super) fn lose_request(&mut self, context: u32) {
         let issuer = self.contexts.at_mut(context);
         issuer.requests = issuer.requests.saturating_sub(1);
         if issuer.requests == 0 && !issuer.is_alive {
-            // One of those who sent something after their exit.
+            // An issuer that sent requests after its exit.
             self.leave_queues(context);
         }
     }
@@ -345,13 +345,13 @@ impl Bfq {
         self.contexts.at_mut(index).saved = None;
     }
 
-    /// Its sync queue, alone.
+    /// Drops the issuer's sync queue only.
     #[inline(never)]
     pub(super) fn leave_sync_queue(&mut self, index: u32) {
         self.leave_sync_queue_here(index);
     }
 
-    /// In the frame of its callers.
+    /// Inlined into its callers.
     #[inline(always)]
     pub(super) fn leave_sync_queue_here(&mut self, index: u32) {
         let context = self.contexts.at_mut(index);
@@ -376,7 +376,7 @@ impl Bfq {
         self.contexts.at_mut(index).set_queue(true, queue);
     }
 
-    /// An issuer has gone: its turn ends, and nobody waits for it any more.
+    /// An issuer exited: its turn ends, and the device is no longer idled for it.
     #[inline]
     pub(super) fn context_gone(&mut self, context: ContextId) -> Wake {
         let issuer = self.arms.issuer(context);
@@ -406,7 +406,7 @@ impl Bfq {
         wake
     }
 
-    /// Where a group's async queue of a class and level is kept, for the actuator of a record.
+    /// Index of a group's async queue of a class and level, for the actuator of a record.
     fn async_place(&self, index: u32, group: u32, class: Class, level: u8) -> u32 {
         let kind = match class {
             Class::Idle => ASYNC_QUEUES - 1,
@@ -416,7 +416,7 @@ impl Bfq {
     }
 }
 
-/// Where a group's async queues for an actuator are kept.
+/// Indices of a group's async queues for an actuator.
 #[inline]
 pub fn async_places(group: u32, actuator: u32, groups: u32) -> core::ops::Range<u32> {
     let first = actuator.wrapping_mul(groups).wrapping_add(group).wrapping_mul(ASYNC_QUEUES);

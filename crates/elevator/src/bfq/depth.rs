@@ -1,4 +1,5 @@
-//! How many tags a kind of request, and a queue among those of its group, may have.
+//! Tag limits: how many scheduler tags a kind of request may use, and a queue among those of its
+//! group.
 
 use super::Bfq;
 use crate::interface::Admission;
@@ -6,9 +7,10 @@ use crate::request::Bio;
 use crate::structures::NIL;
 use block::Direction;
 
-/// The depth of one that has its share of tags already: it waits for a tag at the very front.
+/// The depth of a queue that already has its share of the tags: it gets a tag only while no other
+/// limited request holds one.
 const LAST_TAG: u32 = 1;
-/// Trees of lower classes count for so many times less than those of higher ones.
+/// A class counts this many times less than the next higher one.
 const CLASS_STEP: u64 = 8;
 
 impl Bfq {
@@ -18,14 +20,14 @@ impl Bfq {
         let depth = if reads_sync { all } else { self.limited_depth(bio.is_sync()) };
         let limits = self.profile.limits_tags_by_weight;
         let mut records = self.arms.records(self.arms.issuer(bio.context));
-        // Too many in one range are too many in all.
+        // Too many requests for one actuator are too many in all.
         if limits && records.any(|record| self.is_over_share(self.contexts.at(record).queue(bio.is_sync()), depth)) {
             return Admission::Shallow(LAST_TAG);
         }
         if depth >= all { Admission::Full } else { Admission::Shallow(depth) }
     }
 
-    /// Of async requests, of sync writes; less while raised queues are busy.
+    /// The depth for async requests and for sync writes; lower while raised queues are busy.
     pub(super) fn limited_depth(&self, is_sync: bool) -> u32 {
         let sixteenths = match (self.raised_busy > 0, is_sync) {
             (false, false) => 8,
@@ -36,7 +38,7 @@ impl Bfq {
         (self.tags.saturating_mul(sixteenths) / 16).max(1)
     }
 
-    /// Whether the queue, or a group above it, has as many requests as its weight is good for.
+    /// Whether the queue, or one of its groups, has as many requests as its weight allows.
     fn is_over_share(&self, queue: u32, depth: u32) -> bool {
         if queue == NIL || queue == super::contexts::SPARE_QUEUE {
             return false;
@@ -75,7 +77,7 @@ impl Bfq {
     }
 }
 
-/// From a queue up to the root; deeper trees are not limited.
+/// The path from a queue to the root; deeper trees are not limited.
 #[derive(Default)]
 struct Path {
     entities: [u32; 16],

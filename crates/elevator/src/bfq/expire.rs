@@ -1,4 +1,4 @@
-//! The end of a turn.
+//! Expiration: the end of a turn.
 
 use super::Bfq;
 use super::budget::TurnEnd;
@@ -7,10 +7,12 @@ use crate::structures::NIL;
 use block::Nanos;
 
 impl Bfq {
-    /// The turn of the queue in service is over. `ended_at_ns` lies back where the timer was what ended it.
+    /// Ends the turn of the queue in service. `ended_at_ns` lies in the past if the idle timer
+    /// ended it.
     ///
-    /// Its phases follow one another instead of calling one another, and the hooks call it themselves: the kernel's stack is
-    /// small, and the trees below are deep.
+    /// The phases run one after another instead of calling one another, and hooks call this
+    /// function directly, because the kernel's stack is small and the tree code below needs much of
+    /// it.
     #[inline(never)]
     pub(super) fn end_turn(&mut self, queue: u32, end: TurnEnd, ended_at_ns: Nanos) {
         self.charge_turn(queue, end, ended_at_ns);
@@ -41,7 +43,7 @@ impl Bfq {
         }
         let keeps_rest = !matches!(end, TurnEnd::BudgetTimeout | TurnEnd::BudgetExhausted);
         if keeps_rest && !self.queues.at(queue).has(Marks::BUSY) {
-            // What is left of its budget stays its own, if it is back in time.
+            // The queue keeps the rest of its budget if it returns in time.
             self.queues.at_mut(queue).marks.set(Marks::WAITS_UNBLOCKED);
         } else {
             self.entities.at_mut(queue).service = 0;
@@ -53,7 +55,7 @@ impl Bfq {
         }
     }
 
-    /// Off the device, and back into the order or out of it.
+    /// Takes the queue out of service: back onto the trees, or off them.
     #[inline(always)]
     pub(super) fn leave_service(&mut self, queue: u32, end: TurnEnd) {
         if self.leaves(queue, end) {
@@ -65,7 +67,7 @@ impl Bfq {
         self.reset_in_service();
     }
 
-    /// Whether a queue whose turn is over is busy no more.
+    /// Whether a queue whose turn ended is no longer busy.
     #[inline(never)]
     fn leaves(&mut self, queue: u32, end: TurnEnd) -> bool {
         let state = self.queues.at_mut(queue);
@@ -73,7 +75,8 @@ impl Bfq {
             state.marks.set(Marks::SPLIT_COOP);
         }
         let (is_empty, has_none_in_device) = (state.is_empty(), state.dispatched == 0);
-        // One that was preempted and must be waited for stays busy, so that it has the device back before lower ones.
+        // A preempted queue that needs idling for its guarantees stays busy, so that it gets the
+        // device back before lower ones.
         let stays = end == TurnEnd::Preempted && self.needed_for_guarantees(queue);
         let leaves = is_empty && !stays;
         if leaves && has_none_in_device {
@@ -82,7 +85,8 @@ impl Bfq {
         leaves
     }
 
-    /// Older forms: who lets the timer run out on a hardly used budget does not only do I/O.
+    /// Older forms: a queue that lets the idle timer expire with most of its budget left is not I/O
+    /// bound.
     fn judge_io_bound_at_end(&mut self, queue: u32, end: TurnEnd) {
         let is_older = self.profile.io_bound == super::profile::IoBound::ArrivalsInTime;
         let entity = self.entities.at(queue);

@@ -1,4 +1,4 @@
-//! Groups: coming, changing, going, and queues that move between them.
+//! Groups: creation, change, removal, and queues that move between them.
 
 use super::Bfq;
 use super::budget::TurnEnd;
@@ -9,7 +9,7 @@ use crate::group::GroupSettings;
 use crate::structures::NIL;
 use block::GroupId;
 
-/// The weight in BFQ's range: 1 to 1000 as in `blkio.bfq.weight`, larger ones are cut off.
+/// The weight in BFQ's range: 1 to 1000 as in `blkio.bfq.weight`; larger ones are capped.
 #[inline]
 fn own_weight(settings: &GroupSettings) -> u32 {
     settings.clamped_weight().clamp(WEIGHT_MIN, WEIGHT_MAX)
@@ -32,7 +32,7 @@ impl Bfq {
         }
     }
 
-    /// Comes into force when the group next gets a place in its parent's order.
+    /// Takes effect when the group is next placed in its parent's order.
     pub(super) fn change_group_weight(&mut self, group: u32, settings: &GroupSettings) {
         let entity = self.group_entity(group);
         if let Some(state) = self.entities.get_mut(entity) {
@@ -40,7 +40,7 @@ impl Bfq {
         }
     }
 
-    /// The group itself, or the nearest online one above it.
+    /// The group itself, or its nearest online ancestor.
     pub(super) fn nearest_online(&self, group: u32) -> u32 {
         let mut at = group;
         for _ in 0..self.groups.len() {
@@ -71,7 +71,7 @@ impl Bfq {
         }
     }
 
-    /// Whether a shared queue, or one that it is merged into, is not of this group.
+    /// Whether a shared queue, or one that it is merged into, belongs to another group.
     fn chain_leaves(&self, queue: u32, group: u32) -> bool {
         let mut at = queue;
         for _ in 0..self.queues.len() {
@@ -86,13 +86,13 @@ impl Bfq {
         false
     }
 
-    /// A queue goes to another group, with all that it has. It is not in service.
+    /// Moves a queue with all its requests to another group. It must not be in service.
     #[inline(never)]
     pub(super) fn move_queue(&mut self, queue: u32, group: u32) {
         if self.entities.at(queue).parent == group || queue == SPARE_QUEUE {
             return;
         }
-        // A user more, so that it is still there when it arrives.
+        // An extra reference, so that the queue is not freed during the move.
         self.queues.at_mut(queue).processes = self.queues.at(queue).processes.wrapping_add(1);
         let is_busy = self.queues.at(queue).has(Marks::BUSY);
         if is_busy {
@@ -133,7 +133,7 @@ impl Bfq {
         }
     }
 
-    /// Its requests count in the groups above it.
+    /// Moves the queue's allocated requests to the counts of the new groups.
     fn move_allocated(&mut self, queue: u32, group: u32) {
         let allocated = self.entities.at(queue).allocated;
         let mut above = self.parent_entity(queue);
@@ -151,7 +151,7 @@ impl Bfq {
         }
     }
 
-    /// Nobody will issue in the group any more: what it has goes to the root, and nothing names it from now on.
+    /// Takes a group offline: its queues move to the root, and all references to it are cleared.
     pub(super) fn take_offline(&mut self, group: u32) {
         if group == GroupId::ROOT.0 || !self.groups.at(group).is_online {
             return;
@@ -204,7 +204,7 @@ impl Bfq {
 
     // ---- groups with requests ----
 
-    /// The queue has requests, here or in the device.
+    /// The queue has requests, queued or in flight.
     pub(super) fn become_pending(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         if !state.has(Marks::PENDING) {
@@ -213,7 +213,7 @@ impl Bfq {
         }
     }
 
-    /// It has none any more.
+    /// The queue has no requests any more.
     pub(super) fn stop_pending(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         if state.has(Marks::PENDING) {

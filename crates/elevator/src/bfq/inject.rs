@@ -1,4 +1,5 @@
-//! Others' requests let in while the device is kept for a queue, and how many that queue can bear.
+//! Injection: requests of other queues dispatched while the device is idled for the queue in
+//! service, and the learned limit for them.
 
 use super::Bfq;
 use super::next_request::LONG_ON_FLASH_SECTORS;
@@ -6,11 +7,11 @@ use super::profile::Injection;
 use super::state::{InjectState, Marks};
 use crate::structures::NIL;
 
-/// Of 4.12: so many times the service that the queue itself had.
+/// 4.12: injected service may reach this many times that of the queue itself.
 const INJECTED_TIMES: u64 = 10;
 
 impl Bfq {
-    /// Whose request goes while the queue in service has none and is waited for; NIL = nobody's.
+    /// The queue to inject from while the queue in service is empty and idled for; NIL = none.
     #[inline(never)]
     pub(super) fn choose_for_injection(&mut self) -> u32 {
         let served = self.in_service;
@@ -31,7 +32,8 @@ impl Bfq {
         self.choose_any(served)
     }
 
-    /// The issuer's own async queue, the queue's waker, and the first that it wakes: they hold it up themselves.
+    /// The issuer's own async queue, the queue's waker, and the first queue that it wakes: these
+    /// hold it up themselves.
     fn choose_related(&self, served: u32) -> u32 {
         let state = self.queues.at(served);
         let [own_async, _] = self.contexts.at(state.owner).queues;
@@ -47,7 +49,7 @@ impl Bfq {
         if self.may_inject(woken) { woken } else { NIL }
     }
 
-    /// Busy, with a request and the budget for it.
+    /// Whether the queue is busy, and its next request fits its budget.
     pub(super) fn may_inject(&self, queue: u32) -> bool {
         let Some(state) = self.queues.get(queue) else { return false };
         queue != self.in_service
@@ -57,7 +59,8 @@ impl Bfq {
             && self.is_eligible_for_injection(queue)
     }
 
-    /// With `eligible_injection`: only whom virtual time owes service, and none of a lower class (the repair of Q10).
+    /// With `eligible_injection`: only queues that are eligible by virtual time, and none of a
+    /// lower class (fixes Q10).
     fn is_eligible_for_injection(&self, queue: u32) -> bool {
         if !self.settings.eligible_injection {
             return true;
@@ -69,7 +72,8 @@ impl Bfq {
 
     fn choose_any(&mut self, served: u32) -> u32 {
         let state = self.queues.at(served);
-        // Q4: with nothing known the limit stays 0, because the kernel compares ticks with nanoseconds.
+        // Q4: while nothing is known the limit stays 0, because the kernel compares ticks with
+        // nanoseconds.
         if self.in_driver >= state.inject.limit {
             return NIL;
         }
@@ -86,7 +90,7 @@ impl Bfq {
         found.unwrap_or(NIL)
     }
 
-    /// Of 4.12: for seeky queues on flash that takes several commands.
+    /// 4.12: for seeky queues on flash that queues commands.
     fn choose_by_service(&self, served: u32) -> u32 {
         let state = self.queues.at(served);
         let bears = state.is_seeky() && !state.is_raised() && !self.is_rotational && self.device_queues();
@@ -97,7 +101,7 @@ impl Bfq {
         self.active_queues().find(|queue| self.may_inject(*queue)).unwrap_or(NIL)
     }
 
-    // ---- what the queue in service can bear ----
+    // ---- learning the injection limit ----
 
     pub(super) fn reset_injection(&mut self, queue: u32) {
         let now = self.clock.ticks;
@@ -107,7 +111,8 @@ impl Bfq {
         state.inject = InjectState { limit, last_service_ns: 0, decreased_ticks: now };
     }
 
-    /// A request of the only one its issuer has begins: whether the time until it is back is to be measured.
+    /// A request of an issuer without others begins: decides whether to measure its total service
+    /// time.
     pub(super) fn sample_for_injection(&mut self, queue: u32) {
         if self.profile.injection == Injection::Service {
             return;
@@ -129,7 +134,7 @@ impl Bfq {
         }
     }
 
-    /// The request that was measured is back.
+    /// The measured request completed.
     #[inline(never)]
     pub(super) fn learn_injection(&mut self, queue: u32) {
         let took_ns = self.clock.ns.saturating_sub(self.sample_began_ns);
@@ -138,7 +143,7 @@ impl Bfq {
         let before = inject.limit;
         let baseline = inject.last_service_ns;
         if baseline > 0 && is_injected {
-            // Half as long again is too long.
+            // More than 1.5 times the baseline is too long.
             let bearable = baseline.saturating_mul(3) / 2;
             if took_ns >= bearable && before > 0 {
                 inject.limit = before.wrapping_sub(1);

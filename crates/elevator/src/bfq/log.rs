@@ -1,10 +1,10 @@
-//! The lines of blktrace: what BFQ tells about itself, in the kernel's words. A host puts names before them.
+//! BFQ's blktrace messages, in the kernel's wording. The host adds the names in front.
 
 use super::Bfq;
 use block::{ContextId, GroupId};
 
 impl Bfq {
-    /// About the device.
+    /// A message about the device.
     #[inline]
     pub(super) fn say<const N: usize>(&mut self, text: &'static str, numbers: &[u64; N]) {
         if self.messages.is_on() {
@@ -12,7 +12,7 @@ impl Bfq {
         }
     }
 
-    /// About a queue and its group.
+    /// A message about a queue and its group.
     #[inline]
     pub(super) fn say_queue<const N: usize>(&mut self, queue: u32, text: &'static str, numbers: &[u64; N]) {
         if self.messages.is_on() {
@@ -20,7 +20,8 @@ impl Bfq {
         }
     }
 
-    // Both are made for each count of numbers: copies of a known size need no call, on paths that are deep already.
+    // Both are monomorphised for each number of arguments: copies of known size need no call, on
+    // paths whose stack is deep already.
 
     #[cold]
     #[inline(never)]

@@ -1,7 +1,8 @@
-//! One queue for several issuers: those that read one stream by turns, and those that were created together.
+//! Queue merging: one queue for issuers that take turns in reading one stream (early queue merge),
+//! and for issuers that were created together (stable merge).
 //!
-//! A merge is scheduled first (`merges_into`; the target's users are counted in advance), and completed by each issuer with
-//! its next request.
+//! A merge is scheduled first (`merges_into`; the target counts its future users in advance), and
+//! each issuer completes it with its next request.
 
 use super::Bfq;
 use super::contexts::SPARE_QUEUE;
@@ -9,11 +10,12 @@ use super::state::{Marks, Raising, Saved};
 use crate::structures::NIL;
 use block::Class;
 
-/// Positions within this are close enough to belong to one stream.
+/// Positions within this distance may belong to one stream.
 const CLOSE_SECTORS: u64 = 8_192;
 
 impl Bfq {
-    /// Whether flash that takes several commands is spared early merging and its bookkeeping: it reorders well enough.
+    /// Whether early merging and its bookkeeping are skipped: flash that queues commands reorders
+    /// well enough.
     #[inline]
     pub(super) fn is_spared(&self) -> bool {
         self.profile.spares_queueing_flash && self.flash_queues
@@ -24,13 +26,14 @@ impl Bfq {
         state.service_from_backlogged > 0 && self.clock.is_past(state.first_io_ticks.wrapping_add(self.spans.merge))
     }
 
-    /// Whether queues are not looked for to be merged early, or there are not two.
+    /// Whether no early merge is possible: it is switched off, or fewer than two queues have a
+    /// position.
     #[inline(always)]
     pub(super) fn has_nobody_to_merge(&self) -> bool {
         self.is_spared() || self.busy_total() <= 1
     }
 
-    /// Whether nothing can come of looking for another queue that a request should go to: see [`Bfq::merge_target`].
+    /// Whether a search for a merge target is known to find nothing: see [`Bfq::merge_target`].
     #[inline]
     pub(super) fn stays_alone(&self, queue: u32, context: u32) -> bool {
         let is_unplanned = self.queues.at(queue).merges_into == NIL;
@@ -57,7 +60,7 @@ impl Bfq {
         if found == NIL { NIL } else { self.schedule_merge(queue, found) }
     }
 
-    /// The same for a bio that may yet join a request, with nothing changed.
+    /// The same for a bio that may be merged into a request, without side effects.
     pub(super) fn present_target(&self, queue: u32, first_sector: u64) -> u32 {
         let end = self.end_of_chain(queue);
         if end != queue {
@@ -67,7 +70,7 @@ impl Bfq {
         if found == NIL || self.schedulable(queue, found).is_none() { queue } else { self.end_of_chain(found) }
     }
 
-    /// Where a chain of scheduled merges ends; the queue itself if none is.
+    /// The end of a chain of scheduled merges; the queue itself if none is scheduled.
     fn end_of_chain(&self, queue: u32) -> u32 {
         let mut at = queue;
         for _ in 0..self.queues.len() {
@@ -80,7 +83,8 @@ impl Bfq {
         at
     }
 
-    /// Another queue that works near this position, or NIL: the one in service, or the nearest of the group.
+    /// Another queue whose position is near, or NIL: the one in service, or the nearest in the
+    /// group.
     fn close_queue(&self, queue: u32, first_sector: u64) -> u32 {
         if self.is_spared() || queue == SPARE_QUEUE || self.merges_too_late(queue) || self.busy_total() <= 1 {
             return NIL;
@@ -123,7 +127,7 @@ impl Bfq {
             && target.is_sync()
     }
 
-    /// Where a merge into `other` would lead; `None` if it cannot be.
+    /// The final target of a merge into `other`; `None` if the merge is not possible.
     fn schedulable(&self, queue: u32, other: u32) -> Option<u32> {
         if self.queues.at(other).process_references() == 0 {
             return None;
@@ -136,7 +140,7 @@ impl Bfq {
         is_possible.then_some(end)
     }
 
-    /// From now on the issuers of a queue go to another; NIL if that cannot be.
+    /// Schedules a merge of a queue into another; NIL if it is not possible.
     fn schedule_merge(&mut self, queue: u32, other: u32) -> u32 {
         let Some(end) = self.schedulable(queue, other) else { return NIL };
         let users = self.queues.at(queue).processes;
@@ -147,7 +151,7 @@ impl Bfq {
         end
     }
 
-    /// An issuer moves to where its queue is merged into.
+    /// Moves an issuer to the queue that its own is merged into.
     #[inline]
     pub(super) fn complete_merge(&mut self, context: u32, queue: u32) -> u32 {
         let mut at = queue;
@@ -157,7 +161,7 @@ impl Bfq {
                 break;
             }
             self.merge_one_step(context, at, next);
-            // Its claim on the target was counted when the merge was scheduled.
+            // The target counted this user when the merge was scheduled.
             self.drop_one_process(at);
             at = next;
         }
@@ -206,10 +210,11 @@ impl Bfq {
         self.entities.at_mut(queue).is_prio_changed = true;
     }
 
-    // ---- merged for good ----
+    // ---- stable merge ----
 
-    /// A sync queue has just been made: one that was made shortly before in the same group, of the same level, is likely to
-    /// belong to the same job. True if it is to be merged into that at once.
+    /// A sync queue was just created: one of the same group and level that was created shortly
+    /// before is likely to belong to the same job. True if the new queue is to be merged into that
+    /// one at once.
     #[inline(never)]
     pub(super) fn plan_stable_merge(&mut self, context: u32, queue: u32) -> bool {
         let entity = *self.entities.at(queue);
@@ -253,7 +258,7 @@ impl Bfq {
         }
     }
 
-    /// The queue that an issuer's may be merged into for good, when it is time to decide; NIL before.
+    /// The candidate for a stable merge once it is time to decide; NIL before.
     fn ripe_candidate(&self, queue: u32, context: u32) -> u32 {
         let candidate = self.contexts.at(context).stable_candidate;
         let state = self.queues.at(queue);
@@ -295,7 +300,8 @@ impl Bfq {
 
     // ---- splitting ----
 
-    /// The issuers of a shared queue no longer read one stream: this one gets a queue of its own again.
+    /// The issuers of a shared queue no longer read one stream: this issuer gets a queue of its own
+    /// again.
     #[inline]
     pub(super) fn split(&mut self, context: u32, queue: u32) -> u32 {
         if self.splits_alone(context, queue) {
@@ -310,7 +316,7 @@ impl Bfq {
         fresh
     }
 
-    /// True if everybody else has gone: then the queue is this issuer's again.
+    /// True if all other issuers have left: the queue then belongs to this issuer again.
     #[inline(never)]
     fn splits_alone(&mut self, context: u32, queue: u32) -> bool {
         self.say_queue(queue, "splitting queue", &[]);
@@ -355,7 +361,7 @@ impl Bfq {
         }
     }
 
-    /// What a queue is like, kept for its owner.
+    /// Saves the state of a queue for its owner.
     fn save_state(&mut self, queue: u32) {
         let state = self.queues.at(queue);
         let owner = state.owner;
@@ -365,7 +371,7 @@ impl Bfq {
         let in_large_burst = state.has(Marks::IN_LARGE_BURST);
         let mut raising = state.raising;
         if state.has(Marks::JUST_CREATED) && !in_large_burst && self.settings.low_latency {
-            // It has not had the chance to be raised.
+            // It had no chance yet to be raised.
             raising = self.interactive_from_now();
         }
         let state = self.queues.at(queue);
@@ -385,7 +391,7 @@ impl Bfq {
     }
 
     fn resume_state(&mut self, queue: u32, context: u32) {
-        // Where it lies: a copy is too much for the stack of a kernel.
+        // Borrowed in place: a copy is too large for a kernel stack.
         let Some(saved) = &self.contexts.at(context).saved else { return };
         let factor_before = self.queues.at(queue).raising.factor;
         let state = self.queues.at_mut(queue);
@@ -426,9 +432,10 @@ impl Bfq {
         }
     }
 
-    // ---- by position ----
+    // ---- position index ----
 
-    /// The queue's next request has changed: it is found where that is, if it may be merged at all.
+    /// The queue's next request has changed: updates its place in the position index, if it may be
+    /// merged at all.
     #[inline(always)]
     pub(super) fn note_position(&mut self, queue: u32) {
         if !self.is_spared() {
@@ -444,7 +451,8 @@ impl Bfq {
         }
     }
 
-    /// Where it is the only one of its group: [`Bfq::renew_position`] would come to the same.
+    /// Fast path if it is the only queue in its group's index, with the same result as
+    /// [`Bfq::renew_position`].
     #[inline]
     fn moves_alone(&mut self, queue: u32) -> bool {
         let next = self.queues.at(queue).next;

@@ -1,16 +1,24 @@
-//! bfq: every issuer has a queue; one at a time has the device, for a budget of sectors; B-WF2Q+ says whose turn it is.
+//! bfq: every issuer has a queue; one queue at a time has the device, for a budget of sectors;
+//! B-WF2Q+ decides which is next.
 //!
-//! Promise  issuers and groups share the device's service by their weights, as a tree; with `low_latency` what looks
-//!          interactive or soft real-time goes first for a while.
-//! Cost     insert and dispatch O(log n) in the requests of a queue, the change of turns O(depth log queues), expected.
-//! Fits     disks; flash where a short wait counts more than throughput: weights of issuers with few requests keep the
-//!          device idle (specification, section 20).
-//! Source   Linux 5.1, 5.2, 6.1 and 6.12 block/bfq-iosched.c, bfq-wf2q.c and bfq-cgroup.c; specification bfq.md.
+//! Promise  issuers and groups share the device's service by their weights, as a tree; with
+//!          `low_latency`, queues that look interactive or soft real-time take precedence for a
+//!          while.
+//! Cost     insert and dispatch O(log n) in the requests of a queue; a change of turns O(depth log
+//!          queues), expected.
+//! Fits     disks; flash where low latency counts more than throughput. To keep the weights of
+//!          issuers with few requests, the device is idled
+//!          (docs/specifications/bfq.md, section 20).
+//! Source   Linux 5.1, 5.2, 6.1 and 6.12 block/bfq-iosched.c, bfq-wf2q.c and bfq-cgroup.c;
+//!          docs/specifications/bfq.md, section 1.
 //!
-//! insert -> queue (sorted, fifo) -> service tree [group, class] -> in service -> choose -> host -> completed
+//! insert -> queue (sorted, fifo) -> service tree [group, class] -> in service -> choose -> host
+//! -> completed
 //!
-//! Read `select.rs` first: whose request goes. Then `wf2q.rs`: who is next; `plugging.rs`: when the device waits; `expire.rs`:
-//! how a turn ends. The forms differ in data only (`profile.rs`).
+//! Read `select.rs` first: which request is next. Then `wf2q.rs`: which queue is next;
+//! `plugging.rs`: when the device is idled; `expire.rs`: how a turn ends. The forms differ in data
+//! only (`profile.rs`). Q1 to Q17 in comments are the quirks of
+//! docs/specifications/bfq.md, section 22.
 
 mod activation;
 mod actuator;
@@ -79,7 +87,7 @@ crate::reasons! {
 /// The policy's state.
 #[derive(Debug)]
 pub struct Bfq {
-    /// A copy, because every event asks it.
+    /// A copy, because every event reads it.
     profile: Profile,
     settings: Settings,
     clock: Clock,
@@ -90,47 +98,48 @@ pub struct Bfq {
 
     slots: Array<Slot>,
     sort_links: SortedLinks,
-    /// A slot is on a fifo or on the direct list, so that one role serves both.
+    /// A slot is on a fifo or on the direct list, so one set of links serves both.
     fifo_links: Links,
     direct: List,
 
     queues: Array<Queue>,
     first_free_queue: u32,
-    /// Of queues, and behind them of groups.
+    /// Entities of queues, then of groups.
     entities: Array<Entity>,
     stamps: Stamps,
     trees: Array<ServiceTree>,
     groups: Array<Group>,
-    /// By issuer and actuator: see [`Arms`].
+    /// By actuator and issuer: see [`Arms`].
     contexts: Array<Context>,
     arms: Arms,
     async_queues: Array<u32>,
 
-    /// Queues on active sets by actuator, the latest first: in this order they are let into others' turns.
+    /// Queues in active sets by actuator, the most recent first: the order in which injection tries
+    /// them.
     active_lists: Array<List>,
     active_links: Links,
     burst: Burst,
     burst_links: Links,
     woken_links: Links,
     position_links: SortedLinks,
-    /// Queues by their weight, those that are not raised and have requests.
+    /// Number of queues by weight: those with requests that are not raised.
     weight_counts: Array<u32>,
     weights_in_use: Bitmap,
-    /// Groups with requests, here or in the device.
+    /// Groups with requests, queued or in flight.
     pending_groups: u32,
 
-    /// The service tree whose virtual time has just jumped, or NIL; within an event.
+    /// The service tree whose virtual time has just jumped, or NIL; used within one event.
     jumped: u32,
-    /// The queue whose turn it is, or NIL.
+    /// The queue in service, or NIL.
     in_service: u32,
     busy_queues: [u32; CLASSES as usize],
     raised_busy: u32,
     requests_queued: u32,
     in_driver: u32,
 
-    /// Whether the device works on several commands; `None` counts as yes (Q1).
+    /// Whether the device queues commands; `None` counts as yes (Q1).
     hw_tag: Option<bool>,
-    /// Flash, and it does (`nonrot_with_queueing`).
+    /// Flash that queues commands (`nonrot_with_queueing`).
     flash_queues: bool,
     deepest: u32,
     depth_samples: u32,
@@ -146,15 +155,15 @@ pub struct Bfq {
     was_slow: bool,
 
     wait_began_ns: Nanos,
-    /// When the wait for the queue in service is over, or [`NEVER`].
+    /// When the idle timer expires, or [`NEVER`].
     timer_at: Nanos,
-    /// Nothing has happened since the device was found to be kept for somebody.
+    /// No event since the device was last found to be idled for a queue.
     is_holding: bool,
-    /// When a kept device is looked at again, or [`NEVER`].
+    /// When an idled device is polled again, or [`NEVER`].
     repoll_at: Nanos,
     work_tick_ns: Nanos,
 
-    /// Others' requests were let in since the measurement began.
+    /// Whether requests were injected since the measurement began.
     is_injected: bool,
     waits_for_dispatch: bool,
     sampled: Option<RequestId>,
@@ -171,7 +180,7 @@ impl Bfq {
         self.violations = self.violations.saturating_add(1);
     }
 
-    /// In the frame of its callers.
+    /// Inlined into its callers.
     #[inline(always)]
     fn insert_at(&mut self, bio: &Bio, id: RequestId, is_sorted: bool, now: Nanos) -> Wake {
         self.clock.set(now);
@@ -197,7 +206,7 @@ impl Bfq {
         Wake::All
     }
 
-    /// The request is no longer inserted, wherever it was. In the frame of its callers.
+    /// The request is no longer inserted, wherever it was. Inlined into its callers.
     #[inline(always)]
     fn let_go(&mut self, id: RequestId) -> Wake {
         let slot = self.slots.at(id.slot());
@@ -248,7 +257,8 @@ impl Elevator for Bfq {
         }
     }
 
-    /// Only within the queue that the bio would go to, merged with another as it may be about to.
+    /// Only within the queue that the bio would go to, taking a merge into account that the bio may
+    /// complete.
     fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
         let slot = self.slots.at(id.slot());
         if slot.id != id || slot.held == Held::Nowhere {
@@ -284,7 +294,7 @@ impl Elevator for Bfq {
             self.slots.at_mut(keep.slot()).sectors = requests.attributes(keep).extent.sectors;
         }
         if !self.holds(gone, Held::Queued) {
-            // Absorbed on its way in: it was never here.
+            // Merged on its way in: it was never inserted.
             return;
         }
         let absorbed = *self.slots.at(gone.slot());
@@ -313,7 +323,7 @@ impl Elevator for Bfq {
         self.insert_at(bio, id, true, now)
     }
 
-    /// That the turn goes on is what comes with nearly every request; all else is a call.
+    /// The turn goes on for nearly every request; all other cases are a call.
     #[inline(always)]
     fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.clock.set(now);

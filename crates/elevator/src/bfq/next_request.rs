@@ -1,4 +1,5 @@
-//! Inside a queue: which request is the best next one, and the two orders it is found in.
+//! Inside a queue: the best next request, and the two orders (by sector and by deadline) that hold
+//! its requests.
 
 use super::Bfq;
 use super::state::{Held, Marks};
@@ -7,31 +8,32 @@ use crate::structures::NIL;
 use block::Extent;
 use core::hint::select_unpredictable;
 
-/// Requests that begin farther from where the last one ended are far off; on flash only short ones are.
+/// A request that begins farther than this from the end of the last one is far; on flash only if it
+/// is short as well.
 const FAR_SECTORS: u64 = 800;
 pub const LONG_ON_FLASH_SECTORS: u32 = 64;
 
-/// What the choice among the requests of a queue sees of one.
+/// What the choice of the next request needs to know about a request.
 #[derive(Copy, Clone, Debug)]
 struct Candidate {
     slot: u32,
     first_sector: u64,
-    /// Less goes first, whatever the way.
+    /// The lower kind goes first, whatever the distance.
     kind: u8,
 }
 
-/// What a queue has when a request has left it.
+/// The state of a queue after a request left it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Left {
-    /// As before, or nothing, which is looked at elsewhere.
+    /// The next request is unchanged; or the queue is empty, which is handled elsewhere.
     Something,
-    /// Another request comes next.
+    /// It has another next request.
     AnotherNext,
-    /// Nothing, and it is busy out of turn.
+    /// It is empty, and busy without being in service.
     Nothing,
 }
 
-/// Whether a request is far from where another ended; `last_end` 0 = there was none.
+/// Whether a request is far from the end of another; `last_end` 0 = there was none.
 #[inline]
 pub const fn is_far_from(last_end: u64, extent: Extent, is_rotational: bool) -> bool {
     last_end != 0
@@ -40,16 +42,17 @@ pub const fn is_far_from(last_end: u64, extent: Extent, is_rotational: bool) -> 
 }
 
 impl Settings {
-    /// Less is better. One number, since which of two requests is nearer is a coin toss and a branch on it is mispredicted
-    /// every other time: whether the head goes round for it, above how far it has to go, which is less than 2^63 sectors.
+    /// The seek cost; lower is better. A single number, because a branch on which request is nearer
+    /// would be mispredicted half of the time: bit 63 says whether the head wraps around, and the
+    /// rest is the distance, which is less than 2^63 sectors.
     #[inline(always)]
     fn way(&self, first_sector: u64, last: u64) -> u64 {
         let is_ahead = first_sector >= last;
         let behind = last.wrapping_sub(first_sector);
         let goes_round = !is_ahead & (behind > self.back_seek_max_sectors);
-        // Of a way back that is short enough: less than 2^32 sectors, as often as 2^31.
+        // A permitted backward seek: less than 2^32 sectors, times at most 2^31.
         let back = behind.wrapping_mul(self.back_seek_penalty);
-        // All that the head goes round for is counted from the device's first sector.
+        // Requests after a wrap are ordered by their distance from the device's first sector.
         let far = select_unpredictable(goes_round, first_sector, back);
         let distance = select_unpredictable(is_ahead, first_sector.wrapping_sub(last), far);
         u64::from(goes_round) << 63 | distance
@@ -62,26 +65,26 @@ impl Bfq {
         self.sort_links.key(slot).unwrap_or(0)
     }
 
-    /// What the choice among requests sees of one that is queued.
+    /// The candidate for a queued request.
     #[inline(always)]
     fn candidate(&self, slot: u32) -> Candidate {
         Candidate { slot, first_sector: self.first_sector(slot), kind: self.slots.at(slot).kind }
     }
 
-    /// The better of two queued requests: sync before async, metadata before data, then the nearer to `last`; what lies too
-    /// far back counts as behind everything.
+    /// The better of two queued requests: sync before async, metadata before data, then the nearer
+    /// to `last`; a request too far behind counts as wrapped around.
     #[inline(always)]
     fn better(&self, one: Candidate, other: Candidate, last: u64) -> u32 {
         if one.kind != other.kind {
             return if one.kind < other.kind { one.slot } else { other.slot };
         }
         let (a, b) = (self.settings.way(one.first_sector, last), self.settings.way(other.first_sector, last));
-        // As far ahead as the other lies back: ahead. At the same place: the first.
+        // At equal cost, the request ahead wins over the one behind; at the same sector, the first.
         let is_first_better = (a < b) | ((a == b) & (one.first_sector >= other.first_sector));
         select_unpredictable(is_first_better, one.slot, other.slot)
     }
 
-    /// Puts a request into its queue's two orders; whether another comes next now.
+    /// Adds a request to its queue's two orders. True if the queue's next request has changed.
     #[inline(always)]
     pub(super) fn sort_in(&mut self, queue: u32, slot: u32, first_sector: u64, kind: u8) -> bool {
         let state = self.queues.at_mut(queue);
@@ -100,7 +103,7 @@ impl Bfq {
         next != before
     }
 
-    /// The request whose time has passed, if this is the first look in this turn and the oldest is such a one.
+    /// The oldest request if its deadline has passed; checked once per turn.
     #[inline(never)]
     fn overdue(&mut self, queue: u32, slot: u32) -> u32 {
         let state = self.queues.at_mut(queue);
@@ -114,7 +117,8 @@ impl Bfq {
         oldest
     }
 
-    /// What goes next when `slot` leaves: the oldest if its time has passed (looked at once a turn), else a neighbour.
+    /// The next request after `slot` leaves: the oldest if its deadline has passed (checked once a
+    /// turn), otherwise a neighbour.
     #[inline(always)]
     fn successor(&mut self, queue: u32, slot: u32) -> u32 {
         if !self.queues.at(queue).has(Marks::FIFO_EXPIRE) {
@@ -131,7 +135,7 @@ impl Bfq {
         self.better(self.candidate(next), self.candidate(previous), self.first_sector(slot))
     }
 
-    /// A request leaves its queue's orders: chosen, or absorbed by another.
+    /// A request leaves its queue's orders: dispatched, or merged into another.
     #[inline]
     pub(super) fn take_out(&mut self, slot: u32) {
         let queue = self.slots.at(slot).queue;
@@ -144,14 +148,14 @@ impl Bfq {
         self.unlink(slot)
     }
 
-    /// What follows when a request has left its queue's orders.
+    /// Handles the consequences after a request left its queue's orders.
     #[inline(always)]
     pub(super) fn after_leaving(&mut self, queue: u32, left: Left) {
         match left {
             Left::Something => {}
             Left::AnotherNext => self.next_request_changed(queue),
             Left::Nothing => {
-                // Injected or merged away: what it had of its turn is lost (Q11).
+                // Emptied by injection or a merge: what it had of its turn is lost (Q11).
                 self.leave_busy(queue, false);
                 let entity = self.entities.at_mut(queue);
                 (entity.budget, entity.service) = (0, 0);
@@ -159,7 +163,7 @@ impl Bfq {
         }
     }
 
-    /// Out of both orders. In the frame of its callers.
+    /// Removes a request from both orders. Inlined into its callers.
     #[inline(always)]
     pub(super) fn unlink(&mut self, slot: u32) -> Left {
         let entry = self.slots.at_mut(slot);
@@ -181,14 +185,15 @@ impl Bfq {
         }
     }
 
-    /// The queue's next request goes, of which the account is told already: out of both orders.
+    /// Removes the queue's next request, already accounted for, from both orders.
     #[inline(always)]
     pub(super) fn next_leaves(&mut self, queue: u32, slot: u32, is_sync: bool) {
         let next = self.successor(queue, slot);
         self.leave_orders::<true>(queue, slot, is_sync, next);
     }
 
-    /// Whether the queue is empty now; if not, `next` comes next in it. With a call less where the stack allows it.
+    /// Removes a request from both orders and makes `next` the next one. True if the queue is empty
+    /// now. `INLINE` saves a call where the stack allows it.
     #[inline(always)]
     fn leave_orders<const INLINE: bool>(&mut self, queue: u32, slot: u32, is_sync: bool, next: u32) -> bool {
         let state = self.queues.at_mut(queue);
@@ -216,7 +221,8 @@ impl Bfq {
         is_empty
     }
 
-    /// A front merge moved a queued request's first sector; whether another request of its queue comes next now.
+    /// A front merge moved a queued request's first sector. True if the queue's next request has
+    /// changed.
     #[inline(never)]
     pub(super) fn moved_forward(&mut self, slot: u32, first_sector: u64) -> bool {
         let queue = self.slots.at(slot).queue;
@@ -236,7 +242,8 @@ impl Bfq {
         next != before
     }
 
-    /// `keep` absorbed `gone` of the same queue: it takes the older one's place in the fifo.
+    /// `gone` was merged into `keep` of the same queue, which takes the older one's place in the
+    /// fifo.
     pub(super) fn inherit(&mut self, keep: u32, gone: u32) {
         let queue = self.slots.at(keep).queue;
         if self.slots.at(gone).due_ns < self.slots.at(keep).due_ns {

@@ -1,30 +1,31 @@
-//! How fast the device is at its best, measured from dispatch to dispatch; budgets and the length of raising follow.
+//! The peak rate of the device, measured from dispatch to dispatch; budgets and the duration of
+//! weight raising derive from it.
 
 use super::Bfq;
 use super::next_request::is_far_from;
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
 use block::{Extent, Nanos};
 
-/// Rates are sectors a microsecond, with so many binary places.
+/// Rates are in sectors per microsecond with this many fractional bits.
 const RATE_SHIFT: u32 = 16;
-/// Of a rotational device, of flash.
+/// Reference rates of a rotational device and of flash.
 const REFERENCE_RATE: [u64; 2] = [14_000, 33_000];
 const REFERENCE_RAISING_MS: [u64; 2] = [7_000, 2_500];
 const RAISING_MS: core::ops::RangeInclusive<u64> = 3_000..=25_000;
 const LEAST_SAMPLES: u64 = 32;
 const LEAST_INTERVAL_NS: Nanos = 300 * MILLISECOND;
 const REFERENCE_INTERVAL_NS: Nanos = SECOND;
-/// A device that had nothing to do for so long begins a new measurement.
+/// After a pause of this length in the device a new measurement begins.
 const PAUSE_NS: Nanos = 100 * MILLISECOND;
-/// Requests that come within this of a completion keep the device busy.
+/// Requests that arrive within this time after a completion keep the device busy.
 const NO_PAUSE_NS: Nanos = 2 * MILLISECOND;
-/// 20 million sectors a second are a mistake.
+/// Rates above 20 million sectors a second are measurement errors.
 const IMPOSSIBLE_RATE: u64 = 20 << RATE_SHIFT;
-/// Slower than this, a completion says that the device did something else (Q15).
+/// A completion slower than this means that the device was doing something else (Q15).
 const SLOW_RATE: u64 = 1 << (RATE_SHIFT - 10);
 const SAMPLES_UNTIL_SIZE_IS_FORGOTTEN: u64 = 32;
 
-/// The measurement that is under way.
+/// The current measurement.
 #[derive(Copy, Clone, Debug)]
 pub struct PeakRate {
     rate: u64,
@@ -34,7 +35,7 @@ pub struct PeakRate {
     sectors: u64,
     last_size: u64,
     first_ns: Nanos,
-    /// From the first dispatch to the last one that was counted.
+    /// From the first dispatch to the last counted one.
     interval_ns: Nanos,
     last_dispatch_ns: Nanos,
     pub last_completion_ns: Nanos,
@@ -58,12 +59,12 @@ impl PeakRate {
         }
     }
 
-    /// Sectors that the device transfers in so many ms.
+    /// Sectors that the device transfers in `ms` ms.
     pub const fn sectors_in(&self, ms: u64) -> u64 {
         self.rate.saturating_mul(1_000).saturating_mul(ms) >> RATE_SHIFT
     }
 
-    /// For how long an interactive queue is raised.
+    /// Duration of the raising of an interactive queue.
     pub fn raising_ms(&self) -> u64 {
         let ms = self.reference_raising.checked_div(self.rate).unwrap_or(u64::MAX);
         ms.clamp(*RAISING_MS.start(), *RAISING_MS.end())
@@ -81,7 +82,7 @@ impl PeakRate {
         (self.sectors, self.last_size) = (sectors, sectors);
     }
 
-    /// Whether the rate changed.
+    /// Finishes the measurement. True if the rate changed.
     fn conclude(&mut self) -> bool {
         if self.samples < LEAST_SAMPLES || self.interval_ns < LEAST_INTERVAL_NS {
             return false;
@@ -93,7 +94,8 @@ impl PeakRate {
         if (is_random && rate <= self.rate) || rate > IMPOSSIBLE_RATE {
             return false;
         }
-        // The more sequential, and the longer it was measured, the more it counts: never more than eight tenths.
+        // The more sequential and the longer the measurement, the more it counts: from a tenth to a
+        // half of the new rate.
         let weight = self.sequential.saturating_mul(9).checked_div(self.samples).unwrap_or(0);
         let weight = (weight.saturating_mul(interval_ns) / REFERENCE_INTERVAL_NS).min(8);
         let divisor = 10_u64.wrapping_sub(weight);
@@ -146,7 +148,8 @@ impl Bfq {
         self.peak.last_dispatch_ns = now;
     }
 
-    /// Ends a measurement, and begins the next with a request of this size (without one, with the next dispatch).
+    /// Ends a measurement, and starts the next with a request of this size (without one, at the
+    /// next dispatch).
     #[inline(never)]
     fn conclude_rate(&mut self, begins_with: Option<u64>) {
         let now = self.clock.ns;
@@ -162,12 +165,12 @@ impl Bfq {
         }
     }
 
-    /// A request is back; one that took suspiciously long ends the measurement.
+    /// A request completed; one that was suspiciously slow ends the measurement.
     #[inline]
     pub(super) fn sample_completion(&mut self) {
         let now = self.clock.ns;
         let since_ns = now.saturating_sub(self.peak.last_completion_ns);
-        // In whole microseconds more than that.
+        // More than this in whole microseconds.
         if since_ns >= NO_PAUSE_NS + MICROSECOND && self.was_slow_since(since_ns / MICROSECOND) {
             self.conclude_rate(None);
         }

@@ -1,4 +1,5 @@
-//! Whether the device is kept idle for a queue that has just become empty: for throughput, or for its share.
+//! Idling: whether the device is idled for the queue in service that has become empty, for
+//! throughput or to preserve its share.
 
 use super::Bfq;
 use super::clock::NEVER;
@@ -7,15 +8,16 @@ use crate::structures::NIL;
 use block::time::MILLISECOND;
 use block::{Class, Nanos};
 
-/// Seeky queues of plain weight are waited for no longer.
+/// Longest idle period for seeky queues that are not raised.
 const SEEKY_IDLE_NS: Nanos = 2 * MILLISECOND;
-/// Raised ones at least so long.
+/// Shortest idle period for raised queues.
 const RAISED_IDLE_NS: Nanos = 20 * MILLISECOND;
-/// So many requests more of others in the device call for waiting for a raised queue.
+/// If other queues have at least this many more requests in flight, the device is idled for a
+/// raised queue.
 const OTHERS_IN_DEVICE: u32 = 4;
 
 impl Bfq {
-    /// Not known counts as yes (Q1).
+    /// Whether the device queues commands; unknown counts as yes (Q1).
     #[inline]
     pub(super) fn device_queues(&self) -> bool {
         self.hw_tag != Some(false)
@@ -26,7 +28,7 @@ impl Bfq {
         matches!(self.entities.at(queue).class, Class::Idle)
     }
 
-    /// Whether the next request is worth waiting for because it will be near.
+    /// Whether idling increases throughput, because the next request will be near.
     pub(super) fn idling_boosts_throughput(&self, queue: u32) -> bool {
         let state = self.queues.at(queue);
         if state.process_references() == 0 || self.raised_busy > 0 {
@@ -37,7 +39,7 @@ impl Bfq {
         (self.is_rotational && !queues) || ((self.is_rotational || !queues) && is_sequential)
     }
 
-    /// Whether shares would be lost if nobody were waited for: weights, classes or groups differ.
+    /// Whether shares would be lost without idling: weights, classes or groups differ.
     pub(super) fn is_asymmetric(&self, queue: u32) -> bool {
         let [real_time, best_effort, idle] = self.busy_queues.map(|busy| u32::from(busy > 0));
         if real_time + best_effort + idle > 1 || self.pending_groups > self.profile.symmetric_groups {
@@ -46,13 +48,14 @@ impl Bfq {
         self.weights_in_use.count() >= 2 && !self.is_of_lowest_weight(queue)
     }
 
-    /// Whether it is one of those that are not waited for because nobody counts for less.
+    /// Whether its weight is the lowest in use, so that it needs no idling.
     fn is_of_lowest_weight(&self, queue: u32) -> bool {
         let counted = self.queues.at(queue).counted_weight;
         self.profile.spares_lowest_weight && counted != 0 && self.weights_in_use.first_set() == Some(counted)
     }
 
-    /// Whether only one queue is busy, in a form that waits for one that is, and it may be waited for by its class.
+    /// Whether it is the only busy queue, in a form that idles for a lone queue, and its class
+    /// permits idling.
     #[inline]
     pub(super) fn is_lone_protected(&self) -> bool {
         let [real_time, best_effort, idle] = self.busy_queues;
@@ -64,7 +67,7 @@ impl Bfq {
         if state.process_references() == 0 {
             return false;
         }
-        // What only looks is asked in the order of what it costs.
+        // Tests without side effects, in order of cost.
         if self.profile.protects_lone_queue && self.busy_total() == 1 {
             return true;
         }
@@ -91,7 +94,7 @@ impl Bfq {
         self.queues.at(queue).is_empty() && self.better_to_idle(queue)
     }
 
-    /// The last request of the queue in service is back, and the device is kept for its next one.
+    /// Idles the device for the queue in service, whose last request has completed.
     pub(super) fn begin_wait(&mut self) {
         let queue = self.in_service;
         if queue == NIL {
@@ -109,7 +112,7 @@ impl Bfq {
         self.timer_at = self.clock.ns.saturating_add(wait_ns);
     }
 
-    /// The wait is over, for whatever reason.
+    /// Ends the idling, for whatever reason.
     pub(super) fn stop_wait(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         if !state.has(Marks::WAIT_REQUEST) {

@@ -1,67 +1,74 @@
-//! The forms of BFQ as data: what changed from kernel to kernel (specification bfq.md, section 19).
+//! The forms of BFQ as data: what changed from kernel to kernel
+//! (docs/specifications/bfq.md, section 19).
 
 use crate::interface::{Form, Version};
 
 /// What differs between the forms.
 #[derive(Copy, Clone, Debug)]
 pub struct Profile {
-    /// No early queue merge and no position index where flash takes several commands: the patch of March 2019.
+    /// No early queue merge and no position index on flash that queues commands: the patch of March
+    /// 2019.
     pub(super) spares_queueing_flash: bool,
-    /// The queues of the lowest weight are not waited for.
+    /// No idling for queues of the lowest weight.
     pub(super) spares_lowest_weight: bool,
-    /// A queue that is alone is waited for, and a raised one while the others have four requests more in the device.
+    /// Idling for a lone queue, and for a raised one while the others have four more requests in
+    /// flight.
     pub(super) protects_lone_queue: bool,
-    /// Raises only queues whose weight nobody has changed.
+    /// Raises only queues with the default weight.
     pub(super) raises_default_weight_only: bool,
-    /// A queue whose every recent request was far off cannot become soft real-time.
+    /// A queue whose recent requests were all far apart cannot become soft real-time.
     pub(super) knows_totally_seeky: bool,
-    /// Keeps a queue's weight while it is merged into another.
+    /// Saves a queue's weight while it is merged into another.
     pub(super) saves_weight: bool,
     pub(super) preempts: Preempts,
     pub(super) io_bound: IoBound,
     pub(super) injection: Injection,
-    /// Wakers and woken queues are looked for, and async requests of the issuer in service are let in.
+    /// Detects wakers and woken queues, and injects async requests of the issuer in service.
     pub(super) has_wakers: bool,
-    /// New queues of one group and level become one.
+    /// Merges new queues of one group and level (stable merge).
     pub(super) has_stable_merge: bool,
-    /// Async requests cost no more than others while weights differ.
+    /// Async requests are charged like others while the scenario is asymmetric.
     pub(super) charges_plainly_if_asymmetric: bool,
-    /// Weights hold for tags as well.
+    /// Weights also limit scheduler tags.
     pub(super) limits_tags_by_weight: bool,
-    /// Groups with requests beyond which the scenario counts as asymmetric.
+    /// With more groups with requests than this, the scenario counts as asymmetric.
     pub(super) symmetric_groups: u32,
-    /// A group counts for its own queues, the root included; before, for all queues below it, and the root not.
+    /// A group counts as having requests for its own queues only, the root included; before, for
+    /// all queues below it, without the root.
     pub(super) counts_own_queues: bool,
     /// An issuer has a queue for each actuator of the drive.
     pub(super) knows_actuators: bool,
-    /// A burst that nobody else's queue disturbs begins with the queue that ended the one before.
+    /// A burst in an otherwise idle system starts with the queue that ended the burst before.
     pub(super) begins_bursts_always: bool,
 }
 
-/// For whom an arrival ends the turn of the queue in service.
+/// Which arrivals preempt the queue in service.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Preempts {
-    /// For a queue that comes back in time and is raised more.
+    /// A queue that returns in time and is raised more.
     MoreRaised,
-    /// Also for one raised as much, of a higher class or weight, and if the one in service is not waited for any more.
+    /// Also a queue raised as much, of a higher class or weight; and any, once the queue in service
+    /// is no longer idled for.
     Also,
 }
 
-/// When a queue counts as one that does nothing but I/O.
+/// When a queue counts as I/O bound.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum IoBound {
-    /// Until it lets the timer run out on a hardly used budget; again after 120 arrivals in time.
+    /// Until it lets the idle timer expire with most of its budget left; again after 120 arrivals
+    /// in time.
     ArrivalsInTime,
-    /// While it is idle for at most a fifth of its time.
+    /// While it is idle for at most a fifth of the time.
     ShareOfTime,
 }
 
-/// How others' requests are let in while the device is kept for a queue.
+/// How requests of others are injected while the device is idled for a queue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Injection {
     /// Up to ten times the sectors that a seeky queue on flash had in its turn.
     Service,
-    /// As many as do not make the queue's own requests last half as long again.
+    /// As many as keep the total service time of the queue's own requests within 1.5 times the
+    /// baseline.
     ServiceTime,
 }
 
@@ -111,7 +118,7 @@ const OWN_QUEUES: Profile = Profile { symmetric_groups: 1, counts_own_queues: tr
 
 const NEWEST: Profile = Profile { knows_actuators: true, ..OWN_QUEUES };
 
-/// By version: 4.12 stands for all up to 5.1, 5.2 is the series of March 2019.
+/// By version: 4.12 stands for all up to 5.1; 5.2 is the series of March 2019.
 pub const FORMS: &[Form<&'static Profile>] = &[
     Form { since: Version(4, 12, 0), profile: &FIRST },
     Form { since: Version(5, 2, 0), profile: &MARCH_2019 },

@@ -1,4 +1,5 @@
-//! Raising of weights: of queues that look interactive, and of those that look soft real-time (`low_latency`).
+//! Weight raising (`low_latency`): of queues that look interactive, and of those that look soft
+//! real-time.
 
 use super::Bfq;
 use super::activation::Arrival;
@@ -6,13 +7,13 @@ use super::clock::Clock;
 use super::state::{Marks, Raising};
 use super::timestamps::is_later;
 
-/// How many times its weight an interactive queue gets.
+/// The factor for the weight of an interactive queue.
 const INTERACTIVE: u32 = 30;
-/// A soft real-time one.
+/// The factor for a soft real-time queue.
 const SOFT_REAL_TIME: u32 = INTERACTIVE * 100;
-/// A queue that is slower may be soft real-time, in sectors a second.
+/// Below this rate, in sectors a second, a queue may be soft real-time.
 const MOST_SOFT_RATE: u64 = 7_000;
-/// An interactive queue that had so much is none.
+/// An interactive queue that received this much service ceases to be interactive.
 const MOST_SERVICE_SECTORS: u32 = 120_000;
 /// Ticks beyond `slice_idle` that a soft real-time queue must let pass.
 const SOFT_MARGIN_TICKS: u64 = 4;
@@ -23,7 +24,7 @@ impl Bfq {
         self.queues.at(queue).raising.factor == INTERACTIVE
     }
 
-    /// A queue becomes busy: raising begins, begins anew, or ends.
+    /// A queue becomes busy: raising begins, restarts or ends.
     pub(super) fn raise_on_arrival(&mut self, queue: u32, arrival: Arrival) {
         let (now, long_ago) = (self.clock.ticks, self.clock.long_ago());
         let (interactive_ticks, soft_ticks) = (self.raising_ticks(), self.spans.soft_real_time_ticks);
@@ -57,7 +58,7 @@ impl Bfq {
         }
     }
 
-    /// An async queue that was silent for a while is raised as if somebody waited for it.
+    /// An async queue that was silent for a while is raised as if it were sync.
     #[inline(never)]
     pub(super) fn raise_async(&mut self, queue: u32) {
         let silent_until = self.queues.at(queue).raising.since_ticks.wrapping_add(self.spans.async_arrivals);
@@ -71,7 +72,8 @@ impl Bfq {
         self.entities.at_mut(queue).is_prio_changed = true;
     }
 
-    /// A request of the queue in service has just gone: whether its raising ends, and what its weight is then.
+    /// A request of the queue in service was dispatched: checks whether its raising ends, and
+    /// updates its weight.
     #[inline(always)]
     pub(super) fn look_at_raising(&mut self, queue: u32) {
         let (entity, state) = (self.entities.at(queue), self.queues.at(queue));
@@ -82,7 +84,7 @@ impl Bfq {
             }
             return;
         }
-        // That it goes on as it is is what comes with nearly every request.
+        // For nearly every request the raising goes on unchanged.
         let raising = &state.raising;
         let is_over = self.clock.is_past(raising.since_ticks.wrapping_add(raising.longest_ticks));
         let had_enough = raising.service_sectors > MOST_SERVICE_SECTORS;
@@ -127,7 +129,8 @@ impl Bfq {
         }
     }
 
-    /// The period is over: a queue that was interactive before it became soft real-time is so again, if time is left.
+    /// The period is over: a queue that was interactive before it became soft real-time is so again
+    /// if time is left.
     #[inline(never)]
     pub(super) fn fall_back(&mut self, queue: u32) {
         let raising = self.queues.at(queue).raising;
@@ -147,7 +150,7 @@ impl Bfq {
         self.entities.at_mut(queue).is_prio_changed = true;
     }
 
-    /// Of a queue that would be raised if it were asked now.
+    /// The raising state of a queue that becomes interactive now.
     pub(super) fn interactive_from_now(&self) -> Raising {
         Raising {
             factor: INTERACTIVE,
@@ -184,8 +187,8 @@ impl Bfq {
 
     // ---- soft real-time ----
 
-    /// From when on the next request counts as one of a soft real-time queue: not before the last batch is through at the
-    /// bandwidth of one, and not at once.
+    /// The earliest time at which the next request counts as soft real-time: not before the last
+    /// batch has passed at the bandwidth of such a queue, and not at once.
     pub(super) fn soft_real_time_start(&self, queue: u32) -> u64 {
         let state = self.queues.at(queue);
         let sectors = u64::from(state.service_from_backlogged);
@@ -213,7 +216,7 @@ impl Bfq {
             let next = self.soft_real_time_start(queue);
             self.queues.at_mut(queue).soft_next_start_ticks = next;
         } else {
-            // Its last request is still in the device.
+            // Its last request is still in flight.
             state.marks.set(Marks::SOFTRT_UPDATE);
         }
     }

@@ -1,4 +1,5 @@
-//! Whose request goes next: the turn goes on, or ends; or the device is kept, and others' requests are let in meanwhile.
+//! Which request is dispatched next: the turn goes on or ends; or the device is idled, and requests
+//! of other queues are injected meanwhile.
 
 use super::budget::TurnEnd;
 use super::clock::NEVER;
@@ -10,26 +11,26 @@ use crate::structures::NIL;
 use block::time::MILLISECOND;
 use block::{Class, Extent, Nanos, RequestId};
 
-/// Linux looks at a device that is kept for a queue again after this (BLK_MQ_BUDGET_DELAY).
+/// Linux polls a device that is idled for a queue again after this time (BLK_MQ_BUDGET_DELAY).
 const REPOLL_NS: Nanos = 3 * MILLISECOND;
-/// Async requests cost so many times more than sync ones.
+/// Async requests are charged this many times as much as sync ones.
 const ASYNC_CHARGE: u32 = 3;
 
-/// What is to be done next.
+/// What to do next.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Look {
-    /// Nobody is in service.
+    /// No queue is in service.
     Nobody,
     /// The turn in service is over.
     Ends(TurnEnd),
     /// This queue may send a request, at this charge.
     Sends(u32, u32),
-    /// The device is kept for the queue in service.
+    /// The device is idled for the queue in service.
     Keeps,
 }
 
 impl Bfq {
-    /// What a request costs its queue, in sectors.
+    /// The charge for a request to its queue, in sectors.
     pub(super) fn charge(&self, slot: u32, queue: u32) -> u32 {
         let sectors = self.slots.at(slot).sectors;
         let state = self.queues.at(queue);
@@ -51,8 +52,9 @@ impl Bfq {
         }
     }
 
-    /// [`Bfq::send`] where the turn plainly goes on and nobody listens: the next request of the queue in service, with each
-    /// table looked into once. [`Bfq::look`] would come to the same.
+    /// [`Bfq::send`] for the frequent case that the turn simply goes on and messages are off: the
+    /// next request of the queue in service, with one access to each table. [`Bfq::look`] would
+    /// give the same result.
     #[inline(never)]
     pub(super) fn send_in_turn(&mut self) -> Option<RequestId> {
         let queue = self.in_service;
@@ -87,7 +89,8 @@ impl Bfq {
         Some(id)
     }
 
-    /// Which request goes, of which queue, at which charge and why; or what is answered instead.
+    /// Decides which request goes, of which queue, at which charge and why; or the answer instead
+    /// of a request.
     #[inline(always)]
     fn decide(&mut self) -> Result<(u32, u32, u32, Why), Dispatch> {
         if self.busy_total() == 0 {
@@ -98,8 +101,8 @@ impl Bfq {
         }
         let before = self.in_service;
         let mut looks_at_time = before != NIL;
-        // Every round answers, or ends or begins a turn, mostly the first; queues may be busy and empty, or charged more than
-        // before.
+        // Each iteration answers, or ends or begins a turn; mostly the first. Queues may be busy
+        // and empty, or have been charged more than before.
         for _ in 0..self.busy_total().wrapping_add(2).wrapping_mul(2) {
             match self.look(looks_at_time) {
                 Look::Nobody => {
@@ -123,13 +126,13 @@ impl Bfq {
         Err(self.nothing_now())
     }
 
-    /// Nothing goes, although something is queued: it is looked at again in a while.
+    /// Nothing can go although requests are queued: asks to be polled again later.
     fn nothing_now(&mut self) -> Dispatch {
         if self.requests_queued == 0 {
             return Dispatch::Empty;
         }
         self.is_holding = true;
-        // With ticks: so many whole ones from the begin of this one, as a delayed work item runs.
+        // With a tick: whole ticks from the start of the current one, as a delayed work item runs.
         let due = self.clock.ns.saturating_add(REPOLL_NS);
         let into_tick = self.clock.ns.checked_rem(self.work_tick_ns).unwrap_or(0);
         let at = due.saturating_sub(into_tick);
@@ -140,7 +143,7 @@ impl Bfq {
         }
     }
 
-    /// What is to be done about the turn in service.
+    /// Decides about the turn in service.
     #[inline(never)]
     fn look(&mut self, at_time: bool) -> Look {
         let queue = self.in_service;
@@ -183,7 +186,7 @@ impl Bfq {
         Look::Ends(TurnEnd::NoMoreRequests)
     }
 
-    /// False if nobody is next.
+    /// False if no queue is next.
     #[inline]
     fn begin_next_turn(&mut self) -> bool {
         let queue = self.take_next_queue();
@@ -196,8 +199,8 @@ impl Bfq {
         true
     }
 
-    /// With `bounded_hold`: somebody whom virtual time owes service, and who would finish first, waits for the end of
-    /// a turn that has had more than its due (the repair of Q17).
+    /// With `bounded_hold`: whether an eligible entity that would finish first waits for the end of
+    /// a turn that has had more than its share (fixes Q17).
     #[inline(never)]
     pub(super) fn is_owed_before(&self, served: u32) -> bool {
         let mut entity = served;
@@ -218,7 +221,7 @@ impl Bfq {
         false
     }
 
-    /// The request leaves its queue for the device.
+    /// Dispatches the request to the device.
     #[inline]
     fn send(&mut self, slot: u32, queue: u32, charge: u32, why: Why) -> Dispatch {
         if slot == NIL {
@@ -241,7 +244,8 @@ impl Bfq {
         Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() }
     }
 
-    /// The queue's service, what is measured of its requests, and the rate of the device; then the request goes.
+    /// Charges the queue, updates the measurements of its requests and of the peak rate, then moves
+    /// the request.
     #[inline(never)]
     fn charge_and_move(&mut self, slot: u32, queue: u32, charge: u32, is_served: bool) -> Left {
         let entry = self.slots.at(slot);
@@ -271,7 +275,7 @@ impl Bfq {
 
     #[inline(always)]
     fn move_out(&mut self, slot: u32, queue: u32) -> Left {
-        // Before it leaves the queue, so that the queue does not look as if it had nothing anywhere.
+        // Before it leaves the queue, so that the queue does not look idle in between.
         let state = self.queues.at_mut(queue);
         state.dispatched = state.dispatched.wrapping_add(1);
         let left = self.unlink(slot);
@@ -279,7 +283,7 @@ impl Bfq {
         left
     }
 
-    /// Counts a request into the device, and for its group.
+    /// Counts a request as in flight, for the device and its group.
     #[inline(always)]
     fn enter_device(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
@@ -289,7 +293,7 @@ impl Bfq {
         self.in_driver = self.in_driver.wrapping_add(1);
     }
 
-    /// The first of those that the host put before everything.
+    /// The first of the requests that the host put in front of everything.
     pub(super) fn next_direct(&mut self) -> Option<Dispatch> {
         let slot = self.direct.pop_front(&mut self.fifo_links)?;
         let entry = self.slots.at(slot);
@@ -301,7 +305,8 @@ impl Bfq {
         Some(Dispatch::Request { id, reason: Why::HeadInsert.into() })
     }
 
-    /// Everything out by force: queue after queue as virtual time has them, without waiting.
+    /// Forced dispatch of all requests: queue by queue in the order of virtual time, without
+    /// idling.
     #[inline]
     pub(super) fn drain_next(&mut self) -> Option<u32> {
         if self.in_service != NIL && self.queues.at(self.in_service).is_empty() {

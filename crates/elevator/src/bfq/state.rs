@@ -1,39 +1,40 @@
-//! What BFQ keeps: of a request, of what is scheduled (queues and groups), of a queue, of an issuer, of a group.
+//! BFQ's state: of a request, of a schedulable entity (queue or group), of a queue, of an issuer,
+//! of a group.
 
 use super::contexts::SPARE_QUEUE;
 use crate::account::{GroupAccount, Kind};
 use crate::structures::{List, NIL, Tree};
 use block::{Class, GroupId, Nanos, RequestId};
 
-/// Where a request is, as far as BFQ is concerned.
+/// The state of a request within BFQ.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Held {
-    /// Not with us.
+    /// Not inserted.
     Nowhere,
     /// In its queue's order and fifo.
     Queued,
-    /// Goes before everything: put there by the host.
+    /// In front of everything: put there by the host.
     Direct,
-    /// Chosen, and counted in the device.
+    /// Chosen, and counted as in flight.
     Dispatched,
 }
 
-/// What is kept of a request beside the table's. It names its queue for as long as it is inserted.
+/// BFQ's state of a request. It refers to its queue for as long as it is inserted.
 #[derive(Copy, Clone, Debug)]
 pub struct Slot {
     pub id: RequestId,
     pub held: Held,
-    /// How its group counts it: discards are writes.
+    /// How its group counts it: discards count as writes.
     pub counts_as: Kind,
     pub is_sync: bool,
-    /// Less goes first in its queue: sync before async, metadata before data.
+    /// Lower kinds go first in its queue: sync before async, metadata before data.
     pub kind: u8,
     pub queue: u32,
-    /// The queue's group when the request came.
+    /// The queue's group when the request arrived.
     pub group: u32,
     pub context: u32,
     pub sectors: u32,
-    /// When its fifo deadline passes.
+    /// Its fifo deadline.
     pub due_ns: Nanos,
 }
 
@@ -51,7 +52,7 @@ pub const FREE_SLOT: Slot = Slot {
 };
 
 impl Slot {
-    /// The request is no longer inserted; queue and issuer that it had, or NIL.
+    /// Marks the request as no longer inserted. Returns the queue and issuer that it had, or NIL.
     #[inline(always)]
     pub const fn let_go(&mut self) -> (u32, u32) {
         self.held = Held::Nowhere;
@@ -64,7 +65,7 @@ impl Slot {
     }
 }
 
-/// Service trees of a scheduler, one a class.
+/// Service trees of a scheduler, one per class.
 pub const CLASSES: u32 = 3;
 
 #[inline]
@@ -76,34 +77,35 @@ pub const fn class_index(class: Class) -> u32 {
     }
 }
 
-/// In which set of its service tree an entity is.
+/// The set of its service tree that an entity is in.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Set {
     None,
-    /// Has something to be served.
+    /// It has requests to be served.
     Active,
-    /// Has nothing, but what it had lies ahead of virtual time.
+    /// It has none, but its finish time lies ahead of virtual time.
     Idle,
 }
 
-/// What is scheduled: a queue, or a group among its siblings. The index of a group's entity lies behind those of queues.
+/// A schedulable entity: a queue, or a group among its siblings. Entities of groups follow those of
+/// queues.
 #[derive(Copy, Clone, Debug)]
 pub struct Entity {
-    /// Sectors in this turn.
+    /// Sectors served in this turn.
     pub service: u32,
     pub budget: u32,
-    /// In force: times the raising of a queue.
+    /// The weight in force: a queue's includes its raising factor.
     pub weight: u32,
     pub original_weight: u32,
     pub new_weight: u32,
-    /// The group whose scheduler it competes in.
+    /// The group in whose scheduler it competes.
     pub parent: u32,
-    /// Requests inserted and not yet released, of all below.
+    /// Requests inserted and not yet released, including those of all descendants.
     pub allocated: u32,
     pub class: Class,
     pub new_class: Class,
     pub set: Set,
-    /// Active, idle or in service: its weight is in the sum.
+    /// Active, idle or in service: its weight is part of the sum.
     pub is_on_tree: bool,
     pub is_prio_changed: bool,
 }
@@ -123,7 +125,7 @@ pub const NEW_ENTITY: Entity = Entity {
     is_prio_changed: false,
 };
 
-/// A set of marks of a queue.
+/// A set of flags of a queue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Marks(u16);
 
@@ -131,30 +133,30 @@ impl Marks {
     pub const NONE: Marks = Marks(0);
     pub const JUST_CREATED: Marks = Marks(1 << 0);
     pub const BUSY: Marks = Marks(1 << 1);
-    /// The device is kept for it, and the timer runs.
+    /// The device is idled for it, and the timer runs.
     pub const WAIT_REQUEST: Marks = Marks(1 << 2);
-    /// Left its turn with budget to spare: what is left stays its own if it is back in time.
+    /// It left service with budget to spare, and keeps the rest if it returns in time.
     pub const WAITS_UNBLOCKED: Marks = Marks(1 << 3);
-    /// The fifo was looked at in this turn.
+    /// The fifo was checked in this turn.
     pub const FIFO_EXPIRE: Marks = Marks(1 << 4);
     pub const SHORT_THINK_TIME: Marks = Marks(1 << 5);
     pub const SYNC: Marks = Marks(1 << 6);
     pub const IO_BOUND: Marks = Marks(1 << 7);
     pub const IN_LARGE_BURST: Marks = Marks(1 << 8);
-    /// Its next soft real-time start is to be worked out when its last request is back.
+    /// Its next soft real-time start is to be computed when its last request completes.
     pub const SOFTRT_UPDATE: Marks = Marks(1 << 9);
-    /// Several issuers share it.
+    /// It is shared by several issuers.
     pub const COOP: Marks = Marks(1 << 10);
-    /// They no longer should.
+    /// They should no longer share it.
     pub const SPLIT_COOP: Marks = Marks(1 << 11);
     /// The record is in use.
     pub const USED: Marks = Marks(1 << 12);
     /// Its group counts it as having requests.
     pub const PENDING: Marks = Marks(1 << 13);
-    /// Held by its group, as the async queues are.
+    /// Referenced by its group, as async queues are.
     pub const PINNED: Marks = Marks(1 << 14);
 
-    /// Those that decide whether a request may simply be put in.
+    /// The flags that rule out the fast path of an arriving request.
     pub const DECISIVE: Marks =
         Marks(Self::BUSY.0 | Self::SYNC.0 | Self::JUST_CREATED.0 | Self::SPLIT_COOP.0 | Self::WAIT_REQUEST.0);
 
@@ -163,7 +165,7 @@ impl Marks {
         self.0 & mark.0 != 0
     }
 
-    /// Those that both have.
+    /// The intersection.
     #[inline]
     pub const fn of(self, other: Marks) -> Marks {
         Marks(self.0 & other.0)
@@ -190,7 +192,8 @@ impl Marks {
     }
 }
 
-/// How long it takes from a completion to the next request, as a moving average in which 256 stands for 1.
+/// Think time: the time from a completion to the next request, as a moving average in which 256
+/// stands for 1.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct ThinkTime {
     pub last_end_ns: Nanos,
@@ -204,8 +207,8 @@ impl ThinkTime {
         Self { last_end_ns: now_ns, samples: 0, total_ns: 0, mean_ns: 0 }
     }
 
-    /// A request came. A queue that is as old as its first request has ended one in the future, and that counts as the
-    /// longest pause there is (Q8).
+    /// A request arrived. The initial `last_end_ns` of a new queue lies in the future, which wraps
+    /// to the longest think time (Q8).
     pub fn add(&mut self, now_ns: Nanos, most_ns: Nanos) {
         let thought = now_ns.wrapping_sub(self.last_end_ns).min(most_ns);
         self.samples = (7 * self.samples + 256) / 8;
@@ -213,7 +216,7 @@ impl ThinkTime {
         self.mean_ns = self.total_ns.wrapping_add(128).checked_div(u64::from(self.samples)).unwrap_or(0);
     }
 
-    /// Known from the third sample on, and above this.
+    /// Whether it exceeds a span; known from the third sample on.
     #[inline]
     pub const fn is_above(&self, span_ns: Nanos) -> bool {
         self.samples > 80 && self.mean_ns > span_ns
@@ -226,36 +229,38 @@ impl ThinkTime {
     }
 }
 
-/// How many requests of others are let in while the device is kept for a queue, and what that is learned from.
+/// The limit of injected requests while the device is idled for a queue, and the data it is learned
+/// from.
 #[derive(Copy, Clone, Debug)]
 pub struct InjectState {
     pub limit: u32,
-    /// How long its requests take with nothing injected; 0 = not known.
+    /// Total service time of its requests without injection; 0 = not known.
     pub last_service_ns: Nanos,
-    /// When the limit was lowered or begun anew.
+    /// When the limit was last lowered or reset.
     pub decreased_ticks: u64,
 }
 
 /// Raising of a queue's weight.
 #[derive(Copy, Clone, Debug)]
 pub struct Raising {
-    /// By which factor; 1 = not raised.
+    /// The factor; 1 = not raised.
     pub factor: u32,
     pub service_sectors: u32,
     pub longest_ticks: u64,
-    /// Began, or ended.
+    /// When raising began or ended.
     pub since_ticks: u64,
     pub before_soft_real_time_ticks: u64,
 }
 
-/// One queue: the sync requests of an issuer (or several that are merged), or the async ones of a group and level.
+/// A queue: the sync requests of an issuer (or of several whose queues are merged), or the async
+/// ones of a group and level.
 #[derive(Clone, Debug)]
 pub struct Queue {
     pub marks: Marks,
-    /// Level inside its class, as its weight says.
+    /// Level inside its class; determines its weight.
     pub level: u8,
     pub new_level: u8,
-    /// Which one serves its requests.
+    /// The actuator that serves its requests.
     pub actuator: u8,
     /// The best next request, or NIL.
     pub next: u32,
@@ -263,12 +268,12 @@ pub struct Queue {
     pub fifo: List,
     /// Queued requests: async, sync.
     pub queued: [u32; 2],
-    /// Requests in the device.
+    /// Requests in flight.
     pub dispatched: u32,
     pub max_budget: u32,
     pub seek_history: u32,
     pub last_end_sector: u64,
-    /// End of its turn by time; out of service when it became empty with nothing in the device.
+    /// When its turn times out. Out of service: when it became empty with nothing in flight.
     pub budget_timeout_ticks: u64,
     pub think: ThinkTime,
     pub io_start_ns: Nanos,
@@ -281,37 +286,38 @@ pub struct Queue {
     pub created_ticks: u64,
     pub split_ticks: u64,
     pub inject: InjectState,
-    /// Arrivals in time in a row (4.12 and 5.2), and what was injected in its turn (4.12).
+    /// Consecutive arrivals in time (4.12 and 5.2); the next field: sectors injected in its turn
+    /// (4.12).
     pub timely_arrivals: u32,
     pub injected_sectors: u32,
-    /// Where its issuers go with their next request, or NIL.
+    /// The queue that its issuers move to with their next request, or NIL.
     pub merges_into: u32,
     /// The only issuer that uses it, or NIL.
     pub owner: u32,
-    /// Whose name it bears in the log.
+    /// The issuer whose name appears in messages.
     pub issuer: u32,
     pub waker: u32,
-    /// Record and its use.
+    /// Record and its serial number.
     pub tentative_waker: (u32, u64),
     pub waker_detections: u32,
     pub waker_since_ns: Nanos,
     pub woken: List,
-    /// The weight under which it is counted; 0 = not at all.
+    /// The weight under which it is counted; 0 = not counted.
     pub counted_weight: u32,
-    /// Issuers that use it, promised mergers included.
+    /// Issuers that use it, including those of scheduled merges.
     pub processes: u32,
-    /// Issuers that may merge into it for good.
+    /// Issuers with this queue as candidate for a stable merge.
     pub candidates: u32,
-    /// Which use of the record this is.
+    /// Serial number of this use of the record.
     pub serial: u64,
     pub next_free: u32,
 }
 
 /// Weight of level 4.
 pub const DEFAULT_WEIGHT: u32 = 40;
-/// Level of those who were given none.
+/// Level of issuers without one.
 pub const DEFAULT_LEVEL: u8 = 4;
-/// More far-off requests among the last 32 make a queue seeky.
+/// With more far requests than this among the last 32, a queue is seeky.
 const SEEKY_ABOVE: u32 = 19;
 
 impl Queue {
@@ -325,7 +331,7 @@ impl Queue {
         self.marks.has(Marks::SYNC)
     }
 
-    /// Nothing is queued; there may be requests in the device.
+    /// Nothing is queued; requests may be in flight.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.sorted.is_empty()
@@ -352,7 +358,7 @@ impl Queue {
         asynchronous.wrapping_add(sync)
     }
 
-    /// Sectors are charged: what the queue itself keeps of it.
+    /// Updates the queue's own counters for charged sectors.
     #[inline(always)]
     pub const fn count_service(&mut self, sectors: u32, now_ticks: u64) {
         if self.service_from_backlogged == 0 {
@@ -364,7 +370,7 @@ impl Queue {
         self.service_from_backlogged = self.service_from_backlogged.saturating_add(sectors);
     }
 
-    /// An issuer that is its only user: the queue is its own.
+    /// If an issuer is its only user, the queue becomes its own.
     #[inline]
     pub const fn own_if_alone(&mut self, index: u32, context: u32) {
         if index != SPARE_QUEUE && self.merges_into == NIL && self.process_references() == 1 {
@@ -372,7 +378,7 @@ impl Queue {
         }
     }
 
-    /// Whether anybody may still send requests to it.
+    /// How many issuers may still send requests to it.
     #[inline]
     pub const fn process_references(&self) -> u32 {
         self.processes.wrapping_add(self.has(Marks::PINNED) as u32)
@@ -427,7 +433,8 @@ pub const FREE_QUEUE: Queue = Queue {
     next_free: NIL,
 };
 
-/// What an issuer's own queue was like when it was merged into another, for the day it is split off again.
+/// State of an issuer's own queue when it was merged into another, restored if it is split off
+/// again.
 #[derive(Copy, Clone, Debug)]
 pub struct Saved {
     pub weight: u32,
@@ -442,20 +449,20 @@ pub struct Saved {
     pub inject: InjectState,
 }
 
-/// An issuer.
+/// The state of an issuer.
 #[derive(Copy, Clone, Debug)]
 pub struct Context {
     pub is_alive: bool,
-    /// Its queue was merged with one of its siblings for good.
+    /// Its queue was part of a stable merge.
     pub is_stably_merged: bool,
     /// Requests inserted and not yet released.
     pub requests: u32,
     /// Its queues, or NIL: async, sync.
     pub queues: [u32; 2],
     pub priority: block::Priority,
-    /// The group its queues are in, or NIL when that has gone.
+    /// The group of its queues, or NIL when that was removed.
     pub group: u32,
-    /// The queue that its own may be merged into for good, or NIL.
+    /// Candidate queue for a stable merge of its own, or NIL.
     pub stable_candidate: u32,
     pub saved: Option<Saved>,
 }
@@ -471,21 +478,22 @@ pub const UNKNOWN_CONTEXT: Context = Context {
     saved: None,
 };
 
-/// The scheduler of a group's children, and what else is kept of a group.
+/// The scheduler of a group's children, and the rest of a group's state.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub is_online: bool,
     pub parent: u32,
-    /// The child in service, and the one that comes next (an entity), or NIL.
+    /// The child in service and the next one (entities), or NIL.
     pub in_service: u32,
     pub next_in_service: u32,
     pub idle_class_served_ticks: u64,
     pub active_entities: u32,
-    /// Queues that have requests, here or in the device; in the older forms of all groups below as well.
+    /// Queues with requests, queued or in flight; in the older forms including those of all
+    /// descendants.
     pub pending_queues: u32,
-    /// The sync queue made last, or NIL.
+    /// The sync queue created last, or NIL.
     pub last_created: u32,
-    /// Its queues that have a request, by that request's position.
+    /// Its queues that have a request, by that request's sector.
     pub positions: Tree,
     pub account: GroupAccount,
 }

@@ -1,22 +1,24 @@
-//! The sets of B-WF2Q+: entities in the order of their finish times, with the smallest start below each.
+//! The sets of B-WF2Q+: entities in the order of their finish times, with the smallest start time
+//! of each subtree.
 //!
-//! A treap whose links are indices: expected O(log n) for every operation, nothing allocated after construction. The
-//! priorities are a hash of the index, so that the same calls build the same tree. Times compare as wrapping differences.
+//! A treap whose links are indices: expected O(log n) for every operation, nothing allocated after
+//! construction. The priorities are a hash of the index, so that the same calls build the same
+//! tree. Times compare as wrapping differences.
 
 use crate::structures::{Array, NIL, NoMemory};
 
-/// Whether one virtual time lies behind another.
+/// Whether virtual time `one` lies after `other`.
 #[inline]
 pub const fn is_later(one: u64, other: u64) -> bool {
     one.wrapping_sub(other).cast_signed() > 0
 }
 
-/// Virtual start and finish of an entity, and its place in a set.
+/// Virtual start and finish of an entity, and its links in a set.
 #[derive(Copy, Clone, Debug)]
 pub struct Timestamps {
     pub starts: u64,
     pub finish: u64,
-    /// Of itself and of all below.
+    /// Smallest start of the entity and its subtree.
     least_start: u64,
     children: [u32; 2],
     parent: u32,
@@ -62,7 +64,7 @@ impl Stamps {
         self.0.at(entity)
     }
 
-    /// Start and finish; only of an entity that is in no set.
+    /// Sets start and finish; only for an entity that is in no set.
     #[inline]
     pub fn set(&mut self, entity: u32, start: u64, finish: u64) {
         let stamps = self.0.at_mut(entity);
@@ -85,7 +87,7 @@ impl Stamps {
         least
     }
 
-    /// Works out the smallest start at and below an entity anew; what is above it.
+    /// Recomputes the smallest start of an entity's subtree. Returns its parent.
     #[inline]
     fn renew_least(&mut self, entity: u32) -> u32 {
         let least = self.least_of(entity);
@@ -94,7 +96,8 @@ impl Stamps {
         node.parent
     }
 
-    /// Renews the smallest starts from `lowest` up: all as far as the place of `gone`, and from there while they change.
+    /// Recomputes the smallest starts from `lowest` upwards: all of them up to the place of `gone`,
+    /// and beyond that while they change.
     #[inline(never)]
     fn renew_up(&mut self, lowest: u32, gone: u32) {
         let above = self.at(gone).parent;
@@ -110,7 +113,7 @@ impl Stamps {
         }
     }
 
-    /// The end of a subtree on one side.
+    /// The first or last node of a subtree.
     fn end(&self, top: u32, side: usize) -> u32 {
         let mut at = top;
         loop {
@@ -122,7 +125,7 @@ impl Stamps {
         }
     }
 
-    /// The neighbour behind.
+    /// The next node in order.
     fn next(&self, entity: u32) -> u32 {
         let behind = self.0.at(entity).child(LATER);
         if behind != NIL {
@@ -139,7 +142,7 @@ impl Stamps {
     }
 }
 
-/// Higher ones are nearer to the root.
+/// Higher priorities are nearer to the root.
 #[inline]
 const fn priority(entity: u32) -> u32 {
     // Two rounds of multiply and shift, so that neighbouring indices get unrelated priorities.
@@ -148,7 +151,7 @@ const fn priority(entity: u32) -> u32 {
     mixed ^ (mixed >> 13)
 }
 
-/// Entities by finish time, those of equal time in the order of insertion.
+/// Entities by finish time; those of equal time in the order of insertion.
 #[derive(Copy, Clone, Debug)]
 pub struct ByFinish {
     root: u32,
@@ -170,24 +173,24 @@ impl ByFinish {
         self.len
     }
 
-    /// The one that finishes first, or NIL.
+    /// The entity that finishes first, or NIL.
     #[inline]
     pub const fn first(&self) -> u32 {
         self.first
     }
 
-    /// The one that finishes last, or NIL.
+    /// The entity that finishes last, or NIL.
     pub fn last(&self, stamps: &Stamps) -> u32 {
         if self.root == NIL { NIL } else { stamps.end(self.root, LATER) }
     }
 
-    /// The smallest start in a set that is not empty.
+    /// The smallest start in a non-empty set.
     #[inline]
     pub fn least_start(&self, stamps: &Stamps) -> u64 {
         stamps.at(self.root).least_start
     }
 
-    /// Of those that have started by `vtime` the one that finishes first, or NIL.
+    /// Of the entities that have started by `vtime`, the one that finishes first, or NIL.
     pub fn first_eligible(&self, stamps: &Stamps, vtime: u64) -> u32 {
         let has_eligible = |top: u32| top != NIL && !is_later(stamps.at(top).least_start, vtime);
         let (mut at, mut best) = (self.root, NIL);
@@ -198,7 +201,8 @@ impl ByFinish {
             }
             let (earlier, later) = (node.child(EARLIER), node.child(LATER));
             at = if has_eligible(earlier) {
-                // There is a better one among them, wherever below: what was found so far no longer counts.
+                // The subtree holds an eligible entity with an earlier finish: drop the one found
+                // so far.
                 best = NIL;
                 earlier
             } else if best == NIL && has_eligible(later) {
@@ -210,7 +214,7 @@ impl ByFinish {
         best
     }
 
-    /// False, and nothing happens, if it is in a set already or does not exist.
+    /// False, without effect, if it is in a set already or does not exist.
     pub fn insert(&mut self, stamps: &mut Stamps, entity: u32) -> bool {
         let Some(node) = stamps.0.get_mut(entity) else { return false };
         if node.is_linked {
@@ -220,7 +224,7 @@ impl ByFinish {
         (node.least_start, node.children, node.parent, node.is_linked) = (start, [NIL; 2], NIL, true);
         let (mut parent, mut at, mut side) = (NIL, self.root, EARLIER);
         let mut is_first = true;
-        // Down to where its priority belongs; all on the way have it below them.
+        // Descends to where its priority belongs; all nodes on the way get it into their subtree.
         while at != NIL && priority(at) > priority(entity) {
             let other = stamps.0.at_mut(at);
             if is_later(other.least_start, start) {
@@ -231,7 +235,8 @@ impl ByFinish {
             (parent, at) = (at, other.child(side));
         }
         self.hang(stamps, parent, side, entity);
-        // What was there goes below it, split by finish times: each part grows at its inner edge.
+        // The subtree found there is split by finish time below it: each part grows at its inner
+        // edge.
         let (mut earlier, mut later) = (entity, entity);
         while at != NIL {
             let node = stamps.at(at);
@@ -266,7 +271,7 @@ impl ByFinish {
         true
     }
 
-    /// False, and nothing happens, if it is in no set. That it is in this one is the caller's duty.
+    /// False, without effect, if it is in no set. The caller ensures that it is in this one.
     #[inline(always)]
     pub fn remove(&mut self, stamps: &mut Stamps, entity: u32) -> bool {
         if !stamps.is_linked(entity) {
@@ -282,7 +287,8 @@ impl ByFinish {
         true
     }
 
-    /// The two below an entity take its place, the higher first; the lowest one whose children changed, or NIL.
+    /// Merges the two subtrees of an entity into its place, by priority. Returns the lowest node
+    /// whose children changed, or NIL.
     #[inline(never)]
     fn draw_together(&mut self, stamps: &mut Stamps, entity: u32) -> u32 {
         let mut parent = stamps.at(entity).parent;
@@ -304,10 +310,10 @@ impl ByFinish {
         parent
     }
 
-    /// `child`, which may be NIL, comes below `parent`; NIL stands for the place above all.
+    /// Makes `child`, which may be NIL, a child of `parent`; NIL as parent means the root.
     #[inline]
     fn hang(&mut self, stamps: &mut Stamps, parent: u32, side: usize, child: u32) {
-        // NIL is nobody's index.
+        // NIL is no valid index.
         match stamps.0.get_mut(parent) {
             Some(above) => above.set_child(side, child),
             None => self.root = child,
@@ -317,7 +323,7 @@ impl ByFinish {
         }
     }
 
-    /// All members from first to last.
+    /// All members, from first to last.
     #[cfg(test)]
     pub fn members<'a>(&self, stamps: &'a Stamps) -> impl Iterator<Item = u32> + 'a {
         let mut at = self.first;
@@ -338,7 +344,7 @@ mod tests {
     use alloc::vec::Vec;
     use block::random::Stream;
 
-    /// What the set should answer, by looking at everybody.
+    /// The expected answer, by linear search.
     fn first_eligible_of(model: &[(u64, u64, u32)], vtime: u64) -> u32 {
         let mut best: Option<&(u64, u64, u32)> = None;
         for entry in model.iter().filter(|entry| !is_later(entry.0, vtime)) {

@@ -1,4 +1,5 @@
-//! The tunables under the kernel's names, and those that repair what the kernel does (all off at first).
+//! The tunables under the kernel's names, and those that fix quirks of the kernel (all off by
+//! default).
 
 use super::Bfq;
 use super::clock::{Clock, Spans};
@@ -17,7 +18,7 @@ const fn switch(name: &'static str, default: i64, doc: &'static str) -> Tunable 
     row(name, Unit::Boolean, 0, 1, Some(default), doc)
 }
 
-/// A file in `iosched/`, by its place in [`ROWS`].
+/// Files in `iosched/`, by index in [`ROWS`].
 pub const ROWS: [Tunable; 14] = {
     use Unit::{Count, Kibibytes, Microseconds, Milliseconds, Sectors};
     [
@@ -104,19 +105,19 @@ const BOUNDED_HOLD: usize = 11;
 const ELIGIBLE_INJECTION: usize = 12;
 const REAL_TIME_CHARGE: usize = 13;
 
-/// What `slice_idle` begins with.
+/// The default of `slice_idle`.
 pub const SLICE_IDLE_NS: Nanos = 8 * MILLISECOND;
 
-/// What is in force.
+/// The values in force.
 #[derive(Copy, Clone, Debug)]
 pub struct Settings {
     fifo_expire_async_ns: Nanos,
     fifo_expire_sync_ns: Nanos,
     pub back_seek_max_sectors: u64,
     pub back_seek_penalty: u64,
-    /// 32 bits, as the kernel has it: longer ones wrap (Q7).
+    /// 32 bits, as in the kernel: longer times wrap (Q7).
     slice_idle_ns: u32,
-    /// 0 = worked out from the peak rate.
+    /// 0 = computed from the peak rate.
     pub max_budget: u32,
     pub timeout_ticks: u64,
     pub strict_guarantees: bool,
@@ -208,7 +209,7 @@ impl Bfq {
             }
             STRICT_GUARANTEES => {
                 if is_on && !settings.strict_guarantees {
-                    // It stays raised when the switch is turned back (Q12).
+                    // It stays raised when the switch is turned off (Q12).
                     settings.slice_idle_ns = settings.slice_idle_ns.max(low_half(SLICE_IDLE_NS));
                 }
                 settings.strict_guarantees = is_on;

@@ -1,5 +1,5 @@
-//! Wakers: queues whose completions make another queue's issuer go on. While the device is kept for the woken one, its
-//! waker's requests are let in first, and the other way round.
+//! Wakers: queues whose completions trigger requests of another queue. While the device is idled
+//! for the woken queue, requests of its waker are injected first, and vice versa.
 
 use super::Bfq;
 use super::contexts::SPARE_QUEUE;
@@ -8,15 +8,15 @@ use crate::structures::NIL;
 use block::Nanos;
 use block::time::MILLISECOND;
 
-/// A request that comes later after a completion was not called for by it.
+/// A request that comes later than this after a completion was not triggered by it.
 const SOON_NS: Nanos = 4 * MILLISECOND;
-/// So often in a row makes a waker.
+/// Consecutive detections that confirm a waker.
 const DETECTIONS: u32 = 3;
-/// Within so many times `slice_idle`.
+/// They must fall within this many times `slice_idle`.
 const WINDOW_IDLES: u64 = 128;
 
 impl Bfq {
-    /// The only request of its issuer has just come.
+    /// Looks for a waker when the only request of an issuer has just arrived.
     pub(super) fn look_for_waker(&mut self, queue: u32) {
         let last = self.last_completed;
         let (now, since_ns) = (self.clock.ns, self.clock.ns.saturating_sub(self.peak.last_completion_ns));
@@ -27,7 +27,7 @@ impl Bfq {
             return;
         }
         let window_ns = self.settings.slice_idle_ns().saturating_mul(WINDOW_IDLES);
-        // Records are used again, so that the use of one is what is remembered.
+        // Records are reused, so the serial number is compared as well.
         let is_same = state.tentative_waker == (last, serial) && now <= state.waker_since_ns.saturating_add(window_ns);
         let state = self.queues.at_mut(queue);
         if is_same {
@@ -43,7 +43,7 @@ impl Bfq {
         }
     }
 
-    /// `waker` wakes `queue` from now on, and nobody else does.
+    /// Makes `waker` the only waker of `queue`.
     pub(super) fn join_waker(&mut self, queue: u32, waker: u32) {
         self.leave_waker(queue);
         let state = self.queues.at_mut(queue);
@@ -60,7 +60,7 @@ impl Bfq {
         }
     }
 
-    /// The record becomes free: it wakes nobody any more.
+    /// The record is freed: it wakes no queue any more.
     #[inline(always)]
     pub(super) fn let_woken_go(&mut self, queue: u32) {
         for _ in 0..self.queues.len() {
@@ -69,7 +69,7 @@ impl Bfq {
         }
     }
 
-    /// The latest to become busy comes first among those that its waker wakes.
+    /// Moves the queue to the front of those that its waker wakes: the most recently busy is first.
     pub(super) fn move_to_front_of_woken(&mut self, queue: u32) {
         let waker = self.queues.at(queue).waker;
         if waker != NIL {
@@ -81,7 +81,7 @@ impl Bfq {
         }
     }
 
-    /// A queue that another is merged into wakes with the same waker, if it has none.
+    /// A merge target inherits the waker, if it has none.
     pub(super) fn inherit_waker(&mut self, queue: u32, target: u32) {
         let waker = self.queues.at(queue).waker;
         if waker != NIL && waker != target && self.queues.at(target).waker == NIL {

@@ -1,7 +1,9 @@
-//! B-WF2Q+: among those that virtual time has reached, the one goes next that would finish first; in each group again.
+//! B-WF2Q+: among the eligible entities, those whose start virtual time has reached, the one with
+//! the earliest finish is served; recursively in each group.
 //!
-//! Bennett and Zhang 1996; Valente and Checconi 2010; Linux 6.12 block/bfq-wf2q.c. Virtual time counts sectors shifted left
-//! by [`SHIFT`] and divided by weight; it runs with every request that is dispatched.
+//! Bennett and Zhang 1996; Valente and Checconi 2010; Linux 6.12 block/bfq-wf2q.c. Virtual time
+//! counts sectors shifted left by [`SHIFT`] and divided by weight; it advances with every
+//! dispatched request.
 
 use super::Bfq;
 use super::state::{Marks, Set};
@@ -9,9 +11,9 @@ use super::timestamps::{ByFinish, is_later};
 use crate::structures::NIL;
 use block::{Class, GroupId};
 
-/// Binary places of virtual time.
+/// Fractional bits of virtual time.
 const SHIFT: u32 = 22;
-/// Weights of groups and queues, before any raising.
+/// Range of the weights of groups and queues, before raising.
 pub const WEIGHT_MIN: u32 = 1;
 pub const WEIGHT_MAX: u32 = 1_000;
 
@@ -19,10 +21,10 @@ pub const WEIGHT_MAX: u32 = 1_000;
 #[derive(Copy, Clone, Debug)]
 pub struct ServiceTree {
     pub active: ByFinish,
-    /// Have nothing to be served, but finish behind virtual time.
+    /// Entities without requests whose finish lies ahead of virtual time.
     pub idle: ByFinish,
     pub vtime: u64,
-    /// Of all active, idle and in service.
+    /// Sum of the weights of all active, idle and in-service entities.
     pub weight_sum: Divisor,
 }
 
@@ -31,11 +33,11 @@ impl ServiceTree {
         ServiceTree { active: ByFinish::EMPTY, idle: ByFinish::EMPTY, vtime: 0, weight_sum: Divisor::ZERO };
 }
 
-/// A number that others are divided by more often than it changes: the quotient costs a multiplication.
+/// A divisor that is used more often than it changes: the quotient then costs a multiplication.
 #[derive(Copy, Clone, Debug)]
 pub struct Divisor {
     value: u64,
-    /// 2^64 through the value, rounded down.
+    /// 2^64 divided by the value, rounded down.
     inverse: u64,
 }
 
@@ -52,7 +54,7 @@ impl Divisor {
         self.inverse = u64::MAX.checked_div(value).unwrap_or(0);
     }
 
-    /// The exact quotient; 0 as long as the value is 0.
+    /// The exact quotient; 0 while the value is 0.
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "the upper half of a product of two halves")]
     fn quotient(self, dividend: u64) -> u64 {
@@ -72,7 +74,7 @@ impl Divisor {
     }
 }
 
-/// How far virtual time runs while so many sectors are served at this weight.
+/// Advance of virtual time for this many sectors at this weight.
 #[inline]
 fn span(sectors: u32, weight: u32) -> u64 {
     (u64::from(sectors) << SHIFT).checked_div(u64::from(weight)).unwrap_or(0)
@@ -90,7 +92,7 @@ impl Bfq {
         entity < self.queues.len()
     }
 
-    /// The entity of the group that this one competes in, or NIL at the top.
+    /// The entity of the group in which this one competes, or NIL at the top.
     #[inline]
     pub(super) fn parent_entity(&self, entity: u32) -> u32 {
         self.group_entity(self.entities.at(entity).parent)
@@ -112,8 +114,9 @@ impl Bfq {
         }
     }
 
-    /// The choice of a scheduler is kept valid (see [`Bfq::update_next`]), and one of those that a jump has passed is
-    /// forgotten: behind the choice, on which it has no influence, so that the stack is shallow.
+    /// Updates the choice of a scheduler (see [`Bfq::update_next`]), then forgets idle entities
+    /// that a jump of virtual time has passed. This comes after the choice, which it does not
+    /// affect, so that it uses little stack.
     #[inline(always)]
     fn renew_choice(&mut self, group: u32, new: u32, on_expiration: bool) -> bool {
         let is_changed = self.update_next(group, new, on_expiration);
@@ -124,7 +127,7 @@ impl Bfq {
         is_changed
     }
 
-    /// After every change of virtual time: those that it has passed are forgotten, one at a time.
+    /// Called after every change of virtual time: forgets one idle entity that it has passed.
     #[inline(never)]
     fn forget_idle(&mut self, tree: u32) {
         let state = self.trees.at_mut(tree);
@@ -136,7 +139,7 @@ impl Bfq {
             let last = state.idle.last(&self.stamps);
             let finish = self.stamps.at(last).finish;
             if !is_later(finish, state.vtime) {
-                // Back, not on, as the kernel has it (Q2).
+                // Moves backward instead of forward, as in the kernel (Q2).
                 state.vtime = finish;
             }
         }
@@ -146,8 +149,9 @@ impl Bfq {
         }
     }
 
-    /// The tree from which a scheduler serves next, or NIL; its virtual time jumps if nobody is in service in the scheduler
-    /// and nobody has started. A step of its own, so that forgetting idle ones finds the stack shallow.
+    /// The tree that a scheduler serves next, or NIL. Its virtual time jumps if no child is in
+    /// service and no entity is eligible. A separate step, so that forgetting idle entities uses
+    /// little stack.
     #[inline(never)]
     fn tree_to_serve(&mut self, group: u32, on_expiration: bool) -> u32 {
         let scheduler = self.groups.at_mut(group);
@@ -173,7 +177,7 @@ impl Bfq {
         NIL
     }
 
-    /// Virtual time, or that at which the first starts, if nobody has started.
+    /// Virtual time, or the earliest start if no entity is eligible.
     #[inline]
     fn reachable_vtime(&self, tree: u32) -> u64 {
         let state = self.trees.at(tree);
@@ -189,8 +193,8 @@ impl Bfq {
         self.trees.at(tree).active.first_eligible(&self.stamps, self.reachable_vtime(tree))
     }
 
-    /// Keeps the choice of a scheduler valid after `new` (or nobody in particular: NIL) changed; whether the scheduler above
-    /// may have to choose anew.
+    /// Updates the choice of a scheduler after `new` changed (NIL: no particular entity). True if
+    /// the scheduler above may have to choose again.
     #[inline(never)]
     fn update_next(&mut self, group: u32, new: u32, on_expiration: bool) -> bool {
         let before = self.groups.at(group).next_in_service;
@@ -216,7 +220,7 @@ impl Bfq {
         is_changed
     }
 
-    /// Whether the newcomer comes before the choice without a search.
+    /// Whether the newcomer takes precedence over the present choice, without a search.
     fn overtakes(&self, new: u32, before: u32) -> bool {
         let tree = self.tree_index(new);
         tree == self.tree_index(before)
@@ -224,14 +228,14 @@ impl Bfq {
             && is_later(self.stamps.at(before).finish, self.stamps.at(new).finish)
     }
 
-    /// The queue that comes next, now in service; NIL if none is busy.
+    /// Takes the next queue into service; NIL if none is busy.
     #[inline(never)]
     pub(super) fn take_next_queue(&mut self) -> u32 {
         if self.busy_total() == 0 {
             return NIL;
         }
         let mut group = GroupId::ROOT.0;
-        // As deep as there are groups.
+        // At most as deep as there are groups.
         for _ in 0..self.groups.len() {
             let scheduler = self.groups.at_mut(group);
             let entity = scheduler.next_in_service;
@@ -315,7 +319,7 @@ impl Bfq {
         self.entities.at_mut(entity).set = Set::None;
     }
 
-    /// It counts no longer; a queue in service is let go of when its turn is over.
+    /// Drops an entity from the weight sum; a queue in service is released when its turn ends.
     #[inline(always)]
     pub(super) fn forget(&mut self, entity: u32, is_in_service: bool) {
         self.change_weight_sum(entity, false);
@@ -351,11 +355,13 @@ impl Bfq {
         self.say_queue(queue, "calc_finish: start {0}, finish {1}, delta {2}", &numbers);
     }
 
-    // ---- coming and going ----
+    // ---- activation and deactivation ----
 
-    // Each of the two below is a row of steps in whoever calls it, so that each step finds the stack shallow.
+    // Each of the two functions below is inlined as a sequence of steps, so that each step uses
+    // little stack.
 
-    /// It was on no set, or on the idle one. With `back_shift` it may start where it left off, as if it had never gone.
+    /// Activates an entity that was on no set, or on the idle one. With `back_shift` it may start
+    /// at its last finish, as if it had never become idle.
     #[inline(always)]
     fn activate(&mut self, entity: u32, back_shift: bool) {
         let was_idle = self.entities.at(entity).set == Set::Idle;
@@ -367,7 +373,8 @@ impl Bfq {
         self.enter(entity, is_shifted);
     }
 
-    /// In service or on the active set: what it had so far counts, and it queues up again.
+    /// Requeues an entity that is in service or active: its service so far is charged, and it gets
+    /// a new place.
     #[inline(always)]
     fn requeue(&mut self, entity: u32) {
         if self.entities.at(entity).set == Set::Active {
@@ -378,7 +385,8 @@ impl Bfq {
         self.enter(entity, false);
     }
 
-    /// The start of one that comes, behind its last finish if it was on the idle set; whether it lies back.
+    /// Sets the start of an entity that is activated, not before its last finish if it was on the
+    /// idle set. True if it was back-shifted.
     #[inline(never)]
     fn start_again(&mut self, entity: u32, was_idle: bool, back_shift: bool) -> bool {
         let tree = self.tree_index(entity);
@@ -412,14 +420,14 @@ impl Bfq {
         }
     }
 
-    /// It has a start and its weight: where it finishes, and so its place.
+    /// Computes the finish of an entity from its start and weight, and inserts it.
     #[inline(never)]
     fn enter(&mut self, entity: u32, is_shifted: bool) {
         self.set_finish(entity, self.entities.at(entity).budget);
         let vtime = self.trees.at(self.tree_index(entity)).vtime;
         let stamps = *self.stamps.at(entity);
         if is_shifted && is_later(vtime, stamps.finish) {
-            // Too far back: it gets no more than to be the first to finish.
+            // Too far back: limited so that it is only the first to finish.
             let mut ahead = vtime.wrapping_sub(stamps.finish);
             if self.is_queue(entity) {
                 ahead = ahead.checked_div(u64::from(self.queues.at(entity).raising.factor)).unwrap_or(ahead);
@@ -429,7 +437,7 @@ impl Bfq {
         self.active_insert(entity);
     }
 
-    /// The queue has (or keeps) something to be served, and so have the groups above.
+    /// Activates or requeues a queue that has requests, and its groups.
     #[inline(never)]
     pub(super) fn activate_or_requeue(&mut self, queue: u32, back_shift: bool, is_expiring: bool) {
         let is_in_service = is_expiring || queue == self.in_service;
@@ -449,7 +457,7 @@ impl Bfq {
         }
     }
 
-    /// The queue has nothing to be served any more; groups in which nobody has go with it.
+    /// Deactivates a queue without requests, and its groups that become empty.
     #[inline(never)]
     pub(super) fn deactivate(&mut self, queue: u32, into_idle: bool, on_expiration: bool) {
         let above = self.deactivate_from(queue, into_idle, on_expiration);
@@ -464,7 +472,8 @@ impl Bfq {
         }
     }
 
-    /// Takes an entity and the groups that become empty off their trees; the first above that stays, or NIL.
+    /// Takes an entity and the groups that become empty off their trees. Returns the first ancestor
+    /// that stays, or NIL.
     fn deactivate_from(&mut self, entity: u32, into_idle: bool, on_expiration: bool) -> u32 {
         let (mut entity, mut into_idle) = (entity, into_idle);
         while entity != NIL {
@@ -496,7 +505,8 @@ impl Bfq {
         }
     }
 
-    /// It has left its set: what it had so far counts, and lies ahead of virtual time or is forgotten.
+    /// An entity left its set: its service is charged, and it goes to the idle set if its finish
+    /// lies ahead of virtual time, otherwise it is forgotten.
     #[inline(never)]
     fn settle(&mut self, entity: u32, into_idle: bool) {
         let (service, parent) = (self.entities.at(entity).service, self.entities.at(entity).parent);
@@ -516,7 +526,7 @@ impl Bfq {
         }
     }
 
-    /// A group goes: its entity leaves the trees for good.
+    /// A group is removed: its entity leaves the trees for good.
     pub(super) fn deactivate_group(&mut self, group: u32) {
         let entity = self.group_entity(group);
         if entity != NIL {
@@ -526,13 +536,13 @@ impl Bfq {
 
     // ---- service ----
 
-    /// Sectors are charged: virtual time runs, here and in all groups above.
+    /// Charges sectors: virtual time advances in the queue's scheduler and all groups above.
     #[inline(never)]
     pub(super) fn served(&mut self, queue: u32, sectors: u32) {
         self.serve(queue, sectors);
     }
 
-    /// The same for sectors that go to the device. In the frame of its callers.
+    /// The same for sectors dispatched to the device. Inlined into its callers.
     #[inline(always)]
     pub(super) fn serve(&mut self, queue: u32, sectors: u32) {
         self.queues.at_mut(queue).count_service(sectors, self.clock.ticks);
@@ -540,7 +550,7 @@ impl Bfq {
         self.say_queue(queue, "bfqq_served {0} secs", &[u64::from(sectors)]);
     }
 
-    /// What the trees make of it. In the frame of its callers.
+    /// Advances virtual time on all levels. Inlined into its callers.
     #[inline(always)]
     pub(super) fn run_vtime(&mut self, queue: u32, sectors: u32) {
         let shifted = u64::from(sectors) << SHIFT;
@@ -560,7 +570,8 @@ impl Bfq {
 
     // ---- weights ----
 
-    /// A changed weight, raising or class comes into force. The class of one that is in service waits (`with_class`).
+    /// Applies a changed weight, raising or class. The class of an entity in service is left for
+    /// later (`with_class`).
     #[inline]
     pub(super) fn apply_weight(&mut self, entity: u32, with_class: bool) {
         if self.entities.at(entity).is_prio_changed {
@@ -619,7 +630,7 @@ impl Bfq {
         }
     }
 
-    /// The queue is one of those whose weights are compared.
+    /// Includes the queue in the count of weights in use.
     pub(super) fn count_weight(&mut self, queue: u32) {
         let weight = self.entities.at(queue).weight.min(WEIGHT_MAX);
         let Some(state) = self.queues.get_mut(queue) else { return };
@@ -647,7 +658,7 @@ impl Bfq {
         }
     }
 
-    /// The turn is over: nobody is in service, here and in the groups above.
+    /// Ends the service of the queue, and of its groups.
     #[inline(never)]
     pub(super) fn reset_in_service(&mut self) {
         let queue = core::mem::replace(&mut self.in_service, NIL);
@@ -670,7 +681,7 @@ pub const fn tree_of(group: u32, class: Class) -> u32 {
     group.wrapping_mul(super::state::CLASSES).wrapping_add(super::state::class_index(class))
 }
 
-/// The weight of a level, and the level of a weight.
+/// The weight of a level.
 #[inline]
 pub const fn weight_of(level: u8) -> u32 {
     let level = if level > 7 { 7 } else { level as u32 };

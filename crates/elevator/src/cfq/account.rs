@@ -1,10 +1,11 @@
-//! The accounts of groups as a whole: begun anew, and left behind by those that go.
+//! Accounts of whole groups: resetting them, and passing on those of removed groups.
 
 use super::Cfq;
 use crate::account::GroupAccount;
 
 impl Cfq {
-    /// Everything but what is queued is zero, and the periods under way begin now. False without such a group.
+    /// Clears everything except what is queued; running periods start now. False without such a
+    /// group.
     pub(super) fn reset_account(&mut self, group: u32) -> bool {
         let now_ns = self.now_ns;
         if let Some(removed) = self.removed.get_mut(group) {
@@ -15,15 +16,15 @@ impl Cfq {
         for since in [&mut state.waits_since_ns, &mut state.empty_since_ns] {
             *since = since.map(|_| now_ns);
         }
-        // The device is kept idle for the active queue's group.
+        // The device is idled for the active queue's group.
         if self.queues.at(self.active).group == group {
             self.idle_since_ns = self.idle_since_ns.map(|_| now_ns);
         }
         true
     }
 
-    /// A group goes: what it had, and what groups below it had had, is its parent's to show. In two steps, each with little
-    /// on the stack.
+    /// A group is removed: its account, and what it had inherited from its descendants, passes to
+    /// its parent. In two steps, each with little stack.
     pub(super) fn bequeath_account(&mut self, group: u32) {
         let parent = self.groups.at(group).parent;
         self.bequeath_own(group, parent);

@@ -1,4 +1,4 @@
-//! A request comes: into its queue, and what it tells of its issuer.
+//! Arrival of a request: it joins its queue, and its issuer's behaviour is learned.
 
 use super::Cfq;
 use super::profile::NoIdle;
@@ -8,19 +8,20 @@ use crate::request::{Bio, Requests};
 use crate::structures::NIL;
 use block::{Direction, Flags, GroupId, Nanos, RequestId};
 
-/// A jump further than this is a seek, where positioning takes time.
+/// Where positioning costs time, a longer jump than this is a seek.
 const SEEK_ABOVE_SECTORS: u64 = 800;
-/// A request shorter than this is a "seek" where it does not.
+/// Where it does not, a request shorter than this counts as a "seek".
 const SMALL_BELOW_SECTORS: u32 = 64;
-/// So many requests queued at a time make a queue deep.
+/// With this many requests queued at a time, a queue is deep.
 const DEEP_REQUESTS: u32 = 4;
 /// A page.
 const PAGE_SECTORS: u32 = 8;
-/// Further on average is seeky to the first engine.
+/// The first engine treats a larger mean distance as seeky.
 const SEEKY_ABOVE_SECTORS: u64 = 8_192;
 
 impl Cfq {
-    /// A request joins its queue. What it means for whoever has the device comes when the steps before have left the stack.
+    /// Adds a request to its queue. Its effect on the active queue comes last, when the stack of
+    /// the earlier steps is free again.
     #[inline]
     pub(super) fn add(&mut self, requests: &Requests, id: RequestId) {
         let request = requests.at(id);
@@ -34,7 +35,7 @@ impl Cfq {
         self.announce(queue, id.slot(), bio);
     }
 
-    /// Binds a request to its queue, puts it there, and learns from it.
+    /// Assigns a queue to a request, adds the request to it, and learns from it.
     #[inline(never)]
     fn take_in(&mut self, queue: u32, id: RequestId, bio: &Bio, start_ns: Nanos) {
         let (slot, is_sync) = (id.slot(), bio.is_sync());
@@ -95,7 +96,7 @@ impl Cfq {
         }
     }
 
-    /// Think time, seeks, and whether the queue is worth waiting for.
+    /// Updates think time, seek history, and whether the queue is worth idling for.
     #[inline(always)]
     fn learn(&mut self, queue: u32, context: u32, bio: &Bio) {
         let (now, idle) = (self.now, self.settings.slice_idle_ticks);
@@ -161,7 +162,7 @@ impl Cfq {
         }
     }
 
-    /// What the newcomer means for whoever has the device.
+    /// Handles the newcomer's effect on the active queue.
     #[inline]
     fn announce(&mut self, queue: u32, slot: u32, bio: &Bio) {
         if self.active != queue {
@@ -173,8 +174,8 @@ impl Cfq {
         if !self.queues.at(queue).has(Marks::WAIT_REQUEST) {
             return;
         }
-        // It is what the device was kept for. The kernel gives a small one a moment to be merged and leaves the timer armed
-        // meanwhile (Q8); here whoever wants to merge has done so before.
+        // The device was idled for this request. The kernel gives a small one time to be merged and
+        // leaves the timer armed meanwhile (Q8); here merging has been tried before.
         self.cancel_timer();
         let is_small = bio.extent.sectors <= PAGE_SECTORS && self.busy_queues <= 1;
         let marks = &mut self.queues.at_mut(queue).marks;
@@ -184,7 +185,8 @@ impl Cfq {
         }
     }
 
-    /// What is put before everything: data of a sequenced flush, or what the driver gave back.
+    /// Adds a request in front of everything: data of a flush sequence, or one that the driver gave
+    /// back.
     pub(super) fn add_at_head(&mut self, requests: &Requests, id: RequestId) {
         let slot = id.slot();
         let entry = self.slots.at_mut(slot);

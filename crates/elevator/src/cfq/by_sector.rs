@@ -1,14 +1,15 @@
-//! The order of queues by where their next request is, in which neighbours are found (the kernel's `prio_trees`).
+//! Queues by the sector of their next request, to find neighbours (the kernel's `prio_trees`).
 //!
-//! Next requests change with almost every event, and neighbours are looked for only when an issuer that does not seek has run
-//! out of requests. So changes are noted in O(1), and brought into the order when somebody looks, the oldest change first.
+//! Next requests change with almost every event, but neighbours are needed only when a non-seeky
+//! issuer has run out of requests. So changes are recorded in O(1), and applied when the order is
+//! read, the oldest change first.
 
 use super::Cfq;
 use super::state::Marks;
 use crate::structures::NIL;
 
 impl Cfq {
-    /// The queue's next request is another one, or there is none any more.
+    /// The queue has another next request, or none any more.
     #[inline]
     pub(super) fn note_next(&mut self, queue: u32) {
         if self.profile.has_one_level {
@@ -20,7 +21,7 @@ impl Cfq {
         self.stale.push_back(&mut self.stale_links, queue);
     }
 
-    /// The record is about to be free.
+    /// The record is about to be freed.
     pub(super) fn forget_by_sector(&mut self, queue: u32) {
         if self.stale_links.is_linked(queue) {
             self.stale.remove(&mut self.stale_links, queue);
@@ -28,7 +29,7 @@ impl Cfq {
         self.unlink_by_sector(queue);
     }
 
-    /// The busy queue of a level whose next request is nearest to where the head is, and how far that is.
+    /// The busy queue of a level whose next request is nearest to the head, and its distance.
     #[inline(never)]
     pub(super) fn nearest_queue(&mut self, level: u8) -> Option<(u32, u64)> {
         while let Some(queue) = self.stale.pop_front(&mut self.stale_links) {
@@ -50,7 +51,8 @@ impl Cfq {
         }
     }
 
-    /// Links a queue where its next request is. One whose place is taken stays outside until its next request changes.
+    /// Links a queue at its next request. If that position is taken, the queue stays outside until
+    /// its next request changes.
     fn link_by_sector(&mut self, queue: u32) {
         self.unlink_by_sector(queue);
         let state = self.queues.at(queue);
@@ -64,7 +66,7 @@ impl Cfq {
             return;
         }
         if tree.insert(&mut self.sector_links, queue, sector) {
-            // Kept, because the level may change while it is linked.
+            // Saved, because the level may change while it is linked.
             self.queues.at_mut(queue).sector_level = level;
         }
     }

@@ -1,4 +1,5 @@
-//! Every invariant that CFQ knows (specification, 17.4, and the links behind it).
+//! Checks every invariant of CFQ: those of docs/specifications/cfq.md, section 17.4, and the links
+//! behind them.
 
 use super::Cfq;
 use super::state::{Held, Marks, TREES_PER_GROUP};
@@ -8,24 +9,24 @@ use crate::structures::NIL;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Who names a record of a queue.
+/// References to the record of a queue.
 #[derive(Clone, Default)]
 struct Named {
     requests: u32,
     issuers: u32,
     pins: u32,
-    /// Whether another queue will merge into it.
+    /// Whether another queue is scheduled to be merged into it.
     is_promised: bool,
 }
 
-/// What the requests of a group add up to.
+/// The sums over the requests of a group.
 #[derive(Clone, Default)]
 struct GroupSums {
     dispatched: u32,
     queued: u64,
 }
 
-/// Fails with a rule unless it holds.
+/// Reports a rule that does not hold.
 fn must(holds: bool, what: &'static str, at: u32) -> Result<(), Violation> {
     if holds { Ok(()) } else { Err(Violation { what, at }) }
 }
@@ -46,7 +47,8 @@ impl Cfq {
         self.check_active()
     }
 
-    /// Whether a record is nobody's, empty and on no list: all that the rules ask of one. Most records are so at most times.
+    /// Whether a record is unused, empty and on no list, which is all that the rules require of it.
+    /// Most records are in this state.
     fn is_unused(&self, index: u32) -> bool {
         let queue = self.queues.at(index);
         let is_empty = queue.sorted.is_empty() & queue.fifo.is_empty() & (queue.queued_total() == 0);
@@ -138,7 +140,7 @@ impl Cfq {
         must(weight == self.total_weight, "weights of groups in the order add up", 0)
     }
 
-    /// Who names each queue, in one pass over everything that can.
+    /// Counts the references to each queue, in one pass over all referrers.
     fn who_names_what(&self) -> Vec<Named> {
         let mut named = vec![Named::default(); self.queues.len() as usize];
         for slot in self.slots.iter() {
@@ -164,7 +166,7 @@ impl Cfq {
         named
     }
 
-    /// Each record has as many references as there are who name it, promised mergers aside.
+    /// Each record's reference count equals its references, scheduled mergers aside.
     fn check_references(&self) -> Result<(), Violation> {
         for (index, named) in (0..).zip(self.who_names_what()).skip(1) {
             let queue = self.queues.at(index);
@@ -200,7 +202,7 @@ fn sum_of(one: [u32; 2], other: [u32; 2]) -> [u32; 2] {
     [a.wrapping_add(c), b.wrapping_add(d)]
 }
 
-/// Sent and not back, or back from the driver and about to go again.
+/// Dispatched and not completed, or given back by the driver and about to be dispatched again.
 fn is_in_device(held: Held, queue: u32) -> bool {
     matches!(held, Held::Round | Held::Dispatched) || (held == Held::Head && queue != NIL)
 }

@@ -1,10 +1,11 @@
-//! Inside a queue: which request is the best next one, and the two orders it is found in.
+//! Inside a queue: the best next request, and the two orders (by sector and by deadline) that hold
+//! its requests.
 
 use super::Cfq;
 use super::state::{Held, Marks, Slot};
 use crate::structures::NIL;
 
-/// What the rule sees of a request.
+/// What the choice needs to know about a request.
 #[derive(Copy, Clone, Debug)]
 pub struct Candidate {
     pub first_sector: u64,
@@ -12,15 +13,15 @@ pub struct Candidate {
     pub is_favoured: bool,
 }
 
-/// What a way back costs.
+/// The cost of backward seeks.
 #[derive(Copy, Clone, Debug)]
 pub struct BackSeeks {
     pub most_sectors: u64,
     pub penalty: u64,
 }
 
-/// Whether the first of two goes before the other, with the head at `last`: sync before async, favoured before plain, then
-/// the nearer; what lies too far back counts as behind everything.
+/// Whether the first of two is preferred, with the head at `last`: sync before async, favoured
+/// before plain, then the nearer; a request too far behind counts as wrapped around.
 pub fn goes_first(one: Candidate, other: Candidate, last: u64, back: BackSeeks) -> bool {
     if one.is_sync != other.is_sync {
         return one.is_sync;
@@ -38,7 +39,7 @@ pub fn goes_first(one: Candidate, other: Candidate, last: u64, back: BackSeeks) 
     }
 }
 
-/// How far the head has to go; `None` for what it goes round for.
+/// The seek distance; `None` for a request that is reached by wrapping around.
 fn distance(first_sector: u64, last: u64, back: BackSeeks) -> Option<u64> {
     if first_sector >= last {
         return Some(first_sector.wrapping_sub(last));
@@ -67,7 +68,8 @@ impl Cfq {
         Candidate { first_sector, is_sync: entry.is_sync, is_favoured: entry.is_favoured }
     }
 
-    /// What goes on best when `slot` has left its queue: seen from where it began, not where it ended (Q9).
+    /// The best next request after `slot` has left its queue, measured from its start and not its
+    /// end (Q9).
     fn successor(&self, queue: u32, slot: u32) -> u32 {
         let first = self.queues.at(queue).sorted.first().filter(|first| *first != slot);
         let next = self.sort_links.next(slot).or(first).unwrap_or(NIL);
@@ -80,7 +82,7 @@ impl Cfq {
         self.better(next, previous, from)
     }
 
-    /// Puts a request into its queue's order. The queue is busy from now on.
+    /// Adds a request to its queue's order, which makes the queue busy.
     #[inline(always)]
     pub(super) fn sort_in(&mut self, queue: u32, slot: u32, first_sector: u64, is_sync: bool) {
         let state = self.queues.at_mut(queue);
@@ -102,14 +104,15 @@ impl Cfq {
         }
     }
 
-    /// What goes next is looked for from a request that leaves for the device, even if it was not the one expected.
+    /// Determines the next request from a dispatched one, even if that was not the expected next
+    /// request.
     #[inline]
     pub(super) fn go_on_from(&mut self, queue: u32, slot: u32) {
         let next = self.successor(queue, slot);
         self.queues.at_mut(queue).next = next;
     }
 
-    /// A request leaves its queue's orders: absorbed by another, or taken back.
+    /// A request leaves its queue's orders: merged into another, or taken back.
     #[inline(never)]
     pub(super) fn take_out(&mut self, slot: u32) {
         let Slot { queue, held, group, kind, is_sync, .. } = *self.slots.at(slot);
@@ -123,14 +126,16 @@ impl Cfq {
         }
         self.slots.at_mut(slot).held = Held::Nowhere;
         self.unlink_request(queue, slot);
-        // Nobody looks for neighbours while the active queue has requests, and afterwards it is noted all the same.
+        // Neighbours are not searched while the active queue has requests, and afterwards the
+        // change is recorded anyway.
         if is_next && self.active != queue {
             self.note_next(queue);
         }
         self.groups.at_mut(group).account.unqueue(kind, is_sync);
     }
 
-    /// Off both orders of its queue, which says so if it has nothing now. In the frame of its callers.
+    /// Removes a request from both orders of its queue, and marks the queue if it is empty. Inlined
+    /// into its callers.
     #[inline(always)]
     pub(super) fn unlink_request(&mut self, queue: u32, slot: u32) {
         let Slot { is_sync, is_favoured, .. } = *self.slots.at(slot);
@@ -168,7 +173,8 @@ impl Cfq {
         self.note_next(queue);
     }
 
-    /// The oldest of the queue if it is overdue; looked at once per activation, so that a slice breaks its order once.
+    /// The queue's oldest request if it is overdue; checked once per activation, so that a slice
+    /// breaks its order only once.
     pub(super) fn overdue(&mut self, queue: u32) -> Option<u32> {
         let state = self.queues.at_mut(queue);
         if state.has(Marks::FIFO_EXPIRE) {

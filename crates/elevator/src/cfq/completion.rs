@@ -1,4 +1,4 @@
-//! A request comes back: depth is learned, slices begin and end, idling begins.
+//! Completion of requests: the device's depth is learned, slices begin and end, idling begins.
 
 use super::Cfq;
 use super::expire::Rest;
@@ -7,9 +7,9 @@ use crate::request::Requests;
 use crate::structures::NIL;
 use block::Nanos;
 
-/// A device that takes fewer at a time reorders nothing.
+/// A device with fewer requests at a time than this does not reorder.
 const QUEUEING_FROM: u32 = 5;
-/// Completions that are looked at before it is decided.
+/// Completions sampled before this is decided.
 const SAMPLES: u32 = 50;
 
 impl Cfq {
@@ -30,7 +30,7 @@ impl Cfq {
         self.say_queue(queue, "activate rq, drv={0}", &[u64::from(self.in_driver)]);
     }
 
-    /// The driver gave it back, or it is done.
+    /// The driver gave the request back, or completed it.
     #[inline]
     pub(super) fn deactivate(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
@@ -39,7 +39,8 @@ impl Cfq {
         }
     }
 
-    /// The device finished it. In two steps, so that a turn that ends in the second needs little stack.
+    /// The device completed a request. In two steps, so that a turn that ends in the second needs
+    /// little stack.
     #[inline]
     pub(super) fn complete(&mut self, requests: &Requests, slot: u32) {
         let (queue, is_sync, is_last) = self.take_back(requests, slot);
@@ -51,7 +52,8 @@ impl Cfq {
         }
     }
 
-    /// Learns from a completion; the request's queue, and whether it was sync and announced no other.
+    /// Learns from a completion. Returns the request's queue, and whether it was sync and announced
+    /// no other.
     #[inline(never)]
     fn take_back(&mut self, requests: &Requests, slot: u32) -> (u32, bool, bool) {
         let Slot { id, queue, kind, is_sync, is_last, context, .. } = *self.slots.at(slot);
@@ -74,13 +76,13 @@ impl Cfq {
         (queue, is_sync, is_last)
     }
 
-    /// Counts a request out of the device that ended without a completion.
+    /// A request ended without a completion: it is no longer in flight.
     #[inline(never)]
     pub(super) fn leave_device(&mut self, slot: u32) {
         self.count_out(slot);
     }
 
-    /// Counts a request out of the device, however it ended; its queue's group.
+    /// Removes a request from the in-flight counts, however it ended. Returns its queue's group.
     #[inline(always)]
     fn count_out(&mut self, slot: u32) -> u32 {
         self.deactivate(slot);
@@ -108,7 +110,7 @@ impl Cfq {
             let tree = if state.tree == NIL { own } else { state.tree };
             self.tree_thinks.at_mut(tree).last_end_ticks = now;
         }
-        // Whether the tick in which it was allocated lies so long back, without a division.
+        // Compares with the start of the tick, which avoids a division.
         let late_before = (now + 1).saturating_sub(self.settings.expire(true));
         if start_ns < self.ticks.ns(late_before) {
             self.last_delayed_sync_ticks = now;
@@ -140,7 +142,8 @@ impl Cfq {
         self.say_queue(queue, "will busy wait", &[]);
     }
 
-    /// Whether the device works on several commands: only seen while enough of them are there. A yes is for good.
+    /// Detects whether the device queues commands (`hw_tag`). This is only possible while enough
+    /// requests are there, and a yes is final.
     fn learn_depth(&mut self) {
         self.deepest = self.deepest.max(self.in_driver);
         if self.hw_tag == Some(true) {
@@ -153,7 +156,7 @@ impl Cfq {
             let active = self.queues.at(self.active);
             let has = active.dispatched.wrapping_add(active.queued_total());
             if active.has(Marks::IDLE_WINDOW) && has < QUEUEING_FROM && self.in_driver < QUEUEING_FROM {
-                // It is the one that keeps the device shallow.
+                // This queue itself keeps the device's depth low.
                 return;
             }
         }

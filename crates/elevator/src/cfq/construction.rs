@@ -1,4 +1,4 @@
-//! A policy of a form, with all its tables, and what is there from the beginning: the root group and the spare queue.
+//! Builds a policy of a form, with all its tables, the root group and the spare queue.
 
 use super::contexts::{ASYNC_QUEUES, SPARE_QUEUE};
 use super::profile::{FORMS, PerGroup, Profile};
@@ -16,7 +16,7 @@ use crate::message::Messages;
 use crate::structures::{Array, Links, List, NIL, NoMemory, SortedLinks, Tree};
 use block::{Class, GroupId, Nanos};
 
-/// The weights of 2.6, and the root's when nobody says otherwise.
+/// The weight range of 2.6, and the default weight of the root.
 const WEIGHT_MIN: u32 = 100;
 const WEIGHT_MAX: u32 = 1_000;
 
@@ -30,16 +30,17 @@ impl Policy for Cfq {
 }
 
 impl Cfq {
-    /// As [`Policy::build`]; inline, so that a policy that holds an engine builds it in its place and not on the stack.
+    /// As [`Policy::build`]; inline, so that a policy that contains an engine builds it in place
+    /// and not on the stack.
     #[inline(always)]
     pub(super) fn assemble(configuration: &Configuration, profile: &'static Profile) -> Result<Self, NoMemory> {
         let slots = configuration.slots;
         let groups = configuration.groups.max(1);
-        // One record more, for contexts out of range.
+        // One more record, for contexts out of range.
         let contexts = configuration.contexts.saturating_add(1);
         let async_groups = if profile.has_async_per_group() { groups } else { 1 };
         let async_queues = async_groups.saturating_mul(ASYNC_QUEUES);
-        // Queues that nobody owns any more hold a request each.
+        // Queues without an owner can each be kept alive by a request.
         let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
         let trees = groups.saturating_mul(TREES_PER_GROUP);
         let thinks = if profile.has_wide_think_times { trees } else { 0 };
@@ -114,7 +115,7 @@ const NOBODY: Workload = Workload {
     requires_idle: false,
 };
 
-/// The records are linked, and the spare queue is there for good.
+/// Links the free records; the spare queue is permanently in use.
 fn free_queues(count: u32) -> Result<Array<Queue>, NoMemory> {
     let mut queues = Array::try_new(count, FREE_QUEUE)?;
     for queue in SPARE_QUEUE + 1..count {
@@ -126,7 +127,7 @@ fn free_queues(count: u32) -> Result<Array<Queue>, NoMemory> {
     Ok(queues)
 }
 
-/// An account is large: it is not to be on the stack of what calls this.
+/// Accounts are large: they must not be on the caller's stack.
 #[inline(never)]
 fn no_accounts(count: u32) -> Result<Array<GroupAccount>, NoMemory> {
     Array::try_new(count, GroupAccount::ZERO)
@@ -140,7 +141,7 @@ fn groups_with_root(count: u32, profile: &Profile) -> Result<Array<Group>, NoMem
 }
 
 impl Group {
-    /// As one that has done nothing. In its place: it is large, and the stack of a kernel is not.
+    /// Resets the group to its initial state. In place, because it is too large for a kernel stack.
     pub fn begin(&mut self, profile: &Profile, group: GroupId, settings: &GroupSettings) {
         *self = UNKNOWN_GROUP;
         let (weight, leaf_weight) = weights(profile, group, settings);
@@ -156,7 +157,7 @@ pub fn weights(profile: &Profile, group: GroupId, settings: &GroupSettings) -> (
     (own_weight(profile, group, settings), own_weight(profile, group, &of_queues))
 }
 
-/// The weight in the form's range; the root counts double.
+/// The weight in the form's range; doubled for the root.
 fn own_weight(profile: &Profile, group: GroupId, settings: &GroupSettings) -> u32 {
     let weight = settings.clamped_weight();
     match (profile.has_hierarchy, group == GroupId::ROOT) {

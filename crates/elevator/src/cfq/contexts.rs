@@ -1,4 +1,4 @@
-//! Who issues, and which queue is whose: found when a request comes, held by reference, freed with the last.
+//! Issuers and their queues: found on arrival, reference-counted, freed with the last reference.
 
 use super::Cfq;
 use super::expire::Rest;
@@ -8,15 +8,15 @@ use crate::request::Bio;
 use crate::structures::NIL;
 use block::{Class, ContextId, GroupId, Priority};
 
-/// The queue that takes what no other has room for. It is never freed.
+/// The queue for requests for which no other record is free. It is never freed.
 pub const SPARE_QUEUE: u32 = 0;
-/// Async queues of real time and best effort by level, and one of the idle class.
+/// Async queues: real-time and best-effort by level, and one of the idle class.
 pub const ASYNC_QUEUES: u32 = 17;
 const IDLE_ASYNC: u32 = 16;
-/// Level of everybody in the idle class.
+/// The level of all queues in the idle class.
 const IDLE_LEVEL: u8 = 7;
 
-/// Class and level that an I/O priority stands for; none stands for nice 0.
+/// The class and level of an I/O priority; no priority stands for nice 0.
 #[inline]
 pub const fn class_and_level(priority: Priority) -> (Class, u8) {
     match priority.class() {
@@ -27,13 +27,14 @@ pub const fn class_and_level(priority: Priority) -> (Class, u8) {
 }
 
 impl Cfq {
-    /// Where a context is kept: those out of range share the last record.
+    /// The record of a context: contexts out of range share the last one.
     #[inline]
     pub(super) fn context_index(&self, context: ContextId) -> u32 {
         context.0.min(self.contexts.len().wrapping_sub(1))
     }
 
-    /// The queue that a new request goes to, if nothing has changed about its issuer; NIL: [`Cfq::queue_for`] knows.
+    /// The queue for a new request if nothing has changed about its issuer; NIL: ask
+    /// [`Cfq::queue_for`].
     #[inline]
     pub(super) fn known_queue(&self, bio: &Bio) -> u32 {
         let context = self.contexts.at(self.context_index(bio.context));
@@ -48,8 +49,8 @@ impl Cfq {
         }
     }
 
-    /// The queue that a new request goes to. Issuers change queues here and nowhere else: when they are first seen, when
-    /// their group has changed, when queues were merged and when they part again.
+    /// The queue for a new request. An issuer's queue changes only here: when it is first seen,
+    /// when its group has changed, when queues were merged and when they are split.
     #[inline(never)]
     pub(super) fn queue_for(&mut self, bio: &Bio) -> u32 {
         let index = self.context_index(bio.context);
@@ -73,7 +74,7 @@ impl Cfq {
         self.merge_over(index, queue)
     }
 
-    /// The queue that a bio would go to as things are, without making one.
+    /// The queue that a bio would go to at present, without creating one.
     pub(super) fn present_queue(&self, bio: &Bio) -> u32 {
         if bio.is_sync() {
             return self.contexts.at(self.context_index(bio.context)).queue;
@@ -82,7 +83,7 @@ impl Cfq {
         *self.async_queues.at(self.async_index(self.async_group(bio), class, level))
     }
 
-    /// The group that the issuer's sync queue is in.
+    /// The group of the issuer's sync queue.
     #[inline]
     fn sync_group(&self, bio: &Bio) -> GroupId {
         if self.splits.sync { bio.group } else { GroupId::ROOT }
@@ -93,18 +94,18 @@ impl Cfq {
         if self.splits.asynchronous { bio.group } else { GroupId::ROOT }
     }
 
-    /// The group that the queue of a bio is in, or will be.
+    /// The group of the present or future queue of a bio.
     #[inline]
     pub(super) fn group_of(&self, bio: &Bio) -> GroupId {
         if bio.is_sync() { self.sync_group(bio) } else { self.async_group(bio) }
     }
 
-    /// Notices what has changed about an issuer since it was last seen.
+    /// Detects changes of an issuer since it was last seen.
     fn refresh_context(&mut self, index: u32, bio: &Bio) {
         let here = self.sync_group(bio).0;
         let Context { is_alive, inserted, queue, priority, group, .. } = *self.contexts.at(index);
         if !is_alive && inserted == 0 {
-            // Not seen before, or the number of one that has gone.
+            // Not seen before, or the id belonged to an issuer that has exited.
             self.drop_queue(index);
             let think = ThinkTime::since(self.now);
             let newcomer = Context { is_alive: true, priority: bio.priority, group: here, think, ..UNKNOWN_CONTEXT };
@@ -152,7 +153,7 @@ impl Cfq {
         group.0.wrapping_mul(ASYNC_QUEUES).wrapping_add(kind)
     }
 
-    /// The shared queue of a class and level, made when first needed and then kept.
+    /// The shared async queue of a class and level, created on first use and then kept.
     fn async_queue(&mut self, bio: &Bio) -> u32 {
         let (class, level) = class_and_level(bio.priority);
         let group = self.async_group(bio);
@@ -168,7 +169,7 @@ impl Cfq {
         queue
     }
 
-    /// A queue with one reference, its maker's; the spare one when all records are in use.
+    /// A queue with one reference, for the caller; the spare one if all records are in use.
     fn new_queue(&mut self, index: u32, group: GroupId, marks: Marks) -> u32 {
         let queue = self.first_free_queue;
         let Some(state) = self.queues.get_mut(queue) else { return SPARE_QUEUE };
@@ -184,7 +185,7 @@ impl Cfq {
         queue
     }
 
-    /// Works class and level out, if they may have changed.
+    /// Recomputes class and level if they may have changed.
     #[inline]
     pub(super) fn refresh_priority(&mut self, queue: u32, priority: Priority) {
         let state = self.queues.at_mut(queue);
@@ -199,8 +200,9 @@ impl Cfq {
         }
     }
 
-    /// A holder of a queue lets go of it; with the last the record is free again, or abandoned if it is active: whoever
-    /// calls sees to [`Cfq::bury_abandoned`] before the event ends.
+    /// Drops a reference to a queue. With the last one the record is freed; if the queue is active
+    /// it is marked as abandoned instead, and the caller must call [`Cfq::bury_abandoned`] before
+    /// the event ends.
     pub(super) fn drop_reference(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         if state.references == 0 || queue == SPARE_QUEUE {
@@ -237,7 +239,7 @@ impl Cfq {
         self.first_free_queue = queue;
     }
 
-    /// The request is no longer inserted: its queue may go as well.
+    /// The request is no longer inserted, so its queue may be freed as well.
     #[inline]
     pub(super) fn unbind(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
@@ -252,7 +254,8 @@ impl Cfq {
         if queue == SPARE_QUEUE {
             state.references = state.references.saturating_sub(1);
         } else if state.process_references() > 1 {
-            // As [`Cfq::drop_reference`] where an issuer holds on to it, which is what comes with nearly every request.
+            // Same as [`Cfq::drop_reference`] while an issuer still references the queue, the case
+            // of nearly every request.
             state.references = state.references.wrapping_sub(1);
         } else {
             self.drop_reference(queue);
@@ -260,12 +263,12 @@ impl Cfq {
         let context_state = self.contexts.at_mut(context);
         context_state.inserted = context_state.inserted.saturating_sub(1);
         if !context_state.is_alive && context_state.inserted == 0 {
-            // One of those who sent something after their exit.
+            // An issuer that sent requests after its exit.
             self.drop_queue(context);
         }
     }
 
-    /// An issuer has gone: nobody waits for it any more.
+    /// An issuer exited: the device is no longer idled for it.
     pub(super) fn context_gone(&mut self, context: ContextId) -> Wake {
         let index = self.context_index(context);
         if context.0 != index {
@@ -282,8 +285,8 @@ impl Cfq {
         Wake::All
     }
 
-    /// A group's id may be given to another: whatever still names it is put into the root. Queues without requests are all
-    /// that can.
+    /// A group's id may be reused: everything that still refers to it moves to the root. These can
+    /// only be queues without requests.
     pub(super) fn forget_group(&mut self, group: u32) {
         if self.active != NIL && self.queues.at(self.active).group == group {
             self.expire(self.active, Rest::Forgotten);
@@ -318,7 +321,8 @@ impl Cfq {
         }
     }
 
-    /// A queue of others' requests, shared with a cooperator that had brought it into the group while neither was isolated.
+    /// A queue with requests of others, shared with a cooperator that had brought it into the group
+    /// while neither was isolated.
     fn evict(&mut self, queue: u32, group: u32) {
         let state = self.queues.at_mut(queue);
         if state.origin == group {

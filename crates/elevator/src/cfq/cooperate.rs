@@ -1,14 +1,16 @@
-//! Issuers that read the same stretch by turns: their queues are found by sector, become one, and part when they seek.
+//! Cooperating queues: issuers that take turns in reading one range of sectors. Their queues are
+//! found by sector, merged, and split again when they seek.
 
 use super::Cfq;
 use super::state::Marks;
 use crate::structures::NIL;
 
-/// Within so many sectors of the head a request is close.
+/// A request within this many sectors of the head is close.
 pub const CLOSE_SECTORS: u64 = 8_192;
 
 impl Cfq {
-    /// A queue whose next request is close to where the empty active queue stopped, so that waiting would be a waste.
+    /// A queue whose next request is close to where the empty active queue stopped, so that idling
+    /// would waste time.
     pub(super) fn close_cooperator(&mut self, queue: u32) -> Option<u32> {
         if self.profile.has_one_level {
             return None;
@@ -31,7 +33,8 @@ impl Cfq {
         fits.then_some(found)
     }
 
-    /// Arranges that two queues become one: the issuers of the one with fewer move over, each with its next request.
+    /// Schedules a merge of two queues: the issuers of the one with fewer move over, each with its
+    /// next request.
     pub(super) fn arrange_merger(&mut self, queue: u32, found: u32) {
         if self.queues.at(found).process_references() == 0 {
             return;
@@ -55,7 +58,8 @@ impl Cfq {
         to.references = to.references.saturating_add(moved);
     }
 
-    /// An issuer moves to the queue that its own was to become one with; its reference there was promised.
+    /// Moves an issuer to the queue that its own is scheduled to be merged into; the reference
+    /// there was taken in advance.
     pub(super) fn merge_over(&mut self, context: u32, queue: u32) -> u32 {
         let target = self.queues.at(queue).merges_into;
         self.say_queue(queue, "merging with queue {0}", &[u64::from(target)]);
@@ -65,7 +69,8 @@ impl Cfq {
         target
     }
 
-    /// An issuer of a shared queue that seeks: the last one keeps it, others get one of their own (NIL).
+    /// Splits a seeky issuer off a shared queue: the last one keeps the queue, others get a new one
+    /// (NIL).
     pub(super) fn split(&mut self, context: u32, queue: u32) -> u32 {
         self.say_queue(queue, "breaking apart cfqq", &[]);
         let state = self.queues.at_mut(queue);
@@ -79,7 +84,8 @@ impl Cfq {
         NIL
     }
 
-    /// An issuer leaves a queue that was to become one with others: what was promised for it there is given back.
+    /// An issuer leaves a queue with scheduled merges: drops the references taken in advance along
+    /// the chain.
     pub(super) fn drop_mergers(&mut self, queue: u32) {
         let mut target = self.queues.at(queue).merges_into;
         for _ in 0..self.queues.len() {

@@ -1,4 +1,4 @@
-//! From the selected queue to the device: whether it may, which request, and what is counted.
+//! Dispatch from the selected queue: whether it may dispatch, which request, and the accounting.
 
 use super::Cfq;
 use super::Why;
@@ -11,11 +11,11 @@ use crate::request::Requests;
 use crate::structures::NIL;
 use block::RequestId;
 
-/// The first engine lets a lonely queue have so many rounds in the device.
+/// The first engine lets a lone queue have this many rounds in flight.
 const ROUNDS_ALONE: u64 = 4;
 
 impl Cfq {
-    /// What goes next, or what the device waits for.
+    /// The next request, or what the device waits for.
     #[inline(never)]
     pub(super) fn dispatch(&mut self, requests: &Requests) -> Dispatch {
         if self.requests_queued == 0 {
@@ -26,7 +26,8 @@ impl Cfq {
             Selected::Waiting(what) => self.held(what),
             Selected::Queue(queue) => {
                 let why = if before == queue { Why::SliceGoesOn } else { Why::NextQueue };
-                // 4.20 looks at the fifo first, so that an overdue request goes whatever the limits say.
+                // 4.20 checks the fifo first, so that an overdue request goes regardless of the
+                // limits.
                 let mut overdue = None;
                 if self.profile.has_late_rules {
                     overdue = self.overdue(queue);
@@ -83,7 +84,8 @@ impl Cfq {
         state.marks.clear(Marks::MUST_DISPATCH);
     }
 
-    /// Async queues have so many requests a turn while others wait, those of the idle class one.
+    /// Ends the turn of an async queue after its request allowance, or of an idle-class queue after
+    /// one request, while others wait.
     fn end_short_turn(&mut self, queue: u32, sent: u64) {
         let state = self.queues.at(queue);
         let allowance = async_allowance(self.settings.slice_async_requests, state.level);
@@ -94,7 +96,7 @@ impl Cfq {
         }
     }
 
-    /// A queued request leaves its queue for the device and is counted there.
+    /// A queued request is dispatched and counted as in flight.
     #[inline]
     pub(super) fn move_to_device(&mut self, requests: &Requests, slot: u32) {
         let entry = self.slots.at_mut(slot);
@@ -126,7 +128,7 @@ impl Cfq {
         }
     }
 
-    /// How many requests a queue may have in the device now, and whether it may have one more.
+    /// Whether the queue may have one more request in flight.
     #[inline(never)]
     fn may_dispatch(&mut self, queue: u32) -> bool {
         let is_late = self.profile.has_late_rules;
@@ -135,7 +137,7 @@ impl Cfq {
         }
         let [async_in_flight, sync_in_flight] = self.in_flight;
         if self.should_idle(queue) && async_in_flight > 0 {
-            // Async requests drain before a queue that is waited for begins.
+            // Async requests drain first when the device is to be idled for a queue.
             return false;
         }
         let state = self.queues.at(queue);
@@ -164,17 +166,17 @@ impl Cfq {
         dispatched < most
     }
 
-    /// The longer no sync request was late, the more async ones may be in the device.
+    /// The longer no sync request has been late, the more async ones may be in flight.
     fn async_depth(&self, dispatched: u64) -> u64 {
         let since = self.now.wrapping_sub(self.last_delayed_sync_ticks);
         let depth = since.checked_div(self.settings.slice(true)).unwrap_or(0);
         if depth == 0 && dispatched == 0 { 1 } else { depth }
     }
 
-    // ---- rounds of the first engine ----
+    // ---- dispatch rounds of the first engine ----
 
-    /// Moves rounds out of their queues until there is something to wait for, and answers with their first request; the
-    /// others go next whatever happens meanwhile, as from the kernel's dispatch list.
+    /// Moves rounds of requests out of their queues until the device is to be idled, and returns
+    /// the first of them. The others go next in any case, as from the kernel's dispatch list.
     #[inline(never)]
     pub(super) fn dispatch_rounds(&mut self, requests: &Requests) -> Dispatch {
         if self.requests_queued == 0 {
@@ -209,7 +211,8 @@ impl Cfq {
         if self.queues.at(queue).is_idle_class() { 1 } else { self.settings.quantum_requests }
     }
 
-    /// Up to `quantum` requests of a queue. The first of all goes at once, with its reason, the others wait for their turn.
+    /// Moves up to `quantum` requests of a queue. The very first is dispatched at once, with its
+    /// reason; the others follow in later calls.
     fn move_round(&mut self, requests: &Requests, queue: u32, why: Why, first: &mut Option<(u32, Why)>) {
         self.cancel_timer();
         self.queues.at_mut(queue).marks.clear(Marks::WAIT_REQUEST);
@@ -235,7 +238,7 @@ impl Cfq {
         self.end_short_turn(queue, moved);
     }
 
-    /// The oldest of those that were moved out of their queue with others.
+    /// The oldest request that was moved out of its queue in a round.
     pub(super) fn next_of_round(&mut self) -> Option<RequestId> {
         let slot = self.round.pop_front(&mut self.fifo_links)?;
         let entry = self.slots.at_mut(slot);

@@ -1,4 +1,5 @@
-//! Everything out by force: group after group, queue after queue, without limits and without waiting.
+//! Forced dispatch of all requests: group after group, queue after queue, without limits and
+//! without idling.
 
 use super::Cfq;
 use super::expire::Rest;
@@ -37,7 +38,8 @@ impl Cfq {
         Some(slot)
     }
 
-    /// The first queue of the first group, best effort before real time, as the kernel has its trees.
+    /// The first queue of the first group, best effort before real time, in the order of the
+    /// kernel's trees.
     fn first_busy(&self) -> Option<u32> {
         let is_told = self.profile.is_below_a_layer();
         let group = if is_told { self.serving.group } else { self.group_tree.first()? };

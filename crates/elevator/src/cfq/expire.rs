@@ -1,19 +1,20 @@
-//! The end of a turn: the group pays, the queue goes where its next turn is, or out.
+//! Expiration, the end of a turn: the group is charged, and the queue gets its next place or leaves
+//! the order.
 
 use super::Cfq;
 use super::state::Marks;
 use crate::structures::NIL;
 
-/// Whether a queue keeps what its slice has left over (or owes what it took too much).
+/// Whether a queue keeps the unused rest of its slice (or owes the excess).
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Rest {
-    /// It was cut short, or ended with a completion.
+    /// Kept: the slice was cut short, or ended with a completion.
     Kept,
     Forgotten,
 }
 
 impl Cfq {
-    /// The active queue's turn is over.
+    /// Ends the active queue's turn.
     #[inline(never)]
     pub(super) fn expire(&mut self, queue: u32, rest: Rest) {
         self.say_queue(queue, "slice expired t={0}", &[u64::from(rest == Rest::Kept)]);
@@ -43,7 +44,7 @@ impl Cfq {
         if state.has(Marks::ON_RR) && state.is_empty() {
             self.become_idle(queue);
         }
-        // It is linked as one among others again.
+        // It is linked as an ordinary queue again.
         if self.active == queue {
             self.active = NIL;
         }
@@ -51,7 +52,8 @@ impl Cfq {
         self.active_context = NIL;
     }
 
-    /// Frees the queues that the last holder let go of while they were active (at most one in each instance); apart, so that letting go needs little stack.
+    /// Frees queues whose last reference was dropped while they were active (at most one per
+    /// instance). A separate step, so that dropping a reference needs little stack.
     #[inline]
     pub(super) fn bury_abandoned(&mut self) {
         let mut queue = core::mem::replace(&mut self.abandoned, NIL);
@@ -73,7 +75,7 @@ impl Cfq {
             if !self.profile.has_late_rules {
                 return;
             }
-            // A slice that never began is left over as a whole.
+            // A slice that never began is left over entirely.
             self.current_slice(queue).cast_signed()
         } else {
             let end = self.queues.at(queue).slice_end_ticks;

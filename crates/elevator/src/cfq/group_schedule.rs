@@ -1,4 +1,5 @@
-//! Which group, and in it which class and type, has the device: the order of groups by `vdisktime`, and the workloads.
+//! The choice of a group, and of a class and type in it: the order of groups by `vdisktime`, and
+//! the workloads.
 
 use super::Cfq;
 use super::profile::NoIdle;
@@ -6,16 +7,16 @@ use super::service_tree::decoded;
 use super::state::{WORKLOAD_TYPES, Workload, WorkloadType};
 use block::Class;
 
-/// Fixed point of `vdisktime`.
+/// Fixed-point shift of `vdisktime`.
 const SERVICE_SHIFT: u32 = 12;
-/// At this weight a unit charged is a unit of `vdisktime` (times the fixed point).
+/// At this weight one unit charged is one unit of `vdisktime` (in fixed point).
 const WEIGHT_UNIT: u64 = 500;
-/// What is charged at once counts as no more: the products stay in 64 bits.
+/// Larger charges are capped at this, so that products fit into 64 bits.
 const MOST_CHARGED: u64 = 1 << 39;
-/// Beyond it all are numbered anew, so that unsigned keys never wrap.
+/// Beyond this value all groups are renumbered, so that unsigned keys never wrap.
 const RENUMBERED_ABOVE: u64 = 1 << 62;
 
-/// `vdisktime` for so many units at a weight.
+/// The advance of `vdisktime` for `units` at a weight.
 #[inline]
 pub const fn scaled_charge(units: u64, weight: u32) -> u64 {
     let units = if units > MOST_CHARGED { MOST_CHARGED } else { units };
@@ -36,7 +37,8 @@ pub const fn scaled_charge_of_fraction(units: u64, fraction: u64) -> u64 {
 }
 
 impl Cfq {
-    /// A queue was linked in one of the group's trees. A group that comes back goes behind all others (Q4).
+    /// A queue was linked in one of the group's trees. A group that becomes busy goes behind all
+    /// others (Q4).
     #[inline(never)]
     pub(super) fn group_queue_added(&mut self, group: u32) {
         let Some(state) = self.groups.get_mut(group) else { return self.complain() };
@@ -55,7 +57,7 @@ impl Cfq {
         self.enter_order(group);
     }
 
-    /// One left: the last takes the group out of the order.
+    /// A queue was unlinked: with the last one, the group leaves the order.
     #[inline(never)]
     pub(super) fn group_queue_removed(&mut self, group: u32) {
         let Some(state) = self.groups.get_mut(group).filter(|state| state.busy_queues > 0) else {
@@ -81,7 +83,7 @@ impl Cfq {
         self.ticks.second_ticks.checked_div(self.ticks.jiffy_ticks).unwrap_or(1)
     }
 
-    /// The group enters the order; a weight that was changed counts from here on (Q5).
+    /// The group enters the order; a changed weight takes effect here (Q5).
     fn enter_order(&mut self, group: u32) {
         if self.profile.has_hierarchy {
             self.activate_in_hierarchy(group);
@@ -114,8 +116,10 @@ impl Cfq {
         }
     }
 
-    /// Puts the groups one unit apart, in their order: what they had had so far was counted in another unit, or the numbers
-    /// are used up (11.6). Rare, and the only event that looks at every busy group.
+    /// Renumbers the groups one unit apart, in their order, because their service so far was
+    /// counted in another unit, or the numbers are used up
+    /// (docs/specifications/cfq.md, section 11.6). Rare, and the only event that iterates over
+    /// every busy group.
     #[cold]
     #[inline(never)]
     fn renumber(&mut self) {
@@ -132,13 +136,15 @@ impl Cfq {
         self.group_tree = renumbered;
     }
 
-    /// Requests instead of time: what a device that works on many at once can be shared by.
+    /// Whether service is counted in requests instead of time, for devices that serve many at once
+    /// (IOPS mode).
     #[inline]
     pub(super) fn is_iops_mode(&self) -> bool {
         self.profile.has_iops_mode && self.settings.slice_idle_ticks == 0 && self.hw_tag != Some(false)
     }
 
-    /// What groups had had so far was counted in another unit if the mode has changed since somebody was charged (Q15).
+    /// If the mode has changed since the last charge, the groups' service so far was counted in
+    /// another unit (Q15).
     #[inline]
     pub(super) fn notice_mode(&mut self) {
         let is_iops_mode = self.is_iops_mode();
@@ -148,7 +154,7 @@ impl Cfq {
         }
     }
 
-    /// What a queue's turn costs its group.
+    /// The charge to its group for a queue's turn.
     #[inline(never)]
     pub(super) fn bill(&self, queue: u32) -> Bill {
         let Usage { in_slice, unaccounted } = self.usage(queue);
@@ -166,7 +172,7 @@ impl Cfq {
         Bill { group, charge, in_slice, unaccounted, is_iops_mode }
     }
 
-    /// Writes a turn down.
+    /// Records a turn in the group's account.
     #[inline(never)]
     pub(super) fn account_turn(&mut self, bill: &Bill) {
         let group = bill.group;
@@ -221,7 +227,7 @@ impl Cfq {
         }
     }
 
-    /// What is left of the workload is the group's when it comes back.
+    /// Saves the rest of the workload for the group's next turn.
     fn save_workload(&mut self, group: u32) {
         let Workload { class, kind, expires_ticks, .. } = self.serving;
         let left = expires_ticks.saturating_sub(self.now);
@@ -232,14 +238,14 @@ impl Cfq {
         }
     }
 
-    /// Busy sync queues of a group.
+    /// Number of busy sync queues of a group.
     fn sync_busy(&self, group: u32) -> u32 {
         let idle = self.trees.at(self.tree_index(group, Class::Idle, WorkloadType::Sync)).len();
         let busy = self.groups.at(group).busy_queues;
         busy.saturating_sub(self.async_busy(group)).saturating_sub(idle)
     }
 
-    /// Time that a queue had the device.
+    /// Time for which a queue had the device.
     fn usage(&self, queue: u32) -> Usage {
         let queue = self.queues.at(queue);
         let (now, start) = (self.now, queue.slice_start_ticks);
@@ -255,7 +261,7 @@ impl Cfq {
         Usage { in_slice, unaccounted }
     }
 
-    /// The group that has had the least, and its workload.
+    /// Chooses the group with the least service, and its workload.
     pub(super) fn choose_group(&mut self) {
         let Some(group) = self.group_tree.first() else { return };
         let vdisktime = self.group_links.key(group).unwrap_or(0);
@@ -298,7 +304,7 @@ impl Cfq {
         }
     }
 
-    /// The type whose first queue's turn came first.
+    /// The type whose first queue is due first.
     fn first_type(&self, group: u32, class: Class) -> WorkloadType {
         let mut first = (i64::MAX, WorkloadType::SyncNoIdle);
         for kind in WORKLOAD_TYPES {
@@ -312,7 +318,7 @@ impl Cfq {
     }
 }
 
-/// What a turn costs.
+/// The charge for a turn.
 #[derive(Debug)]
 pub struct Bill {
     pub group: u32,
@@ -323,7 +329,7 @@ pub struct Bill {
     is_iops_mode: bool,
 }
 
-/// Ticks that count, and what 4.20 counts besides.
+/// Ticks charged, and those that 4.20 counts in addition.
 struct Usage {
     in_slice: u64,
     unaccounted: u64,

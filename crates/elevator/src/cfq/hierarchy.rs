@@ -1,7 +1,8 @@
-//! Weights in a tree of groups (4.20): the order of groups stays flat, and each group's queues have a fraction of the device
-//! that follows from the active groups on every level.
+//! Weights in a tree of groups (4.20). The order of groups stays flat, and each group's queues have
+//! a fraction of the device that follows from the active groups on every level.
 //!
-//! A fraction is worked out when the group enters the order, so that others keep theirs until they are charged next.
+//! A fraction is computed when the group enters the order, so other groups keep theirs until they
+//! are charged next.
 
 use super::Cfq;
 use block::GroupId;
@@ -10,7 +11,8 @@ use block::GroupId;
 pub const WHOLE: u64 = 1 << 12;
 
 impl Cfq {
-    /// Queues of the group become busy, or were just charged: it joins its ancestors' active children.
+    /// Queues of the group become busy, or were just charged: the group joins the active children
+    /// of its ancestors.
     #[inline(never)]
     pub(super) fn activate_in_hierarchy(&mut self, group: u32) {
         let Some(state) = self.groups.get_mut(group) else { return };
@@ -45,7 +47,7 @@ impl Cfq {
         }
     }
 
-    /// The reverse.
+    /// The reverse of [`Cfq::activate_in_hierarchy`].
     #[inline(never)]
     pub(super) fn deactivate_in_hierarchy(&mut self, group: u32) {
         let mut lost = u64::from(self.groups.at(group).leaf_weight);
@@ -90,8 +92,8 @@ mod tests {
     const AA: u32 = 3;
     const AB: u32 = 4;
 
-    /// The kernel documentation's example: weight and leaf weight of the root 125, A 500 and 750, B 250 and 500, below A:
-    /// AA 500 and 500, AB 1000 and 500.
+    /// The kernel documentation's example: weight and leaf weight of the root 125, A 500 and 750, B
+    /// 250 and 500, below A: AA 500 and 500, AB 1000 and 500.
     fn documented() -> Cfq {
         let form = FORMS.last().expect("the last form has the hierarchy");
         let mut policy = Cfq::build(&Configuration::default(), form.profile).expect("memory");
@@ -116,7 +118,7 @@ mod tests {
             policy.activate_in_hierarchy(group);
         }
         assert_eq!(policy.groups.at(0).fraction, 4096, "as long as it was the only one; others do not change it");
-        // A charge takes a group out and in again.
+        // A charge takes a group out of the order and in again.
         for group in all {
             policy.deactivate_in_hierarchy(group);
             policy.activate_in_hierarchy(group);

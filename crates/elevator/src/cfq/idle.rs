@@ -1,4 +1,4 @@
-//! Keeping the device idle on purpose: for a queue, for a tree of them, for a group, and until when.
+//! Idling: keeping the device idle for a queue, a service tree or a group, and for how long.
 
 use super::Cfq;
 use super::expire::Rest;
@@ -7,11 +7,11 @@ use super::state::{Marks, WorkloadType};
 use crate::interface::Wake;
 use crate::structures::NIL;
 
-/// Further on average is seeky to it.
+/// The first engine treats a larger mean distance as seeky.
 const SEEKY_ABOVE_SECTORS: u64 = 8_192;
 
 impl Cfq {
-    /// Keeps the device for the active queue, which has nothing queued, if that pays.
+    /// Idles the device for the empty active queue, if that pays.
     #[inline(never)]
     pub(super) fn arm_timer(&mut self) {
         let queue = self.active;
@@ -53,7 +53,7 @@ impl Cfq {
         }
     }
 
-    /// Its issuer is known and has not gone.
+    /// Whether the issuer that is waited for is known and has not exited.
     fn awaits_somebody(&self) -> bool {
         self.active_context != NIL && self.contexts.at(self.active_context).is_alive
     }
@@ -63,7 +63,7 @@ impl Cfq {
         if self.groups.at(state.group).busy_queues > 1 {
             return false;
         }
-        // Q17: the tree's think time, though it is the group that is waited for.
+        // Q17: the tree's think time is used, although the device is idled for the group.
         let tree = self.tree_thinks.get(state.tree);
         !self.profile.has_wide_think_times || !tree.is_some_and(|think| think.is_above(self.settings.group_idle_ticks))
     }
@@ -87,13 +87,13 @@ impl Cfq {
         self.idle_since_ns = Some(self.now_ns);
     }
 
-    /// Nobody waits any more; the time waited is the active queue's group's.
+    /// Ends the idling; the time is charged to the active queue's group.
     pub(super) fn cancel_timer(&mut self) {
         self.timer_at = None;
         self.account_idling();
     }
 
-    /// The device is no longer kept idle, though the timer may go on.
+    /// Accounts the end of an idle period; the timer may stay armed.
     pub(super) fn account_idling(&mut self) {
         let Some(since) = self.idle_since_ns.take() else { return };
         if self.active == NIL {
@@ -105,7 +105,7 @@ impl Cfq {
         account.idle_ns = account.idle_ns.wrapping_add(waited);
     }
 
-    /// The timer has fired: nobody came.
+    /// The idle timer fired: no request came.
     pub(super) fn timer_fired(&mut self) -> Wake {
         self.say("idle timer fired", &[]);
         self.timer_at = None;
@@ -132,8 +132,9 @@ impl Cfq {
         Wake::All
     }
 
-    /// Whether the group's only queue is kept although its slice is over (or nearly so), because the group would leave
-    /// the order and forget what it is owed (7.7).
+    /// Whether to wait for the group's only queue although its slice is over (or nearly so),
+    /// because the group would otherwise leave the order and lose its unused share
+    /// (docs/specifications/cfq.md, section 7.7).
     #[inline(never)]
     pub(super) fn should_wait_busy(&self, queue: u32) -> bool {
         let state = self.queues.at(queue);
@@ -159,7 +160,7 @@ impl Cfq {
         if is_wide { left <= jiffy } else { left == jiffy }
     }
 
-    /// Whether the empty active queue's completion begins a wait.
+    /// Whether to idle after a completion that leaves the active queue empty.
     pub(super) fn wants_idling(&mut self, is_last: bool) -> bool {
         if self.profile.no_idle != NoIdle::PerWorkload {
             return true;

@@ -1,4 +1,4 @@
-//! The lines of blktrace: what CFQ tells about itself, in the kernel's words. A host puts names before them.
+//! CFQ's blktrace messages, in the kernel's wording. The host adds the names in front.
 
 use super::Cfq;
 use super::state::WorkloadType;
@@ -6,7 +6,7 @@ use crate::message::Message;
 use block::{ContextId, GroupId};
 
 impl Cfq {
-    /// About the device.
+    /// A message about the device.
     #[inline]
     pub(super) fn say(&mut self, text: &'static str, numbers: &[u64]) {
         if self.messages.is_on() {
@@ -14,7 +14,7 @@ impl Cfq {
         }
     }
 
-    /// About a group.
+    /// A message about a group.
     #[inline]
     pub(super) fn say_group(&mut self, group: u32, text: &'static str, numbers: &[u64]) {
         if self.messages.is_on() {
@@ -22,7 +22,7 @@ impl Cfq {
         }
     }
 
-    /// About a queue and its group.
+    /// A message about a queue and its group.
     #[inline]
     pub(super) fn say_queue(&mut self, queue: u32, text: &'static str, numbers: &[u64]) {
         if self.messages.is_on() {
@@ -49,7 +49,7 @@ impl Cfq {
         }
     }
 
-    /// In the frame of its callers: the deepest paths of all end here.
+    /// Inlined into its callers, because the deepest call paths end here.
     #[inline(always)]
     fn write_message(
         &mut self,

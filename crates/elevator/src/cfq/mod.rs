@@ -1,15 +1,23 @@
-//! cfq: every issuer has a queue, queues have the device by turns for slices of time, groups in proportion to weights.
+//! cfq: every issuer has a queue; queues have the device in turn for slices of time; groups in
+//! proportion to weights.
 //!
-//! Promise  issuers of a group share its time by their levels, groups share the device's by their weights; classes are strict
-//!          inside a group; a reader that thinks for less than `slice_idle` keeps the head.
-//! Cost     insert O(log n), choose O(1) but at the end of a slice O(log queues), 88 bytes a slot, 200 a queue.
-//! Fits     one disk under many, mostly sequential readers; with `slice_idle` 0 an array. Not flash: one issuer at a time.
-//! Source   Linux 2.6.26, 2.6.35, 2.6.36, 2.6.37 and 4.20 block/cfq-iosched.c; specification cfq.md.
+//! Promise  issuers of a group share its time by their levels, groups share the device's by their
+//!          weights; classes are strict inside a group; a reader that thinks for less than
+//!          `slice_idle` keeps the head.
+//! Cost     insert O(log n), choose O(1) except O(log queues) at the end of a slice, 88 bytes a
+//!          slot, 200 a queue.
+//! Fits     one disk under many, mostly sequential readers; with `slice_idle` 0 an array. Not
+//!          flash: one issuer at a time.
+//! Source   Linux 2.6.26, 2.6.35, 2.6.36, 2.6.37 and 4.20 block/cfq-iosched.c;
+//!          docs/specifications/cfq.md, section 1.
 //!
-//! insert -> queue (sorted, fifo) -> service tree [group, class, type] -> choose -> host -> completed
+//! insert -> queue (sorted, fifo) -> service tree [group, class, type] -> choose -> host
+//! -> completed
 //!
-//! Read `select.rs` first: whose turn it is. Then `preempt.rs` and `idle.rs`: what ends a turn, and what is waited for. The
-//! forms differ in data only (`profile.rs`).
+//! Read `select.rs` first: which queue is served. Then `preempt.rs` and `idle.rs`: what ends a
+//! turn, and what the device is idled for. The forms differ in data only (`profile.rs`). In
+//! comments, "the first engine" is CFQ of 2.6.26 (section 14); Q1 to Q22 are quirks of section 18,
+//! and D1 to D34 the differences of section 13.
 
 mod account;
 mod arrival;
@@ -65,24 +73,24 @@ crate::reasons! {
     }
 }
 
-/// Levels of a class: as many orders by sector.
+/// Number of levels in a class; there is one order by sector for each.
 const LEVELS: u32 = 8;
 /// The policy's state.
 #[derive(Debug)]
 pub struct Cfq {
-    /// A copy, because every event asks it.
+    /// A copy, because every event reads it.
     profile: Profile,
     settings: Settings,
     ticks: Ticks,
     is_rotational: bool,
-    /// The time of the event, in ticks and in ns; before the first, the end of time.
+    /// The time of the current event, in ticks and in ns; before the first event, the maximum.
     now: u64,
     now_ns: Nanos,
     has_begun: bool,
 
     slots: Array<Slot>,
     sort_links: SortedLinks,
-    /// A slot is on a fifo or on the head list, so that one role serves both.
+    /// A slot is on a fifo or on the head list, so one set of links serves both.
     fifo_links: Links,
     head: List,
 
@@ -91,17 +99,17 @@ pub struct Cfq {
     service_links: SortedLinks,
     sector_links: SortedLinks,
     sector_trees: Array<Tree>,
-    /// Queues that are not where their next request is in these.
+    /// Queues whose place in the orders by sector is out of date.
     stale: List,
     stale_links: Links,
     contexts: Array<Context>,
     async_queues: Array<u32>,
 
     groups: Array<Group>,
-    /// What groups below each had that were removed, where groups are a tree; else nothing.
+    /// Accounts of removed descendants, per group, where groups form a tree; otherwise empty.
     removed: Array<GroupAccount>,
     trees: Array<Tree>,
-    /// Of the service trees, where the form asks.
+    /// Think times of service trees, in forms that use them.
     tree_thinks: Array<ThinkTime>,
     group_links: SortedLinks,
     group_tree: Tree,
@@ -110,21 +118,21 @@ pub struct Cfq {
     was_iops_mode: bool,
     serving: Workload,
 
-    /// The queue whose turn it is, or NIL; and the issuer of the first request of the turn.
+    /// The active queue, or NIL; and the issuer of the first request of its turn.
     active: u32,
     active_context: u32,
-    /// Active, and nobody holds it any more; NIL but within an event.
+    /// Active, with its last reference dropped; NIL except within an event.
     abandoned: u32,
     busy_queues: u32,
     busy_sync_queues: u32,
     requests_queued: u32,
     in_driver: u32,
-    /// From the choice to the completion: of async queues, of sync ones.
+    /// From the choice to the completion: requests of async queues, of sync queues.
     in_flight: [u32; 2],
     last_position_sectors: u64,
     last_delayed_sync_ticks: u64,
 
-    /// Whether the device works on several commands; `None` counts as yes (Q2).
+    /// Whether the device queues commands; `None` counts as yes (Q2).
     hw_tag: Option<bool>,
     deepest: u32,
     depth_samples: u32,
@@ -132,16 +140,17 @@ pub struct Cfq {
     timer_at: Option<u64>,
     idle_since_ns: Option<Nanos>,
     waits_for_group: bool,
-    /// Nothing has happened since the device was found to be kept for somebody.
+    /// No event since the device was last found to be idled.
     is_holding: bool,
 
-    /// Of the first engine: moved out of their queues, and next to go.
+    /// Rounds of the first engine: requests moved out of their queues, to be dispatched next.
     round: List,
-    /// Whose queues are in groups.
+    /// Which queues are in the groups of their issuers.
     splits: Splits,
-    /// Of each group that has an engine for itself, while it is not attended to; else nothing.
+    /// In forms with an engine per group: the state of each group's engine while another one is
+    /// loaded; otherwise empty.
     instances: Array<Instance>,
-    /// The group whose instance is in the fields above.
+    /// The group whose instance is loaded into the fields above.
     attended: u32,
     draining: u32,
     drained: u64,
@@ -152,10 +161,11 @@ pub struct Cfq {
 impl Elevator for Cfq {
     const TRAITS: Traits = Traits { schedules_writeback: true, ..Traits::SHARES };
 
-    /// The request that the device is kept for must not wait for a tag; one a turn.
+    /// The request that the device is idled for must not wait for a tag; once per turn.
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         if !bio.is_sync() {
-            // Async queues are not waited for, and which one it is the priority says, which is not known yet.
+            // The device is never idled for async queues, and the priority, which would select the
+            // queue, is not known yet.
             return Admission::Full;
         }
         let marks = self.queues.at(self.present_queue(bio)).marks;
@@ -185,7 +195,7 @@ impl Elevator for Cfq {
     fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
         let slot = self.slots.at(id.slot());
         if slot.id == id && slot.held != Held::Nowhere {
-            // What has left its queue merges no more.
+            // A request that has left its queue is no longer merged.
             return slot.held == Held::Queued && slot.queue == self.present_queue(bio);
         }
         let request = requests.attributes(id);
@@ -208,7 +218,7 @@ impl Elevator for Cfq {
         self.tick(now);
         let (kept, absorbed) = (*self.slots.at(keep.slot()), *self.slots.at(gone.slot()));
         if absorbed.id != gone || absorbed.held != Held::Queued {
-            // Absorbed on its way in: it was never here.
+            // Merged on its way in: it was never inserted.
             return;
         }
         if kept.id == keep && kept.held == Held::Queued && kept.queue == absorbed.queue {
@@ -436,12 +446,13 @@ impl Elevator for Cfq {
 }
 
 impl Cfq {
-    /// What goes next whoever's turn it is: put before everything, or moved out of its queue already.
+    /// The request that goes next regardless of turns: put in front of everything, or already moved
+    /// out of its queue.
     #[inline]
     fn next_at_hand(&mut self) -> Option<Dispatch> {
         if let Some(slot) = self.head.pop_front(&mut self.fifo_links) {
             let entry = self.slots.at_mut(slot);
-            // What came back from the driver is counted as sent all the time.
+            // A request that came back from the driver stays counted as dispatched.
             entry.held = if entry.queue == NIL { Held::Nowhere } else { Held::Dispatched };
             return Some(Dispatch::Request { id: entry.id, reason: Why::HeadInsert.into() });
         }
@@ -449,11 +460,11 @@ impl Cfq {
         Some(Dispatch::Request { id, reason: Why::OfRound.into() })
     }
 
-    /// An event begins.
+    /// Starts an event.
     #[inline]
     fn tick(&mut self, now: Nanos) {
         self.is_holding = false;
-        // Events come in bunches: a request is allocated, inserted and chosen at one time.
+        // Events come in groups: a request is allocated, inserted and chosen at the same time.
         if now != self.now_ns {
             self.advance(now);
         }
@@ -470,7 +481,7 @@ impl Cfq {
         }
     }
 
-    /// A request takes over the deadline and the turn of the one that it absorbs.
+    /// A request takes over the deadline and the place of the one that is merged into it.
     fn inherit(&mut self, keep: u32, gone: u32) {
         let (kept, absorbed) = (*self.slots.at(keep), *self.slots.at(gone));
         let queue = self.queues.at_mut(kept.queue);
@@ -485,7 +496,7 @@ impl Cfq {
         }
     }
 
-    /// A queue whose last request was absorbed has no turn to wait for.
+    /// A queue whose last request was merged away leaves the order.
     fn leave_if_empty(&mut self, queue: u32) {
         let state = self.queues.at(queue);
         if state.is_empty() && state.has(Marks::ON_RR) && queue != self.active {

@@ -1,4 +1,4 @@
-//! Whether a newcomer takes the device from the active queue.
+//! Preemption: whether a newcomer takes the device from the active queue.
 
 use super::Cfq;
 use super::cooperate::CLOSE_SECTORS;
@@ -8,7 +8,8 @@ use super::state::{Marks, WorkloadType};
 use crate::structures::NIL;
 
 impl Cfq {
-    /// The first rule that applies decides; rule numbers as in the specification, 7.3.
+    /// The first rule that applies decides; rule numbers as in
+    /// docs/specifications/cfq.md, section 7.3.
     #[inline(never)]
     pub(super) fn should_preempt(&self, queue: u32, slot: u32) -> bool {
         if self.active == NIL {
@@ -29,7 +30,7 @@ impl Cfq {
             return false;
         }
         let is_late = self.profile.has_late_rules;
-        // Rule 5 crosses groups: readers before writers, whoever they are.
+        // Rule 5 applies across groups: sync before async.
         if entry.is_sync && !active.is_sync() && !(is_late && active.has(Marks::MUST_DISPATCH)) {
             return true;
         }
@@ -59,16 +60,17 @@ impl Cfq {
         if is_late && active.is_empty() && !self.is_worth_waiting(self.active) {
             return true;
         }
-        // Rule 12: nobody waits for a distant request while a close one is there.
+        // Rule 12: the device is not idled for a distant request while a close one is there.
         self.active_context != NIL && active.has(Marks::WAIT_REQUEST) && self.is_close(slot, CLOSE_SECTORS)
     }
 
-    /// The first engine looks at the slice before any class, and knows no rule for real time.
+    /// The first engine compares the slice before any class, and has no rule for real time.
     fn should_preempt_at_first(&self, queue: u32, slot: u32) -> bool {
         let (newcomer, active) = (self.queues.at(queue), self.queues.at(self.active));
         let entry = self.slots.at(slot);
         if newcomer.group != active.group {
-            // The layer above decides between groups: the newcomer would not be served, only the active queue's turn ended.
+            // The layer above decides between groups: the newcomer would not be served, only the
+            // active queue's turn would end.
             return false;
         }
         if self.is_slice_used(self.active) {
@@ -95,13 +97,14 @@ impl Cfq {
         sector.abs_diff(self.last_position_sectors) <= within_sectors
     }
 
-    /// The newcomer goes to the front of its tree; which tree is served is still chosen.
+    /// Puts the newcomer at the front of its tree; the tree is still chosen by the usual rules.
     pub(super) fn preempt(&mut self, queue: u32) {
         self.say_queue(queue, "preempt", &[]);
         let kind_before = self.queues.at(self.active).workload_type();
         self.expire(self.active, Rest::Kept);
         let state = self.queues.at(queue);
-        // Q3: a rest of the other kind's workload would otherwise be served first, and nothing be preempted.
+        // Q3: otherwise the rest of the other type's workload would be served first, without any
+        // preemption.
         if state.workload_type() != kind_before {
             let group = state.group;
             self.groups.at_mut(group).saved_slice_ticks = 0;

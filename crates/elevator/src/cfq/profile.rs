@@ -10,36 +10,38 @@ pub struct Profile {
     pub(super) knobs: &'static [Knob],
     pub(super) rows: &'static [Tunable],
     pub(super) clock: Clock,
-    /// The first engine: one service tree a class, no groups, dispatching in rounds.
+    /// The first engine: one service tree per class, no groups, dispatch in rounds.
     pub(super) has_one_level: bool,
-    /// What each group has for itself, where a layer above the first engine says which group's turn it is (`two_level`).
+    /// What each group has of its own, where a layer above the first engine schedules groups
+    /// (`two_level`).
     pub(super) per_group: PerGroup,
     /// IOPS mode, `group_idle`, and no idling at all with `slice_idle` 0: the patches of July 2010.
     pub(super) has_iops_mode: bool,
-    /// V3 forgot what was left of a slice in IOPS mode, so that levels meant less.
+    /// V3 dropped the rest of a slice in IOPS mode, so that levels had less effect.
     pub(super) forgets_rest_in_iops_mode: bool,
     pub(super) no_idle: NoIdle,
     pub(super) isolation: Isolation,
-    /// Groups as a tree, async queues in each, weights that count among siblings (D4 to D7, D9).
+    /// Groups as a tree, async queues in each, weights relative to siblings (D4 to D7, D9).
     pub(super) has_hierarchy: bool,
-    /// Think times of trees and groups, and the rules that ask for them (D11 to D16, D20).
+    /// Think times of trees and groups, and the rules that use them (D11 to D16, D20).
     pub(super) has_wide_think_times: bool,
-    /// What 4.20 preempts, dispatches and charges otherwise (D10, D17 to D19, D21, D22).
+    /// The rules of 4.20 for preemption, dispatch and charges that differ (D10, D17 to D19, D21,
+    /// D22).
     pub(super) has_late_rules: bool,
-    /// `slice_idle` begins at 0 where positioning costs nothing (D26).
+    /// `slice_idle` defaults to 0 where positioning costs nothing (D26).
     pub(super) is_quiet_on_flash: bool,
-    /// Favours what bears PRIO, not metadata alone (D25).
+    /// Favours requests with the PRIO flag, not only metadata (D25).
     pub(super) favours_prio: bool,
 }
 
-/// Which queues are in the groups of their issuers; the others are all in the root.
+/// Which queues are in the groups of their issuers; all others are in the root.
 #[derive(Copy, Clone, Debug)]
 pub struct Splits {
     pub(super) sync: bool,
     pub(super) asynchronous: bool,
 }
 
-/// What time is counted in.
+/// The unit of time.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Clock {
     /// Ticks of HZ.
@@ -47,32 +49,32 @@ pub enum Clock {
     Nanoseconds,
 }
 
-/// What of the first engine each group has for itself.
+/// What each group has of its own of the first engine.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum PerGroup {
-    /// Nothing: the first engine knows no groups.
+    /// Nothing: the first engine without groups.
     Nothing,
-    /// Service trees and async queues; one queue of all groups is active.
+    /// Service trees and async queues; a single queue of all groups is active.
     Trees,
-    /// All of it: an active queue, an idle timer and counts as well.
+    /// A complete engine: also an active queue, an idle timer and counts.
     Engine,
 }
 
-/// What a request means that announces no other.
+/// The effect of a request marked as announcing no other (`REQ_NOIDLE`).
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum NoIdle {
-    /// Nothing.
+    /// None.
     Ignored,
-    /// Without any other request since the workload began its tree is not waited for.
+    /// If the workload had only such requests since it began, its tree is not idled for.
     PerWorkload,
-    /// Its queue is not waited for.
+    /// Its queue is not idled for.
     PerQueue,
 }
 
-/// Whether queues that are not waited for stay in their group.
+/// Whether queues that are not idled for stay in their group.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Isolation {
-    /// As `group_isolation` says; else they compete in the root.
+    /// As `group_isolation` says; otherwise they compete in the root.
     Tunable,
     Always,
 }
@@ -106,7 +108,7 @@ impl Profile {
         !self.has_one_level || self.is_below_a_layer()
     }
 
-    /// Whether async queues do as well.
+    /// Whether async queues belong to groups as well.
     #[inline]
     pub(super) const fn has_async_per_group(&self) -> bool {
         self.has_hierarchy || self.is_below_a_layer()
@@ -155,8 +157,8 @@ const LAST: Profile = Profile {
     ..ISOLATED
 };
 
-/// By version; 2.7, which never was a kernel, stands for the patches of 2010-07-21 on top of 2.6.35 ("V3"), so that what
-/// holds since 2.6.38 is there twice.
+/// By version; 2.7, which never was a kernel, stands for the patches of 2010-07-21 on top of 2.6.35
+/// ("V3"). Therefore the rules that hold since 2.6.38 appear twice.
 pub const FORMS: &[Form<&'static Profile>] = &[
     Form { since: Version(2, 6, 26), profile: &FIRST },
     Form { since: Version(2, 6, 35), profile: &WITH_GROUPS },

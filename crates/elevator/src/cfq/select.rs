@@ -1,5 +1,5 @@
-//! Whose turn it is: the active queue as long as it has something or is worth waiting for, then the next group, workload,
-//! queue.
+//! Which queue is served: the active queue as long as it has requests or is worth idling for, then
+//! the next group, workload and queue.
 
 use super::Cfq;
 use super::expire::Rest;
@@ -7,22 +7,22 @@ use super::state::{Marks, Queue, WorkloadType};
 use crate::structures::NIL;
 use block::{Class, GroupId};
 
-/// The answer to "which queue?".
+/// The result of the selection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Selected {
     Queue(u32),
-    /// Nobody now: the device is kept for somebody.
+    /// None now: the device is idled.
     Waiting(Waits),
 }
 
-/// Until when nobody is served.
+/// Until when no queue is served.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Waits {
-    /// The next request of the active queue or its group comes, or the timer fires.
+    /// Until the next request of the active queue or its group arrives, or the timer fires.
     Timer,
-    /// The active queue's requests in the device complete.
+    /// Until the active queue's requests in flight complete.
     Completion,
-    /// Those of its group do.
+    /// Until those of its group complete.
     Group,
 }
 
@@ -35,7 +35,8 @@ enum Verdict {
 }
 
 impl Cfq {
-    /// The queue to dispatch from. Something is queued. Inline, so that a turn that ends is not another step down the stack.
+    /// Selects the queue to dispatch from. Requests must be queued. Inline, so that ending a turn
+    /// does not add a stack frame.
     #[inline(always)]
     pub(super) fn select_queue(&mut self) -> Selected {
         let verdict = if self.active == NIL { Verdict::Over(NIL) } else { self.judge_active(self.active) };
@@ -76,7 +77,7 @@ impl Cfq {
         let queue = self.queues.at(active);
         let (is_empty, in_device, marks) = (queue.is_empty(), queue.dispatched > 0, queue.marks);
         if marks.has(Marks::WAIT_BUSY) && !is_empty {
-            // The group is backlogged again: now it can be charged without losing its place.
+            // The group is backlogged again: it can now be charged without losing its place.
             return Verdict::Over(NIL);
         }
         if self.is_slice_used(active) && !marks.has(Marks::MUST_DISPATCH) {
@@ -107,7 +108,7 @@ impl Cfq {
         self.judge_group(active)
     }
 
-    /// A group's only queue keeps the device for the group while that has requests there.
+    /// A group's only queue keeps the device for the group while the group has requests in flight.
     fn judge_group(&self, active: u32) -> Verdict {
         let idle = self.settings.group_idle_ticks;
         let group = self.groups.at(self.queues.at(active).group);
@@ -134,7 +135,8 @@ impl Cfq {
         }
     }
 
-    /// D20: a device that is done with a deep seeky queue in less than half its slice is faster than it can be fed.
+    /// D20: a device that finishes a deep seeky queue in less than half its slice is faster than
+    /// the queue can feed it.
     fn forgive_deep_seeks(&mut self, active: u32) {
         let now = self.now;
         let queue = self.queues.at_mut(active);
@@ -195,7 +197,7 @@ impl Cfq {
         self.active = queue;
     }
 
-    /// Whether the queue is worth keeping the device for, and says so if not.
+    /// Whether the queue is worth idling for; writes a message if not.
     pub(super) fn should_idle(&mut self, queue: u32) -> bool {
         let is_worth = self.is_worth_waiting(queue);
         if !is_worth && self.messages.is_on() {
@@ -209,7 +211,8 @@ impl Cfq {
         is_worth
     }
 
-    /// With `slice_idle` 0; 2.6.35 kept the device for the last queue of a tree even then.
+    /// True with `slice_idle` 0, except in 2.6.35, which idled for the last queue of a tree even
+    /// then.
     fn never_idles(&self) -> bool {
         self.profile.has_iops_mode && self.settings.slice_idle_ticks == 0
     }
@@ -231,7 +234,7 @@ impl Cfq {
         self.trees.at(queue.tree).len() == 1 && queue.is_sync() && !is_slow
     }
 
-    /// Positioning costs nothing, and the device has several commands at a time, as far as is known.
+    /// Whether positioning costs nothing and the device, as far as is known, queues commands.
     #[inline]
     pub(super) fn seeks_for_nothing(&self) -> bool {
         !self.is_rotational && self.hw_tag != Some(false)

@@ -1,4 +1,4 @@
-//! The order that a busy queue is in: its service tree, by when its turn is.
+//! Service trees: the order of busy queues, by when their turn is.
 
 use super::Cfq;
 use super::profile::Isolation;
@@ -7,7 +7,7 @@ use super::state::{Marks, TREES_PER_GROUP, WorkloadType, class_number};
 use crate::structures::NIL;
 use block::{Class, GroupId};
 
-/// Keys are signed; trees compare unsigned numbers.
+/// Keys are signed, but trees compare unsigned numbers.
 #[inline]
 const fn encoded(key: i64) -> u64 {
     key.cast_unsigned() ^ (1 << 63)
@@ -19,21 +19,21 @@ pub const fn decoded(key: u64) -> i64 {
 }
 
 impl Cfq {
-    /// Where a service tree is kept.
+    /// Index of a service tree.
     #[inline]
     pub(super) fn tree_index(&self, group: u32, class: Class, kind: WorkloadType) -> u32 {
         let first = group.wrapping_mul(TREES_PER_GROUP);
         match class {
             Class::Idle => first.wrapping_add(TREES_PER_GROUP - 1),
             _ => {
-                // The first engine has one tree a class.
+                // The first engine has one tree per class.
                 let kind = if self.profile.has_one_level { WorkloadType::Sync } else { kind };
                 first.wrapping_add(class_number(class) * 3).wrapping_add(kind as u32)
             }
         }
     }
 
-    /// A queue without requests got one.
+    /// An empty queue got a request.
     pub(super) fn become_busy(&mut self, queue: u32) {
         self.say_queue(queue, "add_to_rr", &[]);
         let state = self.queues.at_mut(queue);
@@ -44,7 +44,7 @@ impl Cfq {
         self.link(queue, Place::Behind);
     }
 
-    /// It leaves all orders.
+    /// Removes a queue from all orders.
     pub(super) fn become_idle(&mut self, queue: u32) {
         self.say_queue(queue, "del_from_rr", &[]);
         let state = self.queues.at_mut(queue);
@@ -61,7 +61,7 @@ impl Cfq {
         self.busy_sync_queues = self.busy_sync_queues.wrapping_sub(u32::from(is_sync));
     }
 
-    /// After its slice a busy queue goes where its turn is now.
+    /// Re-sorts a busy queue after its slice.
     pub(super) fn resort(&mut self, queue: u32) {
         if self.queues.at(queue).has(Marks::ON_RR) {
             self.link(queue, Place::Behind);
@@ -79,7 +79,7 @@ impl Cfq {
         }
     }
 
-    /// Whether it was in no tree before.
+    /// Returns whether it was in no tree before.
     #[inline(never)]
     fn place_in_tree(&mut self, queue: u32, place: Place) -> bool {
         let state = self.queues.at(queue);
@@ -111,7 +111,7 @@ impl Cfq {
         let now = self.now.cast_signed();
         let state = self.queues.at(queue);
         if state.is_idle_class() {
-            // Each idle queue behind the last.
+            // Each idle-class queue goes behind the last.
             let last = self.trees.at(index).last().filter(|last| *last != queue);
             let from = last.and_then(|last| self.service_links.key(last)).map_or(now, decoded);
             return from.saturating_add((self.ticks.second_ticks / 5).cast_signed());
@@ -127,13 +127,14 @@ impl Cfq {
         let longest = priority_slice(self.settings.slice(true), 0);
         let offset = key_offset(i64::from(busy) - 1, longest, self.priority_slice_of(queue));
         let rest = core::mem::replace(&mut self.queues.at_mut(queue).slice_rest_ticks, 0);
-        // Q13: the first engine's sign, by which time left over puts a queue back.
+        // Q13: in the first engine the sign is inverted, so that unused time delays a queue.
         let rest = if self.profile.has_one_level { rest.saturating_neg() } else { rest };
         offset.saturating_add(now).saturating_sub(rest)
     }
 
-    /// Without isolation, queues that are not waited for compete in the root, and go home when they are again. They also
-    /// go home when isolation is turned on; the kernel leaves them in the root for good.
+    /// Without isolation, queues that are not idled for compete in the root, and return to their
+    /// group once they are. They also return when isolation is turned on; the kernel leaves them in
+    /// the root for good.
     #[inline(never)]
     fn settle_group(&mut self, queue: u32) -> bool {
         let isolates = self.settings.isolates();
@@ -151,7 +152,7 @@ impl Cfq {
             _ => return false,
         };
         if was_linked {
-            // Off its tree before its group leaves the order, which would take the tree along.
+            // Unlinked before its group leaves the order, which would remove the tree as well.
             self.unlink(queue);
             self.group_queue_removed(group);
         }
@@ -161,7 +162,7 @@ impl Cfq {
         true
     }
 
-    /// Moves a busy queue to the root group for good: its own is about to be forgotten.
+    /// Moves a busy queue to the root group permanently, because its own is about to be removed.
     pub(super) fn take_to_root(&mut self, queue: u32) {
         let group = self.queues.at(queue).group;
         self.unlink(queue);
@@ -171,11 +172,11 @@ impl Cfq {
     }
 }
 
-/// Where in its tree a queue is linked.
+/// Where a queue is linked in its tree.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Where its turn is.
+    /// By when its turn is.
     Behind,
-    /// Before all others.
+    /// In front of all others.
     Front,
 }

@@ -1,10 +1,10 @@
-//! Slices: how long a queue, a workload and a group have the device. Plain numbers in, ticks out.
+//! Slices: how long a queue, a workload and a group have the device. Pure arithmetic, in ticks.
 
 use super::Cfq;
 use super::state::{Marks, WORKLOAD_TYPES, WorkloadType, class_number};
 use block::Class;
 
-/// How much a level is worth: a fifth of the base slice.
+/// One level is worth a fifth of the base slice.
 const SLICE_SCALE: u64 = 5;
 const LEVELS: u64 = 8;
 /// Shortest slice of a workload, in jiffies.
@@ -22,22 +22,23 @@ pub const fn priority_slice(base: u64, level: u8) -> u64 {
     }
 }
 
-/// Requests after which an async slice ends while others wait.
+/// Number of requests after which an async slice ends while others wait.
 #[inline]
 pub const fn async_allowance(base_requests: u64, level: u8) -> u64 {
     let level = if level > 7 { 7 } else { level as u64 };
     base_requests.saturating_mul(2).saturating_mul(LEVELS - level)
 }
 
-/// Rises fast, falls slowly, and sticks: with one busy queue an average that was ever 3 stays 3 (Q1).
+/// The average rises fast, falls slowly, and sticks: with one busy queue, an average that was ever
+/// 3 stays 3 (Q1).
 #[inline]
 pub const fn busy_average(average: u32, busy: u32) -> u32 {
     let (high, low) = if average > busy { (average, busy) } else { (busy, average) };
     (high.saturating_mul(3).saturating_add(low).saturating_add(2)) / 4
 }
 
-/// A slice shortened so that everybody has one within the group's part of the target latency, but not below what it takes
-/// to wait for a request or two.
+/// A slice shortened so that all queues get one within the group's part of the target latency, but
+/// not below the time needed to idle for a request or two.
 #[inline]
 pub const fn scaled_slice(slice: u64, base: u64, busy: u64, group_slice: u64, idle_ticks: u64) -> u64 {
     let expected = base.saturating_mul(busy);
@@ -54,7 +55,8 @@ pub const fn scaled_slice(slice: u64, base: u64, busy: u64, group_slice: u64, id
     if scaled > low { scaled } else { low }
 }
 
-/// The key of a queue lies so far behind now: the more queues and the lower its level, the further (5.10).
+/// How far behind the present a queue's key lies: it grows with the number of queues and with lower
+/// priority (docs/specifications/cfq.md, section 5.10).
 #[inline]
 pub const fn key_offset(others: i64, longest_slice: u64, slice: u64) -> i64 {
     let shorter = longest_slice.cast_signed().wrapping_sub(slice.cast_signed());
@@ -69,7 +71,7 @@ impl Cfq {
         priority_slice(self.settings.slice(queue.is_sync()), queue.level)
     }
 
-    /// The part of the target latency that is a group's, in ticks.
+    /// A group's part of the target latency, in ticks.
     pub(super) fn group_slice(&self, group: u32) -> u64 {
         let target = self.settings.target_latency_ticks;
         let group = self.groups.at(group);
@@ -80,7 +82,8 @@ impl Cfq {
         part.checked_div(self.total_weight).unwrap_or(target)
     }
 
-    /// The slice that begins now, shortened if many share; for 4.20's rest of a slice that never began as well.
+    /// The length of a slice that begins now, shortened if many queues share; also used for the
+    /// rest of a slice that never began (4.20).
     pub(super) fn current_slice(&mut self, queue: u32) -> u64 {
         let slice = self.priority_slice_of(queue);
         if !self.settings.low_latency {
@@ -131,7 +134,7 @@ impl Cfq {
         slice.max(SHORTEST_WORKLOAD_JIFFIES.saturating_mul(self.ticks.jiffy_ticks))
     }
 
-    /// Busy queues of a class in a group.
+    /// Number of busy queues of a class in a group.
     pub(super) fn class_busy(&self, group: u32, class: Class) -> u32 {
         let mut busy = 0_u32;
         for kind in WORKLOAD_TYPES {
@@ -140,14 +143,14 @@ impl Cfq {
         busy
     }
 
-    /// Busy async queues of a group.
+    /// Number of busy async queues of a group.
     pub(super) fn async_busy(&self, group: u32) -> u32 {
         let best_effort = self.trees.at(self.tree_index(group, Class::BestEffort, WorkloadType::Async)).len();
         let real_time = self.trees.at(self.tree_index(group, Class::RealTime, WorkloadType::Async)).len();
         best_effort.wrapping_add(real_time)
     }
 
-    /// Whether the slice is over; one that has not begun is not.
+    /// Whether the slice is over; a slice that has not begun is not.
     #[inline]
     pub(super) fn is_slice_used(&self, queue: u32) -> bool {
         let queue = self.queues.at(queue);

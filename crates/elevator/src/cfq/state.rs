@@ -1,42 +1,43 @@
-//! What CFQ keeps: of a request, of a queue, of an issuer, of a group.
+//! CFQ's state: of a request, of a queue, of an issuer, of a group.
 
 use crate::account::{GroupAccount, Kind};
 use crate::structures::{List, NIL, Tree};
 use block::{Class, GroupId, Nanos, Priority, RequestId};
 
-/// Where a request is, as far as CFQ is concerned.
+/// The state of a request within CFQ.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Held {
-    /// Not with us.
+    /// Not inserted.
     Nowhere,
     /// In its queue's order and fifo.
     Queued,
-    /// Put before everything by the host: given back by the driver, or never of a queue.
+    /// Put in front of everything by the host: given back by the driver, or never part of a queue.
     Head,
-    /// Moved out of its queue and counted in the device, but not handed out yet (rounds of the first engine).
+    /// Moved out of its queue and counted as in flight, but not returned to the host yet (rounds of
+    /// the first engine).
     Round,
-    /// Chosen, and counted in the device.
+    /// Chosen, and counted as in flight.
     Dispatched,
 }
 
-/// What is kept of a request beside the table's. It names its queue for as long as it is inserted.
+/// CFQ's state of a request. It refers to its queue for as long as it is inserted.
 #[derive(Copy, Clone, Debug)]
 pub struct Slot {
     pub id: RequestId,
     pub held: Held,
     pub kind: Kind,
     pub is_sync: bool,
-    /// To be favoured within its queue: metadata.
+    /// Favoured within its queue: metadata.
     pub is_favoured: bool,
-    /// Announces no other request.
+    /// Announces no other request (`REQ_NOIDLE`).
     pub is_last: bool,
-    /// The driver has it.
+    /// The driver has accepted it.
     pub is_in_driver: bool,
     pub queue: u32,
-    /// The queue's group when the request came.
+    /// The queue's group when the request arrived.
     pub group: u32,
     pub context: u32,
-    /// When its fifo deadline passes.
+    /// Its fifo deadline.
     pub due_ticks: u64,
 }
 
@@ -54,13 +55,13 @@ pub const FREE_SLOT: Slot = Slot {
     due_ticks: 0,
 };
 
-/// How a queue is treated, by what it did so far. The numbers show in log lines.
+/// How a queue is treated, by its behaviour so far. The numbers appear in messages.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum WorkloadType {
     Async = 0,
-    /// Sync, and no single queue is waited for, but the tree of them is.
+    /// Sync; the device is idled for the tree of such queues, but not for a single one.
     SyncNoIdle = 1,
-    /// Sync, and waited for.
+    /// Sync; the device is idled for the queue.
     Sync = 2,
 }
 
@@ -69,7 +70,7 @@ pub const WORKLOAD_TYPES: [WorkloadType; 3] = [WorkloadType::Async, WorkloadType
 /// Three of best effort, three of real time, one of idle.
 pub const TREES_PER_GROUP: u32 = 7;
 
-/// The class as a number of log lines and indices: best effort 0, real time 1, idle 2.
+/// The number of a class in messages and indices: best effort 0, real time 1, idle 2.
 #[inline]
 pub const fn class_number(class: Class) -> u32 {
     match class {
@@ -79,7 +80,7 @@ pub const fn class_number(class: Class) -> u32 {
     }
 }
 
-/// A set of marks of a queue.
+/// A set of flags of a queue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Marks(u16);
 
@@ -87,26 +88,26 @@ impl Marks {
     pub const NONE: Marks = Marks(0);
     /// Busy: in a service tree, or active and about to be judged.
     pub const ON_RR: Marks = Marks(1 << 0);
-    /// The device is kept idle for it.
+    /// The device is idled for it.
     pub const WAIT_REQUEST: Marks = Marks(1 << 1);
-    /// Its next request goes even if the slice is over.
+    /// Its next request is dispatched even if the slice is over.
     pub const MUST_DISPATCH: Marks = Marks(1 << 2);
-    /// One tag beyond the limit was promised in this slice.
+    /// One tag beyond the limit was granted in this slice.
     pub const MUST_ALLOC: Marks = Marks(1 << 3);
-    /// The fifo was looked at in this slice.
+    /// The fifo was checked in this slice.
     pub const FIFO_EXPIRE: Marks = Marks(1 << 4);
-    /// Worth waiting for.
+    /// Worth idling for.
     pub const IDLE_WINDOW: Marks = Marks(1 << 5);
-    /// Class and level are to be worked out anew.
+    /// Class and level are to be recomputed.
     pub const PRIO_CHANGED: Marks = Marks(1 << 6);
     /// The slice begins with the first completion.
     pub const SLICE_NEW: Marks = Marks(1 << 7);
     pub const SYNC: Marks = Marks(1 << 8);
-    /// Several issuers share it.
+    /// It is shared by several issuers.
     pub const COOP: Marks = Marks(1 << 9);
-    /// They no longer should.
+    /// They should no longer share it.
     pub const SPLIT_COOP: Marks = Marks(1 << 10);
-    /// Had four requests queued at a time: seeks do not count against it.
+    /// It had four requests queued at a time: seeks do not count against it.
     pub const DEEP: Marks = Marks(1 << 11);
     /// Kept beyond its slice so that its group stays in the order.
     pub const WAIT_BUSY: Marks = Marks(1 << 12);
@@ -134,22 +135,22 @@ impl Marks {
     }
 }
 
-/// One queue: the requests of an issuer, or the async ones of a class and level.
+/// A queue: the sync requests of an issuer, or the async ones of a class and level.
 #[derive(Clone, Debug)]
 pub struct Queue {
     pub marks: Marks,
     pub class: Class,
     pub level: u8,
-    /// Before any boost; also which order by sector it is in.
+    /// Level before any boost; also selects its order by sector.
     pub original_level: u8,
-    /// The order by sector that it is in, if it is in one.
+    /// The level of the order by sector that it is in, if any.
     pub sector_level: u8,
     /// The service tree it is in, or NIL.
     pub tree: u32,
     pub group: u32,
-    /// Where it belongs while it competes in the root, or NIL.
+    /// Its own group while it competes in the root, or NIL.
     pub origin: u32,
-    /// Requests in the device or on the way there.
+    /// Requests in flight.
     pub dispatched: u32,
     /// Queued requests: async, sync.
     pub queued: [u32; 2],
@@ -157,15 +158,15 @@ pub struct Queue {
     pub next: u32,
     pub sorted: Tree,
     pub fifo: List,
-    /// Inserted requests that hold a reference.
+    /// Inserted requests, each of which holds a reference.
     pub allocated: u32,
-    /// Those, the issuers that point here, mergers promised, and being pinned.
+    /// References of requests, of issuers, of scheduled merges, and of pinning.
     pub references: u32,
-    /// Favoured requests that are queued.
+    /// Number of queued favoured requests.
     pub favoured: u32,
-    /// Where its issuers will go with their next request, or NIL.
+    /// The queue that its issuers move to with their next request, or NIL.
     pub merges_into: u32,
-    /// The issuer whose name it bears in the log.
+    /// The issuer whose name appears in messages.
     pub issuer: u32,
     pub seek_history: u32,
     pub slice_dispatched: u32,
@@ -174,9 +175,9 @@ pub struct Queue {
     pub slice_start_ticks: u64,
     pub slice_end_ticks: u64,
     pub allocated_slice_ticks: u64,
-    /// What the last slice left over, or had too much.
+    /// Unused rest of the last slice, or excess.
     pub slice_rest_ticks: i64,
-    /// End of the request that came last; 0 = none.
+    /// End of the most recent request; 0 = none.
     pub last_end_sector: u64,
     pub next_free: u32,
 }
@@ -212,9 +213,9 @@ pub const FREE_QUEUE: Queue = Queue {
     next_free: NIL,
 };
 
-/// Level of those who were given none.
+/// Level of issuers without one.
 pub const DEFAULT_LEVEL: u8 = 4;
-/// More one-bits than an eighth of the history make a queue seeky.
+/// A queue is seeky if more than an eighth of the bits in its history are set.
 const SEEKY_ABOVE: u32 = 32 / 8;
 
 impl Queue {
@@ -228,7 +229,7 @@ impl Queue {
         self.marks.has(Marks::SYNC)
     }
 
-    /// Nothing is queued; there may be requests in the device.
+    /// Nothing is queued; requests may be in flight.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.sorted.is_empty()
@@ -266,14 +267,15 @@ impl Queue {
         asynchronous.wrapping_add(sync)
     }
 
-    /// References of issuers, those promised by mergers included.
+    /// References of issuers, including those of scheduled merges.
     #[inline]
     pub const fn process_references(&self) -> u32 {
         self.references.saturating_sub(self.allocated)
     }
 }
 
-/// How long it takes from a completion to the next request, as a moving average in which 256 stands for 1.
+/// Think time: the time from a completion to the next request, as a moving average in which 256
+/// stands for 1.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct ThinkTime {
     pub last_end_ticks: u64,
@@ -286,15 +288,16 @@ impl ThinkTime {
         Self { last_end_ticks: now, samples: 0, total: 0 }
     }
 
-    /// A request came; pauses count for no more than twice the idle time.
+    /// A request arrived; think times are capped at twice the idle time.
     pub fn add(&mut self, now: u64, idle_ticks: u64) {
-        // Idle times are at most u32::MAX ms, of which 8 x 256 x 2 are below 2^64 ns: nothing here overflows.
+        // Idle times are at most u32::MAX ms; 8 x 256 x 2 of them are below 2^64 ns, so nothing
+        // here overflows.
         let thought = now.wrapping_sub(self.last_end_ticks).min(idle_ticks.wrapping_mul(2));
         self.samples = (7 * self.samples + 256) / 8;
         self.total = self.total.wrapping_mul(7).wrapping_add(thought.wrapping_mul(256)) / 8;
     }
 
-    /// For the log; rules ask [`ThinkTime::is_above`], which needs no division.
+    /// For messages; rules use [`ThinkTime::is_above`], which needs no division.
     pub const fn mean_ticks(&self) -> u64 {
         match self.total.saturating_add(128).checked_div(self.samples as u64) {
             Some(mean) => mean,
@@ -302,13 +305,13 @@ impl ThinkTime {
         }
     }
 
-    /// From the third sample on.
+    /// Valid from the third sample on.
     #[inline]
     pub const fn is_valid(&self) -> bool {
         self.samples > 80
     }
 
-    /// Known, and longer on average than this.
+    /// Whether it is valid and longer on average than this.
     #[inline]
     pub const fn is_above(&self, span_ticks: u64) -> bool {
         let least = span_ticks.saturating_add(1).saturating_mul(self.samples as u64);
@@ -316,10 +319,10 @@ impl ThinkTime {
     }
 }
 
-/// (7 x 249 + 256) / 8 is 249 again.
+/// The count converges here: (7 x 249 + 256) / 8 is 249 again.
 const SAMPLES_AT_LAST: u32 = 249;
 
-/// How far an issuer seeks, as the first engine reckons.
+/// The seek distance of an issuer, as the first engine computes it.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct SeekDistance {
     pub samples: u32,
@@ -331,13 +334,15 @@ pub struct SeekDistance {
 impl SeekDistance {
     pub fn add(&mut self, first_sector: u64) {
         let distance = if self.last_end_sector == 0 { 0 } else { first_sector.abs_diff(self.last_end_sector) };
-        // One stray page must not spoil the average; the better it is known, the less.
+        // Caps a single outlier, so that it cannot spoil the average; more strictly once there are
+        // many samples.
         let most: u64 = if self.samples <= 60 { 2 * 1024 * 1024 } else { 2 * 1024 * 64 };
         let counted = distance.min(self.mean_sectors.saturating_mul(4).saturating_add(most));
         self.samples = (7 * self.samples + 256) / 8;
         self.total = self.total.saturating_mul(7).saturating_add(counted.saturating_mul(256)) / 8;
         let rounded = self.total.saturating_add(u64::from(self.samples / 2));
-        // Where the number of samples ends up: divided by a constant, which is a multiplication.
+        // The number of samples converges to this: a division by a constant compiles to a
+        // multiplication.
         self.mean_sectors = if self.samples == SAMPLES_AT_LAST {
             rounded / SAMPLES_AT_LAST as u64
         } else {
@@ -351,7 +356,7 @@ impl SeekDistance {
     }
 }
 
-/// One issuer.
+/// The state of an issuer.
 #[derive(Copy, Clone, Debug)]
 pub struct Context {
     pub is_alive: bool,
@@ -360,7 +365,7 @@ pub struct Context {
     /// Its group when it was last seen, or NIL.
     pub group: u32,
     pub priority: Priority,
-    /// Inserted requests.
+    /// Number of inserted requests.
     pub inserted: u32,
     pub think: ThinkTime,
     pub seek: SeekDistance,
@@ -376,32 +381,32 @@ pub const UNKNOWN_CONTEXT: Context = Context {
     seek: SeekDistance { samples: 0, total: 0, mean_sectors: 0, last_end_sector: 0 },
 };
 
-/// One group on this device.
+/// The state of a group on this device.
 #[derive(Copy, Clone, Debug)]
 pub struct Group {
     pub vdisktime: u64,
     pub weight: u32,
-    /// Of its own queues among its children.
+    /// Weight of its own queues among its children.
     pub leaf_weight: u32,
-    /// What the two become when it next enters the order.
+    /// The values that the two take when it next enters the order.
     pub new_weight: u32,
     pub new_leaf_weight: u32,
     pub parent: u32,
-    /// Children with busy queues below, and itself if it has busy queues of its own.
+    /// Number of children with busy queues, plus itself if it has busy queues of its own.
     pub active: u32,
-    /// Their weights.
+    /// Sum of the weights of those.
     pub children_weight: u64,
-    /// Its queues' part of the device, of 4096.
+    /// Its queues' fraction of the device, in 4096ths.
     pub fraction: u64,
-    /// Queues in its trees.
+    /// Number of queues in its trees.
     pub busy_queues: u32,
-    /// Of best effort and real time.
+    /// Average number of busy queues of best effort and real time.
     pub busy_average: [u32; 2],
-    /// What is left of the workload that was interrupted; 0 = nothing.
+    /// Rest of the workload that was interrupted; 0 = none.
     pub saved_slice_ticks: u64,
     pub saved_type: WorkloadType,
     pub saved_class: Class,
-    /// Requests of it in the device.
+    /// Its requests in flight.
     pub dispatched: u32,
     pub think: ThinkTime,
     pub waits_since_ns: Option<Nanos>,
@@ -431,7 +436,7 @@ pub const UNKNOWN_GROUP: Group = Group {
     account: GroupAccount::ZERO,
 };
 
-/// What is served: a group, in it a class, in that a type, until when.
+/// What is being served: a group, a class in it, a type in that, and until when.
 #[derive(Copy, Clone, Debug)]
 pub struct Workload {
     /// NIL before the first choice.
@@ -439,7 +444,8 @@ pub struct Workload {
     pub class: Class,
     pub kind: WorkloadType,
     pub expires_ticks: u64,
-    /// A request came since it began that announces others (`noidle_tree_requires_idle`).
+    /// A request that announces others arrived since the workload began
+    /// (`noidle_tree_requires_idle`).
     pub requires_idle: bool,
 }
 
@@ -447,7 +453,8 @@ pub struct Workload {
 mod tests {
     use super::*;
 
-    /// The mean and whether it is valid after requests that came so long after the completions before them.
+    /// Number of samples, mean and validity after requests that came this long after the
+    /// completions before them.
     fn after(thoughts: &[u64]) -> (u32, u64, bool) {
         let (mut think, mut now) = (ThinkTime::since(100), 100);
         for thought in thoughts {
@@ -486,7 +493,7 @@ mod tests {
         assert_eq!(seek.mean_sectors, 0, "nothing to measure from");
         seek.last_end_sector = 8;
         seek.add(1 << 40);
-        // The second of 60 samples: 2 Mi sectors at most; 256 of them over 60.
+        // The second of 60 samples: capped at 2 Mi sectors; 256 of them over 60.
         assert_eq!((seek.samples, seek.mean_sectors), (60, (2 * 1024 * 1024 * 32 + 30) / 60));
         assert!(!seek.is_valid());
         seek.add(16);

@@ -1,4 +1,5 @@
-//! The tunables under the kernel's names, and what the engine keeps of them: spans in ticks of its clock.
+//! The tunables under the kernel's names, and the values used by the engine: spans in ticks of its
+//! clock.
 
 use super::profile::{Clock, Profile};
 use crate::interface::Configuration;
@@ -30,7 +31,7 @@ pub enum Knob {
     TargetLatencyUs,
 }
 
-/// Stores of more are clamped.
+/// Larger written values are clamped.
 pub const MOST: i64 = u32::MAX as i64;
 
 const fn row(knob: Knob, first_quantum: i64) -> Tunable {
@@ -185,7 +186,7 @@ pub const ROWS_LAST: [Tunable; 17] = rows(KNOBS_LAST, QUANTUM);
 const QUANTUM_FIRST: i64 = 4;
 const QUANTUM: i64 = 8;
 
-/// The length of a tick in the forms of 2.6 without another in the configuration, and of 4.20's rules of "one jiffy".
+/// The default tick in the forms of 2.6, and the "jiffy" of 4.20's rules.
 const TICK_NS: NonZeroU64 = NonZeroU64::new(MILLISECOND).unwrap();
 const SEEKY_PATIENCE_NS: Nanos = 2 * MILLISECOND;
 const JIFFY_NS: NonZeroU64 = NonZeroU64::new(4 * MILLISECOND).unwrap();
@@ -193,13 +194,13 @@ const JIFFY_NS: NonZeroU64 = NonZeroU64::new(4 * MILLISECOND).unwrap();
 /// How the engine counts time.
 #[derive(Copy, Clone, Debug)]
 pub struct Ticks {
-    /// Nanoseconds of a tick.
+    /// Length of a tick in ns.
     pub tick_ns: NonZeroU64,
-    /// Ticks of what the rules call a jiffy.
+    /// Number of ticks in what the rules call a jiffy.
     pub jiffy_ticks: u64,
-    /// Ticks of a second.
+    /// Number of ticks in a second.
     pub second_ticks: u64,
-    /// For a seeky issuer the first engine waits no longer.
+    /// Longest idle period for a seeky issuer in the first engine.
     pub seeky_patience_ticks: u64,
 }
 
@@ -220,13 +221,13 @@ impl Ticks {
         ticks
     }
 
-    /// The tick that a time lies in.
+    /// The tick that contains a time.
     #[inline]
     pub fn at(&self, now: Nanos) -> u64 {
         now / self.tick_ns
     }
 
-    /// The same, if `tick` was the last answer: as long as it has not ended, nothing is divided.
+    /// The same, if `tick` was the last answer: avoids the division while that tick has not ended.
     #[inline]
     pub fn follow(&self, tick: u64, now: Nanos) -> u64 {
         let length = self.tick_ns.get();
@@ -241,13 +242,13 @@ impl Ticks {
         ticks.saturating_mul(self.tick_ns.get())
     }
 
-    /// Whole ticks that last at least so long.
+    /// The number of whole ticks that last at least `span_ns`.
     pub fn round_up(&self, span_ns: Nanos) -> u64 {
         span_ns.saturating_add(self.tick_ns.get().wrapping_sub(1)) / self.tick_ns
     }
 }
 
-/// What is in force. Spans are in ticks.
+/// The values in force. Spans are in ticks.
 #[derive(Copy, Clone, Debug)]
 pub struct Settings {
     pub quantum_requests: u64,
@@ -286,8 +287,9 @@ impl Settings {
         }
     }
 
-    /// Whether queues that are not waited for stay in their group. With `slice_idle` 0 no queue is waited for, and the
-    /// kernel's default would undo groups altogether: nobody who sets one means that (specification 11.4).
+    /// Whether queues that are not idled for stay in their group. With `slice_idle` 0 no queue is
+    /// idled for, and the kernel's default would disable groups altogether, which no user who sets
+    /// groups up can want (docs/specifications/cfq.md, section 11.4).
     #[inline]
     pub fn isolates(&self) -> bool {
         self.group_isolation.unwrap_or(self.slice_idle_ticks == 0)
@@ -319,7 +321,7 @@ impl Settings {
         i64::try_from(value).unwrap_or(i64::MAX)
     }
 
-    /// Stores what was written, clamped to the row.
+    /// Stores a written value, clamped to the row.
     pub fn set(&mut self, knob: Knob, row: &Tunable, ticks: &Ticks, value: i64) -> Result<(), SettingError> {
         let value = row.admit(value)?;
         let amount = value.unsigned_abs();

@@ -1,4 +1,5 @@
-//! Every invariant that io.cost knows, over all groups and bios. For tests; never called on the way of a bio.
+//! Checks every invariant of io.cost, over all groups and bios. For tests; never called on the path
+//! of a bio.
 
 use super::IoCost;
 use super::clock::ahead;

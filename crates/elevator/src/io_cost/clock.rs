@@ -1,13 +1,15 @@
-//! Device time: a counter that runs with the wall clock at a rate that feedback sets, and stands while nobody competes.
+//! Device time: a counter that advances with the wall clock at a rate set by feedback, and stops
+//! while no group is active.
 //!
-//! 2^37 units are a second at 100 %. Counters wrap (at 10000 % after 12 days), so they are compared by difference.
+//! 2^37 units are a second at 100 %. Counters wrap (at 10000 % after 12 days), so they are compared
+//! by difference.
 
 use block::Nanos;
 
 /// A point on the device's clock, or a span of it.
 pub type Vtime = u64;
 
-/// A second at 100 %.
+/// One second at 100 %.
 pub const VTIME_PER_S: Vtime = 1 << 37;
 /// Units per microsecond at 100 %.
 pub const FULL_RATE: u64 = 137_438;
@@ -18,7 +20,7 @@ pub const fn ahead(a: Vtime, b: Vtime) -> i64 {
     a.wrapping_sub(b).cast_signed()
 }
 
-/// `a * b / 2^16` without overflow on the way; the largest value if the result has no place.
+/// `a * b / 2^16` without intermediate overflow; saturates if the result does not fit.
 #[inline]
 pub fn scaled(a: u64, b: u32) -> u64 {
     let product = (u128::from(a) * u128::from(b)) >> 16;
@@ -33,12 +35,12 @@ pub const fn nanos_of(span: Vtime) -> Nanos {
     (high >> 8) + ((((high & 0xff) << 20) + (span & 0xf_ffff) * 1_953_125) >> 28)
 }
 
-/// The clock.
+/// The device's clock.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    /// Units per us, compensation included.
+    /// Units per us, including compensation.
     rate: u64,
-    /// A moment, and what the clock showed then.
+    /// A point in time; `base` is what the clock showed then.
     base_ns: Nanos,
     base: Vtime,
     is_running: bool,
@@ -52,7 +54,7 @@ impl Clock {
         self.is_running
     }
 
-    /// What it shows.
+    /// The clock's value at `now`.
     #[inline]
     pub const fn at(&self, now: Nanos) -> Vtime {
         if !self.is_running {
@@ -62,7 +64,7 @@ impl Clock {
         self.base.wrapping_add(elapsed_ns.saturating_mul(self.rate) / 1_000)
     }
 
-    /// Runs at another rate from now on.
+    /// Changes the rate from now on.
     pub fn set_rate(&mut self, rate: u64, now: Nanos) {
         (self.base, self.base_ns) = (self.at(now), now);
         self.rate = rate.max(1);

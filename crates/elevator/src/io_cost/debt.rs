@@ -1,4 +1,5 @@
-//! What could not wait is owed: paid from the budget before anything else, delayed for, and forgiven on an idle device.
+//! Debt: I/O that could not wait for budget. It is paid from the budget before anything else,
+//! delays the group's tasks, and is forgiven on an idle device.
 
 use super::IoCost;
 use super::clock::{Vtime, ahead, scaled};
@@ -6,20 +7,20 @@ use super::group::{Group, Stage};
 use super::hweight::charged;
 use block::{GroupId, Nanos};
 
-/// Delay of returns to user space: from 250 us at 500 % of a period behind to 250 ms at 25000 %.
+/// Delay of the return to user space: from 250 us at 500 % of a period behind to 250 ms at 25000 %.
 const DELAY_NS: (Nanos, Nanos) = (250_000, 250_000_000);
 const BEHIND_PERCENT: (u64, u64) = (500, 25_000);
-/// A delay halves in this time.
+/// The half-life of a delay.
 const DELAY_HALVES_NS: Nanos = 1_000_000_000;
-/// How often debts are halved, and up to which use of the device in per cent.
+/// How often debts are halved, and up to which utilisation of the device in per cent.
 const FORGIVEN_EVERY_NS: Nanos = 100_000_000;
 const FORGIVEN_UP_TO_PERCENT: u64 = 50;
 
-/// Use of the device since debts were last looked at.
+/// Utilisation of the device since debts were last halved or kept.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Forgiveness {
     since_ns: Nanos,
-    /// Time that did not make up a halving.
+    /// Time left over that was shorter than one halving interval.
     rest_ns: Nanos,
     used_us: u64,
 }
@@ -29,7 +30,7 @@ impl Forgiveness {
         *self = Self { since_ns: now, ..Self::default() };
     }
 
-    /// One more period. Answers how many times debts are to be halved.
+    /// Accounts for one more period. Returns how many times debts are to be halved.
     fn period(&mut self, used_us: u64, now: Nanos) -> u32 {
         self.used_us = self.used_us.saturating_add(used_us);
         let elapsed_ns = now.saturating_sub(self.since_ns);
@@ -50,7 +51,8 @@ impl Forgiveness {
 }
 
 impl IoCost {
-    /// A bio goes without budget; `share` is that of its group's whole weight. While in debt, the group lends all but the smallest part of its weight.
+    /// Issues a bio without budget; `share` is that of the group's whole weight. While in debt, the
+    /// group lends all of its weight except the smallest unit.
     #[inline(never)]
     pub(super) fn owe(&mut self, bio: u32, share: u32, now: Nanos) {
         let Some(ticket) = self.tickets.get_mut(bio) else { return };
@@ -68,7 +70,8 @@ impl IoCost {
         self.update_delay(group, share, now);
     }
 
-    /// Pays with the budget there is. It is that of the whole weight, though the group lends it.
+    /// Pays debt from the present budget, which is that of the whole weight although the group
+    /// lends it.
     #[inline(never)]
     pub(super) fn pay_debt(&mut self, group: GroupId, vnow: Vtime, now: Nanos) {
         let (share, _) = self.groups.shares(group);
@@ -89,14 +92,14 @@ impl IoCost {
         let spent_us = entry.indebted.is_now(!is_clear, now);
         entry.stats.indebt_us = entry.stats.indebt_us.saturating_add(spent_us);
         if is_clear {
-            // It lends as before, unless somebody has come to wait since.
+            // The group lends as before, unless a bio has started to wait since.
             let inuse = if entry.waiting.is_empty() { entry.last_inuse } else { entry.active };
             let active = entry.active;
             self.groups.set_weights(group, active, inuse);
         }
     }
 
-    /// The delay follows the debt up at once, and down by halves.
+    /// Updates the delay: it rises with the debt at once, and decays by halves.
     #[inline(never)]
     pub(super) fn update_delay(&mut self, group: GroupId, share: u32, now: Nanos) {
         let vnow = self.clock.at(now);
@@ -117,14 +120,15 @@ impl IoCost {
         entry.stats.indelay_us = entry.stats.indelay_us.saturating_add(spent_us);
     }
 
-    /// Halves debts and delays if the device had time to spare. `used_us`: device time that groups used this period.
+    /// Halves debts and delays if the device had time to spare. `used_us`: device time used by
+    /// groups in this period.
     #[inline(never)]
     pub(super) fn forgive(&mut self, used_us: u64, debtors: u32, now: Nanos) {
         if debtors == 0 {
             self.forgiveness.restart(now);
             return;
         }
-        // Debts that flow through can be what the device suffers from: then it counts as busy.
+        // A flow of new debts may be what overloads the device: it then counts as fully used.
         let is_late = self.feedback.busy > 0;
         let used_us = if is_late { used_us.max(self.period_ns / 1_000) } else { used_us };
         let halvings = self.forgiveness.period(used_us, now);
@@ -155,7 +159,7 @@ impl IoCost {
     }
 }
 
-/// For a group so many per cent of a period behind.
+/// The delay of a group that is `percent` of a period behind.
 const fn delay_for(percent: u64) -> Nanos {
     let (low, high) = BEHIND_PERCENT;
     if percent <= low {
@@ -168,7 +172,7 @@ const fn delay_for(percent: u64) -> Nanos {
 }
 
 impl Group {
-    /// The delay as it has decayed by now.
+    /// The delay with its decay up to `now`.
     pub fn delay_at(&self, now: Nanos) -> Nanos {
         let halvings = now.saturating_sub(self.delay_at_ns) / DELAY_HALVES_NS;
         self.delay_ns.checked_shr(u32::try_from(halvings).unwrap_or(u32::MAX)).unwrap_or(0)

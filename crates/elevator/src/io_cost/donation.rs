@@ -1,14 +1,15 @@
-//! What a group will not use is lent to those who are short, so that the device does not stand still.
+//! Donation: share that a group will not use is lent to groups that are short, so that the device
+//! does not idle.
 
 use super::IoCost;
 use super::clock::{Vtime, ahead, scaled};
 use super::hweight::ONE;
 use block::{GroupId, Nanos};
 
-/// Of a period: budget that a lender is to have left at the end of the next one.
+/// Budget that a lender should have left at the end of the next period, in per cent of a period.
 pub const TARGET_PERCENT: u64 = 50;
 
-/// Shares of all lenders together, before and after.
+/// Sum of the lenders' shares before and after lending.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Loans {
     pub before: u64,
@@ -16,8 +17,9 @@ pub struct Loans {
 }
 
 impl IoCost {
-    /// The share of the device with which a group that used `usage` of it (2^16 = all) has half a period of budget
-    /// left at the end of the next period; `share` is what it uses now. Budget beyond that is taken away now and given to all by a faster clock.
+    /// The share of the device with which a group that used `usage` of it (2^16 = all) has half a
+    /// period of budget left at the end of the next period; `share` is what it uses now. Budget
+    /// beyond that is taken away now and returned to all groups by a faster clock.
     #[inline(never)]
     pub(super) fn share_needed(&mut self, group: GroupId, share: u32, most: u32, usage: u32, vnow: Vtime) -> u32 {
         if self.groups.at(group).debt > 0 {
@@ -38,7 +40,7 @@ impl IoCost {
         u32::try_from(needed).unwrap_or(most).min(most).max(1)
     }
 
-    /// Budget beyond the target is lost to the group; the device's clock will make up for it.
+    /// Takes away budget beyond the target; the device's clock compensates for it.
     pub(super) fn take_excess(&mut self, group: GroupId, share: u32, vnow: Vtime) {
         let target = self.margins.target.cast_signed();
         let entry = self.groups.at_mut(group);
@@ -50,11 +52,13 @@ impl IoCost {
         }
     }
 
-    /// Sets what each lender uses, so that lenders have the shares they need and all others gain in proportion.
+    /// Sets the weight that each lender uses, so that lenders have the shares they need and all
+    /// others gain in proportion.
     ///
-    /// With gamma = (1 - after) / (1 - before), a group that lends nothing shall have gamma times its share. Then
-    /// what a lender uses of its weight is target / (gamma x share), whatever its place in the tree: the same factor
-    /// cancels on every level above it, since groups there use what their children use.
+    /// With gamma = (1 - after) / (1 - before), a group that lends nothing shall have gamma times
+    /// its share. The part of its weight that a lender uses is then target / (gamma x share),
+    /// wherever it is in the tree: the same factor cancels on every level above it, since inner
+    /// groups use what their children use.
     #[inline(never)]
     pub(super) fn lend(&mut self, loans: Loans, now: Nanos) {
         let one = u64::from(ONE);
@@ -72,7 +76,7 @@ impl IoCost {
                 continue;
             }
             let (active, before, share) = (entry.active, entry.inuse, entry.hweight_active);
-            // 30 bits of weight, 16 of target and 16 of the sum: 62.
+            // 30 bits of weight, 16 of target and 16 of the sum: 62 bits.
             let product = u64::from(active).saturating_mul(target.into()).saturating_mul(others_before);
             let divisor = others_after.saturating_mul(share.into()).max(1);
             let inuse = u32::try_from(product.div_ceil(divisor)).unwrap_or(active);

@@ -1,4 +1,4 @@
-//! What io.cost keeps of a group and of a bio.
+//! State of io.cost for a group and for a bio.
 
 use super::clock::Vtime;
 use super::hweight::{ONE, weight_of};
@@ -6,12 +6,12 @@ use crate::group::WEIGHT_DEFAULT;
 use crate::structures::List;
 use block::{GroupId, Nanos, Sector};
 
-/// What a group used and suffered, for `io.stat`. Brought up to date at the end of each period.
+/// Usage and stalls of a group, for `io.stat`. Updated at the end of each period.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Device time used, in us (`cost.usage`).
     pub usage_us: u64,
-    /// Time in which a bio was held back (`cost.wait`).
+    /// Time in which a bio of the group waited for budget (`cost.wait`).
     pub wait_us: u64,
     /// Time in debt (`cost.indebt`).
     pub indebt_us: u64,
@@ -19,64 +19,65 @@ pub struct Stats {
     pub indelay_us: u64,
 }
 
-/// Time of a condition that comes and goes.
+/// Total time of a condition that comes and goes.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Spell {
     since: Option<Nanos>,
 }
 
 impl Spell {
-    /// Begins, goes on or ends; answers the us since it was last asked that belong to it.
+    /// Begins, continues or ends a spell. Returns the time to add since the last call, in us.
     pub fn is_now(&mut self, is_so: bool, now: Nanos) -> u64 {
         let spent_us = self.since.map_or(0, |since| now.saturating_sub(since) / 1_000);
-        // What is less than a microsecond counts the next time.
+        // Less than a microsecond is carried over to the next call.
         let counted = self.since.map(|since| since.saturating_add(spent_us.saturating_mul(1_000)));
         self.since = is_so.then(|| counted.unwrap_or(now));
         spent_us
     }
 }
 
-/// A group on this device.
+/// The state of a group on this device.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub exists: bool,
     pub parent: Option<GroupId>,
-    /// As configured, [`ONE`] to the unit.
+    /// The configured weight, in units of [`ONE`].
     pub weight: u32,
 
-    // ---- the tree of those who compete ----
-    /// Competes itself: is on the list of active groups.
+    // ---- the tree of active groups ----
+    /// Active itself: on the list of active groups.
     pub is_active: bool,
-    /// Weight while it competes or something below it does, else 0.
+    /// Its weight while it or a descendant is active, otherwise 0.
     pub active: u32,
-    /// What it uses of it; the rest is lent to the others.
+    /// The part of `active` that it uses; the rest is lent to others.
     pub inuse: u32,
-    /// `inuse` before the last change: what it comes back with.
+    /// `inuse` before the last change, restored when the group is activated again or has paid its
+    /// debt.
     pub last_inuse: u32,
     pub children_active: u64,
     pub children_inuse: u64,
     pub hweight_active: u32,
     pub hweight_inuse: u32,
-    /// Of which generation of the tree the two above are.
+    /// The generation of the tree for which the two cached shares above hold.
     pub generation: u32,
 
-    // ---- its budget ----
-    /// Charged costs: the group may issue while this is not ahead of the device.
+    // ---- budget ----
+    /// Charged costs: the group may issue while this is not ahead of the device's clock.
     pub vtime: Vtime,
-    /// The same, of what has ended.
+    /// The same, of the I/O that has completed.
     pub done: Vtime,
-    /// By how much it was behind the device when its `inuse` was last set.
+    /// By how much it was behind the device's clock when its `inuse` was last set.
     pub saved_margin: i64,
-    /// The last period it issued in.
+    /// The last period in which it issued.
     pub period_index: u64,
     pub activated_ns: Nanos,
     pub cursor: Sector,
-    /// Device time used since the last period's end.
+    /// Device time used since the end of the last period.
     pub used: Vtime,
-    /// Share of the device it needs next period; 0 = all it can get.
+    /// Share of the device that it needs next period; 0 = it does not lend.
     pub target: u32,
 
-    // ---- who waits ----
+    // ---- waiting bios ----
     pub waiting: List,
     pub waited: Spell,
 
@@ -122,7 +123,7 @@ impl Group {
         stats: Stats { usage_us: 0, wait_us: 0, indebt_us: 0, indelay_us: 0 },
     };
 
-    /// Charges (or, negative costs wrapped, pays back) budget without anything having been issued for it.
+    /// Charges budget for which nothing was issued; a negative span, wrapped, pays budget back.
     #[inline]
     pub fn skip(&mut self, span: Vtime) {
         self.vtime = self.vtime.wrapping_add(span);
@@ -130,27 +131,27 @@ impl Group {
     }
 }
 
-/// Where a bio is.
+/// The state of a bio.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// Not here, or here without having been charged.
+    /// Unknown here, or passed without a charge.
     Free,
-    /// Held back.
+    /// Waits for budget.
     Waiting,
-    /// Let go, not fetched yet.
+    /// Released, and not yet fetched by the host.
     Released,
-    /// Gone on, charged to its group.
+    /// Issued, and charged to its group.
     Charged,
-    /// Gone on as a debt.
+    /// Issued as a debt.
     Owed,
 }
 
-/// A bio between coming and ending.
+/// A bio from its submission to its end.
 #[derive(Copy, Clone, Debug)]
 pub struct Ticket {
     pub stage: Stage,
     pub group: GroupId,
-    /// Device time, and the part of it for its place.
+    /// Device time; `place` is the part of it for positioning.
     pub absolute: Vtime,
     pub place: Vtime,
     /// What the group was charged, and at which share of the device.

@@ -1,7 +1,9 @@
-//! Shares of the device: the product, level by level, of a group's weight over the sum of its competing siblings'.
+//! Hierarchical weights: a group's share of the device is the product, over its levels, of its
+//! weight divided by the sum of its active siblings'.
 //!
-//! Two such trees at once: by the weights that groups have (`active`) and by those they use (`inuse`). A group above
-//! others uses what they use: its `inuse` follows from theirs. A change is O(depth); shares are recalculated when read.
+//! There are two such trees: by the weights that groups have (`active`) and by those that they use
+//! (`inuse`). An inner group uses what its children use: its `inuse` follows from theirs. A change
+//! costs O(depth); shares are recalculated when read.
 
 use super::clock::{Vtime, ahead};
 use super::group::Group;
@@ -9,15 +11,15 @@ use crate::structures::NoMemory;
 use alloc::vec::Vec;
 use block::GroupId;
 
-/// The whole device; the unit of weights as well.
+/// The whole device; also the unit of weights.
 pub const ONE: u32 = 1 << 16;
 
-/// A configured weight in our units.
+/// A configured weight in internal units.
 pub const fn weight_of(weight: u32) -> u32 {
     weight.saturating_mul(ONE)
 }
 
-/// Device time `absolute` as charged to a group with this share, rounded up.
+/// The charge for device time `absolute` to a group with this share, rounded up.
 #[inline]
 pub const fn charged(absolute: Vtime, hweight: u32) -> Vtime {
     let hweight = hweight as u64;
@@ -29,20 +31,21 @@ pub const fn charged(absolute: Vtime, hweight: u32) -> Vtime {
     if charged > MOST_CHARGED { MOST_CHARGED } else { charged }
 }
 
-/// Charges stay far from half the range of the clock, where "before" and "after" would change places.
+/// Charges stay far below half the range of the clock, beyond which "before" and "after" would be
+/// swapped.
 const MOST_CHARGED: Vtime = 1 << 60;
 
 /// `ceil(a * part / whole)` for a weight `a`, with parts of any size.
 #[inline]
 fn portion(a: u32, part: u64, whole: u64) -> u32 {
-    // 30 bits of weight leave 34 for a sum; of larger ones the low bits do not matter.
+    // 30 bits of weight leave 34 bits for a sum; low bits of a larger sum do not matter.
     let excess = 30u32.saturating_sub(whole.leading_zeros());
     let (part, whole) = (part >> excess, (whole >> excess).max(1));
     let product = u64::from(a).saturating_mul(part);
     u32::try_from(product.div_ceil(whole)).unwrap_or(a).min(a)
 }
 
-/// What a stray id reads.
+/// What an invalid id reads.
 const NOBODY: &Group = &Group::ABSENT;
 
 /// Out of line: copying a group takes stack that the kernel does not have.
@@ -53,12 +56,12 @@ fn stray(nobody: &mut Group) -> &mut Group {
     nobody
 }
 
-/// The tree.
+/// The tree of groups.
 #[derive(Debug)]
 pub struct Groups {
-    // Not an `Array`, which keeps two more groups in itself: they would not fit on the stack of `build`.
+    // Not an `Array`, which embeds two more groups: they would not fit on the stack of `build`.
     entries: Vec<Group>,
-    /// What a stray id reaches to write.
+    /// What an invalid id writes to.
     nobody: Group,
     generation: u32,
 }
@@ -94,7 +97,7 @@ impl Groups {
         (0..).map(GroupId).zip(self.entries.iter())
     }
 
-    /// Whether one above this group competes itself.
+    /// Whether an ancestor of this group is active itself.
     pub fn is_below_active(&self, group: GroupId) -> bool {
         let mut at = self.at(group).parent;
         for _ in 0..self.entries.len() {
@@ -107,7 +110,7 @@ impl Groups {
         false
     }
 
-    /// Sets both weights of a group, and what follows from them above it. `inuse` is forced into `1..=active`.
+    /// Sets both weights of a group, and updates its ancestors. `inuse` is clamped to `1..=active`.
     pub fn set_weights(&mut self, group: GroupId, active: u32, inuse: u32) {
         let entry = self.at_mut(group);
         entry.last_inuse = entry.inuse;
@@ -130,14 +133,15 @@ impl Groups {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// The same, and remembers how far the group is behind the device.
+    /// Same as [`Groups::set_weights`]; also records how far the group is behind the device's
+    /// clock.
     pub fn set_weights_at(&mut self, group: GroupId, active: u32, inuse: u32, vnow: Vtime) {
         self.set_weights(group, active, inuse);
         let entry = self.at_mut(group);
         entry.saved_margin = ahead(vnow, entry.vtime);
     }
 
-    /// The weight of a group above others has changed.
+    /// The configured weight of an inner group has changed.
     pub fn refresh_inner(&mut self, group: GroupId) {
         let entry = self.at(group);
         if entry.children_active != 0 {
@@ -146,7 +150,7 @@ impl Groups {
         }
     }
 
-    /// A group's share of the device by weights, and by used weights.
+    /// A group's share of the device by its weights, and by the weights in use.
     #[inline]
     pub fn shares(&mut self, group: GroupId) -> (u32, u32) {
         let entry = self.at(group);
@@ -157,7 +161,7 @@ impl Groups {
     }
 
     fn recalculate(&mut self, group: GroupId) -> (u32, u32) {
-        // 32 bits behind the point on the way, 16 at its end.
+        // 32 fractional bits in between, 16 in the result.
         let (mut by_active, mut by_inuse) = (1u64 << 32, 1u64 << 32);
         let mut at = group;
         for _ in 0..self.entries.len() {
@@ -178,7 +182,8 @@ impl Groups {
         (entry.hweight_active, entry.hweight_inuse)
     }
 
-    /// The share a group would have if it used all of its weight and the others what they use now.
+    /// The share that a group would have if it used all of its weight and the others what they use
+    /// now.
     pub fn most_share(&self, group: GroupId) -> u32 {
         let mut share = 1u64 << 32;
         let mut inuse = self.at(group).active;
@@ -204,7 +209,7 @@ fn fraction(share: u64, weight: u32, sum: u64) -> u64 {
 }
 
 impl Group {
-    /// Weights of a group above others.
+    /// Both weights of an inner group, computed from its children.
     fn weights_by_children(&self) -> (u32, u32) {
         match self.children_active {
             0 => (0, 0),
@@ -212,7 +217,7 @@ impl Group {
         }
     }
 
-    /// Whether its weights are what the children's say; for the check.
+    /// Whether its weights match its children's; for checks.
     pub fn agrees_with_children(&self) -> bool {
         self.children_active == 0 || (self.active, self.inuse) == self.weights_by_children()
     }

@@ -1,4 +1,5 @@
-//! The way of a bio: charged and gone if its group has the budget, else behind the others of its group.
+//! The path of a bio: charged and passed if its group has the budget, otherwise queued in its
+//! group.
 
 use super::clock::{Vtime, ahead};
 use super::group::{Stage, Ticket};
@@ -8,13 +9,13 @@ use crate::limiter::{BioId, Verdict};
 use crate::request::Bio;
 use block::{GroupId, Nanos};
 
-/// By how much of its weight a lender takes back at a time, in per cent.
+/// How much of its weight a lender takes back at a time, in per cent.
 const TAKE_BACK_PERCENT: u32 = 25;
-/// What is told then.
+/// The trace message for it.
 const TAKE_BACK: &str = "take back inuse={0}->{1}";
 
 impl IoCost {
-    /// A bio of a group other than the root.
+    /// Submits a bio of a group other than the root.
     pub(super) fn submit_to_group(&mut self, id: BioId, bio: &Bio, now: Nanos) -> Verdict {
         let group = bio.group;
         let cost = self.prices.cost(bio, self.groups.at(group).cursor);
@@ -65,7 +66,8 @@ impl IoCost {
         Verdict::Held
     }
 
-    /// Lets a group compete, with half a period of budget. False if it must not: one above or below it does.
+    /// Activates a group, with half a period of budget. False if it must not become active: an
+    /// ancestor or descendant is.
     #[inline(never)]
     fn activate(&mut self, group: GroupId, now: Nanos) -> bool {
         let period_index = self.period_index;
@@ -103,7 +105,7 @@ impl IoCost {
         ahead(vnow, self.groups.at(group).vtime.wrapping_add(charged(absolute, share))) >= 0
     }
 
-    /// Whether a bio is within the budget. A group that lends and runs short takes back what it needs for that.
+    /// Whether a bio fits the budget. A lender that runs short takes back the weight that it needs.
     #[inline(never)]
     fn fits(&mut self, group: GroupId, absolute: Vtime, vnow: Vtime, now: Nanos) -> bool {
         let (_, share) = self.groups.shares(group);
@@ -128,7 +130,7 @@ impl IoCost {
         self.has_budget(group, absolute, vnow)
     }
 
-    /// Who has to wait lends nothing. True if it did lend.
+    /// A group with a waiting bio lends nothing. True if it did lend.
     fn take_back_all(&mut self, group: GroupId, vnow: Vtime, now: Nanos) -> bool {
         let entry = self.groups.at(group);
         if entry.debt > 0 || entry.inuse == entry.active {
@@ -150,7 +152,7 @@ impl IoCost {
         entry.used = entry.used.saturating_add(ticket.absolute);
     }
 
-    /// A bio joined a request: it needs no positioning of its own.
+    /// A bio was merged into a request: refunds its positioning cost.
     pub(super) fn give_back_place(&mut self, bio: u32, now: Nanos) {
         let Some(ticket) = self.tickets.get_mut(bio) else { return };
         let place = core::mem::take(&mut ticket.place);
@@ -188,9 +190,10 @@ impl IoCost {
         *ticket = Ticket::NONE;
     }
 
-    // ---- those who wait ----
+    // ---- waiting bios ----
 
-    /// Debts first, then as many of the waiting as the budget allows, in order; then a timer for the next.
+    /// Pays debts, then releases waiting bios in order as far as the budget allows, then sets a
+    /// timer for the next one.
     #[inline(never)]
     pub(super) fn wake(&mut self, group: GroupId, now: Nanos) {
         let vnow = self.clock.at(now);
@@ -219,14 +222,14 @@ impl IoCost {
         }
     }
 
-    /// Charges the first of the waiting, whatever the budget, and lets it go.
+    /// Charges the first waiting bio, whatever the budget, and releases it.
     fn release(&mut self, group: GroupId, bio: u32, share: u32) {
         self.groups.at_mut(group).waiting.remove(&mut self.bio_links, bio);
         self.charge(bio, Stage::Released, share);
         self.released.push_back(&mut self.bio_links, bio);
     }
 
-    /// All of the waiting of a group.
+    /// Releases all waiting bios of a group.
     pub(super) fn release_all_of(&mut self, group: GroupId, now: Nanos) {
         for _ in 0..self.groups.at(group).waiting.len() {
             let Some(bio) = self.groups.at(group).waiting.first() else { break };
@@ -239,8 +242,8 @@ impl IoCost {
         self.disarm(group);
     }
 
-    /// Sets the timer for when the budget will cover the debt, or the first of the waiting. A little late, so that
-    /// several go at a time.
+    /// Sets the timer to when the budget will cover the debt or the first waiting bio. It fires a
+    /// little late, so that several bios go at a time.
     #[inline(never)]
     fn arm(&mut self, group: GroupId, vnow: Vtime, now: Nanos) {
         let (by_weight, by_use) = self.groups.shares(group);
@@ -260,7 +263,7 @@ impl IoCost {
         self.wake_at(group, at);
     }
 
-    /// Looks after a group at this time, whatever it waits for.
+    /// Sets the group's timer.
     pub(super) fn wake_at(&mut self, group: GroupId, at: Nanos) {
         self.disarm(group);
         self.wakes.insert(&mut self.wake_links, group.0, at);

@@ -1,16 +1,21 @@
-//! io.cost: groups get device time in proportion to their weights, by a model of what each I/O costs.
+//! io.cost: groups get device time in proportion to their weights, by a model of what each I/O
+//! costs.
 //!
-//! Promise  of groups that all want more, each gets its share of device time, level by level; what one does not use goes
-//!          to the others. The device is asked for as much as it can answer in time.
-//! Cost     O(depth) per bio; O(competing groups) once per period (1 ms to 1 s). About 300 bytes a group, 56 a bio.
-//! Fits     shares between containers on flash, above an elevator that has none of its own. Needs a model that fits the
-//!          device; below CFQ, BFQ or the like of them two parties share out the same time.
+//! Promise  of backlogged groups, each gets its share of device time, level by level; what a group
+//!          does not use goes to the others. The device is given as much as it can complete within
+//!          its latency targets.
+//! Cost     O(depth) per bio; O(competing groups) once per period (1 ms to 1 s). About 300 bytes a
+//!          group, 56 a bio.
+//! Fits     shares between containers on flash, above an elevator without shares of its own. Needs
+//!          a model that fits the device. Above CFQ, BFQ or a similar policy, two schedulers divide
+//!          the same time.
 //! Source   Linux 6.1 block/blk-iocost.c.
 //!
-//! submit -> cost in device time -> / the group's share -> within its budget? -> pass | wait in its group
-//! period -> the idle leave -> who needs less than its share lends -> the device's clock goes faster or slower
+//! submit -> cost in device time -> / the group's share -> within its budget? -> pass | wait
+//! period -> idle groups leave -> groups with surplus lend -> the device's clock is adjusted
 //!
-//! Read `issue.rs` first, then `period.rs`. `clock.rs` is the budget's unit, `model.rs` the price of an I/O.
+//! Read `issue.rs` first, then `period.rs`. `clock.rs` is the budget's unit, `model.rs` the cost of
+//! an I/O.
 
 mod check;
 mod clock;
@@ -44,7 +49,7 @@ use model::{Prices, RATE_PPM};
 use period::Margins;
 use vrate::Feedback;
 
-/// Bios that others wait for whatever their group: held back, they would hold back everybody.
+/// Bios that tasks of other groups may wait for: holding them back could stall every group.
 const MUST_NOT_WAIT: Flags = Flags::META.with(Flags::SWAP);
 
 /// The limiter's state.
@@ -59,14 +64,14 @@ pub struct IoCost {
     clock: Clock,
     /// The clock's rate without compensation.
     base_rate: u64,
-    /// Budget handed out too much (positive) or lost (negative), to be compensated by the clock.
+    /// Budget granted in excess (positive) or lost (negative), to be compensated by the clock.
     error: i64,
     feedback: Feedback,
 
     period_ns: Nanos,
     slack_ns: Nanos,
     margins: Margins,
-    /// Number, start and end of the period.
+    /// Number, start and end of the present period.
     period_index: u64,
     period_ns_start: Nanos,
     period_vtime: Vtime,
@@ -76,12 +81,12 @@ pub struct IoCost {
     groups: Groups,
     active: List,
     active_links: Links,
-    /// Groups with a timer, by its time.
+    /// Groups with a timer, sorted by its time.
     wakes: Tree,
     wake_links: SortedLinks,
 
     tickets: Array<Ticket>,
-    /// A bio waits in its group, or is released.
+    /// Links of the lists of waiting and released bios.
     bio_links: Links,
     released: List,
     held: u32,
@@ -132,7 +137,7 @@ impl LimiterPolicy for IoCost {
     }
 }
 
-/// The class whose parameters hold until the device proves to be of another one.
+/// The class whose parameters hold until the device proves to belong to another one.
 fn class_of(is_rotational: bool, depth: Depth) -> Class {
     match depth.device {
         _ if is_rotational => Class::Disk,
@@ -190,7 +195,7 @@ impl Limiter for IoCost {
             self.wake_all(now);
             self.end_period(now);
         }
-        // Each group once at most: one that is armed for now again is woken by the next call.
+        // Each group at most once: one whose timer is due again is woken by the next call.
         for _ in 0..self.groups.len() {
             let Some(group) = self.wakes.first() else { return };
             if self.wake_links.key(group).is_none_or(|at| at > now) {
@@ -230,7 +235,8 @@ impl Limiter for IoCost {
     }
 
     fn depth_changed(&mut self, depth: Depth) {
-        // A class that was reached by its speed stays, unless the depth speaks against flash of that kind.
+        // A class that was learned from the device's speed stays, unless the new depth rules out
+        // that kind of flash.
         let class = class_of(self.is_rotational, depth);
         let is_refined = self.class == Class::FlashFast && class == Class::Flash;
         if !is_refined && class != self.class {
@@ -277,7 +283,7 @@ impl Limiter for IoCost {
     }
 }
 
-/// Parameters and figures, beside what every limiter has.
+/// Parameters and statistics beyond the `Limiter` interface.
 impl IoCost {
     /// Targets and bounds in force.
     pub const fn qos(&self) -> Qos {
@@ -294,11 +300,12 @@ impl IoCost {
         self.class
     }
 
-    /// Sets all of `io.cost.qos`. With [`Control::Auto`] only `is_enabled` counts, the class says the rest. Bounds are
-    /// forced into 1 % to 10000 %.
+    /// Sets all of `io.cost.qos`. With [`Control::Auto`] only `is_enabled` is used, and the class
+    /// gives the rest. Bounds are clamped to 1 % to 10000 %.
     ///
     /// # Errors
-    /// [`SettingError::Range`] if a share is above 100 %, or `min` above `max` (EINVAL). Nothing has changed then.
+    /// [`SettingError::Range`] if a share is above 100 %, or `min` above `max` (EINVAL). Nothing
+    /// has changed then.
     pub fn set_qos(&mut self, qos: &Qos, now: Nanos) -> Result<(), SettingError> {
         let (least, most) = (*RATE_PPM.start(), *RATE_PPM.end());
         let bounded = Qos { min_ppm: qos.min_ppm.clamp(least, most), max_ppm: qos.max_ppm.clamp(least, most), ..*qos };
@@ -317,7 +324,7 @@ impl IoCost {
         Ok(())
     }
 
-    /// Sets all of `io.cost.model`. With [`Control::Auto`] the class says it all.
+    /// Sets all of `io.cost.model`. With [`Control::Auto`] the class gives all of it.
     pub fn set_model(&mut self, model: &Model) {
         self.model = match model.control {
             Control::User => *model,
@@ -327,7 +334,7 @@ impl IoCost {
         self.feedback.restart_class();
     }
 
-    /// What a group used and suffered so far.
+    /// Usage and stalls of a group so far.
     pub fn stats(&self, group: GroupId) -> Stats {
         self.groups.at(group).stats
     }
@@ -342,18 +349,19 @@ impl IoCost {
         clock::nanos_of(self.groups.at(group).debt)
     }
 
-    /// How long returns to user space of a group's tasks should be delayed, so that those who need not wait for their
-    /// I/O do not run up debts without end.
+    /// How long a return to user space of the group's tasks should be delayed, so that tasks that
+    /// do not wait for their I/O cannot run up unlimited debt.
     pub fn delay_ns(&self, group: GroupId, now: Nanos) -> Nanos {
         self.groups.at(group).delay_at(now)
     }
 
-    /// A group's share of the device by weight, and the part it uses itself; 65536 is the whole device.
+    /// A group's share of the device by weight, and by the weight it uses itself; 65536 is the
+    /// whole device.
     pub fn shares(&mut self, group: GroupId) -> (u32, u32) {
         self.groups.shares(group)
     }
 
-    /// The clock itself follows when the next period begins.
+    /// Adopts a class. The clock follows when the next period begins.
     fn become_class(&mut self, class: Class) {
         self.class = class;
         if self.qos.control == Control::Auto {
@@ -375,7 +383,8 @@ impl IoCost {
             return;
         }
         if entry.is_active {
-            // Who lends goes on lending, up to the new weight; a debtor keeps what it comes back with.
+            // A lender goes on lending, up to the new weight; a debtor keeps the weight that it
+            // will return with.
             let inuse = if entry.inuse == entry.active { weight } else { entry.inuse };
             let (in_debt, comes_back) = (entry.debt > 0, entry.last_inuse);
             self.groups.set_weights_at(group, weight, inuse, vnow);
@@ -388,7 +397,7 @@ impl IoCost {
         }
     }
 
-    /// Tells something, if anybody listens.
+    /// Writes a trace message, if messages are recorded.
     #[inline]
     fn note(&mut self, group: Option<GroupId>, now: Nanos, text: &'static str, numbers: &[u64]) {
         if self.messages.is_on() {
@@ -396,7 +405,7 @@ impl IoCost {
         }
     }
 
-    // Out of line and in its place: a message is 128 bytes, and the kernel's stack is short.
+    // Out of line, and written in place: a message is 128 bytes, and the kernel's stack is short.
     #[cold]
     #[inline(never)]
     fn write_note(&mut self, group: Option<GroupId>, now: Nanos, text: &'static str, numbers: &[u64]) {

@@ -1,4 +1,5 @@
-//! What an I/O costs: a part for its place and a part for its size, from six numbers that describe a device.
+//! The cost of an I/O: a part for positioning and a part for size, from six numbers that describe a
+//! device.
 
 use super::clock::{VTIME_PER_S, Vtime};
 use crate::request::Bio;
@@ -10,15 +11,16 @@ const PAGE_SECTORS: u64 = 8;
 const PAGE_BYTES: u64 = 4_096;
 /// Beyond this distance from the end of a group's last I/O (16 MiB) the next one counts as random.
 const RANDOM_DISTANCE_SECTORS: u64 = 4_096 * PAGE_SECTORS;
-/// No single I/O costs more than this (1,024 s): a model of one byte a second cannot stop a group for ever.
+/// No single I/O costs more than this (1,024 s): a model of one byte a second cannot stop a group
+/// for ever.
 pub const MOST: Vtime = (1 << 47) - 1;
 
-/// Who set a group of parameters.
+/// The origin of a set of parameters.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Control {
-    /// The class of the device.
+    /// From the class of the device.
     Auto,
-    /// The user.
+    /// From the user.
     User,
 }
 
@@ -27,41 +29,41 @@ pub enum Control {
 pub struct Speeds {
     /// Bytes per second of large sequential I/O; 0 = size costs nothing.
     pub bytes_per_s: u64,
-    /// Sequential I/Os of 4 KiB per second; 0 = place costs nothing.
+    /// Sequential I/Os of 4 KiB per second; 0 = positioning costs nothing.
     pub sequential_ios_per_s: u64,
-    /// Random I/Os of 4 KiB per second; 0 = place costs nothing.
+    /// Random I/Os of 4 KiB per second; 0 = positioning costs nothing.
     pub random_ios_per_s: u64,
 }
 
 /// The linear model (`io.cost.model`).
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Model {
-    /// Whose numbers these are.
+    /// Where these numbers come from.
     pub control: Control,
-    /// Of reads.
+    /// Speeds of reads.
     pub read: Speeds,
-    /// Of writes.
+    /// Speeds of writes.
     pub write: Speeds,
 }
 
-/// Targets and bounds (`io.cost.qos`). A per cent is 10,000 ppm.
+/// Latency targets and bounds of the clock (`io.cost.qos`). One per cent is 10,000 ppm.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Qos {
-    /// Whether groups are held back at all.
+    /// Whether groups are limited at all.
     pub is_enabled: bool,
-    /// Whose numbers these are.
+    /// Where these numbers come from.
     pub control: Control,
-    /// Share of reads that has to meet `read_latency_us`; 0 = reads are not looked at.
+    /// Share of reads that must meet `read_latency_us`; 0 = reads are not watched.
     pub read_ppm: u32,
-    /// Target of reads.
+    /// Latency target of reads.
     pub read_latency_us: u64,
-    /// Share of writes that has to meet `write_latency_us`; 0 = writes are not looked at.
+    /// Share of writes that must meet `write_latency_us`; 0 = writes are not watched.
     pub write_ppm: u32,
-    /// Target of writes.
+    /// Latency target of writes.
     pub write_latency_us: u64,
-    /// Slowest device clock.
+    /// Slowest rate of the device's clock.
     pub min_ppm: u32,
-    /// Fastest device clock.
+    /// Fastest rate of the device's clock.
     pub max_ppm: u32,
 }
 
@@ -70,12 +72,12 @@ pub const PERCENT_PPM: u32 = 10_000;
 /// The range of `min_ppm` and `max_ppm`: 1 % to 10000 %.
 pub const RATE_PPM: core::ops::RangeInclusive<u32> = PERCENT_PPM..=10_000 * PERCENT_PPM;
 
-/// A kind of device, with parameters for those who measured nothing.
+/// A kind of device, with default parameters for users who have measured nothing.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
     /// A disk.
     Disk,
-    /// Flash that takes one command at a time.
+    /// Flash with a queue depth of 1.
     FlashDepth1,
     /// Flash.
     Flash,
@@ -88,7 +90,7 @@ const fn speeds(bytes_per_s: u64, sequential_ios_per_s: u64, random_ios_per_s: u
 }
 
 impl Class {
-    /// What a device of this class usually does.
+    /// The default model of a device of this class.
     pub const fn model(self) -> Model {
         let (read, write) = match self {
             Class::Disk => (speeds(174_019_176, 41_708, 370), speeds(178_075_866, 42_705, 378)),
@@ -99,7 +101,8 @@ impl Class {
         Model { control: Control::Auto, read, write }
     }
 
-    /// The usual targets: no share has to meet them, so that only waiting for requests slows the clock.
+    /// The default targets: no share has to meet them, so only waiting for requests slows the
+    /// clock.
     pub const fn qos(self) -> Qos {
         let latency_us = match self {
             Class::Disk => 250_000,
@@ -119,19 +122,19 @@ impl Class {
     }
 }
 
-/// Device time of the parts of an I/O of one direction.
+/// Device time of the parts of an I/O, for one direction.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Coefficients {
-    /// Each 4 KiB.
+    /// For each 4 KiB.
     pub page: Vtime,
-    /// Each I/O near the last one.
+    /// For positioning of an I/O near the last one.
     pub sequential: Vtime,
-    /// Each I/O elsewhere.
+    /// For positioning of any other I/O.
     pub random: Vtime,
 }
 
 impl Coefficients {
-    /// From what a device can do.
+    /// Computes the coefficients from the device's speeds.
     pub fn of(speeds: &Speeds) -> Self {
         let share = |count: u64| if count == 0 { 0 } else { VTIME_PER_S.div_ceil(count) };
         let page = share(speeds.bytes_per_s.div_ceil(PAGE_BYTES));
@@ -143,10 +146,10 @@ impl Coefficients {
     }
 }
 
-/// An I/O's device time, in its parts.
+/// An I/O's device time, by its parts.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cost {
-    /// For getting there; not due if it joins another request.
+    /// For positioning; refunded if the bio is merged into a request.
     pub place: Vtime,
     /// For the data.
     pub size: Vtime,
@@ -161,7 +164,7 @@ impl Cost {
     }
 }
 
-/// The model as it is calculated with.
+/// The model in the form used for calculation.
 #[derive(Clone, Debug)]
 pub struct Prices(Pair<Coefficients>);
 
@@ -170,7 +173,8 @@ impl Prices {
         Self(Pair { read: Coefficients::of(&model.read), write: Coefficients::of(&model.write) })
     }
 
-    /// What a bio costs a group whose last one ended at `cursor` (0 = none yet). Only data costs.
+    /// The cost of a bio for a group whose last one ended at `cursor` (0 = none yet). Only reads
+    /// and writes of data cost anything.
     #[inline]
     pub fn cost(&self, bio: &Bio, cursor: Sector) -> Cost {
         let Some(direction) = charged_direction(bio.operation) else { return Cost::default() };
@@ -183,7 +187,7 @@ impl Prices {
         Cost { place: place.min(MOST), size: self.size(direction, bio.extent.sectors) }
     }
 
-    /// The part of a request's time that its size explains.
+    /// The part of a request's device time that its size explains.
     #[inline]
     pub fn size(&self, direction: Direction, sectors: u32) -> Vtime {
         let pages = (u64::from(sectors) / PAGE_SECTORS).max(1);
@@ -191,7 +195,7 @@ impl Prices {
     }
 }
 
-/// Reads and writes of data; other commands cost nothing and never wait.
+/// The direction of reads and writes of data; other commands cost nothing and never wait.
 #[inline]
 pub const fn charged_direction(operation: Operation) -> Option<Direction> {
     match operation {

@@ -1,4 +1,5 @@
-//! The end of a period: who is idle, who can lend to whom, how the device did. The only work that is O(groups).
+//! The end of a period: deactivates idle groups, decides which groups lend, and judges the device.
+//! The only O(groups) work.
 
 use super::IoCost;
 use super::clock::{Vtime, ahead, scaled};
@@ -8,23 +9,23 @@ use super::model::PERCENT_PPM;
 use super::vrate::Findings;
 use block::{GroupId, Nanos};
 
-/// The rest of the margins, in per cent of a period.
+/// The other margins, in per cent of a period.
 const LOW_PERCENT: u64 = 20;
 const MIN_PERCENT: u64 = 10;
-/// Timers of those who wait are late by so much of a period.
+/// Timers of waiting bios fire late by this part of a period.
 const SLACK_PERCENT: u64 = 1;
 const PERIOD_NS: (Nanos, Nanos) = (1_000_000, 1_000_000_000);
-/// I/O that is late by more periods than this says nothing about now.
+/// I/O that is late by more periods than this says nothing about the present.
 const MOST_LAGGING_PERIODS: u64 = 10;
 
-/// How far a group has to be behind the device for something.
+/// Thresholds for a group's budget, that is, for how far its virtual time lags the device's.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Margins {
-    /// What it begins with, and what lenders aim at.
+    /// The budget that a group starts with, and that lenders should keep.
     pub target: Vtime,
-    /// Below this it does not begin to lend, and takes back what it lends.
+    /// With less than this a group does not start to lend, and takes back what it lends.
     pub low: Vtime,
-    /// Below this it stops lending.
+    /// With less than this it stops lending.
     pub min: Vtime,
 }
 
@@ -37,7 +38,7 @@ struct Survey {
 }
 
 impl IoCost {
-    /// Period and margins, after a change of parameters.
+    /// Recomputes the period and margins after a change of parameters.
     pub(super) fn refresh_period(&mut self) {
         let qos = &self.qos;
         let (latency_us, ppm) = if qos.read_latency_us >= qos.write_latency_us {
@@ -53,7 +54,7 @@ impl IoCost {
         self.refresh_margins();
     }
 
-    /// A period at the rate without compensation.
+    /// Length of a period on the device's clock at the uncompensated rate.
     pub(super) fn period_vtime_at_base(&self) -> Vtime {
         (self.period_ns / 1_000).saturating_mul(self.base_rate)
     }
@@ -91,7 +92,7 @@ impl IoCost {
         }
     }
 
-    /// With nobody left who competes, the clock stands still. Whether it does.
+    /// Stops the clock if no group is active. True if it did.
     #[inline(never)]
     pub(super) fn rests(&mut self, now: Nanos) -> bool {
         if !self.active.is_empty() {
@@ -104,7 +105,7 @@ impl IoCost {
         true
     }
 
-    /// Before a period is judged, who waits or owes gets what the budget allows.
+    /// Before a period is judged, groups that wait or owe get what their budget allows.
     #[inline(never)]
     pub(super) fn wake_all(&mut self, now: Nanos) {
         let mut next = self.active.first();
@@ -118,8 +119,8 @@ impl IoCost {
         }
     }
 
-    /// Statistics and delays; takes those out of the competition that did nothing. Answers the device
-    /// time used in us, and how many owe something.
+    /// Updates statistics and delays, and deactivates groups that did nothing. Returns the device
+    /// time used in us, and the number of groups in debt or delayed.
     #[inline(never)]
     fn visit_all(&mut self, vnow: Vtime, now: Nanos) -> (u64, u32) {
         let (mut used_us, mut debtors) = (0u64, 0u32);
@@ -169,7 +170,7 @@ impl IoCost {
         self.note(Some(group), now, "idle", &[]);
     }
 
-    /// Who could lend, who is short, and whose I/O is late.
+    /// Determines which groups could lend, which are short, and whose I/O is late.
     #[inline(never)]
     fn survey(&mut self, vnow: Vtime, now: Nanos) -> Survey {
         let mut survey = Survey::default();
@@ -180,7 +181,7 @@ impl IoCost {
             let group = GroupId(index);
             let (by_weight, by_use) = self.groups.shares(group);
             let entry = self.groups.at_mut(group);
-            // Of the last period, if nobody was short then.
+            // The target of the last period is stale if no group was short then.
             entry.target = 0;
             let used = core::mem::take(&mut entry.used);
             survey.findings.lagging = survey.findings.lagging.saturating_add(u32::from(self.lags(group, vnow)));
@@ -192,7 +193,7 @@ impl IoCost {
                 survey.findings.shortages = survey.findings.shortages.saturating_add(1);
                 continue;
             }
-            // What is in the device counts as used, or its slowness would look like idleness.
+            // I/O in flight counts as used: otherwise a slow device would make the group look idle.
             let in_flight = ahead(entry.vtime, entry.done).max(0).unsigned_abs();
             let usage = self.usage(group, used.max(scaled(in_flight, by_use)), now);
             let most = self.groups.most_share(group);
@@ -218,7 +219,8 @@ impl IoCost {
         survey
     }
 
-    /// Whether some of its I/O has been in the device since before this period. Asked only if latencies matter.
+    /// Whether some of its I/O has been in the device since before this period. Evaluated only if
+    /// latency targets are set.
     fn lags(&self, group: GroupId, vnow: Vtime) -> bool {
         let entry = self.groups.at(group);
         let is_watched = self.qos.read_ppm != 0 || self.qos.write_ppm != 0;
@@ -231,7 +233,8 @@ impl IoCost {
             && ahead(entry.done, vnow.wrapping_sub(span)) < 0
     }
 
-    /// Device time as a share of the period, or of what passed of it since the group came; 2^16 = all.
+    /// Device time as a share of the period, or of the part since the group became active; 2^16 =
+    /// all.
     fn usage(&self, group: GroupId, used: Vtime, now: Nanos) -> u32 {
         let since_ns = self.groups.at(group).activated_ns.max(self.period_ns_start);
         let span_us = (now.saturating_sub(since_ns) / 1_000).max(1);

@@ -1,4 +1,5 @@
-//! The parameters as rows of numbers. Shares and bounds are whole per cent here; finer ones come by line.
+//! The parameters as tunables. Shares and bounds are whole per cent here; the line format of
+//! `io.cost.qos` allows finer ones.
 
 use super::IoCost;
 use super::model::{Control, Model, PERCENT_PPM, Qos};
@@ -14,14 +15,14 @@ const fn fixed(name: &'static str, unit: Unit, max: i64, default: i64, doc: &'st
     Tunable { default: Some(default), ..by_class(name, unit, max, doc) }
 }
 
-/// Bounds of the clock are forced into their range, as in the kernel.
+/// A bound of the clock. It is clamped to its range, as in the kernel.
 const fn bound(name: &'static str, default: i64, doc: &'static str) -> Tunable {
     Tunable { min: 1, out_of_range: OutOfRange::Clamp, ..fixed(name, Unit::Percent, 10_000, default, doc) }
 }
 
 const LONGEST_US: i64 = 1_000_000_000_000;
 
-/// Row by row what [`IoCost::row`] reads.
+/// The rows, in the order that [`IoCost::row`] reads.
 pub const ROWS: &[Tunable] = &[
     fixed("enable", Unit::Boolean, 1, 1, "Whether groups are held back at all."),
     fixed("qos_ctrl", Unit::Boolean, 1, 0, "0: targets and bounds of the device's class; 1: those that were set."),
@@ -48,7 +49,7 @@ fn percent_of(ppm: u32) -> u64 {
     u64::from(ppm / PERCENT_PPM)
 }
 
-/// One number of the model.
+/// The number of the model with this row index.
 fn speed_mut(model: &mut Model, index: usize) -> Option<&mut u64> {
     Some(match index {
         9 => &mut model.read.bytes_per_s,
@@ -79,7 +80,8 @@ impl IoCost {
         Some(i64::try_from(value).unwrap_or(i64::MAX))
     }
 
-    /// A number that is set makes its whole file the user's; the others stay what they are.
+    /// Setting one number makes its whole file user-controlled; the other numbers keep their
+    /// values.
     pub(super) fn set_row(&mut self, index: usize, value: i64, now: Nanos) -> Result<(), SettingError> {
         let value = ROWS.get(index).ok_or(SettingError::Unknown)?.admit(value)?;
         let number = value.unsigned_abs();

@@ -1,4 +1,5 @@
-//! How fast the device's clock runs: slower while the device is late, faster while groups are held back though it is not.
+//! The rate of the device's clock (vrate): slower while the device is late, faster while groups are
+//! limited though it is not.
 
 use super::IoCost;
 use super::clock::{FULL_RATE, Vtime, nanos_of};
@@ -7,15 +8,15 @@ use crate::limiter::RequestEnd;
 use crate::throttle::Pair;
 use block::{Direction, Nanos};
 
-/// Waiting for requests above this share of the time means that the device is clogged.
+/// Waiting for requests for more than this share of the time means that the device is saturated.
 const WAIT_BUSY_PERCENT: u64 = 5;
-/// Below this part of what is allowed, the device has room.
+/// Below this part of the allowed values, the device has room.
 const ROOM_PERCENT: u64 = 75;
 const MOST_BUSY: i32 = 1_000;
-/// Step towards a bound that the rate is beyond.
+/// Step towards a bound while the rate is outside of it.
 const BOUND_STEP_PERCENT: u64 = 4;
 const MILLION: u64 = 1_000_000;
-/// A flash device that stays beyond these rates for so long belongs to the other class.
+/// A flash device that stays beyond one of these rates for this time changes to the other class.
 const TOO_FAST_PERCENT: u64 = 500;
 const TOO_SLOW_PERCENT: u64 = 10;
 const CLASS_STEP_AFTER_NS: Nanos = 10_000_000_000;
@@ -33,18 +34,19 @@ impl Tally {
     }
 }
 
-/// What the device answered, and what has been concluded from it.
+/// Measurements of the device, and the conclusions from them.
 #[derive(Clone, Debug, Default)]
 pub struct Feedback {
     tallies: Pair<Tally>,
     waited_ns: Nanos,
-    /// Periods in a row in which the device was late (positive) or had room while groups were short (negative).
+    /// Consecutive periods in which the device was late (positive), or had room while groups were
+    /// short (negative): the kernel's `busy_level`.
     pub busy: i32,
     too_fast_since: Option<Nanos>,
     too_slow_since: Option<Nanos>,
 }
 
-/// What a period's end found out about the groups.
+/// What the end of a period found out about the groups.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Findings {
     /// Groups that could have used more.
@@ -78,7 +80,7 @@ impl Feedback {
     }
 }
 
-/// Per cent by which the rate changes after so many periods in a row.
+/// Change of the rate in per cent after this many consecutive periods.
 const fn step_percent(busy: u32) -> u64 {
     match busy {
         0..=3 => 0,
@@ -90,12 +92,12 @@ const fn step_percent(busy: u32) -> u64 {
     }
 }
 
-/// A rate of so many ppm.
+/// The rate for `ppm` parts per million.
 pub const fn rate_of(ppm: u32) -> u64 {
     FULL_RATE.saturating_mul(ppm as u64) / (100 * PERCENT_PPM as u64)
 }
 
-/// The next rate inside, or on its way to, the bounds.
+/// The next rate, within the bounds or on its way to them.
 fn next_rate(rate: u64, busy: i32, qos: &Qos) -> u64 {
     let (min, max) = (rate_of(qos.min_ppm).max(1), rate_of(qos.max_ppm).max(1));
     let percent_of = |percent: u64| rate.saturating_mul(percent) / 100;
@@ -124,7 +126,7 @@ impl IoCost {
         self.feedback.request_ended(direction, now.saturating_sub(end.start_ns), size, target_us);
     }
 
-    /// Concludes from a period's answers, and sets the rate for the next.
+    /// Evaluates the period's measurements and sets the rate for the next.
     #[inline(never)]
     pub(super) fn adjust_rate(&mut self, findings: Findings, now: Nanos) {
         let tallies = core::mem::take(&mut self.feedback.tallies);
@@ -137,7 +139,7 @@ impl IoCost {
         self.feedback.busy = judge(before, missed, allowed, wait_percent, findings);
         let busy = self.feedback.busy;
         let old_rate = self.base_rate;
-        // Outside its bounds the rate moves whatever the device says; inside, up only if nothing lags.
+        // Outside its bounds the rate always moves; inside, it goes up only if nothing lags.
         let is_bound = rate_of(self.qos.min_ppm) <= old_rate && old_rate <= rate_of(self.qos.max_ppm);
         if !is_bound || busy > 0 || (busy < 0 && findings.lagging == 0) {
             self.base_rate = next_rate(old_rate, busy, &self.qos);
@@ -154,7 +156,8 @@ impl IoCost {
         self.step_class(now);
     }
 
-    /// Flash that proves faster or slower than its class changes it, while nobody has set anything.
+    /// Changes the class of flash that proves faster or slower than its class, while the user has
+    /// set nothing.
     #[inline(never)]
     fn step_class(&mut self, now: Nanos) {
         if self.qos.control == Control::User || self.model.control == Control::User {
@@ -177,7 +180,8 @@ impl IoCost {
         self.become_class(class);
     }
 
-    /// The clock for the next period: faster or slower by what lost budget (`error`) asks for.
+    /// Sets the clock for the next period: faster or slower to compensate budget granted or lost
+    /// (`error`).
     #[inline(never)]
     pub(super) fn compensate(&mut self, now: Nanos) {
         let period_us = i64::try_from((self.period_ns / 1_000).max(1)).unwrap_or(i64::MAX);
@@ -191,7 +195,8 @@ impl IoCost {
     }
 }
 
-/// How many periods in a row the device has now been late, or groups short without need.
+/// The new count of consecutive periods in which the device was late, or groups were short without
+/// need.
 fn judge(busy: i32, missed: [u64; 2], allowed: [u64; 2], wait_percent: u64, findings: Findings) -> i32 {
     let [(read, read_allowed), (write, write_allowed)] = {
         let ([read, write], [read_allowed, write_allowed]) = (missed, allowed);

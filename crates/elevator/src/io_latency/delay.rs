@@ -1,21 +1,23 @@
-//! Induced delay: a group at depth 1 that still hurts others pays for its root-issued bios before its next submission.
+//! Induced delay: a group that still hurts others at depth 1 is delayed, at its next submission,
+//! for its root-issued bios.
 //!
-//! Bios issued on behalf of the root (metadata, swap) must not wait, or those who need them would wait with them. What
-//! they took too little time is remembered instead. Source: Linux 6.1 block/blk-cgroup.c.
+//! Bios issued on behalf of the root (metadata, swap) must not wait, because tasks of other groups
+//! would wait with them. The time by which they were faster than the target is recorded as owed
+//! instead. Source: Linux 6.1 block/blk-cgroup.c, blkcg_scale_delay.
 
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND, since};
 
-/// Nobody waits longer than this at one time.
+/// The longest delay at one time.
 const LONGEST_NS: Nanos = 250 * MILLISECOND;
 
-/// What a group owes.
+/// The delay that a group owes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Delay {
-    /// Steps down that depth 1 could not follow; while 0 nothing is asked for.
+    /// Steps down that could not be taken at depth 1; while 0, no delay is due.
     steps: u32,
     owed_ns: Nanos,
-    /// Of what is owed, the part that was there at the last reduction.
+    /// The part of the owed time that existed at the last reduction.
     seen_ns: Nanos,
     seen_steps: u32,
     reduced_at: Nanos,
@@ -24,7 +26,7 @@ pub struct Delay {
 impl Delay {
     pub const NONE: Delay = Delay { steps: 0, owed_ns: 0, seen_ns: 0, seen_steps: 0, reduced_at: 0 };
 
-    /// How often depth 1 was too much and has not been taken back.
+    /// How many steps down were refused at depth 1 and not taken back.
     #[inline]
     pub const fn steps(&self) -> u32 {
         self.steps
@@ -50,7 +52,7 @@ impl Delay {
         self.owed_ns = self.owed_ns.saturating_add(ns);
     }
 
-    /// What a submitter has to wait now.
+    /// The delay that is due now.
     pub const fn due_ns(&mut self, now: Nanos) -> Nanos {
         if self.steps == 0 {
             return 0;
@@ -59,8 +61,8 @@ impl Delay {
         if self.owed_ns > LONGEST_NS { LONGEST_NS } else { self.owed_ns }
     }
 
-    /// Once a second: what was owed then has been waited for since, as far as time has passed; after a step up at least
-    /// half of it is forgiven.
+    /// Once a second: reduces what was owed at the last reduction by the time that has passed
+    /// since; after a step up, by at least half of it.
     const fn reduce(&mut self, now: Nanos) {
         let elapsed = since(now, self.reduced_at);
         if elapsed <= SECOND {
@@ -106,7 +108,8 @@ mod tests {
         delay.step_down();
         delay.step_down();
         delay.owe(100_000_000, 0);
-        // The first look after a second only takes note; the second forgives what was noted, as time has passed.
+        // The first call after a second only records what is owed; the next reduces the recorded
+        // part by the time passed.
         assert_eq!(delay.due_ns(SECOND + 1), 100_000_000);
         assert_eq!(delay.due_ns(2 * SECOND), 100_000_000, "not within a second");
         assert_eq!(delay.due_ns(2 * SECOND + 2), 0);

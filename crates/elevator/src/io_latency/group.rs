@@ -1,4 +1,4 @@
-//! What io.latency keeps of a group: its count and queue, what it was told to do, and what its children are told.
+//! State of io.latency for a group: its count and queue, its depth, and what it tells its children.
 
 use super::delay::Delay;
 use super::samples::Samples;
@@ -8,23 +8,24 @@ use block::{GroupId, Nanos};
 
 /// No limit of depth.
 pub const UNLIMITED: u32 = u32::MAX;
-/// Where every cookie begins: its distance from here says how far siblings are throttled.
+/// Initial value of every cookie: its distance from here tells how far siblings are throttled.
 pub const DEFAULT_COOKIE: u32 = 1_000_000;
-/// A window is so many targets long, within these bounds.
+/// A window is this many targets long, within these bounds.
 const WINDOW_TARGETS: u64 = 16;
 const SHORTEST_WINDOW_NS: Nanos = 100 * MILLISECOND;
 const LONGEST_WINDOW_NS: Nanos = SECOND;
 
-/// What a parent tells its children, and by whose wish.
+/// What a parent tells its children, and on behalf of which child.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Children {
     pub cookie: u32,
     pub changed_at: Option<Nanos>,
-    /// The tightest target that is missed; 0 = none was. Only those with a looser one, or none, pay.
+    /// The tightest target that is missed; 0 = none. Only children with a looser target, or none,
+    /// are throttled.
     pub missed_target_ns: Nanos,
-    /// Who misses it: only this one takes the throttling back.
+    /// The child that misses it: only that child takes the throttling back.
     pub protected: Option<GroupId>,
-    /// Samples of all children when each was last evaluated.
+    /// Sum of the children's samples when each was last evaluated.
     pub samples: u64,
 }
 
@@ -32,8 +33,8 @@ impl Children {
     pub const FRESH: Children =
         Children { cookie: DEFAULT_COOKIE, changed_at: None, missed_target_ns: 0, protected: None, samples: 0 };
 
-    /// The cookie moves: down in large steps, up in small ones; beyond a whole depth below the default slowly, and not
-    /// below two, so that the way back is not endless.
+    /// Moves the cookie: down in large steps, up in small ones. More than a whole depth below the
+    /// default it moves slowly, and never below two, so that the way back is not endless.
     pub fn change(&mut self, queue_depth: u32, is_up: bool) {
         let step = step_of(queue_depth, is_up);
         let below = DEFAULT_COOKIE.saturating_sub(self.cookie);
@@ -53,26 +54,26 @@ pub fn step_of(queue_depth: u32, is_up: bool) -> u32 {
     (if is_up { queue_depth >> 4 } else { queue_depth >> 2 }).max(1)
 }
 
-/// A group on this device.
+/// The state of a group on this device.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub is_present: bool,
     pub parent: Option<GroupId>,
-    /// Bios of the group and of those below it that have room here, until they end.
+    /// Bios of the group and its descendants that were admitted here, until they end.
     pub in_flight: u32,
     pub waiting: List,
     pub most_in_flight: u32,
-    /// The parent's cookie as it was last looked at.
+    /// The parent's cookie when the group last compared it.
     pub cookie: u32,
-    /// 0 = none.
+    /// Latency target; 0 = none.
     pub target_ns: Nanos,
     pub window_ns: Nanos,
     pub window_began: Nanos,
-    /// This window's.
+    /// Samples of this window.
     pub current: Samples,
-    /// Those of all windows since the siblings were last told something.
+    /// Samples of all windows since the siblings' cookie was last changed.
     pub gathered: Samples,
-    /// How many of them, when they were last looked at.
+    /// Number of gathered samples at the last evaluation.
     pub samples: u64,
     pub average_ns: Nanos,
     pub delay: Delay,
@@ -103,7 +104,7 @@ impl Group {
         self.in_flight < self.most_in_flight
     }
 
-    /// A new target, with the window that belongs to it.
+    /// Sets a new target and the window length that belongs to it.
     pub fn set_target(&mut self, target_ns: Nanos) {
         self.target_ns = target_ns;
         self.window_ns = target_ns.saturating_mul(WINDOW_TARGETS).clamp(SHORTEST_WINDOW_NS, LONGEST_WINDOW_NS);

@@ -1,16 +1,20 @@
-//! io.latency: a group that misses its latency target takes depth from its siblings with a looser target or none.
+//! io.latency: a group that misses its latency target takes depth from its siblings with a looser
+//! target or none.
 //!
-//! Promise  while a group misses its target, siblings that may wait have at most half as many bios in flight twice a
-//!          second, down to one; when it keeps the target again, they get a sixteenth of the depth back at a time.
-//!          Without a target on the device nothing is looked at. No bio waits while its group has room on every level.
+//! Promise  while a group misses its target, the siblings' number of bios in flight is halved up to
+//!          twice a second, down to one; when it keeps the target again, they get a sixteenth of
+//!          the depth back at a time. Without a target on the device nothing is measured. No bio
+//!          waits while its group has room on every level.
 //! Cost     O(depth of the tree) per bio, submitted and ended.
-//! Fits     one workload that matters beside others that do not, each in a group; shares among equals it cannot give.
-//! Source   Linux 6.1 block/blk-iolatency.c; specification of the throttle, section 5.
+//! Fits     one workload that matters beside others that do not, each in a group; it cannot give
+//!          shares among equals.
+//! Source   Linux 6.1 block/blk-iolatency.c; docs/specifications/throttle.md, section 5.
 //!
-//! submit -> own group, parent, ... below the root: told to change its depth? room? -> pass | wait on that level
-//! ended  -> latency of each level -> window over? -> target missed: tell the siblings; kept: take it back
+//! submit -> each level below the root: depth to change? room? -> pass | wait on that level
+//! ended  -> each level: window over? -> target missed: throttle siblings; kept: take it back
 //!
-//! Read `scale.rs` first: who is told what. `samples.rs` judges latencies, `delay.rs` is what remains at depth 1.
+//! Read `scale.rs` first: which group is told what. `samples.rs` judges latencies, `delay.rs`
+//! applies once a group is at depth 1.
 
 mod delay;
 mod group;
@@ -27,47 +31,47 @@ use block::time::SECOND;
 use block::{Flags, GroupId, Nanos};
 use group::{Group, UNLIMITED};
 
-/// How often throttling is looked at whose cause may be gone.
+/// How often throttling is checked for a cause that has gone.
 const TIMER_NS: Nanos = SECOND;
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Phase {
-    /// Not here, or not counted.
+    /// Unknown here, or not counted.
     Outside,
     /// In the queue of the group `at`.
     Waiting,
-    /// Has room in the group `at` and is about to look at the next.
+    /// Admitted in the group `at`, and about to try the next level.
     Climbing,
-    /// Has room on all its levels; counted there until it ends.
+    /// Admitted on all its levels, and counted there until it ends.
     Passed,
 }
 
-/// A bio that is counted.
+/// A counted bio.
 #[derive(Copy, Clone, Debug)]
 struct Counted {
     phase: Phase,
     group: GroupId,
     at: GroupId,
-    /// Levels that count it, from its group upwards.
+    /// Number of levels that count it, from its group upwards.
     levels: u32,
 }
 
 const NOBODY: Counted = Counted { phase: Phase::Outside, group: GroupId::ROOT, at: GroupId::ROOT, levels: 0 };
 
-/// What `io.stat` shows of a group.
+/// The statistics of a group for `io.stat`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Statistics {
     /// Bios that may be in flight; `None` = any number.
     pub depth: Option<u32>,
-    /// Bios that are.
+    /// Bios in flight.
     pub in_flight: u32,
     /// Decaying average of latencies; kept on disks only.
     pub average_ns: Nanos,
     /// Length of a window.
     pub window_ns: Nanos,
-    /// Of this window's bios, those that missed the target.
+    /// Bios of this window that missed the target.
     pub missed: u64,
-    /// This window's bios.
+    /// Bios of this window.
     pub total: u64,
 }
 
@@ -77,11 +81,11 @@ pub struct IoLatency {
     is_rotational: bool,
     queue_depth: u32,
     groups: Array<Group>,
-    /// Groups with a target; while there is none, nothing is counted.
+    /// Number of groups with a target; while there is none, nothing is counted.
     targets: u32,
     bios: Array<Counted>,
     links: Links,
-    /// Bios that were woken and have more levels before them.
+    /// Bios that were woken and have more levels to pass.
     climbing: List,
     released: List,
     held: u32,
@@ -131,7 +135,7 @@ impl Limiter for IoLatency {
         if !has_passed {
             self.held = self.held.wrapping_add(1);
         }
-        // A change of depth on the way may have woken others.
+        // A change of depth on the way may have woken other bios.
         self.advance(now);
         if has_passed { Verdict::Pass } else { Verdict::Held }
     }
@@ -148,7 +152,7 @@ impl Limiter for IoLatency {
             Phase::Outside => return,
             Phase::Passed => *self.bios.at_mut(id.0) = NOBODY,
             Phase::Waiting | Phase::Climbing => {
-                // Nobody has been told that it may go.
+                // Counted as a violation: the bio has not been released.
                 self.violations = self.violations.saturating_add(1);
                 return;
             }
@@ -176,7 +180,7 @@ impl Limiter for IoLatency {
         if self.timer_at.is_none_or(|at| at > now) {
             return;
         }
-        // Armed again by the next submission: without one there is nobody to be throttled.
+        // The next submission arms it again; without one, no group needs throttling.
         self.timer_at = None;
         self.look_after(now);
     }
@@ -222,7 +226,7 @@ impl Limiter for IoLatency {
     }
 
     fn drain(&mut self, _now: Nanos) {
-        // Limits hold again for those who come after.
+        // Limits hold again for later bios.
         for index in 0..self.groups.len() {
             while let Some(bio) = self.groups.at_mut(index).waiting.pop_front(&mut self.links) {
                 self.count_on_all_levels(bio);
@@ -276,11 +280,11 @@ impl Limiter for IoLatency {
     }
 }
 
-// ---- what hosts and tests ask besides ----
+// ---- interface for hosts and tests ----
 
 impl IoLatency {
-    /// How long a submitter of the group is to be held up before its next bio: the most that the group or one above
-    /// it owes, 250 ms at most.
+    /// How long a submitter of the group is to be delayed before its next bio: the most that the
+    /// group or an ancestor owes, at most 250 ms.
     pub fn delay_ns(&mut self, group: GroupId, now: Nanos) -> Nanos {
         if self.targets == 0 {
             return 0;
@@ -295,7 +299,7 @@ impl IoLatency {
         most
     }
 
-    /// What `io.stat` shows of a group.
+    /// The statistics of a group for `io.stat`.
     pub fn statistics(&self, group: GroupId) -> Statistics {
         let entry = self.groups.at(group.0);
         Statistics {
@@ -308,7 +312,8 @@ impl IoLatency {
         }
     }
 
-    /// How far the children of a group are throttled: 0 = not at all, then by the steps of section 5.
+    /// How far the children of a group are throttled: 0 = not at all, otherwise in steps of
+    /// docs/specifications/throttle.md, section 5.
     pub fn throttling_below(&self, parent: GroupId) -> u32 {
         group::DEFAULT_COOKIE.saturating_sub(self.groups.at(parent.0).children.cookie)
     }
@@ -319,13 +324,13 @@ impl IoLatency {
     }
 }
 
-// ---- the way of a bio up the tree ----
+// ---- the path of a bio up the tree ----
 
 impl IoLatency {
-    /// From a level upwards as far as there is room. True if it has passed them all.
+    /// Takes a bio upwards from a level as far as there is room. True if it has passed all levels.
     fn climb(&mut self, bio: u32, from: GroupId, is_for_the_root: bool, now: Nanos) -> bool {
         let mut group = from;
-        // Each level once: no more than there are groups.
+        // Each level once: there are no more levels than groups.
         for _ in 0..self.groups.len() {
             if group == GroupId::ROOT || !self.groups.at(group.0).is_present {
                 break;
@@ -349,7 +354,7 @@ impl IoLatency {
         true
     }
 
-    /// Gives room to those who wait in a group, in order.
+    /// Admits bios that wait in a group, in order, while there is room.
     fn wake(&mut self, group: GroupId) {
         let entry = self.groups.at_mut(group.0);
         while entry.has_room() {
@@ -362,19 +367,19 @@ impl IoLatency {
         }
     }
 
-    /// Lets those who were woken look at the levels above. Each turn moves a bio up, so it ends.
+    /// Lets woken bios try the levels above. Each iteration moves a bio up, so the loop ends.
     fn advance(&mut self, now: Nanos) {
         while let Some(bio) = self.climbing.pop_front(&mut self.links) {
             let at = self.bios.at(bio).at;
             let parent = self.groups.at(at.0).parent.unwrap_or(GroupId::ROOT);
-            // One that must not wait never came here.
+            // Root-issued bios are never queued, so this one is not.
             if self.climb(bio, parent, false, now) {
                 self.released.push_back(&mut self.links, bio);
             }
         }
     }
 
-    /// Lets a bio pass that waits on some level, whatever the limits above say.
+    /// Lets a waiting bio pass on all remaining levels, whatever their limits.
     fn count_on_all_levels(&mut self, bio: u32) {
         let mut group = self.bios.at(bio).at;
         for _ in 0..self.groups.len() {
@@ -392,7 +397,7 @@ impl IoLatency {
         self.released.push_back(&mut self.links, bio);
     }
 
-    /// Bios that have room in a group, counted one by one.
+    /// Bios admitted in a group, counted one by one.
     fn counted_in(&self, group: GroupId) -> u32 {
         self.bios.iter().fold(0, |sum: u32, counted| {
             let mut at = counted.group;
@@ -407,7 +412,8 @@ impl IoLatency {
     }
 }
 
-/// Metadata and swap are issued on behalf of everybody: made to wait, they would hold up those who wait for them.
+/// Metadata and swap are issued on behalf of all groups: if they waited, tasks of other groups
+/// would wait with them.
 fn is_for_the_root(bio: &Bio) -> bool {
     bio.flags.intersects(Flags(Flags::META.0 | Flags::SWAP.0))
 }

@@ -1,18 +1,19 @@
-//! Latencies of a window: on flash how many missed the target, on disks their mean.
+//! Latencies of a window: on flash the number that missed the target, on disks their mean.
 //!
-//! A disk's latencies are spread so widely that a share of misses would say more about seeks than about neighbours.
-//! Source: Linux 6.1 block/blk-iolatency.c; specification of the throttle, section 5.
+//! A disk's latencies vary so widely that a share of misses would say more about seeks than about
+//! neighbours. Source: Linux 6.1 block/blk-iolatency.c, latency_sum_ok;
+//! docs/specifications/throttle.md, section 5.
 
 use block::Nanos;
 use block::time::MILLISECOND;
 
-/// Fixed point of the decaying average.
+/// Fixed-point unit of the decaying average.
 const ONE: u64 = 2_048;
-/// What is left of the old average after a window, by the window's length in quarters of a second.
+/// Weight of the old average after a window, by the window's length in quarters of a second.
 const KEPT: [u64; 5] = [2_045, 2_039, 2_031, 2_023, 2_014];
 const QUARTER_NS: Nanos = 250 * MILLISECOND;
 
-/// Latencies counted since some time.
+/// Latencies counted since the last reset.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Samples {
     pub total: u64,
@@ -38,7 +39,7 @@ impl Samples {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
-    /// 0 without samples.
+    /// The mean; 0 without samples.
     pub const fn mean_ns(&self) -> Nanos {
         match self.sum_ns.checked_div(self.total) {
             Some(mean) => mean,
@@ -46,7 +47,8 @@ impl Samples {
         }
     }
 
-    /// Whether the target was kept: on flash fewer than a tenth missed it, on disks the mean is not above it.
+    /// Whether the target was kept: on flash fewer than a tenth missed it, on disks the mean is not
+    /// above it.
     pub const fn is_ok(&self, target_ns: Nanos, is_rotational: bool) -> bool {
         if is_rotational {
             return self.mean_ns() <= target_ns;
@@ -56,7 +58,8 @@ impl Samples {
     }
 }
 
-/// The decaying average of means after one more window, as the kernel's load average does it: rounded up on the way up.
+/// The decaying average of means after one more window, computed like the kernel's load average:
+/// rounded up while rising.
 pub fn decayed(average_ns: Nanos, mean_ns: Nanos, window_ns: Nanos) -> Nanos {
     let quarters = usize::try_from(window_ns / QUARTER_NS).unwrap_or(usize::MAX);
     let kept = KEPT.get(quarters).copied().unwrap_or(2_014);
@@ -76,7 +79,7 @@ mod tests {
         samples
     }
 
-    /// Case 31 of the specification.
+    /// docs/specifications/throttle.md, section 10, case 31.
     #[test]
     fn t31_a_tenth_missed_is_too_much() {
         let with = |missed: u64| samples((0..100).map(|n| if n < missed { 10 } else { 9 }), 10);

@@ -1,8 +1,9 @@
-//! Who is told to take less, and by whom: cookies.
+//! How groups are throttled by their siblings: cookies.
 //!
-//! A parent keeps one number for its children, the cookie. A child that misses its target lowers it, the same child
-//! raises it again; every child compares it with its own copy at each bio, and halves or widens its depth accordingly.
-//! So nothing walks over siblings, and a group that does nothing costs nothing.
+//! A parent keeps one number for its children, the cookie. A child that misses its target lowers
+//! it, and the same child raises it again. Every child compares it with its own copy at each bio,
+//! and halves or widens its depth accordingly. So nothing iterates over siblings, and a group
+//! without I/O costs nothing.
 
 use super::IoLatency;
 use super::group::{Children, DEFAULT_COOKIE, step_of};
@@ -10,17 +11,19 @@ use super::samples::{Samples, decayed};
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
 use block::{GroupId, Nanos};
 
-/// Siblings are told something this often at most.
+/// Minimum time between two changes of a cookie.
 const BETWEEN_CHANGES_NS: Nanos = 500 * MILLISECOND;
-/// Good samples that are needed before anything is taken back.
+/// Good samples needed before any throttling is taken back.
 const ENOUGH_GOOD: u64 = 5;
-/// Who has this part of the samples of all siblings is not the cause of their trouble.
+/// A group with at most this share of all siblings' samples is not considered the cause of a missed
+/// target.
 const NUISANCE_PERCENT: u64 = 5;
-/// After so long without news from the protected group it is forgotten.
+/// A protected group is forgotten after this time without news from it.
 const FORGOTTEN_NS: Nanos = 5 * SECOND;
 
 impl IoLatency {
-    /// Does what the parent's cookie says, if it has changed since the group looked at it last.
+    /// Adjusts the group's depth if the parent's cookie has changed since the group last compared
+    /// it.
     pub(super) fn follow_cookie(&mut self, group: GroupId, now: Nanos) {
         let Some(parent) = self.groups.at(group.0).parent else { return };
         let Children { cookie, missed_target_ns, samples: of_all, .. } = self.groups.at(parent.0).children;
@@ -67,7 +70,7 @@ impl IoLatency {
         self.note(group, now, "depth {0}", [u64::from(depth), 0]);
     }
 
-    /// A bio ended that a group with a target counts.
+    /// A bio ended that is counted by a group with a target.
     pub(super) fn record(&mut self, group: GroupId, submitted_ns: Nanos, is_for_the_root: bool, now: Nanos) {
         let entry = self.groups.at_mut(group.0);
         let target = entry.target_ns;
@@ -75,7 +78,8 @@ impl IoLatency {
             if !is_for_the_root || entry.most_in_flight == super::UNLIMITED {
                 entry.current.count(latency, target);
             } else if latency < target {
-                // It did not wait as the others of the group do, so it tells nothing of them, and is paid for later.
+                // It did not wait like the group's other bios, so it is no sample; its delay is
+                // owed for later instead.
                 entry.delay.owe(target.saturating_sub(latency), now);
             }
         }
@@ -85,7 +89,7 @@ impl IoLatency {
         }
     }
 
-    /// A window of a group is over: is its target kept?
+    /// A window of a group is over: evaluates whether its target is kept.
     fn evaluate(&mut self, group: GroupId, now: Nanos) {
         let is_rotational = self.is_rotational;
         let entry = self.groups.at_mut(group.0);
@@ -142,7 +146,7 @@ impl IoLatency {
         self.note(parent, now, text, [u64::from(below), target_us]);
     }
 
-    /// Once a second: throttling whose cause has gone is taken back.
+    /// Once a second: takes back throttling whose cause has gone.
     pub(super) fn look_after(&mut self, now: Nanos) {
         for index in 0..self.groups.len() {
             let children = &mut self.groups.at_mut(index).children;
@@ -157,7 +161,7 @@ impl IoLatency {
         }
     }
 
-    /// Sets or (0) clears a target. What the siblings were told begins anew if it changes.
+    /// Sets a target, or clears it with 0. If it changes, throttling of the siblings starts afresh.
     pub(super) fn set_target(&mut self, group: GroupId, target_ns: Nanos) {
         let target_ns = if target_ns == Nanos::MAX { 0 } else { target_ns };
         let entry = self.groups.at_mut(group.0);
@@ -180,7 +184,7 @@ impl IoLatency {
         }
     }
 
-    /// What the parent of a group told its children no longer holds. They notice at their next bio.
+    /// Resets what the parent of a group tells its children. They notice it at their next bio.
     pub(super) fn clear_scale_above(&mut self, group: GroupId) {
         let Some(parent) = self.groups.at(group.0).parent else { return };
         let children = &mut self.groups.at_mut(parent.0).children;
@@ -188,7 +192,7 @@ impl IoLatency {
         *children = Children { samples, ..Children::FRESH };
     }
 
-    /// The last target has gone: no bio will come to notice, so everybody is let go now.
+    /// The last target has gone. No bio would notice, so all waiting bios are released now.
     fn forget_everything(&mut self) {
         self.timer_at = None;
         for index in 0..self.groups.len() {
@@ -200,7 +204,7 @@ impl IoLatency {
             entry.gathered = Samples::NONE;
             self.wake(GroupId(index));
         }
-        // On the way up nobody is told anything any more, and there is room on every level.
+        // Nothing is throttled any more, so there is room on every level.
         self.advance(0);
     }
 

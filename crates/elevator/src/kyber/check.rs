@@ -1,4 +1,4 @@
-//! What must hold of kyber's lists and tokens.
+//! The invariants of kyber's lists and tokens.
 
 use super::domain::Domain;
 use super::{FLUSHED, Kyber};
@@ -6,7 +6,7 @@ use crate::interface::Violation;
 use crate::request::Requests;
 
 impl Kyber {
-    /// Every invariant.
+    /// Checks every invariant.
     pub(super) fn check_everything(&self, requests: &Requests) -> Result<(), Violation> {
         let staged = self.check_staged(requests)?;
         let mut flushed = 0u32;

@@ -1,8 +1,9 @@
-//! The kinds of I/O that kyber keeps apart, and what each may have in the device.
+//! The domains of kyber: kinds of I/O that are scheduled separately, and how many requests of each
+//! may be in flight.
 
 use block::Operation;
 
-/// A kind of I/O with tokens of its own.
+/// A kind of I/O with its own tokens.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Domain {
     /// Reads.
@@ -11,7 +12,7 @@ pub enum Domain {
     Write,
     /// Discards.
     Discard,
-    /// Everything else; nothing is measured for it.
+    /// Everything else; its latency is not measured.
     Other,
 }
 
@@ -19,7 +20,7 @@ impl Domain {
     /// All four, in the order of their turns.
     pub const ALL: [Domain; 4] = [Domain::Read, Domain::Write, Domain::Discard, Domain::Other];
 
-    /// Those whose latency is measured.
+    /// The domains whose latency is measured.
     pub const MEASURED: [Domain; 3] = [Domain::Read, Domain::Write, Domain::Discard];
 
     #[inline]
@@ -32,7 +33,7 @@ impl Domain {
         }
     }
 
-    /// The one whose turn is next.
+    /// The domain whose turn is next.
     #[inline]
     pub const fn following(self) -> Self {
         match self {
@@ -48,7 +49,7 @@ impl Domain {
         self as u32
     }
 
-    /// Tokens at most, and at the start.
+    /// The largest and initial number of tokens.
     pub const fn most_tokens(self) -> u32 {
         match self {
             Domain::Read => 256,
@@ -58,7 +59,7 @@ impl Domain {
         }
     }
 
-    /// Requests in a row before the others have a turn.
+    /// Requests in a row before another domain has a turn.
     #[inline]
     pub const fn batch(self) -> u32 {
         match self {
@@ -69,7 +70,7 @@ impl Domain {
     }
 }
 
-/// One value per domain; reaching one can neither fail nor panic.
+/// One value per domain, with access that can neither fail nor panic.
 #[derive(Copy, Clone, Debug)]
 pub struct PerDomain<T> {
     pub read: T,
@@ -100,12 +101,12 @@ impl<T> PerDomain<T> {
     }
 }
 
-/// How many requests of a domain may be in the device.
+/// The tokens of a domain: how many of its requests may be in flight.
 #[derive(Copy, Clone, Debug)]
 pub struct Tokens {
     pub depth: u32,
     pub in_use: u32,
-    /// Hardware queues that found none since the last one came back.
+    /// Hardware queues that have found no token since the last one was returned.
     pub waiters: u32,
 }
 
@@ -114,7 +115,8 @@ impl Tokens {
         Self { depth: domain.most_tokens(), in_use: 0, waiters: 0 }
     }
 
-    /// One more in use, if there is one. A depth shrunk below what is in use gives none until enough came back.
+    /// Takes a token, if there is one. A depth reduced below the number in use gives none until
+    /// enough were returned.
     #[inline]
     pub const fn take(&mut self) -> bool {
         if self.in_use >= self.depth {

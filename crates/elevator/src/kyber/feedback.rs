@@ -1,8 +1,9 @@
-//! How kyber steers: latencies go into small histograms, their percentiles into depths.
+//! Kyber's feedback: latencies are collected in small histograms, and their percentiles determine
+//! depths.
 //!
-//! If the device itself is slow for anybody (the 90th percentile of some domain's time in the device misses its target),
-//! domains that meet their target give up depth and those that do not get more; without congestion a domain that misses
-//! its target gets more and nobody loses.
+//! If the device is congested (the 90th percentile of some domain's time in the device misses its
+//! target), domains that meet their target lose depth and those that do not gain depth. Without
+//! congestion a domain that misses its target gains depth, and no domain loses any.
 
 use super::domain::Domain;
 use crate::structures::{Array, NoMemory};
@@ -10,17 +11,18 @@ use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
 
 const BUCKETS: u32 = 8;
-/// Domains that are measured, in the order of their indices.
+/// Measured domains, in the order of their indices.
 const MEASURED: u32 = 3;
-/// Buckets up to the target: four of a quarter each.
+/// Buckets up to the target: four, a quarter of it each.
 const GOOD_BUCKETS: u32 = 4;
-/// Samples that make a percentile worth reading, unless they took [`PATIENCE_NS`] to come.
+/// Samples needed before a percentile is read, unless [`PATIENCE_NS`] passed while they were
+/// collected.
 const ENOUGH_SAMPLES: u32 = 500;
 const PATIENCE_NS: Nanos = SECOND;
-/// From the first completion after a look at the histograms to the next look.
+/// Time from the first completion after an evaluation to the next evaluation.
 pub const INTERVAL_NS: Nanos = 100 * MILLISECOND;
 
-/// Which time of a request is meant.
+/// The two times that are measured of a request.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Span {
     /// From allocation to completion.
@@ -29,7 +31,7 @@ pub enum Span {
     InDevice,
 }
 
-/// Latencies in quarters of the target; the last bucket takes everything above.
+/// Latencies in quarters of the target; the last bucket collects everything above.
 #[derive(Copy, Clone, Debug, Default)]
 struct Histogram([u32; BUCKETS as usize]);
 
@@ -45,7 +47,7 @@ impl Histogram {
         self.0.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// The bucket in which the percentile lies.
+    /// The bucket that contains the percentile.
     fn percentile(&self, percent: u32) -> u32 {
         let mut needed = (u64::from(self.samples()) * u64::from(percent)).div_ceil(100);
         let mut bucket = 0;
@@ -71,15 +73,16 @@ pub fn bucket_of(latency_ns: Nanos, target_ns: Nanos) -> u32 {
     }
 }
 
-/// What is known of one domain.
+/// The measurements of a domain.
 #[derive(Copy, Clone, Debug, Default)]
 struct Measured {
     total: Histogram,
     in_device: Histogram,
-    /// From when on few samples are enough. Both histograms share it, and the look at the time in the device comes first:
-    /// below 500 samples a second that look uses it up, and the total time is read only once 500 have come. Linux does so.
+    /// From this time on, few samples are enough. Both histograms share it, and the time in the
+    /// device is evaluated first. With less than 500 samples a second that evaluation uses it up,
+    /// and the total time is read only once 500 samples exist. The same happens in Linux.
     patience_ends_ns: Option<Nanos>,
-    /// The 99th percentile of the total time, kept from a look without congestion.
+    /// The 99th percentile of the total time, kept from an evaluation without congestion.
     last: Option<u32>,
 }
 
@@ -91,7 +94,8 @@ impl Measured {
         }
     }
 
-    /// The bucket of a percentile and the number of samples, if there are enough; the histogram starts anew then.
+    /// The bucket of a percentile and the number of samples, if there are enough; the histogram is
+    /// then cleared.
     fn read(&mut self, span: Span, percent: u32, now: Nanos) -> Option<(u32, u32)> {
         let samples = self.histogram(span).samples();
         if samples == 0 {
@@ -108,10 +112,10 @@ impl Measured {
     }
 }
 
-/// Something that a look at the histograms found out.
+/// A result of an evaluation.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
-    /// A percentile was read: its bucket and from how many samples.
+    /// A percentile was read: its bucket, and the number of samples.
     Latency(Domain, Span, u32, u32),
     /// A domain gets this depth.
     Depth(Domain, u32),
@@ -122,7 +126,7 @@ pub enum Finding {
 pub struct Feedback(Array<Measured>);
 
 impl Feedback {
-    /// On the heap: the stack of a kernel has better uses.
+    /// On the heap, to save kernel stack.
     pub fn try_new() -> Result<Self, NoMemory> {
         Ok(Self(Array::try_new(MEASURED, Measured::default())?))
     }
@@ -135,7 +139,8 @@ impl Feedback {
         measured.in_device.add(bucket_of(in_device_ns, target_ns));
     }
 
-    /// Looks at everything and says what follows; `depth_of` is the depth a domain has.
+    /// Evaluates all histograms and reports the results; `depth_of` is the present depth of a
+    /// domain.
     pub fn look(&mut self, now: Nanos, depth_of: impl Fn(Domain) -> u32, mut found: impl FnMut(Finding)) {
         let mut is_congested = false;
         for domain in Domain::MEASURED {
@@ -151,7 +156,8 @@ impl Feedback {
                 found(Finding::Latency(domain, Span::Total, bucket, samples));
                 total = Some(bucket);
             }
-            // Without congestion a good percentile changes nothing now, but counts if congestion comes before the next.
+            // Without congestion a good percentile changes nothing now, but is used if congestion
+            // comes before the next.
             if is_congested {
                 total = total.or(measured.last);
                 measured.last = None;
@@ -166,7 +172,7 @@ impl Feedback {
     }
 }
 
-/// A depth after a percentile in this bucket: in proportion, a quarter per bucket.
+/// The depth after a percentile in this bucket: in proportion, a quarter per bucket.
 pub fn resized(depth: u32, bucket: u32, domain: Domain) -> u32 {
     let wanted = depth.saturating_mul(bucket.saturating_add(1)) / GOOD_BUCKETS;
     wanted.max(1).min(domain.most_tokens())
@@ -245,7 +251,7 @@ mod tests {
         fill(&mut feedback, Domain::Read, 6, 5);
         fill(&mut feedback, Domain::Write, 1, 0);
         assert_eq!(depths(&mut feedback, 0), [(Domain::Read, 256), (Domain::Write, 64)]);
-        // Congested again without a new figure of the writes: theirs is used up.
+        // Congested again, without new samples of writes: their percentile is used up.
         fill(&mut feedback, Domain::Read, 6, 5);
         assert_eq!(depths(&mut feedback, INTERVAL_NS), [(Domain::Read, 256)]);
     }

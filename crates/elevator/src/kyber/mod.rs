@@ -1,12 +1,17 @@
-//! kyber: no sorting; each kind of I/O has tokens for the device, and latency decides how many.
+//! kyber: no sorting; each kind of I/O has tokens for the device, and latency determines their
+//! number.
 //!
-//! Promise  reads and writes approach their latency targets: when the device is congested, the kinds that do well give
-//!          up room inside it. Order inside a kind is that of arrival, software queue by software queue.
-//! Cost     O(1); looking for company reads at most eight requests. 16 bytes a slot.
-//! Fits     fast multi-queue flash where reads drown in writes. No fairness between processes or groups, no seeks.
-//! Source   Linux 4.20 to 6.12 block/kyber-iosched.c (the form of 4.12 with other domains is not offered).
+//! Promise  reads and writes approach their latency targets: when the device is congested, the
+//!          kinds that meet their target give up depth. Order inside a kind is that of arrival,
+//!          software queue by software queue.
+//! Cost     O(1); the search for a merge candidate reads at most eight requests. 16 bytes a slot.
+//! Fits     fast multi-queue flash where writes crowd out reads. No fairness between processes or
+//!          groups, no seek optimisation.
+//! Source   Linux 4.20 to 6.12 block/kyber-iosched.c (the form of 4.12 with other domains is not
+//!          offered).
 //!
-//! insert -> staged[software queue, domain] -> (token) -> flushed[hardware queue, domain] -> choose -> host
+//! insert -> staged[software queue, domain] -> (token) -> flushed[hardware queue, domain] -> choose
+//! -> host
 //!
 //! Read [`Kyber::next_of`] first: it is the whole rule. `feedback.rs` turns latencies into depths.
 
@@ -49,29 +54,29 @@ crate::tunables! {
 
 /// Target of discards; there is no tunable for it.
 const DISCARD_TARGET_NS: Nanos = 5_000_000_000;
-/// How many of the newest staged requests are offered to a bio.
+/// How many of the newest staged requests are merge candidates for a bio.
 const MERGE_CANDIDATES: usize = 8;
-/// Share of the scheduler tags that requests with a limit may use, in percent.
+/// Share of the scheduler tags that limited requests may use, in per cent.
 const ASYNC_PERCENT: u32 = 75;
-/// In `list_of`: flushed to its hardware queue, beyond merging.
+/// In `list_of`: flushed to its hardware queue, and no longer mergeable.
 const FLUSHED: u32 = NIL - 1;
 
-/// Who is limited in scheduler tags.
+/// Which requests are limited in scheduler tags.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Limited {
     /// Async requests.
     Async,
-    /// Everything but sync reads.
+    /// All requests except sync reads.
     AllButSyncReads,
 }
 
-/// One hardware queue.
+/// A hardware context.
 #[derive(Clone, Debug)]
 struct Outlet {
     /// Requests that have left their software queues, by domain.
     flushed: PerDomain<List>,
     turn: Domain,
-    /// Requests chosen in this turn.
+    /// Requests chosen in this batch.
     batching: u32,
     /// Domains for which it waits for a token.
     waits: PerDomain<bool>,
@@ -93,11 +98,11 @@ pub struct Kyber {
     settings: Settings,
     async_depth: u32,
     links: Links,
-    /// Which list a slot is on: a staged one, [`FLUSHED`] or NIL.
+    /// The list that a slot is on: a staged one, [`FLUSHED`] or NIL.
     list_of: Array<u32>,
-    /// The token a slot's request holds.
+    /// The token that a slot's request holds.
     token_of: Array<Option<Domain>>,
-    /// By hardware queue, domain, software queue.
+    /// By hardware queue, domain and software queue.
     staged: Array<List>,
     occupied: Bitmap,
     outlets: Array<Outlet>,
@@ -186,7 +191,7 @@ impl Elevator for Kyber {
     }
 
     fn requests_merged(&mut self, requests: &Requests, _keep: RequestId, gone: RequestId, _now: Nanos) {
-        // One that is absorbed on its way in was never queued.
+        // A request that is merged on its way in was never queued.
         self.unlink(gone.slot(), requests.attributes(gone));
     }
 
@@ -219,7 +224,7 @@ impl Elevator for Kyber {
         if outlet.held == 0 {
             return Dispatch::Empty;
         }
-        // The rest of its own batch, if there is one, then once round.
+        // The rest of its own batch, if any, then all domains in turn.
         let mut why = if outlet.batching < outlet.turn.batch() { Why::BatchGoesOn } else { Why::NextTurn };
         let mut rounds = 0;
         while rounds < Domain::ALL.len() {
@@ -266,7 +271,8 @@ impl Elevator for Kyber {
             let total_ns = now.saturating_sub(request.start_ns);
             let in_device_ns = now.saturating_sub(request.issued_ns.max(request.start_ns));
             self.feedback.add(domain, total_ns, in_device_ns, target_ns);
-            // One-shot and only ever earlier: without completions nobody looks.
+            // One-shot, and only moved to an earlier time: without completions nothing is
+            // evaluated.
             let at = now.saturating_add(INTERVAL_NS);
             self.look_at = Some(self.look_at.map_or(at, |armed| armed.min(at)));
         }
@@ -344,8 +350,8 @@ impl Elevator for Kyber {
 }
 
 impl Kyber {
-    /// The next request of a domain for a hardware queue, with a token. What is flushed goes first; else, and only with a
-    /// token in hand, everything staged for the domain is flushed.
+    /// The next request of a domain for a hardware queue, with a token. Flushed requests go first;
+    /// otherwise, and only with a token in hand, all requests staged for the domain are flushed.
     #[inline]
     fn next_of(&mut self, domain: Domain, queue: HardwareQueue, now: Nanos) -> Option<u32> {
         let is_flushed = !self.outlets.at(u32::from(queue.0)).flushed.of(domain).is_empty();
@@ -402,7 +408,7 @@ impl Kyber {
         }
     }
 
-    /// The request's token comes back, and whoever waits for one is asked again.
+    /// Returns the request's token, and wakes hardware queues that wait for one.
     #[inline]
     fn give_back(&mut self, slot: u32) -> Wake {
         let Some(domain) = self.token_of.at_mut(slot).take() else { return Wake::No };
@@ -418,7 +424,8 @@ impl Kyber {
         Wake::All
     }
 
-    /// Everything staged for a domain leaves its software queues, in the order of their indices.
+    /// Flushes all staged requests of a domain from the software queues, in the order of their
+    /// indices.
     #[inline(never)]
     fn flush(&mut self, domain: Domain, queue: HardwareQueue) {
         for _ in 0..self.software_queues {
@@ -442,7 +449,7 @@ impl Kyber {
         Some(slot)
     }
 
-    /// Takes a slot off whatever list it is on.
+    /// Removes a slot from the list that it is on.
     fn unlink(&mut self, slot: u32, attributes: &Attributes) {
         let outlet = self.outlets.at_mut(u32::from(attributes.hardware_queue.0));
         let done = match *self.list_of.at(slot) {
@@ -472,7 +479,7 @@ impl Kyber {
         }
     }
 
-    /// The first staged list of a domain with something on it, from a software queue on.
+    /// The first non-empty staged list of a domain, from a software queue on.
     #[inline]
     fn occupied_of(&self, domain: Domain, queue: HardwareQueue, from: u32) -> Option<u32> {
         let first = self.list(SoftwareQueue(0), queue, domain);
@@ -480,7 +487,7 @@ impl Kyber {
         (list < first.wrapping_add(self.software_queues)).then_some(list)
     }
 
-    /// The list of what a software queue has staged of a domain for a hardware queue.
+    /// The list of requests staged by a software queue for a hardware queue and a domain.
     #[inline]
     fn list(&self, software: SoftwareQueue, hardware: HardwareQueue, domain: Domain) -> u32 {
         let row = u32::from(hardware.0).wrapping_mul(4).wrapping_add(domain.index());
@@ -488,7 +495,7 @@ impl Kyber {
     }
 }
 
-/// The kernel's trace lines, without the device's number, which the host knows.
+/// The kernel's trace lines, without the device number, which the host adds.
 fn message_of(finding: Finding, now: Nanos) -> Message {
     let (text, a, b) = match finding {
         Finding::Latency(domain, span, bucket, samples) => {

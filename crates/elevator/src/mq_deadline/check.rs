@@ -1,4 +1,4 @@
-//! Every invariant that mq-deadline knows.
+//! Checks every invariant of mq-deadline.
 
 use super::profile::Remembers;
 use super::state::Held;

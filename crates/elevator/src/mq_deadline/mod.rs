@@ -1,10 +1,13 @@
-//! mq-deadline: deadline's ascending batches inside three strict priority classes, with ageing between them.
+//! mq-deadline: deadline's ascending batches inside three strict priority classes, with ageing
+//! between them.
 //!
-//! Promise  inside a class, a request older than its `*_expire` goes first when the next batch is chosen; a lower class
-//!          waits while a higher one is queued or in flight, but no longer than about `prio_aging_expire`.
-//! Cost     insert O(log n), choose O(1) but for a jump, 50 bytes a slot and 8 KB.
-//! Fits     SATA, eMMC, one logical unit of an array. One lock for all hardware queues: not for fast NVMe. No groups.
-//! Source   Linux 6.1 and 6.12 block/mq-deadline.c; order compared with a running 6.18.
+//! Promise  inside a class, a request older than its `*_expire` goes first when the next batch is
+//!          chosen; a lower class waits while a higher one is queued or in flight, but no longer
+//!          than about `prio_aging_expire`.
+//! Cost     insert O(log n), choose O(1) except after a jump, 50 bytes a slot and 8 KB.
+//! Fits     SATA, eMMC, one logical unit of an array. One lock for all hardware queues: not for
+//!          fast NVMe. No groups.
+//! Source   Linux 6.1 and 6.12 block/mq-deadline.c; the order was compared with a running 6.18.
 //!
 //! insert -> sorted[class, direction] + fifo[class, direction] -> choose -> take -> host
 //!
@@ -36,18 +39,19 @@ pub struct MqDeadline {
     settings: Settings,
     slots: Array<Slot>,
     sorted: OrderedLinks,
-    /// A slot is on a fifo or on a dispatch list, so that one role serves both.
+    /// A slot is on a fifo or on a dispatch list, so one set of links serves both.
     links: Links,
     real_time: Level,
     best_effort: Level,
     idle: Level,
     shared_dispatch_list: List,
     batch: Batch,
-    /// Requests held, on whatever list.
+    /// Number of requests held, on any list.
     held: u32,
-    /// When a request that was too young to go will be old enough.
+    /// When a request that is too young to be dispatched will be old enough.
     retry_at: Option<Nanos>,
-    /// Whether a setting has changed since something was queued: only then can a request seem younger than new.
+    /// Whether a setting has changed since something was queued: only then can a request seem to be
+    /// younger than a new one.
     is_retuned: bool,
     tick_ns: Nanos,
     /// The latest time that was rounded to ticks, and its ticks: requests come in batches.
@@ -97,7 +101,8 @@ impl Elevator for MqDeadline {
     };
 
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
-        // Reads are always sync. A sync write is limited as well: the flood is what the limit is for.
+        // Reads are always sync. Sync writes are limited as well, because the limit is meant for
+        // floods of writes.
         match bio.operation {
             Operation::Read => Admission::Full,
             _ => Admission::Shallow(u32::try_from(self.settings.async_depth).unwrap_or(u32::MAX)),
@@ -127,7 +132,7 @@ impl Elevator for MqDeadline {
 
     fn requests_merged(&mut self, _requests: &Requests, keep: RequestId, gone: RequestId, _now: Nanos) {
         if self.slots.at(gone.slot()).held() == Held::Free {
-            // Absorbed on its way in: it was never here.
+            // Merged on its way in: it was never inserted.
             return;
         }
         let (kept, absorbed) = (*self.slots.at(keep.slot()), *self.slots.at(gone.slot()));
@@ -223,7 +228,7 @@ impl Elevator for MqDeadline {
         };
         let level = self.level_mut(class);
         level.completed = level.completed.wrapping_add(1);
-        // The last of its class was what kept the lower ones back.
+        // The last request of its class had held back the lower classes.
         if level.unfinished() == 0 && self.held != 0 { Wake::All } else { Wake::No }
     }
 
@@ -268,19 +273,19 @@ impl Elevator for MqDeadline {
     }
 }
 
-/// Whether requests that are too young for their class's turn go all the same.
+/// Which requests may be dispatched by age when their class is chosen.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum AnyAge {
     Yes,
-    /// Only those that started at least this long ago.
+    /// Only requests that started at least this long ago.
     AtLeast(Nanos),
 }
 
-/// What became of the attempt to choose inside a class.
+/// The result of choosing inside a class.
 enum Pick {
     /// This slot; it has left the lists.
     Taken(u32, Why),
-    /// The one whose turn it is has to become older first.
+    /// The request whose turn it is must become older first.
     TooYoung {
         /// When it will be old enough.
         until: Nanos,
@@ -291,8 +296,9 @@ enum Pick {
 impl MqDeadline {
     // ---- choosing ----
 
-    /// The next of a batch that goes on where nothing goes before it, which is what comes with nearly every request:
-    /// [`choose_among_classes`](Self::choose_among_classes) would come to the same, as it would ask [`choose`] at length.
+    /// Fast path, taken by nearly every request: the next request of a batch that simply continues.
+    /// The result is the same as that of [`choose_among_classes`](Self::choose_among_classes),
+    /// which evaluates [`choose`] in full.
     #[inline(always)]
     fn go_on(&mut self) -> Option<RequestId> {
         let Batch { direction, served, .. } = self.batch;
@@ -341,7 +347,7 @@ impl MqDeadline {
         None
     }
 
-    /// The first class with anything queued or in the device decides; those below it wait.
+    /// The first class with a request queued or in flight decides; lower classes wait.
     fn first_busy_class(&self) -> Option<Class> {
         CLASSES.into_iter().find(|class| self.level(*class).unfinished() != 0)
     }
@@ -350,8 +356,9 @@ impl MqDeadline {
         CLASSES.into_iter().any(|other| other != class && self.level(other).unfinished() != 0)
     }
 
-    /// A request of a lower class that has waited long enough. It is the one whose turn it is that is looked at, not
-    /// the oldest, and looking at it moves the shared batch even when it is too young: both are the kernel's way.
+    /// A request of a lower class that has waited long enough. This examines the request whose turn
+    /// it is, not the oldest, and advances the shared batch even if that request is too young: both
+    /// as in the kernel.
     #[inline]
     fn choose_aged(&mut self, requests: &Requests, now: Nanos) -> Option<u32> {
         let age = AnyAge::AtLeast(self.settings.prio_aging_expire_ns.unsigned_abs());
@@ -412,7 +419,8 @@ impl MqDeadline {
             return None;
         }
         let entry = *self.slots.at(slot);
-        // The kernel keeps no start time either: a change of `*_expire` shifts the age of what is queued.
+        // The kernel stores no start time either: a change of `*_expire` shifts the age of queued
+        // requests.
         let old_enough_at = entry.due_ns.wrapping_sub(self.expire_ns(entry.direction())).wrapping_add(age_ns);
         (!is_due(now, old_enough_at)).then_some(old_enough_at)
     }
@@ -427,7 +435,7 @@ impl MqDeadline {
 
     // ---- moving requests ----
 
-    /// A slot whose entry is there joins the order and the fifo of its direction.
+    /// Adds a slot with a valid entry to the order and the fifo of its direction.
     #[inline(always)]
     fn sort_in(&mut self, slot: u32, class: Class, direction: Direction, first_sector: u64) {
         let remembers = self.profile.remembers;
@@ -438,7 +446,8 @@ impl MqDeadline {
         queue.sorted.insert_inline(sorted, slot, first_sector);
     }
 
-    /// One that goes before the others, that the driver gave back, or that is known already.
+    /// Inserts a request that goes in front of others, was given back by the driver, or is already
+    /// known.
     #[cold]
     #[inline(never)]
     fn insert_elsewhere(&mut self, attributes: &Attributes, id: RequestId, at: Position, now: Nanos) -> Wake {
@@ -469,15 +478,16 @@ impl MqDeadline {
         list.push_front(links, slot);
     }
 
-    /// A request chosen by the rule leaves, and its direction goes on behind it.
+    /// Removes a request chosen by the rule; its direction continues behind it.
     #[inline]
     fn take_sorted(&mut self, class: Class, direction: Direction, slot: u32) {
         let remembers = self.profile.remembers;
         let (level, sorted, links) = self.level_and_links(class);
         level.dispatched = level.dispatched.wrapping_add(1);
         let queue = level.queue_mut(direction);
-        // In order, the successor is also the first at or behind the new position; after a jump only in the older
-        // form, because an equal position or a request in between may have been passed over.
+        // In order, the successor is also the first request at or behind the new position. After a
+        // jump this holds in the older form only, because an equal position or a request in between
+        // may have been skipped.
         let in_order = queue.next == slot || remembers == Remembers::NextRequest;
         let Some(Removed { key: position, next, next_key }) = queue.sorted.remove(sorted, slot) else {
             return self.complain();
@@ -498,7 +508,7 @@ impl MqDeadline {
         Some(slot)
     }
 
-    /// A head insert leaves. In the position form its direction goes on from there.
+    /// Removes a head insert. In the position form its direction continues from there.
     #[inline(never)]
     fn take_head(&mut self, requests: &Requests, slot: u32) {
         let entry = *self.slots.at(slot);
@@ -513,7 +523,8 @@ impl MqDeadline {
         }
     }
 
-    /// The sorted request `keep` takes over the place in the fifo and the deadline of the one it absorbs.
+    /// The sorted request `keep` takes over the place in the fifo and the deadline of the request
+    /// merged into it.
     fn inherit_place(&mut self, keep: u32, gone: u32, kept: Slot, due_ns: Nanos) {
         let (level, _, links) = self.level_and_links(kept.class());
         let queue = level.queue_mut(kept.direction());
@@ -530,7 +541,7 @@ impl MqDeadline {
         let next = queue.next;
         queue.unsort(sorted, slot);
         if remembers == Remembers::NextRequest {
-            // The remembered request stays remembered wherever it begins now.
+            // The remembered next request stays remembered wherever it begins now.
             queue.next = next;
         }
         queue.joined(slot, first_sector, remembers);
@@ -565,7 +576,8 @@ impl MqDeadline {
         self.held = self.held.wrapping_sub(1);
     }
 
-    /// One that was not sent is released: it leaves as if it had been. Answers its class, nothing if it is not known.
+    /// Releases a request that was not sent, as if it had been. Returns its class, or `None` if it
+    /// is not known.
     #[cold]
     #[inline(never)]
     fn take_back(&mut self, id: RequestId) -> Option<Class> {
@@ -581,7 +593,7 @@ impl MqDeadline {
 
     // ---- counting ----
 
-    /// Counts a request once, however often it comes; answers what is to be kept of it.
+    /// Counts a request once, however often it is inserted. Returns the state to keep of it.
     #[inline]
     fn count(&mut self, id: RequestId, attributes: &Attributes) -> Slot {
         if self.slots.at(id.slot()).held() != Held::Free {
@@ -603,11 +615,12 @@ impl MqDeadline {
         let before = *self.slots.at(id.slot());
         let level = self.level_mut(before.class());
         if before.is_of(id) {
-            // Given back by the driver: it will be dispatched a second time, and is one request still.
+            // Given back by the driver: it will be dispatched a second time, but is still one
+            // request.
             level.dispatched = level.dispatched.wrapping_sub(1);
             return before;
         }
-        // The host let a request go without a word.
+        // The host dropped a request without reporting it.
         level.completed = level.completed.wrapping_add(1);
         self.complain();
         self.count_first(id, attributes)
@@ -624,7 +637,7 @@ impl MqDeadline {
         self.violations = self.violations.saturating_add(1);
     }
 
-    // ---- reaching the parts ----
+    // ---- access ----
 
     #[inline]
     fn id_in(&self, slot: u32) -> RequestId {
@@ -672,13 +685,13 @@ impl MqDeadline {
     #[inline]
     const fn expire_ns(&self, direction: Direction) -> Nanos {
         match direction {
-            // Never below 0, as the rows say.
+            // Never below 0, as the rows ensure.
             Direction::Read => self.settings.read_expire_ns.cast_unsigned(),
             Direction::Write => self.settings.write_expire_ns.cast_unsigned(),
         }
     }
 
-    /// The time as a kernel sees it that counts ticks.
+    /// The time as seen by a kernel that counts ticks.
     #[inline]
     const fn whole_ticks(&self, now: Nanos) -> Nanos {
         match now.checked_rem(self.tick_ns) {
@@ -687,7 +700,7 @@ impl MqDeadline {
         }
     }
 
-    /// Spans are kept as whole ticks, and read back so.
+    /// Rounds spans to whole ticks, as they are stored and read back.
     fn round_settings(&mut self) {
         let tick_ns = self.tick_ns;
         let Settings { read_expire_ns, write_expire_ns, prio_aging_expire_ns, .. } = &mut self.settings;

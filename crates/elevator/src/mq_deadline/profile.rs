@@ -10,16 +10,17 @@ pub struct Profile {
     pub(super) async_depth: AsyncDepth,
 }
 
-/// Where a direction goes on after a request was sent.
+/// Where a direction continues after a request was sent.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Remembers {
-    /// At the request that was its successor then: newcomers in between wait for the next sweep.
+    /// At the request that was its successor at that time: newcomers in between wait for the next
+    /// sweep.
     NextRequest,
-    /// At the first request at or behind its position: newcomers ahead of the head are seen.
+    /// At the first request at or behind its position: newcomers ahead of the head are included.
     SectorPosition,
 }
 
-/// Who shares a list of head inserts.
+/// Which classes share a list of head inserts.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum DispatchLists {
     PerClass,
@@ -43,7 +44,8 @@ impl AsyncDepth {
     }
 }
 
-/// Oldest first. That `async_depth` covers all tags by default came with a fix of 2024 that older stable kernels took too.
+/// Oldest first. The default of `async_depth` that covers all tags came with a fix of 2024, which
+/// older stable kernels took too.
 pub const FORMS: &[Form<Profile>] = &[
     Form {
         since: Version(6, 1, 0),

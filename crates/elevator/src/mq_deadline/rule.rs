@@ -1,4 +1,5 @@
-//! What mq-deadline decides: which direction, and which request, inside a class. Plain numbers in, a choice out.
+//! The decision of mq-deadline inside a class: which direction, and which request. A pure function
+//! of plain values.
 
 use crate::tunable::{OutOfRange, Tunable, Unit};
 use block::time::is_due;
@@ -13,16 +14,16 @@ crate::tunables! {
         /// Age at which a write becomes overdue.
         write_expire_ns: "write_expire", Unit::Milliseconds, 0..=2_147_483_647, 5000, OutOfRange::Clamp,
             "A write older than this goes first when the next batch of writes is chosen.";
-        /// Read batches chosen while writes wait.
+        /// How many batches of reads are chosen while writes wait.
         writes_starved: "writes_starved", Unit::Count, -2_147_483_648..=2_147_483_647, 2, OutOfRange::Clamp,
             "Batches of reads that may be chosen while writes wait; a negative value lets writes wait for all reads.";
-        /// Whether bios may join at the front of a request.
+        /// Whether bios may be merged at the front of a request.
         front_merges: "front_merges", Unit::Boolean, 0..=1, 1, OutOfRange::Clamp,
             "Whether a request is sought that begins where a bio ends; 0 saves the search.";
-        /// Allocations of async requests and sync writes.
+        /// Tags that async requests and sync writes may use.
         async_depth: "async_depth", Unit::Count, 1..=2_147_483_647, 1, OutOfRange::Clamp,
             "Scheduler tags that writes may hold at one time; follows nr_requests until it is set, and again when that changes.";
-        /// Requests of a batch.
+        /// Requests per batch.
         fifo_batch: "fifo_batch", Unit::Count, 0..=2_147_483_647, 16, OutOfRange::Clamp,
             "Requests sent in ascending order before deadlines are looked at again; 0 counts as 1.";
         /// Age at which a request of a lower class goes before the higher classes.
@@ -61,10 +62,10 @@ crate::reasons! {
     }
 }
 
-/// What the rule may see of one direction of a class: two facts, no containers.
+/// The input of the rule for one direction of a class: two facts, no containers.
 #[derive(Copy, Clone, Debug)]
 pub struct Lane {
-    /// Where the direction would go on.
+    /// Where the direction would continue.
     pub next: Option<u32>,
     /// The oldest queued request, and the time at which it becomes overdue.
     pub oldest: Option<(u32, Nanos)>,
@@ -81,11 +82,11 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Writes first, as in the kernel: on a fresh queue the position form begins with them.
+    /// Writes first, as in the kernel: on a new queue the position form begins with them.
     pub const FRESH: Batch = Batch { direction: Direction::Write, served: 0, starved: 0 };
 }
 
-/// Which request, why, and the batch it belongs to.
+/// The request, the reason, and the batch it belongs to.
 #[derive(Copy, Clone, Debug)]
 pub struct Choice {
     pub slot: u32,
@@ -96,7 +97,8 @@ pub struct Choice {
 /// The rule inside a class; `None` when nothing is queued there.
 #[inline]
 pub fn choose(now: Nanos, lane_of: impl Fn(Direction) -> Lane, batch: Batch, settings: &Settings) -> Option<Choice> {
-    // A batch is not broken for an overdue request: that would cost a seek there and a seek back.
+    // A batch is not broken for an overdue request, because that would cost two seeks, there and
+    // back.
     if i64::from(batch.served) < settings.fifo_batch
         && let Some(slot) = lane_of(batch.direction).next
     {
@@ -115,10 +117,10 @@ pub fn choose(now: Nanos, lane_of: impl Fn(Direction) -> Lane, batch: Batch, set
     Some(Choice { slot, why, batch: Batch { direction, served: 0, starved } })
 }
 
-/// The direction of the next batch, and how often writes have been passed over then.
+/// The direction of the next batch, and how often writes have then been passed over.
 #[inline]
 pub fn turn(reads_wait: bool, writes_wait: bool, starved: u32, settings: &Settings) -> (Direction, u32) {
-    // The kernel compares as unsigned numbers, so a negative limit is one that is never reached.
+    // The kernel compares unsigned numbers, so a negative limit is never reached.
     let limit = u32::try_from(settings.writes_starved).unwrap_or(u32::MAX);
     match (reads_wait, writes_wait) {
         (true, true) if starved < limit => (Direction::Read, starved.saturating_add(1)),
@@ -135,7 +137,7 @@ mod tests {
     const READ: Direction = Direction::Read;
     const WRITE: Direction = Direction::Write;
 
-    /// Goes on at slot 1, and slot 2 is the oldest, overdue from 100 on.
+    /// Continues at slot 1; slot 2 is the oldest, overdue from 100 on.
     const LANE: Lane = Lane { next: Some(1), oldest: Some((2, 100)) };
 
     const fn batch(direction: Direction, served: u32, starved: u32) -> Batch {

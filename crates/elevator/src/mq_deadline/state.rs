@@ -1,15 +1,15 @@
-//! What mq-deadline keeps: of a request, of a direction, of a class.
+//! State of mq-deadline: of a request, of a direction, of a class.
 
 use super::profile::Remembers;
 use crate::structures::{List, NIL, OrderedLinks, OrderedSet};
 use block::{Class, Direction, Nanos, RequestId};
 
-/// Where a request is, as far as the policy knows it.
+/// The state of a request within the policy.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Held {
-    /// Unknown here.
+    /// Unknown.
     Free = 0,
-    /// Sent, and not yet completed; or on its way to one of the two below.
+    /// Sent and not yet completed; or about to enter one of the two states below.
     Sent = 1,
     Sorted = 2,
     DispatchList = 3,
@@ -22,14 +22,15 @@ impl Held {
     }
 }
 
-/// What is kept of a request, so that choosing one does not touch the table of requests. It counts as inserted and not yet
-/// as completed unless it is free.
+/// The policy's state of a request, so that a choice does not access the table of requests. Unless
+/// it is free, the request counts as inserted and not completed.
 #[derive(Copy, Clone, Debug)]
 #[repr(C, packed(4))]
 pub struct Slot {
     pub due_ns: Nanos,
-    /// The generation where an id has it; class, direction and where it is held in place of the slot. One word, so that
-    /// who reads some of it does not wait for what was just written to a part.
+    /// The generation, as in an id; class, direction and state take the place of the slot. A single
+    /// word, because reading a whole right after writing a part of it would stall (store
+    /// forwarding).
     word: u32,
 }
 
@@ -54,13 +55,13 @@ impl Slot {
         RequestId::from_raw((self.word & !RequestId::MAX_SLOTS) | slot)
     }
 
-    /// Whether this is about that use of the slot.
+    /// Whether this entry belongs to that use of the slot.
     #[inline]
     pub const fn is_of(&self, id: RequestId) -> bool {
         (self.word ^ id.raw()) & !RequestId::MAX_SLOTS == 0
     }
 
-    /// The same, and whether it is sent.
+    /// The same, and whether the request is sent.
     #[inline]
     pub const fn is_sent(&self, id: RequestId) -> bool {
         (self.word ^ (id.raw() & !RequestId::MAX_SLOTS)) & (!RequestId::MAX_SLOTS | Self::HELD) == Held::Sent as u32
@@ -80,7 +81,7 @@ impl Slot {
         if self.word >> Self::DIRECTION_SHIFT & 1 == 0 { Direction::Read } else { Direction::Write }
     }
 
-    /// Which queue it belongs to, or would.
+    /// The queue that it belongs to.
     #[inline]
     pub const fn queue(&self) -> (Class, Direction) {
         (self.class(), self.direction())
@@ -96,7 +97,7 @@ impl Slot {
         }
     }
 
-    /// The same request on a list, to be overdue from then on.
+    /// The same request, now on a list, with its deadline.
     #[inline]
     pub const fn put(mut self, held: Held, due_ns: Nanos) -> Self {
         self.due_ns = due_ns;
@@ -110,14 +111,15 @@ impl Slot {
     }
 }
 
-/// One direction of a class.
+/// The queue of one direction of a class.
 #[derive(Clone, Debug)]
 pub struct Queue {
     pub sorted: OrderedSet,
     pub fifo: List,
-    /// Where the direction goes on, or NIL. In the position form: the first request at or behind `position_sectors`.
+    /// Where the direction continues, or NIL. In the position form: the first request at or behind
+    /// `position_sectors`.
     pub next: u32,
-    /// First sector of `next`, which the position form wants to know of every newcomer.
+    /// First sector of `next`, which the position form compares with every newcomer.
     pub next_sector: u64,
     /// First sector of the request sent last.
     pub position_sectors: u64,
@@ -127,10 +129,11 @@ impl Queue {
     pub const EMPTY: Queue =
         Queue { sorted: OrderedSet::EMPTY, fifo: List::EMPTY, next: NIL, next_sector: 0, position_sectors: 0 };
 
-    /// What a newcomer (or a request that moved) means for `next`.
+    /// Updates `next` after a request was added or moved.
     #[inline]
     pub fn joined(&mut self, slot: u32, first_sector: u64, remembers: Remembers) {
-        // All are asked at once: of a random sector, nobody can foretell the first answer.
+        // All conditions are evaluated without branches, because the first is unpredictable for
+        // random sectors.
         let is_ahead = first_sector >= self.position_sectors;
         let is_nearest = is_ahead & ((first_sector < self.next_sector) | (self.next == NIL));
         if is_nearest && remembers == Remembers::SectorPosition {
@@ -138,7 +141,7 @@ impl Queue {
         }
     }
 
-    /// Leaves the sorted order; `next` moves on if it was this one.
+    /// Removes a slot from the sorted order; `next` advances if it was this slot.
     #[inline]
     pub fn unsort(&mut self, sorted: &mut OrderedLinks, slot: u32) -> bool {
         let Some(removed) = self.sorted.remove(sorted, slot) else { return false };
@@ -157,7 +160,7 @@ impl Queue {
     }
 }
 
-/// One priority class. The counters wrap; only their differences mean anything.
+/// The state of a priority class. The counters wrap; only their differences have a meaning.
 #[derive(Clone, Debug)]
 pub struct Level {
     pub read: Queue,
@@ -196,7 +199,7 @@ impl Level {
         }
     }
 
-    /// Inserted and not completed: those in the device count, which is what keeps lower classes waiting.
+    /// Requests inserted and not completed. Those in flight count, which makes lower classes wait.
     #[inline]
     pub const fn unfinished(&self) -> u32 {
         self.inserted.wrapping_sub(self.completed)

@@ -1,10 +1,11 @@
-//! Start-time fair queueing over a tree of groups: which request is next, and whether its tenant is ahead of a tenant whose requests are
-//! all in flight.
+//! Start-time fair queueing over a tree of groups: which request is next, and whether its tenant
+//! leads a tenant whose requests are all in flight.
 //!
-//! On each level the backlogged child with the smallest start tag goes first, and its tag moves on by cost / weight (Goyal, Vin,
-//! Cheng 1996). A child that comes back from idleness starts at its group's virtual time. A strict order also remembers children
-//! with nothing queued while they have requests in flight, and for a while after the last one: their tags stay, so that others are
-//! seen to lead (Hedayati et al. 2019, MQFQ).
+//! On each level the backlogged child with the smallest start tag is served, and its tag advances
+//! by cost / weight (Goyal, Vin, Cheng 1996). A child that becomes backlogged after idleness starts
+//! at its group's virtual time. A strict order also keeps the tags of children that have nothing
+//! queued: while they have requests in flight, and for a while after the last one. Others are then
+//! seen to lead them (Hedayati et al. 2019, MQFQ).
 
 mod sole;
 
@@ -20,41 +21,42 @@ use sole::Sole;
 const UNIT_BITS: u32 = 20;
 const ROOT: u32 = GroupId::ROOT.0;
 
-/// Which siblings are held against one another.
+/// Which siblings must not be led by more than the allowed lead.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Strict {
-    /// None: only what is queued counts.
+    /// None: only backlogged siblings are compared.
     Never,
     /// The children of the root.
     AtRoot,
-    /// The children of the root, and groups on all levels. Issuers within one group go in order of their tags, and nobody waits for them.
+    /// The children of the root, and groups on all levels. Issuers within one group go in the order
+    /// of their tags and do not wait for one another.
     Groups,
 }
 
-/// Where a queue stands against its siblings and those of its groups.
+/// How a queue stands against its siblings, and its groups against theirs.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// It is ahead of no active sibling by more than the allowed lead.
+    /// It leads no active sibling by more than the allowed lead.
     InOrder,
-    /// It is ahead of a sibling that has requests in flight.
+    /// It leads a sibling that has requests in flight.
     Ahead,
-    /// It is ahead of a sibling without requests, which is expected to send one before this time.
+    /// It leads a sibling without requests, which is expected to send one before this time.
     AheadUntil(Nanos),
 }
 
-/// The allowed lead over an active sibling: the sum of the three.
+/// The allowed lead over an active sibling: the sum of the three terms.
 #[derive(Copy, Clone, Debug)]
 pub struct Lead {
     /// In sectors of the child that leads.
     pub sectors: u64,
-    /// In multiples of `sectors`, for each request that it has in flight.
+    /// In multiples of `sectors`, for each request that the leading child has in flight.
     pub by_in_flight: u64,
     /// In virtual time.
     pub extra: u64,
 }
 
 impl Lead {
-    /// As many sectors of a child of weight 100: the same virtual time for everybody.
+    /// This many sectors of a child of weight 100, which is the same virtual time for every child.
     pub fn of_weight_100(sectors: u64) -> Self {
         Self { sectors: 0, by_in_flight: 0, extra: span(sectors, inverse(WEIGHT_DEFAULT)) }
     }
@@ -71,9 +73,9 @@ struct Node {
     tag: u64,
     inverse_weight: u64,
     parent: u32,
-    /// Under a strict order: requests in flight, and when the last one ended.
+    /// Under a strict order: requests in flight; `done_ns` is when the last one ended.
     in_flight: u32,
-    /// It did not come back in time after its last request, so that it is not waited for until it does.
+    /// It did not come back in time after its last request, so it is not waited for until it does.
     is_late: bool,
     done_ns: Nanos,
 }
@@ -84,9 +86,10 @@ struct Group {
     /// Children that count in a strict order and have nothing queued.
     busy: Tree,
     virtual_time: u64,
-    /// No child is further behind than this.
+    /// Lower bound of the children's tags.
     floor: u64,
-    /// The latest tag of an issuer that left the group: newcomers start there, so that leaving and coming back gains nothing.
+    /// The latest tag of an issuer that left the group. Newcomers start there, so that leaving and
+    /// coming back gains nothing.
     left_tag: u64,
 }
 
@@ -94,12 +97,12 @@ impl Group {
     const EMPTY: Group = Group { ready: Tree::EMPTY, busy: Tree::EMPTY, virtual_time: 0, floor: 0, left_tag: 0 };
 }
 
-/// Which queue a request belongs in.
+/// The queue that a request belongs to.
 #[derive(Copy, Clone, Debug)]
 pub struct Place {
     /// The group's shared queue instead of the issuer's own.
     pub is_shared: bool,
-    /// Of the queue among its siblings.
+    /// Weight of the queue among its siblings.
     pub weight: u32,
 }
 
@@ -109,9 +112,9 @@ pub struct Order {
     strict: Strict,
     /// How long a child without requests is waited for after its last one.
     wait_ns: Nanos,
-    /// How long its tag is kept.
+    /// How long the tag of a child without requests is kept.
     keep_ns: Nanos,
-    /// Issuers' queues, the groups' shared queues, the groups.
+    /// Issuers' queues, then the groups' shared queues, then the groups.
     nodes: Array<Node>,
     ready: SortedLinks,
     busy: SortedLinks,
@@ -121,15 +124,15 @@ pub struct Order {
     queue_of: Array<u32>,
     contexts: u32,
     sole: Sole,
-    /// By how much the last one that was found ahead was so.
+    /// The lead, in virtual time, of the last queue that was found ahead.
     lead: u64,
     violations: u32,
 }
 
-/// What a request that moves no data costs, in sectors.
+/// Cost of a request that moves no data, in sectors.
 const NO_DATA_COST_SECTORS: u64 = 8;
 
-/// What a request is charged, in sectors: at least one, so that nobody has service for nothing.
+/// The charge for a request, in sectors: at least one, so that no request is free.
 pub fn cost(bio: &Bio, request_cost: u64) -> u64 {
     let sectors = match bio.operation {
         Operation::Read | Operation::Write | Operation::ZoneAppend => u64::from(bio.extent.sectors),
@@ -181,7 +184,7 @@ impl Order {
         })
     }
 
-    /// How long a child is waited for after its last request, and how long its tag is kept.
+    /// Sets how long a child is waited for after its last request, and how long its tag is kept.
     pub fn set_patience(&mut self, wait_ns: Nanos, keep_ns: Nanos) {
         (self.wait_ns, self.keep_ns) = (wait_ns, keep_ns.max(wait_ns));
     }
@@ -228,7 +231,8 @@ impl Order {
 
     // ---- requests ----
 
-    /// The request joins its queue; which one it is. `None` if the slot is queued already.
+    /// Inserts a request into its queue and returns the queue. `None` if the slot is queued
+    /// already.
     pub fn insert(&mut self, bio: &Bio, slot: u32, place: Place, is_in_front: bool, now: Nanos) -> Option<u32> {
         let is_of_sole = self.is_sole() && self.is_of_sole(bio, place);
         let queue = if is_of_sole {
@@ -289,12 +293,12 @@ impl Order {
         None
     }
 
-    /// By how much virtual time the last queue that was found ahead was so.
+    /// The lead, in virtual time, of the last queue that was found ahead.
     pub const fn lead(&self) -> u64 {
         self.lead
     }
 
-    /// How many children of the root are backlogged, in flight or expected.
+    /// How many children of the root are backlogged, in flight or expected back.
     pub fn tenants(&self) -> u32 {
         if self.is_sole() {
             return 1;
@@ -303,7 +307,7 @@ impl Order {
         root.ready.len().saturating_add(root.busy.len())
     }
 
-    /// How long a queue without requests is worth waiting for; `None` if it is not.
+    /// Until when a queue without requests is worth waiting for; `None` if it is not.
     pub fn expected_until(&self, queue: u32, now: Nanos) -> Option<Nanos> {
         let node = self.nodes.at(queue);
         let done_ns = if queue == self.sole.queue { self.sole.done_ns } else { node.done_ns };
@@ -317,7 +321,7 @@ impl Order {
         self.nodes.at_mut(queue).is_late = true;
     }
 
-    /// Whether a queue, or one of its groups, is ahead of an active sibling by more than `lead`.
+    /// Whether a queue, or one of its groups, leads an active sibling by more than `lead`.
     pub fn standing(&mut self, queue: u32, lead: Lead, now: Nanos) -> Standing {
         if self.is_sole() {
             return Standing::InOrder;
@@ -361,7 +365,8 @@ impl Order {
         Standing::InOrder
     }
 
-    /// On each level of a queue that goes although it is ahead: its siblings are at most this far behind, in sectors of its own.
+    /// For a queue that is dispatched although it leads: on each level, forgives its siblings every
+    /// lag beyond this many sectors of the queue's own.
     pub fn bound_lag(&mut self, queue: u32, sectors: u64) {
         let mut at = queue;
         for _ in 0..=self.groups.len() {
@@ -373,7 +378,8 @@ impl Order {
         }
     }
 
-    /// A request leaves its queue for the device and is charged this many sectors on each level. The queue it was in.
+    /// Dispatches a request to the device and charges this many sectors on each level. Returns the
+    /// queue it was in.
     #[inline(always)]
     pub fn serve(&mut self, slot: u32, cost: u64) -> u32 {
         let queue = core::mem::replace(self.queue_of.at_mut(slot), NIL);
@@ -390,14 +396,15 @@ impl Order {
         queue
     }
 
-    /// What a queue had beyond what its requests were charged.
+    /// Charges a queue for service beyond that of its requests.
     pub fn charge(&mut self, queue: u32, cost: u64) {
         self.end_sole();
         self.charge_path(queue, cost, None);
     }
 
-    /// Virtual time moves to the served child's tag on each level, and the tag moves on. `is_waiting`: whether the queue still holds
-    /// requests after one of them went to the device; `None` if none did.
+    /// On each level, virtual time moves to the served child's tag, and that tag advances.
+    /// `is_waiting`: whether the queue still holds requests after one of them was dispatched;
+    /// `None` if none was.
     fn charge_path(&mut self, queue: u32, cost: u64, is_waiting: Option<bool>) {
         let mut at = queue;
         let mut still_waits = is_waiting.unwrap_or(self.ready.is_linked(queue));
@@ -426,7 +433,7 @@ impl Order {
         }
     }
 
-    /// A request leaves its queue without having been served.
+    /// Removes a request from its queue without service.
     pub fn take(&mut self, slot: u32) {
         let queue = core::mem::replace(self.queue_of.at_mut(slot), NIL);
         if queue == NIL {
@@ -474,7 +481,7 @@ impl Order {
         }
     }
 
-    /// It stays in a strict order although nothing of it is queued.
+    /// Keeps a node in a strict order although it has nothing queued.
     fn remember(&mut self, node: u32) {
         if self.counts(node) && !self.ready.is_linked(node) && !self.busy.is_linked(node) {
             let Node { tag, parent, .. } = *self.nodes.at(node);
@@ -482,7 +489,7 @@ impl Order {
         }
     }
 
-    /// A queue and its idle groups join those that are backlogged.
+    /// Makes a queue and its idle groups backlogged.
     fn activate(&mut self, queue: u32, now: Nanos) {
         let mut at = queue;
         for _ in 0..=self.groups.len() {
@@ -515,7 +522,7 @@ impl Order {
             self.move_to(context, group);
             context
         } else {
-            // While it has requests elsewhere it is charged for them there.
+            // While the context has requests in another group, it is charged there.
             shared
         };
         self.nodes.at_mut(queue).inverse_weight = inverse(place.weight);
@@ -526,7 +533,8 @@ impl Order {
         self.queues.at(context).is_empty() && self.nodes.at(context).in_flight == 0
     }
 
-    /// An idle issuer changes its group. The old group keeps its tag as the start for newcomers, so that a tag cannot be shed by leaving.
+    /// Moves an idle issuer to another group. The old group keeps the issuer's tag as the start for
+    /// newcomers, so that leaving does not shed a tag.
     fn move_to(&mut self, context: u32, group: u32) {
         let Node { tag, parent, .. } = *self.nodes.at(context);
         let from = self.groups.at_mut(parent);
@@ -555,7 +563,7 @@ impl Order {
         while let Some(child) = state.busy.first() {
             state.busy.remove(&mut self.busy, child);
         }
-        // Time goes on from where that group left it.
+        // Virtual time continues from where that group left it.
         let Group { virtual_time, floor, left_tag, .. } = *state;
         *state = Group { virtual_time, floor, left_tag, ..Group::EMPTY };
         let fresh = |tag, weight, parent| Node {
@@ -578,7 +586,7 @@ impl Order {
 
     // ---- invariants ----
 
-    /// `queue_in_flight` is the queue of a request in the device.
+    /// Checks the invariants. `queue_in_flight` gives the queue of a request in the device.
     pub fn check(
         &self,
         requests: &Requests,

@@ -1,20 +1,22 @@
-//! One issuer alone needs no order: while nobody else is active, its queue is in no tree, and what it is charged is added up. Whatever
-//! else happens first puts it back where it would be. That halves what a kernel pays for one busy process.
+//! Fast path for a single active issuer: its queue is in no tree, and its charges are summed. Any
+//! other event first puts the queue back where it would be. This halves the cost in the kernel for
+//! one busy process.
 
 use super::{NIL, Order, ROOT, Strict, span};
 use crate::request::Bio;
 use block::Nanos;
 
-/// The issuer that is alone.
+/// The only active issuer.
 #[derive(Debug)]
 pub(super) struct Sole {
     /// Its queue, or [`NIL`].
     pub queue: u32,
     weight: u32,
-    /// By how many more of its requests are in flight than when it was found alone (wrapping), and when the last one ended.
+    /// The change in its requests in flight since it became the only one (wrapping), and when its
+    /// last request ended.
     pub more_in_flight: u32,
     pub done_ns: Nanos,
-    /// Sectors charged since then, and of the last request.
+    /// Sectors charged since then, and the charge of the last request.
     cost: u64,
     last_cost: u32,
 }
@@ -24,19 +26,19 @@ impl Sole {
 }
 
 impl Order {
-    /// Whether one issuer alone is active.
+    /// Whether only one issuer is active.
     #[inline(always)]
     pub const fn is_sole(&self) -> bool {
         self.sole.queue != NIL
     }
 
-    /// The oldest request of the issuer that is alone.
+    /// The oldest request of the sole issuer.
     #[inline(always)]
     pub fn head_of_sole(&self) -> Option<u32> {
         self.queues.at(self.sole.queue).first()
     }
 
-    /// Whether a request is one of the sole issuer's.
+    /// Whether a request belongs to the sole issuer.
     #[inline(always)]
     pub(super) fn is_of_sole(&self, bio: &Bio, place: super::Place) -> bool {
         let Sole { queue, weight, .. } = self.sole;
@@ -46,7 +48,7 @@ impl Order {
             && self.nodes.at(queue).parent == bio.group.0
     }
 
-    /// A queue became backlogged: it is taken out of the trees if nobody else is active.
+    /// A queue became backlogged: it is taken out of the trees if no other is active.
     #[inline]
     pub(super) fn begin_sole(&mut self, queue: u32, weight: u32) {
         if self.tenants() == 1 && queue < self.contexts && self.strict != Strict::Never {
@@ -81,7 +83,7 @@ impl Order {
         self.sole = Sole { queue, weight, done_ns, ..Sole::NOBODY };
     }
 
-    /// A request of the sole issuer goes to the device.
+    /// A request of the sole issuer was dispatched to the device.
     #[inline(always)]
     pub(super) fn charge_sole(&mut self, cost: u64) {
         self.sole.cost = self.sole.cost.saturating_add(cost);
@@ -95,7 +97,7 @@ impl Order {
         (self.sole.more_in_flight, self.sole.done_ns) = (self.sole.more_in_flight.wrapping_sub(1), now);
     }
 
-    /// Something else happens: the sole issuer's queue and groups go where they would be.
+    /// Leaves the fast path: puts the sole issuer's queue and groups where they would be.
     #[inline(always)]
     pub(super) fn end_sole(&mut self) {
         if self.is_sole() {
@@ -158,8 +160,9 @@ mod tests {
     use block::random::Stream;
     use block::{ContextId, Extent, GroupId, Operation};
 
-    /// Two orders are given the same calls; in one of them nobody is ever alone for longer than a call. Who is next, who leads and who is
-    /// active is the same. Weights are powers of two, so that sums of charges are not rounded.
+    /// Two orders get the same calls; in one of them the fast path ends after every call. Choice,
+    /// lead and activity must be the same. Weights are powers of two, so that sums of charges are
+    /// not rounded.
     #[test]
     fn the_order_does_not_depend_on_the_short_cut() {
         let configuration = Configuration { slots: 64, contexts: 4, groups: 3, ..Configuration::default() };
@@ -178,7 +181,7 @@ mod tests {
             for _ in 0..2_000 {
                 now += random.below(20_000);
                 calls += 1;
-                // One issuer most of the time, the others by bursts.
+                // One issuer most of the time; the others in bursts.
                 let issuer = if now % 8_000_000 < 6_000_000 { 0 } else { u32::try_from(random.below(4)).unwrap() };
                 match random.below(3) {
                     0 if requests.in_use() < 48 => {

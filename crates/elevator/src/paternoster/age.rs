@@ -1,15 +1,16 @@
-//! Best-effort requests by age: one that has waited too long goes whoever's turn it is.
+//! Best-effort requests by age: a request that has waited too long is dispatched out of order.
 
 use crate::structures::{Links, List};
 
-/// Completions from one overdue request to the next, so that a backlog of them does not replace the order.
+/// Completions between two overdue requests, so that a backlog of overdue ones does not replace the
+/// order.
 const OVERDUE_EVERY: u32 = 16;
 
 #[derive(Debug)]
 pub struct ByAge {
     links: Links,
     list: List,
-    /// Completions until one that is overdue may go.
+    /// Completions until an overdue request may go.
     until_overdue: u32,
 }
 
@@ -44,7 +45,7 @@ impl ByAge {
         self.until_overdue = self.until_overdue.saturating_sub(1);
     }
 
-    /// The oldest request, if it is overdue and the last such one was long enough ago.
+    /// The oldest request, if it is overdue and the last overdue dispatch was long enough ago.
     pub fn overdue(&mut self, is_overdue: impl FnOnce(u32) -> bool) -> Option<u32> {
         let first = self.list.first()?;
         if self.until_overdue > 0 || !is_overdue(first) {

@@ -1,24 +1,26 @@
-//! Whose request goes next, or what is waited for.
+//! The choice: which request is dispatched next, or what the device waits for.
 
 use super::controller::{Phase, UNLIMITED};
 use super::*;
 use crate::order::{Lead, Standing};
 use block::time::{MILLISECOND, SECOND};
 
-/// Every request is charged for 4 KiB at least.
+/// Every request is charged at least 4 KiB.
 pub(super) const LEAST_SECTORS: u32 = 8;
-/// One of the idle class goes at the latest after this.
+/// A request of the idle class is dispatched after this time at the latest.
 const IDLE_WAITS_NS: Nanos = 5 * SECOND;
 const IDLE_LOOKS_NS: Nanos = 2 * MILLISECOND;
-/// After this a request goes whoever's turn it is.
+/// After this time a request is dispatched out of order.
 const OVERDUE_NS: Nanos = 30 * SECOND;
-/// On disks and arrays a tenant may lead by this many times what it has in flight: the others may be behind only because the one disk that
-/// they need is busy, and waiting for them would leave the other disks idle.
+/// On disks and arrays a tenant may lead by this many times what it has in flight. The others may
+/// lag only because the one disk that they need is busy, and waiting for them would leave the other
+/// disks idle.
 const LEAD_ON_DISKS: u64 = 2;
-/// The floor is rounded up or down for this many residences: a shorter time would not cost a leader a turn.
+/// The rounded floor is kept for this many residence times: a shorter period would not cost a
+/// leader a turn.
 const DITHER_RESIDENCES: u64 = 2;
 
-/// What a choice comes to.
+/// The result of a choice.
 pub(super) enum Decision {
     Send(u32, Why),
     Answer(Dispatch),
@@ -29,13 +31,13 @@ impl Paternoster {
         u64::from(if self.settings.fair == 1 { LEAST_SECTORS } else { sectors.max(LEAST_SECTORS) })
     }
 
-    /// The next request of an issuer that is alone, if nothing else is to be looked at.
+    /// The next request of a sole issuer, if nothing else needs to be considered.
     pub(super) fn next_of_sole(&self) -> Option<u32> {
         let is_plain = !self.is_rotational && self.settings.lat_ns == 0 && self.classes.real_time().is_none();
         if is_plain && self.order.is_sole() { self.order.head_of_sole() } else { None }
     }
 
-    /// Apart from [`Self::send`], so that their stacks are not added.
+    /// Separate from [`Self::send`], so that their stack frames do not add up.
     #[inline(never)]
     pub(super) fn whose_turn(&mut self) -> Decision {
         self.end_epoch_if_due();
@@ -53,7 +55,8 @@ impl Paternoster {
         }
     }
 
-    /// Start-time fair queueing: a queue that leads an active sibling waits, unless fewer requests are in flight than the floor.
+    /// Start-time fair queueing: a queue that leads an active sibling waits, unless fewer requests
+    /// are in flight than the floor.
     #[inline(never)]
     fn choose_in_order(&mut self) -> Option<Decision> {
         let queue = self.order.first()?;
@@ -74,7 +77,7 @@ impl Paternoster {
             if self.controller.phase() == Phase::Exact {
                 self.repayment.lends(self.order.lead());
             } else {
-                // A tenant that cannot use its share is behind by what is in flight at most.
+                // Bounds the lag of a tenant that cannot use its share to what is in flight.
                 self.order.bound_lag(queue, self.in_flight_sectors.max(cost));
             }
             return Some(Decision::Send(slot, Why::LetIn));
@@ -91,7 +94,7 @@ impl Paternoster {
         })
     }
 
-    /// The lead that is still allowed after a reference epoch.
+    /// The lead still allowed after a reference epoch.
     fn still_owed(&self) -> u64 {
         if !self.controller.is_repaying() {
             return 0;
@@ -100,7 +103,7 @@ impl Paternoster {
         self.repayment.allowed(self.now.saturating_sub(self.meter.begins_ns()), length_ns)
     }
 
-    /// Whether fewer are in flight, or about to be, than the floor.
+    /// Whether fewer requests are in flight, or about to return, than the floor.
     fn is_below(&mut self, floor_q8: u32) -> bool {
         if floor_q8 == UNLIMITED {
             return true;
@@ -118,13 +121,14 @@ impl Paternoster {
         }
     }
 
-    /// The oldest request, if it has waited so long that order does not matter any more.
+    /// The oldest request, if it has waited so long that order no longer matters.
     fn overdue(&mut self) -> Option<u32> {
         let (slots, now) = (&self.slots, self.now);
         self.by_age.overdue(|slot| now.saturating_sub(slots.at(slot).since_ns) >= OVERDUE_NS)
     }
 
-    /// Nothing of the best-effort class is queued, or its turn came only because real time had its run.
+    /// No best-effort request is queued: a real-time request goes if its run was only interrupted
+    /// for others, otherwise one of the idle class.
     fn others(&mut self) -> Decision {
         if let Some(slot) = self.classes.real_time() {
             return Decision::Send(slot, Why::RealTime);
@@ -138,7 +142,7 @@ impl Paternoster {
         Decision::Answer(Dispatch::Throttled)
     }
 
-    /// The request leaves for the device.
+    /// Dispatches the request to the device.
     #[inline(never)]
     pub(super) fn send(&mut self, slot: u32, why: Why) -> Dispatch {
         let now = self.now;
@@ -182,14 +186,14 @@ impl Paternoster {
         self.must(is_out);
     }
 
-    /// Asked with every choice: whether an epoch is over.
+    /// Ends the epoch if it is over; called with every choice.
     #[inline(always)]
     fn end_epoch_if_due(&mut self) {
         if !self.controller.learns() {
             return;
         }
         let (is_measured, length_ns) = self.controller.setting();
-        if self.meter.is_over(self.now, is_measured, length_ns) {
+        if self.meter.is_over(self.now, is_measured, length_ns, self.returning.residence_ns()) {
             self.end_epoch();
         }
     }

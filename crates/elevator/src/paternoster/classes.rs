@@ -1,9 +1,10 @@
-//! Requests outside the fair order: those put in front of everything, and those of the real-time and idle classes.
+//! Requests outside the fair order: direct ones, which go in front of everything, and those of the
+//! real-time and idle classes.
 
 use crate::structures::{Links, List};
 use block::Class;
 
-/// Real-time requests in a row before one of the others.
+/// Real-time requests in a row before one of another class.
 const REAL_TIME_RUN: u32 = 16;
 
 /// Three lists, the oldest request first.
@@ -22,7 +23,7 @@ impl Classes {
         Self { links, direct: List::EMPTY, real_time: List::EMPTY, real_time_run: 0, idle: List::EMPTY }
     }
 
-    /// Requests of the two classes.
+    /// Number of requests of the two classes.
     pub const fn len(&self) -> u32 {
         self.real_time.len().wrapping_add(self.idle.len())
     }
@@ -35,7 +36,7 @@ impl Classes {
         self.idle.first()
     }
 
-    /// The next real-time request; none once in a while if others wait.
+    /// The next real-time request; `None` after each full run if others wait.
     pub const fn next_real_time(&mut self, others_wait: bool) -> Option<u32> {
         let Some(first) = self.real_time.first() else { return None };
         if others_wait && self.real_time_run >= REAL_TIME_RUN {
@@ -62,7 +63,7 @@ impl Classes {
         !self.direct.is_empty()
     }
 
-    /// In front of everything. False if the request is in a list already.
+    /// Puts a request in front of everything. False if it is in a list already.
     pub fn push_direct(&mut self, slot: u32) -> bool {
         self.direct.push_front(&mut self.links, slot)
     }

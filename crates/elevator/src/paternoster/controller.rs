@@ -1,8 +1,11 @@
-//! Learns the floor: with fewer requests in flight than this, leaders are let in. Throughput with and without holding is compared.
+//! Learns the floor: with fewer requests in flight than this, tenants that lead are let in.
+//! Throughput with and without holding leaders back is compared.
 //!
-//! Exact shares are presumed to be free. They are given up only when the loss of throughput exceeds `give` significantly, by a
-//! sequence of t-tests at doubling sample sizes. Then the smallest floor that keeps the loss at `give` is found by bisection and
-//! tracked. Pure: an epoch comes in, the next setting comes out. Ratios have 16 binary places, numbers of requests 8.
+//! Exact shares are presumed to be free. They are given up only when the loss of throughput exceeds
+//! `give` significantly, by a sequence of t-tests at doubling sample sizes. Then the smallest floor
+//! that keeps the loss at `give` is found by bisection and tracked. The controller is a pure
+//! function of epochs: an epoch's results come in, the next setting comes out. Ratios have 16
+//! fractional bits, numbers of requests 8.
 
 use block::Nanos;
 use block::time::MILLISECOND;
@@ -11,37 +14,40 @@ use block::time::MILLISECOND;
 const ONE: i64 = 1 << 16;
 /// One request.
 pub const REQUEST: u32 = 1 << 8;
-/// Nobody is held back.
+/// No tenant is held back.
 pub const UNLIMITED: u32 = u32::MAX;
-/// Epochs are at least this long, and up to half as long again, so that nothing periodic falls into step with them.
+/// The shortest epoch. Epochs are longer by up to half, at random, so that no periodic load locks
+/// step with them.
 const EPOCH_NS: Nanos = 5 * MILLISECOND;
-/// After a reference follow this many times its length in which leaders repay and nothing is measured; the longest while nothing changes.
+/// After a reference epoch, leaders repay for this many times its length, and nothing is measured;
+/// this is the longest period, used while nothing changes.
 const REPAYING: u64 = 8;
 const LONGEST_REPAYING: u64 = 64;
 /// Pairs of epochs before the first test.
 const LEAST_PAIRS: i64 = 4;
-/// From this number of pairs on evidence fades, because loads and devices drift.
+/// From this number of pairs on, old evidence decays, because loads and devices drift.
 const MOST_PAIRS: i64 = 64;
-/// A loss that no later pair is likely to revise: what the reference gave away is not repaid before the next one.
+/// A loss so large that no later pair is likely to revise it: what the reference epoch gave away is
+/// then not repaid before the next one.
 const CLEARLY: i64 = ONE / 4;
-/// Held epochs for each reference while a floor is tracked.
+/// Held epochs per reference epoch while a floor is tracked.
 const HELD_EPOCHS: u32 = 11;
-/// Steps are divided by one more than this at most, so that a drift can be followed.
+/// Steps are divided by at most this plus one, so that a drift can be followed.
 const MOST_TURNS: i64 = 31;
-/// References that do not look like those before.
+/// Consecutive references unlike the usual ones after which the controller restarts.
 const ODD_REFERENCES: u8 = 2;
 
-/// What an epoch brought.
+/// The results of an epoch.
 #[derive(Copy, Clone, Debug)]
 pub struct Epoch {
-    /// Work done while a tenant led, in bytes, and how long that was.
+    /// Work done while a tenant led, in bytes; the next field is how long that was, in ns.
     pub work: u64,
     pub ns: Nanos,
-    /// From its begin.
+    /// Length of the epoch from its start.
     pub length_ns: Nanos,
-    /// Mean number in flight.
+    /// Mean number of requests in flight.
     pub in_flight_q8: u32,
-    /// Backlogged, in flight or expected.
+    /// Tenants that are backlogged, in flight or expected back.
     pub tenants: u32,
 }
 
@@ -59,21 +65,21 @@ impl Sum {
         self.ns = self.ns.saturating_add(epoch.ns);
     }
 
-    /// Bytes in 2^24 ns.
+    /// Rate in bytes per 2^24 ns.
     fn rate(self) -> i64 {
         let rate = (self.work.min(1 << 39) << 24).checked_div(self.ns).unwrap_or(0);
         i64::try_from(rate.min(1 << 44)).unwrap_or(0)
     }
 }
 
-/// The question that is being answered.
+/// The question that the controller is answering.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Exact shares: do they cost more than may be given?
+    /// Do exact shares cost more than `give`?
     Exact,
-    /// They do: which floor costs as much? Bisection.
+    /// They do: bisection for the floor that costs `give`.
     Search,
-    /// Is it still that floor?
+    /// Is that floor still right?
     Track,
 }
 
@@ -115,12 +121,12 @@ impl Evidence {
         self.sum.checked_div(self.pairs).unwrap_or(0)
     }
 
-    /// At doubling sample sizes, so that few looks are had at the same data.
+    /// Tests at doubling sample sizes, so that the same data is tested few times.
     const fn is_looked_at(&self) -> bool {
         self.pairs >= LEAST_PAIRS && self.pairs & self.pairs.wrapping_sub(1) == 0
     }
 
-    /// Student's test of the mean against `bound`.
+    /// Student's t-test of the mean against `bound`.
     fn verdict(&self, bound: i64) -> Verdict {
         let pairs = self.pairs;
         if !self.is_looked_at() {
@@ -141,7 +147,7 @@ impl Evidence {
     }
 }
 
-/// What references are like.
+/// What reference epochs usually look like.
 #[derive(Copy, Clone, Debug)]
 struct Usual {
     rate: i64,
@@ -153,7 +159,8 @@ struct Usual {
 impl Usual {
     const UNKNOWN: Usual = Usual { rate: 0, in_flight_q8: 0, tenants: 0, odd: 0 };
 
-    /// Whether load or device have changed: [`ODD_REFERENCES`] in a row differ from the usual in rate, number in flight or tenants.
+    /// Whether load or device have changed: [`ODD_REFERENCES`] in a row differ from the usual in
+    /// rate, number in flight or tenants.
     fn is_another(&mut self, rate: i64, epoch: Epoch) -> bool {
         if self.rate == 0 {
             *self = Usual { rate, in_flight_q8: epoch.in_flight_q8, tenants: epoch.tenants, odd: 0 };
@@ -178,15 +185,15 @@ impl Usual {
 /// The controller.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    /// Per cent of throughput that may be spent.
+    /// Per cent of throughput that may be spent on shares.
     give: u8,
     phase: Phase,
     kind: Kind,
     floor_q8: u32,
-    /// Bisection: too low, and enough.
+    /// Bisection interval: a floor that is too low, and one that is high enough.
     low_q8: u32,
     high_q8: u32,
-    /// Mean number in flight with exact shares, and with nobody held back.
+    /// Mean number in flight with exact shares, and with no tenant held back.
     exact_q8: u32,
     full_q8: u32,
     held_epochs: u32,
@@ -194,14 +201,14 @@ pub struct Controller {
     reference: Sum,
     evidence: Evidence,
     usual: Usual,
-    /// While tracking: sign of the last error, and how often it changed of late.
+    /// While tracking: sign of the last error, and how often it changed recently.
     was_below: bool,
     turns: i64,
     last_loss: i64,
-    /// Lengths of a reference, and the time that makes.
+    /// The repaying period in lengths of a reference, and in ns.
     repaying: u64,
     repaying_ns: Nanos,
-    /// By how much the present epoch is longer.
+    /// By how much the present epoch is lengthened.
     jitter_q8: u64,
     restarts: u32,
 }
@@ -232,7 +239,7 @@ impl Controller {
         }
     }
 
-    /// Whether anything is learned at all.
+    /// Whether anything is learned at all (`give` is neither 0 nor 100).
     pub const fn learns(&self) -> bool {
         self.give > 0 && self.give < 100
     }
@@ -254,7 +261,7 @@ impl Controller {
         self.floor_q8
     }
 
-    /// With fewer in flight than this whoever is ahead is let in.
+    /// The floor: with fewer requests in flight than this, tenants that lead are let in.
     pub const fn floor_q8(&self) -> u32 {
         match (self.give, self.kind) {
             (0, _) => UNLIMITED,
@@ -264,12 +271,12 @@ impl Controller {
         }
     }
 
-    /// Whether what the last reference gave away is being repaid.
+    /// Whether leaders are repaying what the last reference epoch gave away.
     pub const fn is_repaying(&self) -> bool {
         matches!(self.kind, Kind::Repaying)
     }
 
-    /// Whether the present epoch is measured, and how long it is.
+    /// Whether the present epoch is measured, and its length.
     pub const fn setting(&self) -> (bool, Nanos) {
         match self.kind {
             Kind::Repaying => (false, self.repaying_ns),
@@ -277,9 +284,11 @@ impl Controller {
         }
     }
 
-    /// An eighth of `give` is kept for what noise makes of a floor: throughput is concave in it.
+    /// The loss that `give` allows, as the difference of two rates over their mean, if `held` of
+    /// `of` epochs are held.
     ///
-    /// The loss that `give` allows, as the difference of two rates over their mean, if `held` of `of` epochs are held.
+    /// An eighth of `give` is kept as a margin for noise in the floor, because throughput is
+    /// concave in it.
     fn bound(&self, held: i64, of: i64) -> i64 {
         let give = ONE.saturating_mul(i64::from(self.give)) / 100;
         let give = if self.phase == Phase::Track { give / 8 * 7 } else { give };
@@ -287,7 +296,7 @@ impl Controller {
         give.saturating_add(give.saturating_mul(give) / ONE / 2)
     }
 
-    /// An epoch ended; `random` is any number.
+    /// Processes an epoch that ended; `random` is any number.
     pub fn step(&mut self, epoch: Epoch, random: u64) {
         self.jitter_q8 = random % 256;
         match self.kind {
@@ -334,7 +343,7 @@ impl Controller {
         self.evidence.add(loss);
         let bound = self.bound(1, 1);
         if loss > CLEARLY {
-            // Not worth repaying: it is decided soon.
+            // Not worth repaying: the decision is near.
             self.repaying_ns = self.repaying_ns.checked_div(self.repaying).unwrap_or(0);
         }
         match self.evidence.verdict(bound) {
@@ -345,7 +354,7 @@ impl Controller {
                 self.kind = Kind::Held;
             }
             Verdict::Below => self.look_less_often(),
-            // As long as shares look expensive they are looked at often.
+            // While shares look expensive, test them often.
             Verdict::Unknown if self.evidence.is_looked_at() && self.evidence.mean() <= bound => self.look_less_often(),
             Verdict::Unknown => {}
         }
@@ -355,7 +364,7 @@ impl Controller {
         self.repaying = self.repaying.saturating_mul(2).min(LONGEST_REPAYING);
     }
 
-    /// The middle, unless it is as near as bisection goes.
+    /// Aims at the middle, unless the interval is as small as bisection makes it.
     fn aim(&mut self) {
         self.evidence = Evidence::NONE;
         let width = self.high_q8.saturating_sub(self.low_q8);
@@ -379,10 +388,10 @@ impl Controller {
         self.aim();
     }
 
-    /// Throughput is a concave function of the number in flight, so that its elasticity is at most one: a step in proportion to the
-    /// error does not overshoot.
+    /// Throughput is a concave function of the number in flight, so its elasticity is at most one,
+    /// and a step proportional to the error does not overshoot.
     ///
-    /// Where errors change their sign they are noise, and steps get shorter (Kesten 1958).
+    /// Errors that change sign are noise, so each change shortens the steps (Kesten 1958).
     fn track(&mut self, loss: i64) {
         let held = i64::from(HELD_EPOCHS);
         let error = loss.saturating_sub(self.bound(held, held.saturating_add(1)));
@@ -396,7 +405,7 @@ impl Controller {
         let floor = i64::from(self.floor_q8).saturating_add(step).clamp(0, i64::from(most));
         self.floor_q8 = u32::try_from(floor).unwrap_or(0);
         if self.floor_q8 < self.exact_q8 {
-            // It has no effect down here.
+            // The floor has no effect this far down.
             self.begin_exact();
         }
     }
@@ -409,7 +418,7 @@ impl Controller {
         self.repaying = REPAYING;
     }
 
-    /// Load or device are other ones.
+    /// Starts again: load or device have changed.
     pub fn restart(&mut self) {
         self.usual = Usual::UNKNOWN;
         self.begin_exact();

@@ -1,18 +1,20 @@
-//! The calls of a host.
+//! The host's calls: paternoster's implementation of `Elevator`.
 
 use super::choose::Decision;
 use super::*;
 use crate::order::Place;
 use block::{Direction, Priority};
 
-/// The weight of requests that bear no priority: that of level 4.
+/// Weight of a request without a priority: that of level 4.
 const WITHOUT_LEVEL: u32 = 40;
 
-/// While others compete, neighbours on flash are merged up to 128 KiB: half a millisecond of a SATA link, for which a laggard waits.
+/// While tenants compete, neighbouring requests on flash are merged up to 128 KiB only: half a
+/// millisecond of a SATA link, which is how long a laggard may wait for one.
 const MERGED_SECTORS: u32 = 256;
 
-/// Where throughput is measured a request counts for 4 KiB beside its length. That is about what one costs SSDs (520 MB/s and 90,000
-/// requests a second, 3,300 and 700,000); with bytes alone whoever sends large requests would look like the better load.
+/// In the measure of throughput, a request counts for 4 KiB in addition to its length. That is
+/// about the cost of one on SSDs (520 MB/s and 90,000 requests a second; 3,300 MB/s and 700,000);
+/// by bytes alone, large requests would look like the better load.
 const REQUEST_SECTORS: u32 = 8;
 
 /// The weight of an issuer by its best-effort level: 80, 70, ... 10.
@@ -29,7 +31,8 @@ fn weight_of(priority: Priority) -> u32 {
 impl Elevator for Paternoster {
     const TRAITS: Traits = Traits { schedules_writeback: true, ..Traits::TAG_SHARES };
 
-    /// Tags are shared out once more than half of them are taken; an eighth is kept for whoever comes.
+    /// Tags are shared by group once more than half of them are taken; an eighth is kept for
+    /// newcomers.
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         self.shares.admission(bio.group, self.depth.requests, self.depth.requests / 2, self.depth.requests / 8)
     }
@@ -42,7 +45,7 @@ impl Elevator for Paternoster {
         self.shares.count(requests.attributes(id).group, false);
     }
 
-    /// Only one issuer's transfers share a request: otherwise one would pay for another.
+    /// A request holds transfers of one issuer only: otherwise one would pay for another.
     fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
         let request = requests.attributes(id);
         let is_of_one = request.is_sync() == bio.is_sync() && (!bio.is_sync() || request.context == bio.context);
@@ -271,7 +274,7 @@ impl Elevator for Paternoster {
 }
 
 impl Paternoster {
-    /// A request comes in; `is_direct` if it goes before everything.
+    /// Inserts a request; `is_direct` if it goes in front of everything.
     #[inline(always)]
     fn insert_at(&mut self, id: RequestId, bio: &Bio, is_direct: bool, now: Nanos) -> Wake {
         self.now = now;
@@ -302,7 +305,7 @@ impl Paternoster {
         self.wake_up()
     }
 
-    /// A best-effort request takes its place in the order and by age. Its queue.
+    /// Puts a best-effort request into the order and the list by age. Returns its queue.
     #[inline(always)]
     fn queue_up(&mut self, bio: &Bio, slot: u32, place: Place) -> u32 {
         let was_sole = self.order.is_sole();
@@ -312,7 +315,7 @@ impl Paternoster {
         let queue = queue.unwrap_or(NIL);
         if !self.order.is_sole() {
             if was_sole {
-                // Nothing was counted meanwhile.
+                // Nothing was counted while the device was idle.
                 self.meter.resumed(self.now, 0);
             }
             if self.order.queued(queue) == 1 {
@@ -347,7 +350,7 @@ impl Paternoster {
         }
     }
 
-    /// A queued request goes without having been chosen: absorbed, or released.
+    /// Removes a queued request that was not chosen: merged into another, or released.
     #[inline(never)]
     fn take_out(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
@@ -415,7 +418,7 @@ impl Paternoster {
         }
     }
 
-    /// What a request that is done says of the device.
+    /// Learns from a completed request how the device behaves.
     fn learn(&mut self, slot: &Slot, stayed_ns: Nanos) {
         let (now, queue) = (self.now, slot.queue);
         let work = u64::from(slot.sectors.saturating_add(REQUEST_SECTORS)) << 9;

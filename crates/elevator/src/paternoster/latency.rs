@@ -1,22 +1,23 @@
-//! `lat_us`: fewer requests in flight while more than a twentieth of the sync reads stay in the device for too long.
+//! `lat_us`: allows fewer requests in flight while more than a twentieth of the sync reads exceed
+//! the bound in the device.
 
 use block::Nanos;
 
-/// Windows with fewer sync reads say nothing.
+/// Windows with fewer sync reads than this are not judged.
 const LEAST_READS: u32 = 64;
 const SIXTEENTHS: u32 = 16;
 
-/// The most that may be in flight, and what it follows.
+/// The bound on requests in flight, and the reads it follows.
 #[derive(Clone, Debug)]
 pub struct LatencyGuard {
-    /// In sixteenths of a request.
+    /// The bound, in sixteenths of a request.
     most_q4: u32,
     reads: u32,
     late: u32,
 }
 
 impl LatencyGuard {
-    /// As many as the device takes.
+    /// No bound: as many requests as the device accepts.
     pub const NONE: LatencyGuard = LatencyGuard { most_q4: u32::MAX, reads: 0, late: 0 };
 
     #[inline]
@@ -24,8 +25,8 @@ impl LatencyGuard {
         in_flight >= self.most_q4 / SIXTEENTHS
     }
 
-    /// A sync read was in the device for `stayed_ns`; `bound_ns` is not 0. The bound falls by an eighth while too
-    /// many reads are late, and grows by a sixteenth while few are.
+    /// A sync read was in the device for `stayed_ns`; `bound_ns` is not 0. The bound falls by an
+    /// eighth while too many reads are late, and grows by a sixteenth while few are.
     pub fn learn(&mut self, stayed_ns: Nanos, bound_ns: Nanos, device_depth: u32) {
         let most = device_depth.saturating_mul(SIXTEENTHS);
         self.most_q4 = self.most_q4.min(most);

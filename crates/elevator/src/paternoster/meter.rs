@@ -1,41 +1,48 @@
-//! What an epoch brought: counted from the time when all that was in flight at its begin is done.
+//! Measures an epoch. Counting starts once everything that was in flight at its start has
+//! completed.
 
 use super::controller::{Epoch, REQUEST};
 use block::Nanos;
 use block::time::MILLISECOND;
 
-/// Fewer completions say little about a rate.
+/// Fewer completions than this say little about a rate.
 const LEAST_REQUESTS: u32 = 64;
-/// Writes are done when they are in the device's buffer: what a short reference delivers is room that the epoch before it left.
-/// 64 MiB take 130 ms at 500 MB/s.
+/// An epoch lasts at least this many mean residences, so that requests of every size complete in
+/// it. In a shorter one 64 small reads complete before the first write of 1 MiB, and the rate is
+/// that of the reads.
+const RESIDENCES: u64 = 16;
+/// Writes complete when they are in the device's buffer, so a short reference epoch would measure
+/// the room that the epoch before it left there. 64 MiB take 130 ms at 500 MB/s.
 const WRITES_NS: Nanos = 250 * MILLISECOND;
-/// From this part of all work on.
+/// An epoch counts as write-heavy if at least one part in this many of its work is writes.
 const MANY_WRITES: u64 = 16;
-/// All that was in flight at the begin, and its successors, are done before anything is counted.
+/// Before counting starts, this many times the number in flight at the start must complete: those
+/// requests and their successors.
 const DRAINED: u32 = 2;
 
-/// Time counts while a tenant leads, and for this many residences after that: otherwise epochs would differ by tenants that came and
-/// went, and not by the floor.
+/// Time counts while a tenant leads, and for this many residence times afterwards: otherwise epochs
+/// would differ by which tenants came and went, and not by the floor.
 const RECENT: u64 = 8;
 
 /// The present epoch.
 #[derive(Clone, Debug)]
 pub struct Meter {
     begins_ns: Nanos,
-    /// Completions until counting begins.
+    /// Completions until counting starts.
     draining: u32,
-    /// Of the last completion.
+    /// When the last completion came.
     last_ns: Nanos,
-    /// Sum of the times between completions that count.
+    /// Sum of the counted times between completions.
     counted_ns: Nanos,
     work: u64,
     written: u64,
     requests: u32,
-    /// Requests in flight times how long they were: of what counts, since the last completion, and until when.
+    /// Integral of requests in flight over time: of the counted time (`area`), since the last
+    /// completion (`new_area`), and up to when it is known (`area_ns`).
     area: u64,
     new_area: u64,
     area_ns: Nanos,
-    /// When somebody was ahead last, and how many tenants there were; 0 before.
+    /// When a tenant last led, and how many tenants there were; 0 before the first time.
     contended_ns: Nanos,
     tenants: u32,
 }
@@ -70,7 +77,7 @@ impl Meter {
         self.begins_ns
     }
 
-    /// A tenant leads, of so many. Time counts from the first time on.
+    /// A tenant leads, and there are `tenants` of them. Time counts from the first call on.
     #[inline]
     pub const fn contended(&mut self, now: Nanos, tenants: u32) {
         if self.contended_ns == 0 {
@@ -79,7 +86,7 @@ impl Meter {
         (self.contended_ns, self.tenants) = (now, tenants);
     }
 
-    /// So many were in flight until now.
+    /// `in_flight` requests were in flight until now.
     #[inline]
     pub fn in_flight_until(&mut self, now: Nanos, in_flight: u32) {
         let since_ns = now.saturating_sub(self.area_ns);
@@ -87,7 +94,7 @@ impl Meter {
         self.area_ns = now;
     }
 
-    /// A request is done, on a device in which requests stay for so long.
+    /// A request completed, on a device with this mean residence time.
     #[inline]
     pub fn completed(&mut self, now: Nanos, work: u64, is_write: bool, residence_ns: Nanos) {
         let before_ns = core::mem::replace(&mut self.last_ns, now);
@@ -105,19 +112,19 @@ impl Meter {
         }
     }
 
-    /// The device was idle until now: the time does not count.
+    /// The device was idle until now: that time does not count.
     pub const fn resumed(&mut self, now: Nanos, residence_ns: Nanos) {
         if now.saturating_sub(self.last_ns) > residence_ns {
             (self.last_ns, self.area_ns) = (now, now);
         }
     }
 
-    /// Whether an epoch of `length_ns` is over.
-    pub fn is_over(&self, now: Nanos, is_measured: bool, length_ns: Nanos) -> bool {
+    /// Whether an epoch of `length_ns` is over, on a device with this mean residence.
+    pub fn is_over(&self, now: Nanos, is_measured: bool, length_ns: Nanos, residence_ns: Nanos) -> bool {
         if !is_measured {
             return now.saturating_sub(self.begins_ns) >= length_ns;
         }
-        self.counted_ns >= length_ns
+        self.counted_ns >= length_ns.max(residence_ns.saturating_mul(RESIDENCES))
             && self.requests >= LEAST_REQUESTS
             && (self.counted_ns >= WRITES_NS || !self.has_writes())
     }

@@ -1,13 +1,17 @@
-//! paternoster: shares by weight at full throughput; exact, unless that is proven to cost more than `give` per cent.
+//! paternoster: shares by weight at full throughput; exact, unless that is proven to cost more than
+//! `give` per cent.
 //!
-//! Promise  shares are exact as long as they cost no more than `give` per cent of what the device delivers without a scheduler;
-//!          where they cost more, that much is spent, and shares are as near to the weights as it buys.
+//! Promise  shares are exact as long as they cost no more than `give` per cent of what the device
+//!          delivers without a scheduler; where they cost more, that much is spent, and shares are
+//!          as near to the weights as it buys.
 //! Cost     O(log n) per level of groups and request, as wfq.
 //! Fits     flash, arrays and disks whose tenants have weights.
-//! Source   start-time fair queueing (Goyal, Vin, Cheng 1996) with strict dispatch (MQFQ, Hedayati et al. 2019); how many are let in
-//!          although they are ahead is learned (specification paternoster-2.md).
+//! Source   start-time fair queueing (Goyal, Vin, Cheng 1996) with strict dispatch (MQFQ, Hedayati
+//!          et al. 2019); how many requests are let in although their tenants lead is learned
+//!          (docs/specifications/paternoster-2.md, sections 3 and 4).
 //!
-//! insert -> order -> choose (in order? else below the floor?) -> host -> completed -> meter -> controller
+//! insert -> order -> choose (in order? below the floor?) -> host -> completed -> meter
+//! -> controller
 //!
 //! Read `choose.rs` first, then `controller.rs`. Disks may be used in slices: `slices.rs`.
 
@@ -67,12 +71,12 @@ crate::reasons! {
     }
 }
 
-/// How long one that has nothing left is waited for, where positioning costs nothing.
+/// Where positioning costs nothing: how long a tenant without requests is waited for.
 const WAIT_NS: Nanos = 100 * MICROSECOND;
-/// On a disk its tag is kept for so long.
+/// On a disk: how long such a tenant's tag is kept.
 const KEEP_NS: Nanos = SECOND;
 
-/// Where a request is.
+/// The state of a request.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum State {
     Nowhere,
@@ -82,16 +86,16 @@ enum State {
     InFlight,
 }
 
-/// Whether the device waits although requests are queued.
+/// Whether the device is idled although requests are queued.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Hold {
     No,
-    /// Until something happens.
+    /// Until the next event.
     Open,
     Until(Nanos),
 }
 
-/// What is kept of a request.
+/// What is kept about a request.
 #[derive(Copy, Clone, Debug)]
 struct Slot {
     id: RequestId,
@@ -99,12 +103,12 @@ struct Slot {
     class: Class,
     is_read: bool,
     is_sync: bool,
-    /// Where it is counted.
+    /// Index of the counters that it is counted in.
     tally: u32,
     sectors: u32,
-    /// Of a request in flight of the best-effort class: the queue it was in.
+    /// For a best-effort request in flight: the queue it came from.
     queue: u32,
-    /// When it came, or, in flight, when it went there.
+    /// When it arrived; once in flight, when it was dispatched.
     since_ns: Nanos,
 }
 
@@ -150,7 +154,7 @@ const FREE: Slot = Slot {
     since_ns: 0,
 };
 
-/// How long a tenant without requests is waited for.
+/// Sets how long a tenant without requests is waited for.
 fn set_patience(order: &mut Order, is_rotational: bool, idle_ns: i64) {
     if is_rotational {
         order.set_patience(idle_ns.unsigned_abs(), KEEP_NS);

@@ -1,10 +1,11 @@
-//! What leaders got in a reference epoch is repaid evenly over the repaying period, and the rest is forgiven.
+//! What leaders got in a reference epoch is repaid evenly over the repaying period; any rest is
+//! forgiven.
 
 use block::Nanos;
 
 #[derive(Clone, Debug)]
 pub struct Repayment {
-    /// The farthest that anybody led in the last reference, in virtual time.
+    /// The largest lead of any tenant in the last reference epoch, in virtual time.
     owed: u64,
     is_forgiven: bool,
 }
@@ -16,19 +17,19 @@ impl Repayment {
         self.owed = self.owed.max(lead);
     }
 
-    /// The lead that is allowed after `past_ns` of `length_ns`. It shrinks to zero.
+    /// The lead allowed `past_ns` into a period of `length_ns`. It shrinks to zero.
     pub fn allowed(&self, past_ns: Nanos, length_ns: Nanos) -> u64 {
         let left_ns = length_ns.saturating_sub(past_ns);
         let parts = (left_ns << 10).checked_div(length_ns).unwrap_or(0);
         (self.owed >> 10).saturating_mul(parts)
     }
 
-    /// The period is over.
+    /// Ends the period.
     pub const fn end(&mut self) {
         (self.is_forgiven, self.owed) = (self.owed > 0, 0);
     }
 
-    /// Whether there is a rest to forgive; once.
+    /// Whether there is a rest to forgive; true once.
     pub const fn forgive(&mut self) -> bool {
         core::mem::replace(&mut self.is_forgiven, false)
     }

@@ -1,19 +1,20 @@
-//! Requests that are about to come back: whoever has all of its requests in flight usually sends the next one as soon as one of them
-//! is done. They count as in flight, so that nobody takes the place of one who is behind and back in some microseconds.
+//! Requests that are about to return: an issuer with all its requests in flight usually sends the
+//! next one as soon as one of them completes. Expected requests count as in flight, so that no
+//! leader takes the place of a tenant that lags and returns within microseconds.
 
 use block::Nanos;
 use block::time::MICROSECOND;
 
-/// However fast the device is, an issuer takes some microseconds.
+/// Minimum time that an issuer takes to return, however fast the device is.
 const LEAST_NS: Nanos = 20 * MICROSECOND;
 
-/// Completions of late that were not followed by a request of the same kind of issuer yet.
+/// Recent completions that were not yet followed by a request of an issuer that had none queued.
 #[derive(Clone, Debug)]
 pub struct Returning {
     present: u32,
     past: u32,
     ends_ns: Nanos,
-    /// How long a request stays in the device, a moving average.
+    /// Moving average of how long a request stays in the device.
     residence_ns: Nanos,
 }
 
@@ -24,13 +25,13 @@ impl Returning {
         self.residence_ns
     }
 
-    /// How many are expected. They are for one to two halves of a residence.
+    /// How many requests are expected. A completion counts for one to two half residence times.
     pub fn count(&mut self, now: Nanos) -> u32 {
         self.roll(now);
         self.present.wrapping_add(self.past)
     }
 
-    /// Until when the count may stay what it is.
+    /// Until when the count may stay unchanged.
     pub const fn until_ns(&self) -> Nanos {
         self.ends_ns
     }
@@ -44,7 +45,7 @@ impl Returning {
         }
     }
 
-    /// A request is done after `stayed_ns`; `comes_back` if its issuer has no other queued.
+    /// A request completed after `stayed_ns`; `comes_back` if its issuer has none queued.
     pub fn completed(&mut self, now: Nanos, stayed_ns: Nanos, comes_back: bool) {
         let (before, stayed) = (self.residence_ns.cast_signed(), stayed_ns.cast_signed());
         let next = if before == 0 { stayed } else { before.saturating_add(stayed.saturating_sub(before) / 64) };
@@ -55,7 +56,7 @@ impl Returning {
         }
     }
 
-    /// A request came of an issuer that had none queued.
+    /// A request arrived from an issuer that had none queued.
     pub const fn came(&mut self) {
         if self.past > 0 {
             self.past = self.past.wrapping_sub(1);

@@ -1,8 +1,10 @@
-//! A disk in slices: one issuer has it to itself for a while, if that is faster than serving all at once.
+//! Time slices on a disk: one issuer has it to itself for a while, if that is faster than serving
+//! all at once.
 //!
-//! The issuer with the smallest tag has the disk for `slice_ms`, and is waited for while it is empty. Its requests go in C-LOOK
-//! order. It pays for its bytes; one that seeks beside others that do not pays for its time. No debt is forgotten. Whether slices
-//! or flow deliver more is measured, and measured again after a while or when tenants come or go.
+//! The issuer with the smallest tag has the disk for `slice_ms`, and the disk is idled for it while
+//! it is empty. Its requests go in C-LOOK order. It pays for its bytes; one that seeks while others
+//! do not pays for its time. No debt is forgotten. Whether slices or flow deliver more is measured,
+//! and measured again after a while or when tenants come or go.
 
 use super::choose::Decision;
 use super::sweep::Sweeps;
@@ -12,34 +14,34 @@ use crate::structures::{NIL, NoMemory};
 use block::time::{MILLISECOND, SECOND};
 use block::{Nanos, Sector};
 
-/// An issuer seeks if it had less than a quarter of the best rate of late: streams differ by a factor of two from zone to zone,
-/// and random requests from streams by ten.
+/// An issuer seeks if its recent rate is less than a quarter of the best: streams differ by a
+/// factor of two from zone to zone, and random requests differ from streams by ten.
 const SEEKS: u64 = 4;
-/// Slices shorter than this may have filled a cache, and tell no rate.
+/// Shorter slices may have filled a cache only, so their rate is not used.
 const TELLING_NS: Nanos = 50 * MILLISECOND;
-/// Measured by turns.
+/// Measuring period of each of the two ways, in turn.
 const SLICES_NS: Nanos = SECOND;
 const FLOW_NS: Nanos = 500 * MILLISECOND;
-/// At its begin nothing is counted.
+/// Settling time at the start of a period, in which nothing is counted.
 const SETTLING_NS: Nanos = 100 * MILLISECOND;
 const MOST_PAIRS: i64 = 6;
 const LEAST_PAIRS: i64 = 2;
-/// In per cent of their mean: two pairs that differ by so much are enough.
+/// Two pairs that differ by at least this, in per cent of their mean, are enough.
 const CLEARLY: i64 = 20;
-/// And by which one pair is enough.
+/// One pair that differs by at least this is enough.
 const FAR_APART: i64 = 50;
 const AGAIN_NS: Nanos = 30 * SECOND;
-/// While the same way wins it is asked half as often each time.
+/// While the same way wins, the time to the next comparison doubles, up to this.
 const LONGEST_AGAIN_NS: Nanos = 240 * SECOND;
 
-/// Which way is measured now.
+/// The way that is being measured.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Way {
     Slices,
     Flow,
 }
 
-/// Slices, and whether they are better than flow.
+/// Slices, and whether they deliver more than flow.
 #[derive(Debug)]
 pub struct Slices {
     sweeps: Sweeps,
@@ -47,10 +49,10 @@ pub struct Slices {
     length_ns: Nanos,
     owner: u32,
     began_ns: Nanos,
-    /// Its first completion; 0 before: the way there is not part of the slice.
+    /// When its first request completed; 0 before. The first seek is not part of the slice.
     from_ns: Nanos,
     sectors: u64,
-    /// Of a slice of late, in sectors per 2^20 ns.
+    /// Best recent rate of a slice, in sectors per 2^20 ns.
     best_rate: u64,
 
     way: Way,
@@ -123,7 +125,7 @@ impl Slices {
         self.sweeps.sector(slot)
     }
 
-    /// A request went to the device.
+    /// A request was dispatched to the device.
     pub fn sent(&mut self, queue: u32, slot: u32, cost: u64) {
         if self.is_rotational {
             self.sweeps.sent(queue, slot);
@@ -146,7 +148,7 @@ impl Slices {
         self.last_ns = now;
     }
 
-    /// The disk was idle: the time does not count.
+    /// The disk was idle until now: that time does not count.
     pub fn resumed(&mut self, now: Nanos) {
         let idle_ns = now.saturating_sub(self.last_ns);
         if self.is_rotational && idle_ns > SETTLING_NS {
@@ -166,12 +168,12 @@ impl Slices {
         (self.until_ns, self.bytes) = (now.saturating_add(SETTLING_NS).saturating_add(length_ns), 0);
     }
 
-    /// A period is over: bytes in 2^20 ns of it.
+    /// The rate of the period that ended, in bytes per 2^20 ns.
     fn measured(&self, now: Nanos) -> u64 {
         (self.bytes.min(1 << 40) << 20).checked_div(now.saturating_sub(self.count_from_ns)).unwrap_or(0)
     }
 
-    /// Which way the disk is used from now on.
+    /// Decides how the disk is used from now on.
     fn step(&mut self, now: Nanos, tenants: u32) {
         if self.is_decided && tenants == self.tenants && now < self.until_ns {
             return;
@@ -209,7 +211,7 @@ impl Slices {
         self.begin(now);
     }
 
-    /// What the owner pays beyond its bytes.
+    /// Ends a slice and returns what its owner pays beyond its bytes.
     fn end(&mut self, now: Nanos) -> u64 {
         let used_ns = now.saturating_sub(self.began_ns);
         let sectors = core::mem::take(&mut self.sectors);
@@ -227,7 +229,7 @@ impl Slices {
 }
 
 impl Paternoster {
-    /// Asked with every choice on a disk.
+    /// Advances the slices; called with every choice on a disk.
     #[inline(never)]
     pub(super) fn step_slices(&mut self) {
         if !self.slices.is_rotational || self.slices.length_ns == 0 {

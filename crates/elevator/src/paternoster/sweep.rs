@@ -1,21 +1,23 @@
-//! In which order the requests of one leaf go to a disk: upwards from where its last one was, then again from below.
+//! C-LOOK order of the requests of one leaf on a disk: upwards from its last request, then again
+//! from the lowest.
 //!
-//! Each leaf keeps its place while others are aboard, so that a turn goes on where the one before ended. In flow, and where positioning
-//! costs nothing, requests go as they came.
+//! Each leaf keeps its position while others are in service, so that a turn continues where its
+//! last one ended. In flow, and where positioning costs nothing, requests go in order of arrival.
 
 use crate::structures::{Array, NoMemory, SortedLinks, Tree};
 use block::Sector;
 
-/// Among random requests, *n* of them waiting, a sweep takes 2 *n*: those that were there, and those that came ahead of it. One
-/// that takes twice as many follows arrivals just ahead of it, and turns to the one that has waited for longest.
+/// With *n* random requests queued, a sweep takes 2 *n*: those that were there, and those that
+/// arrived ahead of it. A sweep of twice that length is following arrivals just ahead of it, and
+/// the next request is then the oldest one.
 const LONGEST: u32 = 4;
 
-/// One leaf's requests by place, and how far it is.
+/// One leaf's requests by sector, and the position of its sweep.
 #[derive(Clone, Debug)]
 struct Sweep {
     tree: Tree,
     place: Sector,
-    /// Since it last began from below, or anew.
+    /// Requests sent since the sweep last began from the lowest sector, or at the oldest request.
     sent: u32,
 }
 
@@ -35,19 +37,19 @@ pub struct Sweeps {
 }
 
 impl Sweeps {
-    /// With room for nothing where positioning costs nothing.
+    /// Without room for any request where positioning costs nothing.
     pub fn try_new(is_rotational: bool, slots: u32, leaves: u32) -> Result<Self, NoMemory> {
         let (slots, leaves) = if is_rotational { (slots, leaves) } else { (0, 0) };
         Ok(Self { links: SortedLinks::try_new(slots)?, leaves: Array::try_new(leaves, Sweep::NONE)? })
     }
 
-    /// A request waits. False if it did already.
+    /// Adds a queued request. False if it was there already.
     #[inline(never)]
     pub fn insert(&mut self, leaf: u32, slot: u32, sector: Sector) -> bool {
         self.leaves.at_mut(leaf).tree.insert(&mut self.links, slot, sector)
     }
 
-    /// A request that waits begins elsewhere: one that lies before it has joined it.
+    /// A queued request has a new first sector, because an earlier one was merged into its front.
     pub fn move_to(&mut self, leaf: u32, slot: u32, sector: Sector) {
         if self.links.key(slot).is_some_and(|key| key != sector) {
             self.remove(leaf, slot);
@@ -55,13 +57,13 @@ impl Sweeps {
         }
     }
 
-    /// A request waits no more.
+    /// Removes a queued request.
     #[inline(never)]
     pub fn remove(&mut self, leaf: u32, slot: u32) -> bool {
         self.leaves.at_mut(leaf).tree.remove(&mut self.links, slot)
     }
 
-    /// A request has been sent: the sweep goes on from there.
+    /// A request was dispatched: the sweep continues from it.
     #[inline(never)]
     pub fn sent(&mut self, leaf: u32, slot: u32) -> bool {
         let Some(sector) = self.links.key(slot) else { return false };
@@ -72,7 +74,7 @@ impl Sweeps {
         sweep.tree.remove(&mut self.links, slot)
     }
 
-    /// Which request of a leaf is next; `oldest` is the one that has waited for longest.
+    /// The next request of a leaf; `oldest` is the one that has waited longest.
     pub fn next(&self, leaf: u32, oldest: u32) -> u32 {
         let sweep = self.leaves.at(leaf);
         if sweep.tree.len() <= 1 || sweep.is_too_long() {
@@ -81,13 +83,13 @@ impl Sweeps {
         sweep.tree.lower_bound(&self.links, sweep.place).or(sweep.tree.first()).unwrap_or(oldest)
     }
 
-    /// How many requests of a leaf wait.
+    /// Number of queued requests of a leaf.
     #[cfg(test)]
     pub fn len(&self, leaf: u32) -> u32 {
         self.leaves.at(leaf).tree.len()
     }
 
-    /// Where a request that waits begins; for checks.
+    /// First sector of a queued request; for checks.
     pub fn sector(&self, slot: u32) -> Option<Sector> {
         self.links.key(slot)
     }
@@ -100,7 +102,7 @@ mod tests {
     use alloc::vec::Vec;
     use block::random::Stream;
 
-    /// One leaf's requests as they came, beside its sweep.
+    /// One leaf's requests in order of arrival, beside its sweep.
     struct Leaf {
         sweeps: Sweeps,
         came: VecDeque<(u32, Sector)>,
@@ -124,7 +126,8 @@ mod tests {
         }
     }
 
-    /// Random requests, 32 of them waiting: always the nearest above, from below when there is none, and never out of that order.
+    /// 32 random requests queued: the next is always the nearest above, or the lowest when there is
+    /// none.
     #[test]
     fn random_requests_go_upwards() {
         let (mut leaf, mut random) = (Leaf::new(), Stream::of(3, "paternoster/sweep"));
@@ -142,12 +145,12 @@ mod tests {
             place = sector;
             leaf.ask(slot, random.below(1 << 30));
         }
-        // 64 each: what LONGEST goes by.
+        // About 64 requests per sweep, the basis of LONGEST.
         assert!((250..=380).contains(&turns), "{turns} sweeps");
     }
 
-    /// A stream of which more always comes just ahead, and two requests far behind it: each is sent before long, and the stream
-    /// goes on.
+    /// A stream with arrivals always just ahead, and two requests far behind it: each of the two is
+    /// sent soon, and the stream goes on.
     #[test]
     fn nobody_is_left_behind_by_a_stream() {
         let mut leaf = Leaf::new();
@@ -170,7 +173,8 @@ mod tests {
             }
             assert!(sent < 200, "left behind");
         }
-        // Not before the others have had their sweep, and after at most LONGEST times as many as wait.
+        // Not before the others had their sweep, and after at most LONGEST times as many as are
+        // queued.
         assert!(left[0].0 > 16 && left[0].0 <= 4 * 10 + 7, "{left:?}");
         assert_eq!(left[0].1, 5, "who came first");
     }

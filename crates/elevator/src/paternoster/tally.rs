@@ -1,10 +1,11 @@
-//! What is counted of each group's service, so that a request touches one cache line of it; [`GroupAccount`] is what hosts see.
+//! Counters of each group's service, laid out so that a request touches one cache line of them;
+//! [`GroupAccount`] is the host's view.
 
 use crate::account::{ByKind, GroupAccount};
 use crate::structures::{Array, NoMemory};
 use block::Nanos;
 
-/// Of the requests of one direction that somebody waits for, or that nobody does.
+/// Counters of one direction's requests, either sync or async.
 #[derive(Copy, Clone, Debug)]
 #[repr(align(64))]
 pub struct Tally {
@@ -22,11 +23,11 @@ impl Tally {
     pub const ZERO: Tally = Tally { serviced: 0, bytes: 0, service_ns: 0, wait_ns: 0, merged: 0, queued: 0 };
 }
 
-/// All groups': of each, async reads and writes, sync reads and writes.
+/// The counters of all groups; per group: async reads and writes, sync reads and writes.
 #[derive(Debug)]
 pub struct Tallies(Array<Tally>);
 
-/// Kinds of a group's requests.
+/// Kinds of requests that are counted separately per group.
 const KINDS: u32 = 4;
 
 impl Tallies {
@@ -36,10 +37,10 @@ impl Tallies {
         Ok(Self(Array::try_new(groups.checked_mul(KINDS).ok_or(NoMemory)?, Tally::ZERO)?))
     }
 
-    /// Where requests of a group and a kind are counted.
+    /// Index of the counters for requests of a group and a kind.
     #[inline]
     pub fn number(group: u32, is_read: bool, is_sync: bool) -> u32 {
-        // There are no more groups than have room: see [`Self::try_new`].
+        // Cannot overflow: [`Self::try_new`] bounds the number of groups.
         group.wrapping_mul(KINDS) | (u32::from(is_sync) << 1) | u32::from(!is_read)
     }
 
@@ -48,14 +49,14 @@ impl Tallies {
         self.0.at_mut(number)
     }
 
-    /// Everything of a group is zero, what is queued as well.
+    /// Clears all counters of a group, including what is queued.
     pub fn clear(&mut self, group: u32) {
         for kind in 0..KINDS {
             *self.0.at_mut(group.saturating_mul(KINDS).saturating_add(kind)) = Tally::ZERO;
         }
     }
 
-    /// `reset_stats`: everything is zero, but for what is queued. False without such a group.
+    /// `reset_stats`: clears everything except what is queued. False without such a group.
     pub fn reset(&mut self, group: u32) -> bool {
         for kind in 0..KINDS {
             let Some(tally) = self.0.get_mut(group.saturating_mul(KINDS).saturating_add(kind)) else { return false };

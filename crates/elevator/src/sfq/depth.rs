@@ -1,4 +1,4 @@
-//! sfq: a fixed number of requests inside the device.
+//! sfq: a fixed number of requests in flight.
 
 use super::Rule;
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
@@ -6,16 +6,16 @@ use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 crate::tunables! {
     /// The tunables' values.
     pub struct Settings {
-        /// D.
+        /// The depth D.
         depth: "depth", Unit::Count, 0..=65_536, 0, OutOfRange::Clamp,
             "Requests inside the device at most; 0 = as many as it takes. Fewer: shares hold for shallower tenants, at the cost of throughput.";
-        /// Charged for every request beside its sectors.
+        /// Charge for every request in addition to its sectors.
         request_cost_sectors: "request_cost", Unit::Sectors, 0..=1_048_576, 0, OutOfRange::Refuse,
             "Sectors charged for every request beside its own; 0 shares bytes, a large number shares requests.";
     }
 }
 
-/// SFQ(D)'s D.
+/// The fixed depth D of SFQ(D).
 #[derive(Debug)]
 pub struct FixedDepth(Settings);
 

@@ -1,8 +1,10 @@
-//! sfq-d2: as many requests inside as stay there for a bounded time, which is learned.
+//! sfq-d2: the number in flight is the largest whose mean residence time stays within a learned
+//! bound.
 //!
-//! IBIS moves its depth by the difference between the latency seen and a reference that is profiled before. Here the reference is
-//! learned as well: so many per cent of the shortest mean residence of the last seconds. Everybody's depth is the same number:
-//! whoever has little outstanding gains by it only what the others' shorter queue inside the device is worth.
+//! IBIS adjusts its depth by the difference between the observed latency and a reference that was
+//! profiled beforehand. Here the reference is learned as well: a percentage of the shortest mean
+//! residence time of the last seconds. The depth is shared by all issuers: one with few outstanding
+//! requests gains only from the shorter queue of the others inside the device.
 
 use super::Rule;
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
@@ -12,28 +14,28 @@ use block::time::{MILLISECOND, SECOND};
 crate::tunables! {
     /// The tunables' values.
     pub struct Settings {
-        /// The reference, if it is not learned.
+        /// The reference residence time, if it is not learned.
         target_ns: "target_us", Unit::Microseconds, 0..=10_000_000, 0, OutOfRange::Clamp,
             "How long a request may stay in the device on average; 0 = `slack` per cent of the shortest time seen.";
-        /// The learned reference.
+        /// The learned reference, in per cent of the shortest mean residence time.
         slack: "slack", Unit::Percent, 100..=10_000, 200, OutOfRange::Clamp,
             "The learned bound: per cent of the shortest mean time of the last ten seconds.";
-        /// Charged for every request beside its sectors.
+        /// Charge for every request in addition to its sectors.
         request_cost_sectors: "request_cost", Unit::Sectors, 0..=1_048_576, 0, OutOfRange::Refuse,
             "Sectors charged for every request beside its own; 0 shares bytes, a large number shares requests.";
     }
 }
 
-/// The depth follows what is seen in a window: so long, and so many requests.
+/// The depth is adjusted once per window: at least this long, with at least this many requests.
 const WINDOW_NS: Nanos = 10 * MILLISECOND;
 const WINDOW_REQUESTS: u64 = 64;
-/// The shortest time is forgotten after this.
+/// The shortest residence time is forgotten after this.
 const MEMORY_NS: Nanos = 10 * SECOND;
 const SIXTEENTHS: u64 = 16;
-/// The depth to begin with, and to look for the shortest time at.
+/// The initial depth, also used to find the shortest residence time.
 const FEW_Q4: u64 = 4 * SIXTEENTHS;
 
-/// SFQ(D2)'s controller.
+/// The depth controller of SFQ(D2).
 #[derive(Debug)]
 pub struct ByResidence {
     settings: Settings,
@@ -41,9 +43,9 @@ pub struct ByResidence {
     window_from_ns: Nanos,
     stayed_ns: Nanos,
     requests: u64,
-    /// Most inside in this window: only a depth that was used has been tried.
+    /// Largest number in flight in this window: only a depth that was used has been tried.
     deepest: u32,
-    /// Shortest mean of the present and the past ten seconds; 0 = none yet.
+    /// Shortest mean residence time of the present ten seconds and of the ten before; 0 = none yet.
     shortest_ns: [Nanos; 2],
     memory_from_ns: Nanos,
 }
@@ -62,7 +64,8 @@ impl ByResidence {
         if now.saturating_sub(self.memory_from_ns) >= MEMORY_NS {
             let [present, _] = self.shortest_ns;
             (self.shortest_ns, self.memory_from_ns) = ([0, present], now);
-            // The shortest time shows only while few are inside: otherwise the bound would be forgotten step by step.
+            // The shortest residence time shows only while few are in flight: otherwise the bound
+            // would drift upwards step by step.
             self.depth_q4 = self.depth_q4.min(FEW_Q4);
         }
         let [present, _] = &mut self.shortest_ns;
@@ -71,7 +74,7 @@ impl ByResidence {
         }
     }
 
-    /// In proportion to the error, by a quarter at most.
+    /// A step in proportion to the error, by a quarter at most.
     fn step(&mut self, mean_ns: Nanos, most_q4: u64) {
         let reference = self.reference_ns().max(1);
         let depth = self.depth_q4;
@@ -140,7 +143,8 @@ impl Rule for ByResidence {
 mod tests {
     use super::*;
 
-    /// A device that takes 100 us with up to `units` inside, and longer in proportion with more; always full.
+    /// A device with a residence time of 100 us for up to `units` in flight, growing in proportion
+    /// beyond; always full.
     fn settled(rule: &mut ByResidence, units: u64) -> u32 {
         let mut now = 0;
         for _ in 0..200_000 {
@@ -154,7 +158,7 @@ mod tests {
 
     #[test]
     fn depth_settles_where_the_residence_is_what_it_may_be() {
-        // Twice the shortest time is reached with 16 inside, where 8 are served at a time.
+        // Twice the shortest time is reached with 16 in flight where 8 are served at a time.
         assert!((15..=17).contains(&settled(&mut ByResidence::new(), 8)));
         let mut bounded = ByResidence::new();
         bounded.set(0, 150).unwrap();

@@ -1,15 +1,18 @@
-//! sfq, sfq-d2, mqfq: start-time fair queueing in front of a device that serves many at once. The family to beat.
+//! sfq, sfq-d2, mqfq: start-time fair queueing in front of a device that serves many requests at
+//! once. The family to compare paternoster with.
 //!
-//! Promise  whoever waits has its share of what is sent, to within a request of each sibling; what is inside the device already is
-//!          bounded by a depth (sfq), by how long it may stay there (sfq-d2), or by who is behind (mqfq).
+//! Promise  a backlogged issuer has its share of what is dispatched, to within one request of each
+//!          sibling; what is in flight already is bounded by a depth (sfq), by its residence time
+//!          (sfq-d2), or by the lead over laggards (mqfq).
 //! Cost     O(log n) per level of groups and request, as wfq.
 //! Fits     comparisons: each shows what one of paternoster's ingredients does alone.
-//! Source   sfq: Jin, Chase, Kaur 2004 (SFQ(D)); sfq-d2: the depth by feedback of IBIS, Xu et al. 2013 (SFQ(D2)); mqfq: Hedayati et
-//!          al. 2019, in strict form.
+//! Source   sfq: Jin, Chase, Kaur 2004 (SFQ(D)); sfq-d2: the depth by feedback of IBIS, Xu et al.
+//!          2013 (SFQ(D2)); mqfq: Hedayati et al. 2019, in strict form.
 //!
-//! insert -> order -> rule (room? who is behind?) -> host -> completed -> rule
+//! insert -> order -> rule (room in the device? a laggard?) -> host -> completed -> rule
 //!
-//! Read `../order/mod.rs` for the order; each rule is a file: `depth.rs`, `feedback.rs`, `strict.rs`.
+//! Read `../order/mod.rs` for the order; each rule is a file: `depth.rs`, `feedback.rs`,
+//! `strict.rs`.
 
 mod depth;
 mod feedback;
@@ -29,11 +32,11 @@ use crate::tunable::{SettingError, Tunable};
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
-/// SFQ(D): so many inside at most.
+/// SFQ(D): at most D requests in flight.
 pub type SfqD = StartTime<depth::FixedDepth>;
-/// SFQ(D2): as many inside as stay there for a bounded time.
+/// SFQ(D2): as many in flight as keep the residence time bounded.
 pub type SfqD2 = StartTime<feedback::ByResidence>;
-/// MQFQ in strict form: nobody gets ahead of the one that is furthest behind.
+/// MQFQ in strict form: no issuer leads the one furthest behind.
 pub type Mqfq = StartTime<strict::Strict>;
 
 crate::reasons! {
@@ -44,37 +47,37 @@ crate::reasons! {
     }
 }
 
-/// What the members of the family differ in.
+/// What distinguishes the members of the family.
 pub trait Rule: Sized {
-    /// Whether those are remembered whose requests are all in the device.
+    /// Whether issuers with all their requests in flight are remembered.
     const IS_STRICT: bool;
     /// The tunables' rows.
     const ROWS: &'static [Tunable];
 
-    /// With default tunables.
+    /// The rule with default tunables.
     fn new() -> Self;
     /// The value of a row.
     fn setting(&self, index: usize) -> Option<i64>;
     /// Sets a row.
     fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError>;
-    /// Sectors charged for every request beside its own.
+    /// Sectors charged for every request in addition to its own.
     fn request_cost_sectors(&self) -> u64;
-    /// How many may be inside, of a device that takes so many.
+    /// How many requests may be in flight in a device with this depth.
     fn limit(&self, device_depth: u32) -> u32;
-    /// A request is done after so long, with so many inside before.
+    /// A request completed after `_stayed_ns`, with `_inside` in flight before that.
     fn learn(&mut self, _now: Nanos, _stayed_ns: Nanos, _inside: u32, _device_depth: u32) {}
-    /// By how many sectors one may be ahead, and how long one that has nothing is waited for.
+    /// By how many sectors an issuer may lead, and how long an empty one is waited for.
     fn patience(&self) -> (u64, Nanos) {
         (0, 0)
     }
 }
 
-/// A request in the device.
+/// A request in flight.
 #[derive(Copy, Clone, Debug)]
 struct Inside {
     is_inside: bool,
     went_ns: Nanos,
-    /// The queue it was in.
+    /// The queue it came from.
     queue: u32,
 }
 
@@ -164,7 +167,7 @@ impl<R: Rule> Elevator for StartTime<R> {
         self.shares.count(requests.attributes(id).group, false);
     }
 
-    /// Only one issuer's transfers share a request: otherwise one would pay for another.
+    /// A request holds transfers of one issuer only: otherwise one would pay for another.
     fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
         requests.attributes(id).context == bio.context
     }

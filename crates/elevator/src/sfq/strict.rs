@@ -1,4 +1,5 @@
-//! mqfq: whoever has requests in the device counts as well, and nobody is sent who is ahead of the one furthest behind.
+//! mqfq: issuers with requests in flight count as well, and no issuer is served that leads the one
+//! furthest behind.
 
 use super::Rule;
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
@@ -7,19 +8,19 @@ use block::Nanos;
 crate::tunables! {
     /// The tunables' values.
     pub struct Settings {
-        /// T.
+        /// The threshold T.
         lead_sectors: "lead", Unit::Sectors, 0..=1_048_576, 0, OutOfRange::Clamp,
             "Sectors by which a tenant of weight 100 may be ahead of the one furthest behind; 0 = strict.";
-        /// How long one that has nothing is expected back.
+        /// How long an empty issuer is expected back.
         wait_ns: "wait_us", Unit::Microseconds, 0..=1_000_000, 100, OutOfRange::Clamp,
             "How long one whose last request has just ended is still waited for.";
-        /// Charged for every request beside its sectors.
+        /// Charge for every request in addition to its sectors.
         request_cost_sectors: "request_cost", Unit::Sectors, 0..=1_048_576, 0, OutOfRange::Refuse,
             "Sectors charged for every request beside its own; 0 shares bytes, a large number shares requests.";
     }
 }
 
-/// MQFQ's threshold.
+/// The threshold of MQFQ.
 #[derive(Debug)]
 pub struct Strict(Settings);
 

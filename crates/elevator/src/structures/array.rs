@@ -3,20 +3,22 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The memory asked for at construction was not there.
+/// The memory requested at construction was not available.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct NoMemory;
 
-/// A fixed number of elements. An index out of range answers a sentinel instead of a panic.
+/// A fixed number of elements. An index out of range accesses a sentinel instead of panicking.
 ///
-/// The sentinel always reads as the value given at construction: what is written to it is forgotten, so a stray index
-/// can neither reach another element nor be seen by the next stray index.
+/// The sentinel always reads as the value given at construction, and writes to it are dropped. An
+/// invalid index can neither reach another element nor be observed by the next invalid index.
 #[derive(Debug)]
 pub struct Array<T> {
-    /// A box, which is a word less than a vector; a policy has dozens, and is built on a stack.
+    /// A box, which is one word smaller than a vector; a policy has dozens, and is built on a
+    /// stack.
     items: Box<[T]>,
-    // The sentinel, and where writes out of range land: apart, because `at` cannot repair what `at_mut` gave away. On the
-    // heap, so that a policy of many arrays of large elements can be built on a kernel's stack.
+    // The sentinel, and the target of writes out of range: separate, because `at` cannot undo
+    // changes made through `at_mut`. On the heap, so that a policy with many arrays of large
+    // elements can be built on a kernel stack.
     spare: Box<[T; 2]>,
 }
 
@@ -36,7 +38,7 @@ impl<T: Clone> Array<T> {
         Ok(Self { items: items.into_boxed_slice(), spare })
     }
 
-    /// The element at `index`, to be changed; out of range a fresh sentinel whose changes are forgotten.
+    /// The element at `index`, mutable; out of range, a fresh sentinel whose changes are dropped.
     #[inline]
     pub fn at_mut(&mut self, index: u32) -> &mut T {
         match self.items.get_mut(index as usize) {
@@ -55,7 +57,7 @@ impl<T: Clone> Array<T> {
 }
 
 impl<T> Array<T> {
-    /// The element at `index`, or the sentinel out of range.
+    /// The element at `index`; out of range, the sentinel.
     #[inline]
     pub fn at(&self, index: u32) -> &T {
         match self.items.get(index as usize) {
@@ -64,19 +66,19 @@ impl<T> Array<T> {
         }
     }
 
-    /// The element at `index`; `None` out of range, for which [`crate::structures::NIL`] always is.
+    /// The element at `index`; `None` out of range, where [`crate::structures::NIL`] always is.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
         self.items.get(index as usize)
     }
 
-    /// The element at `index`, to be changed; `None` out of range.
+    /// The element at `index`, mutable; `None` out of range.
     #[inline]
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         self.items.get_mut(index as usize)
     }
 
-    /// The element at `index`, if there is one, is going to be changed soon: it comes nearer.
+    /// Prefetches the element at `index`, if there is one, because it will be changed soon.
     #[inline]
     pub fn prefetch(&self, index: u32) {
         if let Some(item) = self.items.get(index as usize) {
@@ -84,7 +86,7 @@ impl<T> Array<T> {
         }
     }
 
-    /// All elements, to be changed: for who changes several of them at once.
+    /// All elements, mutable, for callers that change several at once.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         &mut self.items
@@ -96,7 +98,7 @@ impl<T> Array<T> {
         u32::try_from(self.items.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether there is no element at all.
+    /// Whether there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -108,7 +110,7 @@ impl<T> Array<T> {
         self.items.iter()
     }
 
-    /// All elements in the order of their indices, to be changed.
+    /// All elements in the order of their indices, mutable.
     #[inline]
     pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, T> {
         self.items.iter_mut()

@@ -1,11 +1,11 @@
-//! A fixed set of small numbers: first and next member by counting zeros, whatever the size.
+//! A fixed-size set of small numbers: finds members by counting zeros, in nearly constant time.
 //!
-//! Two summary levels say which words below are not zero, so a search reads one word per level up to 262,144 bits and
-//! at most four of the topmost level at 2^20.
+//! Two summary levels tell which words below are not zero. A search reads one word per level up to
+//! 262,144 bits, and at most four words of the top level at 2^20.
 
 use super::{Array, NoMemory};
 
-/// Level 0 holds the bits; a bit of level n + 1 says that a word of level n is not zero.
+/// Level 0 holds the bits; a bit of level n + 1 tells that a word of level n is not zero.
 const LEVELS: usize = 3;
 const WORD_BITS: u32 = u64::BITS;
 
@@ -18,7 +18,7 @@ pub struct Bitmap {
 }
 
 impl Bitmap {
-    /// The empty set of numbers below `bits`.
+    /// An empty set of numbers below `bits`.
     ///
     /// # Errors
     /// [`NoMemory`] when the allocator refuses.
@@ -42,7 +42,7 @@ impl Bitmap {
         self.count
     }
 
-    /// The number of members, counted anew.
+    /// The number of members, counted bit by bit.
     pub fn members(&self) -> u32 {
         let [words, ..] = &self.levels;
         words.iter().map(|word| word.count_ones()).sum()
@@ -55,7 +55,7 @@ impl Bitmap {
         words.at(bit / WORD_BITS) >> (bit % WORD_BITS) & 1 != 0
     }
 
-    /// Adds `bit`. False, and nothing happens, if it is a member already or not below the bound.
+    /// Adds `bit`. False, without effect, if it is a member already or not below the bound.
     #[inline]
     pub fn set(&mut self, bit: u32) -> bool {
         if bit >= self.bits || self.test(bit) {
@@ -75,7 +75,7 @@ impl Bitmap {
         true
     }
 
-    /// Takes `bit` out. False, and nothing happens, if it is not a member.
+    /// Removes `bit`. False, without effect, if it is not a member.
     #[inline]
     pub fn clear(&mut self, bit: u32) -> bool {
         if !self.test(bit) {
@@ -111,7 +111,7 @@ impl Bitmap {
         if let Some(bit) = lowest_from(words, from) {
             return Some(bit);
         }
-        // The rest of from's own word is empty: on from the word behind it, one level up.
+        // The rest of from's own word is empty: continue with the next word, one level up.
         let word = from / WORD_BITS + 1;
         if let Some(word) = lowest_from(summary, word) {
             return lowest(*words.at(word), word);
@@ -129,7 +129,7 @@ impl Bitmap {
     }
 }
 
-/// The first word from `start` on that is not zero; reads one word per 262,144 bits of the set.
+/// The first non-zero word from `start` on; reads one word per 262,144 bits of the set.
 #[inline]
 fn first_word(top: &Array<u64>, start: u32) -> Option<u32> {
     (start..top.len()).find(|&index| *top.at(index) != 0)
@@ -141,7 +141,7 @@ fn lowest(word: u64, index: u32) -> Option<u32> {
     (word != 0).then(|| index * WORD_BITS + word.trailing_zeros())
 }
 
-/// The lowest bit not below `from` inside the word that `from` lies in.
+/// The lowest bit not below `from` inside the word that contains `from`.
 #[inline]
 fn lowest_from(level: &Array<u64>, from: u32) -> Option<u32> {
     let index = from / WORD_BITS;
@@ -158,13 +158,14 @@ mod tests {
 
     use super::*;
 
-    /// Sizes at and around the borders of the levels, the largest with four words at the top.
+    /// Sizes at and around the boundaries of the levels; the largest has four words at the top.
     const SIZES: [u32; 10] = [0, 1, 63, 64, 65, 4095, 4096, 4097, 262_145, 1 << 20];
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// 100 cases of 1,000 operations; few distinct numbers, so that members are met again and words become empty.
+        /// 100 cases of 1,000 operations; few distinct numbers, so that members recur and words
+        /// become empty.
         #[test]
         fn a_bitmap_behaves_as_an_ordered_set(
             bits in prop::sample::select(&SIZES[..]),

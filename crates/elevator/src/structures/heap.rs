@@ -1,7 +1,8 @@
-//! An indexed min-heap: which id has the smallest key, with keys that change.
+//! An indexed min-heap: finds the id with the smallest key; keys can be changed.
 //!
-//! Four children per node, side by side in one cache line together with their keys: a level costs one miss at most and
-//! three compares without a branch. Keys are compared as plain unsigned numbers, not as wrapping differences.
+//! Four children per node, side by side in one cache line together with their keys: a level costs
+//! at most one cache miss and three compares without a branch. Keys are compared as plain unsigned
+//! numbers, not as wrapping differences.
 
 use core::hint::select_unpredictable;
 
@@ -9,10 +10,12 @@ use super::{Array, NIL, NoMemory};
 
 const WIDTH: u32 = 4;
 
-/// Key (64 bits), sequence number (32), id (32), from the top: the numerical order is the heap's order.
+/// Key (64 bits), sequence number (32), id (32), from the top: the numerical order is the heap's
+/// order.
 type Entry = u128;
 
-/// Greater than every entry, since no id is [`NIL`]. Fills unused places, so that siblings are compared uncounted.
+/// Greater than every entry, since no id is [`NIL`]. Fills unused places, so that siblings are
+/// compared without counting them.
 const VACANT: Entry = Entry::MAX;
 
 #[inline]
@@ -37,7 +40,7 @@ const fn id_of(entry: Entry) -> u32 {
 struct Family([Entry; WIDTH as usize]);
 
 impl Family {
-    /// Place among the siblings, and value, of the smallest.
+    /// Position among the siblings, and value, of the smallest.
     #[inline]
     fn least(&self) -> (u32, Entry) {
         let [a, b, c, d] = self.0;
@@ -49,12 +52,12 @@ impl Family {
 
 /// A heap of ids below a bound, each at most once, with `u64` keys.
 ///
-/// Of equal keys the one pushed or updated earliest comes first; once per 2^32 operations, when the sequence number
-/// starts over, newer ones pass the older of equal key.
+/// Among equal keys the one pushed or updated earliest comes first. Once per 2^32 operations, when
+/// the sequence number wraps, newer entries overtake older ones of equal key.
 #[derive(Debug)]
 pub struct Heap {
-    // A position is 4 x family + place. The root is the last of family 0; its children fill family 1, and those of
-    // position p family p - 2.
+    // A position is 4 x family + place. The root is the last place of family 0; its children fill
+    // family 1, and those of position p fill family p - 2.
     families: Array<Family>,
     positions: Array<u32>,
     len: u32,
@@ -69,7 +72,7 @@ const fn parent(position: u32) -> u32 {
 }
 
 impl Heap {
-    /// The empty heap for ids below `ids` (at most 2^32 - 5).
+    /// An empty heap for ids below `ids` (at most 2^32 - 5).
     ///
     /// # Errors
     /// [`NoMemory`] when the allocator refuses, or for more ids than positions.
@@ -104,14 +107,14 @@ impl Heap {
         (position != NIL).then(|| key_of(self.entry_at(position)))
     }
 
-    /// The id of the smallest key, and the key.
+    /// The id with the smallest key, and that key.
     #[inline]
     pub fn peek(&self) -> Option<(u32, u64)> {
         let least = self.entry_at(ROOT);
         (least != VACANT).then(|| (id_of(least), key_of(least)))
     }
 
-    /// Puts an id in. False, and nothing happens, if it is in already or not below the bound.
+    /// Inserts an id. False, without effect, if it is in the heap already or not below the bound.
     #[inline]
     pub fn push(&mut self, id: u32, key: u64) -> bool {
         if self.positions.get(id) != Some(&NIL) {
@@ -124,7 +127,7 @@ impl Heap {
         true
     }
 
-    /// Takes out the id of the smallest key.
+    /// Removes the id with the smallest key.
     #[inline]
     pub fn pop_min(&mut self) -> Option<(u32, u64)> {
         let least = self.peek()?;
@@ -132,8 +135,9 @@ impl Heap {
         Some(least)
     }
 
-    /// Takes out the id of the smallest key and puts another in, in one pass. `None`, and nothing happens, if the heap
-    /// is empty or the new id is in already (other than as the smallest) or not below the bound.
+    /// Removes the id with the smallest key and inserts another, in one pass. `None`, without
+    /// effect, if the heap is empty, or if the new id is in it already (other than as the smallest)
+    /// or not below the bound.
     #[inline]
     pub fn replace_min(&mut self, id: u32, key: u64) -> Option<(u32, u64)> {
         let least = self.peek()?;
@@ -146,7 +150,8 @@ impl Heap {
         Some(least)
     }
 
-    /// Changes the key of an id; among equal keys it goes last. False, and nothing happens, if it is not in the heap.
+    /// Changes the key of an id; among equal keys it goes last. False, without effect, if it is not
+    /// in the heap.
     #[inline]
     pub fn update(&mut self, id: u32, key: u64) -> bool {
         let position = *self.positions.at(id);
@@ -159,7 +164,7 @@ impl Heap {
         true
     }
 
-    /// Takes an id out. False, and nothing happens, if it is not in the heap.
+    /// Removes an id. False, without effect, if it is not in the heap.
     #[inline]
     pub fn remove(&mut self, id: u32) -> bool {
         let position = *self.positions.at(id);
@@ -178,7 +183,7 @@ impl Heap {
         true
     }
 
-    /// Moves `entry` up or down from `position`, where `before` had been.
+    /// Moves `entry` up or down from `position`, which held `before`.
     #[inline]
     fn settle(&mut self, position: u32, before: Entry, entry: Entry) {
         if entry < before {
@@ -243,7 +248,7 @@ impl Heap {
         }
     }
 
-    /// Writes an entry and where its id is to be found.
+    /// Writes an entry, and records the position of its id.
     #[inline]
     fn put(&mut self, position: u32, entry: Entry) {
         self.write(position, entry);
@@ -274,7 +279,8 @@ mod tests {
     }
 
     fn operation() -> impl Strategy<Value = Operation> {
-        // Few keys, so that many are equal; and the largest, which must not be taken for a vacancy.
+        // Few distinct keys, so that many are equal; and the largest key, which must not be
+        // mistaken for a vacancy.
         let key = prop_oneof![9 => 0..20u64, 1 => Just(u64::MAX)];
         let id = 0..IDS + 2;
         prop_oneof![
@@ -287,7 +293,7 @@ mod tests {
         ]
     }
 
-    /// (key, time of the last change, id): what the heap's order should be.
+    /// (key, time of the last change, id): the expected order of the heap.
     #[derive(Default)]
     struct Model {
         sorted: BTreeSet<(u64, usize, u32)>,

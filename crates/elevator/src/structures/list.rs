@@ -1,6 +1,7 @@
 //! Doubly linked lists of slots over a shared array of links: every operation O(1).
 //!
-//! One [`Links`] array per role; many [`List`]s may share it, since a slot is on at most one list of a role.
+//! One [`Links`] array per role; many [`List`]s may share it, since a slot is on at most one list
+//! of a role.
 
 use super::{Array, NIL, NoMemory};
 
@@ -10,7 +11,7 @@ struct Link {
     next: u32,
 }
 
-/// In `next` of a slot that is on no list; like [`NIL`] never an index.
+/// Value of `next` of a slot on no list; like [`NIL`], never an index.
 const OFF: u32 = NIL - 1;
 
 /// The links of all slots in one role.
@@ -29,13 +30,13 @@ impl Links {
         Ok(Self(Array::try_new(slots, Link { prev: NIL, next: OFF })?))
     }
 
-    /// Whether the slot is on some list of this role.
+    /// Whether the slot is on a list of this role.
     #[inline]
     pub fn is_linked(&self, slot: u32) -> bool {
         self.0.at(slot).next != OFF
     }
 
-    /// Whether the slot exists and may be put on a list.
+    /// Whether the slot exists and is on no list.
     #[inline]
     pub fn is_free(&self, slot: u32) -> bool {
         self.0.get(slot).is_some_and(|link| link.next == OFF)
@@ -59,7 +60,7 @@ impl Links {
     }
 }
 
-/// One list of slots. An operation must be given the [`Links`] the list was filled through.
+/// A list of slots. Every operation must get the same [`Links`] that the list was filled with.
 #[derive(Clone, Debug)]
 pub struct List {
     head: u32,
@@ -74,7 +75,7 @@ impl Default for List {
 }
 
 impl List {
-    /// A list of nothing.
+    /// An empty list.
     pub const EMPTY: List = List { head: NIL, tail: NIL, len: 0 };
 
     /// The number of slots on the list.
@@ -101,7 +102,7 @@ impl List {
         if self.tail == NIL { None } else { Some(self.tail) }
     }
 
-    /// Puts the slot behind all others. False, and nothing happens, if it is on a list already or does not exist.
+    /// Appends the slot. False, without effect, if it is on a list already or does not exist.
     #[inline(always)]
     pub fn push_back(&mut self, links: &mut Links, slot: u32) -> bool {
         match links.0.get_mut(slot) {
@@ -117,14 +118,14 @@ impl List {
         true
     }
 
-    /// Puts the slot before all others. False, and nothing happens, if it is on a list already or does not exist.
+    /// Prepends the slot. False, without effect, if it is on a list already or does not exist.
     #[inline]
     pub fn push_front(&mut self, links: &mut Links, slot: u32) -> bool {
         self.link(links, slot, NIL, self.head)
     }
 
-    /// Puts the slot right behind `anchor`, which must be on this list. False, and nothing happens, if the slot is on
-    /// a list already or does not exist, or the anchor is on none.
+    /// Inserts the slot right behind `anchor`, which must be on this list. False, without effect,
+    /// if the slot is on a list already or does not exist, or the anchor is on none.
     #[inline]
     pub fn insert_after(&mut self, links: &mut Links, anchor: u32, slot: u32) -> bool {
         let next = links.0.at(anchor).next;
@@ -134,8 +135,8 @@ impl List {
         self.link(links, slot, anchor, next)
     }
 
-    /// Puts the slot right before `anchor`, which must be on this list. False, and nothing happens, if the slot is on
-    /// a list already or does not exist, or the anchor is on none.
+    /// Inserts the slot right before `anchor`, which must be on this list. False, without effect,
+    /// if the slot is on a list already or does not exist, or the anchor is on none.
     #[inline]
     pub fn insert_before(&mut self, links: &mut Links, anchor: u32, slot: u32) -> bool {
         let Link { prev, next } = *links.0.at(anchor);
@@ -145,10 +146,10 @@ impl List {
         self.link(links, slot, prev, anchor)
     }
 
-    /// Takes the slot off this list. False, and nothing happens, if it is on no list.
+    /// Removes the slot from this list. False, without effect, if it is on no list.
     ///
-    /// That the slot is on *this* list is the caller's duty: with another list of the same links only a first or last
-    /// slot is recognised as foreign, and the two lengths would be wrong.
+    /// The caller ensures that the slot is on *this* list: of another list with the same links,
+    /// only a first or last slot is recognised as foreign, and the two lengths would be wrong.
     #[inline(always)]
     pub fn remove(&mut self, links: &mut Links, slot: u32) -> bool {
         let Some(link) = links.0.get_mut(slot) else { return false };
@@ -169,7 +170,7 @@ impl List {
         true
     }
 
-    /// Takes the first slot off the list.
+    /// Removes the first slot.
     #[inline]
     pub fn pop_front(&mut self, links: &mut Links) -> Option<u32> {
         let slot = self.first()?;
@@ -184,13 +185,13 @@ impl List {
         Some(slot)
     }
 
-    /// Takes a slot off this list that is likely to be the first; as [`List::remove`].
+    /// As [`List::remove`], optimised for a slot that is likely to be the first.
     #[inline(always)]
     pub fn remove_early(&mut self, links: &mut Links, slot: u32) -> bool {
         if self.head == slot { self.pop_front(links).is_some() } else { self.remove(links, slot) }
     }
 
-    /// Takes the last slot off the list.
+    /// Removes the last slot.
     #[inline]
     pub fn pop_back(&mut self, links: &mut Links) -> Option<u32> {
         let slot = self.last()?;
@@ -222,24 +223,24 @@ impl List {
     }
 }
 
-/// A list that knows its first slot only: four bytes, for tables of many (the buckets of a hash). It shares [`Links`]
-/// with whatever else a slot may be on instead.
+/// A list that stores only its first slot: four bytes, for tables of many (the buckets of a hash
+/// table). It shares [`Links`] with the other lists that its slots may be on instead.
 #[derive(Copy, Clone, Debug)]
 pub struct Stack {
     head: u32,
 }
 
 impl Stack {
-    /// A stack of nothing.
+    /// An empty stack.
     pub const EMPTY: Stack = Stack { head: NIL };
 
-    /// The slot put last.
+    /// The slot pushed last.
     #[inline]
     pub const fn first(&self) -> Option<u32> {
         if self.head == NIL { None } else { Some(self.head) }
     }
 
-    /// Puts the slot before all others. False, and nothing happens, if it is on a list already or does not exist.
+    /// Pushes the slot. False, without effect, if it is on a list already or does not exist.
     #[inline]
     pub fn push(&mut self, links: &mut Links, slot: u32) -> bool {
         match links.0.get_mut(slot) {
@@ -253,9 +254,10 @@ impl Stack {
         true
     }
 
-    /// Takes the slot off this stack, wherever in it. False, and nothing happens, if it is on no list.
+    /// Removes the slot, wherever it is in this stack. False, without effect, if it is on no list.
     ///
-    /// That the slot is on *this* stack is the caller's duty: of another's only the first is recognised as foreign.
+    /// The caller ensures that the slot is on *this* stack: of another stack, only the first slot
+    /// is recognised as foreign.
     #[inline]
     pub fn remove(&mut self, links: &mut Links, slot: u32) -> bool {
         let Some(link) = links.0.get_mut(slot) else { return false };
@@ -318,7 +320,7 @@ mod tests {
     }
 
     fn operation() -> impl Strategy<Value = Operation> {
-        // Two slots more than exist, so that strangers are tried as well.
+        // Two more slots than exist, so that invalid ones are tried as well.
         let (list, slot) = (0usize..2, 0..SLOTS + 2);
         prop_oneof![
             (list.clone(), slot.clone()).prop_map(|(l, s)| Operation::PushBack(l, s)),
@@ -331,7 +333,7 @@ mod tests {
         ]
     }
 
-    /// Two lists over one array of links, and what they should hold.
+    /// Two lists over one array of links, and their expected contents.
     struct Pair {
         links: Links,
         lists: [List; 2],
@@ -357,7 +359,7 @@ mod tests {
                 }
                 Operation::InsertAfter(l, a, s) | Operation::InsertBefore(l, a, s) => {
                     if models[1 - l].contains(&a) {
-                        return; // an anchor on another list is the caller's error
+                        return; // return; // an anchor on another list is the caller's error
                     }
                     let is_after = matches!(operation, Operation::InsertAfter(..));
                     let at = models[l].iter().position(|&m| m == a).filter(|_| is_free(models, s));

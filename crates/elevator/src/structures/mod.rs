@@ -1,9 +1,11 @@
-//! Index-based building blocks: arrays, lists, trees, heaps and bitmaps whose links are `u32` slots.
+//! Index-based building blocks: arrays, lists, trees, heaps and bitmaps whose links are `u32`
+//! slots.
 //!
-//! Everything is sized once by a fallible constructor; afterwards nothing allocates, recurses or panics. A slot may be
-//! on several structures at the same time: one link array per role. Misuse (a slot already linked, a slot that is
-//! not, an index out of range) changes nothing and answers `false` or `None`. Keys are plain `u64`: what they mean is
-//! the caller's business.
+//! Every structure is sized once by a fallible constructor; afterwards nothing allocates, recurses
+//! or panics. A slot may be on several structures at the same time, with one array of links per
+//! role. Misuse (a slot that is already linked, a slot that is not, an index out of range) changes
+//! nothing and returns `false` or `None`. Keys are plain `u64` values; the caller gives them a
+//! meaning.
 
 pub mod array;
 pub mod bitmap;

@@ -1,33 +1,37 @@
 //! Sorted sets of slots: intrusive rank-balanced trees over a shared array of nodes.
 //!
-//! One [`SortedLinks`] per role; many [`Tree`]s may share it, since a slot is in at most one tree of a role. Equal keys
-//! keep their order of insertion. No recursion; a key behind the last or before the first is attached without a
-//! descent; first, last, neighbours and removal by slot look nothing up, as each node knows those beside it.
+//! One [`SortedLinks`] per role; many [`Tree`]s may share it, since a slot is in at most one tree
+//! of a role. Equal keys keep their order of insertion. There is no recursion. A key behind the
+//! last or before the first is attached without a descent. First, last, neighbours and removal by
+//! slot need no search, because each node links to its neighbours in order.
 //!
-//! The trees are relaxed AVL trees (Sen, Tarjan, Kim: "Deletion without rebalancing in binary search trees", 2016):
-//! insertion balances as in an AVL tree, removal does not at all, and the height stays below 1.44 x log2 of the number
-//! of insertions since the tree was last empty. What is queued is about to leave, so balancing on the way out buys
-//! nothing, and its unpredictable branches cost as much as the descent.
+//! The trees are relaxed AVL trees (Sen, Tarjan, Kim: "Deletion without rebalancing in binary
+//! search trees", 2016): insertion balances as in an AVL tree, removal does not at all, and the
+//! height stays below 1.44 x log2 of the number of insertions since the tree was last empty. Queued
+//! requests leave soon, so balancing on removal gains nothing, and its unpredictable branches cost
+//! as much as the descent.
 
 use core::hint::select_unpredictable;
 
 use super::{Array, NIL, NoMemory};
 
-/// 32 bytes, so that a thousand of them stay in the first-level cache and none lies in two lines of it.
+/// 32 bytes, so that a thousand nodes fit into the first-level cache and none straddles two cache
+/// lines.
 #[derive(Copy, Clone, Debug)]
 #[repr(align(32))]
 struct Node {
     key: u64,
     children: [u32; 2],
-    /// The slots before and behind this one in the order: climbing to them is a mispredicted branch per level.
+    /// The slots before and behind this one in order: climbing the tree to find them would cost a
+    /// mispredicted branch per level.
     beside: [u32; 2],
     parent: u32,
-    /// Greater than the children's: the height as of the insertions, which removals leave too large. [`MISSING`] for a
-    /// slot in no tree.
+    /// Greater than the children's ranks: the height resulting from insertions, which removals do
+    /// not reduce. [`MISSING`] for a slot in no tree.
     rank: i32,
 }
 
-/// The rank of what is not there.
+/// The rank of a missing child.
 const MISSING: i32 = -1;
 
 const FREE: Node = Node { key: 0, children: [NIL; 2], beside: [NIL; 2], parent: NIL, rank: MISSING };
@@ -61,7 +65,8 @@ impl Node {
 
     #[inline]
     fn set_child(&mut self, side: Side, child: u32) {
-        // An index and no `match`, which would become a branch; the compiler sees that it is in range.
+        // Indexing instead of a `match`, which would become a branch; the compiler sees that the
+        // index is in range.
         if let Some(place) = self.children.get_mut(side as usize) {
             *place = child;
         }
@@ -93,13 +98,13 @@ impl SortedLinks {
         Ok(Self(Array::try_new(slots, FREE)?))
     }
 
-    /// Whether the slot is in some tree of this role.
+    /// Whether the slot is in a tree of this role.
     #[inline]
     pub fn is_linked(&self, slot: u32) -> bool {
         self.0.at(slot).rank != MISSING
     }
 
-    /// The key the slot was inserted with; `None` if it is in no tree.
+    /// The key that the slot was inserted with; `None` if it is in no tree.
     #[inline]
     pub fn key(&self, slot: u32) -> Option<u64> {
         let node = self.0.at(slot);
@@ -126,7 +131,7 @@ impl SortedLinks {
         (prev != NIL).then_some(prev)
     }
 
-    // These two forget what is meant for a slot out of range, as `Array::at_mut` would, without a call.
+    // These two drop writes to a slot out of range, as `Array::at_mut` would, without a call.
 
     #[inline]
     fn put(&mut self, slot: u32, node: Node) {
@@ -143,7 +148,8 @@ impl SortedLinks {
     }
 }
 
-/// One sorted set of slots. An operation must be given the [`SortedLinks`] the tree was filled through.
+/// A sorted set of slots. Every operation must get the same [`SortedLinks`] that the tree was
+/// filled with.
 #[derive(Clone, Debug)]
 pub struct Tree {
     root: u32,
@@ -159,7 +165,7 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// A tree of nothing.
+    /// An empty tree.
     pub const EMPTY: Tree = Tree { root: NIL, first: NIL, last: NIL, len: 0 };
 
     /// The number of slots in the tree.
@@ -174,33 +180,34 @@ impl Tree {
         self.len == 0
     }
 
-    /// The slot of the smallest key, the earliest inserted of equals.
+    /// The slot with the smallest key; of equal keys, the one inserted earliest.
     #[inline]
     pub const fn first(&self) -> Option<u32> {
         if self.first == NIL { None } else { Some(self.first) }
     }
 
-    /// The slot of the largest key, the latest inserted of equals.
+    /// The slot with the largest key; of equal keys, the one inserted latest.
     #[inline]
     pub const fn last(&self) -> Option<u32> {
         if self.last == NIL { None } else { Some(self.last) }
     }
 
-    /// Puts the slot behind all whose key is not greater. False, and nothing happens, if it is in a tree already or
-    /// does not exist.
+    /// Inserts the slot behind all whose key is not greater. False, without effect, if it is in a
+    /// tree already or does not exist.
     #[inline(never)]
     pub fn insert(&mut self, links: &mut SortedLinks, slot: u32, key: u64) -> bool {
         self.insert_with::<false>(links, slot, key)
     }
 
-    /// The same, for the one place from which most insertions come.
+    /// [`Tree::insert`], inlined; for the one place that most insertions come from.
     #[inline(always)]
     pub fn insert_inline(&mut self, links: &mut SortedLinks, slot: u32, key: u64) -> bool {
         self.insert_with::<true>(links, slot, key)
     }
 
-    /// With rotations apart, because less than every other insertion needs any, and they take more registers than all of the
-    /// rest; or within, for the sake of the stack.
+    /// `APART`: rotations are a separate function, because less than every other insertion needs
+    /// any, and they use more registers than everything else. Otherwise they are inlined, to save
+    /// stack.
     #[inline(always)]
     fn insert_with<const APART: bool>(&mut self, links: &mut SortedLinks, slot: u32, key: u64) -> bool {
         if links.0.get(slot).is_none_or(|node| node.rank != MISSING) {
@@ -213,7 +220,7 @@ impl Tree {
             links.put(slot, Node { key, rank: 0, ..FREE });
             return true;
         };
-        // The parent is its neighbour on the one side, and who was the parent's on the other.
+        // The parent is its neighbour on one side, and the parent's former neighbour on the other.
         node.set_child(side, slot);
         let [before, behind] = node.beside;
         let is_left = side == Side::Left;
@@ -222,7 +229,7 @@ impl Tree {
         let beside = [select_unpredictable(is_left, before, parent), select_unpredictable(is_left, parent, behind)];
         links.put(slot, Node { key, beside, parent, rank: 0, ..FREE });
         match links.0.get_mut(outer) {
-            // Its place on the outer one's side that is turned to it: behind that if it lies left of the parent.
+            // The field of the outer neighbour that faces the new node.
             Some(node) => node.set_beside(side.opposite(), slot),
             None if is_left => self.first = slot,
             None => self.last = slot,
@@ -231,16 +238,16 @@ impl Tree {
         true
     }
 
-    /// Takes the slot out of this tree. False, and nothing happens, if it is in no tree.
+    /// Removes the slot from this tree. False, without effect, if it is in no tree.
     ///
-    /// That the slot is in *this* tree is the caller's duty: in another tree of the same links only a root is
-    /// recognised as foreign, and both trees would be wrong afterwards.
+    /// The caller ensures that the slot is in *this* tree: of another tree with the same links,
+    /// only the root is recognised as foreign, and both trees would be wrong afterwards.
     #[inline(never)]
     pub fn remove(&mut self, links: &mut SortedLinks, slot: u32) -> bool {
         self.remove_with::<false>(links, slot)
     }
 
-    /// The same, for the one place from which most removals come.
+    /// [`Tree::remove`], inlined; for the one place that most removals come from.
     #[inline(always)]
     pub fn remove_inline(&mut self, links: &mut SortedLinks, slot: u32) -> bool {
         self.remove_with::<true>(links, slot)
@@ -265,7 +272,8 @@ impl Tree {
         true
     }
 
-    /// Gives the only slot of the tree another key. False, and nothing happens, if it is not the only one, or not of this tree.
+    /// Changes the key of the tree's only slot. False, without effect, if it is not the only one,
+    /// or not of this tree.
     #[inline]
     pub fn change_key_of_only(&mut self, links: &mut SortedLinks, slot: u32, key: u64) -> bool {
         let is_only = self.len == 1 && self.root == slot;
@@ -289,7 +297,7 @@ impl Tree {
         (found != NIL).then_some(found)
     }
 
-    /// The slot with exactly this key, the earliest inserted of equals.
+    /// The slot with exactly this key; of equal keys, the one inserted earliest.
     #[inline]
     pub fn find_exact(&self, links: &SortedLinks, key: u64) -> Option<u32> {
         self.lower_bound(links, key).filter(|&slot| links.0.at(slot).key == key)
@@ -301,7 +309,7 @@ impl Tree {
         Iter { links, at: self.first() }
     }
 
-    /// Whose child a new node of `key` becomes, and on which side. In an empty tree nobody's.
+    /// The parent of a new node with `key`, and the side. NIL in an empty tree.
     #[inline(always)]
     fn place_for(&self, links: &SortedLinks, key: u64) -> (u32, Side) {
         // Sequential I/O and virtual times arrive in order: the ends are tried before the descent.
@@ -321,8 +329,8 @@ impl Tree {
         (parent, if goes_left { Side::Left } else { Side::Right })
     }
 
-    /// `child` has the rank its parent may have as well: raises the parent, as long as its other child allows, or else
-    /// rotates.
+    /// `child` has reached the rank of its parent: raises the parent while its other child permits
+    /// it, otherwise rotates.
     #[inline(always)]
     fn restore<const APART: bool>(&mut self, links: &mut SortedLinks, child: u32, parent: u32) {
         let (mut child, mut parent, mut rank) = (child, parent, links.0.at(child).rank);
@@ -349,7 +357,8 @@ impl Tree {
         self.rebalance(links, top, child, side);
     }
 
-    /// `child` on `side` of `top` is as high as `top` itself, the other child two or more lower: one rotation, or two.
+    /// `child` on `side` of `top` is as high as `top` itself, the other child at least two lower:
+    /// one rotation, or two.
     #[inline(always)]
     fn rebalance(&mut self, links: &mut SortedLinks, top: u32, child: u32, side: Side) {
         let Node { rank, .. } = *links.0.at(child);
@@ -363,7 +372,8 @@ impl Tree {
         links.set_rank(top, rank - 1);
     }
 
-    /// The child of `top` on `side` comes up, `top` goes down on the other side. Ranks are the caller's.
+    /// Rotates: the child of `top` on `side` comes up, `top` goes down on the other side. The
+    /// caller sets the ranks.
     #[inline(always)]
     fn rotate(&mut self, links: &mut SortedLinks, top: u32, side: Side) {
         let Node { parent, .. } = *links.0.at(top);
@@ -375,7 +385,7 @@ impl Tree {
         self.hang(links, top, pivot, side.opposite());
     }
 
-    /// Makes two slots neighbours; without the one before, or behind, the other is an end of the tree.
+    /// Makes two slots neighbours; if one is NIL, the other is an end of the tree.
     #[inline(always)]
     fn join(&mut self, links: &mut SortedLinks, before: u32, behind: u32) {
         match links.0.get_mut(before) {
@@ -388,7 +398,7 @@ impl Tree {
         }
     }
 
-    /// Makes `child` (or nothing) the child of `parent`, or the root where there is no parent.
+    /// Makes `child` (or NIL) the child of `parent`, or the root if there is no parent.
     #[inline(always)]
     fn hang(&mut self, links: &mut SortedLinks, child: u32, parent: u32, side: Side) {
         match links.0.get_mut(parent) {
@@ -405,7 +415,7 @@ impl Tree {
         self.replace_by_successor(links, slot, node, side);
     }
 
-    /// Puts the successor of a node with two children in its place, on `side` of its parent.
+    /// Puts the successor of a node with two children into its place, on `side` of its parent.
     #[inline(always)]
     fn replace_by_successor(&mut self, links: &mut SortedLinks, slot: u32, node: &Node, side: Side) {
         let [left, right] = node.children;
@@ -451,7 +461,7 @@ mod tests {
     use super::*;
 
     impl Tree {
-        /// Parents and ranks, that nothing is reached twice, and the bound of the height.
+        /// Checks parents, ranks, that no node is reached twice, and the bound on the height.
         fn check(&self, links: &SortedLinks, insertions: usize) {
             let (mut stack, mut found) = (vec![self.root], 0);
             while let Some(slot) = stack.pop() {
@@ -474,7 +484,8 @@ mod tests {
 
     const SLOTS: u32 = 80;
 
-    /// Three trees over one array of nodes, and what they should hold: (key, time of insertion) -> slot.
+    /// Three trees over one array of nodes, and their expected contents: (key, time of insertion)
+    /// -> slot.
     struct Forest {
         links: SortedLinks,
         trees: [Tree; 3],
@@ -529,7 +540,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// 100 cases of 1,000 operations: insert, remove, and change of key by removal and insertion; often equal keys.
+        /// 100 cases of 1,000 operations: insert, remove, and change of key by removal and
+        /// insertion; equal keys are frequent.
         #[test]
         fn three_trees_over_shared_nodes_behave_as_three_maps(
             operations in prop::collection::vec((0u8..3, 0usize..3, 0..SLOTS + 2, 0..60u64), 1000),

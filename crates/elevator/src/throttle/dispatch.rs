@@ -1,4 +1,5 @@
-//! The way of a bio up the tree: past each level's limits at once, or waiting at the first that says no.
+//! The path of a bio up the tree: it passes each level within its limits, or waits at the first
+//! level whose limit it exceeds.
 
 use super::group::{DIRECTIONS, Group, Node, ServiceQueue};
 use super::log::SliceEvent;
@@ -11,13 +12,14 @@ use block::{Direction, Flags, GroupId, Nanos};
 /// Reads, then writes, that one visit to a group moves.
 const READS_PER_VISIT: u32 = 6;
 const WRITES_PER_VISIT: u32 = 2;
-/// Bios after which a round of visits ends.
+/// A dispatch round ends after this many bios.
 const QUANTUM: u32 = 32;
-/// No timer is set for longer than so many slices.
+/// No timer is set for longer than this many slices.
 const LONGEST_TIMER_SLICES: u64 = 8;
 
 impl Throttle {
-    /// A bio whose group has rules (or best-effort limits somewhere on the device).
+    /// Submits a bio whose group has rules (or any bio while best-effort limits exist on the
+    /// device).
     pub(super) fn submit_by_rules(&mut self, id: BioId, bio: &Bio, now: Nanos) -> Verdict {
         self.update_baselines(now);
         self.update_idle_time(bio.group, now);
@@ -43,7 +45,7 @@ impl Throttle {
     /// Whether a level lets a new bio through at once; if so, it is charged there.
     #[inline(never)]
     fn passes(&mut self, group: GroupId, direction: Direction, charge: Option<u64>, now: Ticks) -> bool {
-        // A change of state may let it through after all; it happens once at most.
+        // A change of state may let it through after all, which happens once at most.
         for _ in 0..2 {
             self.first_bio(group, direction, now);
             self.consider_downgrade(group, now);
@@ -87,7 +89,7 @@ impl Throttle {
         Verdict::Held
     }
 
-    /// Puts a bio on a node of a group's queue, and the group among the pending ones of the queue above.
+    /// Queues a bio on a node of a group's queue, and makes the group pending in the queue above.
     fn queue_at(&mut self, group: GroupId, node: Node, bio: u32, now: Ticks) {
         let direction = self.nodes.at(bio).direction;
         let entry = self.groups.at_mut(group.0);
@@ -110,19 +112,19 @@ impl Throttle {
                 self.upgrade(now);
             }
             let (mut has_moved, mut is_settled) = (false, false);
-            // The window stays open while the first pending group may go now.
+            // Rounds continue while the first pending group may dispatch now.
             while !is_settled && self.dispatch_round(queue, now) > 0 {
                 has_moved = true;
                 is_settled = self.arm_for_first(queue, false, now);
             }
-            // A round that moved nothing may have put the first group off.
+            // A round that moved nothing may have postponed the first group.
             if !is_settled {
                 self.arm_for_first(queue, false, now);
             }
             if !has_moved {
                 return;
             }
-            // What moved into a group that had nothing lets that group's parent look again.
+            // If bios moved into a group that had none, the queue above it must be dispatched too.
             if queue >= self.groups.len() || !self.groups.at(queue).was_empty {
                 return;
             }
@@ -136,7 +138,8 @@ impl Throttle {
         }
     }
 
-    /// Visits pending groups whose time has come, until a quantum has moved. Answers how many did.
+    /// Visits pending groups whose time has come, until a quantum has moved. Returns how many bios
+    /// moved.
     pub(super) fn dispatch_round(&mut self, queue: u32, now: Ticks) -> u32 {
         if self.is_traced() {
             self.log_round(queue, now);
@@ -154,7 +157,7 @@ impl Throttle {
             if service.queued.read > 0 || service.queued.write > 0 {
                 self.update_dispatch_time(group, now);
                 if visit == 0 && self.groups.at(first).dispatch_at <= now {
-                    // Nothing may go although its time has come: the clock must move first.
+                    // Its time has come, but it may not dispatch yet: try again at the next tick.
                     self.set_dispatch_time(group, now.saturating_add(1));
                 }
             } else {
@@ -182,7 +185,7 @@ impl Throttle {
         moved
     }
 
-    /// The next bio of a group goes one level up.
+    /// Moves the next bio of a group one level up.
     fn move_up(&mut self, group: GroupId, direction: Direction, now: Ticks) {
         let Some(bio) = self.nodes.pop(&mut self.groups.at_mut(group.0).service, direction) else { return };
         let charge = self.charge_of(bio);
@@ -208,8 +211,8 @@ impl Throttle {
         self.trim(group, direction, now);
     }
 
-    /// Everything that waits goes to the top, whatever the limits say: level by level, so that of one group those come
-    /// first who had come furthest.
+    /// Moves all waiting bios to the top, whatever the limits: level by level, so that within a
+    /// group the bios that had climbed furthest come first.
     pub(super) fn release_all(&mut self) {
         let waits = |throttle: &Self| (0..throttle.groups.len()).any(|index| throttle.groups.at(index).is_pending);
         for level in 0..super::DEEPEST {
@@ -238,11 +241,12 @@ impl Throttle {
         self.no_longer_pending(group);
     }
 
-    /// What waits in a group waits there as its own from now on. The nodes of bios on their way up are used otherwise in
-    /// another shape of the tree.
+    /// Turns all bios waiting in a group into the group's own. The nodes of bios that came from
+    /// children are used differently in another shape of the tree.
     pub(super) fn keep_by_group(&mut self, group: GroupId) {
         for direction in DIRECTIONS {
-            // By way of the top, which is empty between two calls, so that the order stays.
+            // Moves them through the top queue, which is empty between two calls, to keep their
+            // order.
             while let Some(bio) = self.nodes.pop(&mut self.groups.at_mut(group.0).service, direction) {
                 self.nodes.push(&mut self.top, Node::ToParent(GroupId::ROOT), bio);
             }
@@ -252,7 +256,7 @@ impl Throttle {
         }
     }
 
-    /// Groups between this one and the root; [`super::DEEPEST`] - 1 at most.
+    /// Number of groups between this one and the root; at most [`super::DEEPEST`] - 1.
     fn level_of(&self, group: GroupId) -> u32 {
         let above = |group: &GroupId| self.groups.at(group.0).parent;
         let climbed = core::iter::successors(Some(group), above).skip(1).take(super::DEEPEST as usize - 1);
@@ -261,7 +265,7 @@ impl Throttle {
 
     // ---- one level ----
 
-    /// How long a bio of a group has to wait at that group's own level.
+    /// How long a bio has to wait at this group's level.
     pub(super) fn wait_of(&mut self, group: GroupId, direction: Direction, charge: Option<u64>, now: Ticks) -> Ticks {
         let limit = self.limit_of(group, direction, now);
         if limit.is_none() {
@@ -305,13 +309,13 @@ impl Throttle {
         }
     }
 
-    /// The bytes a waiting bio is charged for.
+    /// The bytes to charge for a waiting bio.
     fn charge_of(&self, bio: u32) -> Option<u64> {
         let waiting = self.nodes.at(bio);
         (!waiting.is_charged).then_some(u64::from(waiting.bytes))
     }
 
-    /// The group whose limits come after those of this one; `None` = the top.
+    /// The group whose limits apply after those of this one; `None` = the top.
     #[inline]
     pub(super) fn above(&self, group: GroupId) -> Option<GroupId> {
         if self.settings.hierarchy == 0 { None } else { self.groups.at(group.0).parent }
@@ -324,7 +328,7 @@ impl Throttle {
         self.above(group).map_or(self.groups.len(), |parent| parent.0)
     }
 
-    /// The earliest time at which the next bio of a group may go.
+    /// Updates the earliest time at which the next bio of a group may go.
     pub(super) fn update_dispatch_time(&mut self, group: GroupId, now: Ticks) {
         let mut first = Ticks::MAX;
         for direction in DIRECTIONS {
@@ -341,7 +345,7 @@ impl Throttle {
         self.requeue_pending(group, at);
     }
 
-    /// Files a group under its time; `at` is when it is to be looked at.
+    /// Sorts a group in among the pending ones; `at` is its dispatch time.
     #[inline(always)]
     pub(super) fn requeue_pending(&mut self, group: GroupId, at: Ticks) {
         self.no_longer_pending(group);
@@ -365,8 +369,8 @@ impl Throttle {
         above.pending = above.pending.wrapping_sub(1);
     }
 
-    /// Arms a queue for its first pending group, if that is in the future or if forced. True if nothing is to be done
-    /// now: armed, or nothing pending.
+    /// Arms a queue's timer for its first pending group, if its time lies in the future or if
+    /// forced. True if nothing is to be done now: armed, or nothing pending.
     pub(super) fn arm_for_first(&mut self, queue: u32, is_forced: bool, now: Ticks) -> bool {
         let Some(first) = self.pending.at(queue).first() else { return true };
         let at = self.groups.at(first).dispatch_at;

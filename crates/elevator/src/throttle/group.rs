@@ -1,15 +1,16 @@
-//! What the throttle keeps of a group, and the lists its bios wait on.
+//! The throttle's state of a group, and the lists on which its bios wait.
 //!
-//! Every group has a service queue. A bio waits on one of four nodes of the group it came through: its own or that of
-//! bios on their way to the parent, by direction. A service queue takes one bio from each of its nodes in turn, so a
-//! group's own bios and each of its children have equal turns.
+//! Every group has a service queue. A bio waits on one of four nodes of the group it came through:
+//! the group's own bios, or bios on their way to the parent, each by direction. A service queue
+//! takes one bio from each of its nodes in turn, so a group's own bios and each of its children
+//! have equal turns.
 
 use super::slice::{Limit, Slice, Ticks, UNLIMITED};
 use crate::group::{IoLimits, Rates};
 use crate::structures::{Array, Links, List, NoMemory};
 use block::{Direction, GroupId};
 
-/// One value per direction; reaching one can neither fail nor panic.
+/// One value per direction, with access that can neither fail nor panic.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Pair<T> {
     pub read: T,
@@ -37,10 +38,10 @@ impl<T> Pair<T> {
 /// Both directions, reads first.
 pub const DIRECTIONS: [Direction; 2] = [Direction::Read, Direction::Write];
 
-/// A set of limits per direction.
+/// Limits by direction.
 pub type Limits = Pair<Limit>;
 
-/// From what was configured; 0 stays 0 (for best-effort limits: none given).
+/// Converts configured rates; 0 stays 0 (for best-effort limits: none given).
 pub const fn limits_of(rates: &Rates) -> Limits {
     const fn ios(per_s: u32) -> u64 {
         if per_s == u32::MAX { UNLIMITED } else { per_s as u64 }
@@ -53,7 +54,7 @@ pub const fn limits_of(rates: &Rates) -> Limits {
     }
 }
 
-/// Whether a bio of a direction has to be looked at: the group or one above it has such a limit now.
+/// Whether bios of a direction must be checked: the group or an ancestor has a limit for it now.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rules {
     pub bytes: bool,
@@ -74,26 +75,27 @@ pub struct Habits {
     pub reset_at: Ticks,
 }
 
-/// What counts for the state machine of best-effort limits.
+/// State for the state machine of best-effort limits.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Watch {
-    /// When the group last reached its best-effort limit or waited; 0 = never had a bio.
+    /// When the group last reached its best-effort limit or waited; 0 = it never had a bio.
     pub overflow_at: Pair<Ticks>,
     pub checked_at: Ticks,
     pub bytes: Pair<u64>,
     pub ios: Pair<u64>,
 }
 
-/// A group on this device.
+/// The state of a group on this device.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub is_online: bool,
     pub parent: Option<GroupId>,
     pub children: u32,
-    /// As configured.
+    /// The limits as configured.
     pub configured: IoLimits,
     pub max: Limits,
-    /// Best-effort limits in force: all 0 unless idle threshold and latency target were given with them.
+    /// Best-effort limits in force: all 0 unless idle threshold and latency target were given with
+    /// them.
     pub low: Limits,
     pub rules: Pair<Rules>,
     pub slices: Pair<Slice>,
@@ -103,7 +105,7 @@ pub struct Group {
     /// When its first bio may go.
     pub dispatch_at: Ticks,
     pub is_pending: bool,
-    /// A bio came to an empty direction: `dispatch_at` is stale.
+    /// A bio arrived at an empty direction: `dispatch_at` is stale.
     pub was_empty: bool,
 }
 
@@ -139,7 +141,7 @@ impl Group {
         was_empty: false,
     };
 
-    /// Whether it has a best-effort limit of a direction.
+    /// Whether it has a best-effort limit for a direction.
     #[inline]
     pub const fn has_low(&self, direction: Direction) -> bool {
         let low = self.low.of(direction);
@@ -158,7 +160,7 @@ pub struct ServiceQueue {
     /// Nodes with bios, in the order of their turns.
     pub nodes: Pair<List>,
     pub queued: Pair<u32>,
-    /// Groups below with something queued.
+    /// Number of child groups with queued bios.
     pub pending: u32,
     /// When its timer fires.
     pub timer_at: Option<Ticks>,
@@ -173,7 +175,7 @@ impl ServiceQueue {
     };
 }
 
-/// A bio that waits.
+/// A waiting bio.
 #[derive(Copy, Clone, Debug)]
 pub struct Waiting {
     pub bytes: u32,
@@ -183,12 +185,12 @@ pub struct Waiting {
     pub is_held: bool,
 }
 
-/// Which list of a group a bio waits on.
+/// The list of a group on which a bio waits.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Node {
     /// Submitted to this very group.
     Own(GroupId),
-    /// On its way from this group to the one above.
+    /// On its way from this group to its parent.
     ToParent(GroupId),
 }
 
@@ -202,7 +204,7 @@ impl Node {
     }
 }
 
-/// All waiting bios: on nodes, and nodes on service queues.
+/// All waiting bios: lists of bios on nodes, and of nodes on service queues.
 #[derive(Debug)]
 pub struct Nodes {
     bios: Array<Waiting>,
@@ -234,12 +236,12 @@ impl Nodes {
         self.bios.at_mut(bio)
     }
 
-    /// Whether a bio of this number may come.
+    /// Whether this bio number is valid and unused.
     pub fn is_free(&self, bio: u32) -> bool {
         self.bios.get(bio).is_some_and(|waiting| !waiting.is_held)
     }
 
-    /// Puts a bio behind the others of its node, and the node behind the others of the service queue if it was empty.
+    /// Appends a bio to its node, and the node to the service queue if it was empty.
     #[inline]
     pub fn push(&mut self, queue: &mut ServiceQueue, node: Node, bio: u32) {
         let direction = self.bios.at(bio).direction;
@@ -259,7 +261,7 @@ impl Nodes {
         self.lists.at(queue.nodes.of(direction).first()?).first()
     }
 
-    /// Takes the bio whose turn it is; its node has its next turn after all others.
+    /// Takes the bio whose turn it is; its node then goes behind all others.
     #[inline]
     pub fn pop(&mut self, queue: &mut ServiceQueue, direction: Direction) -> Option<u32> {
         let nodes = queue.nodes.of_mut(direction);

@@ -1,6 +1,8 @@
-//! Whether a group wants its best-effort limit at all: think time, and how many of its bios come late.
+//! Whether a group needs its best-effort limit at all: its think time, and the share of its bios
+//! that are late.
 //!
-//! Times are in units of 1,024 ns, which the kernel calls us. Source: Linux 6.1 blk-throttle.c.
+//! Times are in units of 1,024 ns, which the kernel calls us. Source: Linux 6.1
+//! block/blk-throttle.c, throtl_tg_is_idle.
 
 use super::Throttle;
 use super::group::{Group, Habits};
@@ -9,16 +11,16 @@ use crate::request::Bio;
 use crate::structures::{Array, NoMemory};
 use block::{Direction, GroupId, Nanos, Operation};
 
-/// Sizes of bios that are told apart.
+/// Number of size classes of bios.
 pub const BUCKETS: u32 = 9;
-/// Latency of a disk beside which a target is set, whatever the size.
+/// Baseline latency of a disk, for all sizes; latency targets are relative to it.
 const DISK_BASELINE: u64 = 4_000;
-/// On a disk, faster ones are cache hits and tell nothing.
+/// Faster completions on a disk are cache hits and are ignored.
 const DISK_FILTER: u64 = 1_000;
 const ENOUGH_SAMPLES: u64 = 32;
-/// Longest time without a completion after which a group counts as idle in any case.
+/// After this time without a completion a group counts as idle in any case.
 const LONGEST_IDLE: u64 = 5_000_000;
-/// Think time of the variant of 2016 where none is given: flash, disk.
+/// Default think-time threshold of the variant of 2016: flash, disk.
 const HIGH_THRESHOLD: [u64; 2] = [50, 1_000];
 
 /// Samples of one direction and size.
@@ -30,10 +32,11 @@ struct Bucket {
     is_valid: bool,
 }
 
-/// What a bio of each size usually takes.
+/// The usual latency of a bio, by size.
 #[derive(Debug)]
 pub struct Baselines {
-    /// Reads by size, then writes by size. On the heap: on the stack of a kernel it would not fit beside the rest.
+    /// Reads by size, then writes by size. On the heap, because they would not fit on a kernel
+    /// stack beside the rest.
     buckets: Array<Bucket>,
     calculated_at: Ticks,
     filter: u64,
@@ -52,13 +55,13 @@ impl Baselines {
         self.buckets.at(index_of(direction, sectors))
     }
 
-    /// What one of that size takes, and whether that was ever measured.
+    /// The baseline of a size, and whether it was ever measured.
     pub fn known(&self, direction: Direction, size: u32) -> (u64, bool) {
         let bucket = self.buckets.at(first_of(direction).wrapping_add(size));
         (bucket.latency, bucket.is_valid)
     }
 
-    /// A request took so long in the device.
+    /// A request took `ns` in the device.
     pub fn sample(&mut self, attributes: &Bio, ns: Nanos) {
         if !matches!(attributes.operation, Operation::Read | Operation::Write) {
             return;
@@ -68,7 +71,7 @@ impl Baselines {
         bucket.samples = bucket.samples.saturating_add(1);
     }
 
-    /// Once a second: means of what was sampled, averaged into the baselines, which never fall with size.
+    /// Once a second: averages the samples' means into the baselines, which never fall with size.
     fn calculate(&mut self) {
         for direction in super::DIRECTIONS {
             let mut smaller = 0;
@@ -113,7 +116,7 @@ fn first_of(direction: Direction) -> u32 {
 }
 
 impl Throttle {
-    /// The thresholds of a group as configured, before those of its parents.
+    /// Sets the thresholds of a group as configured, before those of its ancestors apply.
     pub(super) fn set_habits(&mut self, group: GroupId) {
         let is_high = self.settings.high != 0;
         let [flash, disk] = HIGH_THRESHOLD;
@@ -130,7 +133,8 @@ impl Throttle {
         habits.latency_target_us = if has_low && !is_high { entry.configured.latency_us } else { u64::MAX };
     }
 
-    /// A bio comes: the time since the group's last completion is think time, once per completion.
+    /// A bio arrived: the time since the group's last completion is think time, once per
+    /// completion.
     pub(super) fn update_idle_time(&mut self, group: GroupId, now: Nanos) {
         let habits = &mut self.groups.at_mut(group.0).habits;
         let now = now >> 10;
@@ -178,7 +182,7 @@ impl Throttle {
         }
     }
 
-    /// Whether a group does not need protection now.
+    /// Whether a group needs no protection now.
     pub(super) fn is_idle(&mut self, group: GroupId, now: Ticks) -> bool {
         let is_idle = self.seems_idle(group, now);
         if self.is_traced() {

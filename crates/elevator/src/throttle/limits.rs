@@ -1,4 +1,4 @@
-//! Which limits hold for a group now, and what follows when they change.
+//! The limits in force for a group, and the effects of a change.
 
 use super::Throttle;
 use super::group::{DIRECTIONS, Group, Pair, Rules, limits_of};
@@ -7,9 +7,9 @@ use super::slice::{Limit, Ticks, UNLIMITED};
 use crate::group::{GroupSettings, IoLimits};
 use block::{Direction, GroupId};
 
-/// What a group without a best-effort limit still has while others are protected (`.low`).
+/// The limit of a group without a best-effort limit while others are protected (`.low`).
 const FLOOR: Limit = Limit { bytes_per_s: 320 * 1024, ios_per_s: 10 };
-/// Beyond this a best-effort limit no longer grows.
+/// Beyond this scale a best-effort limit no longer grows.
 const MOST_SCALE: u64 = 4096;
 
 impl Throttle {
@@ -21,7 +21,7 @@ impl Throttle {
         self.limit_at(group, direction, self.state.scale)
     }
 
-    /// The same at a given scale; nothing changes.
+    /// The limit at a given scale, without side effects.
     pub(super) fn limit_at(&self, group: GroupId, direction: Direction, scale: u64) -> Limit {
         let is_flat = self.settings.hierarchy == 0;
         if group == GroupId::ROOT && !is_flat {
@@ -57,7 +57,7 @@ impl Throttle {
         }
     }
 
-    /// How often half of a best-effort limit has been added to it since the state became MAX.
+    /// How many halves of a best-effort limit have been added to it since the state became MAX.
     pub(super) fn scale_at(&self, now: Ticks) -> u64 {
         let (slice, state) = (self.clock.slice, &self.state);
         if state.scale < MOST_SCALE && now >= state.upgraded_at.saturating_add(state.scale.saturating_mul(slice)) {
@@ -75,11 +75,12 @@ impl Throttle {
             *children = children.saturating_add(1);
         }
         self.set_habits(group);
-        // Nobody is below it yet.
+        // The group has no children yet.
         self.refresh_group(group, now);
     }
 
-    /// New limits. What waits is filed anew; what was sent under the old limits counts under the new ones.
+    /// Sets new limits. Waiting bios are re-sorted, and what was sent under the old limits counts
+    /// against the new ones.
     pub(super) fn configure(&mut self, group: GroupId, limits: &IoLimits, now: Ticks) {
         if self.groups.get(group.0).is_none_or(|entry| !entry.is_online) {
             self.violations = self.violations.saturating_add(1);
@@ -132,7 +133,7 @@ impl Throttle {
         }
     }
 
-    /// Best-effort limits of all groups by the rules that hold now.
+    /// Recomputes the best-effort limits of all groups by the present rules.
     #[inline(never)]
     pub(super) fn set_all_low(&mut self) {
         for index in 0..self.groups.len() {
@@ -147,7 +148,8 @@ impl Throttle {
         }
     }
 
-    /// Best-effort limits hold only as far as the absolute ones allow, and only with both thresholds (`.low`).
+    /// Best-effort limits are capped by the absolute ones, and hold only with both thresholds
+    /// (`.low`).
     fn set_low(&mut self, group: GroupId) {
         let is_high = self.settings.high != 0;
         let entry = self.groups.at_mut(group.0);
@@ -165,10 +167,12 @@ impl Throttle {
         };
     }
 
-    /// Says anew which directions have rules in which groups, and hands thresholds down.
+    /// Recomputes which directions have rules in which groups, and propagates thresholds down the
+    /// tree.
     #[inline(never)]
     pub(super) fn refresh_rules(&mut self, now: Ticks) {
-        // Parents need not have smaller ids than their children: as often as the tree is deep, at most.
+        // Parents need not have smaller ids than their children: repeat at most as often as the
+        // tree is deep.
         for _ in 0..super::DEEPEST {
             let mut has_changed = false;
             for index in 0..self.groups.len() {

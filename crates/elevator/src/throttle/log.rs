@@ -1,8 +1,9 @@
-//! The lines of blktrace: what the throttle tells of itself, in the kernel's words. A host puts names before them.
+//! The throttle's blktrace messages, in the kernel's wording. The host adds the names in front.
 //!
-//! Off, a line costs a look at one flag. On, it is written where it will lie, by functions out of the way, so that it
-//! takes no room on the stack of those who work. No line changes what is done. Times are ticks.
-//! Source: Linux 6.1 blk-throttle.c; specification of the throttle, section 2.8.
+//! While messages are off, each costs one test of a flag. While on, they are written in place by
+//! out-of-line functions, so that they take no stack from the working path. No message changes
+//! behaviour. Times are ticks. Source: Linux 6.1 block/blk-throttle.c, throtl_log;
+//! docs/specifications/throttle.md, section 2.8.
 
 use super::Throttle;
 use super::group::DIRECTIONS;
@@ -31,7 +32,7 @@ macro_rules! lettered {
 }
 
 impl Throttle {
-    /// Whether lines are read by anybody.
+    /// Whether messages are recorded.
     #[inline]
     pub(super) fn is_traced(&self) -> bool {
         self.messages.is_on()
@@ -74,7 +75,7 @@ impl Throttle {
         let entry = self.groups.at(group.0);
         let slice = entry.slices.of(direction);
         let (bytes, ios, queued) = (slice.bytes, slice.ios, entry.service.queued);
-        // As it came: what a discard is charged is a matter of the slice.
+        // The size as submitted: what a discard is charged is decided by the slice.
         let size = u64::from(bio.extent.sectors).saturating_mul(512);
         let numbers =
             [bytes, size, limit.bytes_per_s, ios, shown_ios(limit), queued.read.into(), queued.write.into(), 0];
@@ -83,7 +84,8 @@ impl Throttle {
 
     // ---- service queues ----
 
-    /// A round of a service queue begins. At the top nothing waits, so there the numbers are those of the whole device.
+    /// A round of a service queue begins. Nothing waits at the top, so its numbers are those of the
+    /// whole device.
     #[cold]
     #[inline(never)]
     pub(super) fn log_round(&mut self, queue: u32, now: Ticks) {
@@ -152,7 +154,7 @@ impl Throttle {
         self.write(Some(group), text, now, numbers);
     }
 
-    /// The baselines as calculated just now, a line for each size.
+    /// The baselines just calculated, one line per size.
     #[cold]
     #[inline(never)]
     pub(super) fn log_baselines(&mut self, now: Ticks) {
@@ -172,7 +174,7 @@ impl Throttle {
     }
 }
 
-/// I/Os per second as they are written: 32 bits, all set without a limit.
+/// I/Os per second as shown: 32 bits, all ones without a limit.
 const fn shown_ios(limit: Limit) -> u64 {
     let most = u32::MAX as u64;
     if limit.ios_per_s > most { most } else { limit.ios_per_s }

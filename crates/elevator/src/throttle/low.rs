@@ -1,7 +1,9 @@
-//! Best-effort limits: everybody is held to them while some group that has one does not reach it (state LOW), and
-//! nobody once all reach theirs or do not want it (state MAX), with the limits growing slowly at first.
+//! Best-effort limits. In state LOW, all groups are held to them, because some group that has one
+//! does not reach it. In state MAX, when all reach theirs or do not need them, no group is, and the
+//! limits grow slowly at first.
 //!
-//! Source: Linux 6.1 blk-throttle.c; specification of the throttle, section 3.
+//! Source: Linux 6.1 block/blk-throttle.c, throtl_upgrade_state and throtl_downgrade_state;
+//! docs/specifications/throttle.md, section 3.
 
 use super::Throttle;
 use super::group::DIRECTIONS;
@@ -12,11 +14,11 @@ use block::GroupId;
 #[derive(Copy, Clone, Debug)]
 pub struct State {
     is_low: bool,
-    /// Some group has a best-effort limit.
+    /// Whether some group has a best-effort limit.
     has_low: bool,
     pub upgraded_at: Ticks,
     pub downgraded_at: Ticks,
-    /// Halves of their limits that groups have been given beyond it.
+    /// How many halves of their best-effort limit groups have been given on top of it.
     pub scale: u64,
 }
 
@@ -29,7 +31,7 @@ impl State {
         self.is_low
     }
 
-    /// Whether any group has one.
+    /// Whether any group has a best-effort limit.
     #[inline]
     pub const fn has_low(&self) -> bool {
         self.has_low
@@ -57,7 +59,7 @@ impl Throttle {
         }
     }
 
-    /// When a group last reached its limit: the older of the directions that have one.
+    /// When a group last reached its limit: the older time of the directions that have one.
     fn own_overflow(&self, group: GroupId, now: Ticks) -> Ticks {
         let entry = self.groups.at(group.0);
         let mut oldest = now;
@@ -69,7 +71,7 @@ impl Throttle {
         oldest
     }
 
-    /// The same, or that of a group above it if that was later.
+    /// The same, or that of an ancestor if it is later.
     fn overflow(&self, group: GroupId, now: Ticks) -> Ticks {
         let mut latest = self.own_overflow(group, now);
         let mut at = group;
@@ -85,7 +87,7 @@ impl Throttle {
 
     // ---- to MAX ----
 
-    /// Whether all leaves (but this one) have what they were promised, or do not want it.
+    /// Whether all leaves (except this one) reach their best-effort limit, or do not need it.
     pub(super) fn can_upgrade(&mut self, but: Option<GroupId>, now: Ticks) -> bool {
         if !self.state.is_low() || now < self.state.downgraded_at.saturating_add(self.clock.slice) {
             return false;
@@ -117,13 +119,13 @@ impl Throttle {
         if !reads && !writes {
             return true;
         }
-        // What waits has reached its limit.
+        // A group with waiting bios has reached its limit.
         let queued = entry.service.queued;
         let is_reached = (!reads || queued.read > 0) && (!writes || queued.write > 0);
         is_reached || (now >= self.overflow(group, now).saturating_add(self.clock.slice) && self.is_idle(group, now))
     }
 
-    /// Looked at with a bio of the group, once per slice.
+    /// Considers a change to MAX; called with a bio of the group, at most once per slice.
     pub(super) fn consider_upgrade(&mut self, group: GroupId, now: Ticks) {
         let slice = self.clock.slice;
         if !self.state.is_low() || self.groups.at(group.0).watch.checked_at.saturating_add(slice) > now {
@@ -135,7 +137,8 @@ impl Throttle {
         }
     }
 
-    /// Everybody may go up to his absolute limit again: what waits is looked at at once, by timers that are due now.
+    /// Changes to MAX: groups may use their absolute limits, and timers that are due now re-examine
+    /// waiting bios.
     #[inline(never)]
     pub(super) fn upgrade(&mut self, now: Ticks) {
         if self.is_traced() {
@@ -149,7 +152,7 @@ impl Throttle {
         self.arm_pending(now);
     }
 
-    // Each out of line: together they would need more of the stack than they may.
+    // Both out of line: together they would need more stack than is allowed.
 
     #[inline(never)]
     fn make_pending_due(&mut self, now: Ticks) {
@@ -171,7 +174,8 @@ impl Throttle {
 
     // ---- to LOW ----
 
-    /// Looked at with a bio of a leaf, once per slice: does it get what it was promised?
+    /// Considers a change to LOW if the leaf misses its best-effort limit; called with its bio, at
+    /// most once per slice.
     #[inline(never)]
     pub(super) fn consider_downgrade(&mut self, group: GroupId, now: Ticks) {
         let slice = self.clock.slice;
@@ -196,7 +200,7 @@ impl Throttle {
         }
     }
 
-    /// Directions whose rate since the last look meets a best-effort limit have reached it.
+    /// Directions whose rate since the last measurement meets a best-effort limit have reached it.
     fn measure(&mut self, group: GroupId, elapsed: Ticks, now: Ticks) {
         let hz = self.clock.hz;
         let entry = self.groups.at_mut(group.0);
@@ -232,7 +236,7 @@ impl Throttle {
             && (!self.is_idle(group, now) || self.groups.at(group.0).children > 0)
     }
 
-    /// Half of what was given on top goes; with nothing left, everybody is held to his best-effort limit.
+    /// Halves the scale; at zero, all groups are held to their best-effort limits.
     #[inline(never)]
     fn downgrade(&mut self, now: Ticks) {
         let slice = self.clock.slice;

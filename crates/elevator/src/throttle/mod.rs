@@ -1,16 +1,22 @@
-//! blk-throttle: absolute limits (`.max`) and best-effort ones (`.low` of 4.12, `.high` of 2016) above any elevator.
+//! blk-throttle: absolute limits (`.max`) and best-effort ones (`.low` of 4.12, `.high` of 2016),
+//! above any elevator.
 //!
-//! Promise  a group sends no more than its limit, measured over slices of 100 ms (20 ms on flash), and none of what it
-//!          did not use is saved for longer than a slice. Limits of groups above bind as well (cgroup v2), or do not (v1).
-//!          With `.low`, groups are held to that limit only while some group that has one does not reach it.
-//! Cost     a bio without a rule: one look; with rules O(depth of the tree), O(log groups) when it waits.
-//! Fits     hard caps. A cap wastes what its group does not use; for shares take an elevator with weights.
-//! Source   Linux 6.1 block/blk-throttle.c; the variant of 2016: "block-throttle: add .high limit" V3.
+//! Promise  a group sends no more than its limit, measured over slices of 100 ms (20 ms on flash),
+//!          and tokens that it did not use are kept for at most one slice. Limits of ancestors
+//!          apply as well (cgroup v2), or do not (v1). With `.low`, groups are held to that limit
+//!          only while some group that has one does not reach it.
+//! Cost     a bio without a rule: one test; with rules O(depth of the tree), O(log groups) when it
+//!          waits.
+//! Fits     hard caps. A cap wastes what its group does not use; for shares, use an elevator with
+//!          weights.
+//! Source   Linux 6.1 block/blk-throttle.c; the variant of 2016: "block-throttle: add .high limit"
+//!          V3.
 //!
-//! submit -> may it go at each level up to the top? -> pass | wait at the level that says no
-//! timer  -> first pending group -> up to 6 reads and 2 writes one level up -> ... -> top -> released
+//! submit -> within the limits of each level? -> pass | wait at the level that is exceeded
+//! timer  -> first pending group -> 6 reads and 2 writes at most move up -> ... -> top -> released
 //!
-//! Read `dispatch.rs` first; `slice.rs` is the arithmetic, `low.rs` the state machine of best-effort limits.
+//! Read `dispatch.rs` first; `slice.rs` is the arithmetic, `low.rs` the state machine of
+//! best-effort limits.
 
 mod dispatch;
 mod group;
@@ -40,10 +46,10 @@ crate::tunables! {
         /// Length of a slice.
         sample_time_ns: "throttle_sample_time", Unit::Milliseconds, 1..=1_000, 100, OutOfRange::Refuse,
             "Length of a slice; 100 ms on rotational devices, 20 ms on others unless set.";
-        /// Whether limits of groups above bind.
+        /// Whether the limits of ancestors apply.
         hierarchy: "hierarchy", Unit::Boolean, 0..=1, 1, OutOfRange::Refuse,
             "1: a group is bound by the limits above it as well (cgroup v2); 0: each only by its own (v1).";
-        /// Which best-effort rules hold.
+        /// Which rules of best-effort limits hold: `.low` or `.high`.
         high: "high", Unit::Boolean, 0..=1, 0, OutOfRange::Refuse,
             "0: best-effort limits as `.low` of 4.12; 1: as `.high` of the posting of 2016.";
     }
@@ -57,13 +63,14 @@ pub struct Throttle {
     tick_ns: Nanos,
     is_rotational: bool,
     groups: Array<Group>,
-    /// The device's own service queue: what comes here may go.
+    /// The device's own service queue: a bio that gets here may go.
     top: ServiceQueue,
     nodes: Nodes,
-    /// Pending groups by the time of their first bio, one tree per service queue (the last is the top's).
+    /// Pending groups by the time of their first bio, one tree per service queue (the last is the
+    /// top's).
     pending: Array<Tree>,
     pending_links: SortedLinks,
-    /// Service queues with a timer, by its time; the top is behind the groups.
+    /// Service queues with a timer, sorted by its time; the top comes behind the groups.
     timers: Tree,
     timer_links: SortedLinks,
     state: State,
@@ -147,7 +154,8 @@ impl Limiter for Throttle {
 
     fn timer(&mut self, now: Nanos) {
         let now = self.ticks(now);
-        // Each service queue at most once per call: one that is armed for now again fires in the next.
+        // Each service queue at most once per call: one whose timer is due again fires in the next
+        // call.
         for _ in 0..self.pending.len() {
             let Some(queue) = self.timers.first() else { return };
             if self.timer_links.key(queue).is_none_or(|at| at > now) {
@@ -264,7 +272,8 @@ impl Throttle {
         now.checked_div(self.tick_ns).unwrap_or(now)
     }
 
-    /// Another shape of the tree: who waits is pending at another queue, and all are looked at anew.
+    /// The tree has another shape: waiting bios become pending in other queues, and all of them are
+    /// re-examined.
     #[inline(never)]
     fn refile_pending(&mut self, settings: Settings, now: Ticks) {
         for group in (0..self.groups.len()).map(GroupId) {
@@ -292,15 +301,15 @@ fn groups_with_root(groups: u32) -> Result<Array<Group>, NoMemory> {
     Ok(groups)
 }
 
-/// Ticks of a slice.
+/// Length of a slice in ticks.
 fn slice_of(sample_time_ns: i64, tick_ns: Nanos) -> Ticks {
     sample_time_ns.unsigned_abs().checked_div(tick_ns).unwrap_or(1).max(1)
 }
 
-/// Levels of the tree that are looked at: a bound for every climb.
+/// Deepest level of the tree that is visited: a bound for every walk upwards.
 const DEEPEST: u32 = 64;
 
-/// What a bio counts for: a discard moves no data, and counts as one sector.
+/// Bytes charged for a bio: a discard moves no data and counts as one sector.
 #[inline]
 fn charged_bytes(bio: &Bio) -> u32 {
     match bio.operation {

@@ -1,17 +1,19 @@
-//! Token slices: what a group may have sent since a slice began, and how long the next bio has to wait.
+//! Token slices: what a group may have sent since a slice began, and how long the next bio has to
+//! wait.
 //!
-//! All times are ticks (jiffies). A slice is extended while its group is busy and trimmed after each bio, so that no
-//! more than one slice's worth of tokens is ever saved up. Source: Linux 6.1 blk-throttle.c.
+//! All times are ticks (jiffies). A slice is extended while its group is busy and trimmed after
+//! each bio, so that no more than one slice's worth of tokens is ever saved up. Source: Linux 6.1
+//! block/blk-throttle.c, tg_may_dispatch and throtl_trim_slice.
 
-/// Ticks.
+/// Time in ticks.
 pub type Ticks = u64;
 
-/// Bytes or I/Os per second; this means "no limit".
+/// A rate in bytes or I/Os per second that means "no limit".
 pub const UNLIMITED: u64 = u64::MAX;
 /// Limits of I/Os are 32 bits wide, and so is what they allow.
 const MOST_IOS: u64 = u32::MAX as u64;
 
-/// What the clock and the slices are like; the same for all groups.
+/// Tick rate and slice length; the same for all groups.
 #[derive(Copy, Clone, Debug)]
 pub struct Clock {
     /// Ticks per second.
@@ -38,7 +40,8 @@ impl Clock {
         }
     }
 
-    /// What a rate per second allows in so many ticks, rounded down. In parts where the product needs more than 64 bits.
+    /// What a rate per second allows in this many ticks, rounded down. Computed in parts where the
+    /// product needs more than 64 bits.
     #[inline]
     pub const fn allowed(self, per_second: u64, ticks: Ticks) -> u64 {
         let (Some(seconds), Some(rest)) = (ticks.checked_div(self.hz), ticks.checked_rem(self.hz)) else { return 0 };
@@ -53,7 +56,7 @@ impl Clock {
         per_second.saturating_mul(seconds).saturating_add(of_rest)
     }
 
-    /// The same for less than a second of a rate per tick and what is left of it.
+    /// The same for `rest`, a part of a second, with a whole rate per tick and a remainder.
     #[cold]
     const fn allowed_of_many(self, per_second: u64, rest: Ticks) -> Option<u64> {
         let (Some(per_tick), Some(left)) = (per_second.checked_div(self.hz), per_second.checked_rem(self.hz)) else {
@@ -88,11 +91,11 @@ impl Limit {
     }
 }
 
-/// What a trim forgot.
+/// What a trim removed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Trimmed {
     pub slices: u64,
-    /// What they allowed, with what was carried over; more than was sent is lost.
+    /// What these slices allowed, including the carry-over; what exceeds the amount sent is lost.
     pub bytes: i64,
     pub ios: i64,
 }
@@ -105,7 +108,7 @@ pub struct Slice {
     /// Sent since `start`.
     pub bytes: u64,
     pub ios: u64,
-    /// What a change of limits left over (or, below 0, owed).
+    /// Carry-over from a change of limits (negative: owed).
     pub carryover_bytes: i64,
     pub carryover_ios: i64,
 }
@@ -113,13 +116,13 @@ pub struct Slice {
 impl Slice {
     pub const EMPTY: Slice = Slice { start: 0, end: 0, bytes: 0, ios: 0, carryover_bytes: 0, carryover_ios: 0 };
 
-    /// Whether now lies outside of it.
+    /// Whether `now` lies outside the slice.
     #[inline]
     pub const fn is_used(&self, now: Ticks) -> bool {
         now < self.start || now > self.end
     }
 
-    /// Starts anew; what a change of limits carried over goes only if asked.
+    /// Starts a new slice; the carry-over of a change of limits is cleared only on request.
     pub const fn restart(&mut self, now: Ticks, clock: Clock, clears_carryover: bool) {
         self.bytes = 0;
         self.ios = 0;
@@ -131,7 +134,8 @@ impl Slice {
         }
     }
 
-    /// Starts anew as early as the slice of the child that a bio came from: the bio has waited there already.
+    /// Starts a new slice as early as that of the child from which a bio came: the bio has already
+    /// waited there.
     pub const fn restart_with_credit(&mut self, child_start: Ticks, now: Ticks, clock: Clock) {
         self.bytes = 0;
         self.ios = 0;
@@ -143,7 +147,7 @@ impl Slice {
         self.end = now.saturating_add(clock.slice);
     }
 
-    /// Lets it last until `until` at least. Whether it did not before.
+    /// Extends the slice to `until` at least. True if it ended earlier before.
     #[inline]
     pub const fn extend(&mut self, until: Ticks, clock: Clock) -> bool {
         let is_shorter = self.end < until;
@@ -153,11 +157,12 @@ impl Slice {
         is_shorter
     }
 
-    /// How long a bio has to wait; 0 = it may go. `bytes` is `None` for one whose bytes are charged already.
+    /// How long a bio has to wait; 0 = it may go. `bytes` is `None` for a bio whose bytes are
+    /// charged already.
     pub fn wait(&self, limit: Limit, bytes: Option<u64>, now: Ticks, clock: Clock) -> Ticks {
         match self.wait_for_bytes(limit.bytes_per_s, bytes, now, clock) {
             0 => self.wait_for_io(limit.ios_per_s, now, clock),
-            // As in 6.1: who waits for bytes does not learn of his I/Os.
+            // As in 6.1: while a bio waits for bytes, its wait for I/Os is not computed.
             wait => wait,
         }
     }
@@ -200,7 +205,7 @@ impl Slice {
         self.ios = self.ios.saturating_add(1);
     }
 
-    /// Forgets whole slices that have passed, with what they allowed; answers how much that was.
+    /// Removes whole slices that have passed, with what they allowed. Returns how much that was.
     pub fn trim(&mut self, limit: Limit, now: Ticks, clock: Clock) -> Option<Trimmed> {
         if self.is_used(now) {
             return None;
@@ -223,7 +228,8 @@ impl Slice {
         Some(Trimmed { slices: elapsed.checked_div(clock.slice).unwrap_or(0), bytes, ios })
     }
 
-    /// Before the limits change: what the old ones allowed until now and was not used, or the other way round.
+    /// Before the limits change: carries over what the old ones allowed until now and was not used,
+    /// or was exceeded.
     pub fn carry_over(&mut self, old: Limit, now: Ticks, clock: Clock) {
         let elapsed = now.saturating_sub(self.start);
         if old.bytes_per_s != UNLIMITED {
@@ -266,7 +272,7 @@ mod tests {
         assert_eq!(CLOCK.allowed(u64::MAX, 999), u64::MAX / 1_000 * 999 + 615 * 999 / 1_000);
     }
 
-    /// Case 1 of the specification, in numbers.
+    /// docs/specifications/throttle.md, section 10, case 1.
     #[test]
     fn t01_the_26th_page_of_a_burst_waits_101_ticks() {
         let mut slice = Slice::EMPTY;
@@ -278,7 +284,8 @@ mod tests {
         assert_eq!(slice.wait(bytes(1_048_576), Some(4_096), 0, CLOCK), 101);
     }
 
-    /// Case 4: longer than a slice's allowance. 629146 x 1000 / 4194304 is 150 and a little (the case says 149).
+    /// Case 4: longer than a slice's allowance. 629146 x 1000 / 4194304 is slightly above 150 (the
+    /// case says 149).
     #[test]
     fn t04_a_large_bio_waits_for_what_it_exceeds() {
         let mut slice = Slice::EMPTY;

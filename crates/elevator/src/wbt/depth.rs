@@ -1,22 +1,24 @@
-//! The staircase of wbt: how many writes may be in flight on each step, and how long a window of a step is.
+//! The scaling steps of wbt: how many writes may be in flight at each step, and how long a window
+//! is.
 //!
-//! Step 0 is where everything begins; each step down halves the depth, each step up (negative) doubles it, up to three
-//! quarters of what the device takes. Source: Linux 6.1 block/blk-rq-qos.c, blk-wbt.c; specification, section 6.
+//! Step 0 is the start; each step down (positive) halves the depth, each step up (negative) doubles
+//! it, up to three quarters of the device's depth. Source: Linux 6.1 block/blk-rq-qos.c,
+//! rq_depth_calc_max_depth, and block/blk-wbt.c; docs/specifications/throttle.md, section 6.
 
 use block::Nanos;
 use block::time::MILLISECOND;
 
-/// Depth of step 0, if the device takes as much.
+/// Depth of step 0, if the device accepts that many.
 const DEFAULT_DEPTH: u32 = 16;
-/// Length of a window from step 0 upwards.
+/// Length of a window at step 0 and above.
 const WINDOW_NS: Nanos = 100 * MILLISECOND;
 
-/// How many writes of a class may be in flight.
+/// How many writes of each class may be in flight.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// For writes that somebody waits for.
+    /// For sync writes.
     pub max: u32,
-    /// For writeback when nobody reads.
+    /// For writeback without concurrent reads.
     pub normal: u32,
     /// For background writeback, for writeback beside reads, and for discards.
     pub background: u32,
@@ -31,7 +33,7 @@ impl Limits {
     }
 }
 
-/// Where on the staircase the device stands.
+/// The current step and its limits.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Staircase {
     queue_depth: u32,
@@ -41,20 +43,20 @@ pub struct Staircase {
 }
 
 impl Staircase {
-    /// Step 0 for a device that takes so many commands.
+    /// Step 0 for a device of this depth.
     pub const fn new(queue_depth: u32) -> Self {
         let queue_depth = if queue_depth == 0 { 1 } else { queue_depth };
         let (depth, _) = depth_of(queue_depth, 0);
         Self { queue_depth, step: 0, limits: Limits::of_depth(depth), is_at_top: false }
     }
 
-    /// 0 at first; more is less depth.
+    /// 0 at first; larger means less depth.
     #[inline]
     pub const fn step(&self) -> i32 {
         self.step
     }
 
-    /// What holds on this step.
+    /// The limits at this step.
     #[inline]
     pub const fn limits(&self) -> Limits {
         self.limits
@@ -69,16 +71,17 @@ impl Staircase {
         true
     }
 
-    /// One step to less depth; with `at_once` from above step 0 straight to it. False where nothing is left to take.
+    /// One step to less depth; with `at_once`, from above step 0 straight to it. False at the
+    /// lowest depth.
     pub const fn go_down(&mut self, at_once: bool) -> bool {
-        // Above step 0 a depth of 1 is no end: on devices that take 2 commands the formula gives less there than on 0,
-        // and the kernel never gets away from it.
+        // Above step 0 a depth of 1 is not the end: on devices that accept 2 commands the formula
+        // gives less there than at step 0, and the kernel never leaves it.
         if self.step >= 0 && self.limits.max == 1 {
             return false;
         }
         let next = if self.step < 0 && at_once { 0 } else { self.step.saturating_add(1) };
         self.stand_on(next);
-        // Only a step up notices the top.
+        // Only a step up detects the top.
         self.is_at_top = false;
         true
     }
@@ -90,7 +93,7 @@ impl Staircase {
         self.is_at_top = is_at_top;
     }
 
-    /// How long the next window lasts: shorter with each step down, by the square root of the step.
+    /// Length of the next window: shorter with each step down, by the square root of the step.
     pub const fn window_ns(&self) -> Nanos {
         if self.step <= 0 {
             return WINDOW_NS;
@@ -103,7 +106,7 @@ impl Staircase {
     }
 }
 
-/// The depth of a step, and whether there is no more above it.
+/// The depth of a step, and whether it is the largest.
 const fn depth_of(queue_depth: u32, step: i32) -> (u32, bool) {
     if queue_depth == 1 {
         return if step > 0 { (1, false) } else { (2, true) };
@@ -120,13 +123,13 @@ const fn depth_of(queue_depth: u32, step: i32) -> (u32, bool) {
     if wanted > most { (low_half(most), true) } else { (low_half(wanted), false) }
 }
 
-/// A depth that is known to be below 2^32.
+/// Truncates a depth that is known to be below 2^32.
 #[expect(clippy::cast_possible_truncation, reason = "at most three quarters of a 32-bit number")]
 const fn low_half(depth: u64) -> u32 {
     depth as u32
 }
 
-/// The whole part of a square root, digit by digit.
+/// The integer square root, digit by digit.
 const fn square_root(value: u32) -> u32 {
     let mut rest = value;
     let mut root = 0u32;
@@ -155,7 +158,7 @@ mod tests {
         (max, normal, background)
     }
 
-    /// Case 33 of the specification: its whole table.
+    /// docs/specifications/throttle.md, section 10, case 33: the whole table of section 6.
     #[test]
     fn t33_each_step_has_the_depths_of_the_table() {
         let table = [

@@ -1,16 +1,20 @@
 //! wbt: writeback throttling. Buffered writes and discards get as much depth as reads can bear.
 //!
-//! Promise  while reads are slower than the target although a window has seen one and a few writes, the depth of buffered
-//!          writes halves; while they are not, it grows back, and beyond when nobody reads. Reads and direct sync writes
-//!          are never held, and nothing is held while nothing of its class is in flight.
-//! Cost     O(1) per bio and per request; a window's end wakes whom it may.
-//! Fits     a desktop or server whose page cache is written back in floods. It knows no groups: for those io.latency.
-//! Source   Linux 6.1 block/blk-wbt.c, blk-rq-qos.c; specification of the throttle, section 6.
+//! Promise  while reads exceed the latency target in windows that have seen one and a few writes,
+//!          the depth of buffered writes halves; while they do not, it grows back, and further
+//!          without reads. Reads and direct sync writes are never held, and nothing is held while
+//!          nothing of its class is in flight.
+//! Cost     O(1) per bio and per request; the end of a window wakes the bios that may go.
+//! Fits     a desktop or server whose page cache is written back in bursts. It has no groups; for
+//!          those use io.latency.
+//! Source   Linux 6.1 block/blk-wbt.c, block/blk-rq-qos.c;
+//!          docs/specifications/throttle.md, section 6.
 //!
 //! submit -> tracked? -> its class has room? -> pass | wait in its class
 //! window ends -> fastest read too slow? -> step down (half) | step up (double) -> wake
 //!
-//! Read `rules.rs` first; `queues.rs` says what is tracked, `depth.rs` is the staircase, `window.rs` what a window says.
+//! Read `rules.rs` first; `queues.rs` defines what is tracked, `depth.rs` the steps, `window.rs`
+//! how a window is judged.
 
 mod depth;
 mod queues;
@@ -34,7 +38,7 @@ use window::{WatchedRead, Window};
 crate::tunables! {
     /// The tunables.
     pub struct Settings {
-        /// What the fastest read of a window may take.
+        /// Latency target for the fastest read of a window.
         wbt_lat_ns: "wbt_lat_usec", Unit::Microseconds, -1..=9_000_000_000_000_000, -1, OutOfRange::Refuse,
             "What the fastest read of a window may take; 0 switches off, -1 is 2000 on flash and 75000 on disks.";
     }
@@ -43,16 +47,16 @@ crate::tunables! {
 /// Targets where none is given.
 const FLASH_TARGET_NS: Nanos = 2 * MILLISECOND;
 const DISK_TARGET_NS: Nanos = 75 * MILLISECOND;
-/// Whether it is on, and who said so. The numbers are those of debugfs `enabled`.
+/// Whether it is on, and on whose decision. The numbers are those of debugfs `enabled`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum State {
-    /// On with the target of the device's class.
+    /// On, with the target of the device's class.
     OnDefault = 1,
-    /// On with a target that somebody gave.
+    /// On, with a target set by the user.
     OnManual = 2,
-    /// Off because the elevator writes back in a way of its own (BFQ).
+    /// Off, because the elevator controls writeback itself (BFQ).
     OffDefault = 3,
-    /// Off because somebody said 0. (6.1 shows 2 here, later kernels 4.)
+    /// Off, because the user set 0. (6.1 shows 2 here, later kernels 4.)
     OffManual = 4,
 }
 
@@ -76,10 +80,10 @@ pub struct Wbt {
     window_ends: Option<Nanos>,
     unknown_windows: u32,
     watched: WatchedRead,
-    /// When a read last came or ended.
+    /// When a read last arrived or ended.
     read_at: Option<Nanos>,
     dirty_wait_at: Option<Nanos>,
-    /// The depth changed in a call that brought no time.
+    /// The depth changed in a call without a time argument.
     is_wake_due: bool,
     messages: Messages,
     violations: u32,
@@ -221,7 +225,7 @@ impl Limiter for Wbt {
         Settings::ROWS
     }
 
-    /// As the kernel's file: what is in force, 0 when off.
+    /// As in the kernel's file: the target in force, 0 when off.
     fn setting(&self, index: usize) -> Option<i64> {
         self.settings.get(index)?;
         let target_us = if self.is_on() { self.target_ns / MICROSECOND } else { 0 };
@@ -285,22 +289,23 @@ impl Limiter for Wbt {
     }
 }
 
-// ---- what hosts and tests ask besides ----
+// ---- interface for hosts and tests ----
 
 impl Wbt {
-    /// A task slept because too much of its memory was dirty: writeback is wanted more than reads for a second.
+    /// A task slept because too much memory was dirty: writeback has precedence over reads for a
+    /// second.
     pub fn dirty_throttled(&mut self, now: Nanos) {
         self.dirty_wait_at = Some(now);
     }
 
-    /// An elevator with write control of its own has come: off, unless somebody has given a target.
+    /// An elevator with its own write control was installed: off, unless the user has set a target.
     pub fn disable_default(&mut self, now: Nanos) {
         if self.state == State::OnDefault {
             self.switch(State::OffDefault, now);
         }
     }
 
-    /// That elevator has gone.
+    /// That elevator was removed.
     pub fn enable_default(&mut self, now: Nanos) {
         if self.state == State::OffDefault {
             self.switch(State::OnDefault, now);
@@ -312,28 +317,28 @@ impl Wbt {
         self.state
     }
 
-    /// The step of the staircase: 0 at first, more is less depth.
+    /// The current step: 0 at first, larger means less depth.
     pub fn step(&self) -> i32 {
         self.stairs.step()
     }
 
-    /// What holds on this step.
+    /// The limits at this step.
     pub fn limits(&self) -> Limits {
         self.stairs.limits()
     }
 
-    /// Length of the window that runs, or of the last one.
+    /// Length of the running window, or of the last one.
     pub fn window_ns(&self) -> Nanos {
         self.window_ns
     }
 
-    /// Tracked bios past this stage, all classes.
+    /// Tracked bios in flight beyond this stage, of all classes.
     pub fn in_flight(&self) -> u32 {
         self.queues.in_flight()
     }
 }
 
-/// The device's own depth; without one, the scheduler tags.
+/// The device's own depth; without one, the number of scheduler tags.
 const fn queue_depth_of(depth: Depth) -> u32 {
     if depth.device == 0 { depth.requests } else { depth.device }
 }

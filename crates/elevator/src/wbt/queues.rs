@@ -1,10 +1,11 @@
-//! What wbt tracks: which bios, in which class they are counted and wait, and which limit is theirs.
+//! What wbt tracks: which bios, in which class they are counted and wait, and which limit applies
+//! to them.
 
 use crate::request::Bio;
 use crate::structures::List;
 use block::{Flags, Operation};
 
-/// Writes with a count and a queue of their own.
+/// Classes of writes, each with its own count and queue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Class {
     Writeback,
@@ -14,7 +15,7 @@ pub enum Class {
 
 pub const CLASSES: [Class; 3] = [Class::Writeback, Class::Swap, Class::Discards];
 
-/// Which of the limits is a bio's.
+/// Which of the limits applies to a bio.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Need {
     Urgent,
@@ -25,10 +26,10 @@ pub enum Need {
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Not here, or none of ours.
+    /// Not here, or not tracked.
     Untracked,
     Waiting,
-    /// Counted in its class, until its request ends or it joins another.
+    /// Counted in its class, until its request ends or is merged into another.
     InFlight,
 }
 
@@ -81,7 +82,8 @@ impl Queues {
     }
 }
 
-/// The limit of a bio; `None` = it is not tracked: only writes and discards are, and direct sync writes are not.
+/// The limit of a bio; `None` = not tracked. Only writes and discards are tracked, without direct
+/// sync writes.
 pub fn need_of(bio: &Bio) -> Option<Need> {
     const DIRECT: Flags = Flags(Flags::SYNC.0 | Flags::IDLE.0);
     const URGENT: Flags = Flags(Flags::SYNC.0 | Flags::META.0 | Flags::PRIO.0 | Flags::SWAP.0);

@@ -1,4 +1,4 @@
-//! Who may go, who is woken when something ends, and what the end of a window changes.
+//! Which bios may go, which are woken when one ends, and what the end of a window changes.
 
 use super::depth::{Limits, Staircase};
 use super::queues::{CLASSES, Class, Need, Phase, Tracked};
@@ -8,11 +8,11 @@ use crate::limiter::BioId;
 use block::Nanos;
 use block::time::{MICROSECOND, MILLISECOND, SECOND, since};
 
-/// A read so long ago still counts as company.
+/// A read within this time still counts as concurrent.
 const NEAR_READ_NS: Nanos = 100 * MILLISECOND;
-/// A task that slept so long ago because too much was dirty still counts.
+/// A task that slept within this time because too much memory was dirty still counts.
 const RECENT_WAIT_NS: Nanos = SECOND;
-/// After so many windows that say nothing, one step towards the middle.
+/// After this many windows without a verdict, one step towards step 0.
 const UNKNOWN_WINDOWS: u32 = 5;
 
 impl Wbt {
@@ -38,13 +38,13 @@ impl Wbt {
         self.queues.of(class).in_flight < limit
     }
 
-    /// A bio no longer takes part in its class: it ended, or it is a part of another request now.
+    /// A bio no longer counts in its class: it ended, or was merged into a request.
     pub(super) fn forget(&mut self, id: BioId, now: Nanos) {
         let tracked = *self.bios.at(id.0);
         match tracked.phase {
             Phase::Untracked => return,
             Phase::Waiting => {
-                // Nobody has been told that it may go.
+                // Counted as a violation: the bio has not been released.
                 self.violations = self.violations.saturating_add(1);
                 return;
             }
@@ -58,8 +58,8 @@ impl Wbt {
         }
     }
 
-    /// Wakes a class if it has fallen low enough below its limit: in batches, so that writes stay sequential, and with
-    /// a cache in the device only when it has run dry.
+    /// Wakes a class that has fallen low enough below its limit. It wakes in batches, so that
+    /// writes stay sequential; with a write cache in the device, only when the class has run dry.
     pub(super) fn wake_after_end(&mut self, ended: Tracked, now: Nanos) {
         let limits = self.stairs.limits();
         let limit = if ended.need == Need::Discard {
@@ -76,7 +76,7 @@ impl Wbt {
         }
     }
 
-    /// Releases who waits in a class, in order, up to the first for whom there is no room.
+    /// Releases waiting bios of a class, in order, up to the first without room.
     pub(super) fn wake(&mut self, class: Class, now: Nanos) {
         while let Some(first) = self.queues.of(class).waiting.first() {
             if !self.has_room(class, self.bios.at(first).need, now) {
@@ -111,7 +111,7 @@ impl Wbt {
 
     // ---- windows ----
 
-    /// Starts a window if none runs.
+    /// Starts a window if none is running.
     pub(super) fn arm(&mut self, now: Nanos) {
         if self.window_ends.is_none() {
             self.start_window(now);
@@ -164,13 +164,13 @@ impl Wbt {
     pub(super) fn step_down(&mut self, at_once: bool, now: Nanos) {
         if self.stairs.go_down(at_once) {
             self.unknown_windows = 0;
-            // From above the middle the formula can give more, on devices that take few commands.
+            // Above step 0 the formula can give more, on devices that accept few commands.
             self.wake_all(now);
             self.note_step("scale down: step={0i}, window={1}us, background={2}, normal={3}, max={4}", now);
         }
     }
 
-    /// On, off or a new target: everything begins anew in the middle.
+    /// On, off or a new target: starts again at step 0.
     pub(super) fn switch(&mut self, state: State, now: Nanos) {
         self.state = state;
         self.stairs = Staircase::new(self.queue_depth);

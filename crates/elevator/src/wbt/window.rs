@@ -1,13 +1,14 @@
-//! What one window tells wbt: the fastest read, how many reads and writes ended, and what that means.
+//! What a window tells wbt: the fastest read, how many reads and writes ended, and the verdict.
 //!
-//! The fastest read is looked at, not the mean: if not even one read got through in time, the device is flooded. That is
-//! CoDel's idea. Source: Linux 6.1 block/blk-wbt.c; specification, section 6.
+//! It uses the fastest read instead of the mean: if not even one read completed in time, the device
+//! is flooded. This is the idea of CoDel. Source: Linux 6.1 block/blk-wbt.c, latency_exceeded;
+//! docs/specifications/throttle.md, section 6.
 
 use crate::request::Bio;
 use block::Nanos;
 use block::time::since;
 
-/// Writes that a window must have seen before a slow read is blamed on writes.
+/// Writes that a window must contain before a slow read is blamed on writes.
 const ENOUGH_WRITES: u32 = 3;
 
 /// Requests that ended in a window.
@@ -20,10 +21,10 @@ pub struct Window {
 }
 
 impl Window {
-    /// Nothing has ended yet.
+    /// No request has ended yet.
     pub const EMPTY: Window = Window { reads: 0, writes: 0, fastest_read_ns: Nanos::MAX };
 
-    /// A read took so long in the device.
+    /// A read took `ns` in the device.
     #[inline]
     pub const fn count_read(&mut self, ns: Nanos) {
         self.reads = self.reads.saturating_add(1);
@@ -38,8 +39,8 @@ impl Window {
         self.writes = self.writes.saturating_add(1);
     }
 
-    /// What the window says. `oldest_read_ns` is the age of the read that is watched in the device, if there is one;
-    /// `has_writes` says whether writes are in flight or wanted by somebody who waits.
+    /// The verdict of a window. `oldest_read_ns` is the age of the watched read in the device, if
+    /// there is one; `has_writes` says whether writes are in flight or wanted by a sleeping task.
     pub fn verdict(&self, length: Nanos, target: Nanos, oldest_read_ns: Option<Nanos>, has_writes: bool) -> Health {
         let age = oldest_read_ns.unwrap_or(0);
         if age > length || (age > target && self.reads == 0) {
@@ -55,21 +56,21 @@ impl Window {
     }
 }
 
-/// How reads fare.
+/// How the latency of reads is.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Health {
-    /// At least one came back in time.
+    /// At least one read completed in time.
     Good,
-    /// Too little has happened to say anything.
+    /// Too few requests ended to tell.
     Unknown,
-    /// The same, but there are writes.
+    /// Too few reads ended to tell, but there are writes.
     WritesOnly,
-    /// None came back in time; the best latency seen.
+    /// No read completed in time; the best latency seen.
     Exceeded(Nanos),
 }
 
 impl Health {
-    /// As the kernel's trace numbers it.
+    /// The kernel's number of the verdict in its trace.
     pub const fn number(self) -> u64 {
         match self {
             Health::Good => 1,
@@ -89,7 +90,7 @@ pub struct WatchedRead {
 impl WatchedRead {
     pub const NONE: WatchedRead = WatchedRead { read: None };
 
-    /// A read went to the device. One that is watched already and goes again counts from now.
+    /// A read was issued. A watched read that is issued again counts from now.
     #[inline]
     pub fn issued(&mut self, attributes: &Bio, now: Nanos) {
         if self.read.as_ref().is_none_or(|(watched, _)| watched == attributes) {
@@ -97,7 +98,7 @@ impl WatchedRead {
         }
     }
 
-    /// A read came back.
+    /// A read completed.
     #[inline]
     pub fn returned(&mut self, attributes: &Bio) {
         if self.read.as_ref().is_some_and(|(watched, _)| watched == attributes) {

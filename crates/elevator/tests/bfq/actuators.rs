@@ -1,9 +1,10 @@
-//! Drives with several actuators (specification, 16.6): a queue for each range of sectors, and requests out of turn for an
-//! arm that has little to do. Of the newest form unless said; arms of 1,000,000 sectors.
+//! Drives with several actuators (docs/specifications/bfq.md, section 16): a queue for each
+//! actuator's range, and requests out of turn for an underutilised actuator. Newest form unless
+//! stated; actuators of 1,000,000 sectors.
 
 use crate::host::Host;
 
-/// How many requests of each half are among those that a word stands for.
+/// How many requests of each half are in a notation string.
 fn by_half(went: &str) -> [usize; 2] {
     let in_second = |word: &&str| {
         let digits: String = word.chars().skip(1).take_while(char::is_ascii_digit).collect();
@@ -28,7 +29,8 @@ fn s16_6_an_arm_without_work_gets_some_out_of_turn() {
     let mut host = Host::on_arms("6.12", 2);
     ten_in_each(&mut host);
     let second: Vec<_> = (0..10).map(|_| by_half(&host.dispatch())[1]).collect();
-    // The turn is the first half's. Whoever has fewer inside gets the next, until both have four: then the turn goes on.
+    // The queue of the first half is in service. The actuator with fewer requests in flight gets
+    // the next one, until both have four; then the turn goes on.
     assert_eq!(second, [1, 0, 1, 0, 1, 0, 1, 0, 0, 0]);
     host.finish();
 }
@@ -48,7 +50,7 @@ fn s16_6_an_issuer_has_a_queue_for_each_range() {
     let mut host = Host::on_arms("6.12", 3);
     host.submit("R0@1 R1000000@1 R2000000@1 W0@1 W1000000@1 W2000000@1");
     assert_eq!(host.lines_with("allocated").len(), 6, "a sync and an async one each");
-    // The last sector says whose it is.
+    // The last sector determines the actuator.
     host.submit("R999996+8@2 R1500000@2 R999992+8@2");
     assert_eq!(host.lines_with("allocated").len(), 2);
     host.finish();
@@ -72,7 +74,7 @@ fn s16_6_queues_of_different_arms_never_merge() {
         let mut host = Host::on_arms("6.12", 2);
         host.submit(&format!("R{}+32@1", 1_000_000 - border));
         host.pass_ms(1);
-        // Somebody else is busy there.
+        // Another issuer is busy there.
         host.submit(&format!("R{}+32@2", 10_000));
         host.hush();
         host.submit(&format!("R{}+32@2", 1_000_000 - border - 32));
@@ -86,7 +88,8 @@ fn s16_6_an_issuer_takes_all_its_queues_to_another_group() {
     host.group(1, 100);
     host.submit("R0@1 R1000000@1");
     host.hush();
-    // Known to be in the group by a request to one range: those of the other are of the group as well.
+    // A request to one range revealed the group: requests to the other range belong to the group as
+    // well.
     host.submit("R8g1@1 R1000008g1@1");
     assert_eq!(host.lines_with("allocated").len(), 0, "it keeps its queues");
     host.finish();

@@ -1,7 +1,8 @@
-//! The smallest host of bfq: scripts for exact cases, every invariant after each step, the policy's own log lines.
+//! The smallest host of bfq: scripts for exact cases, every invariant after each step, the policy's
+//! own messages.
 //!
-//! It calls the policy directly and not through a request queue: when exactly something is dispatched must not be blurred
-//! by tags and merging.
+//! It calls the policy directly and not through a request queue, because tags and merging would
+//! blur the exact time of each dispatch.
 
 use block::time::{MILLISECOND, SECOND};
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId, SectorRange};
@@ -12,7 +13,7 @@ use elevator::{
 use hoistway_elevator as elevator;
 use testbed::notation::{bio, show};
 
-/// The forms that differ: up to 5.1, the series of March 2019, 6.1, and what is newest.
+/// The forms that differ: up to 5.1, the series of March 2019, 6.1, and the newest.
 pub const FORMS: [&str; 4] = ["4.12", "5.2", "6.1", "6.12"];
 
 pub struct Host {
@@ -24,7 +25,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// `6.12:slice_idle=0`, on flash at HZ 1000, `low_latency` off, log lines on.
+    /// For example `6.12:slice_idle=0`, on flash at HZ 1000, `low_latency` off, messages on.
     pub fn on_flash(spec: &str) -> Self {
         Self::new(spec, false, MILLISECOND)
     }
@@ -37,7 +38,7 @@ impl Host {
         Self::over(spec, rotational, tick_ns, Actuators::ONE)
     }
 
-    /// Over a disk of so many actuators, with 1,000,000 sectors each.
+    /// On a disk with `count` actuators of 1,000,000 sectors each.
     pub fn on_arms(spec: &str, count: u64) -> Self {
         let range = |arm: u64| SectorRange { first_sector: arm * 1_000_000, sectors: 1_000_000 };
         let ranges: Vec<_> = (0..count).map(range).collect();
@@ -91,7 +92,7 @@ impl Host {
         self.policy.group_added(GroupId(group), &GroupSettings::with_weight(weight), self.now);
     }
 
-    // ---- lines ----
+    // ---- messages ----
 
     fn listen(&mut self) {
         while let Some(message) = self.policy.take_message() {
@@ -107,14 +108,15 @@ impl Host {
         assert_eq!((self.policy.violations(), self.requests.violations()), (0, 0), "impossible situations");
     }
 
-    /// Lines since the last call that contain the text.
+    /// Messages since the last call that contain the text.
     pub fn lines_with(&mut self, text: &str) -> Vec<String> {
         self.listen();
         let lines = std::mem::take(&mut self.lines);
         lines.into_iter().filter(|line| line.contains(text)).collect()
     }
 
-    /// How turns ended since the last call: `1S 3` is one of issuer 1's sync queue for want of requests.
+    /// How turns ended since the last call: `1S 3` is one of issuer 1's sync queue that ran out of
+    /// requests.
     pub fn ends(&mut self) -> Vec<String> {
         let lines = self.lines_with("expire (");
         lines.iter().map(|line| line.replace("expire (", "").split(',').next().unwrap_or("").to_owned()).collect()
@@ -127,7 +129,7 @@ impl Host {
 
     // ---- steps ----
 
-    /// Several, separated by blanks.
+    /// Several requests, separated by blanks.
     pub fn submit(&mut self, text: &str) {
         for word in text.split_whitespace() {
             let id = self.requests.allocate(bio(word), self.now).expect("a free slot");
@@ -143,7 +145,7 @@ impl Host {
     }
 
     pub fn choose(&mut self) -> Dispatch {
-        // Whether or not there is said to be work: what a kept device answers is what the cases ask.
+        // Regardless of `has_work`: the cases need the answer of an idled device.
         let answer = self.policy.choose(&self.requests, HardwareQueue(0), self.now);
         if let Dispatch::Request { id, .. } = answer {
             self.requests.move_to(id, Place::Dispatched);
@@ -157,7 +159,7 @@ impl Host {
         answer
     }
 
-    /// One dispatch, in notation; empty if nothing goes.
+    /// One dispatch, in notation; empty if nothing is dispatched.
     pub fn dispatch(&mut self) -> String {
         match self.choose() {
             Dispatch::Request { id, .. } => show(self.requests.attributes(id)),
@@ -165,13 +167,13 @@ impl Host {
         }
     }
 
-    /// Dispatches until nothing goes: what went, in notation.
+    /// Dispatches until nothing is left to dispatch: the dispatched requests, in notation.
     pub fn dispatch_all(&mut self) -> String {
         let went = std::iter::from_fn(|| Some(self.dispatch()).filter(|text| !text.is_empty()));
         went.collect::<Vec<_>>().join(" ")
     }
 
-    /// The device finishes the oldest.
+    /// The device completes the oldest request.
     pub fn complete(&mut self) {
         let id = self.in_device.remove(0);
         let _ = self.policy.completed(&self.requests, id, self.now);
@@ -193,7 +195,7 @@ impl Host {
         self.listen();
     }
 
-    /// Time passes; timers fire on time.
+    /// Lets time pass; timers fire on time.
     pub fn pass(&mut self, span_ns: Nanos) {
         let end = self.now + span_ns;
         while let Some(at) = self.policy.next_timer().filter(|at| *at <= end) {
@@ -213,7 +215,7 @@ impl Host {
         self.pass(span_us * 1_000);
     }
 
-    /// Until when the device is kept, from now, in us; `None` if it is not.
+    /// For how long the device is idled from now on, in us; `None` if it is not.
     pub fn kept_us(&mut self) -> Option<u64> {
         match self.choose() {
             Dispatch::Hold { until, .. } => Some((until - self.now) / 1_000),
@@ -221,7 +223,8 @@ impl Host {
         }
     }
 
-    /// Each of the transfers is done alone, and a while passes after it: their issuers are known then, with a queue each.
+    /// Runs each of the transfers alone, with a pause after it: their issuers are known afterwards,
+    /// with a queue each.
     pub fn meet(&mut self, text: &str) {
         for word in text.split_whitespace() {
             self.submit(word);
@@ -231,7 +234,7 @@ impl Host {
         self.hush();
     }
 
-    /// Everything goes to the device and comes back, as fast as it is let.
+    /// Dispatches and completes everything, as fast as the policy permits.
     pub fn finish(&mut self) {
         for _ in 0..10_000 {
             if !self.dispatch_all().is_empty() {

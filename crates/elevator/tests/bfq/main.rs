@@ -1,5 +1,6 @@
-//! bfq: the cases of the specification, section 25, under their numbers, as far as a host can see them. Those about the
-//! engine are inside the crate (`src/bfq/tests`), 43 to 52 in `tests/bfq_table.rs`.
+//! bfq: the cases of docs/specifications/bfq.md, section 25, under their numbers, as far as a host
+//! can observe them. Those about the engine are inside the crate (`src/bfq/tests`), 43 to 52 in
+//! `tests/bfq_table`.
 
 mod actuators;
 mod budgets;

@@ -1,10 +1,10 @@
-//! One queue for several issuers, and wakers: cases 35 to 38.
+//! Queues shared by several issuers, and wakers: cases 35 to 38.
 
 use crate::host::{FORMS, Host};
 
 const MERGES: &str = "merging with queue";
 
-/// Two issuers read blocks of one file by turns.
+/// Two issuers take turns in reading blocks of one file.
 fn by_turns(host: &mut Host, pause_ms: u64) -> usize {
     host.submit("R1000+32@1 R1032+32@2");
     assert_eq!(host.lines_with("scheduling merge").len(), 0, "nobody else was busy");
@@ -17,7 +17,7 @@ fn by_turns(host: &mut Host, pause_ms: u64) -> usize {
     host.lines_with("scheduling merge").len()
 }
 
-/// Two issuers that have read nothing yet; the second request lies within reach of the first one's.
+/// Two issuers that have read nothing yet; the second request is close to the first one's.
 fn new_ones(host: &mut Host, gap: u64) -> usize {
     host.submit("R1000000+32@1");
     host.pass_ms(1);
@@ -33,10 +33,10 @@ fn t35_readers_of_one_stream_become_one_queue() {
         for (gap, merges) in [(8_192, 1), (8_193, 0)] {
             assert_eq!(new_ones(&mut Host::on_disk(form), gap), merges, "{form}, {gap} sectors away");
         }
-        // On flash that works on many commands at a time they stay apart since March 2019.
+        // On flash that queues commands they stay separate since March 2019.
         let mut flash = Host::on_flash(&format!("{form}:slice_idle=0"));
         flash.teach_depth(true);
-        // Of different levels, so that they do not become one for good.
+        // With different levels, so that there is no stable merge.
         flash.submit("R1000000+32be4@1 R9000000+32be5@2");
         flash.hush();
         flash.submit("R999900+32be5@2");
@@ -49,7 +49,7 @@ fn t35_but_not_after_their_first_tenth_of_a_second() {
     for form in FORMS {
         let begun = |host: &mut Host, pause_ms: u64| {
             host.submit("R1000000+32@1 R1000064+32@1 R9000000+32@2 R9000064+32@2");
-            // A request of each has gone: their time runs.
+            // A request of each was dispatched: their time runs.
             while host.lines_with("2S bfqq_served").is_empty() {
                 assert!(!host.dispatch().is_empty(), "both get their turn");
             }
@@ -72,7 +72,7 @@ fn t35_a_merged_queue_is_served_as_one() {
         host.finish();
         assert!(!host.lines_with("dispatch").is_empty());
         host.submit("R2000+32@1 R2032+32@2");
-        // Of the two, one queue is busy.
+        // Only one of the two queues is busy.
         assert_eq!(host.lines_with("add to busy").len(), 1, "{form}");
     }
 }
@@ -97,7 +97,7 @@ fn t36_issuers_that_come_together_share_a_queue_for_good() {
     }
 }
 
-/// The queue of issuers 1 and 2 gets requests from all over the place and comes to the end of its turn.
+/// The queue of issuers 1 and 2 gets scattered requests and reaches the end of its turn.
 fn become_seeky(host: &mut Host) {
     for n in 1..30_u64 {
         host.submit(&format!("R{}@{}", n * 5_000_000, 1 + n % 2));
@@ -139,11 +139,12 @@ fn t37_but_not_one_that_was_merged_for_good() {
     }
 }
 
-/// Issuer 2 thinks for long; it goes on so long after each of three completions of issuer 1. How often a waker was found.
+/// Issuer 2 thinks for long; it continues `pause_us` after each of three completions of issuer 1.
+/// Returns how often a waker was detected.
 fn woken_after(form: &str, pause_us: u64, period_ms: u64) -> usize {
     let mut host = Host::on_flash(form);
     host.meet("R0@1 R900000000@2");
-    // Its think time is known from the third on, and long.
+    // Its think time is known from the third request on, and long.
     for n in 1..5 {
         host.submit(&format!("R{}@2", 900_000_000 + n * 8));
         host.finish();
@@ -171,7 +172,7 @@ fn t38_who_wakes_another_is_found_out() {
     for (form, has_wakers) in FORMS.into_iter().zip([0, 0, 1, 1]) {
         assert_eq!(woken_after(form, 1_000, 300), has_wakers, "{form}");
         assert_eq!(woken_after(form, 4_100, 300), 0, "{form}: too late after the completion");
-        // 128 times slice_idle for three.
+        // Three detections within 128 times slice_idle.
         assert_eq!(woken_after(form, 1_000, 600), 0, "{form}: too seldom");
     }
 }

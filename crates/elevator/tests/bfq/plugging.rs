@@ -1,9 +1,9 @@
-//! When the device is kept, for how long, and what ends it: cases 23, 24, 26 and 27.
+//! When the device is idled, for how long, and what ends it: cases 23, 24, 26 and 27.
 
 use crate::host::{FORMS, Host};
 use hoistway_elevator::Elevator;
 
-/// Issuer 1 of level 2 (60), issuer 2 of level 6 (20), both known; issuer 1 is seeky if asked for.
+/// Issuer 1 of level 2 (60) and issuer 2 of level 6 (20), both known; issuer 1 is seeky on request.
 fn sixty_and_twenty(form: &str, is_seeky: bool) -> Host {
     let mut host = Host::on_flash(form);
     host.meet("R0be2@1 R900000000be6@2");
@@ -27,7 +27,7 @@ fn t23_a_heavier_queue_is_kept_the_device_for() {
             assert_eq!(host.dispatch(), "R50000000be2@1", "{form}");
             host.submit("R900001000be6@2");
             if is_seeky && form == "4.12" {
-                // The first form lets others' requests into the turns of seeky queues.
+                // The first form injects others' requests into the turns of seeky queues.
                 assert_eq!(host.dispatch_all(), "R50001000be2@1 R900001000be6@2");
                 assert_eq!(host.ends(), Vec::<String>::new());
                 continue;
@@ -35,7 +35,7 @@ fn t23_a_heavier_queue_is_kept_the_device_for() {
             assert_eq!(host.dispatch_all(), "R50001000be2@1", "{form}");
             host.pass_ms(1);
             host.complete();
-            // Long enough for the look at a kept device that Linux takes every 3 ms.
+            // Long enough for the poll of an idled device, which Linux does every 3 ms.
             host.pass_ms(4);
             assert_eq!(host.policy.next_timer(), None, "{form}: one is still in flight");
             host.complete();
@@ -53,16 +53,17 @@ fn t23_an_equal_one_is_not() {
         host.submit("R50000000@1 R900001000@2");
         assert_eq!(host.dispatch(), "R50000000@1", "{form}");
         assert_eq!(host.ends(), Vec::<String>::new(), "{form}");
-        // The next look ends the turn.
+        // The next dispatch attempt ends the turn.
         assert_eq!(host.dispatch(), "R900001000@2", "{form}");
         assert_eq!(host.ends(), ["1S 3"], "{form}");
     }
 }
 
-/// Issuer 1 (60) has been served some of its budget and is waited for since just now; issuer 2 (20) has requests.
+/// Issuer 1 (60) has used part of its budget, and the device has just been idled for it; issuer 2
+/// (20) has requests.
 fn waiting(form: &str) -> Host {
     let mut host = sixty_and_twenty(form, false);
-    // The older forms have ended the first turn of a queue that was alone at once, and learned a budget of 512.
+    // The older forms ended the first turn of a lone queue at once, and learned a budget of 512.
     let (budget, sectors) = if form.starts_with('6') { (8_874, "+2560") } else { (512, "") };
     host.submit(&format!("R50000000{sectors}be2@1"));
     assert_eq!(host.dispatch(), format!("R50000000be2@1{sectors}"));
@@ -84,7 +85,7 @@ fn t24_in_time_the_turn_goes_on() {
         host.submit("R50002560be2@1");
         assert_eq!(host.dispatch(), "R50002560be2@1", "{form}");
         assert_eq!(host.ends(), Vec::<String>::new(), "{form}");
-        // The timer is gone: nothing happens at 8 ms.
+        // The timer is cancelled: nothing happens at 8 ms.
         host.pass_us(5_000);
         assert_eq!(host.ends(), Vec::<String>::new(), "{form}");
     }
@@ -100,12 +101,13 @@ fn t24_too_late_it_ends_but_what_was_left_of_the_budget_stays() {
         host.hush();
         host.pass_us(5_000);
         host.submit("R50002560be2@1");
-        // The newer forms end the other's turn, the older ones only for somebody who is raised more.
+        // The newer forms preempt the other queue; the older ones only for a queue that is raised
+        // more.
         let is_preempted = form.starts_with('6');
         assert_eq!(host.ends(), if is_preempted { vec!["2S 4"] } else { vec![] }, "{form}");
         if is_preempted {
             assert_eq!(host.dispatch(), "R50002560be2@1", "{form}");
-            // Less than the 6826 that TOO_IDLE made of its budget.
+            // Less than the 6826 that TOO_IDLE left of its budget.
             assert_eq!(host.lines_with("cur-budget"), ["1S set_in_service_queue, cur-budget = 6314"], "{form}");
         }
     }
@@ -119,7 +121,7 @@ fn t24_later_than_three_idles_it_begins_anew() {
         assert_eq!(host.dispatch(), "R900001000be6@2", "{form}");
         host.hush();
         host.submit("R50002560be2@1");
-        // Its weight is larger: that ends the turn all the same, with a budget of its own.
+        // It has the larger weight and preempts all the same, with a budget of its own.
         assert_eq!(host.ends(), ["2S 4"], "{form}");
         assert_eq!(host.dispatch(), "R50002560be2@1", "{form}");
         let begun = host.lines_with("cur-budget");
@@ -127,10 +129,12 @@ fn t24_later_than_three_idles_it_begins_anew() {
     }
 }
 
-/// Two equal issuers, far apart; 1 has sent requests one behind the other, or anywhere, and they are back.
+/// Two equal issuers, far apart; issuer 1 has sent sequential or scattered requests, and they have
+/// completed.
 fn after_requests_of_one(mut host: Host, is_deep: bool, is_seeky: bool) -> Host {
     host.teach_depth(is_deep);
-    // Not issuer 1: the older forms take it for one that does more than I/O once it has let the timer run out.
+    // Not issuer 1: in the older forms it would no longer count as I/O bound after its idle timer
+    // expired.
     host.meet("R900000000@2");
     for n in 0..40_u64 {
         let place = if is_seeky { n * 7_777_777 % 800_000_000 } else { 50_000_000 + n * 8 };
@@ -163,7 +167,7 @@ fn t27_a_small_request_does_not_end_a_wait_for_throughput() {
         let host = || {
             let mut host = after_requests_of_one(Host::on_disk(form), true, false);
             assert_eq!(host.kept_us(), Some(8_000), "{form}");
-            // Not so long that the queue would count as one that has other things to do.
+            // Short enough that the queue still counts as I/O bound.
             host.pass_us(100);
             host
         };
@@ -176,7 +180,7 @@ fn t27_a_small_request_does_not_end_a_wait_for_throughput() {
         let mut large = host();
         large.submit("R50000320+32@1");
         assert_eq!(large.policy.next_timer(), None, "{form}");
-        // Of two, neither is waited with.
+        // With two queues, the device is idled for neither.
         let mut two = host();
         two.submit("R50000320@1 R50000400@1");
         assert_eq!(two.policy.next_timer(), None, "{form}");

@@ -1,4 +1,4 @@
-//! Raised weights: cases 30 to 34.
+//! Weight raising: cases 30 to 34.
 
 use crate::host::{FORMS, Host};
 
@@ -14,7 +14,7 @@ fn t30_a_new_issuer_is_raised() {
         let begun = "1S set_in_service_queue, cur-budget = 1024".to_owned();
         let raised = "1S raising period dur 0/3750 msec, old coeff 30, w 1200(40)".to_owned();
         assert!(lines.contains(&begun) && lines.contains(&raised), "{form}: {lines:?}");
-        // Who has been given another weight is raised by the older forms only.
+        // An issuer with a non-default weight is raised in the older forms only.
         let mut host = Host::on_flash(&format!("{form}:low_latency=1"));
         host.submit("R0be2@1");
         host.dispatch();
@@ -25,14 +25,14 @@ fn t30_a_new_issuer_is_raised() {
             assert_eq!(raised, ["1S raising period dur 0/3750 msec, old coeff 30, w 1800(60)"], "{form}");
         }
     }
-    // On a disk at its first rate.
+    // On a disk at its initial rate.
     let mut host = Host::on_disk("6.12:low_latency=1");
     host.submit("R0@1");
     host.dispatch();
     assert_eq!(host.lines_with("0/10500 msec").len(), 1);
 }
 
-/// Issuer 1 has just been served 120001 sectors in a second, without a pause: 469 requests.
+/// Issuer 1 has just received 120001 sectors in a second, without a pause: 469 requests.
 fn served_a_lot(spec: &str) -> (Host, usize) {
     let mut host = Host::on_flash(spec);
     for n in 0..468_u64 {
@@ -52,7 +52,7 @@ fn served_a_lot(spec: &str) -> (Host, usize) {
 fn t31_raising_ends_with_service() {
     for form in FORMS {
         let (mut host, raised) = served_a_lot(&format!("{form}:low_latency=1"));
-        // The line comes before the verdict.
+        // The message comes before the decision.
         assert_eq!(raised, 469, "{form}");
         host.dispatch();
         assert!(host.lines_with(RAISED).is_empty(), "{form}: it has ended");
@@ -80,7 +80,7 @@ fn t31_or_with_time() {
 fn t32_idle_for_long_an_issuer_is_raised_again() {
     for form in FORMS {
         for (idle_ms, is_raised) in [(1_999, false), (2_001, true)] {
-            // Not waited for, so that it is idle from its last completion on.
+            // Without idling, so that its queue is idle from its last completion on.
             let (mut host, _) = served_a_lot(&format!("{form}:low_latency=1,slice_idle=0"));
             host.finish();
             host.hush();
@@ -95,11 +95,11 @@ fn t32_idle_for_long_an_issuer_is_raised_again() {
     }
 }
 
-/// What is said of the raising of issuer 1 at its next request, so long after a first batch of 700 sectors that was through
-/// after 50 ms.
+/// The messages about raising issuer 1 at its next request, `at_ms` after a first batch of 700
+/// sectors that was finished after 50 ms.
 fn after_a_batch(form: &str, at_ms: u64, is_seeky: bool) -> Vec<String> {
-    // The older forms do not wait for a queue that is alone, and work nothing out when its turn ends before its requests are
-    // back while it is interactive: there strict guarantees have it waited for.
+    // The older forms do not idle for a lone queue. While it is interactive they also compute
+    // nothing if its turn ends before its requests complete; strict guarantees make them idle.
     let strict = u32::from(!form.starts_with('6'));
     let mut host = Host::on_flash(&format!("{form}:low_latency=1,strict_guarantees={strict}"));
     let place = |n: u64| if is_seeky { n * 1_000_000 } else { n * 20 };
@@ -135,7 +135,7 @@ fn t33_slow_and_in_time_an_issuer_is_soft_real_time() {
     }
 }
 
-/// Issuers whose raising was told of since the last call.
+/// Issuers that were raised according to the messages since the last call.
 fn raised(host: &mut Host) -> Vec<String> {
     let mut names: Vec<String> =
         host.lines_with(RAISED).iter().filter_map(|line| line.split(' ').next().map(str::to_owned)).collect();
@@ -144,7 +144,7 @@ fn raised(host: &mut Host) -> Vec<String> {
     names
 }
 
-/// Eight issuers come within 180 ms, then others, as the case has it.
+/// Eight issuers arrive within 180 ms, then others, as in the case.
 fn burst(mut host: Host, request: impl Fn(u32, u64) -> String) {
     for issuer in 1..=7 {
         host.submit(&format!("{} {} {}", request(issuer, 0), request(issuer, 8), request(issuer, 16)));
@@ -153,7 +153,8 @@ fn burst(mut host: Host, request: impl Fn(u32, u64) -> String) {
     host.submit(&format!("{} {}", request(8, 0), request(8, 8)));
     let came = host.now;
     host.finish();
-    // Each of the first seven once: the line comes before the verdict. Their second requests go without.
+    // Each of the first seven once: the message comes before the decision. Their second requests
+    // cause none.
     let lines = host.lines_with(RAISED);
     assert_eq!(lines.len(), 7, "{lines:?}");
     assert!(!lines.iter().any(|line| line.starts_with("8S")), "{lines:?}");
@@ -171,13 +172,14 @@ fn burst(mut host: Host, request: impl Fn(u32, u64) -> String) {
 
 #[test]
 fn t34_many_new_issuers_at_once_are_not_raised() {
-    // Before 5.13 queues do not become one for good; issuers of any level are raised.
+    // Before 5.13 there is no stable merge, and issuers of any level are raised.
     for form in ["4.12", "5.2"] {
         let request =
             |issuer: u32, at: u64| format!("R{}be{}@{issuer}", u64::from(issuer) * 9_000_000 + at, issuer % 8);
         burst(Host::on_flash(&format!("{form}:low_latency=1")), request);
     }
-    // Since then only those of level 4 are raised, and on flash they would become one at once: on a disk they do not.
+    // Since then only those of level 4 are raised. On flash they would be merged at once, on a disk
+    // they are not.
     for form in ["6.1", "6.12"] {
         let request = |issuer: u32, at: u64| format!("R{}@{issuer}", u64::from(issuer) * 9_000_000 + at);
         burst(Host::on_disk(&format!("{form}:low_latency=1")), request);

@@ -1,4 +1,4 @@
-//! What is written to the tunables and to weights: cases 41 and 42.
+//! Writes to tunables and weights: cases 41 and 42.
 
 use crate::host::{FORMS, Host};
 use block::time::MILLISECOND;
@@ -51,12 +51,12 @@ fn t41_timeouts_are_whole_ticks() {
     assert_eq!(Host::new("6.12", false, 10 * MILLISECOND).setting("timeout_sync"), 120);
 }
 
-/// Sectors of issuers in groups 1 and 2, each always with something to send, in so many turns.
+/// Sectors of issuers in groups 1 and 2, both always backlogged, in a number of turns.
 fn shares(weights: [u32; 2]) -> [u64; 2] {
     let mut host = Host::on_flash("6.12:max_budget=8,slice_idle=0");
     for (group, weight) in (1..).zip(weights) {
         host.group(group, weight);
-        // Until the default budget counts no more, and its own is a request.
+        // Until the default budget no longer applies, and its own is one request.
         for n in 0..12 {
             host.submit(&format!("R{}g{group}@{group}", n * 8));
             host.finish();
@@ -78,8 +78,8 @@ fn shares(weights: [u32; 2]) -> [u64; 2] {
     sectors
 }
 
-/// A host refuses 0 and 1001 (`ERANGE`) before a policy hears of them, because ours go to 10000: what is beyond 1000 counts
-/// as 1000, and 0 as 1.
+/// A host refuses 0 and 1001 (`ERANGE`) before a policy sees them, because our range ends at 10000:
+/// values above 1000 count as 1000, and 0 as 1.
 #[test]
 fn t42_weights_of_groups_end_at_1000() {
     assert_eq!(shares([1_001, 1_000]), shares([1_000, 1_000]));

@@ -1,8 +1,8 @@
-//! The surroundings of the table: processes with direct random reads over a device that takes exactly 1 ms for each, asked by
-//! the rules of blk-mq (specification bfq.md, sections 2 and 20.4).
+//! The environment of the table: processes with direct random reads on a device that takes exactly
+//! 1 ms for each, asked by the rules of blk-mq (docs/specifications/bfq.md, sections 2 and 20.4).
 //!
-//! The policy is called directly and not through a request queue, because the table was measured with single reads that
-//! never merge, and because each row is tens of thousands of them.
+//! The policy is called directly and not through a request queue, because the table was measured
+//! with single reads that never merge, and because each row needs tens of thousands of them.
 
 use block::random::Stream;
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
@@ -16,14 +16,16 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 const SERVICE_NS: Nanos = MILLISECOND;
-/// What the only processor spends on a request, from its completion to the process's next one: 19 us under BFQ in the
-/// instruction-counted time of the table, more or less by what the code meets on its way.
+/// Processor time per request, from its completion to the process's next one: 19 us under BFQ in
+/// the instruction-counted time of the table, varying with the code path.
 const HOST_NS: std::ops::Range<Nanos> = 15 * MICROSECOND..23 * MICROSECOND;
-/// Requests that go in one run of the queue go so far apart: in the trace of 20.5 A follows B after 20 to 40 us. Rows 2 and 6
-/// to 9 hang on it. Were they to go at once, B would be back in the very instant of A's completion, find the device empty,
-/// and be let in for good.
+/// Distance between requests dispatched in one run of the queue: in the trace of
+/// docs/specifications/bfq.md, section 20.5, A follows B after 20 to 40 us. Rows 2 and 6 to 9
+/// depend on it. Without it, B would be back at the very instant of A's completion, find the device
+/// empty, and be injected for good.
 const NEXT_NS: Nanos = 30 * MICROSECOND;
-/// From a completion to the next command of a device that holds one: the full speed of the serial rows is 990 a second.
+/// From a completion to the next command, on a device with one command at a time: the full speed of
+/// the serial rows is 990 a second.
 const RESTART_NS: Nanos = 10 * MICROSECOND;
 const SLOTS: u32 = 256;
 /// `nr_requests`.
@@ -31,7 +33,7 @@ const TAGS: u32 = 64;
 /// HZ 250.
 const TICK_NS: Nanos = 4 * MILLISECOND;
 
-/// What is run.
+/// The parameters of a run.
 #[derive(Clone)]
 pub struct Setup {
     pub scheduler: &'static str,
@@ -45,10 +47,10 @@ pub struct Setup {
     pub measured_ns: Nanos,
 }
 
-/// One process.
+/// A process.
 #[derive(Clone, Copy)]
 pub struct Process {
-    /// Which of the two it is reported with.
+    /// The side that its results are added to.
     pub side: usize,
     pub group: u32,
     pub priority: Priority,
@@ -58,7 +60,7 @@ pub struct Process {
     pub begins_ns: Nanos,
 }
 
-/// What a side got.
+/// The results of a side.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Side {
     pub ios: u64,
@@ -73,7 +75,7 @@ impl Side {
     }
 }
 
-/// A line that the policy wrote.
+/// A message of the policy.
 pub struct Line {
     pub context: Option<u32>,
     pub text: String,
@@ -100,14 +102,15 @@ pub struct Device {
     events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
     sequence: u64,
     ios: Vec<Option<Io>>,
-    /// Chosen, but the device had no room: blk-mq asks for one more than it can start.
+    /// Chosen, but the device had no room: blk-mq asks for one more request than it can start.
     parked: Option<RequestId>,
     in_device: u32,
     was_full: bool,
-    /// Processes that wait for a tag, in the order of arrival: a process sleeps once, with all that it has yet to ask for.
+    /// Processes that wait for a tag, in order of arrival: a process sleeps once, with everything
+    /// it has yet to request.
     asleep: VecDeque<usize>,
     unasked: Vec<VecDeque<Nanos>>,
-    /// When the processor has done what it was given.
+    /// When the processor will be free.
     processor_free: Nanos,
     host: Stream,
     allocated: u32,
@@ -148,7 +151,7 @@ impl Device {
             policy,
             requests: Requests::try_new(SLOTS).expect("memory"),
             setup: setup.clone(),
-            // Far from 0, so that no span reaches back before the clock began.
+            // Far from 0, so that no span reaches back to before the clock started.
             now: 100 * SECOND,
             events: BinaryHeap::new(),
             sequence: 0,
@@ -186,7 +189,7 @@ impl Device {
         self.events.push(Reverse((at, self.sequence, event)));
     }
 
-    /// A process has something to do from `at` on.
+    /// A process has work from `at` on.
     fn wake(&mut self, process: usize, at: Nanos) {
         self.at(at, Event::Wake { process });
     }
@@ -208,7 +211,7 @@ impl Device {
                 return self;
             }
             self.now = self.now.max(next);
-            // Timers go first: a request of the same instant comes too late.
+            // Timers fire first: a request at the same instant is too late.
             if timer.is_some_and(|at| at <= self.now) {
                 let wake = self.policy.timer(&self.requests, self.now);
                 if wake.is_wanted() {
@@ -251,7 +254,7 @@ impl Device {
         attributes
     }
 
-    /// A process asks for all that it wants, until it has to sleep for a tag.
+    /// Submits all requests of a process, until it has to sleep for a tag.
     fn ask(&mut self, process: usize) {
         while let Some(asked_ns) = self.unasked[process].front().copied() {
             let attributes = self.attributes(process);
@@ -282,7 +285,8 @@ impl Device {
         self.dispatch();
     }
 
-    /// Until nothing comes or the device is full; one more is taken then, and kept.
+    /// Dispatches until nothing is left or the device is full; one more request is then taken and
+    /// parked.
     fn dispatch(&mut self) {
         let mut began = 0;
         loop {
@@ -337,7 +341,7 @@ impl Device {
         side.longest_ns = side.longest_ns.max(self.now - io.asked_ns);
         side.latency_ns += self.now - io.asked_ns;
         self.wake(io.process, self.now + process.think_ns);
-        // Everybody who sleeps tries again, in order.
+        // All sleeping processes try again, in order.
         for process in std::mem::take(&mut self.asleep) {
             self.ask(process);
         }

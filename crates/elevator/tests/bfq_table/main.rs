@@ -1,6 +1,8 @@
-//! bfq on an ideal device: the table of the specification, section 20.4 (cases 43 to 50), and the golden trace (52).
+//! bfq on an ideal device: the table of docs/specifications/bfq.md, section 20.4 (cases 43 to 50),
+//! and the golden trace (52).
 //!
-//! `cargo test -p hoistway-elevator --test bfq_table -- --nocapture` prints the table beside the one of Linux 6.1.192.
+//! `cargo test -p hoistway-elevator --test bfq_table -- --nocapture` prints the table next to that
+//! of Linux 6.1.192.
 
 mod device;
 
@@ -15,7 +17,8 @@ fn process(side: usize, level: u8) -> Process {
     Process { side, group: 0, priority, depth: 1, sectors: 8, think_ns: 0, begins_ns: 0 }
 }
 
-/// Side A at level 2 and B at level 6: weights 60 and 20. Jobs are forked by turns, `apart_ns` one after the other.
+/// Side A at level 2 and B at level 6: weights 60 and 20. Jobs are forked alternately, `apart_ns`
+/// apart.
 fn two_to_six(depth: u32, jobs: usize, apart_ns: Nanos) -> Vec<Process> {
     let levels = [2, 6];
     let job = |job: usize, side: usize| Process {
@@ -26,7 +29,7 @@ fn two_to_six(depth: u32, jobs: usize, apart_ns: Nanos) -> Vec<Process> {
     (0..jobs).flat_map(|number| (0..2).map(move |side| job(number, side))).collect()
 }
 
-/// One job a side; two commands are not typed in the same instant.
+/// One job a side; the two commands do not start at the same instant.
 fn pair(depth: u32) -> Vec<Process> {
     two_to_six(depth, 1, 30 * MILLISECOND)
 }
@@ -71,12 +74,12 @@ fn rates(setup: &Setup) -> ([f64; 2], [Side; 2]) {
     (sides.map(|side| side.ios as f64 / seconds), sides)
 }
 
-/// A row, with what Linux 6.1.192 gave.
+/// A row, with the results of Linux 6.1.192.
 struct Row {
     name: &'static str,
     setup: Setup,
     linux: [f64; 2],
-    /// How far ours may be off, as a share.
+    /// Permitted deviation of our results, as a fraction.
     bands: [f64; 2],
     why: &'static str,
 }
@@ -150,7 +153,8 @@ fn other_rows() -> Vec<Row> {
         row("24", serial(PLAIN, pair(8)), [746.0, 246.0]),
         row("25", serial(PLAIN, pair(1)), [957.0, 24.0]),
         row("26", serial(BUDGET_8, pair(1)), [733.0, 244.0]),
-        // Started together the two share a queue, and each gets by its depth: 1:8 of nine outstanding.
+        // Started together, the two share a queue, and each gets service by its depth: 1:8 of nine
+        // outstanding.
         row("27", serial(PLAIN, depths()), [123.0, 867.0])
             .within([0.15, 0.05], "the case says 1:7, by depths it is 1:8"),
         row("28", Setup { rotational: true, ..serial(PLAIN, apart()) }, [496.0, 491.0]),
@@ -179,7 +183,7 @@ fn compare(rows: Vec<Row>) {
         );
         println!("{line}");
         for (side, (ours, linux)) in ours.into_iter().zip(row.linux).enumerate() {
-            // Less than one I/O in three seconds is none.
+            // Less than one I/O in three seconds counts as none.
             if (ours - linux).abs() > (linux * row.bands[side]).max(0.34) {
                 missed.push(line.clone());
             }
@@ -222,7 +226,8 @@ fn row_13_one_shared_queue_may_starve() {
     assert!(together[0] > together[1], "{together:?}");
 }
 
-/// O at depth 8 has been running; N at depth 1 starts. With `low_latency` O stands still for as long as N is raised.
+/// O at depth 8 has been running; N at depth 1 starts. With `low_latency`, O stands still while N
+/// is raised.
 #[test]
 fn t50_a_newcomer_stops_everybody_while_it_is_raised() {
     let processes = || vec![Process { depth: 8, ..process(0, 4) }, Process { begins_ns: 6 * SECOND, ..process(1, 4) }];
@@ -241,8 +246,9 @@ fn t50_a_newcomer_stops_everybody_while_it_is_raised() {
     assert!(o.longest_ns < 130 * MILLISECOND, "without raising O goes on: {o:?}");
 }
 
-/// The same on a device that takes one command at a time; O is still raised itself when N comes. The row's figures of
-/// `none` are those of a kernel that has one tag for both, which sleep for it by turns: no scheduler's matter.
+/// The same on a device with one command at a time; O is still raised itself when N arrives. The
+/// row's figures for `none` are those of a kernel with one tag for both processes, which take turns
+/// sleeping for it; no scheduler is involved.
 #[test]
 fn row_33_a_newcomer_on_a_serial_device() {
     let begins_ns = 2_600 * MILLISECOND;
@@ -257,7 +263,7 @@ fn row_33_a_newcomer_on_a_serial_device() {
     ]);
 }
 
-/// The turns of row 2 in steady state, from the policy's own lines.
+/// The turns of row 2 in steady state, from the policy's own messages.
 #[test]
 fn t52_the_golden_trace_of_row_2() {
     let run = Device::new(&Setup { measured_ns: 2 * SECOND, ..parallel(PLAIN, pair(1)) }).trace().run();
@@ -288,7 +294,7 @@ fn t52_the_golden_trace_of_row_2() {
         assert_eq!(pair[first], "set_in_service_queue, cur-budget = 512");
         assert_eq!(pair[1 - first], "set_in_service_queue, cur-budget = 248");
     }
-    // What B is charged beyond its request: 16384 sectors are 124 ms, so 2 ms are 264.
+    // The charge to B in excess of its request: 16384 sectors are 124 ms, so 2 ms are 264.
     let charges =
         run.lines.iter().filter(|line| line.context == Some(1) && line.text == "bfqq_served 256 secs").count();
     assert!(charges >= 24, "{charges}");
@@ -296,7 +302,8 @@ fn t52_the_golden_trace_of_row_2() {
 
 const REPAIRS: &str = "bounded_hold=1,eligible_injection=1,real_time_charge=1,repoll_on_completion=1";
 
-/// What repairs the kernel's quirks, one option at a time and all together, on the rows of 2:6: target 3.00.
+/// The options that fix the kernel's quirks, one at a time and all together, on the rows of 2:6:
+/// target 3.00.
 #[test]
 fn options_that_repair_quirks_on_the_rows_of_2_to_6() {
     let options = ["", "bounded_hold=1", "eligible_injection=1", "real_time_charge=1", "repoll_on_completion=1"];
@@ -316,7 +323,8 @@ fn options_that_repair_quirks_on_the_rows_of_2_to_6() {
                 a / b
             );
             if option.contains("max_budget") {
-                // Exact, at the highest throughput at which it can be (20.2), and nobody waits for long.
+                // Exact, at the highest throughput at which exact shares are possible
+                // (docs/specifications/bfq.md, section 20.2), and without long waits.
                 let alone =
                     981.0 * setup.processes.iter().filter(|of| of.side == 0).map(|of| f64::from(of.depth)).sum::<f64>();
                 assert!((2.95..=3.05).contains(&(a / b)), "{shape}: {a} : {b}");

@@ -1,4 +1,4 @@
-//! CFQ of 2.6.26 (specification, section 14): one tree of queues, rounds, no groups.
+//! CFQ of 2.6.26 (docs/specifications/cfq.md, section 14): one tree of queues, rounds, no groups.
 
 use crate::host::{Host, MS};
 use crate::model::{Reader, assert_shares, reader, run, servers};
@@ -23,7 +23,7 @@ fn a_round_is_quantum_requests_of_a_queue() {
     many(&mut host, 'R', 2, 20);
     assert_eq!(host.dispatched(), 4);
     host.pass_ms(1);
-    // The next round when the queue has less than a quantum in the device.
+    // The next round comes when the queue has less than a quantum in flight.
     host.complete_nth(0);
     assert_eq!(host.dispatched(), 4);
     assert_eq!(host.in_device.len(), 7);
@@ -43,7 +43,7 @@ fn a_round_goes_to_its_end_whatever_happens_meanwhile() {
     let mut host = Host::new(FIRST);
     many(&mut host, 'W', 1, 8);
     assert_eq!(host.dispatch().as_deref(), Some("W67108864@1"));
-    // A reader takes the device from the writers, but not from what has left their queue.
+    // A reader preempts the writers, but not requests that have left their queue already.
     host.given("R900000000@3");
     let rest: Vec<_> = std::iter::from_fn(|| host.dispatch()).collect();
     assert!(rest[..3].iter().all(|text| text.starts_with('W')), "{rest:?}");
@@ -96,7 +96,8 @@ fn q13_time_left_over_puts_a_queue_back() {
         host.dispatch();
         host.complete_nth(0);
         host.pass_ms(5);
-        // Metadata takes the device from queue 1, which has 95 of 100 ms left: it goes to now + 80 and more, or less.
+        // Metadata preempts queue 1, which has 95 of 100 ms left. Its key is now + 80, plus this
+        // rest in the first engine, minus it later.
         host.given("R900000000@3meta");
         assert_eq!(host.lines_with("resid="), ["1S resid=95"]);
         while host.dispatch().is_some_and(|text| !text.contains("@3")) {}

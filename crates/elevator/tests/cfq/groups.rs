@@ -1,16 +1,16 @@
-//! Cases 26 to 36, 40, 42, 48 and 49: what groups get from a device of parallel servers.
+//! Cases 26 to 36, 40, 42, 48 and 49: shares of groups on a device of parallel servers.
 
 use std::collections::BTreeSet;
 
 use crate::host::{Built, DISK, FLASH, Host, MS};
 use crate::model::{Model, Outcome, Reader, assert_near, assert_shares, reader, run, servers};
 
-/// A device of 8 servers, 1 ms each, with two groups of weight 100 and 800.
+/// A device of 8 servers, 1 ms each, with two groups of weights 100 and 800.
 fn two_groups(spec: &str) -> Host {
     with_groups(Host::new(spec), &[100, 800])
 }
 
-/// Groups 1, 2, ... of these weights, over a device that is known to be deep.
+/// Groups 1, 2, ... with these weights, on a device known to be deep.
 fn with_groups(mut host: Host, weights: &[u32]) -> Host {
     host.teach_depth(true);
     for (group, weight) in (1..).zip(weights) {
@@ -19,7 +19,7 @@ fn with_groups(mut host: Host, weights: &[u32]) -> Host {
     host.unchecked()
 }
 
-/// So many readers in each of so many groups.
+/// `each` readers in each of `groups` groups.
 fn readers_in(groups: u32, each: u32, kind: impl Fn(Reader) -> Reader) -> Vec<Reader> {
     (0..groups * each).map(|n| kind(reader(n, 1 + n / each))).collect()
 }
@@ -38,7 +38,7 @@ fn t26_idling_for_queues_shares_time_by_weight() {
     assert_near(ratio(&outcome.of_groups(&readers)), 7.8);
     assert_near(outcome.kb_per_s(8), 3640.0);
     let lines = host.lines();
-    // What cannot be waited for is the rest of a slice that is shorter than the think time.
+    // There is no idling for the rest of a slice that is shorter than the think time.
     let completions = lines.iter().filter(|line| line.contains("complete rqnoidle")).count();
     let waits = lines.iter().filter(|line| line.ends_with("arm_idle: 8 group_idle: 0")).count();
     assert!(waits <= completions && waits * 100 >= completions * 98, "{waits} waits in {completions} completions");
@@ -90,7 +90,8 @@ fn t28_several_queues_of_a_group_fill_the_device() {
     }
 }
 
-/// The device is kept for a group only while a single one of its queues is busy; `each` is how many it has.
+/// The device is idled for a group only while a single one of its queues is busy; `each` is how
+/// many it has.
 fn assert_waits_only_for_single_queues(lines: &[String], each: u32) {
     let mut busy: BTreeSet<u32> = BTreeSet::new();
     for line in lines {
@@ -118,7 +119,7 @@ fn t29_without_any_idling_nothing_is_fair() {
         if each == 1 {
             let dequeues = [1, 2].map(|group| host.account(group).dequeues);
             let done = [outcome.done[0], outcome.done[1]];
-            // The last one of each may be under way.
+            // The last turn of each may still be running.
             assert!((0..2).all(|n| dequeues[n].abs_diff(done[n]) <= 1), "{dequeues:?} of {done:?}");
         }
     }
@@ -161,7 +162,7 @@ fn t32_without_isolation_iops_mode_knows_no_groups() {
         host.trace();
         let readers = readers_in(2, 1, |reader| reader);
         let mut model = Model::new(&mut host, &readers, servers(8, MS));
-        // The first slice of each is had before its queue moves.
+        // The first slice of each ends before its queue moves.
         model.run(1_000 * MS);
         let moved = model.host.lines_with("moving to root group").len();
         let counted = |host: &Host| [0, 1, 2].map(|group| host.account(group).serviced.reads);
@@ -226,7 +227,7 @@ fn eight_groups(spec: &str, each: u32) -> (f64, Vec<f64>) {
     let mut device = servers(12, 4 * MS);
     device.limit = 32;
     let outcome = run(&mut host, &readers, device, 60_000 * MS);
-    // The specification's MB are of 1,000 KiB.
+    // The MB of docs/specifications/cfq.md, section 20 are 1,000 KiB.
     (outcome.kb_per_s(64) / 1000.0, outcome.of_groups(&readers))
 }
 
@@ -293,7 +294,7 @@ fn t40_4_20_waits_for_a_group_on_flash() {
     host.trace();
     let readers = readers_in(2, 1, |reader| reader);
     let mut model = Model::new(&mut host, &readers, servers(8, MS));
-    // Whoever comes first pays for its first slice as one who is alone.
+    // The first to arrive is charged for its first slice as a lone group.
     model.run(1_000 * MS);
     let outcome = model.run(20_000 * MS);
     assert_near(ratio(&outcome.of_groups(&readers)), 8.0);
@@ -304,7 +305,8 @@ fn t40_4_20_waits_for_a_group_on_flash() {
 fn t42_a_change_of_mode_starves_nobody() {
     for version in ["2.6.36", "4.20"] {
         let mut host = with_groups(Host::new(&format!("cfq@{version}")), &[500, 500]);
-        // So many that both groups are backlogged at any time, and a turn in IOPS mode is one request.
+        // Enough readers that both groups are always backlogged; a turn in IOPS mode is one
+        // request.
         let readers = readers_in(2, 8, |reader| reader);
         let mut model = Model::new(&mut host, &readers, servers(8, MS));
         let fair = |outcome: &Outcome, when: &str| {

@@ -1,8 +1,10 @@
-//! The smallest host of one policy: scripts for exact cases, readers over a device of parallel servers for shares.
+//! The smallest host of one policy: scripts for exact cases, readers on a device of parallel
+//! servers for shares.
 //!
-//! It calls the policy directly and not through a request queue, because what the cases ask for (log lines, accounts,
-//! when exactly something is dispatched) must not be blurred by tags and merging, and because the shares need hundreds of
-//! thousands of requests. Scripts check every invariant after each step.
+//! It calls the policy directly and not through a request queue, because tags and merging would
+//! blur what the cases examine (messages, accounts, the exact time of each dispatch), and because
+//! the shares need hundreds of thousands of requests. Scripts check every invariant after each
+//! step.
 
 use block::time::{MILLISECOND, SECOND};
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
@@ -19,21 +21,21 @@ pub struct Host {
     pub policy: Any,
     pub requests: Requests,
     pub now: Nanos,
-    /// What the device holds, oldest first.
+    /// Requests in flight, oldest first.
     pub in_device: Vec<RequestId>,
     lines: Vec<String>,
     is_tracing: bool,
     checks: bool,
 }
 
-/// What a host is built for: the spec's defaults but for what a case names.
+/// The configuration of a host: the specification's defaults except for what a case states.
 pub struct Built {
     pub rotational: bool,
     pub tick_ns: Nanos,
     pub groups: u32,
     pub contexts: u32,
     pub slots: u32,
-    /// Whether `group_isolation` is set to 1 where there is one.
+    /// Whether `group_isolation` is set to 1 in forms that have it.
     pub isolates: bool,
 }
 
@@ -41,7 +43,8 @@ pub const DISK: Built = Built { rotational: true, tick_ns: 0, groups: 12, contex
 pub const FLASH: Built = Built { rotational: false, ..DISK };
 
 impl Host {
-    /// `cfq@2.6.36:slice_idle=0` on a rotational device at HZ 1000. Where there is `group_isolation` it is 1.
+    /// For example `cfq@2.6.36:slice_idle=0`, on a rotational device at HZ 1000. `group_isolation`
+    /// is 1 in forms that have it.
     pub fn new(spec: &str) -> Self {
         Self::with(spec, &DISK)
     }
@@ -99,7 +102,7 @@ impl Host {
         self.policy.group_account(GroupId(group)).expect("cfq keeps accounts")
     }
 
-    /// Without the invariants after each step, for long runs.
+    /// Without checking invariants after each step, for long runs.
     pub fn unchecked(mut self) -> Self {
         self.checks = false;
         self
@@ -135,13 +138,13 @@ impl Host {
         assert_eq!((self.policy.violations(), self.requests.violations()), (0, 0), "impossible situations");
     }
 
-    /// What was said since the last call.
+    /// The messages since the last call.
     pub fn lines(&mut self) -> Vec<String> {
         self.listen();
         std::mem::take(&mut self.lines)
     }
 
-    /// Lines since the last call that contain the text.
+    /// Messages since the last call that contain the text.
     pub fn lines_with(&mut self, text: &str) -> Vec<String> {
         self.lines().into_iter().filter(|line| line.contains(text)).collect()
     }
@@ -161,7 +164,7 @@ impl Host {
         id
     }
 
-    /// Several, separated by blanks.
+    /// Several requests, separated by blanks.
     pub fn given(&mut self, text: &str) {
         for word in text.split_whitespace() {
             self.submit(word);
@@ -185,7 +188,7 @@ impl Host {
         answer
     }
 
-    /// One dispatch, in notation; `None` if nothing goes.
+    /// One dispatch, in notation; `None` if nothing is dispatched.
     pub fn dispatch(&mut self) -> Option<String> {
         match self.choose() {
             Dispatch::Request { id, .. } => Some(show(self.requests.attributes(id))),
@@ -193,18 +196,18 @@ impl Host {
         }
     }
 
-    /// Dispatches until nothing goes: what went, in notation.
+    /// Dispatches until nothing is left to dispatch: the dispatched requests, in notation.
     pub fn dispatch_all(&mut self) -> String {
         let went: Vec<String> = std::iter::from_fn(|| self.dispatch()).collect();
         went.join(" ")
     }
 
-    /// Dispatches until nothing goes: how many went.
+    /// Dispatches until nothing is left to dispatch: the number of requests.
     pub fn dispatched(&mut self) -> usize {
         std::iter::from_fn(|| self.dispatch()).count()
     }
 
-    /// The device finishes the request that begins like this.
+    /// The device completes the request whose notation begins like this.
     pub fn complete(&mut self, text: &str) {
         let wanted = bio(text);
         let is_it = |id: &RequestId| {
@@ -232,7 +235,7 @@ impl Host {
         self.listen();
     }
 
-    /// Time passes; timers fire on time.
+    /// Lets time pass; timers fire on time.
     pub fn pass(&mut self, span_ns: Nanos) {
         let end = self.now + span_ns;
         while let Some(at) = self.policy.next_timer().filter(|at| *at <= end) {
@@ -250,7 +253,7 @@ impl Host {
         self.pass(span_ms * MS);
     }
 
-    /// Everything that is inside goes to the device and comes back.
+    /// Dispatches and completes everything.
     pub fn rest(&mut self) {
         for _ in 0..100_000 {
             if self.dispatched() > 0 {
@@ -267,7 +270,7 @@ impl Host {
         panic!("no end of the rest");
     }
 
-    /// Teaches the policy that the device works on many commands at a time (`hw_tag` 1), or on one (0).
+    /// Teaches the policy that the device queues commands (`hw_tag` 1), or does not (0).
     pub fn teach_depth(&mut self, is_deep: bool) {
         for n in 0..96 {
             self.submit(&format!("R{}@79", 1_000_000_000 + n * 8));

@@ -1,4 +1,5 @@
-//! What changed after 2.6.36 (specification, section 13), rule by rule, each beside the older form.
+//! The changes after 2.6.36 (docs/specifications/cfq.md, section 13), rule by rule, each compared
+//! with the older form.
 
 use crate::host::{Host, MS};
 use block::GroupId;
@@ -14,10 +15,10 @@ fn many(host: &mut Host, letter: char, context: u64, count: u64) {
     }
 }
 
-/// An issuer that thinks for 50 ms, which is too long to be waited for singly.
+/// An issuer that thinks for 50 ms, which is too long for idling for its queue alone.
 fn thinker(spec: &str) -> Host {
     let mut host = Host::new(spec);
-    // The tree of those has samples of its own, from the time when the queue came to be there.
+    // The tree of such queues has its own samples, from the time when the queue was first in it.
     for n in 0..12 {
         host.submit(&format!("R{}@1", n * 8));
         host.dispatch();
@@ -161,7 +162,8 @@ fn d33_an_ancestors_queue_may_take_the_device_from_a_descendants() {
 #[test]
 fn hierarchy_shares_follow_the_tree() {
     use crate::model::{Model, assert_shares, reader, servers};
-    // 1 and 2 below the root, 3 and 4 below 2; the readers are in 1, 3 and 4. 2 has no issuers of its own.
+    // Groups 1 and 2 below the root, 3 and 4 below 2; the readers are in 1, 3 and 4. Group 2 has no
+    // issuers of its own.
     let mut host = Host::new(LATE);
     host.group(1, 100);
     host.group(2, 300);

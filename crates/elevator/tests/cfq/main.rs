@@ -1,4 +1,5 @@
-//! cfq: the cases of the specification, section 19, under their numbers. 50 to 52 are about the two-level schedulers.
+//! cfq: the cases of docs/specifications/cfq.md, section 19, under their numbers. Cases 50 to 52
+//! are about the two-level schedulers.
 
 mod first;
 mod groups;

@@ -1,4 +1,5 @@
-//! U(P, s): a device of P parallel servers that take s for every request, in order of arrival; and readers over it.
+//! U(P, s): a device of P parallel servers that take s for every request, in order of arrival; and
+//! readers on it.
 
 use crate::host::Host;
 use block::random::Stream;
@@ -10,7 +11,7 @@ use testbed::notation::bio;
 
 const US: Nanos = 1_000;
 
-/// `qd` reads outstanding, the next `think_ns` after a completion.
+/// `qd` reads outstanding; the next follows `think_ns` after a completion.
 #[derive(Clone)]
 pub struct Reader {
     pub context: u32,
@@ -20,7 +21,7 @@ pub struct Reader {
     pub sectors: u32,
     pub is_random: bool,
     pub priority: Priority,
-    /// First sector, and how far the next request lies.
+    /// First sector; the next field is the distance to the next request.
     pub from: u64,
     pub step: u64,
 }
@@ -68,7 +69,7 @@ pub struct Servers {
     pub count: usize,
     pub service_ns: Nanos,
     pub limit: usize,
-    /// What a jump from the last request's end costs besides, at most.
+    /// Upper limit of the additional cost of a jump from the last request's end.
     pub seek_ns: Nanos,
 }
 
@@ -76,12 +77,12 @@ pub const fn servers(count: usize, service_ns: Nanos) -> Servers {
     Servers { count, service_ns, limit: usize::MAX, seek_ns: 0 }
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// Completed requests of each reader.
     pub done: Vec<u64>,
-    /// Most requests in the device at a time.
+    /// Largest number of requests in flight.
     pub depth: usize,
     pub span_ns: Nanos,
 }
@@ -99,12 +100,12 @@ impl Outcome {
         self.per_s() * f64::from(sectors) / 2.0
     }
 
-    /// Percent of all, by reader.
+    /// Per cent of the total, by reader.
     pub fn shares(&self) -> Vec<f64> {
         self.done.iter().map(|done| *done as f64 * 100.0 / self.total() as f64).collect()
     }
 
-    /// Percent of all, by group, in order of the groups' ids.
+    /// Per cent of the total, by group, in order of the groups' ids.
     pub fn of_groups(&self, readers: &[Reader]) -> Vec<f64> {
         let groups = readers.iter().map(|reader| reader.group).max().unwrap_or(0);
         let of = |group| readers.iter().zip(&self.done).filter(move |(reader, _)| reader.group == group);
@@ -113,7 +114,7 @@ impl Outcome {
     }
 }
 
-/// Lets the readers run for so long; what completes in that time counts.
+/// Runs the readers for `span_ns`; requests completed in that time count.
 pub fn run(host: &mut Host, readers: &[Reader], device: Servers, span_ns: Nanos) -> Outcome {
     Model::new(host, readers, device).run(span_ns)
 }
@@ -124,7 +125,7 @@ enum Event {
     Wants(usize),
 }
 
-/// A run that can be interrupted to turn something.
+/// A run that can be interrupted to change something.
 pub struct Model<'a> {
     pub host: &'a mut Host,
     readers: &'a [Reader],
@@ -172,7 +173,7 @@ impl<'a> Model<'a> {
         self.events.push(Reverse((when, self.order, event)));
     }
 
-    /// Goes on for so long; the outcome is that of this span alone.
+    /// Continues for `span_ns`; the result covers this span alone.
     pub fn run(&mut self, span_ns: Nanos) -> Outcome {
         let end = self.host.now + span_ns;
         (self.done, self.depth) = (vec![0; self.readers.len()], 0);
@@ -250,13 +251,14 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Within the 3 % that the specification allows a figure of its event model.
+/// Within the 3 % that docs/specifications/cfq.md, section 19 permits for a figure of its event
+/// model.
 #[track_caller]
 pub fn assert_near(measured: f64, expected: f64) {
     assert!((measured / expected - 1.0).abs() <= 0.03, "{measured:.3}, and {expected} is expected");
 }
 
-/// Shares in percent: within one point.
+/// Shares in per cent: within one point.
 #[track_caller]
 pub fn assert_shares(measured: &[f64], expected: &[f64]) {
     let is_near = measured.iter().zip(expected).all(|(measured, expected)| (measured - expected).abs() <= 1.0);

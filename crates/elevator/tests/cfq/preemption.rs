@@ -1,8 +1,8 @@
-//! Case 22: who takes the device from whom.
+//! Case 22: which arrivals preempt the active queue.
 
 use crate::host::Host;
 
-/// Whether the last of the requests takes the device from the queue that has it.
+/// Whether the last of the requests preempts the active queue.
 fn preempts(host: &mut Host, newcomer: &str) -> bool {
     host.trace();
     host.lines();
@@ -16,7 +16,7 @@ fn versions() -> impl Iterator<Item = &'static str> {
     ["2.6.35", "2.6.36", "2.6.37", "2.7.0", "3.0", "4.20"].into_iter()
 }
 
-/// Groups 1 and 2; what is given has been sent to the device.
+/// Groups 1 and 2; the given requests have been dispatched.
 fn serving(version: &str, given: &str) -> Host {
     let mut host = Host::new(&format!("cfq@{version}"));
     if host.setting("low_latency").is_some() {
@@ -29,7 +29,7 @@ fn serving(version: &str, given: &str) -> Host {
     host
 }
 
-/// The first completion begins the slice; one request is left in the device, so that nobody waits.
+/// The first completion begins the slice; one request stays in flight, so that there is no idling.
 fn in_slice(version: &str, given: &str) -> Host {
     let mut host = serving(version, given);
     host.pass_ms(1);
@@ -48,7 +48,7 @@ fn t22a_sync_before_async_whatever_the_groups() {
 #[test]
 fn t22b_sync_of_another_group_waits_even_behind_a_slice_that_is_over() {
     for version in versions() {
-        // Requests of both queues, so that the slice can be used up with something queued.
+        // Requests of both queues, so that the slice can be used up with requests queued.
         for (newcomer, expected) in [("R9000000@2g2", false), ("R9000000@2g1", true)] {
             let mut host = in_slice(version, "R0@1g1 R8@1g1 R16@1g1");
             host.given("R24@1g1");
@@ -110,7 +110,7 @@ fn t22g_metadata_first_within_a_group() {
     for version in versions() {
         let with = |newcomer| preempts(&mut in_slice(version, "R0@1g1 R8@1g1 R16@1g1 R9000000@1g1"), newcomer);
         assert_eq!((with("R5000000@2metag1"), with("R5000000@2metag2")), (true, false), "{version}");
-        // Not before metadata that is queued.
+        // Not before queued metadata.
         let mut host = in_slice(version, "R0@1 R8@1 R16@1");
         for n in 0..8 {
             host.given(&format!("R{}@1", 9_000_000 + n * 8));
@@ -122,7 +122,7 @@ fn t22g_metadata_first_within_a_group() {
 
 #[test]
 fn rule_8_needs_exactly_two_queues_before_4_20() {
-    // Slow thinkers are not waited for singly: they share the tree of those.
+    // There is no idling for the queue of a slow thinker alone: such queues share one tree.
     let thinkers = |version: &str, others: u32| {
         let mut host = Host::new(&format!("cfq@{version}:low_latency=0"));
         for round in 0..4 {
@@ -141,7 +141,7 @@ fn rule_8_needs_exactly_two_queues_before_4_20() {
     for version in versions() {
         let preempted = preempts(&mut thinkers(version, 0), "R20000080@2");
         assert!(preempted, "{version}: the second of the tree, and the active one is empty");
-        // With three in the tree 2.6 lets the newcomer queue up.
+        // With three queues in the tree, 2.6 does not let the newcomer preempt.
         let preempted = preempts(&mut thinkers(version, 1), "R30000080@3");
         assert_eq!(preempted, version == "4.20", "{version}");
     }
@@ -153,7 +153,7 @@ fn the_first_engine_asks_for_the_slice_before_the_class() {
     host.given("R24@1");
     host.pass_ms(100);
     assert!(preempts(&mut host, "R9000000@2idle"));
-    // And knows no rule for real time.
+    // And it has no rule for real time.
     let mut host = in_slice("2.6.26", "R0@1 R8@1 R16@1 R24@1 R32@1");
     assert!(!preempts(&mut host, "R9000000@2rt"));
 }

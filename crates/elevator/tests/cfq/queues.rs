@@ -30,10 +30,10 @@ fn t13_beside_another_it_has_a_few_and_more_while_its_slice_lasts() {
     assert_eq!(host.dispatched(), 4, "half of quantum while the slice has not begun");
     host.pass_ms(1);
     host.complete_nth(0);
-    // 100 ms of slice are worth more than 8 requests of 8 ms each.
+    // 100 ms of slice are longer than 8 requests of 8 ms each.
     assert_eq!(host.dispatched(), 5);
     assert_eq!(host.in_device.len(), 8);
-    // 64 ms before its end another request is still worth it, 63 ms before it is not.
+    // 64 ms before its end another request fits, 63 ms before it does not.
     host.pass_ms(100 - 57);
     host.complete_nth(0);
     assert_eq!(host.dispatched(), 1, "7 in the device are worth 56 ms, and 57 are left");
@@ -70,7 +70,8 @@ fn t15_three_levels_share_by_slices() {
     }
 }
 
-/// The specification does not describe its "seek-cost disk"; with this one all eight of its figures come out.
+/// docs/specifications/cfq.md, section 19, does not describe its "seek-cost disk"; with this one
+/// all eight of its figures are reproduced.
 fn disk() -> Servers {
     Servers { seek_ns: 8 * MS, ..servers(1, MS / 5) }
 }
@@ -100,7 +101,7 @@ fn t16_real_time_goes_first() {
         (shares, host.lines())
     };
     assert!(beside_two(MS / 10).0[0] >= 99.0);
-    // While it thinks for less than it is waited for, others have no more than the gap behind its slices.
+    // While its think time is shorter than the idle time, others get only the gap after its slices.
     for think_ms in [3, 6] {
         let (_, lines) = beside_two(think_ms * MS);
         let ends = lines.iter().filter(|line| line.starts_with("0S slice expired")).count();
@@ -108,7 +109,8 @@ fn t16_real_time_goes_first() {
         assert!((100..=220).contains(&ends) && turns <= 2 * ends, "{turns} turns of others, {ends} slices");
         assert!(!lines.iter().any(|line| line == "idle timer fired"), "it is never given up");
     }
-    // One that thinks for longer is given up each time, although as the last of its tree it is waited for.
+    // With a longer think time its slice is given up each time, although the device is idled for it
+    // as the last of its tree.
     let (shares, lines) = beside_two(12 * MS);
     let fired = lines.iter().filter(|line| *line == "idle timer fired").count();
     assert!(shares[0] < 25.0 && fired > 1_000, "{shares:?}, {fired}");
@@ -136,7 +138,7 @@ fn t17_the_idle_class() {
 #[test]
 fn t18_async_and_sync_do_not_meet_in_the_device() {
     let mut host = Host::new("cfq@2.6.36");
-    // A seeky reader is not waited for, so that its turn ends with its only request in the device.
+    // There is no idling for a seeky reader, so its turn ends with its only request in flight.
     host.given(&requests('R', 1, 1));
     assert_eq!(host.dispatched(), 1);
     host.given(&requests('W', 2, 4));
@@ -155,7 +157,7 @@ fn t18_async_and_sync_do_not_meet_in_the_device() {
     assert_eq!(host.dispatched(), 1);
 }
 
-/// An async queue beside a sync one that has completed its request late, which was `after_ms` ago.
+/// An async queue beside a sync one that completed a late request `after_ms` ago.
 fn after_a_late_read(spec: &str, after_ms: u64) -> usize {
     let mut host = Host::new(spec);
     host.given(&requests('R', 1, 1));
@@ -173,7 +175,7 @@ fn t19_async_depth_grows_again_after_a_late_read() {
     for (after_ms, depth) in [(50, 1), (100, 1), (250, 2), (500, 5), (1_000, 10)] {
         assert_eq!(after_a_late_read("cfq@2.6.36", after_ms), depth, "{after_ms} ms");
     }
-    // Alone there is no other limit.
+    // Alone it has no other limit.
     assert_eq!(after_a_late_read("cfq@2.6.36:low_latency=0", 50), 40);
 }
 
@@ -220,9 +222,9 @@ fn t21_one_overdue_request_begins_a_slice() {
     host.given("R100@1 R200@1 R1000100@1 R1000200@1");
     host.pass_ms(125);
     host.complete_nth(0);
-    // Their first turn: the queue goes on, but its fifo was looked at.
+    // Their first turn: the queue continues in order, but its fifo was checked.
     assert_eq!(host.dispatch().as_deref(), Some("R1000100@1"));
-    // Its slice goes by.
+    // Its slice passes.
     host.pass_ms(150);
     host.complete_nth(0);
     let next: Vec<_> = (0..3).map(|_| host.dispatch().expect("something")).collect();
@@ -235,7 +237,7 @@ fn t21_one_overdue_request_begins_a_slice() {
     host.complete_nth(0);
     host.complete_nth(0);
     host.pass_ms(101);
-    // 225 ms old: both far ones are overdue, and only the first goes for that.
+    // 225 ms old: both far ones are overdue, but only the first is dispatched for that reason.
     assert_eq!(host.dispatch_all(), "R100@1 R1000200@1 R1000300@1 R5000000@1");
 }
 
@@ -257,7 +259,8 @@ fn t23_interleaved_readers_become_one_queue_and_part_when_they_seek() {
 fn t23_a_shared_queue_that_seeks_is_broken_apart() {
     let mut host = Host::new("cfq@2.6.36");
     host.trace();
-    // Queue 1 stops where queue 2 goes on; 3 keeps the group from having one queue only.
+    // Queue 1 stops where queue 2 continues; queue 3 ensures that the group has more than one
+    // queue.
     host.given("R1000@1 R1008@2 R90000000@3");
     assert_eq!(host.dispatch().as_deref(), Some("R1000@1"));
     host.complete("R1000");
@@ -287,7 +290,7 @@ fn t23_a_shared_queue_that_seeks_is_broken_apart() {
     }
     host.given("R2000@1");
     assert_eq!(host.lines_with("breaking apart cfqq").len(), 1);
-    // The other one keeps it for itself; from now on they have two.
+    // The other one keeps the queue; from now on they have two.
     host.given("R3000@2");
     assert_eq!(host.lines_with("breaking apart cfqq").len(), 1);
     host.given("R2008@1 R3008@2");

@@ -1,5 +1,6 @@
-//! The quirks of the specification, section 18, that have no case of their own: what is reproduced and what is repaired.
-//! Q1, Q6 and Q16 stand beside the arithmetic; Q4 is case 39, Q5 43, Q11 40, Q15 42, Q21 41, Q22 48.
+//! The quirks of docs/specifications/cfq.md, section 18, that have no case of their own: which are
+//! reproduced and which are fixed. Q1, Q6 and Q16 are tested beside the arithmetic; Q4 is case 39,
+//! Q5 43, Q11 40, Q15 42, Q21 41, Q22 48.
 
 use crate::host::{Built, DISK, Host, MS};
 use crate::model::{reader, run, servers};
@@ -17,7 +18,7 @@ fn q2_an_unknown_depth_counts_as_deep() {
     assert!(host.lines_with("sl_used").iter().all(|line| line.contains("iops=1")));
 }
 
-/// Async requests in a workload that has most of its slice left, and a reader that takes the device from them.
+/// Async requests in a workload with most of its slice left, and a reader that preempts them.
 fn reader_beside_writers(version: &str) -> Host {
     let mut host = Host::new(&format!("cfq@{version}:low_latency=0"));
     for n in 0..20 {
@@ -36,7 +37,7 @@ fn reader_beside_writers(version: &str) -> Host {
 fn q3_a_preempted_workload_gives_way_at_once() {
     for version in ["2.6.35", "2.6.36", "2.6.37", "3.0", "4.20"] {
         let mut host = reader_beside_writers(version);
-        // The kernel before 4.20 would go on with what was left of the writers' workload.
+        // Kernels before 4.20 would continue with the rest of the writers' workload.
         assert_eq!(host.dispatch(), None, "{version}: async requests in the device");
         while host.in_device.len() > 1 {
             host.complete_nth(0);
@@ -89,7 +90,7 @@ fn q8_the_timer_ends_with_the_request_that_was_waited_for() {
         host.given("R8@1");
         assert_eq!(host.policy.next_timer(), None, "{version}: a page, and nobody else is there");
         assert_eq!(host.dispatch().as_deref(), Some("R8@1"), "{version}");
-        // Nothing fires while it is in the device.
+        // No timer fires while the request is in flight.
         host.trace();
         host.pass_ms(50);
         assert!(host.lines_with("idle timer fired").is_empty(), "{version}");
@@ -105,9 +106,11 @@ fn q9_what_goes_next_is_seen_from_where_the_last_one_began() {
         host.given(requests);
         host.dispatch_all()
     };
-    // From 1000 it is 100 back (twice 50) and 300 on; from 1400, its end, 1300 would be nearer.
+    // From 1000, one request is 50 behind (counted twice: 100) and one 300 ahead; from 1400, its
+    // end, 1300 would be nearer.
     assert_eq!(order("R992@1", "R1000@1+400 R1300@1 R950@1"), "R1000@1+400 R950@1 R1300@1");
-    // From 1000 it is 300 back and 290 on; from 900, where the head was, 850 would be nearer.
+    // From 1000, one request is 150 behind (counted twice: 300) and one 290 ahead; from 900, the
+    // head's position, 850 would be nearer.
     assert_eq!(order("R892@1", "R1000@1 R1290@1 R850@1"), "R1000@1 R1290@1 R850@1");
 }
 
@@ -130,7 +133,7 @@ fn q17_the_timer_asks_for_the_trees_think_time_and_the_choice_for_the_groups() {
     host.group(1, 500);
     host.group(2, 500);
     host.trace();
-    // A group that thinks for 50 ms. With slice_idle 0 the tree's think times are all 0.
+    // A group with a think time of 50 ms. With slice_idle 0 the trees' think times are all 0.
     for n in 0..6 {
         host.submit(&format!("R{}@1g1", n * 8));
         host.dispatch();
@@ -139,13 +142,14 @@ fn q17_the_timer_asks_for_the_trees_think_time_and_the_choice_for_the_groups() {
         host.pass_ms(50);
     }
     host.given("R80@1g1 R90000000@2g2");
-    // Nobody waits for its request in the device.
+    // There is no idling for its request in flight.
     assert_eq!(host.dispatch_all(), "R80@1g1 R90000000@2g2");
 }
 
 #[test]
 fn q18_the_account_of_a_removed_group_can_be_read_until_its_id_is_used_again() {
-    // Whoever shows sums over subtrees adds it to the parent's: here groups keep their own.
+    // A host that shows sums over subtrees adds it to the parent's; the policy keeps groups
+    // separate.
     let mut host = Host::new("cfq@4.20");
     host.group(1, 500);
     host.given("R0@1g1");

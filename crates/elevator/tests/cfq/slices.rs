@@ -1,4 +1,5 @@
-//! Cases 5, 6 and 11, and what else of the arithmetic shows in the log only with queues in place.
+//! Cases 5, 6 and 11, and the rest of the arithmetic that shows in messages only with queues in
+//! place.
 
 use crate::host::{Built, DISK, FLASH, Host, MS};
 
@@ -15,7 +16,7 @@ fn t05_slices_of_queues_in_two_groups() {
     host.group(2, 800);
     host.trace();
     many(&mut host, 1, 1, 100);
-    // Three queues: 300 ms are expected of them, and 266 ms are the group's: 100 x 266 / 300.
+    // Three queues want 300 ms, and the group has 266 ms: 100 x 266 / 300.
     for context in 2..=4 {
         many(&mut host, context, 2, 100);
     }
@@ -28,11 +29,13 @@ fn t05_slices_of_queues_in_two_groups() {
         }
         slices.extend(host.lines_with("set_slice"));
     }
-    // Of the average of busy queues the first slice of a group sees two thirds: (3 x 3 + 0 + 2) / 4 = 2.
+    // The first slice of a group uses two thirds of the average of busy queues: (3 x 3 + 0 + 2) / 4
+    // = 2.
     assert_eq!(slices[..4], ["1S set_slice=33", "2S set_slice=100", "3S set_slice=88", "4S set_slice=88"]);
 }
 
-/// 2 queues that are waited for, 6 whose issuers think too long, and an async one; all of them busy for long.
+/// 2 queues that are idled for, 6 whose issuers think too long, and an async one; all of them are
+/// busy for long.
 fn nine_queues() -> Host {
     let mut host = Host::with("cfq@2.6.36:slice_sync=100", &Built { slots: 1024, ..DISK });
     for context in 1..=6 {
@@ -41,7 +44,7 @@ fn nine_queues() -> Host {
     host.rest();
     host.pass_ms(50);
     host.trace();
-    // Several requests after a pause make the mean of the think time known, and longer than 8 ms.
+    // Several requests after a pause make the mean think time valid, and longer than 8 ms.
     for context in 1..=8 {
         many(&mut host, context, 0, 100);
     }
@@ -67,8 +70,8 @@ fn t06_workload_slices() {
         if lines.iter().any(|line| line.ends_with("del_from_rr")) {
             break;
         }
-        // The slice of a workload is told just before who is the first to have it. The last of each kind counts: queues
-        // change their trees after their first turns.
+        // The message with a workload's slice comes just before its first queue is named. The last
+        // one of each type counts, because queues change their trees after their first turns.
         for pair in lines.windows(2) {
             if let (Some(slice), Some((_, kind))) =
                 (pair[0].strip_prefix("workload slice:"), pair[1].split_once("wl_prio:0 wl_type:"))
@@ -108,7 +111,7 @@ fn t06_the_shortest_workload_slices() {
         panic!("it never had its turn");
     };
     assert_eq!(shortest("R0@1g1"), "workload slice:16");
-    // Alone an async queue has 300 ms x slice_async / slice_sync.
+    // Alone, an async queue has 300 ms x slice_async / slice_sync.
     let mut host = Host::new("cfq@2.6.36:slice_async=1");
     host.trace();
     host.submit("W0@1");
@@ -139,7 +142,8 @@ fn t08_think_times_decide_about_waiting() {
         }
         after
     };
-    // The first request comes with its issuer, the second after the first completion: the third sample is the third request's.
+    // The first request arrives with its issuer, the second after the first completion: the third
+    // sample is the third request's.
     assert_eq!((idle_off(7), idle_off(50)), (None, Some(3)));
 }
 
@@ -170,7 +174,7 @@ fn t11_seeks_by_distance() {
 fn q10_a_queue_whose_last_request_ended_at_sector_0_has_no_distance() {
     let mut host = Host::new("cfq@2.6.36");
     host.trace();
-    // The first of a queue is no seek, wherever it lies.
+    // The first request of a queue is no seek, wherever it is.
     for n in 0..5_u64 {
         host.submit(&format!("R{}@1", 1_000_000 * (n + 1)));
         host.rest();

@@ -1,4 +1,5 @@
-//! Groups in a tree: weights of their own queues, what removed groups leave behind, discards, the mark of 4.20's lines.
+//! Groups in a tree: weights of their own queues, accounts of removed groups, discards, the
+//! additional column in messages of 4.20.
 
 use crate::host::{Host, MS};
 use crate::model::{Model, assert_shares, reader, servers};
@@ -10,7 +11,7 @@ fn below(parent: u32, weight: u32) -> GroupSettings {
     GroupSettings { parent: GroupId(parent), ..GroupSettings::with_weight(weight) }
 }
 
-/// Readers in a group and in the one below it.
+/// Shares of readers in a group and in its child.
 fn shares_with(leaf_weight: Option<u32>, later: Option<u32>) -> Vec<f64> {
     let mut host = Host::new("cfq@4.20");
     let above = GroupSettings { leaf_weight, ..GroupSettings::with_weight(500) };
@@ -49,7 +50,7 @@ fn read_and_remove(host: &mut Host, group: u32, first: u32) {
     host.check();
 }
 
-/// Q18: time as well, which the kernel forgets.
+/// Q18: including time, which the kernel loses.
 #[test]
 fn a_removed_groups_figures_are_its_parents_to_show_but_not_its_own() {
     let mut host = Host::new("cfq@4.20");
@@ -63,12 +64,12 @@ fn a_removed_groups_figures_are_its_parents_to_show_but_not_its_own() {
     let left = |host: &Host, group| host.policy.removed_account(GroupId(group)).expect("groups are a tree");
     assert_eq!(left(&host, 2), own);
     assert_eq!(host.account(2).serviced, ByKind::ZERO);
-    // Two at once: its own, and what it had inherited.
+    // Two at once: its own account, and what it had inherited.
     read_and_remove(&mut host, 2, 8);
     let both = left(&host, 1);
     assert_eq!((both.serviced.reads, both.sectors, both.time_ns), (8, 64, own.time_ns + host.account(2).time_ns));
     assert_eq!(left(&host, 2).serviced, ByKind::ZERO, "handed on");
-    // An id that is used again begins with nothing, and so does an account that is reset.
+    // A reused id starts with an empty account, and so does an account that is reset.
     host.policy.group_added(GroupId(2), &below(1, 500), host.now);
     assert_eq!((left(&host, 2).sectors, host.account(2).sectors), (0, 0));
     let now = host.now;
@@ -94,7 +95,7 @@ fn discards_are_counted_apart() {
     }
 }
 
-/// Lines about queues that are not idled for bear a mark, from 4.20 on.
+/// Messages about queues that are not idled for carry a mark, from 4.20 on.
 #[test]
 fn messages_of_4_20_tell_queues_that_are_not_idled_for() {
     let marks = |spec: &str| {
@@ -102,7 +103,7 @@ fn messages_of_4_20_tell_queues_that_are_not_idled_for() {
         host.policy.trace(true);
         host.given("R0@1 W9000@2");
         host.set("slice_idle", 0);
-        // Its window closes with the next request.
+        // Its idle window closes with the next request.
         host.submit("R8@1");
         host.submit("R16@1");
         let messages =

@@ -5,7 +5,7 @@ use block::GroupId;
 use elevator::{Elevator, GroupSettings};
 use hoistway_elevator as elevator;
 
-/// Two groups of 100 and 800, a device known to be deep, IOPS mode.
+/// Two groups of weights 100 and 800, a device known to be deep, IOPS mode.
 fn iops() -> Host {
     let mut host = Host::new("cfq@2.6.36:slice_idle=0");
     host.teach_depth(true);
@@ -44,7 +44,7 @@ fn t37_even_when_the_slice_is_over() {
     assert_eq!(host.dispatched(), 4);
     host.pass_ms(1);
     host.complete_nth(0);
-    // 33 ms of slice go by while three are in the device.
+    // A slice of 33 ms passes while three requests are in flight.
     host.pass_ms(40);
     assert_eq!(host.dispatch(), None);
     host.complete_nth(0);
@@ -60,7 +60,8 @@ fn t37_even_when_the_slice_is_over() {
 fn t28_a_group_with_another_busy_queue_is_not_waited_for() {
     let mut host = iops();
     host.given("R1000@1g1 R5000000@2g1");
-    // The device has no room for more, so that the first is still active when it completes.
+    // The device has no room for more, so that the first is still active when its request
+    // completes.
     assert_eq!(host.dispatch().as_deref(), Some("R1000@1g1"));
     host.pass_ms(1);
     host.complete_nth(0);
@@ -91,7 +92,8 @@ fn t38_a_group_is_kept_for_its_next_request() {
     let dequeues = host.account(1).dequeues;
     host.pass_ms(2);
     host.given("R1016@1g1");
-    // Backlogged again, it is charged at once, and no more than its slice; then vdisktime decides.
+    // Backlogged again, it is charged at once, and for no more than its slice; then vdisktime
+    // decides.
     assert_eq!(host.dispatch().as_deref(), Some("R9000000@2g2"));
     let lines = host.lines();
     assert!(lines.iter().any(|line| line.starts_with("1S sl_used=33 disp=2 charge=33 iops=0")), "{lines:?}");
@@ -122,7 +124,7 @@ fn t38_without_any_idling_there_is_nothing_to_wait_for() {
     assert_eq!((host.account(1).dequeues, host.dispatch().as_deref()), (1, Some("R9000000@2g2")));
 }
 
-/// Every `vt` that was told of a group since the last call.
+/// Every `vt` in the messages of a group since the last call.
 fn vdisktimes(host: &mut Host, group: u32) -> Vec<u64> {
     let about = format!("g{group} served: vt=");
     let lines = host.lines();
@@ -134,7 +136,8 @@ fn vdisktimes(host: &mut Host, group: u32) -> Vec<u64> {
 fn t39_a_group_comes_back_behind_all_others() {
     for early in [0, 40] {
         let mut host = iops();
-        // What group 1 had before it left does not count, be it less or more than what the others had.
+        // The service of group 1 before it left does not count, whether less or more than that of
+        // the others.
         for n in 0..early {
             host.submit(&format!("R{}@1g1", 1000 + n * 8));
             host.rest();
@@ -162,7 +165,7 @@ fn t39_a_group_comes_back_behind_all_others() {
         host.exit(1);
         host.pass_ms(100);
         host.lines();
-        // Group 2 waits for its queue; group 1 comes.
+        // The device is idled for a queue of group 2; group 1 arrives.
         host.given("R7000000@4g2 R7000008@4g2");
         assert_eq!(host.dispatched(), 2);
         host.complete_nth(0);
@@ -175,7 +178,8 @@ fn t39_a_group_comes_back_behind_all_others() {
         host.complete_nth(0);
         host.exit(5);
         let first = *vdisktimes(&mut host, 1).last().expect("group 1 was charged");
-        // One request at weight 100 is 20480; group 2 paid 2 x 2560 since group 1 came to stand 200 behind it.
+        // One request at weight 100 is 20480; group 2 has paid 2 x 2560 since group 1 was placed
+        // 200 behind it.
         assert_eq!(first, second - 2 * 2_560 + 200 + 20_480, "after {early}");
     }
 }
@@ -189,7 +193,7 @@ fn t41_a_group_of_async_queues_alone_pays_whole_slices() {
     assert_eq!(host.dispatched(), 2);
     host.pass_ms(1);
     host.complete_nth(0);
-    // A reader of another group takes the device after 5 ms of 40.
+    // A reader of another group preempts after 5 of 40 ms.
     host.pass_ms(5);
     host.given("R9000000@2g1");
     assert_eq!(host.lines_with("charge="), ["1A sl_used=5 disp=2 charge=40 iops=0 sect=16"]);
@@ -204,7 +208,7 @@ fn t41_with_a_sync_queue_in_the_group_it_pays_for_what_it_used() {
     host.pass_ms(1);
     host.complete_nth(0);
     host.pass_ms(5);
-    // The reader is of the same group: it is linked before it takes the device.
+    // The reader is of the same group: it is linked before it preempts.
     host.given("R9000000@2");
     assert_eq!(host.lines_with("charge="), ["1A sl_used=5 disp=2 charge=5 iops=0 sect=16"]);
 }
@@ -230,7 +234,8 @@ fn t43_a_weight_counts_from_the_next_charge_on() {
         host.group(1, 100);
         host.group(2, 800);
         for n in 0..60 {
-            // The second group first: the fraction of 4.20 is worked out when a group enters the order.
+            // The second group first: the fraction of 4.20 is computed when a group enters the
+            // order.
             host.submit(&format!("R{}@2g2", 90_000_000 + n * 8));
             host.submit(&format!("R{}@1g1", n * 8));
         }
@@ -243,7 +248,7 @@ fn t43_a_weight_counts_from_the_next_charge_on() {
             if !host.in_device.is_empty() {
                 host.complete_nth(0);
             }
-            // That the weights in the order add up is checked after every step.
+            // The check after every step includes the sum of weights in the order.
             slices.extend(host.lines_with("1S set_slice"));
         }
         assert!(slices.len() > 2, "{version}: {slices:?}");
@@ -281,7 +286,8 @@ fn t44_what_was_left_brings_the_next_turn_forward() {
                 host.submit(&format!("R{}@{context}", (context << 26) + n * 8));
             }
         };
-        // What they are is known before it counts: all of them share the tree of those that are not waited for.
+        // Their type is known before it matters: all of them share the tree of queues that are not
+        // idled for.
         for context in [1, 2, 4] {
             many(&mut host, context, 1);
             host.rest();
@@ -293,7 +299,8 @@ fn t44_what_was_left_brings_the_next_turn_forward() {
         host.pass_ms(20);
         many(&mut host, 2, 40);
         host.pass_ms(20);
-        // Real time takes the device; 1 goes to now + 2 x 80, less the 60 it has left in 2.6.36. 2 is at -20.
+        // Real time preempts; queue 1 goes to now + 2 x 80, less the 60 it has left in 2.6.36.
+        // Queue 2 is at -20.
         host.submit("R90000000@3rt");
         assert_eq!(host.dispatch().as_deref(), Some("R90000000rt@3"), "{version}");
         host.complete_nth(0);
@@ -301,7 +308,7 @@ fn t44_what_was_left_brings_the_next_turn_forward() {
         host.trace();
         host.dispatched();
         host.pass_ms(40);
-        // 4 goes to 40 + 80: between 100 and 160.
+        // Queue 4 goes to 40 + 80: between 100 and 160.
         many(&mut host, 4, 40);
         let mut turns = String::new();
         for _ in 0..60 {
@@ -332,7 +339,7 @@ fn t45_a_process_that_moves_leaves_its_requests_behind() {
         let counted = [1, 2].map(|group| host.account(group).serviced.reads);
         assert_eq!(counted, [3, 1], "{version}");
         assert!([1, 2].iter().all(|group| host.account(*group).time_ns > 0), "{version}: both are charged");
-        // The old queue is gone with the last of its requests.
+        // The old queue was freed with the last of its requests.
         let lines = host.lines();
         assert_eq!(lines.iter().filter(|line| line.ends_with("put_queue")).count(), 1, "{version}: {lines:?}");
     }
@@ -351,7 +358,7 @@ fn t46_a_group_that_goes_with_requests_in_the_device() {
         assert_eq!(host.account(1).serviced.reads, 3, "{version}: they finish in the old group");
         host.policy.group_removed(GroupId(1), host.now);
         host.check();
-        // Its id is somebody else's now, and the process is in the root.
+        // Its id belongs to another group now, and the process is in the root.
         host.group(1, 100);
         assert_eq!(host.account(1).serviced.reads, 0, "{version}");
         host.given("R24@1 R9000000@2g1");

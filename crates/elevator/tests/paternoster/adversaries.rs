@@ -1,5 +1,6 @@
-//! Tenants that try to get more than their share: by pulses, forks, many groups, large writes. Each beside a plain reader of the same
-//! weight. Nobody gains more than 5 %; what was tried and what it brought is in docs/elevators/paternoster.md.
+//! Tenants that try to get more than their share: by pulses, forks, many groups or large writes,
+//! each beside a plain reader of the same weight. None gains more than 5 %; the attempts and their
+//! results are in docs/elevators/paternoster.md.
 
 use super::host::{Host, Issuer};
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
@@ -9,7 +10,7 @@ use hoistway_elevator::{Elevator, GroupSettings};
 const SERVERS: usize = 8;
 const LATENCY_NS: u64 = 100 * MICROSECOND;
 
-/// Its part of all that was done, over the half that is due to it.
+/// Its part of all the service, divided by the half that is due to it.
 fn gain(host: &Host, honest: u32, other: u32) -> f64 {
     let [honest, other] = [honest, other].map(|number| host.bytes[number as usize] as f64);
     other / ((honest + other) / 2.0)
@@ -19,7 +20,8 @@ fn plain(settings: &str) -> Host {
     Host::sized(settings, SERVERS, LATENCY_NS, 32, &[100, 100], (16, 2_048))
 }
 
-/// On and off in step with epochs (4 ms and more), generations (50 us), claims (400 us) and lingering (2 ms and more).
+/// On and off in step with epochs (4 ms and more), generations (50 us), claims (400 us) and
+/// lingering (2 ms and more).
 #[test]
 fn pulses_gain_nothing() {
     let mut worst = (0.0_f64, String::new());
@@ -78,7 +80,7 @@ fn thousands_of_tiny_groups_gain_nothing() {
     }
 }
 
-/// Bytes are what is shared. Requests of 1 MiB are at most a few out of step.
+/// Shares are counted in bytes. Requests of 1 MiB are at most a few out of step.
 #[test]
 fn large_writes_gain_nothing() {
     for settings in ["give=3", "give=100"] {

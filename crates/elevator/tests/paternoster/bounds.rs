@@ -1,18 +1,20 @@
-//! Bounds that the specification names: of leads, of service while both wait, of time; and memory.
+//! The bounds of docs/specifications/paternoster.md, section 14: on leads, on service while both
+//! are backlogged, on time; and on memory.
 
 use super::host::{BEGIN_NS, Host, Issuer};
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
 use block::{ContextId, GroupId};
 use hoistway_elevator::{Elevator, GroupSettings};
 
-/// A number behind `name=` in a line of the trace.
+/// The number after `name=` in a line of the trace.
 fn number(line: &str, name: &str) -> Option<i64> {
     let text = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='))?;
     text.parse().ok()
 }
 
-/// With exact shares the service of any two, divided by their weights, differs by a few requests of each: twice the one that is let pass
-/// and the one that start-time fair queueing errs by, once for either end of the time that is looked at.
+/// With exact shares the service of any two tenants, divided by their weights, differs by a few
+/// requests of each: the one that is let pass and the one by which start-time fair queueing errs,
+/// once for each end of the interval.
 #[test]
 fn t14_leads_are_bounded() {
     let weights = [100.0, 300.0, 200.0];
@@ -25,7 +27,7 @@ fn t14_leads_are_bounded() {
     dispatched.sort_unstable();
     assert!(dispatched.len() > 8_000, "{}", dispatched.len());
     let mut service = [0.0; 3];
-    // Behind the begin, when some have come and others have not.
+    // Some way after the start, when some have arrived and others have not.
     for (_, issuer) in dispatched.into_iter().skip(100) {
         service[issuer] += 1.0;
         for (a, of_a) in service.iter().enumerate() {
@@ -38,7 +40,8 @@ fn t14_leads_are_bounded() {
     }
 }
 
-/// One that could not use its share for long has not saved it up: when it can, the others have theirs all the same.
+/// A tenant that could not use its share for long has not saved it up: when it can, the others
+/// still have theirs.
 #[test]
 fn t14_claims_end() {
     let mut host = Host::new("give=3", 8, 100 * MICROSECOND, 32, &[100, 800]);
@@ -77,7 +80,8 @@ fn t31_the_same_calls_give_the_same_trace() {
     assert_eq!(run(), run());
 }
 
-/// 41: of exponential pauses of 300 us one in 10^11 lasts for 8 ms, so nobody loses the disk before its slice is over.
+/// Case 41: of exponential pauses of 300 us, one in 10^11 lasts for 8 ms, so no tenant loses the
+/// disk before its slice is over.
 #[test]
 fn t41_pauses_do_not_end_a_slice() {
     let mut host = Host::new("disk", 1, 100 * MICROSECOND, 32, &[100, 100]);
@@ -92,8 +96,9 @@ fn t41_pauses_do_not_end_a_slice() {
     assert!(used.iter().all(|used_ns| *used_ns >= 100_000_000), "{used:?}");
 }
 
-/// Over three million requests of 64 groups no share is off by more than six requests: the four outstanding, the one that start-time
-/// fair queueing errs by, and the one that is let pass (a thirtieth of them without optimisation).
+/// Over three million requests of 64 groups no share is off by more than six requests: the four
+/// outstanding, the one by which start-time fair queueing errs, and the one that is let pass (a
+/// thirtieth of the requests without optimisation).
 #[test]
 fn shares_err_by_a_few_requests() {
     let requests = if cfg!(debug_assertions) { 100_000_u64 } else { 3_000_000 };
@@ -120,7 +125,8 @@ fn shares_err_by_a_few_requests() {
     assert!(most.abs() <= 6.0, "{most} of {due}");
 }
 
-/// 44: a million issuers come and go, and groups a hundred thousand times, in a room for 64 and 16 (a tenth of it without optimisation).
+/// Case 44: a million issuers come and go, and groups a hundred thousand times, in tables for 64
+/// and 16 (a tenth of it without optimisation).
 #[test]
 fn t44_queues_are_recycled() {
     let rounds = if cfg!(debug_assertions) { 1_000 } else { 14_000 };
@@ -140,7 +146,7 @@ fn t44_queues_are_recycled() {
     println!("{} issuers", host.done.len());
     assert!(host.done.len() > 72 * rounds, "{}", host.done.len());
     let _ = host.policy.context_exited(ContextId(0), host.now);
-    // Both still have theirs: no leaf was lost on the way.
+    // Both still have their share: no leaf was lost on the way.
     let all: u64 = host.bytes.iter().sum();
     assert!((host.bytes[0] as f64 / (all as f64 / 2.0) - 1.0).abs() < 0.01, "{:?}", host.bytes);
     assert!(host.now > BEGIN_NS);

@@ -1,10 +1,10 @@
-//! How soon shares are right after a change, and that the floor does not swing.
+//! How soon shares are right after a change, and that the floor does not oscillate.
 
 use super::host::{Host, Issuer};
 use super::within;
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
 
-/// What a group has in windows of this length.
+/// The service of a group in windows of this length.
 fn windows(host: &Host, number: u32, from_ns: u64, to_ns: u64, length_ns: u64) -> Vec<f64> {
     (from_ns / length_ns..to_ns / length_ns)
         .map(|window| f64::from(host.count(number, window * length_ns, (window + 1) * length_ns)))
@@ -18,7 +18,8 @@ fn spread(values: &[f64]) -> (f64, f64) {
     (mean, variance.sqrt() / mean)
 }
 
-/// 8 servers: 3 : 1 with 6 outstanding each can have 8 inside, so shares are exact at full rate before and after.
+/// 8 servers: 3 : 1 with 6 outstanding each can have 8 in flight, so shares are exact at full rate
+/// before and after.
 #[test]
 fn shares_are_right_two_seconds_after_a_tenant_came() {
     let mut host = Host::new("give=3", 8, 100 * MICROSECOND, 32, &[60, 20, 80]);
@@ -39,7 +40,8 @@ fn shares_are_right_two_seconds_after_a_tenant_came() {
     shares(7 * SECOND, [0.75, 0.25, 0.0]);
 }
 
-/// Where exact shares cannot be had the floor is learned: a sharp knee at 8, 4 outstanding of the heavy one.
+/// Where exact shares are not possible, the floor is learned: a sharp knee at 8, the heavy tenant
+/// with 4 outstanding.
 #[test]
 fn the_floor_does_not_swing() {
     let run = |settings: &str| {
@@ -53,11 +55,12 @@ fn the_floor_does_not_swing() {
     let ((none, none_cv), (ours, ours_cv)) = (run("give=0"), run("give=3"));
     println!("mean {:.4} of none, variation {ours_cv:.5} against {none_cv:.5}", ours / none);
     assert!(ours >= 0.965 * none, "{ours} of {none}");
-    // This device has no noise of its own: this is what dithering and references make, one in twelve epochs at 3 % more.
+    // This device has no noise of its own: this is the effect of dithering and references, one in
+    // twelve epochs at 3 % more.
     assert!(ours_cv <= 0.006_f64.max(1.2 * none_cv), "{ours_cv} against {none_cv}");
 }
 
-/// 29: the device becomes half as fast, and as fast as before again.
+/// Case 29: the device becomes half as fast, and then as fast as before.
 #[test]
 fn t29_another_speed_is_learned_within_two_seconds() {
     let mut host = Host::new("give=3", 8, 100 * MICROSECOND, 32, &[80, 20]);
@@ -75,8 +78,8 @@ fn t29_another_speed_is_learned_within_two_seconds() {
     }
 }
 
-/// 34b: a load that comes and goes, at every period there is; and at the short ones, which may fall into step with epochs, with other
-/// weights too, which shift it against them.
+/// Case 34b: a load that comes and goes, at all periods; and at the short ones, which may fall into
+/// step with epochs, with other weights too, which shift its phase against them.
 #[test]
 fn t34b_on_and_off_costs_no_more_than_was_given() {
     let total = |settings: &str, period_ns: u64, depths: (u32, u32), weights: [u32; 2]| {

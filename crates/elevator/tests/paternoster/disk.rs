@@ -1,4 +1,5 @@
-//! Slices on a disk: in which order an issuer's requests go, that none of them is left behind, and whose turn it is.
+//! Slices on a disk: the order of an issuer's requests, that none of them starves, and which issuer
+//! is next.
 
 use block::time::MILLISECOND;
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, Sector};
@@ -6,7 +7,7 @@ use hoistway_elevator::{
     Any, Attributes, Configuration, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, Side, registry,
 };
 
-/// One issuer's queue before a disk that is asked for one request at a time.
+/// One issuer's queue in front of a disk with one request at a time.
 struct Disk {
     policy: Any,
     requests: Requests,
@@ -30,7 +31,7 @@ impl Disk {
         id
     }
 
-    /// The next one is sent and done 5 ms later.
+    /// Dispatches the next request and completes it 5 ms later.
     fn serve(&mut self) -> Sector {
         let Dispatch::Request { id, .. } = self.policy.choose(&self.requests, HardwareQueue(0), self.now) else {
             panic!("nothing is sent");
@@ -66,7 +67,8 @@ fn requests_go_upwards_and_then_from_below() {
     assert_eq!([disk.serve(), disk.serve(), disk.serve(), disk.serve()], [400, 500, 900, 200]);
 }
 
-/// A bio that joins at the front changes where a request begins, and one that is given back before it was sent is gone.
+/// A bio merged at the front changes the first sector of its request, and a request taken back
+/// before its dispatch is gone.
 #[test]
 fn a_sweep_follows_merges_and_what_is_taken_back() {
     let mut disk = Disk::new();
@@ -79,8 +81,9 @@ fn a_sweep_follows_merges_and_what_is_taken_back() {
     assert_eq!([disk.serve(), disk.serve(), disk.serve()], [100, 300, 400]);
 }
 
-/// An issuer with 15 requests of a stream always ahead of the disk's place, and two behind it. They are sent after no more than
-/// four times as many as wait, and a hundred times over.
+/// An issuer with 15 requests of a stream always ahead of the disk's position, and two behind it.
+/// The two are dispatched after at most four times as many requests as are queued; repeated a
+/// hundred times.
 #[test]
 fn a_stream_leaves_nobody_behind() {
     let mut disk = Disk::new();
@@ -90,7 +93,7 @@ fn a_stream_leaves_nobody_behind() {
         ahead += 8;
     }
     for _ in 0..100 {
-        // The disk is with the stream.
+        // The disk is at the stream.
         assert!(disk.serve() > 1_000);
         disk.ask(ahead);
         ahead += 8;
@@ -112,8 +115,8 @@ fn a_stream_leaves_nobody_behind() {
     }
 }
 
-/// Two readers of depth 1 on a disk that does one thing at a time, 100 : 800, of which each is done with 5 ms after the other: turns
-/// follow the weights, nobody's turn is forgotten, and each lasts for its slice.
+/// Two readers of depth 1 on a disk with one request at a time, 5 ms each, weights 100 : 800: turns
+/// follow the weights, no turn is skipped, and each lasts for its slice.
 #[test]
 fn slices_follow_the_weights() {
     let configuration =

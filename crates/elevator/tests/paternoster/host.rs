@@ -1,4 +1,5 @@
-//! A device of so many servers and a fixed time each, and issuers that ask again when they are answered.
+//! A device with several servers and a fixed time per request, and issuers that send the next
+//! request after a completion.
 
 use block::random::Stream;
 use block::time::SECOND;
@@ -10,7 +11,7 @@ use hoistway_elevator as elevator;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// One issuer: always so many requests outstanding, from one time to another.
+/// One issuer: a constant number of requests outstanding, from one time to another.
 #[derive(Clone, Copy, Debug)]
 pub struct Issuer {
     pub group: u32,
@@ -22,11 +23,11 @@ pub struct Issuer {
     pub from_ns: Nanos,
     pub until_ns: Nanos,
     pub priority: Priority,
-    /// Asks for so long, then pauses for so long, over and over; a period of 0 is no pulse.
+    /// Active for `on_ns` of each period; a period of 0 is no pulse.
     pub on_ns: Nanos,
     pub period_ns: Nanos,
     pub operation: Operation,
-    /// Every request comes from another issuer, and the one before exits.
+    /// Every request comes from another issuer, and the previous one exits.
     pub forks: bool,
 }
 
@@ -49,12 +50,12 @@ impl Issuer {
         }
     }
 
-    /// On for so long of each period.
+    /// Active for `on_ns` of each period.
     pub fn pulsing(self, on_ns: Nanos, period_ns: Nanos) -> Self {
         Self { on_ns, period_ns, ..self }
     }
 
-    /// When it asks again, at the earliest.
+    /// When it sends its next request at the earliest.
     fn next_ns(&self, now: Nanos) -> Nanos {
         let phase = (now - BEGIN_NS).checked_rem(self.period_ns).unwrap_or(0);
         if self.period_ns == 0 || phase < self.on_ns { now } else { now - phase + self.period_ns }
@@ -74,37 +75,38 @@ pub struct Host {
     events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
     sequence: u64,
     pub now: Nanos,
-    /// What a request takes, and each of its sectors.
+    /// Time per request, and per sector of it.
     pub latency_ns: Nanos,
     pub sector_ns: Nanos,
     servers: BinaryHeap<Reverse<Nanos>>,
     depth: usize,
     inside: usize,
     sector: u64,
-    /// Issuer, slot of the device, when it was dispatched and when it will be done.
+    /// Issuer, slot of the device, time of dispatch and time of completion.
     pub done: Vec<(u32, usize, Nanos, Nanos)>,
     pub timers: u64,
     pub lines: Vec<String>,
-    /// Whether every choice is kept as a line.
+    /// Whether every choice is recorded as a line.
     pub keeps_picks: bool,
-    /// The issuer of each context, and contexts that are free.
+    /// The issuer of each context, and the free contexts.
     issuer_of: Vec<u32>,
     free_contexts: Vec<u32>,
-    /// Bytes done by issuers.
+    /// Completed bytes by issuer.
     pub bytes: Vec<u64>,
     pauses: Stream,
 }
 
-/// Begin of time: no wait of the policy reaches back before it.
+/// Start of time: no wait of the policy reaches back before it.
 pub const BEGIN_NS: Nanos = 100 * SECOND;
 
 impl Host {
-    /// `give=100` and the like, or `disk`; groups are weights, numbered from 1, children of the root.
+    /// `settings` is `give=100` and the like, or `disk`; groups are given by their weights,
+    /// numbered from 1, children of the root.
     pub fn new(settings: &str, servers: usize, latency_ns: Nanos, depth: u32, groups: &[u32]) -> Self {
         Self::sized(settings, servers, latency_ns, depth, groups, (16, 64))
     }
 
-    /// With room for so many groups and issuers.
+    /// With tables for this many groups and issuers.
     pub fn sized(
         settings: &str,
         servers: usize,
@@ -251,12 +253,12 @@ impl Host {
             }
             self.lines.push(format!("{} {message}", message.at_ns.saturating_sub(BEGIN_NS)));
         }
-        // P6: with work and nothing inside, something must lie ahead.
+        // P6: with work queued and nothing in flight, some event must lie ahead.
         let stalls = self.inside == 0 && self.policy.has_work(HardwareQueue(0));
         assert!(!stalls, "stands still with work at {}", self.now - BEGIN_NS);
     }
 
-    /// Runs on for so long.
+    /// Runs for `span_ns`.
     pub fn pass(&mut self, span_ns: Nanos) {
         let until_ns = self.now + span_ns;
         loop {
@@ -283,7 +285,7 @@ impl Host {
         assert_eq!(self.policy.violations(), 0);
     }
 
-    /// Requests of an issuer that ended between two times since the begin.
+    /// Requests of an issuer that completed between two times since the start.
     pub fn count(&self, number: u32, from_ns: Nanos, to_ns: Nanos) -> u32 {
         let range = BEGIN_NS + from_ns..BEGIN_NS + to_ns;
         let ended = self.done.iter().filter(|(issuer, .., end_ns)| *issuer == number && range.contains(end_ns));

@@ -1,5 +1,5 @@
-//! paternoster against its specification, section 14, on a device whose times are exact. Shares on calibrated devices are in
-//! `crates/simulator/tests/paternoster.rs`.
+//! paternoster: the tests of docs/specifications/paternoster.md, section 14, on a device whose
+//! times are exact. Shares on calibrated devices are in `crates/simulator/tests/paternoster.rs`.
 
 mod adversaries;
 mod bounds;
@@ -34,7 +34,7 @@ fn t08_give_0_is_work_conserving() {
     let mut host = Host::new("give=0", 4, 100 * MICROSECOND, 32, &[60, 20]);
     let (a, b) = (host.issuer(Issuer::of(1, 2)), host.issuer(Issuer::of(2, 2)));
     host.pass(SECOND);
-    // Nobody is kept from the device: each has 2 of its 4 servers.
+    // Neither is kept from the device: each has 2 of its 4 servers.
     assert_ratio([host.count(a, 0, SECOND), host.count(b, 0, SECOND)], 1.0, 0.01);
     assert!(within(host.count(a, 0, SECOND), 2.0 * 1e9 / 105_000.0, 0.01));
 }
@@ -87,7 +87,7 @@ fn t16_who_was_idle_has_saved_nothing_up() {
     let again = host.issuer(Issuer::of(2, 16));
     host.pass(20 * MILLISECOND);
     assert_eq!(host.count(b, 20 * MILLISECOND, SECOND), 0);
-    // By dispatches: what A had inside when B came back is nobody's burst.
+    // By dispatches: requests of A that were in flight when B returned are no burst.
     let dispatched = |number| {
         let since =
             host.done.iter().filter(|(issuer, _, at_ns, _)| *issuer == number && *at_ns >= host::BEGIN_NS + SECOND);
@@ -140,7 +140,7 @@ fn t20_shares_of_three_levels_multiply() {
     for (got, share) in first.into_iter().zip([0.5, 0.125, 0.375]) {
         assert!(within(got, all * 0.8 * share, 0.03), "{first:?}");
     }
-    // The sibling gets what is left; the other group has what it had.
+    // The sibling gets what is left; the other group keeps what it had.
     let then = [b, d].map(|issuer| host.count(issuer, 1_200 * MILLISECOND, 2 * SECOND));
     assert!(within(then[0], all * 0.4, 0.03) && within(then[1], all * 0.4, 0.03), "{then:?}");
 }
@@ -182,7 +182,7 @@ fn t27_a_flood_of_real_time_leaves_the_others_a_part() {
 
 #[test]
 fn t28_exact_shares_that_cost_nothing_are_never_given_up() {
-    // A sharp knee at 4, and 3:1 has 10.7 inside.
+    // A sharp knee at 4; 3:1 needs 10.7 in flight.
     let mut host = Host::new("give=3", 4, 100 * MICROSECOND, 32, &[60, 20]);
     let (a, b) = (host.issuer(Issuer::of(1, 8)), host.issuer(Issuer::of(2, 8)));
     host.pass(SECOND);
@@ -211,7 +211,7 @@ fn t32_a_reader_of_depth_1_is_waited_for() {
     host.pass(SECOND);
     let got = [host.count(a, 100 * MILLISECOND, SECOND), host.count(b, 100 * MILLISECOND, SECOND)];
     assert_ratio(got, 3.0, 0.02);
-    // Idle for 6 us at most for each of A's.
+    // Idle for at most 6 us for each of A's.
     let busy_ns = u64::from(got[0] + got[1]) * 100 * MICROSECOND;
     assert!(900 * MILLISECOND - busy_ns <= u64::from(got[0] + 2) * 6 * MICROSECOND, "{got:?}");
 }

@@ -1,4 +1,4 @@
-//! Who has waited for half a minute goes whoever's turn it is.
+//! A request that has waited for half a minute is dispatched out of order.
 
 use block::time::{MILLISECOND, SECOND};
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation};
@@ -9,7 +9,7 @@ use hoistway_elevator::{
 const LIGHT: u32 = 1;
 const HEAVY: u32 = 2;
 const ORDER_WAITS_NS: Nanos = 30 * SECOND;
-/// Completions from one that goes out of order to the next.
+/// Completions between two requests dispatched out of order.
 const OVERDUE_EVERY: u64 = 16;
 const REQUEST_NS: Nanos = 10 * MILLISECOND;
 
@@ -22,8 +22,9 @@ fn ask(policy: &mut Any, requests: &mut Requests, context: u32, group: u32, now:
     let _ = policy.insert(requests, id, Position::Sorted(Hint::None), now);
 }
 
-/// One request in 10 ms: a group of weight 1 beside one of 10,000 would have one in 100 s. Its 39 requests, of which the first goes in
-/// order, wait for 30 s, and then go one in 16 completions, first come, first served.
+/// One request in 10 ms: a group of weight 1 beside one of weight 10,000 would have one in 100 s.
+/// Of its 39 requests the first goes in order; the others wait for 30 s, and then go one in 16
+/// completions, first come, first served.
 #[test]
 fn nobody_waits_for_much_more_than_half_a_minute() {
     let configuration = Configuration { slots: 1000, contexts: 400, groups: 3, ..Configuration::default() };

@@ -1,5 +1,5 @@
-//! The load of an experiment: all its issuers, living on the shard's own thread, so that asking costs nothing that the
-//! scheduler could be blamed for.
+//! The load of an experiment: all its issuers run on the shard's own thread, so that issuing adds
+//! no cost that could be attributed to the scheduler.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -16,22 +16,23 @@ use workload::{Engine, Io, Issuer, Job, Next};
 use crate::protocol::{Command, Failure};
 use crate::shard::{Answer, Data, Door, LocalRequest, Payload, Resident, Traced};
 
-/// How often the load tells how far it is.
+/// The interval of progress reports.
 const REPORT_NS: Nanos = 250_000_000;
-/// What limiters still hold so long after the window's end goes on without them: a group may be held to one I/O a second.
+/// After this time past the window's end, held requests go on without limits: a group may be
+/// limited to one I/O a second.
 const LIFT_LIMITS_AFTER_NS: Nanos = 1_000_000_000;
-/// Length of the pattern that writes are filled from.
+/// Length of the pattern that fills writes.
 const PATTERN_BYTES: usize = 1 << 20;
-/// I/Os of a job that does none: at most this many per turn, so that the loop goes round.
+/// For a job that does no I/O: the I/Os per turn, so that the loop goes on.
 const NULL_IOS_PER_TURN: u32 = 1_024;
 
-/// What the load tells the thread that waits for it.
+/// A message from the load to the thread that waits for it.
 pub(super) enum Report {
-    /// It has come so far.
+    /// Progress.
     Live { elapsed_ns: Nanos, groups: Vec<LiveGroup> },
-    /// The queue and the scheduler did this.
+    /// Trace events of the queue and the scheduler.
     Traced(Vec<Traced>),
-    /// It is over.
+    /// The load has ended.
     Over(Box<Over>),
     /// The shard ended before the load did.
     Abandoned,
@@ -44,7 +45,7 @@ pub(super) struct Over {
     pub end: Snapshot,
 }
 
-/// What the queue had counted at one moment.
+/// The queue's counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
     pub counters: queue::Counters,
@@ -65,11 +66,11 @@ pub(super) struct Thread {
     pub engine: Engine,
     /// First byte of its area on the volume.
     pub first_byte: u64,
-    /// By token.
+    /// I/Os in flight by token.
     flying: Vec<Option<Flying>>,
-    /// An I/O that found the lane full.
+    /// An I/O that was refused because the lane was full.
     kept: Option<Io>,
-    /// Of a job that verifies: what is written and read.
+    /// The blocks written and read by a job that verifies.
     blocks: Option<Blocks>,
     is_running: bool,
     is_queued: bool,
@@ -97,7 +98,7 @@ pub(super) struct Load {
     runnable: Vec<usize>,
     waiting: BinaryHeap<Reverse<(Nanos, usize)>>,
     next_report_ns: Nanos,
-    /// Once the window is over, until it is done.
+    /// When the limits are lifted: set when the window is over, cleared when done.
     lift_limits_at_ns: Option<Nanos>,
     reports: Sender<Report>,
     is_cancelled: Arc<AtomicBool>,
@@ -157,7 +158,7 @@ impl Load {
         }
     }
 
-    /// Ends threads: nothing more is issued, what is in flight comes back.
+    /// Stops threads: nothing more is issued, and requests in flight complete.
     fn stop(&mut self, threads: impl IntoIterator<Item = usize>) {
         for thread in threads {
             let state = &mut self.threads[thread];
@@ -169,7 +170,8 @@ impl Load {
         }
     }
 
-    /// What the clock alone brings: borders of the window, groups that begin or end, reports, the user's wish to stop.
+    /// Handles what depends on the clock alone: the window's borders, groups that begin or end,
+    /// reports, a stop by the user.
     fn look_at_clock(&mut self, door: &mut Door<'_>) {
         let now = door.now_ns();
         let elapsed_ns = now.saturating_sub(self.begin_ns);
@@ -208,7 +210,7 @@ impl Load {
         }
     }
 
-    /// Lets one thread issue all it may.
+    /// Lets one thread issue everything that it may.
     fn run(&mut self, index: usize, door: &mut Door<'_>) {
         let now = door.now_ns();
         let mut null_ios = 0;
@@ -234,7 +236,7 @@ impl Load {
                     return door.let_go(index);
                 }
                 Next::Issue(io) => self.issue(index, io, door),
-                // Recorded times pass inside of a plug as well.
+                // Recorded times also pass inside a plug.
                 Next::NotBefore(at_ns) => {
                     self.waiting.push(Reverse((at_ns, index)));
                     return;

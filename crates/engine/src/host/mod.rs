@@ -1,7 +1,9 @@
-//! The engine as a host: the experiment's jobs run against a real file or device, under one of our schedulers.
+//! The engine as a host: runs an experiment's jobs against a real file or device, under one of our
+//! schedulers.
 //!
-//! The target is a backing's text (see [`crate::Backing`]): a file, a block device, `model:ssd,FILE`, `memory:1GiB`. The
-//! host makes no files: who asks for a temporary one lays it out first and names it.
+//! The target is a backing's text (see [`crate::Backing`]): a file, a block device,
+//! `model:ssd,FILE`, `memory:1GiB`. The host creates no files: a caller that needs a temporary one
+//! creates it first.
 
 mod load;
 mod pictured;
@@ -30,7 +32,7 @@ use crate::volume::{GroupHandle, Lane, ShardHandle, ShardSettings, VolumeId, sta
 use load::{Load, Over, Report, Thread};
 use pictured::Pictured;
 
-/// How long the waiting thread looks away between two questions whether the user wants to stop.
+/// How often the waiting thread checks whether the user wants to stop.
 const PATIENCE: Duration = Duration::from_millis(200);
 const MIB: u64 = 1 << 20;
 
@@ -69,7 +71,8 @@ impl Host for EngineHost {
             check_limiter(limiter, &TurnSettings::probe())
                 .map_err(|message| Refusal::usage(message, "see `hoistway list limiters`"))?;
         }
-        // Looking is allowed: read-only, without lock, and closed again at once.
+        // Describing the target is always allowed: it is opened read-only and without a lock, and
+        // closed at once.
         let looked_at = OpenVolume::open(&volume_settings(experiment, true)?)?;
         check_depth(experiment, &looked_at)?;
         threads(experiment, looked_at.facts.size_bytes).map(drop)
@@ -98,7 +101,7 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     for (group, handle) in limited {
         shard.set_limits(*handle, &group.limits).map_err(run_error)?;
     }
-    // Asked now: at the end of the run they may be gone.
+    // Read before the run, because at its end the limiters may have been removed.
     let limiters = shard.status().map_err(run_error)?.limiters;
     let lanes = lanes(experiment, volume, &groups, &threads);
     let (reports, inbox) = mpsc::channel();
@@ -108,7 +111,7 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     let pictured = Pictured::new(progress.wanted_dispatches(), window_begin_ns, progress.tracer().is_some());
     if progress.tracer().is_some() {
         let told = reports.clone();
-        // When nobody hears it any more the run is over.
+        // If the receiver is gone, the run is over.
         let listener = move |traced| drop(told.send(Report::Traced(traced)));
         shard.set_listener(Some(Box::new(listener))).map_err(run_error)?;
     }
@@ -133,7 +136,7 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     Ok(Measurement { dispatches, ..answer(experiment, *over, &ShardStatus { limiters, ..status }) })
 }
 
-/// The thread that waits for a load on the shard's.
+/// The thread that waits for a load on the shard's thread.
 struct Watch<'a> {
     shard: &'a ShardHandle,
     experiment: &'a Experiment,
@@ -172,7 +175,7 @@ impl Watch<'_> {
             pictured.end(self.shard).map_err(run_error)?;
         }
         if progress.tracer().is_some() {
-            // What was told before the listener left is in the inbox when the shard has answered.
+            // Once the shard has answered, all events sent before are in the inbox.
             self.shard.set_listener(None).map_err(run_error)?;
             let rest: Vec<Report> = self.inbox.try_iter().collect();
             for report in rest {
@@ -202,13 +205,15 @@ impl Watch<'_> {
 }
 
 fn shard_settings(experiment: &Experiment) -> ShardSettings {
-    // A group may hold a quarter of the memory: enough for everything that its jobs can have in flight.
+    // A group may hold a quarter of the memory, so the memory must be sufficient for everything
+    // that its jobs can have in flight.
     let in_flight = experiment
         .issuers()
         .map(|place| u64::from(place.job.effective_depth()) * (place.largest_io_bytes() + 4_096).next_power_of_two());
     let memory_bytes = (4 * in_flight.sum::<u64>() + 32 * MIB).next_multiple_of(MIB).clamp(128 * MIB, 2_048 * MIB);
     let issuers = u32::try_from(experiment.issuers().count()).unwrap_or(u32::MAX);
-    // All jobs live on one thread: where any of them may run, it may, unless one may run anywhere.
+    // All jobs share one thread, which may run wherever one of them may; if one may run anywhere,
+    // so may the thread.
     let mut cpus: Vec<usize> = experiment.issuers().flat_map(|place| place.job.cpus_of(place.thread)).collect();
     if experiment.issuers().any(|place| place.job.cpus.is_empty()) {
         cpus.clear();
@@ -273,8 +278,8 @@ fn lanes(experiment: &Experiment, volume: VolumeId, groups: &[GroupHandle], thre
         .collect()
 }
 
-/// Makes the groups, parents first; a part of a path that has no group of its own gets the default weight. Answers the
-/// handles of the experiment's groups, and all that were made.
+/// Creates the groups, parents first; a path component without a group of its own gets the default
+/// weight. Returns the handles of the experiment's groups, and all created groups.
 fn add_groups(shard: &ShardHandle, experiment: &Experiment) -> Result<(Vec<GroupHandle>, Made), EngineError> {
     let mut made = Made::new();
     let mut handles = Vec::new();

@@ -1,4 +1,5 @@
-//! The first dispatches of a run's window, for a picture: the shard tells from the window's begin until there are enough.
+//! Records the first dispatches of a run's window for a diagram: listens from the window's start
+//! until there are enough.
 
 use std::sync::mpsc::{self, Receiver};
 
@@ -10,24 +11,26 @@ use crate::error::EngineError;
 use crate::shard::Traced;
 use crate::volume::{GroupHandle, ShardHandle};
 
-/// Records what the shard tells.
+/// Records the shard's trace events.
 pub(super) struct Pictured {
     recorder: DispatchRecorder,
     window_begin_ns: Nanos,
-    /// What is told for the picture's sake alone; none while the shard does not tell, or tells a tracer anyway.
+    /// The events sent for the diagram alone; none while not listening, or while a tracer receives
+    /// them anyway.
     heard: Option<Receiver<Vec<Traced>>>,
     shares_tracer: bool,
     has_begun: bool,
 }
 
 impl Pictured {
-    /// A recorder of `room` dispatches, unless that is none. With `shares_tracer` it lives on [`Pictured::hear`] alone.
+    /// A recorder of `room` dispatches; `None` for no room. With `shares_tracer` it gets its events
+    /// by [`Pictured::hear`] only.
     pub(super) fn new(room: usize, window_begin_ns: Nanos, shares_tracer: bool) -> Option<Self> {
         let recorder = DispatchRecorder::new(room, window_begin_ns);
         (room > 0).then_some(Self { recorder, window_begin_ns, heard: None, shares_tracer, has_begun: false })
     }
 
-    /// Begins and ends listening as it is due. Called a few times per second.
+    /// Starts and stops listening when it is time. Called a few times per second.
     pub(super) fn attend(&mut self, shard: &ShardHandle) -> Result<(), EngineError> {
         if self.shares_tracer {
             return Ok(());
@@ -36,7 +39,7 @@ impl Pictured {
             self.has_begun = true;
             let (told, heard) = mpsc::channel();
             shard.set_listener(Some(Box::new(move |traced| drop(told.send(traced)))))?;
-            // The shard's queue had its requests before anybody listened: time begins with the first that is told.
+            // The shard's queue had requests before, so the recorder's time starts now.
             self.recorder.begin_at(linux::thread::monotonic_ns());
             self.heard = Some(heard);
         }
@@ -47,7 +50,7 @@ impl Pictured {
         Ok(())
     }
 
-    /// Ends listening.
+    /// Stops listening.
     pub(super) fn end(&mut self, shard: &ShardHandle) -> Result<(), EngineError> {
         if self.heard.is_some() {
             shard.set_listener(None)?;
@@ -62,7 +65,7 @@ impl Pictured {
         told.iter().for_each(|told| self.hear(told));
     }
 
-    /// Takes what was told.
+    /// Records events.
     pub(super) fn hear(&mut self, told: &[Traced]) {
         for traced in told {
             if let Traced::Event(event) = traced {
@@ -71,7 +74,7 @@ impl Pictured {
         }
     }
 
-    /// The dispatches; `groups` are those of the experiment.
+    /// The recorded dispatches; `groups` are those of the experiment.
     pub(super) fn dispatches(self, reasons: &[&str], groups: &[GroupHandle]) -> Option<Dispatches> {
         let group_of = |id: GroupId| groups.iter().position(|known| known.0 == id.0);
         self.recorder.finish(linux::thread::monotonic_ns(), reasons, group_of)

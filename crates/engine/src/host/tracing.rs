@@ -1,4 +1,4 @@
-//! The trace of a run: what the shard's thread tells, passed to the run's tracer under the experiment's names.
+//! Passes the trace events of the shard's thread to the run's tracer, with the experiment's names.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::error::EngineError;
 use crate::shard::Traced;
 use crate::volume::{GroupHandle, ShardHandle};
 
-/// Names of what the experiment put into the shard: jobs by the contexts of their lanes, groups by their ids.
+/// Names for the objects in the shard: jobs by the contexts of their lanes, groups by their ids.
 pub(super) fn names(
     shard: &ShardHandle,
     experiment: &Experiment,
@@ -35,7 +35,7 @@ fn put(names: &mut Vec<String>, index: u32, name: &str) {
     name.clone_into(&mut names[index]);
 }
 
-/// Passes on what was told, in the order in which it was.
+/// Passes events on in their order.
 pub(super) fn pass_on(told: &[Traced], names: &Names, tracer: &mut dyn Tracer) {
     for traced in told {
         match traced {

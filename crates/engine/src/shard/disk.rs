@@ -1,4 +1,5 @@
-//! Disk I/O: inline for small requests on files in memory, through the ring otherwise; fsync; looking for holes.
+//! Disk I/O: inline for small requests on files in memory, through the ring otherwise; fsync;
+//! allocation queries.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, mpsc};
@@ -11,12 +12,13 @@ use linux::ring::Emptying;
 use super::{FIRST_SYNC_TAG, Shard, Token};
 use crate::protocol::{Asked, MAX_EXTENTS, StatusExtent};
 
-/// I/Os done inline per turn of the loop; more wait for the next, so that sockets are not kept waiting.
+/// I/Os done inline per turn of the loop; more wait for the next turn, so that sockets are served
+/// in time.
 pub(super) const INLINE_PER_TURN: u32 = 64;
-/// Spans up to which inline I/O pays.
+/// The largest number of spans for which inline I/O is faster.
 const INLINE_SPANS: usize = 8;
 
-/// A transfer as the turn asked for it.
+/// A transfer requested by the turn.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Transfer {
     pub io: RequestId,
@@ -35,7 +37,7 @@ pub(super) struct InlineIo {
     count: usize,
 }
 
-/// A question to the helper thread: what of a range is allocated?
+/// A job for the helper thread: find out which parts of a range are allocated.
 pub(super) struct StatusJob {
     file: Arc<OwnedFd>,
     request: u32,
@@ -76,7 +78,7 @@ impl Shard {
         }
     }
 
-    /// Moves the data here and now; the result is handled with those of the turn.
+    /// Moves the data at once; the result is handled with those of the turn.
     fn transfer_inline(&mut self, transfer: Transfer, spans: &[Span]) {
         self.counters.inline_ios += 1;
         let Some(volume) = self.volumes.get(transfer.volume as usize).and_then(Option::as_ref) else { return };
@@ -104,14 +106,14 @@ impl Shard {
                 }
             }
         }
-        // What was moved counts, as it does in the kernel: the error shows when the rest is tried again.
+        // Bytes moved count, as in the kernel; the error shows when the rest is retried.
         if moved > 0 || result == 0 {
             result = i32::try_from(moved).unwrap_or(i32::MAX);
         }
         self.inline_done.push((transfer.io, result));
     }
 
-    /// Does what exceeded the last turn's inline budget.
+    /// Does the I/Os that exceeded the last turn's inline budget.
     pub(super) fn perform_deferred(&mut self, now: Nanos) {
         if self.deferred.is_empty() {
             return;
@@ -158,12 +160,12 @@ impl Shard {
         let Some(state) = self.volumes.get(volume as usize).and_then(Option::as_ref) else { return };
         match state.file {
             Some(file) if !state.is_inline => self.ring.sync(Token::Sync(volume).pack(), file),
-            // A file in memory has nothing to sync to: what was written is as safe as it will ever be.
+            // A file in memory has no stable storage to sync to.
             _ => self.sync_done(volume, 0, now),
         }
     }
 
-    /// The real part of an I/O ended.
+    /// Takes the result of the real I/O.
     pub(super) fn io_done(&mut self, io: RequestId, result: i32, now: Nanos) {
         let result = match &mut self.gate {
             None => Some(result),
@@ -174,7 +176,7 @@ impl Shard {
         }
     }
 
-    /// The real part of an fsync ended.
+    /// Takes the result of the real fsync.
     pub(super) fn sync_done(&mut self, volume: u32, result: i32, now: Nanos) {
         let result = match &mut self.gate {
             None => Some(result),
@@ -185,7 +187,7 @@ impl Shard {
         }
     }
 
-    /// Lets the device model come to now.
+    /// Advances the device model to the present.
     pub(super) fn advance_gate(&mut self, now: Nanos) {
         let Some(gate) = &mut self.gate else { return };
         gate.advance(now, &mut self.delivered);
@@ -200,7 +202,7 @@ impl Shard {
         self.delivered = delivered;
     }
 
-    /// Has the helper thread find out what of a range is allocated.
+    /// Asks the helper thread which parts of a range are allocated.
     pub(super) fn ask_helper(&mut self, request: u32, volume: u32, now: Nanos) {
         let job = self.volumes.get(volume as usize).and_then(Option::as_ref).and_then(|volume| {
             let file = Arc::clone(volume.shared.as_ref()?);
@@ -212,7 +214,7 @@ impl Shard {
         }
     }
 
-    /// The helper's inbox; the thread is made when it is first needed.
+    /// The helper's inbox; the thread is started on first use.
     fn helper(&mut self) -> Option<&mpsc::Sender<StatusJob>> {
         if self.helper.is_none() {
             let (jobs, inbox) = mpsc::channel::<StatusJob>();
@@ -241,7 +243,7 @@ impl Shard {
     }
 }
 
-/// Asks the file system; `None` where it fails.
+/// Asks the file system; `None` on failure.
 fn allocation(job: &StatusJob) -> Option<Vec<StatusExtent>> {
     let start = job.base_bytes.checked_add(job.asked.offset_bytes)?;
     let end = start.checked_add(job.asked.length_bytes)?;

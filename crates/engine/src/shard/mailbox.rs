@@ -1,4 +1,4 @@
-//! How other threads reach a shard: jobs that run on its thread. Control traffic only.
+//! How other threads reach a shard: jobs that run on its thread. Used for control only.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use linux::event::Event;
 
 use super::Shard;
 
-/// Jobs that may wait; more means that the shard is stuck.
+/// The most jobs that may wait; more means that the shard is stuck.
 const MAX_JOBS: usize = 4_096;
 
 pub(crate) type Job = Box<dyn FnOnce(&mut Shard) + Send>;
@@ -17,7 +17,7 @@ struct Jobs {
     is_closed: bool,
 }
 
-/// A queue of jobs with a bell.
+/// A queue of jobs with an event that wakes the shard.
 pub(crate) struct Mailbox {
     jobs: Mutex<Jobs>,
     pub event: Event,
@@ -29,24 +29,26 @@ impl Mailbox {
         Ok(Self { jobs, event: Event::new()? })
     }
 
-    /// Leaves a job. False when the shard has stopped or takes no more.
+    /// Posts a job. False when the shard has stopped or the queue is full.
     pub fn post(&self, job: Job) -> bool {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         if jobs.is_closed || jobs.waiting.len() >= MAX_JOBS {
             return false;
         }
         jobs.waiting.push_back(job);
-        // The bell rings under the lock: whoever empties the box clears it first, so no ring is lost.
+        // The event is signalled under the lock: the reader clears it before it empties the box, so
+        // no signal is lost.
         self.event.signal();
         true
     }
 
-    /// All jobs that wait now, oldest first.
+    /// Takes all waiting jobs, oldest first.
     pub fn take_all(&self) -> VecDeque<Job> {
         std::mem::take(&mut self.jobs.lock().unwrap_or_else(PoisonError::into_inner).waiting)
     }
 
-    /// The shard is gone: waiting jobs are dropped, so that nobody waits for their answers.
+    /// Closes the mailbox: waiting jobs are dropped, which wakes the threads that wait for their
+    /// answers.
     pub fn close(&self) {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.is_closed = true;

@@ -1,10 +1,12 @@
-//! The shard: one thread, one ring, one device. It performs what the turn decides and decides nothing itself.
+//! The shard: one thread, one ring, one device. It performs the actions that the turn decides and
+//! makes no decisions itself.
 //!
 //! ```text
 //! reap completions ─► mailbox ─► parse ─► model ─► expire ─► dispatch ─► perform (inline I/O again) ─► send ─► wait
 //! ```
-//! Sockets, disk, timers and control all happen here, so the data path knows no lock and no hand-over. Everything that
-//! may block is done elsewhere: opening by the caller of the handle, looking for holes by the helper thread.
+//! Sockets, disk, timers and control are all handled here, so the data path needs no lock and no
+//! hand-over. Operations that may block run elsewhere: the caller of the handle opens files, the
+//! helper thread queries allocation.
 
 mod disk;
 mod mailbox;
@@ -41,12 +43,12 @@ use wait::Idle;
 
 /// Completions handled per turn of the loop.
 const COMPLETIONS_PER_TURN: usize = 1_024;
-/// Tags of the gate below this are I/Os, from here on fsyncs of volumes.
+/// Tags of the gate below this are I/Os; from here on they are fsyncs of volumes.
 const FIRST_SYNC_TAG: u32 = 8_193;
-/// Most volumes of a shard.
+/// The most volumes of a shard.
 pub(crate) const MAX_VOLUMES: u32 = 1_024;
 
-/// How the loop behaves.
+/// Parameters of the loop.
 #[derive(Clone, Debug)]
 pub(crate) struct LoopSettings {
     pub name: String,
@@ -58,7 +60,7 @@ pub(crate) struct LoopSettings {
     pub is_urgent: bool,
 }
 
-/// What a completion's token names.
+/// The meaning of a completion's token.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Token {
     Receive { socket: u32, generation: u16 },
@@ -93,7 +95,7 @@ impl Token {
     }
 }
 
-/// Who hears the answers of a connection of the turn.
+/// The receiver of a connection's answers.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 enum Route {
     #[default]
@@ -108,7 +110,7 @@ enum Route {
 /// A volume's file as the loop uses it.
 struct VolumeFile {
     facts: VolumeFacts,
-    /// `None` where nothing is behind the volume.
+    /// `None` where the volume has no storage.
     file: Option<FileId>,
     /// The same file for the helper thread.
     shared: Option<Arc<OwnedFd>>,
@@ -117,7 +119,8 @@ struct VolumeFile {
 }
 
 impl Drop for VolumeFile {
-    /// Lets the next server have the file at once. The ring goes before the volumes, so nothing is in flight any more.
+    /// Releases the file's claim for the next server at once. The ring is dropped before the
+    /// volumes, so nothing is in flight any more.
     fn drop(&mut self) {
         if let Some(file) = &self.shared {
             // A file that was opened read-only holds no claim; nothing else can go wrong.
@@ -143,11 +146,11 @@ pub(crate) struct Shard {
     free_sockets: Vec<u32>,
     generation: u16,
     residents: Vec<Option<Box<Residency>>>,
-    /// Sockets whose received bytes were not all parsed for fairness.
+    /// Sockets with received bytes that were left unparsed for fairness.
     ready: Vec<u32>,
-    /// Sockets with output that is not on its way.
+    /// Sockets with output that is not being sent.
     dirty: Vec<u32>,
-    /// Starts that exceeded the inline budget of a turn.
+    /// I/Os that exceeded the inline budget of a turn.
     deferred: Vec<disk::InlineIo>,
     inline_done: Vec<(RequestId, i32)>,
     delivered: Vec<(u32, i32)>,
@@ -166,7 +169,7 @@ pub(crate) struct Shard {
     must_stop: bool,
 }
 
-/// Hears what the queue and its policies tell, in portions.
+/// Receives trace events of the queue and its policies, in batches.
 pub(crate) type Listener = Box<dyn FnMut(Vec<Traced>) + Send>;
 
 impl Shard {
@@ -181,7 +184,7 @@ impl Shard {
         let system = |what: &str, error: std::io::Error| {
             EngineError::system(format!("{what}: {error}"), "see the engine's chapter on limits and kernel settings")
         };
-        // They only sharpen timing; where they are forbidden the engine works all the same.
+        // This only improves timing; where it is forbidden the engine works without.
         let _ = linux::thread::precise_timers();
         let _ = linux::thread::short_turns();
         if settings.is_urgent {
@@ -269,7 +272,7 @@ impl Shard {
         }
         self.completions = completions;
         for _ in 0..self.ready.len() {
-            // Served in rotating order: what is not finished goes to the end of the list.
+            // Sockets are served in rotation: an unfinished one goes to the end of the list.
             let socket = self.ready.remove(0);
             self.pump(socket, now);
         }
@@ -296,7 +299,8 @@ impl Shard {
         }
     }
 
-    /// Runs the jobs that are there, and only these: someone who asks again and again must not keep the loop.
+    /// Runs the jobs that are waiting now, and only these, so that a client that posts continually
+    /// cannot occupy the loop.
     fn open_mail(&mut self) {
         self.mailbox.event.clear();
         for job in self.mailbox.take_all() {
@@ -316,7 +320,7 @@ impl Shard {
             }
             self.perform_all(&mut budget, now);
             if !self.inline_done.is_empty() {
-                // Data was moved here, which takes longer than deciding: the clock is read again.
+                // Moving data takes longer than deciding, so the clock is read again.
                 now = linux::thread::monotonic_ns();
                 let mut done = std::mem::take(&mut self.inline_done);
                 for (io, result) in done.drain(..) {
@@ -378,7 +382,7 @@ impl Shard {
         self.routes.get(connection as usize).copied().unwrap_or_default()
     }
 
-    /// Adds an open volume; its number.
+    /// Adds an open volume; returns its number.
     pub fn add_volume(&mut self, mut volume: OpenVolume) -> Result<u32, EngineError> {
         let number = self.volumes.iter().position(Option::is_none).unwrap_or(self.volumes.len());
         let number = u32::try_from(number).unwrap_or(MAX_VOLUMES);
@@ -409,7 +413,8 @@ impl Shard {
             shared = Some(Arc::new(opened.file.try_clone().map_err(failed)?));
             file = Some(self.ring.add_file(opened.file).map_err(failed)?);
             if opened.is_direct {
-                // Direct I/O costs a tenth less on registered memory; without the right to pin it all works as well.
+                // Direct I/O costs a tenth less on registered memory; without the right to pin it
+                // everything works as well.
                 let _ = self.ring.register_arena();
             }
         }
@@ -422,7 +427,7 @@ impl Shard {
         Ok(number)
     }
 
-    /// Closes a volume that nobody uses.
+    /// Closes a volume that has no users.
     pub fn remove_volume(&mut self, volume: u32) -> bool {
         if !self.turn.remove_volume(volume) {
             return false;
@@ -433,7 +438,7 @@ impl Shard {
         true
     }
 
-    /// What clients are told about a volume.
+    /// The facts that clients are told about a volume.
     pub fn facts(&self, volume: u32) -> Option<VolumeFacts> {
         Some(self.volumes.get(volume as usize)?.as_ref()?.facts.clone())
     }
@@ -451,7 +456,7 @@ impl Shard {
         self.turn.switch(spec, version, &self.turn_settings, now).map_err(|message| EngineError::usage(message, help))
     }
 
-    /// Begins to tell a listener, or stops.
+    /// Starts or stops sending trace events to a listener.
     pub fn set_listener(&mut self, listener: Option<Listener>) {
         self.turn.set_tracing(listener.is_some());
         self.pass_on_traced();
@@ -472,7 +477,7 @@ impl Shard {
     }
 }
 
-/// The kernel version that a specification names.
+/// The kernel version named in a specification.
 pub(crate) fn parse_version(spec: &experiment::SchedulerSpec) -> Result<Option<elevator::Version>, EngineError> {
     let Some(text) = &spec.version else { return Ok(None) };
     match elevator::registry::parse_version(text) {
@@ -485,7 +490,7 @@ pub(crate) fn parse_version(spec: &experiment::SchedulerSpec) -> Result<Option<e
 }
 
 impl Verdict {
-    /// Whether the stream may be parsed on.
+    /// Whether parsing of the stream may continue.
     const fn is_go(self) -> bool {
         matches!(self, Verdict::Go)
     }

@@ -1,4 +1,5 @@
-//! The outgoing side of a socket: pieces queue up, and leave once per turn of the loop as one gathered send.
+//! The outgoing side of a socket: pieces queue up and are sent once per turn of the loop as one
+//! gathered send.
 
 use block::Nanos;
 use linux::buffer::Span;
@@ -9,13 +10,13 @@ use super::{Shard, Token};
 use crate::protocol::{Body, Command, Failure, MAX_EXTENTS};
 use crate::turn::{Piece, Turn};
 
-/// Data of one send: more waits for the next, so that one connection cannot keep the others.
+/// Data of one send; more waits for the next, so that one connection cannot delay the others.
 const SEND_BYTES: u64 = 2 << 20;
 /// Spans that one piece may need: a header and every part of the longest read in one piece.
 const SPANS_PER_PIECE: usize = 2 + 40;
 
 impl Shard {
-    /// A piece goes into a socket's output.
+    /// Adds a piece to a socket's output.
     pub(super) fn queue_piece(&mut self, index: u32, request: u32, piece: Piece, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut).filter(|s| !s.is_dead) else {
             return self.turn.sent(request, piece, now, &mut self.actions);
@@ -27,7 +28,7 @@ impl Shard {
         }
     }
 
-    /// Sends what queued up during this turn.
+    /// Sends the output queued during this turn.
     pub(super) fn send_dirty(&mut self, now: Nanos) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for index in dirty.drain(..) {
@@ -39,13 +40,14 @@ impl Shard {
         self.dirty = dirty;
     }
 
-    /// Encodes and sends as much of a socket's output as one send may carry, unless one is under way.
+    /// Encodes and sends as much of a socket's output as one send may hold, unless a send is in
+    /// progress.
     fn send(&mut self, index: u32, now: Nanos) {
         let Some(mut socket) = self.sockets.get_mut(index as usize).and_then(Option::take) else { return };
         if !socket.is_sending && !socket.is_dead && !socket.output.is_empty() {
             self.encode_batch(&mut socket);
             if socket.unsent.is_empty() {
-                // Only a protocol that encodes nothing gets here; its pieces count as sent.
+                // Reached only with a protocol that encodes nothing; its pieces count as sent.
                 let sent = std::mem::take(&mut socket.on_the_way);
                 for out in &sent {
                     self.turn.sent(out.request, out.piece, now, &mut self.actions);
@@ -120,7 +122,7 @@ impl Shard {
         }
     }
 
-    /// A send ended: all of it, some of it, or none because the peer is gone.
+    /// Handles the end of a send: all of it, some of it, or none because the peer is gone.
     pub(super) fn send_completed(&mut self, index: u32, generation: u16, result: i32, now: Nanos) {
         let Some(socket) = self.socket_of(index, generation) else { return };
         let accepted = u64::try_from(result).unwrap_or(0);
@@ -157,7 +159,7 @@ impl Shard {
     }
 }
 
-/// What a piece says, apart from messages and extents.
+/// The body of a piece, except messages and extents.
 fn body_of(turn: &Turn, out: Out) -> Body<'static> {
     let asked = turn.asked(out.request);
     match out.piece {
@@ -175,7 +177,7 @@ fn body_of(turn: &Turn, out: Out) -> Body<'static> {
     }
 }
 
-/// Bytes that a protocol may need at most to encode a piece.
+/// The most bytes that a protocol may need to encode a piece.
 const fn longest_encoding(piece: Piece) -> usize {
     match piece {
         Piece::Extents => 16 * MAX_EXTENTS + 128,
@@ -196,7 +198,7 @@ fn push_joined(spans: &mut Vec<Span>, span: Span) {
     }
 }
 
-/// Takes the first `bytes` off a list of spans.
+/// Removes the first `bytes` from a list of spans.
 fn drop_front(spans: &mut Vec<Span>, mut bytes: u64) {
     let whole = spans
         .iter()

@@ -1,5 +1,5 @@
-//! Clients inside the process: they live on the shard's thread and are called by its loop, so that they cost no
-//! hand-over. The load of `hoistway test` is one, the client for other threads is another.
+//! Clients inside the process: they run on the shard's thread and are called by its loop, so that
+//! they cost no hand-over. The load of `hoistway test` is one; [`crate::Client`] uses another.
 
 use block::Nanos;
 use linux::buffer::{Arena, Span};
@@ -12,9 +12,9 @@ use crate::turn::{Actions, Piece, Turn, Verdict};
 /// A request of a resident.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct LocalRequest {
-    /// The resident's own number for it, unique among those of a lane that are not answered.
+    /// The resident's own number for it, unique among the unanswered requests of a lane.
     pub cookie: u64,
-    /// What to do; `BlockStatus` is not offered here.
+    /// The operation; `BlockStatus` is not offered here.
     pub command: Command,
     /// First byte on the volume.
     pub offset_bytes: u64,
@@ -22,57 +22,59 @@ pub struct LocalRequest {
     pub length_bytes: u64,
     /// Answer only when it is on stable storage.
     pub is_durable: bool,
-    /// Who makes it, among the processes of its lane: each has a plug of its own.
+    /// The process of the lane that makes it; each process has a plug of its own.
     pub actor: u16,
-    /// More of its process comes at once: until then it waits in the plug.
+    /// More requests of its process follow at once: until then it waits in the plug.
     pub is_held: bool,
 }
 
-/// How a request of a resident ended.
+/// The answer to a request of a resident.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// On which lane it was submitted.
+    /// The lane on which it was submitted.
     pub lane: usize,
     /// Its number.
     pub cookie: u64,
-    /// How it ended.
+    /// Its result.
     pub result: Result<(), Failure>,
-    /// When, in nanoseconds of the monotonic clock.
+    /// When it ended, in nanoseconds of the monotonic clock.
     pub now_ns: Nanos,
 }
 
-/// Someone who lives on the shard's thread.
+/// A client that runs on the shard's thread.
 pub trait Resident: Send {
-    /// Called when there is reason to: at the start, after answers, when a full lane has room again, at
-    /// [`Resident::next_wake_ns`], when it was poked. Submits what it wants; must not block.
+    /// Called at the start, after answers, when a full lane has room again, at
+    /// [`Resident::next_wake_ns`], and after a poke. Submits requests; must not block.
     fn turn(&mut self, door: &mut Door<'_>);
 
-    /// When [`Resident::turn`] is to be called even if nothing happens.
+    /// When [`Resident::turn`] is to be called even without any other reason.
     fn next_wake_ns(&self) -> Option<Nanos> {
         None
     }
 
-    /// Supplies the data of a write: `to` holds the bytes from `offset_bytes` inside the request on.
+    /// Supplies the data of a write: `to` takes the bytes from `offset_bytes` inside the request
+    /// on.
     fn fill(&mut self, lane: usize, cookie: u64, offset_bytes: u64, to: Payload<'_>);
 
-    /// Data of a read arrived: the bytes from `offset_bytes` inside the request on, in any order of parts.
+    /// Takes data of a read: the bytes from `offset_bytes` inside the request on; parts arrive in
+    /// any order.
     fn data(&mut self, _lane: usize, _cookie: u64, _offset_bytes: u64, _from: Data<'_>) {}
 
-    /// A request ended.
+    /// Takes the answer to a request.
     fn answered(&mut self, answer: Answer);
 
-    /// The shard is going down: no answer will come any more.
+    /// The shard is shutting down: no more answers will come.
     fn abandoned(&mut self) {}
 }
 
-/// Memory that a write's data goes to.
+/// Memory that takes a write's data.
 #[derive(Debug)]
 pub struct Payload<'a> {
     arena: &'a ArenaView<'a>,
     span: Span,
 }
 
-/// Memory that a read's data is in.
+/// Memory that holds a read's data.
 #[derive(Debug)]
 pub struct Data<'a> {
     arena: &'a ArenaView<'a>,
@@ -94,7 +96,7 @@ impl Payload<'_> {
         self.span.length_bytes
     }
 
-    /// Writes `bytes` from `offset_bytes` of this memory on; what does not fit is left out.
+    /// Writes `bytes` from `offset_bytes` of this memory on; bytes that do not fit are ignored.
     pub fn put(&mut self, offset_bytes: u32, bytes: &[u8]) {
         self.arena.0.copy_in(self.span.behind(offset_bytes), bytes);
     }
@@ -106,7 +108,7 @@ impl Data<'_> {
         self.span.length_bytes
     }
 
-    /// Copies the beginning to `bytes`; says how much that was.
+    /// Copies the start to `bytes`; returns the number of bytes copied.
     pub fn copy_to(&self, bytes: &mut [u8]) -> usize {
         self.arena.0.copy_out(self.span, bytes)
     }
@@ -118,7 +120,7 @@ pub(super) struct Lane {
     connection: u32,
     is_waiting: bool,
     is_finished: bool,
-    /// The write whose payload is asked for: its number, and how much of it was supplied.
+    /// The write whose payload is being requested: its number, and the bytes supplied.
     filling: Option<(u64, u64)>,
 }
 
@@ -130,7 +132,7 @@ pub(super) struct Residency {
     is_leaving: bool,
 }
 
-/// What a resident may do during its turn.
+/// The operations that a resident may use during its turn.
 pub struct Door<'a> {
     index: u32,
     lanes: &'a mut [Lane],
@@ -153,18 +155,20 @@ impl Door<'_> {
         self.now_ns
     }
 
-    /// How many lanes there are.
+    /// The number of lanes.
     pub fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Whether a lane takes a request now. A full one gets the resident another turn when it has room again.
+    /// Whether a lane takes a request now. If it is full, the resident gets another turn when it
+    /// has room again.
     pub fn has_room(&self, lane: usize) -> bool {
         self.lanes.get(lane).is_some_and(|lane| !lane.is_waiting && !lane.is_finished)
     }
 
-    /// Submits a request. Data of a write is asked of `fill` (offset inside the request, memory) as far as there is
-    /// memory now, and of [`Resident::fill`] for the rest later. False if the lane is full: nothing was taken.
+    /// Submits a request. The data of a write is requested from `fill` (offset inside the request,
+    /// memory) as far as there is memory now, and from [`Resident::fill`] for the rest later. False
+    /// if the lane is full: then nothing was taken.
     pub fn submit(&mut self, lane: usize, request: LocalRequest, fill: &mut dyn FnMut(u64, Payload<'_>)) -> bool {
         if !self.has_room(lane) {
             return false;
@@ -201,36 +205,36 @@ impl Door<'_> {
         true
     }
 
-    /// The processes of a lane have to wait: what their plugs hold goes to the scheduler.
+    /// Submits everything that the plugs of a lane hold, because its processes have to wait.
     pub fn let_go(&mut self, lane: usize) {
         if let Some(lane) = self.lanes.get(lane) {
             self.turn.let_go(lane.connection, self.now_ns);
         }
     }
 
-    /// What the queue has counted so far.
+    /// The queue's counters so far.
     pub fn queue_counters(&self) -> queue::Counters {
         self.turn.queue_counters()
     }
 
-    /// How often the scheduler has given each reason so far.
+    /// The number of times that the scheduler gave each reason.
     pub fn reasons(&self) -> Vec<(&'static str, u64)> {
         self.turn.reasons()
     }
 
-    /// Takes the limiters away; what they hold goes on at once.
+    /// Removes the limiters; the requests that they hold go on at once.
     pub fn lift_limits(&mut self) {
         self.turn.lift_limits(self.now_ns);
     }
 
-    /// The resident wants to go: it gets no further turn, and is dropped when its last request has ended.
+    /// Ends the resident: it gets no further turn, and is dropped when its last request has ended.
     pub fn leave(&mut self) {
         *self.is_leaving = true;
     }
 }
 
 impl Shard {
-    /// Takes a resident in, with one connection per lane.
+    /// Adds a resident, with one connection per lane.
     pub fn house(&mut self, resident: Box<dyn Resident>, lanes: &[crate::volume::Lane]) -> Result<u32, EngineError> {
         let index = self.residents.iter().position(Option::is_none).unwrap_or(self.residents.len());
         let number = u32::try_from(index).unwrap_or(u32::MAX);
@@ -257,20 +261,20 @@ impl Shard {
         Ok(number)
     }
 
-    /// In which contexts the requests of a resident are made, by lane.
+    /// The contexts of a resident's requests, by lane.
     pub fn contexts_of(&self, resident: u32) -> Vec<block::ContextId> {
         let Some(Some(residency)) = self.residents.get(resident as usize) else { return Vec::new() };
         residency.lanes.iter().filter_map(|lane| self.turn.context_of(lane.connection)).collect()
     }
 
-    /// Gives a resident a turn soon.
+    /// Requests an early turn for a resident.
     pub fn poke(&mut self, resident: u32) {
         if let Some(Some(residency)) = self.residents.get_mut(resident as usize) {
             residency.wants_turn = true;
         }
     }
 
-    /// Gives every resident that has a reason its turn.
+    /// Calls every resident that has a reason for a turn.
     pub(super) fn run_residents(&mut self, now: Nanos) {
         for index in 0..self.residents.len() {
             let Some(residency) = &self.residents[index] else { continue };
@@ -304,13 +308,13 @@ impl Shard {
         }
     }
 
-    /// When the next resident wants its turn.
+    /// The earliest time at which a resident wants a turn.
     pub(super) fn next_resident_wake(&self) -> Option<Nanos> {
         let staying = self.residents.iter().flatten().filter(|residency| !residency.is_leaving);
         staying.filter_map(|residency| residency.resident.next_wake_ns()).min()
     }
 
-    /// A waiting lane goes on.
+    /// Continues a waiting lane.
     pub(super) fn continue_lane(&mut self, resident: u32, lane: u32, verdict: Verdict, now: Nanos) {
         let Some(Some(residency)) = self.residents.get_mut(resident as usize) else { return };
         let Residency { resident, lanes, wants_turn, .. } = &mut **residency;
@@ -327,7 +331,7 @@ impl Shard {
         *wants_turn |= !state.is_waiting;
     }
 
-    /// A piece of an answer for a lane.
+    /// Passes a piece of an answer to a lane.
     pub(super) fn answer_resident(&mut self, index: u32, lane: u32, request: u32, piece: Piece, now: Nanos) {
         if let Some(Some(residency)) = self.residents.get_mut(index as usize) {
             let asked = *self.turn.asked(request);
@@ -347,7 +351,7 @@ impl Shard {
         self.turn.sent(request, piece, now, &mut self.actions);
     }
 
-    /// Nothing of a lane is left in the turn.
+    /// Ends a lane of which nothing is left in the turn.
     pub(super) fn lane_finished(&mut self, index: u32, lane: u32) {
         let Some(place) = self.residents.get_mut(index as usize) else { return };
         let Some(residency) = place else { return };
@@ -359,7 +363,7 @@ impl Shard {
         }
     }
 
-    /// Tells every resident that the end has come.
+    /// Tells every resident that the shard is shutting down.
     pub(super) fn abandon_residents(&mut self) {
         for residency in self.residents.iter_mut().flatten() {
             residency.resident.abandoned();

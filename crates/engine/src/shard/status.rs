@@ -1,4 +1,4 @@
-//! What a shard tells about itself, and how it ends.
+//! A shard's status report, and its drain and stop.
 
 use std::os::fd::AsFd;
 use std::sync::mpsc;
@@ -12,42 +12,42 @@ use crate::backing::VolumeFacts;
 use crate::counters::{GroupCounters, LoopCounters, Sums};
 use crate::saturation::Saturation;
 
-/// A shard at one moment.
+/// A snapshot of a shard.
 #[derive(Clone, Debug)]
 pub struct ShardStatus {
     /// The device's name.
     pub name: String,
-    /// The scheduler in force.
+    /// The active scheduler.
     pub scheduler: &'static str,
-    /// Whether another one is about to replace it.
+    /// Whether another scheduler is about to replace it.
     pub is_switching: bool,
     /// Its tunables.
     pub tunables: Vec<TunableStatus>,
-    /// The limiters above it, in order, each with its settings: `throttle:throttle_sample_time=20`.
+    /// Its limiters, in order, each with its settings: `throttle:throttle_sample_time=20`.
     pub limiters: Vec<String>,
     /// Parts of requests that limiters hold.
     pub held_by_limiters: u32,
-    /// How often it gave each reason.
+    /// The number of times that the scheduler gave each reason.
     pub reasons: Vec<(&'static str, u64)>,
-    /// Commands the device is given at a time now.
+    /// Commands that the device is given at a time now.
     pub device_depth: u32,
-    /// Commands it would be given at a time at most.
+    /// The most commands that it may be given at a time.
     pub most_device_depth: u32,
-    /// Whether it is saturated, and whose share is not kept.
+    /// Whether it is saturated, and which shares are not kept.
     pub saturation: Saturation,
-    /// Requests not answered and sent.
+    /// Requests not yet answered and sent.
     pub requests_in_flight: usize,
-    /// Commands the device holds.
+    /// Commands in flight on the device.
     pub ios_in_flight: u32,
-    /// Bytes of memory in use, and in all.
+    /// Bytes of memory in use, and total.
     pub memory_bytes: (u64, u64),
-    /// How often memory was asked for in vain.
+    /// The number of requests for memory that were refused.
     pub memory_refusals: u64,
-    /// What iostat would count.
+    /// The counters that iostat would show.
     pub queue: queue::Counters,
-    /// What the loop did.
+    /// Counters of the loop.
     pub loop_counters: LoopCounters,
-    /// Impossible situations that were met and survived; above 0 is a defect.
+    /// Internal inconsistencies that were detected and survived; above 0 is a defect.
     pub violations: u64,
     /// The volumes.
     pub volumes: Vec<VolumeStatus>,
@@ -57,35 +57,35 @@ pub struct ShardStatus {
     pub connections: Vec<ConnectionStatus>,
 }
 
-/// A tunable of the scheduler in force.
+/// A tunable of the active scheduler.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct TunableStatus {
     /// Its name.
     pub name: &'static str,
-    /// The unit its values are written in; empty for plain numbers.
+    /// The unit of its values; empty for plain numbers.
     pub unit: &'static str,
-    /// The value in force.
+    /// The current value.
     pub value: i64,
-    /// The value where nobody sets one; `None` where it follows from the device.
+    /// The default value; `None` where it follows from the device.
     pub default: Option<i64>,
 }
 
-/// A volume at one moment.
+/// A snapshot of a volume.
 #[derive(Clone, Debug)]
 pub struct VolumeStatus {
     /// Its number.
     pub volume: u32,
-    /// What clients are told.
+    /// The facts that clients are told.
     pub facts: VolumeFacts,
     /// Whether flushes are answered without flushing.
     pub has_unsafe_flush: bool,
-    /// Whether it was truncated behind our back, or an fsync failed.
+    /// Whether it was truncated by another program, or an fsync failed.
     pub is_damaged: bool,
-    /// What was done on it.
+    /// Its counters.
     pub sums: Sums,
 }
 
-/// A group at one moment.
+/// A snapshot of a group.
 #[derive(Clone, Debug)]
 pub struct GroupStatus {
     /// Its number.
@@ -94,42 +94,42 @@ pub struct GroupStatus {
     pub path: String,
     /// Its weight.
     pub weight: u32,
-    /// Weight of its own queues among the groups below it, where it was given one.
+    /// The weight of its own queues among the groups below it, if set.
     pub leaf_weight: Option<u32>,
-    /// Its level, where it was given one.
+    /// Its priority level, if set.
     pub priority: Option<u8>,
     /// Its limits.
     pub limits: experiment::Limits,
-    /// Its connections.
+    /// The number of its connections.
     pub connections: u32,
-    /// Memory it holds.
+    /// Bytes of memory that it holds.
     pub memory_bytes: u64,
-    /// What it did.
+    /// Its counters.
     pub counters: GroupCounters,
-    /// Time in which limiters kept at least one of its requests waiting, in nanoseconds.
+    /// Time during which limiters kept at least one of its requests waiting, in nanoseconds.
     pub throttled_ns: Nanos,
-    /// What the scheduler keeps of its service, if it does.
+    /// The scheduler's statistics of its service, if it keeps any.
     pub blkio: Option<Statistics>,
 }
 
-/// A client at one moment.
+/// A snapshot of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionStatus {
     /// Its number.
     pub connection: u32,
-    /// Who it is.
+    /// The client's description.
     pub label: String,
     /// Its volume's number.
     pub volume: u32,
     /// Its group's number.
     pub group: u32,
-    /// Requests not answered and sent.
+    /// Requests not yet answered and sent.
     pub requests_in_flight: u32,
-    /// What it did.
+    /// Its counters.
     pub sums: Sums,
 }
 
-/// How a drain went.
+/// The result of a drain.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct DrainReport {
     /// Requests that were not answered in time.
@@ -138,14 +138,14 @@ pub struct DrainReport {
     pub failed_syncs: u32,
 }
 
-/// A drain under way.
+/// A drain in progress.
 pub(crate) struct Drain {
     deadline_ns: Nanos,
     report: mpsc::Sender<DrainReport>,
 }
 
 impl Shard {
-    /// Everything that can be told.
+    /// A snapshot of everything.
     pub fn status(&mut self) -> ShardStatus {
         let counters = self.turn.counters();
         let mut loop_counters = self.counters.clone();
@@ -236,7 +236,7 @@ impl Shard {
             .collect()
     }
 
-    /// Closes a client.
+    /// Closes a connection.
     pub fn evict(&mut self, connection: u32) -> bool {
         let is_it = |socket: &Option<Box<super::Socket>>| socket.as_ref().is_some_and(|s| s.connection == connection);
         let Some(index) = self.sockets.iter().position(is_it) else { return false };
@@ -244,7 +244,8 @@ impl Shard {
         true
     }
 
-    /// Refuses new requests, finishes what is in flight without regard to limits, makes everything durable, then stops.
+    /// Refuses new requests, finishes those in flight without limits, makes everything durable,
+    /// then stops.
     pub fn begin_drain(&mut self, timeout_ns: Nanos, report: mpsc::Sender<DrainReport>) {
         let now = linux::thread::monotonic_ns();
         self.turn.drain(now);
@@ -256,7 +257,7 @@ impl Shard {
         self.drain.as_ref().map(|drain| drain.deadline_ns)
     }
 
-    /// Ends a drain whose work is done or whose time is up.
+    /// Ends a drain that is finished or has timed out.
     pub(super) fn look_after_drain(&mut self) {
         let Some(drain) = &self.drain else { return };
         let in_flight = self.turn.requests_in_flight();

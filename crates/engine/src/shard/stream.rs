@@ -6,7 +6,8 @@
 //!                ├──► Skip(n) ──── bytes ─► Parsing
 //!                └──► Wait ─── Continue ──► as told
 //! ```
-//! A connection that waits is simply not read: the socket fills, the client's own send blocks.
+//! A waiting connection is simply not read: the socket's buffer fills and the client's own send
+//! blocks.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -21,15 +22,16 @@ use crate::error::EngineError;
 use crate::protocol::{Asked, Failure, MAX_HEADER_BYTES, Parsed, Protocol};
 use crate::turn::{Action, ConnectionBounds, Piece, Verdict};
 
-/// Requests parsed from one connection per turn of the loop.
+/// Requests parsed per connection and turn of the loop.
 const PARSED_PER_TURN: u32 = 256;
-/// Missing payload from which on it is received straight into its slot.
+/// A missing payload of at least this size is received straight into its slot.
 const DIRECT_BYTES: u32 = 16 << 10;
-/// Headers of one gathered send.
+/// Bytes for the headers of one gathered send.
 pub(super) const HEADER_BYTES: u32 = 16 << 10;
-/// Bytes of a header that fit the stack; longer ones go through a vector.
+/// Longest header that is encoded on the stack; longer ones go through a vector.
 const SHORT_HEADER_BYTES: usize = 64;
-/// Receive buffers may together take this part of the memory at their full size; then they become smaller.
+/// One in this many parts of the memory may be used by receive buffers of full size; beyond that
+/// they become smaller.
 const RECEIVE_SHARE: u64 = 8;
 
 /// A connected client, ready for transmission.
@@ -44,18 +46,18 @@ pub(crate) struct Attachment {
     pub on_closed: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// What the next bytes of the stream are.
+/// The meaning of the next bytes of the stream.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Stream {
     /// A header.
     Parsing,
-    /// Payload for here.
+    /// Payload to be stored in this span.
     Filling(Span),
-    /// Payload of a request that was refused.
+    /// Payload of a refused request.
     Skipping(u64),
-    /// Not known yet: the turn has to say.
+    /// Unknown until the turn says.
     Waiting,
-    /// Nothing that matters: the client said goodbye, or cannot be trusted.
+    /// Nothing: the client disconnected, or the stream is invalid.
     Ended,
 }
 
@@ -66,7 +68,7 @@ pub(super) struct Out {
     pub piece: Piece,
 }
 
-/// Where a RECV under way puts its bytes.
+/// Where a RECV in progress stores its bytes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Receiving {
     No,
@@ -86,14 +88,14 @@ pub(super) struct Socket {
     on_closed: Option<Box<dyn FnOnce() + Send>>,
     // incoming
     buffer: Slot,
-    /// Received and not yet consumed: from here to there.
+    /// The range of bytes received and not yet consumed.
     start: u32,
     end: u32,
     needed_bytes: u32,
     stream: Stream,
     receiving: Receiving,
     is_ready: bool,
-    /// A request that the protocol answered, and that found no credit.
+    /// A request that the protocol answered, and for which there is no credit yet.
     answered: Option<(Asked, Option<Failure>, &'static str, u64)>,
     // outgoing
     pub headers: Slot,
@@ -107,16 +109,16 @@ pub(super) struct Socket {
     // end
     pub is_dead: bool,
     turn_is_finished: bool,
-    /// Since when nothing has moved although something should.
+    /// Since when an expected operation has made no progress.
     pub stalled_since_ns: Option<Nanos>,
 }
 
 impl Shard {
-    /// Takes a client over.
+    /// Takes over a client's socket.
     pub fn attach(&mut self, attachment: Attachment) -> Result<u32, EngineError> {
         let now = linux::thread::monotonic_ns();
         let Attachment { socket, protocol, volume, group, received, label, beside, on_closed } = attachment;
-        // What cannot be set only costs speed.
+        // An option that cannot be set only costs speed.
         let _ = linux::socket::tune(std::os::fd::AsFd::as_fd(&socket));
         let refused = |what: &str| EngineError::system(format!("client {label}: {what}"), "try again later");
         let connection = self
@@ -180,7 +182,8 @@ impl Shard {
         free
     }
 
-    /// Memory for receiving and for the headers of replies, if there is enough for what was received already.
+    /// Memory for receiving and for the headers of replies, if there is enough for the bytes
+    /// received already.
     fn buffers_for(&mut self, received_bytes: usize) -> Option<(Slot, Slot)> {
         let buffer = self.receive_buffer()?;
         let headers = self.turn.take_memory(HEADER_BYTES);
@@ -206,7 +209,7 @@ impl Shard {
         self.turn.take_memory(size)
     }
 
-    /// Bytes arrived, or the stream's end, or an error.
+    /// Handles received bytes, the stream's end, or an error.
     pub(super) fn received(&mut self, index: u32, generation: u16, result: i32, now: Nanos) {
         let Some(socket) = self.socket_of(index, generation) else { return };
         let into = std::mem::replace(&mut socket.receiving, Receiving::No);
@@ -220,7 +223,7 @@ impl Shard {
             if matches!(-result, EINTR | EAGAIN) {
                 return self.arm(index, now);
             }
-            // The peer is gone. Whatever it asked for is of no use to anybody now.
+            // The peer is gone, so the answers to its requests are not needed.
             return self.kill(index, now);
         };
         match (into, socket.stream) {
@@ -230,7 +233,7 @@ impl Shard {
         self.pump(index, now);
     }
 
-    /// Works off what was received, until more is needed or the turn's share is used up.
+    /// Processes received bytes until more are needed or the turn's budget is used up.
     pub(super) fn pump(&mut self, index: u32, now: Nanos) {
         let Some(mut socket) = self.sockets.get_mut(index as usize).and_then(Option::take) else { return };
         socket.is_ready = false;
@@ -306,7 +309,7 @@ impl Shard {
         match parsed {
             Parsed::Incomplete { needed_bytes } => {
                 let needed_bytes = clamp_header(needed_bytes);
-                // A protocol that asks for no more than it has would ask for ever.
+                // A protocol that asks for no more bytes than it has would loop for ever.
                 socket.stream = if needed_bytes > socket.needed_bytes { Stream::Parsing } else { Stream::Ended };
                 socket.needed_bytes = needed_bytes;
                 needed_bytes <= available
@@ -333,7 +336,7 @@ impl Shard {
         }
     }
 
-    /// Passes the protocol's own answer on, and skips the payload that belongs to it.
+    /// Passes the protocol's own answer on, and skips its payload.
     fn answer_parsed(
         &mut self,
         socket: &mut Socket,
@@ -355,7 +358,7 @@ impl Shard {
         true
     }
 
-    /// The turn lets a waiting connection go on.
+    /// Continues a waiting connection as the turn decided.
     pub(super) fn continue_stream(&mut self, index: u32, verdict: Verdict, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if socket.stream == Stream::Waiting {
@@ -364,7 +367,7 @@ impl Shard {
         }
     }
 
-    /// Arms the next RECV, if bytes are wanted and none is armed.
+    /// Starts the next RECV, if bytes are wanted and none is in progress.
     fn arm(&mut self, index: u32, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
         let wants = matches!(socket.stream, Stream::Parsing | Stream::Filling(_) | Stream::Skipping(_));
@@ -398,7 +401,7 @@ impl Shard {
         }
     }
 
-    /// A client that said goodbye is let go when everything it asked for was answered and sent.
+    /// Closes a disconnected client when all its requests were answered and sent.
     pub(super) fn end_if_done(&mut self, index: u32, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
         let is_said = socket.stream == Stream::Ended && !socket.is_dead;
@@ -411,7 +414,8 @@ impl Shard {
         }
     }
 
-    /// Ends a connection: both directions at once, then everything that refers to it is waited for.
+    /// Ends a connection: shuts down both directions at once, then waits for everything that refers
+    /// to it.
     pub(super) fn kill(&mut self, index: u32, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if socket.is_dead {
@@ -436,7 +440,7 @@ impl Shard {
         self.bury_if_over(index);
     }
 
-    /// Nothing of the connection is left in the turn.
+    /// Notes that nothing of the connection is left in the turn.
     pub(super) fn turn_finished(&mut self, index: u32) {
         if let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) {
             socket.turn_is_finished = true;
@@ -444,7 +448,7 @@ impl Shard {
         self.bury_if_over(index);
     }
 
-    /// Frees a dead socket's place once neither turn nor ring refer to it.
+    /// Frees a dead socket's entry once neither turn nor ring refer to it.
     pub(super) fn bury_if_over(&mut self, index: u32) {
         let Some(place) = self.sockets.get_mut(index as usize) else { return };
         let Some(socket) = place else { return };
@@ -469,7 +473,7 @@ impl Shard {
         (socket.generation == generation).then_some(socket)
     }
 
-    /// Closes clients that stopped in the middle of something.
+    /// Closes clients that stalled in the middle of a request or reply.
     pub(super) fn check_stalls(&mut self, now: Nanos) {
         if self.stall_check_at_ns.is_none_or(|at| !block::time::is_due(now, at)) {
             return;
@@ -488,14 +492,14 @@ impl Shard {
         }
     }
 
-    /// Somebody could stall from now on: there must be a check in time.
+    /// Schedules a stall check, because a client could stall from now on.
     pub(super) fn expect_stalls(&mut self, now: Nanos) {
         let at = now.saturating_add(self.settings.stall_timeout_ns);
         self.stall_check_at_ns = self.stall_check_at_ns.or(Some(at));
     }
 }
 
-/// Follows the turn's verdict.
+/// Applies the turn's verdict.
 fn obey(socket: &mut Socket, verdict: Verdict) {
     socket.stream = match verdict {
         Verdict::Go => Stream::Parsing,

@@ -1,8 +1,9 @@
-//! What a shard does when nothing is left to do: look for a while, then sleep.
+//! How a shard waits when it has nothing to do: it polls for a while, then sleeps.
 //!
-//! A processor that went idle costs 15 to 25 µs to wake on a virtual machine, twice per request at depth 1. So before
-//! sleeping the loop looks at the ring for `busy_poll_us`, but only while the gaps between events have been shorter than
-//! that, and not when looking was in vain several times in a row: an idle server never polls.
+//! An idle processor takes 15 to 25 µs to wake on a virtual machine, twice per request at depth 1.
+//! Before sleeping the loop therefore polls the ring for `busy_poll_us`, but only while the gaps
+//! between events are shorter than that, and not after several fruitless polls in a row: an idle
+//! server never polls.
 
 use std::io;
 
@@ -12,22 +13,22 @@ use linux::ring::Wait;
 use super::Shard;
 use crate::gate::Gate;
 
-/// Fruitless polls in a row after which the loop sleeps without polling, and for how many times.
+/// After this many fruitless polls in a row the loop sleeps without polling, for as many times.
 const PATIENCE: u32 = 8;
-/// A model's event this near is waited for awake: sleeping would oversleep it.
+/// A model event closer than this is awaited by polling, because sleeping would overshoot it.
 const MODEL_SPIN_NS: Nanos = 50_000;
-/// Requests on the device from which on waiting for a batch pays.
+/// The number of requests on the device from which waiting for a batch is worthwhile.
 const BATCH_DEPTH: u32 = 8;
-/// Completions that a batch waits for.
+/// The number of completions that a batch waits for.
 const BATCH_COMPLETIONS: u32 = 4;
-/// Looks at the ring between two looks at the clock.
+/// Polls of the ring between two readings of the clock.
 const LOOKS_PER_CLOCK: u32 = 64;
 
-/// How the loop has been waiting.
+/// The state of waiting.
 #[derive(Debug)]
 pub(super) struct Idle {
     poll_ns: Nanos,
-    /// Exponential mean (1/8) of the gaps between having nothing to do and the next event.
+    /// Exponential mean (1/8) of the gaps between becoming idle and the next event.
     mean_gap_ns: Nanos,
     fruitless: u32,
     sleeps_without: u32,
@@ -35,12 +36,12 @@ pub(super) struct Idle {
 
 impl Idle {
     pub fn new(busy_poll_us: u32) -> Self {
-        // With one processor the client could never produce the event that is looked for.
+        // With one processor, polling would keep the client from producing the awaited event.
         let poll_ns = if linux::thread::processors() > 1 { u64::from(busy_poll_us) * 1_000 } else { 0 };
         Self { poll_ns, mean_gap_ns: 0, fruitless: 0, sleeps_without: 0 }
     }
 
-    /// Whether polling is likely to pay. `next_in_ns` is when the next deadline is due.
+    /// Whether polling is likely to succeed. `next_in_ns` is the time to the next deadline.
     fn may_poll(&mut self, next_in_ns: Option<Nanos>) -> bool {
         if self.poll_ns == 0 || self.mean_gap_ns >= self.poll_ns {
             return false;
@@ -56,7 +57,7 @@ impl Idle {
     }
 
     fn ended(&mut self, gap_ns: Nanos) {
-        // One long idle time must not hide many short gaps after it.
+        // One long idle period must not hide many short gaps after it.
         let gap_ns = gap_ns.min(8 * self.poll_ns.max(1));
         self.mean_gap_ns = self.mean_gap_ns - self.mean_gap_ns / 8 + gap_ns / 8;
     }
@@ -75,14 +76,15 @@ impl Idle {
 }
 
 impl Shard {
-    /// Hands everything to the kernel and waits for the next event, unless there is work left.
+    /// Submits everything and waits for the next event, unless there is work left.
     pub(super) fn wait_for_events(&mut self, turn_began_ns: Nanos) -> io::Result<()> {
         let now = linux::thread::monotonic_ns();
         self.counters.longest_turn_ns = self.counters.longest_turn_ns.max(now.saturating_sub(turn_began_ns));
         if self.has_work_at_hand() {
             return self.ring.enter(Wait::No);
         }
-        // Sends are done inside this call, so their completions (and whatever else came) are there at once.
+        // Sends complete inside this call, so their completions (and any others) are available at
+        // once.
         self.ring.enter(Wait::No)?;
         if self.ring.has_news() {
             return Ok(());
@@ -139,7 +141,7 @@ impl Shard {
         result
     }
 
-    /// Looks at the ring without a system call until something is there or the time has come.
+    /// Polls the ring without a system call until there is a completion or the time is up.
     fn look_until(&mut self, until_ns: Nanos) -> bool {
         loop {
             for _ in 0..LOOKS_PER_CLOCK {

@@ -1,4 +1,4 @@
-//! A request's way in: refused, or given credit, cut into parts, given memory.
+//! Admission of a request: it is refused, or given credit, cut into parts and given memory.
 
 use block::Nanos;
 use linux::buffer::Span;
@@ -10,44 +10,44 @@ use crate::flush::Joined;
 use crate::protocol::{Asked, Command, Failure};
 use crate::table::NIL;
 
-/// Parts of one request that may be under way at once, so that a long request needs little memory.
+/// Parts of one request that may be active at once, so that a long request needs little memory.
 const PARTS_AT_ONCE: u32 = 4;
-/// Longest emptying of one part.
+/// Longest range that one part empties.
 const MAX_EMPTYING_BYTES: u64 = 1 << 30;
 
-/// The next stretch of a request.
+/// The next range of a request.
 struct Cut {
     kind: PartKind,
     length_bytes: u32,
-    /// Memory for data; 0 = none.
+    /// Memory for data, in bytes; 0 = none.
     slot_bytes: u32,
-    /// Memory for the blocks that it covers in part; 0 = none.
+    /// Memory for the blocks that it covers only partly, in bytes; 0 = none.
     scratch_bytes: u32,
-    /// The slot is to be zeroed: nobody will fill it.
+    /// Whether the slot is to be zeroed, because it gets no payload.
     is_zeroed: bool,
 }
 
-/// What came of an attempt to make a part.
+/// The result of an attempt to make a part.
 enum Made {
     /// It was submitted.
     Submitted,
-    /// It was made; its payload goes here.
+    /// It was made; its payload goes into this span.
     ToFill(Span),
-    /// There is no memory, or no place in a table.
+    /// There is no memory, or no free table entry.
     NoMemory,
 }
 
 impl Turn {
-    /// A connection's stream brought a request. Not to be called while the last verdict was anything but `Go`, or its
-    /// wish unfulfilled.
+    /// Takes a request from a connection's stream. Must not be called unless the last verdict was
+    /// `Go`, or was carried out.
     pub fn submit(&mut self, connection: u32, asked: Asked, now: Nanos, actions: &mut Actions) -> Verdict {
         debug_assert_eq!(self.connections[connection].pending, Pending::Nothing);
         self.connections[connection].pending = Pending::New(asked);
         self.go_on(connection, now, actions)
     }
 
-    /// A request that the protocol already decided: it only has to be answered. After `Wait`, the next
-    /// [`Action::Continue`] says when to try again.
+    /// Takes a request that the protocol has already decided, so that it only has to be answered.
+    /// After `Wait`, the next [`Action::Continue`] says when to try again.
     pub fn submit_answered(
         &mut self,
         connection: u32,
@@ -64,7 +64,7 @@ impl Turn {
         Verdict::Go
     }
 
-    /// The span that the last verdict named is filled.
+    /// Tells that the span of the last verdict is filled.
     pub fn filled(&mut self, connection: u32, now: Nanos, actions: &mut Actions) -> Verdict {
         let Some(part) = self.connections[connection].filling.take() else {
             self.counters.violations += 1;
@@ -74,7 +74,8 @@ impl Turn {
         self.go_on(connection, now, actions)
     }
 
-    /// Continues what is pending for a connection; if that must wait for memory, the connection joins its group's queue.
+    /// Continues the pending request of a connection; if it needs memory, the connection joins its
+    /// group's queue.
     fn go_on(&mut self, connection: u32, now: Nanos, actions: &mut Actions) -> Verdict {
         let verdict = self.advance(connection, now, actions);
         if verdict == Verdict::Wait {
@@ -94,7 +95,7 @@ impl Turn {
         }
     }
 
-    /// A connection that waited for its own requests may go on.
+    /// Continues a connection that waited for its own requests.
     pub(super) fn resume(&mut self, connection: u32, now: Nanos, actions: &mut Actions) {
         let verdict = self.go_on(connection, now, actions);
         if verdict != Verdict::Wait {
@@ -102,7 +103,7 @@ impl Turn {
         }
     }
 
-    /// Memory came free: the groups that wait get their chance in rotation, until one whole round was in vain.
+    /// Memory was freed: retries the waiting groups in rotation, until a whole round was in vain.
     pub(super) fn retry_waiting(&mut self, now: Nanos, actions: &mut Actions) {
         self.memory_was_freed = false;
         let mut in_vain = 0;
@@ -162,9 +163,10 @@ impl Turn {
         }
     }
 
-    /// A place in the table and the connection's credit, or the reason to wait in `waiting`.
+    /// Takes a table entry and the connection's credit, or stores the reason to wait in `waiting`.
     fn take_credit(&mut self, connection: u32, asked: Asked, now: Nanos) -> Option<u32> {
-        // Only reads have data to keep in one piece; a write must never be taken for filled because of a stray flag.
+        // Only reads have data to keep in one piece; a stray flag on a write must not make it count
+        // as filled.
         let asked = Asked { one_piece: asked.one_piece && asked.command == Command::Read, ..asked };
         let cost = credit_bytes(&asked);
         let state = &mut self.connections[connection];
@@ -186,7 +188,7 @@ impl Turn {
         Some(request)
     }
 
-    /// Why a request is not even tried.
+    /// The reason to refuse a request, if there is one.
     fn refusal(&self, connection: u32, asked: &Asked) -> Option<Failure> {
         let volume = self.volume_of(connection)?;
         let is_write = matches!(asked.command, Command::Write | Command::Trim | Command::WriteZeroes);
@@ -212,7 +214,7 @@ impl Turn {
         None
     }
 
-    /// How zeroing is done without writing zeroes, if it can be.
+    /// How zeroes can be made without writing them, if the volume can.
     fn emptying_for(&self, connection: u32, asked: &Asked) -> Option<Emptying> {
         let abilities = &self.volume_of(connection)?.abilities;
         if !asked.no_hole && abilities.can_punch {
@@ -221,7 +223,7 @@ impl Turn {
         abilities.can_zero.then_some(Emptying::ZeroRange)
     }
 
-    /// Answers what needs no parts, and says for the rest what is to be done.
+    /// Answers a request that needs no parts; otherwise prepares its parts.
     fn begin(&mut self, request: u32, actions: &mut Actions) {
         let Request { asked, connection, .. } = self.requests[request];
         let index = self.connections[connection].volume;
@@ -242,7 +244,8 @@ impl Turn {
             Command::Trim | Command::WriteZeroes if is_null => self.answer_now(request, None, actions),
             Command::WriteZeroes => self.requests[request].end_bytes = end,
             Command::Trim => {
-                // Less than asked is allowed: the edges that the device cannot empty stay as they are.
+                // Trimming less than asked is allowed: the edges that the device cannot empty stay
+                // as they are.
                 let first = asked.offset_bytes.next_multiple_of(emptying_alignment);
                 let behind = end - end % emptying_alignment;
                 let can_punch = self.volume_of(connection).is_some_and(|volume| volume.abilities.can_punch);
@@ -255,7 +258,7 @@ impl Turn {
         }
     }
 
-    /// A request wants everything that completed before it to be durable.
+    /// Makes everything durable that completed before the request.
     pub(super) fn flush(&mut self, request: u32, actions: &mut Actions) {
         let index = self.connections[self.requests[request].connection].volume;
         let Some(volume) = self.volumes.get_mut(index as usize).and_then(Option::as_mut) else {
@@ -275,7 +278,7 @@ impl Turn {
         }
     }
 
-    /// The next part of a request; of a read in one piece, all of them or none.
+    /// Makes the next part of a request; for a read in one piece, all parts or none.
     fn make_parts(&mut self, request: u32, now: Nanos, actions: &mut Actions) -> Made {
         if !self.requests[request].asked.one_piece {
             let group = self.connections[self.requests[request].connection].group;
@@ -296,7 +299,8 @@ impl Turn {
         }
         let start = self.requests[request].next_bytes;
         let group = self.connections[self.requests[request].connection].group;
-        // A group that holds nothing may pass its bound for one request: otherwise a long one could never run.
+        // A group that holds no memory may exceed its bound for one request: otherwise a long one
+        // could never run.
         let may_pass_bound = self.memory.used_bytes(group) == 0;
         while self.requests[request].next_bytes < self.requests[request].end_bytes {
             if self.make_part(request, may_pass_bound, actions).is_none() {
@@ -378,7 +382,7 @@ impl Turn {
         Some(index)
     }
 
-    /// How long the next part is, and what it needs.
+    /// The length and memory of the next part.
     fn cut(&self, request: u32) -> Option<Cut> {
         let Request { asked, connection, next_bytes: from, end_bytes: end, .. } = self.requests[request];
         let abilities = &self.volume_of(connection)?.abilities;
@@ -397,7 +401,8 @@ impl Turn {
             }
             _ => {
                 let emptying = self.emptying_for(connection, &asked);
-                // What cannot be emptied because of its alignment is written, block by block at the edges.
+                // Ranges that cannot be emptied because of their alignment are written, block by
+                // block at the edges.
                 let alignment = match emptying {
                     Some(_) => u64::from(abilities.emptying_alignment_bytes),
                     None => u64::from(abilities.alignment_bytes),
@@ -420,7 +425,7 @@ impl Turn {
         }
     }
 
-    /// Answers a request that has no parts, and finishes it when the answer is sent.
+    /// Answers a request without parts; it is finished when the answer is sent.
     pub(super) fn answer_now(&mut self, request: u32, failure: Option<Failure>, actions: &mut Actions) {
         self.requests[request].failure = failure;
         let piece = match failure {
@@ -431,7 +436,7 @@ impl Turn {
     }
 }
 
-/// Bytes that a request holds of its connection's bound.
+/// Bytes of its connection's bound that a request uses.
 pub(super) fn credit_bytes(asked: &Asked) -> u64 {
     match asked.command {
         Command::Read | Command::Write => asked.length_bytes,

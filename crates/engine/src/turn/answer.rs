@@ -1,4 +1,5 @@
-//! A request's way out: parts end, pieces of the reply leave, memory and credit come back.
+//! Completion of a request: parts end, pieces of the reply are sent, memory and credit are
+//! returned.
 
 use block::Nanos;
 
@@ -10,7 +11,7 @@ use crate::protocol::{Command, Failure};
 use crate::table::NIL;
 
 impl Turn {
-    /// A part ended, well or badly.
+    /// Ends a part, with or without a failure.
     pub(super) fn end_part(&mut self, part: u32, failure: Option<Failure>, now: Nanos, actions: &mut Actions) {
         if self.is_linked_writer(part) {
             self.unlink_writer(part, now, actions);
@@ -46,8 +47,8 @@ impl Turn {
         }
     }
 
-    /// Every part of a request ended, and its reply has not: a read in one piece, anything that is no read, or a request
-    /// that nobody wants answered any more.
+    /// Called when every part of a request has ended but its reply is not complete: a read in one
+    /// piece, a request other than a read, or one whose connection is closed.
     fn conclude(&mut self, index: u32, now: Nanos, actions: &mut Actions) {
         let request = &self.requests[index];
         let (connection, asked, failure) = (request.connection, request.asked, request.failure);
@@ -63,7 +64,7 @@ impl Turn {
             return;
         }
         self.release_parts(index);
-        // Emptying has no durable form of its own: it is followed by a flush.
+        // Emptying has no durable form, so it is followed by a flush.
         let needs_flush = asked.fua && matches!(asked.command, Command::Trim | Command::WriteZeroes);
         match failure {
             None if needs_flush => self.flush(index, actions),
@@ -71,7 +72,7 @@ impl Turn {
         }
     }
 
-    /// An fsync ended.
+    /// Takes the result of an fsync.
     pub fn synced(&mut self, volume: u32, is_ok: bool, now: Nanos, actions: &mut Actions) {
         let mut served = std::mem::take(&mut self.served);
         served.clear();
@@ -94,7 +95,7 @@ impl Turn {
         self.served = served;
     }
 
-    /// The helper found out about allocation, or could not.
+    /// Takes the result of an allocation query by the helper.
     pub fn status_found(&mut self, request: u32, is_ok: bool, now: Nanos, actions: &mut Actions) {
         let connection = self.requests[request].connection;
         if self.connections[connection].is_closed {
@@ -106,7 +107,7 @@ impl Turn {
         self.reply(request, Piece::Extents, actions);
     }
 
-    /// A piece was accepted by the socket, or dropped with its connection.
+    /// Tells that a piece was accepted by the socket, or dropped with its connection.
     pub fn sent(&mut self, request: u32, piece: Piece, now: Nanos, actions: &mut Actions) {
         self.requests[request].pieces_unsent -= 1;
         match piece {
@@ -119,8 +120,8 @@ impl Turn {
         }
         let of = &self.requests[request];
         let (connection, is_closed) = (of.connection, self.connections[of.connection].is_closed);
-        // Pieces leave in the order they were made, so with the last one nothing of the request is left. A closed
-        // connection's request may end with a piece that was not to be the last.
+        // Pieces are sent in order, so the last one ends the request. The request of a closed
+        // connection may end with a piece that was not meant to be the last.
         if piece.is_last() || (is_closed && of.is_done() && of.pieces_unsent == 0) {
             self.finish(request, now, actions);
         } else {
@@ -135,7 +136,7 @@ impl Turn {
         actions.push(Action::Reply { connection: of.connection, request, piece });
     }
 
-    /// Nothing of the request is left but its place and its credit.
+    /// Releases a request's entry and credit.
     fn finish(&mut self, index: u32, now: Nanos, actions: &mut Actions) {
         let request = &self.requests[index];
         let (connection, asked) = (request.connection, request.asked);
@@ -165,7 +166,7 @@ impl Turn {
         } else {
             self.resume_if(connection, Waiting::Credit, now, actions);
         }
-        // A place in the request table counts as memory for those who wait.
+        // A free entry of the request table counts as memory for the waiting connections.
         self.memory_was_freed = true;
     }
 
@@ -187,7 +188,7 @@ impl Turn {
         }
     }
 
-    /// Gives a part's memory and place back.
+    /// Releases a part's memory and entry.
     pub(super) fn release_part(&mut self, part: u32) {
         let at = self.parts[part];
         let group = self.connections[self.requests[at.request].connection].group;
@@ -198,7 +199,7 @@ impl Turn {
         self.memory_was_freed = true;
     }
 
-    /// Gives back all parts of a read in one piece.
+    /// Releases all parts of a read in one piece.
     fn release_parts(&mut self, request: u32) {
         let mut at = self.requests[request].first_part;
         while at != NIL {
@@ -211,8 +212,9 @@ impl Turn {
         request.parts_unsent = 0;
     }
 
-    /// The connection's client is gone: what it asked for and is under way ends unheard, the rest is forgotten. Pieces
-    /// that are in its output must still be reported by [`Turn::sent`]. [`Action::Finished`] follows, perhaps at once.
+    /// Closes a connection: its requests in flight end without an answer, the others are dropped.
+    /// Pieces in its output must still be reported by [`Turn::sent`]. [`Action::Finished`] follows,
+    /// perhaps at once.
     pub fn close(&mut self, connection: u32, now: Nanos, actions: &mut Actions) {
         let state = &mut self.connections[connection];
         if state.is_closed {
@@ -234,7 +236,7 @@ impl Turn {
         if let Pending::Parts(request) = pending {
             let of = &mut self.requests[request];
             of.end_bytes = of.next_bytes;
-            // With pieces in the output, the last of them ends the request.
+            // If there are pieces in the output, the last of them ends the request.
             if of.is_done() && of.pieces_unsent == 0 {
                 self.finish(request, now, actions);
                 return;
@@ -243,7 +245,7 @@ impl Turn {
         self.finish_connection(connection, now, actions);
     }
 
-    /// [`Action::Finished`] was noted: from here on the connection's number may be given to another one.
+    /// [`Action::Finished`] was handled: the connection's number may be reused from here on.
     pub fn retire(&mut self, connection: u32) {
         self.connections.give(connection);
     }

@@ -1,4 +1,5 @@
-//! The specification's cases as literal events: what goes in, which actions come out.
+//! The cases of the specification as literal events and the resulting actions. Source:
+//! docs/specifications/engine.md, section 10.
 
 use block::{Priority, RequestId};
 
@@ -35,7 +36,7 @@ impl Bench {
         Self { turn, actions: Actions::default(), connection, seen: Vec::new() }
     }
 
-    /// Submits, fills what is to be filled, dispatches; the actions that came of it.
+    /// Submits, fills and dispatches; returns the resulting actions.
     fn asks(&mut self, asked: Asked) -> Vec<Action> {
         let mut verdict = self.turn.submit(self.connection, asked, 1, &mut self.actions);
         while let Verdict::Fill(_) = verdict {
@@ -242,7 +243,7 @@ fn a_drain_lets_go_what_limits_hold_and_takes_no_new_ones() {
     let mut bench = Bench::new(512, MIB);
     let slow = Limits { write_bytes_per_s: Some(2), ..Limits::NONE };
     assert_eq!(bench.turn.set_limits(0, &slow, 1), Ok(true));
-    // Limits of the root bind without a hierarchy only, as with cgroup v1.
+    // As with cgroup v1, limits of the root apply only without a hierarchy.
     bench.turn.add_limiter(&"throttle:hierarchy=0".parse().expect("a limiter"), 1).expect("in place");
     for at in 0..3 {
         assert_eq!(starts(&bench.asks(asked(Command::Write, at * 8_192, 4_096))), []);

@@ -1,4 +1,4 @@
-//! Making a turn, and changing it while it runs: volumes, groups, connections, elevator.
+//! Creation of a turn, and changes while it runs: volumes, groups, connections, elevator.
 
 use block::{GroupId, Nanos, Priority};
 #[cfg(test)]
@@ -19,20 +19,20 @@ use crate::counters::{GroupCounters, Sums};
 use crate::memory::Memory;
 use crate::table::Table;
 
-/// Most bios, and so parts, inside at one time.
+/// The most bios, and so parts, that can exist at a time.
 const PARTS: u32 = 8_192;
-/// Most client requests inside at one time.
+/// The most client requests that can exist at a time.
 const REQUESTS: u32 = 16_384;
 
-/// What a turn is made for.
+/// The parameters of a turn.
 #[derive(Clone, Debug)]
 pub(crate) struct TurnSettings {
     pub memory_bytes: u64,
     pub connections: u32,
     pub groups: u32,
-    /// Commands the device holds at a time.
+    /// Commands that the device takes at a time.
     pub device_depth: u32,
-    /// Fewer are given where that keeps shares and costs nothing.
+    /// Whether fewer may be given where that keeps shares and costs no throughput.
     pub may_learn_depth: bool,
     /// Requests the queue may hold; 0 = as many as fit.
     pub queue_requests: u32,
@@ -46,7 +46,7 @@ pub(crate) struct TurnSettings {
 }
 
 impl TurnSettings {
-    /// Settings to try schedulers with.
+    /// Settings for trial builds of schedulers.
     pub fn probe() -> Self {
         Self {
             memory_bytes: 64 << 20,
@@ -100,7 +100,7 @@ impl TurnSettings {
 }
 
 impl Turn {
-    /// A turn without volumes, groups (but the root) and connections.
+    /// A turn without volumes and connections, and with no group but the root.
     ///
     /// # Errors
     /// Unknown scheduler or version.
@@ -143,7 +143,7 @@ impl Turn {
 
     // ---- volumes ----
 
-    /// Adds a volume; its number is the file's number in actions.
+    /// Adds a volume; its number is the file number in actions.
     pub fn add_volume(&mut self, abilities: VolumeAbilities) -> u32 {
         debug_assert!(
             abilities.alignment_bytes.is_power_of_two() && abilities.emptying_alignment_bytes.is_power_of_two()
@@ -156,7 +156,7 @@ impl Turn {
         u32::try_from(free).unwrap_or(u32::MAX)
     }
 
-    /// Forgets a volume. False while connections use it or an fsync runs.
+    /// Removes a volume. False while connections use it or an fsync runs.
     pub fn remove_volume(&mut self, volume: u32) -> bool {
         let is_used = self.connections.indices().any(|index| self.connections[index].volume == volume);
         match self.volumes.get_mut(volume as usize) {
@@ -168,7 +168,7 @@ impl Turn {
         }
     }
 
-    /// What is known of a volume: abilities, whether it is damaged, sums.
+    /// A volume's abilities, whether it is damaged, and its sums.
     pub fn volume(&self, volume: u32) -> Option<(&VolumeAbilities, bool, &Sums)> {
         let state = self.volumes.get(volume as usize)?.as_ref()?;
         Some((&state.abilities, state.is_damaged || state.flush.is_poisoned(), &state.sums))
@@ -186,7 +186,8 @@ impl Turn {
 
     // ---- groups ----
 
-    /// Adds a group below the root, or below `parent`. `None` when all ids or all memory for reserves are in use.
+    /// Adds a group below the root, or below `parent`. `None` when all ids or all memory for
+    /// reserves are in use.
     pub fn add_group(&mut self, name: &str, parent: u32, weight: u32, now: Nanos) -> Option<u32> {
         let id = self.queue.groups().first_absent()?;
         if !self.memory.add_group(id.0) {
@@ -202,7 +203,7 @@ impl Turn {
         Some(id.0)
     }
 
-    /// Changes a group's weight. False without such a group.
+    /// Changes a group's weight. False if there is no such group.
     pub fn set_weight(&mut self, group: u32, weight: u32, now: Nanos) -> bool {
         let Some(Some(state)) = self.groups.get_mut(group as usize) else { return false };
         let settings = GroupSettings { weight, ..*self.queue.groups().settings(state.id) };
@@ -213,27 +214,28 @@ impl Turn {
         true
     }
 
-    /// Changes a group's level, for policies that know levels; none = the policy's default. False without such a group.
+    /// Changes a group's priority level, for policies that support levels; none = the policy's
+    /// default. False if there is no such group.
     pub fn set_group_priority(&mut self, group: u32, priority: Option<GroupPriority>, now: Nanos) -> bool {
         let Some(Some(state)) = self.groups.get(group as usize) else { return false };
         let settings = GroupSettings { priority, ..*self.queue.groups().settings(state.id) };
         self.queue.change_group(state.id, &settings, now)
     }
 
-    /// Changes the weight of a group's own queues among the groups below it; none = as its weight. False without such a
-    /// group.
+    /// Changes the weight of a group's own queues among the groups below it; none = the group's
+    /// weight. False if there is no such group.
     pub fn set_leaf_weight(&mut self, group: u32, leaf_weight: Option<u32>, now: Nanos) -> bool {
         let Some(Some(state)) = self.groups.get(group as usize) else { return false };
         let settings = GroupSettings { leaf_weight, ..*self.queue.groups().settings(state.id) };
         self.queue.change_group(state.id, &settings, now)
     }
 
-    /// What the policy was told about a group.
+    /// The settings of a group as passed to the policy.
     pub fn settings_of(&self, group: GroupId) -> &GroupSettings {
         self.queue.groups().settings(group)
     }
 
-    /// The groups that exist: number, name, weight, counters, bytes held.
+    /// All groups: number, group, bytes held.
     pub fn groups(&self) -> impl Iterator<Item = (u32, &Group, u64)> + '_ {
         let groups = self.groups.iter().flatten();
         groups.map(|group| (group.id.0, group, self.memory.used_bytes(group.id.0)))
@@ -241,8 +243,8 @@ impl Turn {
 
     // ---- connections ----
 
-    /// Opens a connection, in a context of its own or in that of another connection. `None` when all are in use, or
-    /// volume, group or the other connection do not exist.
+    /// Opens a connection, in a context of its own or in that of another connection. `None` when
+    /// all are in use, or if the volume, the group or the other connection does not exist.
     pub fn open(
         &mut self,
         volume: u32,
@@ -271,12 +273,12 @@ impl Turn {
         Some(index)
     }
 
-    /// Sums of a connection, and the volume and group it belongs to.
+    /// Sums of a connection, and its volume and group.
     pub fn connection(&self, connection: u32) -> Option<(&Sums, u32, u32)> {
         self.connections.get(connection).map(|state| (&state.sums, state.volume, state.group))
     }
 
-    /// Refuses every new request from now on, and lifts the limits of those inside.
+    /// Refuses every new request from now on, and lifts the limits of those in flight.
     pub fn drain(&mut self, now: Nanos) {
         self.is_draining = true;
         self.lift_limits(now);
@@ -284,12 +286,13 @@ impl Turn {
 
     // ---- elevator ----
 
-    /// The name of the policy in force, or of the one before while a switch is under way.
+    /// The name of the active policy; during a switch, of the old one.
     pub fn scheduler(&self) -> &'static str {
         self.queue.elevator().name()
     }
 
-    /// Replaces the policy without losing, repeating or failing anything. The old one stays where it cannot be done.
+    /// Replaces the policy without losing, repeating or failing any request. On an error the old
+    /// one stays.
     ///
     /// # Errors
     /// Unknown name, version, tunable or value; or another switch is under way.
@@ -305,12 +308,12 @@ impl Turn {
         self.queue.switch(policy, Handover::Carry, now).map_err(|_| busy.to_owned())
     }
 
-    /// Whether a switch waits for the device to become empty.
+    /// Whether a switch is waiting for the device to become empty.
     pub fn is_switching(&self) -> bool {
         self.queue.is_switching()
     }
 
-    /// Sets a tunable of the policy in force; answers the value stored.
+    /// Sets a tunable of the active policy; returns the stored value.
     ///
     /// # Errors
     /// Unknown tunable, not a number, out of range: as a sentence for the user.
@@ -321,7 +324,7 @@ impl Turn {
             .map_err(|error| crate::error::describe_setting(name, key, value, self.queue.elevator().tunables(), error))
     }
 
-    /// Every tunable with the value in force.
+    /// Every tunable with its current value.
     pub fn tunables(&self) -> Vec<(&'static Tunable, i64)> {
         self.queue.settings().collect()
     }
@@ -331,47 +334,47 @@ impl Turn {
         self.queue.reasons().collect()
     }
 
-    /// What the scheduler keeps of a group's service.
+    /// The scheduler's statistics of a group's service.
     pub fn account(&self, group: GroupId) -> Option<Statistics> {
         Statistics::of(self.queue.elevator(), group)
     }
 
-    /// Begins that anew. False where nothing is kept.
+    /// Resets these statistics. False if the scheduler keeps none.
     pub fn reset_account(&mut self, group: u32, now: Nanos) -> bool {
         let Some(Some(state)) = self.groups.get(group as usize) else { return false };
         self.queue.reset_group_account(state.id, now)
     }
 
-    /// What the queue counts.
+    /// The queue's counters.
     pub fn queue_counters(&self) -> queue::Counters {
         *self.queue.counters()
     }
 
-    /// Counts of the turn itself; violations of queue and policy included.
+    /// The turn's own counters, with the violations of queue and policy.
     pub fn counters(&self) -> TurnCounters {
         let violations = self.counters.violations + u64::from(self.queue.violations());
         TurnCounters { violations, ..self.counters }
     }
 
-    /// How often memory was asked for in vain.
+    /// The number of requests for memory that were refused.
     pub fn memory_refusals(&self) -> u64 {
         self.memory.refusals()
     }
 
-    /// Every invariant of queue and policy.
+    /// Checks every invariant of queue and policy.
     ///
     /// # Errors
-    /// The first that does not hold.
+    /// The first violated invariant.
     #[cfg(test)]
     pub fn check(&self) -> Result<(), Violation> {
         self.queue.check()
     }
 }
 
-/// Whether a scheduler exists with these tunables and values.
+/// Checks that a scheduler with these tunables and values exists.
 ///
 /// # Errors
-/// What is wrong, as a sentence for the user.
+/// The problem, as a sentence for the user.
 pub(crate) fn check_scheduler(
     spec: &SchedulerSpec,
     version: Option<Version>,

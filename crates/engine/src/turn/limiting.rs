@@ -1,4 +1,4 @@
-//! Limits of groups, and limiters in general, while the engine runs.
+//! Changes of group limits and of limiters while the engine runs.
 
 use block::{GroupId, Nanos};
 use elevator::limiters::LimiterError;
@@ -11,13 +11,14 @@ use super::{Turn, TurnSettings};
 use crate::error::{describe_limiter, describe_setting};
 
 impl Turn {
-    /// Changes a group's limits; the limiters that know them come with the first. False without such a group.
+    /// Changes a group's limits; the first limit installs the limiters that enforce it. False if
+    /// there is no such group.
     ///
     /// # Errors
     /// When there is no memory for a limiter.
     pub fn set_limits(&mut self, group: u32, limits: &Limits, now: Nanos) -> Result<bool, String> {
         let Some(Some(state)) = self.groups.get_mut(group as usize) else { return Ok(false) };
-        // A drain has lifted the limits: nothing is to be held any more.
+        // A drain has lifted the limits, so nothing may be held any more.
         let is_draining = self.is_draining;
         for name in limits.limiters().filter(|_| !is_draining) {
             add_limiter(&mut self.queue, &SchedulerSpec::named(name), now)?;
@@ -33,7 +34,7 @@ impl Turn {
         Ok(true)
     }
 
-    /// Puts a limiter in place, with its settings; one that is there already only gets the settings.
+    /// Installs a limiter with its settings; if it is installed already, only changes the settings.
     ///
     /// # Errors
     /// Unknown limiter, tunable or value, as a sentence for the user.
@@ -44,12 +45,13 @@ impl Turn {
         add_limiter(&mut self.queue, spec, now)
     }
 
-    /// Takes the limiters away: an end must not wait as long as the tightest limit asks for.
+    /// Removes the limiters: the end of a run must not wait as long as the tightest limit requires.
     pub fn lift_limits(&mut self, now: Nanos) {
         self.queue.remove_limiters(now);
     }
 
-    /// The limiters in place, in order, with what is in force: `throttle:throttle_sample_time=20,hierarchy=1`.
+    /// The installed limiters, in order, with their settings:
+    /// `throttle:throttle_sample_time=20,hierarchy=1`.
     pub fn limiters(&self) -> Vec<String> {
         let names = self.queue.limiters().map(elevator::limiters::AnyLimiter::name);
         let in_force = |name: &'static str| {
@@ -62,7 +64,7 @@ impl Turn {
         names.map(in_force).collect()
     }
 
-    /// The time in which limiters kept at least one bio of a group waiting.
+    /// The time during which limiters kept at least one bio of a group waiting.
     pub fn throttled_ns(&self, group: GroupId, now: Nanos) -> Nanos {
         self.queue.throttled_ns(group, now)
     }
@@ -73,10 +75,10 @@ impl Turn {
     }
 }
 
-/// Whether a limiter exists with these tunables and values.
+/// Checks that a limiter with these tunables and values exists.
 ///
 /// # Errors
-/// What is wrong, as a sentence for the user.
+/// The problem, as a sentence for the user.
 pub(crate) fn check_limiter(spec: &SchedulerSpec, settings: &TurnSettings) -> Result<(), String> {
     let mut queue = RequestQueue::build("noop", None, &settings.queue_settings())
         .map_err(|error| crate::error::describe_build("noop", error))?;
@@ -92,7 +94,7 @@ fn add_limiter(queue: &mut RequestQueue<Any>, spec: &SchedulerSpec, now: Nanos) 
     for Setting { key, value } in &spec.settings {
         let limiter = queue.limiters().find(|limiter| limiter.name() == name);
         let rows = limiter.map_or(&[][..], Limiter::tunables);
-        // A value that would be cut to its range silently is refused, as with schedulers.
+        // A value that would be clamped silently is refused, as with schedulers.
         let row = rows.iter().find(|row| row.name == key).ok_or(SettingError::Unknown);
         let in_range = row.and_then(|row| row.parse(value).map(|value| (row.min..=row.max).contains(&value)));
         let set = match in_range {
@@ -105,7 +107,7 @@ fn add_limiter(queue: &mut RequestQueue<Any>, spec: &SchedulerSpec, now: Nanos) 
     Ok(())
 }
 
-/// Limits as the queue knows them.
+/// Converts limits to the queue's form.
 fn io_limits(limits: &Limits) -> IoLimits {
     IoLimits {
         max: Rates { bytes_per_s: limits.bytes_per_s(), ios_per_s: limits.ios_per_s() },
@@ -119,7 +121,8 @@ fn io_limits(limits: &Limits) -> IoLimits {
 mod tests {
     use super::*;
 
-    /// Other tests run whole experiments; here is what the queue and its limiters are told, and when.
+    /// Other tests run whole experiments; this one checks what the queue and its limiters are told,
+    /// and when.
     #[test]
     fn limits_bring_their_limiters_and_a_target_outlives_other_changes() {
         let settings = TurnSettings { groups: 4, scheduler: "noop".to_owned(), ..TurnSettings::probe() };

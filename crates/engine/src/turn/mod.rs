@@ -1,13 +1,14 @@
-//! One turn of the engine: an event comes in, actions go out. No ring, no socket, no clock in here.
+//! One turn of the engine: an event comes in, actions go out. It uses no ring, no socket and no
+//! clock.
 //!
 //! ```text
 //! submit ─► refused? ─► credit? ─► parts, memory ─► (payload filled) ─► block free? ─► queue ─► Start
 //!              │           └ Wait       └ Wait                            └ Blocked
 //! completed ─► short? again ─► parts end ─► Reply pieces ─► sent ─► memory, credit back ─► Receive / Resume
 //! ```
-//! Events are methods; each gets the time and appends [`Action`]s, which the shard performs in order without deciding
-//! anything. Nothing is allocated in the steady state, so a test (or a storm) drives the whole engine with literal
-//! events and a fake device.
+//! Events are methods; each takes the time and appends [`Action`]s, which the shard performs in
+//! order without making decisions. Nothing is allocated in the steady state. Tests (and a storm
+//! test) drive the whole engine with literal events and a fake device.
 
 mod admit;
 mod answer;
@@ -46,45 +47,45 @@ use state::{Connection, Group, Io, Part, Request, Volume};
 /// What the shard does next with a connection's stream.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// Parse on.
+    /// Continue parsing.
     Go,
-    /// Store the next bytes of the stream here, then say [`Turn::filled`].
+    /// Store the next bytes of the stream in this span, then call [`Turn::filled`].
     Fill(Span),
-    /// Throw the next bytes away, then parse on.
+    /// Discard this many bytes, then continue parsing.
     Skip(u32),
-    /// Stop reading; [`Action::Continue`] will come.
+    /// Stop reading; [`Action::Continue`] will follow.
     Wait,
 }
 
-/// A piece of a reply, as it goes into a connection's output.
+/// A piece of a reply, as it is added to a connection's output.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Piece {
     /// The data of one part.
     Data {
-        /// Which.
+        /// The part.
         part: u32,
-        /// Nothing comes behind it.
+        /// Whether it is the last piece.
         last: bool,
     },
     /// The data of all parts, in order, behind one header.
     Whole,
     /// Success without data.
     Done,
-    /// What the helper found out about allocation; the shard has it.
+    /// The result of an allocation query; the shard has it.
     Extents,
     /// A failure.
     Failed {
-        /// Why.
+        /// The reason.
         failure: Failure,
         /// Where, if known.
         offset_bytes: Option<u64>,
-        /// Nothing comes behind it.
+        /// Whether it is the last piece.
         last: bool,
     },
 }
 
 impl Piece {
-    /// Whether the reply ends with it.
+    /// Whether it is the last piece of the reply.
     pub const fn is_last(self) -> bool {
         match self {
             Piece::Data { last, .. } | Piece::Failed { last, .. } => last,
@@ -93,49 +94,49 @@ impl Piece {
     }
 }
 
-/// What the shard is to do.
+/// An action for the shard.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// Read or write; [`Turn::completed`] tells how it went.
+    /// Read or write; [`Turn::completed`] takes the result.
     Start {
-        /// The I/O's name.
+        /// The I/O's id.
         io: RequestId,
         /// The file.
         volume: u32,
-        /// To the file; else from it.
+        /// Whether it writes; else it reads.
         is_write: bool,
         /// Position in the file.
         position_bytes: u64,
-        /// The memory: this many of [`Actions::spans`] from `first_span` on.
+        /// The memory: `spans` entries of [`Actions::spans`] from this one on.
         first_span: u32,
-        /// How many spans.
+        /// The number of spans.
         spans: u32,
-        /// Their bytes together.
+        /// Their total length in bytes.
         bytes: u32,
         /// Must be on stable storage when it completes.
         is_durable: bool,
     },
-    /// Empty a range of the file; [`Turn::completed`] tells how it went.
+    /// Empty a range of the file; [`Turn::completed`] takes the result.
     Empty {
-        /// The I/O's name.
+        /// The I/O's id.
         io: RequestId,
         /// The file.
         volume: u32,
-        /// Hole or zeroes.
+        /// Punch a hole or zero the range.
         how: Emptying,
         /// Position in the file.
         position_bytes: u64,
         /// Length in bytes.
         length_bytes: u64,
     },
-    /// Start an fsync; [`Turn::synced`] tells how it went.
+    /// Start an fsync; [`Turn::synced`] takes the result.
     Sync {
         /// The file.
         volume: u32,
     },
     /// Set memory to zero.
     Zero {
-        /// Which.
+        /// The memory.
         span: Span,
     },
     /// Copy memory.
@@ -145,59 +146,60 @@ pub(crate) enum Action {
         /// Destination.
         to: Span,
     },
-    /// Put a piece of a reply into a connection's output, then say [`Turn::sent`].
+    /// Add a piece of a reply to a connection's output, then call [`Turn::sent`].
     Reply {
-        /// Whose.
+        /// The connection.
         connection: u32,
-        /// Which request.
+        /// The request.
         request: u32,
-        /// Which piece.
+        /// The piece.
         piece: Piece,
     },
-    /// A connection that was told to wait goes on like this (never [`Verdict::Wait`]).
+    /// Continue a waiting connection with this verdict (never [`Verdict::Wait`]).
     Continue {
-        /// Which.
+        /// The connection.
         connection: u32,
-        /// How.
+        /// The verdict.
         verdict: Verdict,
     },
-    /// Find out what of a range is allocated; [`Turn::status_found`] tells.
+    /// Find out which parts of a range are allocated; [`Turn::status_found`] takes the result.
     Status {
-        /// For which request.
+        /// The request.
         request: u32,
         /// The file.
         volume: u32,
     },
-    /// Nothing of this closed connection is left anywhere: say [`Turn::retire`], and its number may be used again.
+    /// Nothing of this closed connection is left anywhere: call [`Turn::retire`], after which its
+    /// number may be reused.
     Finished {
-        /// Which.
+        /// The connection.
         connection: u32,
     },
 }
 
-/// The answers of a turn, in order, and the memory they speak of.
+/// The actions of a turn, in order, and the memory that they use.
 #[derive(Debug)]
 pub(crate) struct Actions {
-    /// What to do.
+    /// The actions.
     pub list: Vec<Action>,
-    /// Memory of the `Start`s.
+    /// Memory of the `Start` actions.
     pub spans: Vec<Span>,
 }
 
 impl Default for Actions {
-    /// With room for the longest turn that is to be expected.
+    /// With room for the longest turn to be expected.
     fn default() -> Self {
         Self { list: Vec::with_capacity(4_096), spans: Vec::with_capacity(4_096) }
     }
 }
 
 impl Actions {
-    /// Nothing, and no room either.
+    /// Empty, and without room.
     pub const fn empty() -> Self {
         Self { list: Vec::new(), spans: Vec::new() }
     }
 
-    /// Forgets everything, keeps the room.
+    /// Removes all actions and keeps the room.
     pub fn clear(&mut self) {
         self.list.clear();
         self.spans.clear();
@@ -208,7 +210,7 @@ impl Actions {
     }
 }
 
-/// Counts that only the turn can know.
+/// The turn's own counters.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct TurnCounters {
     pub started_ios: u64,
@@ -216,11 +218,11 @@ pub(crate) struct TurnCounters {
     pub syncs: u64,
     pub pauses_for_credit: u64,
     pub pauses_for_memory: u64,
-    /// Impossible situations that were met and survived: a defect if above 0.
+    /// Internal inconsistencies that were detected and survived: a defect if above 0.
     pub violations: u64,
 }
 
-/// Everything that decides.
+/// The state that all decisions are based on.
 pub(crate) struct Turn {
     queue: RequestQueue<Any>,
     volumes: Vec<Option<Volume>>,
@@ -228,7 +230,7 @@ pub(crate) struct Turn {
     connections: Table<Connection>,
     requests: Table<Request>,
     parts: Table<Part>,
-    /// Users of each context.
+    /// The number of users of each context.
     contexts: Table<u32>,
     /// By slot of the queue's request table.
     ios: Vec<Io>,
@@ -242,20 +244,21 @@ pub(crate) struct Turn {
     counters: TurnCounters,
     is_traced: bool,
     traced: Vec<Traced>,
-    // Scratch, kept for its room.
+    // Scratch space, kept to avoid allocation.
     done: Vec<Done>,
     served: Vec<u32>,
     gathered: Vec<u32>,
 }
 
 impl Turn {
-    /// What a request asked for.
+    /// A request as the client asked for it.
     #[inline]
     pub fn asked(&self, request: u32) -> &Asked {
         &self.requests[request].asked
     }
 
-    /// The memory that holds a part's data (for a read: what the client asked for, without what was read round it).
+    /// The memory that holds a part's data (for a read: the bytes asked for, without those read for
+    /// alignment).
     #[inline]
     pub fn data_of(&self, part: u32) -> Span {
         let part = &self.parts[part];
@@ -275,12 +278,12 @@ impl Turn {
         self.queue.requests().attributes(io).extent
     }
 
-    /// The I/O that occupies a slot of the queue's table.
+    /// The I/O in a slot of the queue's table.
     pub fn io_of_slot(&self, slot: u32) -> Option<RequestId> {
         self.queue.requests().id_of(slot)
     }
 
-    /// Where on the volume a part begins.
+    /// The part's first byte on the volume.
     pub fn offset_of(&self, part: u32) -> u64 {
         self.parts[part].offset_bytes
     }
@@ -294,7 +297,7 @@ impl Turn {
         })
     }
 
-    /// Asks the queue until the device has as many as it is to have, or the elevator says hold or empty.
+    /// Dispatches until the device has reached its depth, or the elevator holds or is empty.
     pub fn dispatch(&mut self, now: Nanos, actions: &mut Actions) {
         if self.memory_was_freed && self.memory.has_waiting() {
             self.retry_waiting(now, actions);
@@ -308,13 +311,13 @@ impl Turn {
         self.listen();
     }
 
-    /// When [`Turn::expire`] wants to be called.
+    /// When [`Turn::expire`] must be called next.
     #[inline]
     pub fn next_deadline(&self) -> Option<Nanos> {
         self.queue.next_timer()
     }
 
-    /// Deadlines of elevator and limiter that are due.
+    /// Handles deadlines of elevator and limiter that are due.
     #[inline]
     pub fn expire(&mut self, now: Nanos) {
         if self.queue.next_timer().is_some_and(|at| block::time::is_due(now, at)) {
@@ -323,33 +326,33 @@ impl Turn {
         }
     }
 
-    /// Requests that have not been answered and sent.
+    /// The number of requests not yet answered and sent.
     pub fn requests_in_flight(&self) -> usize {
         self.requests.used()
     }
 
-    /// I/Os that the device holds.
+    /// The number of I/Os in flight on the device.
     pub fn ios_in_flight(&self) -> u32 {
         self.queue.in_device()
     }
 
-    /// Requests of one connection that have not been answered and sent.
+    /// The number of requests of one connection not yet answered and sent.
     pub fn connection_requests(&self, connection: u32) -> u32 {
         self.connections.get(connection).map_or(0, |connection| connection.requests)
     }
 
-    /// Memory for the shard's own use (receive buffers); `None` when it is short.
+    /// Takes memory for the shard's own use (receive buffers); `None` when it is short.
     pub fn take_memory(&mut self, bytes: u32) -> Option<Slot> {
         self.memory.take_unowned(bytes)
     }
 
-    /// Gives memory of [`Turn::take_memory`] back.
+    /// Frees memory of [`Turn::take_memory`].
     pub fn give_memory(&mut self, slot: Slot) {
         self.memory.give_unowned(slot);
         self.memory_was_freed = true;
     }
 
-    /// Bytes of memory not in use, and of all memory.
+    /// Bytes of free memory, and of all memory.
     pub fn memory_bytes(&self) -> (u64, u64) {
         (self.memory.free_bytes(), self.memory.total_bytes())
     }

@@ -1,9 +1,11 @@
-//! Who is in the device and for how long, how many may be, and what each group had outstanding: measured here, decided by the
-//! [`Learner`].
+//! Measures the requests in flight on the device, their residence time and the outstanding requests
+//! of each group; the [`Learner`] decides the depth.
 //!
-//! A backing in memory answers while the shard starts its I/O, so that nothing ever is in flight there. What bounds such a device is
-//! the shard's own turn; an I/O that was started and done within one counts as in flight until the next, after the sockets were
-//! read again. So the same depth decides how many are taken from the scheduler before others may join the queue.
+//! A backing in memory completes an I/O while the shard starts it, so that nothing is ever in
+//! flight there. Such a device is bounded by the shard's own turn; an I/O that was started and done
+//! within one turn counts as in flight until the next, which begins after the sockets were read
+//! again. The depth then decides how many requests are taken from the scheduler before others may
+//! join the queue.
 
 use block::{Nanos, RequestId};
 use elevator::registry;
@@ -13,27 +15,27 @@ use super::state::{Group, Io};
 use crate::depth::{Epoch, Knowledge, LONGEST_EPOCH_NS, Learner, SHORTEST_EPOCH_NS, completions_of_epoch};
 use crate::saturation::{Saturation, Tenant};
 
-/// What a request costs a device beside its bytes: on flash about as much as moving a page.
+/// A device's cost per request, in bytes: on flash about as much as moving a page.
 const REQUEST_BYTES: u64 = 4_096;
-/// What is told of shares is a mean over at least this.
+/// Figures about shares are means over at least this time.
 const WINDOW_NS: Nanos = block::time::SECOND;
-/// The tunable that bounds how long requests stay in the device.
+/// The tunable that bounds the residence time of requests in the device.
 const LATENCY_BOUND: &str = "lat_us";
 
-/// What a group has outstanding and gets.
+/// Outstanding requests and service of a group.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Usage {
-    /// Requests not answered and sent.
+    /// Requests not yet answered and sent.
     requests: u32,
     /// Their number, integrated over time up to `since_ns`.
     outstanding_ns: u64,
     since_ns: Nanos,
     bytes: u64,
-    /// As they were when epoch and window began.
+    /// The values at the start of the epoch and of the window.
     epoch_mark_ns: u64,
     window_mark_ns: u64,
     window_mark_bytes: u64,
-    /// Of the last window.
+    /// Values of the last window.
     mean_outstanding: f64,
     window_bytes: u64,
 }
@@ -71,27 +73,27 @@ impl Usage {
     }
 }
 
-/// What is in the device, and what was measured in this epoch.
+/// The requests in the device, and the measurements of this epoch.
 pub(crate) struct Occupancy {
-    /// The device's depth, or the user's.
+    /// The device's depth, or the depth that the user gave.
     most: u32,
-    /// None where the depth was given, or where a disk's scheduler decides who is inside.
+    /// False where the depth was given, or on a disk, where the scheduler decides.
     may_learn: bool,
-    /// While the scheduler divides by weight: nobody else needs requests to queue.
+    /// Present while the scheduler divides by weight; other schedulers do not need queued requests.
     learner: Option<Learner>,
-    /// The scheduler that was looked at last.
+    /// The scheduler that was checked last.
     scheduler: &'static str,
-    /// In the device, and done within this turn.
+    /// Requests in the device, including those done within this turn.
     held: u32,
     done_in_turn: u32,
     turn: u32,
-    /// Of the last completion in this turn.
+    /// The time of the last completion in this turn.
     completed_ns: Option<Nanos>,
-    /// The last dispatch ended for want of room although something was queued.
+    /// Whether the last dispatch stopped at the limit although requests were queued.
     is_full: bool,
     in_flight_ns: u64,
     since_ns: Nanos,
-    /// Completions after which the epoch begins: what was in flight when the limit changed.
+    /// Completions before the epoch begins: those in flight when the limit changed.
     skip: u32,
     epoch_began_ns: Nanos,
     epoch_mark_ns: u64,
@@ -127,7 +129,7 @@ impl Occupancy {
         }
     }
 
-    /// How many may be in the device now.
+    /// The number of requests that may be in the device now.
     #[inline]
     pub fn limit(&self) -> u32 {
         self.learner.as_ref().map_or(self.most, Learner::limit)
@@ -160,11 +162,11 @@ impl Occupancy {
 }
 
 impl Turn {
-    /// A turn of the shard's loop begins: what was done within the last one has left the device.
+    /// Begins a turn of the shard's loop: requests done within the last one leave the device.
     #[inline]
     pub fn begin_round(&mut self, now: Nanos) {
-        // Between turns, so that completions that come together are counted together; and behind one that had some, so that epochs last
-        // from completion to completion.
+        // An epoch ends between turns, so that simultaneous completions are counted together, and
+        // only after a turn that had some, so that epochs last from completion to completion.
         if let Some(at) = self.occupancy.completed_ns.take() {
             if self.occupancy.skip == 0 {
                 if self.occupancy.is_over(at) {
@@ -181,14 +183,14 @@ impl Turn {
         occupancy.turn = occupancy.turn.wrapping_add(1);
     }
 
-    /// What was in flight under the last limit has left.
+    /// Begins an epoch after the requests in flight under the last limit have completed.
     fn begin_epoch(&mut self, now: Nanos) {
         self.occupancy.skip = 0;
         self.occupancy.begin_epoch(now);
         self.groups.iter_mut().flatten().for_each(|group| _ = group.usage.of_epoch(now));
     }
 
-    /// Whether more waits for the next turn, which nothing else brings about.
+    /// Whether requests wait for the next turn, which no other event would start.
     #[inline]
     pub fn must_go_on(&self) -> bool {
         self.occupancy.is_full && self.occupancy.done_in_turn > 0
@@ -209,7 +211,7 @@ impl Turn {
         self.occupancy.turn
     }
 
-    /// An I/O leaves the device, which it entered in this turn of the loop or another.
+    /// Takes an I/O out of the device, which it may have entered in this turn or an earlier one.
     pub(super) fn leave_device(&mut self, io: RequestId, now: Nanos) {
         let Io { turn, total_bytes, .. } = self.ios[io.slot() as usize];
         let group = self.queue.requests().attributes(io).group;
@@ -259,7 +261,7 @@ impl Turn {
         }
     }
 
-    /// Another scheduler may divide by weight, or not any more.
+    /// Checks whether the current scheduler divides by weight.
     fn look_at_scheduler(&mut self) {
         let name = self.queue.elevator().name();
         if name == self.occupancy.scheduler {
@@ -288,7 +290,7 @@ impl Turn {
         self.groups.iter_mut().flatten().for_each(|group| group.usage.end_window(now, length_ns));
     }
 
-    /// Whether the device is saturated, and whose share is not kept for want of requests.
+    /// Whether the device is saturated, and which shares are not kept because of too few requests.
     pub fn saturation(&mut self, now: Nanos) -> Saturation {
         if now.saturating_sub(self.occupancy.window_began_ns) >= WINDOW_NS {
             self.end_window(now);
@@ -309,12 +311,13 @@ impl Turn {
         Saturation::of(&tenants, knowledge, self.occupancy.mean_in_flight, self.occupancy.limit(), has_shares)
     }
 
-    /// How many commands the device is given at a time, and at most.
+    /// The number of commands that the device is given at a time, and the most.
     pub fn device_depth(&self) -> (u32, u32) {
         (self.occupancy.limit(), self.occupancy.most)
     }
 
-    /// Changes how many commands the device is given at a time; from now on it is not learned.
+    /// Changes the number of commands that the device is given at a time; from now on it is not
+    /// learned.
     pub fn set_device_depth(&mut self, device: u32, now: Nanos) {
         let requests = self.queue.depth().requests;
         self.queue.set_depth(elevator::Depth { requests, device }, now);

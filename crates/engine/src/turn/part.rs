@@ -1,4 +1,4 @@
-//! A part's life: wait for its blocks, read what it only covers partly, transfer, end.
+//! The stages of a part: wait for its blocks, read blocks that it covers partly, transfer, end.
 
 use block::{Extent, Flags, GroupId, Nanos, Operation, RequestId, SECTOR_BYTES, Status};
 use elevator::Attributes;
@@ -15,7 +15,8 @@ const EAGAIN: i32 = 11;
 const MAX_RETRIES: u8 = 3;
 
 impl Turn {
-    /// A part has its payload: it goes to the queue, unless an older one still works on a block of it.
+    /// Submits a part that has its payload to the queue, unless an older part still uses one of its
+    /// blocks.
     pub(super) fn enter(&mut self, part: u32, now: Nanos, actions: &mut Actions) {
         if self.is_writer(part) && self.link_writer(part) {
             return;
@@ -34,7 +35,7 @@ impl Turn {
         self.submit_bio(part, now, actions);
     }
 
-    /// The range of the file that the part's present stage reads or writes, and the memory for it.
+    /// The range of the file that the part's present stage reads or writes, and its memory.
     fn transfer_of(&self, part: &Part) -> (u64, Span) {
         let alignment = u64::from(self.alignment_of(part));
         let first = part.offset_bytes - part.offset_bytes % alignment;
@@ -48,14 +49,14 @@ impl Turn {
         }
     }
 
-    /// Bytes between the beginning of the part's memory and its data.
+    /// Bytes between the start of the part's memory and its data.
     #[inline]
     pub(super) fn skip_of(&self, part: &Part) -> u32 {
         let skip = part.offset_bytes & u64::from(self.alignment_of(part) - 1);
         u32::try_from(skip).unwrap_or(0)
     }
 
-    /// Alignment of the part's transfer: that of its volume.
+    /// Alignment of the part's transfer, which is that of its volume.
     #[inline]
     fn alignment_of(&self, part: &Part) -> u32 {
         self.volume_of(self.requests[part.request].connection).map_or(1, |volume| volume.abilities.alignment_bytes)
@@ -63,7 +64,8 @@ impl Turn {
 
     fn submit_bio(&mut self, part: u32, now: Nanos, actions: &mut Actions) {
         let bio = self.bio_of(&self.parts[part]);
-        // The queue has room for a bio of every part; a refusal is a defect, and must not become a lost request.
+        // The queue has room for a bio of every part; a refusal is a defect, but must not lose the
+        // request.
         let submitted = match self.plugs.taking() {
             Some(plug) => self.queue.submit_plugged(&bio, u64::from(part), plug, now),
             None => self.queue.submit(&bio, u64::from(part), now),
@@ -122,7 +124,7 @@ impl Turn {
 
     // ---- in the device ----
 
-    /// The queue gave a request to the device.
+    /// Starts a request that the queue dispatched.
     pub(super) fn start(&mut self, io: RequestId, now: Nanos, actions: &mut Actions) {
         let mut parts = std::mem::take(&mut self.gathered);
         parts.clear();
@@ -141,7 +143,7 @@ impl Turn {
         self.gathered = parts;
     }
 
-    /// Makes the action that transfers a request, or what is left of it.
+    /// Makes the action that transfers a request, or the rest of it.
     fn hand_over(&mut self, io: RequestId, parts: &[u32], actions: &mut Actions) {
         let Some(&first) = parts.first() else {
             self.counters.violations += 1;
@@ -180,7 +182,8 @@ impl Turn {
         request.asked.fua && self.volume_of(request.connection).is_some_and(|volume| !volume.abilities.has_unsafe_flush)
     }
 
-    /// An I/O ended: `result` is the bytes moved (any value that is not negative for emptying) or a negative errno.
+    /// Ends an I/O: `result` is the bytes moved (any value that is not negative for emptying) or a
+    /// negative errno.
     pub fn completed(&mut self, io: RequestId, result: i32, now: Nanos, actions: &mut Actions) {
         let operation = self.queue.requests().attributes(io).operation;
         let is_emptying = self
@@ -204,7 +207,8 @@ impl Turn {
                     if state.empty_answers < 2 {
                         return self.again(io, actions);
                     }
-                    // Nothing comes although the range lies inside the volume: it was truncated behind our back.
+                    // A read returned nothing although the range lies inside the volume: the file
+                    // was truncated by another program.
                     Some(Failure::Io)
                 } else {
                     None
@@ -234,7 +238,7 @@ impl Turn {
         self.gathered = parts;
     }
 
-    /// A volume that ends early is damaged: the status says so.
+    /// Marks a volume that ends early as damaged, which the status shows.
     fn note_damage(&mut self, io: RequestId, operation: Operation, result: i32) {
         let part = self.queue.bios_of(io).next().and_then(|(cookie, _)| u32::try_from(cookie).ok());
         let Some(part) = part.and_then(|part| self.parts.get(part)) else { return };
@@ -280,7 +284,8 @@ impl Turn {
         }
     }
 
-    /// Puts the old bytes behind the data; `from_head` where first and last block are the same one.
+    /// Copies the old bytes behind the data; from the head block if first and last block are the
+    /// same.
     fn patch_tail(&self, part: &Part, from_head: bool, actions: &mut Actions) {
         let (Some(slot), Some(scratch)) = (part.slot, part.scratch) else { return };
         let alignment = self.alignment_of(part);
@@ -301,10 +306,11 @@ impl Turn {
         part.kind != PartKind::Read && self.alignment_of(part) > 1
     }
 
-    /// Adds a part to its volume's writers; true if it must wait for an older one.
+    /// Adds a part to its volume's writers; returns whether it must wait for an older one.
     ///
-    /// Two writes of which one reads a block, changes it and writes it back may not overlap in their blocks: the later
-    /// one would bring back old bytes. Plain reads and whole-block writes among themselves need no order.
+    /// Two writes of which one reads a block, changes it and writes it back may not overlap in
+    /// their blocks: the later one would restore old bytes. Plain reads and whole-block writes need
+    /// no order among themselves.
     fn link_writer(&mut self, part: u32) -> bool {
         let connection = self.requests[self.parts[part].request].connection;
         let is_modifying = self.parts[part].is_modifying;
@@ -348,7 +354,7 @@ impl Turn {
         false
     }
 
-    /// Takes a part off its volume's writers and lets those go that waited for it alone.
+    /// Removes a part from its volume's writers and starts those that waited for it alone.
     pub(super) fn unlink_writer(&mut self, part: u32, now: Nanos, actions: &mut Actions) {
         let Part { older_writer: older, newer_writer: newer, is_modifying, stage, request, .. } = self.parts[part];
         let connection = self.requests[request].connection;
@@ -389,7 +395,7 @@ impl Turn {
     }
 }
 
-/// What the client is told about an errno.
+/// The failure that the client gets for an errno.
 fn failure_of(errno: i32) -> Failure {
     const EPERM: i32 = 1;
     const EACCES: i32 = 13;

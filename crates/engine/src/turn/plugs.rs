@@ -1,5 +1,6 @@
-//! Plugs that processes hold from one request to the next, as it was recorded: a replay of what was written by plugged calls
-//! merges as it did then. A process that has to wait lets go of everything, as in Linux; so does a connection that closes.
+//! Plugs that processes hold from one request to the next, as recorded: a replay of plugged calls
+//! merges as the original did. A process that has to wait releases its plug, as in Linux; so does a
+//! connection that closes.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use super::Turn;
 /// Connection and actor.
 type Owner = (u32, u16);
 
-/// The plugs that hold something, and into which one parts go at the moment.
+/// The plugs that hold requests, and the one that currently takes parts.
 #[derive(Debug, Default)]
 pub(super) struct Plugs {
     open: BTreeMap<Owner, Plug>,
@@ -19,7 +20,7 @@ pub(super) struct Plugs {
 }
 
 impl Plugs {
-    /// The plug that takes what is submitted now.
+    /// The plug that takes the parts submitted now.
     #[inline]
     pub(super) fn taking(&mut self) -> Option<&mut Plug> {
         self.open.get_mut(&self.submitting?)
@@ -27,7 +28,7 @@ impl Plugs {
 }
 
 impl Turn {
-    /// What is submitted next goes into the plug of its process, if that has one or is to have one.
+    /// The next submission goes into the plug of its process, if that has one or is to have one.
     #[inline]
     pub fn plug(&mut self, connection: u32, actor: u16, is_held: bool) {
         if is_held {
@@ -38,7 +39,8 @@ impl Turn {
         }
     }
 
-    /// It is submitted; if nothing more comes at once, all that the plug holds goes to the scheduler.
+    /// Ends a submission; unless more follows at once, all that the plug holds goes to the
+    /// scheduler.
     #[inline]
     pub fn end_plug(&mut self, is_held: bool, now: Nanos) {
         let Some(owner) = self.plugs.submitting.take() else { return };
@@ -47,7 +49,7 @@ impl Turn {
         }
     }
 
-    /// All plugs of a connection let go.
+    /// Releases all plugs of a connection.
     #[inline]
     pub fn let_go(&mut self, connection: u32, now: Nanos) {
         if self.plugs.open.is_empty() {

@@ -1,4 +1,4 @@
-//! What a turn remembers: volumes, connections, requests, parts, I/Os.
+//! The data of a turn: volumes, connections, requests, parts, I/Os.
 
 use block::{ContextId, GroupId, Nanos, Priority};
 use linux::Slot;
@@ -10,55 +10,57 @@ use crate::flush::FlushMachine;
 use crate::protocol::{Asked, Command, Failure};
 use crate::table::NIL;
 
-/// Bits of [`block`]'s `device` attribute that tell a volume's extents apart; the rest is the volume's number.
+/// Bits of [`block`]'s `device` attribute that distinguish a volume's extents; the other bits are
+/// the volume's number.
 const EXTENT_BITS: u32 = 12;
-/// Most FIEMAP extents of a volume that are kept; behind the last one, positions go on in a straight line.
+/// The most FIEMAP extents kept per volume; behind the last one, positions continue in a straight
+/// line.
 pub(crate) const MAX_EXTENTS_KEPT: usize = (1 << EXTENT_BITS) - 2;
-/// The extent number of what has no known place.
+/// The extent number for bytes without a known position.
 const NOWHERE: u32 = (1 << EXTENT_BITS) - 1;
 
-/// What a volume can do, as the backing found out.
+/// The abilities of a volume, as the backing reported them.
 #[derive(Clone, Debug)]
 pub(crate) struct VolumeAbilities {
     /// Size in bytes.
     pub size_bytes: u64,
-    /// No write, trim or zeroing is taken.
+    /// Whether writes, trims and zeroing are refused.
     pub is_read_only: bool,
     /// I/O must begin and end at multiples of this; 1 = anywhere. A power of two.
     pub alignment_bytes: u32,
     /// Emptying must begin and end at multiples of this; 1 = anywhere. A power of two.
     pub emptying_alignment_bytes: u32,
-    /// Holes can be punched.
+    /// Whether holes can be punched.
     pub can_punch: bool,
-    /// Ranges can be zeroed and stay allocated.
+    /// Whether ranges can be zeroed and stay allocated.
     pub can_zero: bool,
-    /// Nothing is behind it: reads are zeroes, writes vanish.
+    /// Whether there is no storage: reads are zeroes, writes vanish.
     pub is_null: bool,
-    /// Flushes are answered at once and FUA is ignored.
+    /// Whether flushes are answered at once and FUA is ignored.
     pub has_unsafe_flush: bool,
     /// Priority of all its requests.
     pub priority: Priority,
-    /// Where the elevator is told that its bytes lie.
+    /// The positions of its bytes, for the elevator.
     pub positions: Positions,
 }
 
-/// Where a volume's bytes lie on the device.
+/// The positions of a volume's bytes on the device.
 #[derive(Clone, Debug)]
 pub(crate) struct Positions {
-    /// Known stretches in the order of the file; empty where the file system does not tell.
+    /// Known extents in file order; empty where the file system does not tell.
     pub extents: Vec<FileExtent>,
-    /// Position of byte 0 where no extent tells otherwise.
+    /// Position of byte 0 where no extent applies.
     pub base_bytes: u64,
 }
 
-/// Where one byte lies.
+/// The position of one byte.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     /// Position on the device in bytes.
     pub device_bytes: u64,
-    /// First byte of the volume behind the same stretch.
+    /// First byte of the volume behind the same extent.
     pub until_bytes: u64,
-    /// The stretch's number: requests of different stretches never merge.
+    /// The extent's number: requests of different extents never merge.
     pub extent: u32,
 }
 
@@ -68,7 +70,7 @@ impl Positions {
         Self { extents: Vec::new(), base_bytes }
     }
 
-    /// Where the byte at `offset_bytes` lies.
+    /// The position of the byte at `offset_bytes`.
     #[inline]
     pub fn locate(&self, offset_bytes: u64) -> Place {
         if self.extents.is_empty() {
@@ -94,8 +96,9 @@ impl Positions {
     }
 }
 
-/// The `device` attribute of a stretch of a volume: different ones never merge, so that neighbours on the disk that are
-/// no neighbours in the file, or belong to another file, are never taken for one transfer.
+/// The `device` attribute of an extent of a volume. Different ones never merge, so that ranges
+/// adjacent on the disk but not in the file, or of different files, are never taken for one
+/// transfer.
 pub(crate) fn device_attribute(volume: u32, extent: u32) -> u32 {
     (volume << EXTENT_BITS) | extent
 }
@@ -106,7 +109,8 @@ pub(crate) struct Volume {
     pub abilities: VolumeAbilities,
     pub flush: FlushMachine,
     pub is_damaged: bool,
-    /// Parts that write, oldest first; kept only where blocks may be read, modified and written back.
+    /// Parts that write, oldest first; kept only where blocks may be read, modified and written
+    /// back.
     pub writers_head: u32,
     pub writers_tail: u32,
     /// Of these: parts that modify blocks, and parts that wait for others.
@@ -130,10 +134,10 @@ impl Volume {
     }
 }
 
-/// Bounds of one connection.
+/// The bounds of one connection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct ConnectionBounds {
-    /// Requests in flight, replies that have not left included.
+    /// Requests in flight, including replies not yet sent.
     pub requests: u32,
     /// Bytes in flight in both directions.
     pub bytes: u64,
@@ -152,23 +156,23 @@ pub(crate) enum Waiting {
     /// Nothing.
     #[default]
     No,
-    /// An answer of its own to leave.
+    /// For one of its replies to be sent.
     Credit,
-    /// A part of its own to end.
+    /// For one of its parts to end.
     Parts,
-    /// Memory, or a place in a table.
+    /// For memory, or a table entry.
     Memory,
 }
 
-/// What stands between a connection and its next request.
+/// The request that a connection must finish submitting before its next.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Pending {
     /// Nothing.
     #[default]
     Nothing,
-    /// A request that has no credit yet.
+    /// A request without credit yet.
     New(Asked),
-    /// A request not all of whose parts exist.
+    /// A request whose parts do not all exist yet.
     Parts(u32),
 }
 
@@ -179,7 +183,7 @@ pub(crate) struct Connection {
     pub group: u32,
     pub context: u32,
     pub bounds: ConnectionBounds,
-    /// Of its requests; the volume's if none.
+    /// Priority of its requests; the volume's if none.
     pub priority: Priority,
     pub requests: u32,
     pub bytes: u64,
@@ -187,7 +191,7 @@ pub(crate) struct Connection {
     pub waiting: Waiting,
     /// The part whose payload is being received.
     pub filling: Option<u32>,
-    /// Nobody reads answers any more.
+    /// Whether the client is gone, so that answers are not needed.
     pub is_closed: bool,
     pub sums: Sums,
 }
@@ -198,25 +202,25 @@ pub(crate) struct Request {
     pub asked: Asked,
     pub connection: u32,
     pub arrived_ns: Nanos,
-    /// When the first part was started; 0 = none was.
+    /// When the first part was started; 0 = none yet.
     pub started_ns: Nanos,
     /// When the last part so far ended.
     pub ended_ns: Nanos,
     /// First byte that belongs to no part yet.
     pub next_bytes: u64,
-    /// First byte behind what is to be done (of a trim: perhaps before the end asked for).
+    /// End of the range to be processed (a trim may end before the requested end).
     pub end_bytes: u64,
     /// Parts being filled, queued or in the device.
     pub parts_working: u32,
     /// Parts whose data waits to be sent.
     pub parts_unsent: u32,
-    /// Pieces of the reply that were handed over and not reported as sent.
+    /// Pieces of the reply that were handed over and not yet reported as sent.
     pub pieces_unsent: u32,
     /// Parts of a read in one piece, in order.
     pub first_part: u32,
     pub last_part: u32,
     pub failure: Option<Failure>,
-    /// The last piece was handed over.
+    /// Whether the last piece was handed over.
     pub is_answered: bool,
 }
 
@@ -265,7 +269,7 @@ impl Request {
     }
 }
 
-/// What a part does.
+/// The operation of a part.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum PartKind {
     /// Reads into its slot.
@@ -279,7 +283,7 @@ pub(crate) enum PartKind {
     Empty(Emptying),
 }
 
-/// How far a part is.
+/// The stage of a part.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Stage {
     /// Its payload is being received.
@@ -297,7 +301,7 @@ pub(crate) enum Stage {
     Unsent,
 }
 
-/// A stretch of a request that is one bio.
+/// A range of a request that is one bio.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Part {
     pub request: u32,
@@ -306,7 +310,7 @@ pub(crate) struct Part {
     pub kind: PartKind,
     pub stage: Stage,
     pub slot: Option<Slot>,
-    /// Two blocks, for the first and last block of a write that does not cover them.
+    /// Two blocks, for the first and last block of a write that covers them only partly.
     pub scratch: Option<Slot>,
     /// The next part of a read in one piece.
     pub next: u32,
@@ -344,7 +348,7 @@ pub(crate) struct Io {
     pub empty_answers: u8,
 }
 
-/// The context of a connection, as the queue knows it.
+/// The context of a connection in the queue.
 pub(crate) fn context_id(connection: &Connection) -> ContextId {
     ContextId(connection.context)
 }

@@ -1,6 +1,7 @@
-//! Acceptance test 63: random opens, closes, requests, completions in any order, errors, switches, changes of weights and
-//! limits, limiters that come and go, and a drain, over the whole turn with a fake device. Each request is answered exactly once or its connection was closed, and
-//! nothing is left at the end.
+//! Random opens, closes, requests, completions in any order, errors, switches, changes of weights
+//! and limits, limiters that come and go, and a drain, over the whole turn with a fake device. Each
+//! request is answered exactly once or its connection was closed, and nothing is left at the end.
+//! Source: docs/specifications/engine.md, section 10 (test 63).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,11 +18,11 @@ use crate::protocol::{Asked, Command, Failure};
 
 const VOLUME_BYTES: u64 = 64 << 20;
 
-/// What a connection of the storm is doing.
+/// The state of a simulated connection.
 #[derive(Debug, Default)]
 struct Client {
     is_closed: bool,
-    /// What its stream waits for: the turn, or bytes.
+    /// Whether its stream waits for the turn or for bytes.
     waits: bool,
     fills: bool,
     /// Requests without their last piece, by cookie.
@@ -43,7 +44,7 @@ struct Storm {
     next_cookie: u64,
     answered: u64,
     switches: u64,
-    /// Steps after which a limiter held something.
+    /// The number of steps after which a limiter held a bio.
     held: u64,
     seed: u64,
 }
@@ -127,7 +128,7 @@ impl Storm {
         self.held += u64::from(self.turn.held_by_limiters() > 0);
     }
 
-    /// Dispatches, and takes note of what the turn wants.
+    /// Dispatches, and records the turn's actions.
     fn settle(&mut self) {
         self.turn.begin_round(self.now);
         loop {
@@ -200,7 +201,8 @@ impl Storm {
     }
 
     fn close_one(&mut self, connection: u32) {
-        // What was decided before must be noted before: the answers belong to a connection that was open then.
+        // Earlier actions must be handled first, because their answers belong to a connection that
+        // was open then.
         self.settle();
         let Some(client) = self.clients.get_mut(&connection) else { return };
         client.is_closed = true;
@@ -226,7 +228,8 @@ impl Storm {
         }
     }
 
-    /// New limits for a group, mostly ones that hold something; sometimes a limiter more, or none of them any longer.
+    /// Changes the limits of a group, mostly so that they hold bios; sometimes adds a limiter or
+    /// removes all.
     fn limit(&mut self) {
         let groups = self.groups.clone();
         let Some(group) = self.pick(&groups) else { return };
@@ -300,7 +303,7 @@ impl Storm {
         let unit = if self.stream.chance(1, 3) { 1 } else { 4_096 };
         let longest = if self.stream.chance(1, 30) { 1_000_000 / unit } else { 40_000 / unit };
         let mut length_bytes = self.stream.below(longest) * unit;
-        // Crowded, so that requests meet in blocks, and sometimes past the end.
+        // In a small region, so that requests share blocks, and sometimes past the end.
         let region = if self.stream.chance(1, 2) { 64 << 10 } else { VOLUME_BYTES };
         let offset_bytes = self.stream.below(region / unit) * unit;
         if command == Command::Flush {
@@ -329,7 +332,7 @@ impl Storm {
             if verdict == Verdict::Wait
                 && let Some(client) = self.clients.get_mut(&connection)
             {
-                // The shard would try again after Continue; here the request was simply never made.
+                // The shard would try again after Continue; here the request is dropped.
                 client.open.remove(&asked.cookie);
             }
             verdict
@@ -375,7 +378,7 @@ impl Storm {
         }
     }
 
-    /// Everything in flight comes to its end, the more so what limits hold for days.
+    /// Completes everything in flight, and lifts limits that would hold bios for days.
     fn calm(&mut self) {
         let tight = Limits { read_bytes_per_s: Some(2), write_bytes_per_s: Some(2), ..Limits::NONE };
         for group in self.groups.clone() {

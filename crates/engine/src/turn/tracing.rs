@@ -1,4 +1,5 @@
-//! What the queue and its policies tell, collected while somebody listens. Off it costs a look at one flag per call.
+//! Collects trace events of the queue and its policies while there is a listener. Without one, the
+//! cost is one flag test per call.
 
 use block::ContextId;
 pub use queue::Told as Traced;
@@ -6,13 +7,14 @@ pub use queue::Told as Traced;
 use super::Turn;
 
 impl Turn {
-    /// Begins or ends listening.
+    /// Starts or stops collecting.
     pub fn set_tracing(&mut self, on: bool) {
         self.queue.set_tracing(on);
         self.is_traced = on;
     }
 
-    /// Called after each call that may tell something: the queue and the policies keep only the last of it.
+    /// Called after each call that may produce events, because the queue and the policies keep only
+    /// those of the last call.
     #[inline]
     pub(super) fn listen(&mut self) {
         if self.is_traced {
@@ -27,12 +29,12 @@ impl Turn {
         }
     }
 
-    /// Everything told and not taken yet.
+    /// Takes all collected events.
     pub fn take_traced(&mut self) -> Vec<Traced> {
         std::mem::take(&mut self.traced)
     }
 
-    /// The context in which a connection's requests are made.
+    /// The context of a connection's requests.
     pub fn context_of(&self, connection: u32) -> Option<ContextId> {
         self.connections.get(connection).map(super::state::context_id)
     }

@@ -1,7 +1,7 @@
-//! A protocol of a few lines, and its client: enough to drive the shard's sockets without NBD.
+//! A protocol of a few lines and its client, enough to test the shard's sockets without NBD.
 //!
-//! Request: 1 byte command (0 read, 1 write, 2 flush, 3 bye), 8 cookie, 8 offset, 4 length, little-endian, then payload.
-//! Reply: 8 cookie, 4 error (0 = none), 4 length, then data.
+//! Request: 1 byte command (0 read, 1 write, 2 flush, 3 bye), 8 cookie, 8 offset, 4 length,
+//! little-endian, then payload. Reply: 8 cookie, 4 error (0 = none), 4 length, then data.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::io::{Read, Write};
@@ -73,7 +73,8 @@ pub struct Peer {
     pub connection: ConnectionId,
 }
 
-/// Connects a client to the first volume; `closed` hears when nothing of it is left in the engine.
+/// Connects a client to the first volume; `closed` gets a message when nothing of it is left in the
+/// engine.
 pub fn connect(shard: &ShardHandle, closed: Option<std::sync::mpsc::Sender<()>>) -> Peer {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     ours.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");

@@ -1,6 +1,7 @@
-//! Figures in the order in which somebody wants to see them: `time(app),lat_max(app),total_bw@write`.
+//! Lists of figures to show as columns, such as `time(app),lat_max(app),total_bw@write`.
 //!
-//! They are named as in assertions, so that what a table shows can be asserted in the same words.
+//! They are named as in assertions, so that everything a table shows can be asserted in the same
+//! words.
 
 use super::{Figure, parse};
 use crate::cell::Cell;
@@ -17,10 +18,10 @@ pub struct Column {
 }
 
 impl Column {
-    /// Reads a list of columns.
+    /// Parses a list of columns.
     ///
     /// # Errors
-    /// The first one that is none, with a caret under the place.
+    /// The first invalid column, with a caret under the position.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, Diagnostic> {
         text.split(',').map(Self::parse).collect()
     }
@@ -35,12 +36,12 @@ impl Column {
         &self.title
     }
 
-    /// What its values are.
+    /// The unit of its values.
     pub fn quantity(&self) -> Quantity {
         self.figure.metric.quantity()
     }
 
-    /// Whether the group that it speaks of, if any, is one of these.
+    /// Checks that the group that it refers to, if any, is one of these.
     ///
     /// # Errors
     /// It is not; the message lists them.
@@ -55,7 +56,7 @@ impl Column {
         }
     }
 
-    /// The figure in a cell; none where nothing was measured, or where the cell has no such group.
+    /// The figure in a cell; `None` if nothing was measured or the cell has no such group.
     pub fn of(&self, cell: &Cell<'_>) -> Option<f64> {
         Some(self.figure.pick(&self.figure.of(cell, self.direction).ok()??).at)
     }

@@ -1,12 +1,14 @@
-//! Assertions over results: `share_error_max <= 10% @ sched=bfq,nr=8`, `total_bw >= 0.95*total_bw@sched=none`.
+//! Assertions about results: `share_error_max <= 10% @ sched=bfq,nr=8`, `total_bw >=
+//! 0.95*total_bw@sched=none`.
 //!
 //! ```text
 //! ASSERTION = FIGURE OP VALUE [@ SELECTOR]           FIGURE   = METRIC[(GROUP)][.mean | .lo | .hi]
 //! OP        = <= | < | >= | > | ==                   SELECTOR = key=value[,key=value...]  keys: wl, sched, nr, dir
 //! VALUE     = NUMBER[UNIT] | FACTOR*FIGURE[@ SELECTOR] | FACTOR*baseline
 //! ```
-//! An assertion must hold in every cell its selector chooses; one that chooses none is an error, not a pass. Against
-//! another figure, cells of equal workload and thread count are compared. Source: harness 5.9.
+//! An assertion must hold in every cell that its selector chooses; if it chooses none, that is an
+//! error. If it refers to another figure, cells of equal workload and thread count are compared.
+//! Source: docs/specifications/harness.md, section 5.9.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +25,7 @@ mod parse;
 
 pub use column::Column;
 
-/// An assertion, parsed.
+/// A parsed assertion.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Assertion {
     text: String,
@@ -71,29 +73,30 @@ struct Selector {
     direction: Option<IoDirection>,
 }
 
-/// What became of an assertion.
+/// Result of an assertion.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Verdict {
     /// The assertion as written.
     pub expr: String,
     /// Whether it holds, by the point estimates.
     pub ok: bool,
-    /// Whether the noise forbids to say so: the interval of the figure holds values that would decide otherwise, and is wider
-    /// than the precision asked for, or the run was disturbed.
+    /// Whether noise prevents a decision: the interval of the figure contains values that would
+    /// decide otherwise and is wider than the requested precision, or the run was disturbed.
     #[serde(default)]
     pub is_inconclusive: bool,
-    /// The figure in the deciding cell: the first that surely fails, else the first that is not sure, else the first.
+    /// The figure in the deciding cell: the first cell that certainly fails, otherwise the first
+    /// uncertain one, otherwise the first.
     pub value: f64,
-    /// What it was compared with.
+    /// The value that it was compared with.
     pub limit: f64,
-    /// What both are: bytes/s, nanoseconds, a ratio, a number.
+    /// The unit of both: bytes/s, nanoseconds, a ratio, a number.
     pub quantity: Quantity,
     /// The deciding cell.
     pub cell: String,
 }
 
 impl Assertion {
-    /// Reads an assertion. The error shows the text with a caret under the position.
+    /// Parses an assertion. The error shows the text with a caret under the position.
     pub fn parse(text: &str) -> Result<Self, Diagnostic> {
         parse::assertion(text)
     }
@@ -108,13 +111,14 @@ impl Assertion {
         matches!(self.right, Value::Baseline { .. })
     }
 
-    /// Judges the cells, taking every figure as exact; an error (exit 2) if it applies to none of them.
+    /// Evaluates the cells, taking every figure as exact; an error (exit 2) if the assertion
+    /// applies to none of them.
     pub fn evaluate(&self, cells: &[Cell<'_>], baseline: &[Cell<'_>]) -> Result<Verdict, Diagnostic> {
         self.evaluate_within(cells, baseline, f64::INFINITY)
     }
 
-    /// Judges the cells. A figure whose 95 % interval is wider than `precision` (0.05 = 5 % on either side) and reaches
-    /// over the limit decides nothing.
+    /// Evaluates the cells. A figure whose 95 % interval is wider than `precision` (0.05 = 5 % on
+    /// either side) and contains the limit is inconclusive.
     ///
     /// # Errors
     /// As [`Assertion::evaluate`].
@@ -153,7 +157,7 @@ impl Assertion {
         })
     }
 
-    /// What `cell` is compared with.
+    /// The values that `cell` is compared with.
     fn limits(&self, cell: &Cell<'_>, cells: &[Cell<'_>], baseline: &[Cell<'_>]) -> Result<Vec<Reading>, Diagnostic> {
         match &self.right {
             Value::Number(number) => Ok(vec![Reading::exact(*number)]),
@@ -208,7 +212,7 @@ impl Assertion {
 }
 
 impl Figure {
-    /// The figure in a cell; none where there is nothing to measure, an error for a group that does not exist.
+    /// The figure in a cell; `None` if there is nothing to measure, an error for an unknown group.
     fn of(&self, cell: &Cell<'_>, direction: Option<IoDirection>) -> Result<Option<Estimate>, Diagnostic> {
         let group = match &self.group {
             None => None,
@@ -220,7 +224,8 @@ impl Figure {
         Ok(self.metric.of(cell, group, direction))
     }
 
-    /// The number that is compared. Whoever names an end of the interval has thought of the noise.
+    /// The number that is compared. If the assertion names an end of the interval, noise is already
+    /// accounted for.
     fn pick(&self, estimate: &Estimate) -> Reading {
         match self.statistic {
             Statistic::Mean => Reading { at: estimate.mean, low: estimate.low(), high: estimate.high() },
@@ -230,7 +235,7 @@ impl Figure {
     }
 }
 
-/// A number of a comparison, and how far it may be off.
+/// A number of a comparison with its interval.
 #[derive(Copy, Clone)]
 struct Reading {
     at: f64,
@@ -258,7 +263,7 @@ impl Operator {
         match self {
             Operator::AtMost | Operator::Above => value.high <= limit.low || value.low > limit.high,
             Operator::Below | Operator::AtLeast => value.high < limit.low || value.low >= limit.high,
-            // Nothing measured is ever equal for sure.
+            // A measured value is never certain to be equal to another.
             Operator::Equal => value.low == value.high && limit.low == limit.high,
         }
     }
@@ -269,7 +274,7 @@ impl Operator {
             Operator::Below => value < limit,
             Operator::AtLeast => value >= limit,
             Operator::Above => value > limit,
-            // Figures are quotients: equal to twelve digits is equal.
+            // Figures are quotients, so values that agree in twelve digits count as equal.
             Operator::Equal => (value - limit).abs() <= 1e-12 * value.abs().max(limit.abs()),
         }
     }

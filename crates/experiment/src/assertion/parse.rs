@@ -1,10 +1,10 @@
-//! Reads assertions; every error points at its place.
+//! Parses assertions; every error points at its position.
 
 use super::{Assertion, Figure, IoDirection, Metric, Operator, Quantity, Scope, Selector, Statistic, Value};
 use crate::Diagnostic;
 use crate::diagnostic::nearest;
 
-/// Units behind numbers, with their factor to bytes/s, nanoseconds or a ratio.
+/// Units of numbers, with the factor to bytes/s, nanoseconds or a ratio.
 const UNITS: [(&str, Quantity, f64); 13] = [
     ("B/s", Quantity::BytesPerSecond, 1.0),
     ("KiB/s", Quantity::BytesPerSecond, 1024.0),
@@ -21,7 +21,7 @@ const UNITS: [(&str, Quantity, f64); 13] = [
     ("k", Quantity::Count, 1e3),
 ];
 
-/// Reads a whole assertion.
+/// Parses a whole assertion.
 pub(super) fn assertion(text: &str) -> Result<Assertion, Diagnostic> {
     let mut reader = Reader { text, at: 0 };
     let left = reader.figure()?;
@@ -35,7 +35,7 @@ pub(super) fn assertion(text: &str) -> Result<Assertion, Diagnostic> {
     Ok(Assertion { text: text.to_owned(), left, operator, right, selector })
 }
 
-/// Reads a figure and the direction behind it: `total_bw`, `lat_max(db)@write`.
+/// Parses a figure with an optional direction: `total_bw`, `lat_max(db)@write`.
 pub(super) fn column(text: &str) -> Result<(Figure, Option<IoDirection>), Diagnostic> {
     let mut reader = Reader { text, at: 0 };
     let figure = reader.figure()?;
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         self.at += self.rest().len() - self.rest().trim_start().len();
     }
 
-    /// The longest run of such characters from here; may be empty.
+    /// The longest run of matching characters from here; may be empty.
     fn take(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let taken = &rest[..rest.find(|c| !belongs(c)).unwrap_or(rest.len())];
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    /// Skips blanks and then `token`, if it is there.
+    /// Skips blanks, then `token` if it follows; returns whether it did.
     fn accept(&mut self, token: &str) -> bool {
         self.skip_blanks();
         let there = self.rest().starts_with(token);
@@ -184,7 +184,7 @@ impl<'a> Reader<'a> {
             let what = format!("{} is not of the same kind as the left side", figure.metric.name());
             return Err(self.wrong(what, "compare rates with rates, times with times, ratios with ratios"));
         }
-        // The first selector behind a figure is the figure's.
+        // The first selector after a figure belongs to the figure.
         let selector = self.selector()?;
         Ok(Value::Times { factor, figure, selector })
     }
@@ -244,7 +244,8 @@ impl<'a> Reader<'a> {
         self.wrong(what, "keys are wl, sched, nr, dir")
     }
 
-    /// A scheduler's specification: it may hold `@version` and `:a=1,b=2`, and ends where another selector begins.
+    /// A scheduler's specification. It may contain `@version` and `:a=1,b=2`, and ends where
+    /// another selector starts.
     fn scheduler(&mut self) -> &'a str {
         let start = self.at;
         self.take(is_plain);

@@ -1,8 +1,10 @@
-//! The `blkio.*` files of CFQ's groups: what each group had of a device, and the weights it was given.
+//! The `blkio.*` files of CFQ's groups: the service that each group received from a device, and its
+//! weights.
 //!
-//! A [`Statistics`] is one group on one device; [`statistics_file`] shows those of one group as the kernel did, and
-//! [`weights`] reads and writes the lines of `weight`, `weight_device` and `io.weight`. Source: Linux 2.6.36 and 4.20
-//! block/cfq-iosched.c and block/blk-cgroup.c; Documentation/cgroups/blkio-controller.txt.
+//! A [`Statistics`] describes one group on one device. [`statistics_file`] formats those of one
+//! group as the kernel did; [`weights`] parses and formats the lines of `weight`, `weight_device`
+//! and `io.weight`. Sources: Linux 2.6.36 and 4.20, block/cfq-iosched.c and block/blk-cgroup.c,
+//! Documentation/cgroups/blkio-controller.txt; docs/specifications/cfq.md, section 16.
 
 mod statistics;
 mod text;

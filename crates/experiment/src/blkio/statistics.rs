@@ -1,34 +1,35 @@
-//! What a group had of a device.
+//! The service that a group received from a device.
 
 use block::{GroupId, Nanos};
 use elevator::{ByKind, Elevator, GroupAccount};
 use serde::{Deserialize, Serialize};
 
-/// A number by what was asked for. Reads, writes and discards together are all, and so are sync and async.
+/// A number by type of request. Reads, writes and discards add up to the total, and so do sync and
+/// async.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ByType {
     /// Of reads.
     pub read: u64,
-    /// Of everything else but discards.
+    /// Of everything except reads and discards.
     pub write: u64,
-    /// Of discards, where the scheduler tells them from writes.
+    /// Of discards, if the scheduler distinguishes them from writes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub discard: u64,
-    /// Of what somebody waits for.
+    /// Of synchronous requests.
     pub sync: u64,
-    /// Of the rest.
+    /// Of asynchronous requests.
     #[serde(rename = "async")]
     pub asynchronous: u64,
 }
 
-/// Serde hands a reference.
+/// Serde requires a reference.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
 impl ByType {
-    /// All of them.
+    /// Sum over all types.
     pub const fn total(&self) -> u64 {
         self.read.saturating_add(self.write).saturating_add(self.discard)
     }
@@ -44,12 +45,13 @@ impl ByType {
     }
 }
 
-/// One group on one device, from the begin of the run on. Requests are those dispatched, after merging.
+/// One group on one device since the start of the run. Dispatched requests are counted, after
+/// merging.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Statistics {
-    /// Time for which its queues had the device, in ns.
+    /// Time for which its queues were in service, in ns.
     pub time_ns: Nanos,
-    /// Time beyond its slices and before their begin, in ns.
+    /// Time beyond its slices and before their start, in ns.
     pub unaccounted_time_ns: Nanos,
     /// Sectors dispatched.
     pub sectors: u64,
@@ -57,35 +59,35 @@ pub struct Statistics {
     pub io_service_bytes: ByType,
     /// Requests dispatched.
     pub io_serviced: ByType,
-    /// From the dispatch to the completion, in ns, of all requests together.
+    /// Time from dispatch to completion, in ns, summed over all requests.
     pub io_service_time_ns: ByType,
-    /// From the allocation to the dispatch, in ns, of all requests together.
+    /// Time from allocation to dispatch, in ns, summed over all requests.
     pub io_wait_time_ns: ByType,
-    /// Bios and requests that joined others.
+    /// Merged bios and requests.
     pub io_merged: ByType,
     /// Requests queued now.
     pub io_queued: ByType,
-    /// How often the number of queued requests was looked at.
+    /// Number of samples of the number of queued requests.
     pub queue_samples: u64,
-    /// What was seen, together.
+    /// Sum of these samples.
     pub queue_sampled_requests: u64,
-    /// Time with something queued and another group in service, in ns.
+    /// Time with requests queued while another group was in service, in ns.
     pub group_wait_time_ns: Nanos,
-    /// Time for which the device was kept idle for it, in ns.
+    /// Time for which the device was idled for it, in ns.
     pub idle_time_ns: Nanos,
-    /// Time with nothing queued, in ns.
+    /// Time without queued requests, in ns.
     pub empty_time_ns: Nanos,
-    /// How often it left the order of groups.
+    /// How often it was removed from the service tree of groups.
     pub dequeue: u64,
-    /// What groups below it had that were removed since: of the `_recursive` files only.
+    /// Service of its removed descendants, which only the `_recursive` files include.
     #[serde(default, skip_serializing_if = "Removed::is_nothing")]
     pub removed: Removed,
 }
 
-/// What counts of removed groups: the numbers that have `_recursive` files.
+/// The statistics of removed groups that have `_recursive` files.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Removed {
-    /// As in [`Statistics`], like the others.
+    /// See [`Statistics`], as for the other fields.
     pub time_ns: Nanos,
     /// Sectors dispatched.
     pub sectors: u64,
@@ -93,11 +95,11 @@ pub struct Removed {
     pub io_service_bytes: ByType,
     /// Requests dispatched.
     pub io_serviced: ByType,
-    /// From the dispatch to the completion, in ns.
+    /// Time from dispatch to completion, in ns.
     pub io_service_time_ns: ByType,
-    /// From the allocation to the dispatch, in ns.
+    /// Time from allocation to dispatch, in ns.
     pub io_wait_time_ns: ByType,
-    /// Bios and requests that joined others.
+    /// Merged bios and requests.
     pub io_merged: ByType,
 }
 
@@ -146,13 +148,13 @@ impl From<GroupAccount> for Statistics {
 }
 
 impl Statistics {
-    /// What a scheduler keeps of a group; `None` where it keeps nothing.
+    /// The statistics that a scheduler keeps of a group; `None` if it keeps none.
     pub fn of(elevator: &impl Elevator, group: GroupId) -> Option<Self> {
         let removed = elevator.removed_account(group).map(Removed::from).unwrap_or_default();
         Some(Self { removed, ..elevator.group_account(group)?.into() })
     }
 
-    /// With what groups below had that were removed since.
+    /// Includes the service of removed descendants.
     #[must_use]
     pub fn with_removed(self) -> Self {
         let Removed { time_ns, sectors, io_service_bytes, io_serviced, .. } = self.removed;
@@ -161,7 +163,7 @@ impl Statistics {
         self.plus(&Self { io_service_time_ns, io_wait_time_ns, io_merged, ..these })
     }
 
-    /// Requests seen per look at the queue, rounded down.
+    /// Mean of the sampled numbers of queued requests, rounded down.
     pub const fn avg_queue_size(&self) -> u64 {
         match self.queue_sampled_requests.checked_div(self.queue_samples) {
             Some(average) => average,
@@ -169,7 +171,8 @@ impl Statistics {
         }
     }
 
-    /// Both groups together, for the files that count what lies below a group; of removed ones only the first's.
+    /// The sum of both groups, for files that include descendants; service of removed groups is
+    /// that of `self` only.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
         let sum = |a: u64, b: u64| a.saturating_add(b);

@@ -1,4 +1,4 @@
-//! The statistics as the kernel's files show them.
+//! The statistics in the format of the kernel's files.
 
 use std::fmt::Write;
 
@@ -7,19 +7,19 @@ use block::{DeviceNumber, Nanos};
 
 use super::{ByType, Form, Statistics};
 
-/// What a file shows of a group on a device.
+/// The value that a file shows for a group on a device.
 #[derive(Copy, Clone)]
 enum Content {
     One(fn(&Statistics) -> u64),
     Types(fn(&Statistics) -> ByType),
 }
 
-/// A file.
+/// A statistics file.
 #[derive(Copy, Clone)]
 pub struct File {
-    /// Its name below the group's directory.
+    /// Its name in the group's directory.
     pub name: &'static str,
-    /// Whether 4.20 has a twin of it, `NAME_recursive`, that counts what lies below the group as well.
+    /// Whether 4.20 has a variant `NAME_recursive` that includes descendants.
     pub has_twin: bool,
     /// Whether only 4.20 has it.
     pub is_late: bool,
@@ -34,8 +34,8 @@ const fn types(name: &'static str, value: fn(&Statistics) -> ByType) -> File {
     File { name, has_twin: true, is_late: false, content: Content::Types(value) }
 }
 
-/// All files. Times are in ns, but for `blkio.time`: it is documented in ms, and that is what it shows here, where Linux
-/// 2.6.36 printed ticks and 4.20 ns.
+/// All files. Times are in ns, except for `blkio.time`: it is documented in ms and shows ms here,
+/// while Linux 2.6.36 printed ticks and 4.20 ns.
 pub const FILES: [File; 14] = [
     one("blkio.time", true, |it| in_ms(it.time_ns)),
     one("blkio.sectors", true, |it| it.sectors),
@@ -57,7 +57,7 @@ const fn in_ms(ns: Nanos) -> u64 {
     ns / MILLISECOND
 }
 
-/// The text of a group's file: its devices, in the order given.
+/// The content of a group's file: its devices, in the given order.
 pub fn statistics_file(file: &File, form: Form, devices: &[(DeviceNumber, Statistics)]) -> String {
     let mut text = String::new();
     let mut sum = 0;
@@ -66,7 +66,7 @@ pub fn statistics_file(file: &File, form: Form, devices: &[(DeviceNumber, Statis
             Content::One(value) => line(&mut text, &format!("{device} {}", value(statistics))),
             Content::Types(value) => {
                 let value = value(statistics);
-                // Before there was a column for them, discards counted as writes.
+                // Before discards had a column of their own, they counted as writes.
                 let written = if form == Form::Tree { value.write } else { value.write + value.discard };
                 let kinds = [("Read", value.read), ("Write", written), ("Sync", value.sync)];
                 for (kind, number) in kinds.into_iter().chain([("Async", value.asynchronous)]) {

@@ -1,41 +1,44 @@
-//! The files that give CFQ's groups their weights: `blkio.weight` and `blkio.weight_device`, of both generations. Their
-//! successor, `io.weight`, is read by `io_cost_lines`.
+//! The files with the weights of CFQ's groups: `blkio.weight` and `blkio.weight_device`, of both
+//! generations.
 //!
-//! Lines are read and written as the kernel does, with its errors' names; a line counts as a whole or not at all. What a
-//! device is called is the caller's affair: `8:16` in the kernel's files, a name where devices have names.
+//! Their successor, `io.weight`, is parsed by `io_cost_lines`. Lines are parsed and formatted as in
+//! the kernel, with the names of its errors; a line is applied as a whole or not at all. The caller
+//! decides how devices are named: `8:16` in the kernel's files, names elsewhere. Source:
+//! docs/specifications/cfq.md, section 16.
 
 use std::fmt::{Display, Write};
 
 use super::Form;
 use crate::Diagnostic;
 
-/// Of a new group.
+/// Weight of a new group.
 pub const DEFAULT: u32 = 500;
 
 /// The weights of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Weights<D> {
-    /// On devices without an own one.
+    /// Weight on devices without a rule of their own.
     pub default: u32,
-    /// On these devices, the newest rule first.
+    /// Weights on single devices, the newest rule first.
     pub devices: Vec<(D, u32)>,
 }
 
-/// A file.
+/// A weight file.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum WeightFile {
     /// `blkio.weight`: one number.
     All(Form),
-    /// `blkio.weight_device`: `8:16 300` sets, `8:16 0` takes away.
+    /// `blkio.weight_device`: `8:16 300` sets a weight, `8:16 0` removes it.
     Device(Form),
-    /// `blkio.leaf_weight` of 4.20: of a group's own queues among the groups below it.
+    /// `blkio.leaf_weight` of 4.20: the weight of a group's own queues relative to its child
+    /// groups.
     Leaf,
-    /// `blkio.leaf_weight_device`, likewise.
+    /// `blkio.leaf_weight_device`: the same for single devices.
     LeafDevice,
 }
 
 impl WeightFile {
-    /// Its name below the group's directory.
+    /// Its name in the group's directory.
     pub const fn name(self) -> &'static str {
         match self {
             WeightFile::All(_) => "blkio.weight",
@@ -45,7 +48,7 @@ impl WeightFile {
         }
     }
 
-    /// The generation it is of, and whether its lines name a device.
+    /// Its generation, and whether its lines name a device.
     const fn kind(self) -> (Form, bool) {
         match self {
             WeightFile::All(form) => (form, false),
@@ -76,10 +79,10 @@ impl WeightFile {
         }
     }
 
-    /// Writes a line to the file. `find` knows the devices by the line's word for them.
+    /// Writes a line to the file. `find` looks up a device by its name in the line.
     ///
     /// # Errors
-    /// What is wrong with the line; nothing has changed then.
+    /// What is wrong with the line; nothing is changed.
     pub fn write<D: Clone + PartialEq>(
         self,
         line: &str,
@@ -113,7 +116,7 @@ impl WeightFile {
         if self.kind().1 { "device and weight: 8:16 300" } else { "the weight alone: 500" }
     }
 
-    /// What the file shows.
+    /// Content of the file.
     pub fn read<D: Display>(self, weights: &Weights<D>) -> String {
         let mut text = match self.kind() {
             (_, false) => return format!("{}\n", weights.default),
@@ -130,7 +133,7 @@ impl WeightFile {
 }
 
 impl<D: PartialEq> Weights<D> {
-    /// Without a rule for any device.
+    /// Weights without a rule for any device.
     pub const fn new(default: u32) -> Self {
         Self { default, devices: Vec::new() }
     }

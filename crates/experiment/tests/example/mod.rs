@@ -1,4 +1,4 @@
-//! Literal measurements: what a run of given throughputs would have answered.
+//! Literal measurements: what a run of given throughputs would have returned.
 
 use hoistway_experiment::measurement::{DeviceCounters, GroupMeasurement, Tally};
 use hoistway_experiment::{
@@ -6,7 +6,8 @@ use hoistway_experiment::{
 };
 use workload::Job;
 
-/// One second of `drr` with groups of weight 100, 200, ... that read so many KiB/s, each request taking `latency_ns`.
+/// One second of `drr` with groups of weight 100, 200, ... that read `kib_per_s`, each request
+/// taking `latency_ns`.
 pub fn measured(scheduler: &str, threads: u32, set: u32, kib_per_s: &[u64], latency_ns: u64) -> Measurement {
     let spec: SchedulerSpec = scheduler.parse().unwrap();
     let group = |index: usize| {

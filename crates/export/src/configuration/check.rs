@@ -1,24 +1,24 @@
-//! What concerns several parts of a configuration: names that must differ, names that must exist, addresses that
-//! need a word of consent.
+//! Checks that involve several parts of a configuration: names that must differ, names that must
+//! exist, addresses that need explicit permission.
 
 use std::collections::BTreeMap;
 
 use super::problem::{Located, Place, Problem, nearest};
 use super::{Address, Configuration, MAXIMUM_NAME_BYTES, Who, matches};
 
-/// What is wrong with a text, and what to do about it.
+/// What is wrong with a text, and how to correct it.
 pub type Verdict = Result<(), (String, String)>;
 
-/// What only the engine can say about a text; none of it opens anything.
+/// Checks of texts that only the engine can make; none of them opens a file.
 #[derive(Copy, Clone)]
 pub struct Checks<'a> {
-    /// Of a scheduler's text, `NAME[:TUNABLE=VALUE,...]`.
+    /// Checks a scheduler's text, `NAME[:TUNABLE=VALUE,...]`.
     pub scheduler: &'a dyn Fn(&str) -> Verdict,
-    /// Of a backing's text.
+    /// Checks a backing's text.
     pub backing: &'a dyn Fn(&str) -> Verdict,
 }
 
-/// All problems of a configuration that was read without problems; empty if it may be put in force.
+/// All problems of a configuration that was read without problems; empty if it is valid.
 pub fn check(configuration: &Configuration, checks: Checks<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
     presence(configuration, &mut problems);
@@ -38,7 +38,7 @@ pub fn check(configuration: &Configuration, checks: Checks<'_>) -> Vec<Problem> 
     problems
 }
 
-/// Things worth saying that do not keep the server from starting.
+/// Warnings, which do not keep the server from starting.
 pub fn warnings(configuration: &Configuration) -> Vec<String> {
     let by_cgroup = configuration.identities.iter().any(|identity| identity.who.value == Who::Cgroup);
     let is_used = |path: &str| {
@@ -82,7 +82,7 @@ fn names(configuration: &Configuration, problems: &mut Vec<Problem>) {
     }
     for (_, export) in configuration.exports() {
         well_formed("export name", &export.name, problems);
-        // An export without a name has no group either, and was told so.
+        // An export without a name has no group either, which was reported already.
         if !export.group.value.is_empty() || !export.name.value.is_empty() {
             path("group", &export.group, problems);
         }
@@ -186,7 +186,8 @@ fn identities(configuration: &Configuration, problems: &mut Vec<Problem>) {
     }
 }
 
-/// A name without a star must be an export: it is a slip otherwise. A pattern may wait for exports to come.
+/// A name without a star must be an export; otherwise it is taken for a typing error. A pattern may
+/// match exports added later.
 fn visible(configuration: &Configuration, patterns: &[Located<String>], problems: &mut Vec<Problem>) {
     let known: Vec<&str> = configuration.exports().map(|(_, export)| export.name.value.as_str()).collect();
     for pattern in patterns {

@@ -1,4 +1,4 @@
-//! `serve.toml` into a [`Configuration`]: one function per kind of table, one line per key.
+//! Parses `serve.toml` into a [`Configuration`]: one function per kind of table, one line per key.
 
 use std::path::PathBuf;
 
@@ -14,8 +14,8 @@ use super::{
     Identity, Listener, MEMORY, PRIORITIES, QUEUE_DEPTHS, ROTATIONAL, WEIGHTS, Who, write_limits,
 };
 
-/// Reads a whole file; `file` is its name for messages. All problems of form and range are reported at once; what
-/// concerns several tables is [`super::check::check`]'s.
+/// Parses a whole file; `file` is its name for messages. All errors of form and range are reported
+/// at once; checks across tables are in [`super::check::check`].
 pub fn read(file: &str, text: &str) -> Result<Configuration, Vec<Problem>> {
     let source = Source::new(file, text);
     let (document, errors) = DeTable::parse_recoverable(text);
@@ -131,10 +131,11 @@ fn group(mut reader: Reader<'_>) -> Group {
     Group { path, weight, leaf_weight, priority, limits }
 }
 
-/// Limits by keys of their own, then those of the kernel's lines: `io.max = "rbps=50000000 wiops=max"`.
+/// Reads limits from their own keys, then from lines in the kernel's form: `io.max = "rbps=50000000
+/// wiops=max"`.
 fn limits(reader: &mut Reader<'_>) -> Limits {
     let mut limits = Limits::NONE;
-    // The name in the kernel's line is understood as well.
+    // The name in the kernel's line is accepted as a key as well.
     for (key, short, place) in [
         ("read_bps_max", "rbps", &mut limits.read_bytes_per_s),
         ("write_bps_max", "wbps", &mut limits.write_bytes_per_s),
@@ -165,7 +166,7 @@ fn limits(reader: &mut Reader<'_>) -> Limits {
     limits
 }
 
-/// The name under which a limit is given; both at once would be two limits.
+/// The name under which a limit is given; giving both is an error.
 fn given(reader: &mut Reader<'_>, key: &'static str, short: &'static str) -> &'static str {
     if !reader.has(short) {
         return key;
@@ -178,7 +179,7 @@ fn given(reader: &mut Reader<'_>, key: &'static str, short: &'static str) -> &'s
     short
 }
 
-/// A limit of a key of its own; 0 is none.
+/// A limit from its own key; 0 is none.
 fn limit(reader: &mut Reader<'_>, key: &'static str, read: impl FnOnce(&mut Reader<'_>) -> u64) -> Option<u64> {
     match read(reader) {
         0 => None,

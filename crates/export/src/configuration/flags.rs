@@ -1,6 +1,7 @@
-//! The short form: a server of one device from flags alone.
+//! The short form: a server of one device from command-line flags alone.
 //!
-//! `--nbd unix:/run/hoistway.sock --export a=/dev/shm/a.img,weight=300 --export b=/dev/shm/b.img --scheduler wfq`
+//! `--nbd unix:/run/hoistway.sock --export a=/dev/shm/a.img,weight=300 --export b=/dev/shm/b.img
+//! --scheduler wfq`
 
 use std::path::PathBuf;
 
@@ -10,10 +11,11 @@ use super::{
     Address, Configuration, Control, Device, Export, Group, Listener, MEMORY, QUEUE_DEPTHS, ROTATIONAL, WEIGHTS,
 };
 
-/// What may follow the backing in `--export`.
+/// The options that may follow the backing in `--export`.
 const EXPORT_OPTIONS: [&str; 6] = ["weight", "group", "read_only", "min_block", "description", "unsafe_flush"];
 
-/// The flags as given. All of them together make a configuration; none of them goes with a file.
+/// The flags as given. Together they make a configuration; none of them may be combined with a
+/// file.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     /// `unix:PATH` or `tcp:ADDRESS:PORT`, once per `--nbd`.
@@ -32,7 +34,7 @@ pub struct Flags {
     pub control: Option<PathBuf>,
 }
 
-/// Makes a configuration of one device called `default`, or says everything that is wrong with the flags.
+/// Builds a configuration of one device called `default`, or reports all errors in the flags.
 pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut device = Device { name: Located::new("default".to_owned(), &Place::default()), ..Device::default() };
@@ -90,7 +92,7 @@ pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
     if problems.is_empty() { Ok(configuration) } else { Err(problems) }
 }
 
-/// One `--export`, and the weight it gives to its group.
+/// Parses one `--export`, with the weight that it gives to its group.
 fn export(text: &str) -> Result<(Export, Option<u64>), Problem> {
     let place = Place::flag("--export", text);
     let wrong = |what: String, help: &str| Problem::new(&place, what, help);
@@ -142,11 +144,12 @@ fn export(text: &str) -> Result<(Export, Option<u64>), Problem> {
     Ok((export, weight))
 }
 
-/// Divides `BACKING[,OPTION...]`. A model's own comma belongs to the backing: `model:ssd,seed=7,/srv/a.img`.
+/// Splits `BACKING[,OPTION...]`. Commas of a model belong to the backing:
+/// `model:ssd,seed=7,/srv/a.img`.
 fn split_backing(text: &str) -> (&str, impl Iterator<Item = &str>) {
     let mut end = text.find(',').unwrap_or(text.len());
     if text.starts_with("model:") {
-        // Up to and including the first piece that is no setting of the model: the path behind it.
+        // The backing extends to the first piece that is no setting of the model: its path.
         while let Some(rest) = text.get(end + 1..) {
             let piece = rest.split(',').next().unwrap_or(rest);
             end += 1 + piece.len();
@@ -159,7 +162,7 @@ fn split_backing(text: &str) -> (&str, impl Iterator<Item = &str>) {
     (backing, options.split(',').filter(|option| !option.is_empty()))
 }
 
-/// Gives a group its weight; two exports of one group must agree.
+/// Sets a group's weight; two exports of one group must agree.
 fn share(groups: &mut Vec<Group>, path: &Located<String>, weight: u64, problems: &mut Vec<Problem>) {
     match groups.iter().find(|group| group.path == *path) {
         Some(group) if group.weight != weight => {

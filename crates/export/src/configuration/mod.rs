@@ -1,9 +1,12 @@
-//! What the server is told: `serve.toml` or flags, read and checked as a whole before anything is opened.
+//! The server's configuration: `serve.toml` or flags, read and checked as a whole before anything
+//! is opened.
 //!
-//! text or flags -> [`file::read`] or [`flags::read`] -> [`Configuration`] -> [`check::check`] -> [`show::show`], server
+//! text or flags -> [`file::read`] or [`flags::read`] -> [`Configuration`] -> [`check::check`] ->
+//! [`show::show`], server
 //!
-//! Every problem is found in one go and names its place, its value, what is allowed and the way on. Nothing in this
-//! folder opens, stats or connects to anything: a configuration is a function of its text.
+//! All problems are reported at once, each with its place, its value, what is allowed and the
+//! remedy. Nothing in this directory opens, stats or connects to anything: a configuration is a
+//! function of its text.
 
 pub mod check;
 pub mod file;
@@ -25,41 +28,44 @@ use experiment::{Diagnostic, GroupPriority, Limits};
 pub use problem::{Located, Place, Problem};
 pub use size::Size;
 
-/// The scheduler of a device that names none: it keeps a promise of shares on disks as on flash, and costs 3 % of throughput at most.
+/// The scheduler of a device that names none: it keeps shares on disks and on flash, and costs at
+/// most 3 % of throughput.
 pub const DEFAULT_SCHEDULER: &str = "paternoster";
-/// Weight of a group that names none.
+/// Default weight of a group.
 pub const DEFAULT_WEIGHT: u64 = 100;
-/// The weights a group may have.
+/// Valid weights of a group.
 pub const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=10_000;
-/// The levels a group may have.
+/// Valid priority levels of a group.
 pub const PRIORITIES: std::ops::RangeInclusive<u64> = 0..=7;
 /// Longest export or group name, in bytes.
 pub const MAXIMUM_NAME_BYTES: usize = 256;
-/// Arena sizes a device may have.
+/// Valid arena sizes of a device.
 pub const MEMORY: std::ops::RangeInclusive<Size> = Size(64 << 20)..=Size(64 << 30);
-/// Arena size of a device that names none.
+/// Default arena size of a device.
 pub const DEFAULT_MEMORY: Size = Size(256 << 20);
-/// Requests a device may be given at once; 0 learns how many it takes before it gets no faster.
+/// Valid numbers of requests in flight on a device; 0 = learned: the number beyond which it gets no
+/// faster.
 pub const QUEUE_DEPTHS: std::ops::RangeInclusive<u64> = 0..=4_096;
 
-/// What may be said of whether positioning costs time.
+/// Valid words for whether positioning costs time.
 pub const ROTATIONAL: [(&str, Rotational); 3] =
     [("auto", Rotational::Measured), ("yes", Rotational::Yes), ("no", Rotational::No)];
 
-/// Everything in force, defaults filled in.
+/// A complete configuration with defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configuration {
-    /// Directory below which backings are opened; none: the working directory, and full paths are allowed.
+    /// Directory below which backings are opened; none: the working directory, and absolute paths
+    /// are allowed.
     pub root: Option<Located<PathBuf>>,
     /// How long a drain may last, in seconds.
     pub drain_timeout_s: u64,
     /// The devices, one shard each.
     pub devices: Vec<Device>,
-    /// Groups that were given a weight or limits.
+    /// Groups with a weight or limits of their own.
     pub groups: Vec<Group>,
-    /// The sockets clients connect to.
+    /// The sockets that clients connect to.
     pub listeners: Vec<Listener>,
-    /// Who clients are.
+    /// The identities of clients.
     pub identities: Vec<Identity>,
     /// The control socket, if there is one.
     pub control: Option<Control>,
@@ -74,30 +80,31 @@ pub struct Device {
     pub scheduler: Located<String>,
     /// Size of the buffer arena.
     pub memory: Size,
-    /// Requests given to the device at once; 0 learns how many it takes before it gets no faster.
+    /// Requests given to the device at once; 0 = learned: the number beyond which it gets no
+    /// faster.
     pub queue_depth: u64,
     /// Whether positioning costs time.
     pub rotational: Rotational,
-    /// Largest part a request is cut into.
+    /// Largest part that a request is cut into.
     pub max_request: Size,
-    /// Whether the page cache stands between us and the backing.
+    /// Whether the backing is accessed through the page cache.
     pub cache: Cache,
-    /// How long to wait for several completions at once, in microseconds; 0 switches it off.
+    /// How long to wait for several completions at once, in microseconds; 0 disables it.
     pub batch_wait_us: u64,
-    /// How long to look for work before sleeping, in microseconds; 0 switches it off.
+    /// How long to poll for work before sleeping, in microseconds; 0 disables it.
     pub busy_poll_us: u64,
-    /// Largest I/O done on the shard's own thread where the backing is memory; 0 switches it off.
+    /// Largest I/O performed on the shard's own thread where the backing is memory; 0 disables it.
     pub inline_max: Size,
-    /// Processors the shard's thread may use; empty: all.
+    /// Processors that the shard's thread may use; empty: all.
     pub cpu: Vec<u64>,
-    /// What clients see of it.
+    /// Its exports.
     pub exports: Vec<Export>,
 }
 
 /// How a backing is opened.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Cache {
-    /// Past the page cache where the file system can (`direct`).
+    /// With direct I/O where the file system supports it (`direct`).
     Direct,
     /// Through the page cache (`page`).
     Page,
@@ -110,49 +117,50 @@ pub struct Export {
     pub name: Located<String>,
     /// File, device, slice, model, `memory:SIZE` or `null:SIZE`.
     pub backing: Located<String>,
-    /// The group that pays for its I/O unless the client's identity says otherwise.
+    /// The group charged for its I/O unless the client's identity says otherwise.
     pub group: Located<String>,
-    /// Nothing may be written.
+    /// Whether writes are refused.
     pub read_only: bool,
     /// Smallest block advertised: 1, 512 or 4,096 bytes.
     pub min_block: u32,
-    /// A sentence for people.
+    /// A description for users.
     pub description: String,
-    /// Flushes are answered without being done.
+    /// Whether flushes are answered without flushing.
     pub unsafe_flush: bool,
 }
 
-/// A group's share.
+/// A group's share and limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// `tenants/db`.
+    /// Its path, for example `tenants/db`.
     pub path: Located<String>,
-    /// Share relative to its siblings, 1 to 10,000.
+    /// Weight relative to its siblings, 1 to 10,000.
     pub weight: u64,
-    /// Weight of its own queues among the groups below it, 1 to 10,000; none = as `weight`.
+    /// Weight of its own queues among the groups below it, 1 to 10,000; none = `weight`.
     pub leaf_weight: Option<u64>,
-    /// Its level, for schedulers that know levels of groups; none = their default.
+    /// Its priority level, for schedulers that support levels of groups; none = the scheduler's
+    /// default.
     pub priority: Option<GroupPriority>,
-    /// What it may do at most, and what it is left at least.
+    /// Its maximum and minimum rates, and its latency target.
     pub limits: Limits,
 }
 
-/// Where clients connect.
+/// A listening socket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
     /// The address.
     pub address: Located<Address>,
     /// Names or patterns (`b-*`) of the exports visible here.
     pub exports: Vec<Located<String>>,
-    /// Whether LIST is answered.
+    /// Whether the LIST option is answered.
     pub list: bool,
-    /// Plain TCP beyond the loopback is wanted.
+    /// Whether plain TCP beyond the loopback interface is allowed.
     pub allow_plain: bool,
-    /// Connections at once; one more is accepted and closed.
+    /// Connections at once; further ones are accepted and closed.
     pub max_connections: u64,
     /// How long a handshake may last, in seconds.
     pub handshake_timeout_s: u64,
-    /// How long a client may stop inside a payload, or not read replies, in seconds.
+    /// How long a client may stall inside a payload or without reading replies, in seconds.
     pub stall_timeout_s: Located<u64>,
 }
 
@@ -173,7 +181,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Whether both mean the same place; who may use a unix socket does not matter for that.
+    /// Whether both are the same place; the permissions of a unix socket are ignored.
     pub fn is_same_place(&self, other: &Address) -> bool {
         match (self, other) {
             (Address::Unix { path, .. }, Address::Unix { path: other, .. }) => path == other,
@@ -191,27 +199,28 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// A client that is known, and what follows from it.
+/// A known client, and its rights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
-    /// By what it is known.
+    /// The property that identifies it.
     pub who: Located<Who>,
-    /// The group that pays for its I/O; none with [`Who::Cgroup`], where the peer's cgroup is the group.
+    /// The group charged for its I/O; none with [`Who::Cgroup`], where the peer's cgroup is the
+    /// group.
     pub group: Option<Located<String>>,
-    /// Names or patterns of the exports it may open.
+    /// Names or patterns of the exports that it may open.
     pub exports: Vec<Located<String>>,
 }
 
-/// By what a client is known.
+/// The property that identifies a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The user id of a unix socket's peer.
     Uid(u32),
     /// The group id of a unix socket's peer.
     Gid(u32),
-    /// Any peer of a unix socket, by its cgroup.
+    /// Any peer of a unix socket, identified by its cgroup.
     Cgroup,
-    /// The listener it came in on, as `unix:PATH` or `tcp:ADDRESS:PORT`.
+    /// The listener that it connected to, as `unix:PATH` or `tcp:ADDRESS:PORT`.
     Listener(String),
 }
 
@@ -242,7 +251,7 @@ impl Default for Device {
 }
 
 impl Listener {
-    /// A listener that says nothing but its address.
+    /// A listener with an address and defaults for everything else.
     pub fn at(address: Located<Address>) -> Self {
         Self {
             exports: vec![Located::new("*".to_owned(), &address.place)],
@@ -257,7 +266,7 @@ impl Listener {
 }
 
 impl Configuration {
-    /// Nothing at all, with the defaults of what is not a list.
+    /// A configuration without devices, groups and listeners, with defaults for everything else.
     pub fn empty() -> Self {
         Self {
             root: None,
@@ -275,7 +284,7 @@ impl Configuration {
         self.listeners.first().map_or(30, |listener| listener.stall_timeout_s.value)
     }
 
-    /// All exports, with the device each belongs to.
+    /// All exports, each with its device.
     pub fn exports(&self) -> impl Iterator<Item = (&Device, &Export)> {
         self.devices.iter().flat_map(|device| device.exports.iter().map(move |export| (device, export)))
     }
@@ -285,7 +294,7 @@ impl Configuration {
         self.groups.iter().find(|group| group.path.value == path).map_or(Limits::NONE, |group| group.limits)
     }
 
-    /// The level of a group, declared or not.
+    /// The priority level of a group, declared or not.
     pub fn group_priority(&self, path: &str) -> Option<GroupPriority> {
         self.groups.iter().find(|group| group.path.value == path).and_then(|group| group.priority)
     }
@@ -302,18 +311,19 @@ impl Configuration {
 }
 
 impl Group {
-    /// A group with a weight and nothing else.
+    /// A group with a weight and no other settings.
     pub fn new(path: Located<String>, weight: u64) -> Self {
         Self { path, weight, leaf_weight: None, priority: None, limits: Limits::NONE }
     }
 }
 
-/// Changes limits by a line of the kernel's files without the device in front: `rbps=50000000 wiops=max`.
+/// Changes limits by a line in the form of the kernel's files, without the device: `rbps=50000000
+/// wiops=max`.
 ///
 /// # Errors
-/// What is wrong with the file's name or the line, and what to do about it; nothing has changed then.
+/// What is wrong with the file's name or the line, and how to correct it; nothing has changed then.
 pub fn write_limits(file: &str, line: &str, limits: &mut Limits) -> Result<(), Diagnostic> {
-    // The lines' readers want a device first; here it is known already.
+    // The parsers of these lines expect a device first.
     let line = format!("0:0 {line}");
     match file {
         "io.max" => limit_lines::write_io_max(&line, limits).map(|_| ()),
@@ -326,7 +336,7 @@ pub fn write_limits(file: &str, line: &str, limits: &mut Limits) -> Result<(), D
     }
 }
 
-/// The files of limits, each with the line that would set these; none where nothing is limited.
+/// The limit files, each with the line that would set these limits; none where nothing is limited.
 pub fn read_limits(limits: &Limits) -> [(&'static str, Option<String>); 3] {
     let here = DeviceNumber { major: 0, minor: 0 };
     let lines = [
@@ -334,13 +344,13 @@ pub fn read_limits(limits: &Limits) -> [(&'static str, Option<String>); 3] {
         ("io.low", limit_lines::read_io_low(here, limits)),
         ("io.latency", read_io_latency(here, limits)),
     ];
-    // What the kernel shows as 0 it would not take back: it means "not given".
+    // The kernel shows 0 for "not given" but does not accept it.
     let is_given = |word: &&str| !word.ends_with("=0");
     let words = |line: String| line.split(' ').skip(1).filter(is_given).collect::<Vec<_>>().join(" ");
     lines.map(|(file, line)| (file, line.map(words)))
 }
 
-/// Whether a name fits a pattern in which `*` stands for any letters, none included.
+/// Whether a name matches a pattern in which `*` stands for any number of characters.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else { return pattern == name };
     let Some(rest) = name.strip_prefix(head) else { return false };

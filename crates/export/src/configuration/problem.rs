@@ -1,19 +1,19 @@
-//! What is wrong, where, and what to do about it: one form for files and flags.
+//! Problems of a configuration, with place and remedy, in one form for files and flags.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Where something was said: a position in a file, or a flag of the command line.
+/// Where a value was set: a position in a file, or a command-line flag.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Place {
     /// `serve.toml:12:10` or `--export`.
     pub at: Arc<str>,
-    /// The line or argument as written; empty where there is none to show.
+    /// The line or argument as written; may be empty.
     pub quoted: Arc<str>,
 }
 
 impl Place {
-    /// A flag and the value it was given.
+    /// A flag with its value.
     pub fn flag(flag: &str, value: &str) -> Self {
         Self { at: flag.into(), quoted: value.into() }
     }
@@ -24,12 +24,12 @@ impl Place {
 pub struct Located<T> {
     /// The value.
     pub value: T,
-    /// Who said so.
+    /// Where it was set.
     pub place: Place,
 }
 
 impl<T> Located<T> {
-    /// `value` as said at `place`.
+    /// `value` as set at `place`.
     pub fn new(value: T, place: &Place) -> Self {
         Self { value, place: place.clone() }
     }
@@ -47,14 +47,14 @@ impl<T: fmt::Display> fmt::Display for Located<T> {
     }
 }
 
-/// One thing that is wrong. Its text is what the user reads.
+/// One problem. Its text is shown to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
+    /// Its place.
     pub place: Place,
     /// What is wrong, with the value and what is allowed.
     pub what: String,
-    /// The way on.
+    /// The remedy.
     pub help: String,
 }
 
@@ -82,7 +82,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The known word that `word` was probably meant to be.
+/// The known word that is nearest to `word`, if one is near enough.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     experiment::diagnostic::nearest(word, known.iter().copied())
 }

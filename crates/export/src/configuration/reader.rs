@@ -1,7 +1,7 @@
-//! Reads one TOML table key by key, remembers what was asked for, and complains about the rest.
+//! Reads a TOML table key by key, and reports the keys that were not read as unknown.
 //!
-//! Every problem is collected, none ends the reading, so that a user sees all of them at once. A key that has a
-//! problem takes its default; the caller never acts on a configuration with problems.
+//! Every problem is collected and none ends the reading, so that a user sees all of them at once. A
+//! key with a problem takes its default; the caller never uses a configuration with problems.
 
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
@@ -12,18 +12,18 @@ use toml::de::{DeTable, DeValue};
 use super::problem::{Located, Place, Problem, nearest};
 use super::size::Size;
 
-/// The text being read, its name, and what was found wrong with it.
+/// The text being read, its file name, and the problems found.
 pub struct Source<'a> {
     /// Name of the file as the user gave it.
     pub file: &'a str,
     /// All of its text.
     pub text: &'a str,
-    /// What was found so far, in the order found.
+    /// The problems in the order found.
     pub problems: RefCell<Vec<Problem>>,
 }
 
 impl<'a> Source<'a> {
-    /// A text in which nothing was found wrong yet.
+    /// A text without problems so far.
     pub fn new(file: &'a str, text: &'a str) -> Self {
         Self { file, text, problems: RefCell::new(Vec::new()) }
     }
@@ -38,7 +38,7 @@ impl<'a> Source<'a> {
         Place { at: format!("{}:{line}:{column}", self.file).into(), quoted: quoted.into() }
     }
 
-    /// Notes a problem.
+    /// Adds a problem.
     pub fn complain(&self, place: &Place, what: impl Into<String>, help: impl Into<String>) {
         self.problems.borrow_mut().push(Problem::new(place, what, help));
     }
@@ -48,7 +48,7 @@ impl<'a> Source<'a> {
 pub struct Reader<'a> {
     source: &'a Source<'a>,
     table: &'a DeTable<'a>,
-    /// What the table is called in messages, `[[device]]`.
+    /// The table's name in messages, `[[device]]`.
     title: &'static str,
     known: Vec<&'static str>,
     /// Where the table begins.
@@ -61,14 +61,14 @@ impl<'a> Reader<'a> {
         Self { source, table, title, known: Vec::new(), place }
     }
 
-    /// The value of a key with its place; from now on the key is known.
+    /// The value of a key with its place; marks the key as known.
     fn value(&mut self, key: &'static str) -> Option<(&'a DeValue<'a>, Place)> {
         self.known.push(key);
         let value: &Spanned<DeValue<'_>> = self.table.get(key)?;
         Some((value.get_ref(), self.source.place(value.span())))
     }
 
-    /// Where a key's value stands; the table's own place without it.
+    /// The place of a key's value; the table's own place if the key is absent.
     pub fn place_of(&self, key: &str) -> Place {
         self.table.get(key).map_or_else(|| self.place.clone(), |value| self.source.place(value.span()))
     }
@@ -78,12 +78,12 @@ impl<'a> Reader<'a> {
         self.source.complain(place, what, format!("for example: {key} = {example}"));
     }
 
-    /// Notes a problem of this table.
+    /// Adds a problem of this table.
     pub fn complain(&self, place: &Place, what: impl Into<String>, help: impl Into<String>) {
         self.source.complain(place, what, help);
     }
 
-    /// A key that was complained about already.
+    /// Marks a key as known whose problem was reported already.
     pub fn ignore(&mut self, key: &'static str) {
         self.known.push(key);
     }
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         self.table.contains_key(key)
     }
 
-    /// A text, if the key is there.
+    /// A string, if the key is present.
     pub fn text(&mut self, key: &'static str) -> Option<Located<String>> {
         let (value, place) = self.value(key)?;
         match value.as_str() {
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A text that must be there.
+    /// A required string.
     pub fn needed_text(&mut self, key: &'static str, example: &str) -> Located<String> {
         if !self.table.contains_key(key) {
             let what = format!("{} has no {key}", self.title);
@@ -126,14 +126,15 @@ impl<'a> Reader<'a> {
         default
     }
 
-    /// A whole number inside a range.
+    /// An integer in a range.
     pub fn number(&mut self, key: &'static str, range: RangeInclusive<u64>, default: u64) -> Located<u64> {
         let place = self.place_of(key);
         let number = self.optional_number(key, range, default, &format!("the default is {default}"));
         Located::new(number.unwrap_or(default), &place)
     }
 
-    /// A whole number inside a range, if the key is there; `example` is for what is no number, `help` for one outside.
+    /// An integer in a range, if the key is present; `example` is shown for a value that is not an
+    /// integer, `help` for one out of range.
     pub fn optional_number(
         &mut self,
         key: &'static str,
@@ -156,7 +157,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A list of whole numbers inside a range.
+    /// A list of integers in a range.
     pub fn numbers(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Vec<u64> {
         let Some((value, place)) = self.value(key) else { return Vec::new() };
         let Some(list) = value.as_array() else {
@@ -178,7 +179,7 @@ impl<'a> Reader<'a> {
         numbers
     }
 
-    /// Yes or no.
+    /// A boolean.
     pub fn switch(&mut self, key: &'static str, default: bool) -> bool {
         let Some((value, place)) = self.value(key) else { return default };
         value.as_bool().unwrap_or_else(|| {
@@ -187,7 +188,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A size: text with a unit, or a whole number of bytes.
+    /// A size: a string with a unit, or an integer number of bytes.
     pub fn size(&mut self, key: &'static str, range: RangeInclusive<Size>, default: Size) -> Size {
         let Some((value, place)) = self.value(key) else { return default };
         let (size, shown) = match (value.as_str(), value.as_integer()) {
@@ -214,7 +215,7 @@ impl<'a> Reader<'a> {
                     None => "",
                 };
                 let what = format!("{key} = {shown} is not a size{reason}");
-                // 0 says nothing about units.
+                // 0 has no unit, so another example is shown.
                 let example = if default == Size(0) { Size(64 << 20) } else { default };
                 let help = format!("write a whole number and KiB, MiB, GiB or TiB, for example {key} = \"{example}\"");
                 self.source.complain(&place, what, help);
@@ -223,7 +224,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A list of texts.
+    /// A list of strings.
     pub fn texts(&mut self, key: &'static str, default: &[&str]) -> Vec<Located<String>> {
         let by_default = default.iter().map(|text| Located::new((*text).to_owned(), &self.place)).collect();
         let Some((value, place)) = self.value(key) else { return by_default };
@@ -245,7 +246,7 @@ impl<'a> Reader<'a> {
         texts
     }
 
-    /// The tables of a `[[key]]`.
+    /// The tables of an array `[[key]]`.
     pub fn tables(&mut self, key: &'static str, title: &'static str) -> Vec<Reader<'a>> {
         let Some((value, place)) = self.value(key) else { return Vec::new() };
         let mut readers = Vec::new();
@@ -274,7 +275,8 @@ impl<'a> Reader<'a> {
         Some(Reader::new(self.source, title, table, place))
     }
 
-    /// A key whose feature does not exist yet. `off` is the one value it may have: the one that switches it off.
+    /// A key for a feature that does not exist yet. `off` is the only valid value: the one that
+    /// disables it.
     pub fn unavailable(&mut self, key: &'static str, off: Option<&str>, what: &str) {
         let Some((value, place)) = self.value(key) else { return };
         let written = match (value.as_str(), value.as_integer(), value.as_bool()) {
@@ -292,7 +294,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// All keys were asked for: what is left is unknown.
+    /// All keys have been read: the remaining ones are unknown.
     pub fn finish(self) {
         for key in self.table.keys() {
             let name: &str = key.get_ref();

@@ -1,10 +1,10 @@
-//! A configuration as TOML that reads back as itself: what `--check` prints.
+//! Prints a configuration as TOML that parses to the same configuration, for `--check`.
 
 use std::fmt::{Display, Write};
 
 use super::{Address, Cache, Configuration, Device, Export, Identity, Listener, Located, ROTATIONAL, Who, read_limits};
 
-/// Everything in force, every default included.
+/// The whole configuration, with every default.
 pub fn show(configuration: &Configuration) -> String {
     let mut text = Text(String::new());
     if let Some(root) = &configuration.root {
@@ -100,7 +100,7 @@ fn identity(identity: &Identity, text: &mut Text) {
     text.list("exports", &identity.exports);
 }
 
-/// TOML being written. Writing into a `String` cannot fail.
+/// A TOML text under construction. Writing into a `String` cannot fail.
 struct Text(String);
 
 impl Text {

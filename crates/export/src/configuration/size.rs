@@ -1,4 +1,4 @@
-//! Sizes as people write them: `256MiB`.
+//! Sizes with units: `256MiB`.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 <
 pub struct Size(pub u64);
 
 impl Size {
-    /// Reads `4096`, `64KiB`, `1GiB`; nothing else, and no remainder is ignored.
+    /// Parses `4096`, `64KiB`, `1GiB`; everything else is refused.
     pub fn parse(text: &str) -> Option<Self> {
         let (digits, unit) =
             UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit))).unwrap_or((text, 1));

@@ -1,4 +1,4 @@
-//! The conversation with the operator: one line of JSON per request and answer, on a unix socket of mode 0600.
+//! The control protocol: one line of JSON per request and answer, on a unix socket of mode 0600.
 
 pub mod request;
 pub mod socket;

@@ -1,8 +1,8 @@
-//! One line of the control socket into a request: a function of bytes.
+//! Parses one line of the control socket into a request: a function of bytes.
 //!
 //! | line | meaning |
 //! | --- | --- |
-//! | `{"command": "status"}` | everything countable; with `"buckets": true` also the histograms of latency |
+//! | `{"command": "status"}` | all counters; with `"buckets": true` also the histograms of latency |
 //! | `{"command": "scheduler", "scheduler": "wfq", "device": "ssd0"}` | switch the policy |
 //! | `{"command": "set", "group": "tenants/db", "weight": 300}` | change a share; also `leaf_weight`, `priority`: null = default |
 //! | `{"command": "limit", "group": "tenants/db", "file": "io.max", "line": "rbps=50000000"}` | change limits |
@@ -11,7 +11,7 @@
 //! | `{"command": "drain"}` | finish what is in flight, then exit |
 //! | `{"command": "evict", "client": "pid:12"}`, `{"command": "evict", "export": "db"}` | close connections |
 //!
-//! `device` may be left out where there is only one. Answers are one line each: `{"ok": ...}` or
+//! `device` may be omitted if there is only one. Answers are one line each: `{"ok": ...}` or
 //! `{"error": "...", "field": "..."}`; nothing is ever applied partly.
 
 use experiment::GroupPriority;
@@ -24,53 +24,54 @@ use crate::configuration::{DEFAULT_WEIGHT, WEIGHTS};
 pub const MAXIMUM_LINE_BYTES: usize = 64 * 1024;
 
 const COMMANDS: [&str; 7] = ["status", "scheduler", "set", "limit", "reload", "drain", "evict"];
-/// Commands of the specification that later versions bring.
+/// Commands of the specification (docs/specifications/engine.md, section 8) that later versions
+/// will support.
 const LATER: [&str; 3] = ["trace", "metrics", "resize"];
 
-/// What an operator asks for.
+/// A request of the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Everything countable.
+    /// Report all counters.
     Status {
-        /// With the histograms of each group's latency.
+        /// Whether to add the histograms of each group's latency.
         buckets: bool,
     },
-    /// Another policy, or the same with other tunables.
+    /// Set another policy, or the same with other tunables.
     Scheduler {
-        /// The device; none where there is only one.
+        /// The device; may be omitted if there is only one.
         device: Option<String>,
         /// `NAME[:TUNABLE=VALUE,...]`.
         scheduler: String,
     },
-    /// Another share for a group.
+    /// Change a group's share.
     Share {
         /// The group's path.
         group: String,
-        /// What of it.
+        /// The property to change.
         share: Share,
     },
-    /// Other limits for a group.
+    /// Change a group's limits.
     Limit {
         /// The group's path.
         group: String,
-        /// `io.max`, `io.low`, `io.latency`, or one of `blkio.weight`, `blkio.leaf_weight`, `blkio.weight_device`,
-        /// `blkio.leaf_weight_device`, `blkio.reset_stats`.
+        /// `io.max`, `io.low`, `io.latency`, or one of `blkio.weight`, `blkio.leaf_weight`,
+        /// `blkio.weight_device`, `blkio.leaf_weight_device`, `blkio.reset_stats`.
         file: String,
-        /// As the kernel's line without the device: `rbps=50000000 wiops=max`.
+        /// In the form of the kernel's line without the device: `rbps=50000000 wiops=max`.
         line: String,
     },
-    /// Another value for one tunable of the policy in force.
+    /// Change a tunable of the active policy.
     Tunable {
-        /// The device; none where there is only one.
+        /// The device; may be omitted if there is only one.
         device: Option<String>,
         /// Its name.
         name: String,
         /// Its value, in the tunable's own unit.
         value: String,
     },
-    /// Read the file again.
+    /// Read the configuration file again.
     Reload,
-    /// Finish and exit.
+    /// Drain and exit.
     Drain,
     /// Close a client's connections.
     EvictClient(String),
@@ -78,28 +79,29 @@ pub enum Request {
     EvictExport(String),
 }
 
-/// A part of a group's share.
+/// A property of a group's share.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// Among its siblings, 1 to 10,000.
+    /// Weight among its siblings, 1 to 10,000.
     Weight(u64),
-    /// Of its own queues among the groups below it, 1 to 10,000; none = as its weight.
+    /// Weight of its own queues among the groups below it, 1 to 10,000; none = its weight.
     LeafWeight(Option<u64>),
-    /// The level, for schedulers that know levels of groups; none = theirs.
+    /// Priority level, for schedulers that support levels of groups; none = the scheduler's
+    /// default.
     Priority(Option<GroupPriority>),
 }
 
-/// Why a request was not done, and by which field.
+/// Why a request was refused, and which field caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// One sentence with value, what is allowed, and the way on.
+    /// One sentence with the value, what is allowed, and the remedy.
     pub error: String,
-    /// The field it is about.
+    /// The field that caused it.
     pub field: &'static str,
 }
 
 impl Refusal {
-    /// A refusal over one field.
+    /// A refusal caused by one field.
     pub fn new(field: &'static str, error: impl Into<String>) -> Self {
         Self { error: error.into(), field }
     }
@@ -110,7 +112,7 @@ impl Refusal {
     }
 }
 
-/// Reads one line.
+/// Parses one line.
 pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
     let value: Value =
         serde_json::from_slice(line).map_err(|error| Refusal::new("", format!("the line is not JSON: {error}")))?;
@@ -171,7 +173,7 @@ fn set(fields: &mut Fields) -> Result<Request, Refusal> {
     ))
 }
 
-/// One of the numbers that make a group's share.
+/// Parses the property of a group's share.
 fn share(fields: &mut Fields) -> Result<Share, Refusal> {
     if let Some(level) = fields.0.remove("priority") {
         let known = level.as_u64().and_then(|level| GroupPriority::new(u32::try_from(level).ok()?).ok());
@@ -201,7 +203,7 @@ fn weight_in(field: &'static str, value: &Value) -> Result<u64, Refusal> {
         .ok_or_else(|| Refusal::new(field, format!("{field} = {value} is not {allowed}, as {DEFAULT_WEIGHT}")))
 }
 
-/// The fields that were not asked for yet.
+/// The fields that have not been read yet.
 struct Fields(Map<String, Value>);
 
 impl Fields {
@@ -217,7 +219,7 @@ impl Fields {
         self.text(name)?.ok_or_else(|| Refusal::new(name, format!("{name} is missing")))
     }
 
-    /// False where it is left out.
+    /// A boolean; false if omitted.
     fn switch(&mut self, name: &'static str) -> Result<bool, Refusal> {
         match self.0.remove(name) {
             None => Ok(false),

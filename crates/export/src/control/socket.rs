@@ -1,4 +1,5 @@
-//! The control socket: a thread that accepts operators, and one per operator that asks and answers in turn.
+//! The control socket: a thread that accepts operators, and one thread per operator that handles
+//! its requests in turn.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -16,24 +17,24 @@ use serde_json::{Value, json};
 use super::request::{MAXIMUM_LINE_BYTES, Refusal, Request, parse};
 use crate::server::socket::Listening;
 
-/// Longest answer of a server: the state of as many groups as it may have.
+/// Longest answer of a server: the status with the largest number of groups.
 const MAXIMUM_ANSWER_BYTES: u64 = 256 << 20;
-/// Operators at once; one more is told so and sent away.
+/// Operators at once; a further one is refused with a message.
 const MAXIMUM_OPERATORS: usize = 16;
-/// How long an operator may be silent.
+/// How long an operator may be idle.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A request on its way to the server, and where the answer goes.
+/// A request with the channel for its answer.
 pub struct Asked {
-    /// What is asked.
+    /// The request.
     pub request: Request,
     /// Takes exactly one answer.
     pub answer: mpsc::Sender<Value>,
 }
 
-/// Serves a control socket until the process ends, or until nobody takes requests any more.
+/// Serves a control socket until the process ends, or until requests are no longer taken.
 ///
-/// `ask` hands a request over and says whether anybody will answer.
+/// `ask` passes a request on and returns whether it will be answered.
 pub fn serve(listening: Listening, ask: impl Fn(Asked) -> bool + Clone + Send + 'static) -> io::Result<()> {
     let operators = Arc::new(AtomicUsize::new(0));
     thread::Builder::new().name("control".into()).spawn(move || {
@@ -49,7 +50,7 @@ pub fn serve(listening: Listening, ask: impl Fn(Asked) -> bool + Clone + Send + 
             }
             let (ask, count) = (ask.clone(), operators.clone());
             let worker = thread::Builder::new().name("operator".into()).spawn(move || {
-                // An operator that leaves in the middle is no concern of anybody's.
+                // An operator that disconnects early is no error.
                 let _ = converse(stream, &ask);
                 count.fetch_sub(1, Ordering::Relaxed);
             });

@@ -1,71 +1,73 @@
-//! The handshake: from the greeting to the first byte of the transmission, as a machine of bytes.
+//! The handshake, from the greeting to the first byte of the transmission, as a state machine over
+//! bytes.
 //!
-//! Promise  every option gets the answer of the engine specification's tables 4.2 and 4.4; nothing a client sends
-//!          makes it hold more than one option's data (64 KiB), or write more than one option's answer per call.
+//! Promise  every option gets the answer of the specification's tables; a client cannot make it hold
+//!          more than one option's data (64 KiB), or write more than one option's answer per call.
 //! Cost     one copy of each option's data.
-//! Source   engine specification 4.1, 4.2, 4.4.
+//! Sources  docs/specifications/engine.md, section 4.1; docs/specifications/engine.md, section 4.2;
+//!          docs/specifications/engine.md, section 4.4.
 //!
 //! bytes in -> [`Handshake::advance`] -> bytes out, and a [`Step`] that says what to do with them.
 //!
-//! No socket, clock or thread in here: `server.rs` reads, writes and keeps the deadline.
+//! It uses no socket, clock or thread: `server.rs` reads, writes and enforces the timeout.
 
 use super::wire::{self, information, option, reply, transmission_flag};
 
-/// Longest option data that are kept; longer ones are skipped and answered TOO_BIG.
+/// Longest option data that is stored; longer data is skipped and answered with TOO_BIG.
 const MAXIMUM_KEPT_BYTES: u32 = 64 * 1024;
-/// Longest option data that are skipped; longer ones end the connection.
+/// Longest option data that is skipped; longer data ends the connection.
 const MAXIMUM_SKIPPED_BYTES: u32 = 32 * 1024 * 1024;
 /// Most metadata queries of one option.
 const MAXIMUM_QUERIES: u32 = 64;
-/// Padding behind the answer to EXPORT_NAME for clients that did not ask to be spared it.
+/// Padding behind the answer to EXPORT_NAME for clients that did not disable it.
 const EXPORT_NAME_PADDING: [u8; 124] = [0; 124];
 
-/// What a client may be told of one export.
+/// The facts about an export that a client may learn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExportFacts {
     /// Name, at most 256 bytes.
     pub name: String,
-    /// A sentence for people; may be empty.
+    /// A description for users; may be empty.
     pub description: String,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Transmission flags that do not depend on what is negotiated ([`transmission_flag`]).
+    /// Transmission flags that do not depend on the negotiation ([`transmission_flag`]).
     pub flags: u16,
-    /// Smallest block a client should use, in bytes.
+    /// Smallest block that a client should use, in bytes.
     pub minimum_block_bytes: u32,
-    /// Block that works best, in bytes.
+    /// Preferred block, in bytes.
     pub preferred_block_bytes: u32,
     /// Longest payload of a request or reply, in bytes.
     pub maximum_payload_bytes: u32,
 }
 
-/// What this client may see at this moment.
+/// What this client may see now.
 #[derive(Copy, Clone, Debug)]
 pub struct View<'a> {
-    /// The exports it may open, hidden ones left out.
+    /// The exports that it may open, without hidden ones.
     pub exports: &'a [ExportFacts],
     /// Whether LIST is answered.
     pub listing: bool,
-    /// Whether the server is going down: every option but ABORT is answered SHUTDOWN.
+    /// Whether the server is shutting down: every option but ABORT is answered with SHUTDOWN.
     pub draining: bool,
 }
 
-/// How replies are written from now on.
+/// The form of replies.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum ReplyForm {
-    /// Nothing negotiated: simple replies.
+    /// Simple replies, which need no negotiation.
     #[default]
     Simple,
     /// Structured replies.
     Structured,
-    /// Extended headers, both ways.
+    /// Extended headers, in both directions.
     Extended,
 }
 
 /// The result of a handshake.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Negotiated {
-    /// Name of the export the client opened.
+    /// Name of the export that the client opened.
     pub export: String,
     /// Form of the replies.
     pub form: ReplyForm,
@@ -75,27 +77,27 @@ pub struct Negotiated {
     pub allocation_context: bool,
 }
 
-/// Why a connection ends within the handshake.
+/// Why a connection ends during the handshake.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Closed {
-    /// The client asked for it (ABORT).
+    /// The client requested it (ABORT).
     Aborted,
-    /// A client flag we do not know.
+    /// The client sent an unknown client flag.
     UnknownClientFlags,
     /// An option without its magic number.
     WrongMagic,
-    /// Option data beyond what is even skipped.
+    /// Option data longer than the limit for skipping.
     TooLong,
     /// EXPORT_NAME of an export that does not exist for this client, or cannot be opened this way.
     NoSuchExport,
 }
 
-/// What to do after a call of [`Handshake::advance`]. In every case the output is sent first.
+/// What to do after a call of [`Handshake::advance`]. The output is always sent first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// All input is used up: read more.
+    /// All input is consumed: read more.
     NeedInput,
-    /// One option was answered and there is input left: send, then call again.
+    /// One option was answered and input is left: send, then call again.
     Answered,
     /// Transmission begins with the next byte of the input.
     Negotiated(Negotiated),
@@ -123,10 +125,10 @@ pub struct Handshake {
     context_for: Option<String>,
 }
 
-/// An error reply: its type and the sentence for people.
+/// An error reply: its type and a sentence for users.
 type Refusal = (u32, &'static str);
 
-/// What a handled option leads to, apart from its output.
+/// The result of an option, apart from its output.
 enum Outcome {
     Next,
     Go(Negotiated),
@@ -140,7 +142,7 @@ impl Default for Handshake {
 }
 
 impl Handshake {
-    /// A client has connected; [`Handshake::greeting`] must be sent first.
+    /// The state after a client has connected; [`Handshake::greeting`] must be sent first.
     pub fn new() -> Self {
         Self {
             state: State::ClientFlags,
@@ -160,10 +162,12 @@ impl Handshake {
         bytes
     }
 
-    /// Uses up as much of `input` as belongs to the next step and appends the answer to `output`.
+    /// Consumes the part of `input` that belongs to the next step and appends the answer to
+    /// `output`.
     ///
-    /// The caller sends `output` whatever the step says. After [`Step::Negotiated`] the rest of `input` belongs to the
-    /// transmission; after it and after [`Step::Close`] there must be no further call (it would answer `NeedInput`).
+    /// The caller sends `output` whatever the step is. After [`Step::Negotiated`] the rest of
+    /// `input` belongs to the transmission; after it and after [`Step::Close`] there must be no
+    /// further call (it would return `NeedInput`).
     pub fn advance(&mut self, input: &mut &[u8], view: View<'_>, output: &mut Vec<u8>) -> Step {
         loop {
             let step = match self.state {
@@ -193,7 +197,7 @@ impl Handshake {
         }
     }
 
-    /// Moves input into `pending` until it holds `wanted` bytes; whether it does.
+    /// Moves input into `pending` until it holds `wanted` bytes; returns whether it does.
     fn collect(&mut self, wanted: usize, input: &mut &[u8]) -> bool {
         let missing = wanted.saturating_sub(self.pending.len());
         let (taken, rest) = input.split_at(missing.min(input.len()));
@@ -268,7 +272,8 @@ impl Handshake {
         })
     }
 
-    /// One option with all of its data. The order of the arms is that of the protocol's numbers.
+    /// Answers one option with all of its data. The arms are in the order of the protocol's
+    /// numbers.
     fn answer(&mut self, option: u32, data: &[u8], view: View<'_>, output: &mut Vec<u8>) -> Outcome {
         if view.draining && option != option::ABORT {
             if option == option::EXPORT_NAME {
@@ -303,7 +308,7 @@ impl Handshake {
 
     fn export_name(&mut self, data: &[u8], view: View<'_>, output: &mut Vec<u8>) -> Outcome {
         let export = name(data).ok().and_then(|name| find(view, name));
-        // Extended headers forbid EXPORT_NAME, and there is no error reply to say so with.
+        // Extended headers forbid EXPORT_NAME, which has no error reply.
         let (Some(export), true) = (export, self.form != ReplyForm::Extended) else {
             return Outcome::Close(Closed::NoSuchExport);
         };
@@ -334,7 +339,7 @@ impl Handshake {
         fact[10..].copy_from_slice(&negotiated.flags.to_be_bytes());
         respond(output, option, reply::INFO, &fact);
 
-        // Sent unasked: clients that do not know it must ignore it, the others should not have to guess.
+        // Sent without request: clients that do not know it must ignore it.
         let mut fact = [0; 14];
         fact[..2].copy_from_slice(&information::BLOCK_SIZE.to_be_bytes());
         fact[2..6].copy_from_slice(&export.minimum_block_bytes.to_be_bytes());
@@ -353,7 +358,7 @@ impl Handshake {
         Ok(negotiated)
     }
 
-    /// What opening `export` now would give.
+    /// The result of opening `export` now.
     fn negotiated(&self, export: &ExportFacts) -> Negotiated {
         let allocation_context = self.context_for.as_deref() == Some(&export.name);
         let mut flags = export.flags;
@@ -392,7 +397,7 @@ impl Handshake {
     fn metadata(&mut self, option: u32, data: &[u8], view: View<'_>, output: &mut Vec<u8>) -> Result<(), Refusal> {
         let selecting = option == option::SET_META_CONTEXT;
         if selecting {
-            // A SET replaces what was set before even when it fails.
+            // A SET replaces the previous selection even if it fails.
             self.context_for = None;
         }
         if self.form == ReplyForm::Simple {
@@ -473,7 +478,7 @@ fn find<'a>(view: View<'a>, name: &str) -> Option<&'a ExportFacts> {
     view.exports.iter().find(|export| export.name == name)
 }
 
-/// Appends one reply. `data` is ours and short, so its length fits.
+/// Appends one reply. `data` is generated here and short, so its length fits.
 fn respond(output: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     output.extend_from_slice(&wire::OPTION_REPLY_MAGIC.to_be_bytes());
     output.extend_from_slice(&option.to_be_bytes());
@@ -486,7 +491,7 @@ fn refuse(output: &mut Vec<u8>, option: u32, (kind, text): Refusal) {
     respond(output, option, kind, text.as_bytes());
 }
 
-/// Takes big-endian fields off the front of some bytes; `None` when they run out.
+/// Takes big-endian fields off the front of some bytes; `None` when there are too few.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

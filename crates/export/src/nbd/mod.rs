@@ -1,4 +1,4 @@
-//! The NBD protocol as pure machines of bytes: the handshake, then the transmission.
+//! The NBD protocol as pure state machines over bytes: the handshake, then the transmission.
 
 pub mod handshake;
 pub mod transmission;

@@ -1,18 +1,19 @@
-//! The transmission: requests out of bytes, replies into bytes.
+//! The transmission phase: parses requests from bytes, encodes replies into bytes.
 //!
-//! Promise  every input gets the answer of the engine specification's table 4.4; a reply has the form that was
-//!          negotiated (4.3). Nothing is remembered between two requests, so nothing can be filled up.
-//! Cost     28 or 32 bytes are looked at per request; no allocation but what `out` may need.
-//! Source   engine specification 4.3, 4.4; the trait is `engine::protocol::Protocol`, which also says who checks what.
+//! Promise  every input gets the answer of the specification's table; a reply has the negotiated
+//!          form. Nothing is stored between two requests, so a client cannot exhaust memory.
+//! Cost     28 or 32 bytes are read per request; no allocation except for `out`.
+//! Sources  docs/specifications/engine.md, section 4.3; docs/specifications/engine.md, section 4.4.
+//!          The trait `engine::protocol::Protocol` documents which side checks what.
 //!
-//! Read [`Transmission::parse`] first; `refusal` is the list of what a header may get wrong.
+//! Read [`Transmission::parse`] first; `refusal` lists the possible errors of a header.
 
 use engine::protocol::{Asked, Body, Command, Failure, MAX_PAYLOAD_BYTES, Parsed, Protocol, StatusExtent};
 
 use super::handshake::{Negotiated, ReplyForm};
 use super::wire::{self, chunk, command, command_flag, error, transmission_flag};
 
-/// Longest payload that is read and thrown away to stay in step; a longer one ends the connection.
+/// Longest payload that is read and discarded to stay in step; a longer one ends the connection.
 const MAXIMUM_SKIPPED_BYTES: u64 = 64 << 20;
 /// Length of a request in the compact form.
 const COMPACT_REQUEST_BYTES: usize = 28;
@@ -23,7 +24,7 @@ const STATUS_FILTER_BYTES: usize = 12;
 /// Longest sentence in an error chunk.
 const MAXIMUM_MESSAGE_BYTES: usize = 256;
 
-/// One connection's transmission phase: what was negotiated, and nothing else.
+/// The state of one connection's transmission phase: only what was negotiated.
 #[derive(Clone, Debug)]
 pub struct Transmission {
     form: ReplyForm,
@@ -31,22 +32,23 @@ pub struct Transmission {
     allocation_context: bool,
 }
 
-/// The fields of a request header, whichever form it had.
+/// The fields of a request header in either form.
 #[derive(Copy, Clone, Debug)]
 struct Header {
     flags: u16,
     command: u16,
     cookie: u64,
     offset_bytes: u64,
-    /// What the length field says: the payload's length if there is one, else the length of the effect.
+    /// The length field: the payload's length if there is one, else the length of the affected
+    /// range.
     length_bytes: u64,
 }
 
-/// What is wrong with a request, and the sentence that says so.
+/// Why a request is refused, with a sentence for users.
 type Refusal = (Failure, &'static str);
 
 impl Transmission {
-    /// The transmission that a finished handshake agreed on.
+    /// The transmission phase after a finished handshake.
     pub fn new(negotiated: &Negotiated) -> Self {
         Self { form: negotiated.form, flags: negotiated.flags, allocation_context: negotiated.allocation_context }
     }
@@ -59,7 +61,7 @@ impl Transmission {
         self.form == ReplyForm::Extended
     }
 
-    /// The fields, or nothing if the magic number is wrong.
+    /// Parses the fields; `None` if the magic number is wrong.
     fn header(&self, bytes: &[u8]) -> Option<Header> {
         let number = |at: usize, width: usize| {
             bytes.get(at..at + width)?.iter().try_fold(0, |sum: u64, byte| Some(sum << 8 | u64::from(*byte)))
@@ -76,7 +78,7 @@ impl Transmission {
         })
     }
 
-    /// Bytes that follow the header whatever else is wrong with it.
+    /// Bytes that follow the header, whatever else is wrong with it.
     fn payload_bytes(&self, header: &Header) -> u64 {
         let follows = if self.is_extended() {
             header.flags & command_flag::PAYLOAD_LEN != 0
@@ -86,7 +88,7 @@ impl Transmission {
         if follows { header.length_bytes } else { 0 }
     }
 
-    /// The command flags that make sense with a command on this connection.
+    /// The command flags that are valid with a command on this connection.
     fn allowed_flags(&self, command: u16) -> u16 {
         let offered = |flag, needed| if self.offers(needed) { flag } else { 0 };
         let extended = |flag| if self.is_extended() { flag } else { 0 };
@@ -104,7 +106,7 @@ impl Transmission {
         own | offered(command_flag::FUA, transmission_flag::SEND_FUA)
     }
 
-    /// The command as the engine knows it, if this export offers it.
+    /// The engine's command, if this export offers it.
     fn command(&self, number: u16) -> Result<Command, Refusal> {
         let (command, needed) = match number {
             command::READ => (Command::Read, 0),
@@ -126,7 +128,7 @@ impl Transmission {
         Ok(command)
     }
 
-    /// Everything the header itself can get wrong; ranges and read-only volumes are the engine's to check.
+    /// Checks the header itself; ranges and read-only volumes are checked by the engine.
     fn refusal(&self, header: &Header) -> Result<Command, Refusal> {
         let command = self.command(header.command)?;
         if header.flags & !self.allowed_flags(header.command) != 0 {
@@ -153,7 +155,7 @@ impl Transmission {
         }
     }
 
-    /// A BLOCK_STATUS whose length and contexts stand in a payload of its own (extended headers only).
+    /// A BLOCK_STATUS whose length and contexts are in a payload (extended headers only).
     fn filtered_status(&self, header: &Header, bytes: &[u8], asked: Asked) -> Parsed {
         let refused = |skip_bytes, message| Parsed::Answered {
             consumed_bytes: EXTENDED_REQUEST_BYTES,
@@ -162,7 +164,7 @@ impl Transmission {
             failure: Some(Failure::Invalid),
             message,
         };
-        // Ids must differ and we have one context, so one id is the only list that can be right.
+        // Ids must differ and there is one context, so only a list of one id can be valid.
         if header.length_bytes != STATUS_FILTER_BYTES as u64 {
             return refused(header.length_bytes, "the payload must hold a length and the id of one context");
         }
@@ -193,7 +195,7 @@ impl Protocol for Transmission {
             return Parsed::Incomplete { needed_bytes: consumed_bytes };
         }
         let Some(header) = self.header(bytes) else {
-            // Without its magic the cookie cannot be trusted: there is nobody to answer.
+            // Without the magic number the cookie is unreliable, so the request cannot be answered.
             return Parsed::Close;
         };
         if header.command == command::DISCONNECT {
@@ -219,7 +221,7 @@ impl Protocol for Transmission {
         };
         match self.refusal(&header) {
             Err((failure, message)) => {
-                // What reply form an error takes hangs on whether it answers a READ.
+                // The reply form of an error depends on whether it answers a READ.
                 asked.command = if header.command == command::READ { Command::Read } else { Command::Cache };
                 Parsed::Answered { consumed_bytes, skip_bytes: payload_bytes, asked, failure: Some(failure), message }
             }
@@ -258,7 +260,7 @@ impl Protocol for Transmission {
     }
 }
 
-/// The encoding of single pieces.
+/// Encoding of single pieces.
 impl Transmission {
     fn chunk(&self, asked: &Asked, kind: u16, last: bool, length_bytes: u64, out: &mut Vec<u8>) {
         let magic = if self.is_extended() { wire::EXTENDED_REPLY_MAGIC } else { wire::STRUCTURED_REPLY_MAGIC };
@@ -284,7 +286,7 @@ impl Transmission {
         last: bool,
         out: &mut Vec<u8>,
     ) {
-        // Clients drop the connection over an error offset outside their request.
+        // Clients drop the connection if the error offset lies outside their request.
         let offset_bytes = offset_bytes.filter(|offset| {
             let inside = offset.checked_sub(asked.offset_bytes).is_some_and(|ahead| ahead < asked.length_bytes);
             asked.command == Command::Read && inside
@@ -319,7 +321,7 @@ impl Transmission {
             self.chunk(asked, chunk::BLOCK_STATUS, true, 4 + 8 * extents.len() as u64, out);
             out.extend_from_slice(&wire::ALLOCATION_CONTEXT_ID.to_be_bytes());
             for extent in extents {
-                // Inside a request of less than 4 GiB every length fits.
+                // In a request of less than 4 GiB every length fits.
                 out.extend_from_slice(&u32::try_from(extent.length_bytes).unwrap_or(u32::MAX).to_be_bytes());
                 out.extend_from_slice(&flags(extent).to_be_bytes());
             }
@@ -333,7 +335,8 @@ fn simple_reply(asked: &Asked, error: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&asked.cookie.to_be_bytes());
 }
 
-/// The protocol's number for a failure; ENOTSUP is reserved for FAST_ZERO, so elsewhere it becomes EIO.
+/// The protocol's number for a failure; ENOTSUP is reserved for FAST_ZERO, so elsewhere it becomes
+/// EIO.
 fn error_number(asked: &Asked, failure: Failure) -> u32 {
     match failure {
         Failure::NotPermitted => error::EPERM,

@@ -1,4 +1,5 @@
-//! The numbers of the NBD protocol, by its own names (engine specification 4.1; source: the NBD project's `proto.md`).
+//! The numbers of the NBD protocol, under the protocol's own names. Sources:
+//! docs/specifications/engine.md, section 4.1; the NBD project's `proto.md`.
 //!
 //! Every integer on the wire is big-endian.
 
@@ -24,22 +25,23 @@ pub const DEFAULT_PORT: u16 = 10_809;
 /// Longest name or query, in bytes.
 pub const MAXIMUM_STRING_BYTES: usize = 4_096;
 
-/// Handshake flags that we send: fixed newstyle, and no padding behind `EXPORT_NAME` if the client agrees.
+/// Handshake flags sent by the server: fixed newstyle, and no padding behind `EXPORT_NAME` if the
+/// client agrees.
 pub const HANDSHAKE_FLAGS: u16 = 0x0003;
-/// Client flag: speaks fixed newstyle.
+/// Client flag: supports fixed newstyle.
 pub const CLIENT_FIXED_NEWSTYLE: u32 = 1 << 0;
-/// Client flag: wants no padding behind the answer to `EXPORT_NAME`.
+/// Client flag: no padding behind the answer to `EXPORT_NAME`.
 pub const CLIENT_NO_ZEROES: u32 = 1 << 1;
 
 /// Option types, as sent by the client.
 pub mod option {
     /// Choose an export, answered without a reply header.
     pub const EXPORT_NAME: u32 = 1;
-    /// Leave in good order.
+    /// End the session.
     pub const ABORT: u32 = 2;
-    /// Name all exports.
+    /// List all exports.
     pub const LIST: u32 = 3;
-    /// Begin TLS.
+    /// Start TLS.
     pub const STARTTLS: u32 = 5;
     /// Facts about an export.
     pub const INFO: u32 = 6;
@@ -47,7 +49,7 @@ pub mod option {
     pub const GO: u32 = 7;
     /// Use structured replies.
     pub const STRUCTURED_REPLY: u32 = 8;
-    /// Name the metadata contexts of an export.
+    /// List the metadata contexts of an export.
     pub const LIST_META_CONTEXT: u32 = 9;
     /// Select metadata contexts of an export.
     pub const SET_META_CONTEXT: u32 = 10;
@@ -69,67 +71,67 @@ pub mod reply {
     pub const UNSUPPORTED: u32 = (1 << 31) + 1;
     /// The option is forbidden here.
     pub const POLICY: u32 = (1 << 31) + 2;
-    /// The option's data are malformed, or it came out of order.
+    /// The option's data is malformed, or it came out of order.
     pub const INVALID: u32 = (1 << 31) + 3;
     /// TLS must begin first.
     pub const TLS_REQUIRED: u32 = (1 << 31) + 5;
     /// No such export for this client.
     pub const UNKNOWN: u32 = (1 << 31) + 6;
-    /// The server is going down.
+    /// The server is shutting down.
     pub const SHUTDOWN: u32 = (1 << 31) + 7;
-    /// The option's data are too long.
+    /// The option's data is too long.
     pub const TOO_BIG: u32 = (1 << 31) + 9;
-    /// Extended headers are in force, so the option makes no sense.
+    /// Extended headers are in use, so the option is not allowed.
     pub const EXTENDED_HEADER_REQUIRED: u32 = (1 << 31) + 10;
 }
 
-/// Kinds of fact inside an INFO reply.
+/// Types of facts in an INFO reply.
 pub mod information {
     /// Size and transmission flags.
     pub const EXPORT: u16 = 0;
     /// The export's canonical name.
     pub const NAME: u16 = 1;
-    /// A sentence for people.
+    /// A description for users.
     pub const DESCRIPTION: u16 = 2;
     /// Minimum and preferred block, maximum payload.
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// Transmission flags: what the export can do.
+/// Transmission flags: the abilities of the export.
 pub mod transmission_flag {
-    /// The other bits mean something.
+    /// The other bits are valid.
     pub const HAS_FLAGS: u16 = 1 << 0;
-    /// Nothing may be written.
+    /// Writes are refused.
     pub const READ_ONLY: u16 = 1 << 1;
-    /// FLUSH works.
+    /// FLUSH is supported.
     pub const SEND_FLUSH: u16 = 1 << 2;
-    /// The FUA command flag works.
+    /// The FUA command flag is supported.
     pub const SEND_FUA: u16 = 1 << 3;
-    /// Behaves like a spinning disk.
+    /// Positioning costs time, as on a spinning disk.
     pub const ROTATIONAL: u16 = 1 << 4;
-    /// TRIM works.
+    /// TRIM is supported.
     pub const SEND_TRIM: u16 = 1 << 5;
-    /// WRITE_ZEROES works.
+    /// WRITE_ZEROES is supported.
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
-    /// The DF command flag works.
+    /// The DF command flag is supported.
     pub const SEND_DF: u16 = 1 << 7;
     /// A flush on one connection covers writes answered on the others.
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
-    /// CACHE works.
+    /// CACHE is supported.
     pub const SEND_CACHE: u16 = 1 << 10;
-    /// The FAST_ZERO command flag works.
+    /// The FAST_ZERO command flag is supported.
     pub const SEND_FAST_ZERO: u16 = 1 << 11;
-    /// BLOCK_STATUS may carry a payload that filters contexts.
+    /// BLOCK_STATUS may have a payload that filters contexts.
     pub const BLOCK_STATUS_PAYLOAD: u16 = 1 << 12;
 }
 
 /// Command types.
 pub mod command {
-    /// Data from the export.
+    /// Read data from the export.
     pub const READ: u16 = 0;
-    /// Data to the export.
+    /// Write data to the export.
     pub const WRITE: u16 = 1;
-    /// Leave after everything is answered.
+    /// Disconnect after everything is answered.
     pub const DISCONNECT: u16 = 2;
     /// Make answered writes durable.
     pub const FLUSH: u16 = 3;
@@ -137,7 +139,7 @@ pub mod command {
     pub const TRIM: u16 = 4;
     /// Read the range into the cache.
     pub const CACHE: u16 = 5;
-    /// Make the range read as zero.
+    /// Make the range read as zeroes.
     pub const WRITE_ZEROES: u16 = 6;
     /// Describe the range's allocation.
     pub const BLOCK_STATUS: u16 = 7;
@@ -153,7 +155,7 @@ pub mod command_flag {
     pub const DF: u16 = 1 << 2;
     /// Exactly one extent.
     pub const REQ_ONE: u16 = 1 << 3;
-    /// Fail at once where zeroing is no faster than writing.
+    /// Fail at once if zeroing is no faster than writing.
     pub const FAST_ZERO: u16 = 1 << 4;
     /// A payload follows (extended headers only).
     pub const PAYLOAD_LEN: u16 = 1 << 5;
@@ -161,7 +163,7 @@ pub mod command_flag {
 
 /// Chunk types of structured and extended replies.
 pub mod chunk {
-    /// Nothing; carries [`DONE`].
+    /// No content; used with [`DONE`].
     pub const NONE: u16 = 0;
     /// Offset and data.
     pub const OFFSET_DATA: u16 = 1;
@@ -179,7 +181,7 @@ pub mod chunk {
     pub const DONE: u16 = 1 << 0;
 }
 
-/// Error numbers that may appear on the wire; no other may.
+/// The error numbers that may appear on the wire; no others may.
 pub mod error {
     /// Not permitted.
     pub const EPERM: u32 = 1;
@@ -187,19 +189,19 @@ pub mod error {
     pub const EIO: u32 = 5;
     /// The request is malformed.
     pub const EINVAL: u32 = 22;
-    /// No room.
+    /// No space left.
     pub const ENOSPC: u32 = 28;
-    /// Longer than can be answered in the form asked for.
+    /// Longer than can be answered in the requested form.
     pub const EOVERFLOW: u32 = 75;
     /// Not supported (FAST_ZERO only).
     pub const ENOTSUP: u32 = 95;
-    /// The server is going down.
+    /// The server is shutting down.
     pub const ESHUTDOWN: u32 = 108;
 }
 
 /// Id of `base:allocation` in replies to SET_META_CONTEXT and in block status.
 pub const ALLOCATION_CONTEXT_ID: u32 = 1;
-/// Name of the one metadata context we have.
+/// Name of the only metadata context offered.
 pub const ALLOCATION_CONTEXT: &str = "base:allocation";
 /// Extent flag of `base:allocation`: not allocated.
 pub const ALLOCATION_HOLE: u32 = 1 << 0;

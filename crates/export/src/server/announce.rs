@@ -1,4 +1,4 @@
-//! Telling the world that the server is ready: lines on stdout, and the service manager.
+//! Announces that the server is ready: lines on stdout, and a message to the service manager.
 
 use std::env;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ pub fn uri(address: &Address, export: &str) -> String {
     }
 }
 
-/// Percent-encodes everything but letters, digits, `-._~` and what is named in `kept`.
+/// Percent-encodes everything except letters, digits, `-._~` and the characters in `kept`.
 fn escape(text: &str, kept: &[u8]) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {
@@ -36,7 +36,8 @@ fn escape(text: &str, kept: &[u8]) -> String {
     escaped
 }
 
-/// Tells the service manager something (`READY=1`, `STOPPING=1`), if there is one that listens (`NOTIFY_SOCKET`).
+/// Sends a state to the service manager (`READY=1`, `STOPPING=1`), if one is listening
+/// (`NOTIFY_SOCKET`).
 pub fn notify(state: &str) -> io::Result<()> {
     let Ok(name) = env::var("NOTIFY_SOCKET") else { return Ok(()) };
     let address = match name.strip_prefix('@') {

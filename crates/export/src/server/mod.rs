@@ -1,11 +1,11 @@
-//! The server: sockets, clients, operators and signals round the engine.
+//! The server: sockets, clients, operators and signals around the engine.
 //!
 //! ```text
 //! reception threads ──► Acceptor::attach ──► a device's shard (engine)     data never comes through here
 //! control thread ───┐
 //! signal thread ────┴─► Event ──► Server::run, one at a time: status, switch, weights, reload, evict, drain
 //! ```
-//! Everything that changes anything happens on the thread of [`Server::run`], so two operators cannot meet halfway.
+//! All changes happen on the thread of [`Server::run`], so that two operators cannot interfere.
 
 pub mod announce;
 pub mod devices;
@@ -44,12 +44,12 @@ pub use devices::CHECKS;
 
 /// Exit status: everything in flight was answered.
 const DRAINED: u8 = 0;
-/// Exit status: something was abandoned.
+/// Exit status: at least one request was abandoned.
 const ABANDONED: u8 = 1;
-/// Exit status: usage or configuration.
+/// Exit status: wrong usage or configuration.
 const USAGE: u8 = 2;
 
-/// Where the configuration came from, and so whether it can be read again.
+/// The source of the configuration, which decides whether it can be read again.
 #[derive(Clone, Debug)]
 pub enum Origin {
     /// A file.
@@ -58,24 +58,24 @@ pub enum Origin {
     Flags,
 }
 
-/// Why a server did not start. Nothing was left behind.
+/// Why a server did not start. Nothing is left behind.
 #[derive(Debug)]
 pub struct StartFailure {
-    /// What is wrong.
+    /// The problems.
     pub problems: Vec<Problem>,
-    /// 1 run-time failure, 2 configuration, 3 something the system lacks.
+    /// 1 run-time failure, 2 configuration, 3 a missing feature of the system.
     pub exit_status: u8,
 }
 
-/// What [`Server::run`] acts upon.
+/// The events that [`Server::run`] handles.
 pub enum Event {
     /// Drain; the second time: end at once.
     Terminate,
     /// Read the configuration again.
     Reload,
-    /// An operator asks.
+    /// Answer an operator's request.
     Operator(control_socket::Asked),
-    /// The drain is over.
+    /// The drain has ended.
     Drained(Drained),
 }
 
@@ -84,7 +84,8 @@ pub struct Server {
     state: Arc<State>,
     origin: Origin,
     doors: Vec<Door>,
-    /// The control socket's file: its thread waits for operators to the end and cannot take it away.
+    /// The control socket's file: its thread blocks in accept until the process ends, so it cannot
+    /// remove the file.
     control_file: Option<SocketFile>,
     inherited: Vec<Address>,
     events: Receiver<Event>,
@@ -101,7 +102,7 @@ struct Door {
     thread: JoinHandle<()>,
 }
 
-/// What reception threads share with the server.
+/// The state that reception threads share with the server.
 struct State {
     in_force: RwLock<Arc<InForce>>,
     devices: Devices,
@@ -125,10 +126,11 @@ impl State {
     }
 }
 
-/// The sockets a service manager passed on. Those that no `[[listen]]` names become listeners of their own.
+/// The sockets passed by a service manager. Those that no `[[listen]]` names become listeners of
+/// their own.
 ///
 /// # Errors
-/// A socket that was announced but is not there, or is none.
+/// A socket that was announced but is missing, or is not a socket.
 pub fn inherited_listeners(configuration: &mut Configuration) -> Result<Vec<Listening>, Problem> {
     let place = Place::flag("LISTEN_FDS", "");
     let sockets = inherited().map_err(|error| {
@@ -149,17 +151,17 @@ fn add_listeners<'a>(configuration: &mut Configuration, addresses: impl Iterator
 }
 
 impl Server {
-    /// Opens devices, then sockets, and begins to serve. `configuration` must have passed [`check`].
+    /// Opens devices, then sockets, and starts serving. `configuration` must have passed [`check`].
     ///
     /// # Errors
-    /// What could not be opened; everything that was is closed again.
+    /// What could not be opened; everything opened before is closed again.
     pub fn start(
         configuration: Configuration,
         origin: Origin,
         inherited: Vec<Listening>,
     ) -> Result<Self, StartFailure> {
         let usage = |problem| StartFailure { problems: vec![problem], exit_status: USAGE };
-        // Devices first: they may be in use by another server, and then its sockets must not be looked at either.
+        // Devices first: if another server uses them, its sockets must not be touched either.
         let devices = Devices::open(&configuration)?;
         let addresses: Vec<Address> = inherited.iter().map(|socket| socket.configured.clone()).collect();
         let mut inherited = inherited;
@@ -197,7 +199,7 @@ impl Server {
         Ok(Self { state, origin, doors, control_file, inherited: addresses, events, sender, is_draining: false })
     }
 
-    /// Says on stdout, and to the service manager, that clients may come.
+    /// Reports on stdout, and to the service manager, that clients may connect.
     pub fn announce(&self, with_uris: bool) {
         let in_force = self.state.in_force();
         let mut lines = String::new();
@@ -209,22 +211,23 @@ impl Server {
                 visible.iter().for_each(|export| lines += &format!("{}\n", announce::uri(&door.address, export)));
             }
         }
-        // Whoever started us may not want to read it: a closed pipe is no reason not to serve.
+        // The parent process may have closed the pipe, which must not stop the server.
         let _ = io::stdout().write_all(lines.as_bytes());
         tell_service_manager("READY=1");
     }
 
-    /// Where each listener really listens.
+    /// The actual address of each listener.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.doors.iter().map(|door| &door.address)
     }
 
-    /// Sends events to [`Server::run`] from other threads.
+    /// A sender of events to [`Server::run`], for other threads.
     pub fn sender(&self) -> Sender<Event> {
         self.sender.clone()
     }
 
-    /// SIGTERM and SIGINT drain, SIGHUP reloads. The second of the former ends the server at once.
+    /// Handles signals: SIGTERM and SIGINT drain, SIGHUP reloads. A second SIGTERM or SIGINT ends
+    /// the server at once.
     pub fn heed_signals(&self) {
         let sender = self.sender.clone();
         match Signals::new([SIGTERM, SIGINT, SIGHUP]) {
@@ -242,7 +245,7 @@ impl Server {
         }
     }
 
-    /// Serves until a drain is over; the exit status.
+    /// Serves until a drain ends; returns the exit status.
     pub fn run(mut self) -> u8 {
         let mut watch = Watch::default();
         let mut next_look = Instant::now() + watch::PAUSE;
@@ -254,7 +257,7 @@ impl Server {
                     watch.look(&self.state.devices.saturations()).iter().for_each(|line| eprintln!("{line}"));
                     continue;
                 }
-                // The server holds a sender itself, so there is always an event to come.
+                // The server holds a sender itself, so the channel cannot be disconnected.
                 Err(RecvTimeoutError::Disconnected) => return ABANDONED,
             };
             match event {
@@ -271,7 +274,7 @@ impl Server {
                 }
                 Event::Operator(asked) => {
                     let answer = self.answer(asked.request);
-                    // The operator may have gone in the meantime.
+                    // The operator may have disconnected in the meantime.
                     let _ = asked.answer.send(answer);
                 }
                 Event::Drained(drained) => {
@@ -296,7 +299,7 @@ impl Server {
         });
     }
 
-    /// Says what a drain left undone; the exit status.
+    /// Reports the failures of a drain; returns the exit status.
     fn tell(&self, drained: &Drained) -> u8 {
         let count = drained.abandoned_requests;
         if count > 0 {
@@ -310,12 +313,13 @@ impl Server {
         if *drained == Drained::default() { DRAINED } else { ABANDONED }
     }
 
-    /// Takes the sockets away and waits for the receptions.
+    /// Removes the sockets and waits for the reception threads.
     fn end(self, status: u8) -> u8 {
         drop(self.control_file);
         for door in self.doors {
             door.bell.stop();
-            // A reception that panicked has said so on stderr; the status stays what it was.
+            // A reception thread that panicked has reported it on stderr; the status does not
+            // change.
             let _ = door.thread.join();
         }
         status
@@ -341,7 +345,7 @@ impl Server {
         }
         let old = self.state.in_force();
         let changes = difference(&old.configuration, &configuration)?;
-        // Exports are opened first: that is the one change that can fail, and it can be taken back.
+        // Exports are opened first: only this change can fail, and it can be undone.
         let added = changes.iter().filter(|change| matches!(change, Change::Added { .. }));
         self.state.devices.add_exports(added, &configuration)?;
         for change in &changes {
@@ -382,7 +386,7 @@ impl Server {
         }
     }
 
-    /// Changes the policy, and what the configuration in force says about it.
+    /// Changes the policy, and records it in the configuration in force.
     fn switch(&self, device: Option<&str>, scheduler: &str) -> Result<Value, Refusal> {
         let (device, scheduler) = self.state.devices.switch(device, scheduler)?;
         self.amend_device(&device, |it| it.scheduler.value.clone_from(&scheduler));
@@ -395,7 +399,8 @@ impl Server {
         Ok(json!({"device": device, "tunable": name, "value": stored}))
     }
 
-    /// Changes a group's limits by a line of `io.max`, `io.low` or `io.latency`; keys left out keep their values.
+    /// Changes a group's limits by a line of `io.max`, `io.low` or `io.latency`; omitted keys keep
+    /// their values.
     fn set_limits(&self, path: &str, file: &str, line: &str) -> Result<Value, Refusal> {
         let mut configuration = self.state.in_force().configuration.clone();
         if file.starts_with("blkio.") {
@@ -452,7 +457,7 @@ impl Door {
         Ok(Self { address, configured, bell, counts, thread })
     }
 
-    /// Names of the exports that somebody without an identity sees here.
+    /// The exports that a client without an identity sees here.
     fn exports<'a>(&self, in_force: &'a InForce) -> Vec<&'a str> {
         let listeners = &in_force.configuration.listeners;
         let listener = listeners.iter().find(|it| it.address.value.is_same_place(&self.configured));

@@ -1,8 +1,8 @@
-//! Who a client is, and what follows: the group that pays for it and the exports it may see.
+//! Identifies a client, and derives the group charged for its I/O and the exports that it may see.
 //!
-//! Engine specification 5.10: credentials of a unix socket's peer first (user, group, cgroup), then the listener it
-//! came in on, then the export's own group. The first identity that fits, in this order and then in the order of the
-//! file, decides.
+//! First the credentials of a unix socket's peer (user, group, cgroup) are compared, then the
+//! listener, then the export's own group applies. The first matching identity, in this order and
+//! then in file order, decides. Source: docs/specifications/engine.md, section 5.10.
 
 use std::os::fd::AsFd;
 
@@ -10,7 +10,7 @@ use rustix::net::sockopt;
 
 use crate::configuration::{Address, Configuration, Export, Identity, Listener, Who, matches};
 
-/// What the system says about the other end of a connection.
+/// The other end of a connection, as the system reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Peer {
     /// User id, of a unix socket's peer.
@@ -26,7 +26,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Asks the system about a connected socket. `with_cgroup` reads the peer's cgroup as well.
+    /// Reads the peer of a connected socket. `with_cgroup` reads the peer's cgroup as well.
     pub fn of(socket: impl AsFd, listened_at: &Address, with_cgroup: bool) -> Self {
         match listened_at {
             Address::Unix { .. } => {
@@ -66,7 +66,7 @@ fn cgroup_in(text: &str) -> Option<String> {
     unified.and_then(path).filter(|path| !path.is_empty())
 }
 
-/// The identity of a peer on a listener, if one fits.
+/// The identity that matches a peer on a listener, if any.
 pub fn identify<'a>(configuration: &'a Configuration, peer: &Peer, listener: &Address) -> Option<&'a Identity> {
     let first = |fits: &dyn Fn(&Who) -> bool| configuration.identities.iter().find(|it| fits(&it.who.value));
     let by_credentials = |who: &Who| match who {
@@ -79,7 +79,7 @@ pub fn identify<'a>(configuration: &'a Configuration, peer: &Peer, listener: &Ad
     first(&by_credentials).or_else(|| first(&by_listener))
 }
 
-/// Whether a client with this identity, on this listener, may know of an export.
+/// Whether a client with this identity may see an export on this listener.
 pub fn may_see(identity: Option<&Identity>, listener: &Listener, export: &str) -> bool {
     let allows = |patterns: &[crate::configuration::Located<String>]| {
         patterns.iter().any(|pattern| matches(&pattern.value, export))
@@ -87,7 +87,7 @@ pub fn may_see(identity: Option<&Identity>, listener: &Listener, export: &str) -
     allows(&listener.exports) && identity.is_none_or(|identity| allows(&identity.exports))
 }
 
-/// The group that pays for this client's I/O on an export.
+/// The group charged for this client's I/O on an export.
 pub fn group_of(identity: Option<&Identity>, peer: &Peer, export: &Export) -> String {
     let by_identity = identity.and_then(|identity| match identity.who.value {
         Who::Cgroup => peer.cgroup.clone(),

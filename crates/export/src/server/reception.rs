@@ -1,12 +1,15 @@
-//! Reception: one thread per listening socket that accepts clients and leads them through the handshake.
+//! Reception: one thread per listening socket that accepts clients and performs their handshakes.
 //!
-//! Promise  a client that is slow, silent or hostile costs a place among [`MAXIMUM_HALF_OPEN`] for at most the
-//!          handshake's timeout, and delays nobody: no call in here waits for one client.
-//! Cost     one poll over at most 66 descriptors per turn; no work at all while nobody arrives.
-//! Source   engine specification 4.4, 5.1, 5.10. It speaks of handshake workers; without TLS a handshake is a few
-//!          microseconds of parsing, so this thread does them all, and a worker is needed only once TLS comes.
+//! Promise  a client that is slow, silent or hostile occupies one of [`MAXIMUM_HALF_OPEN`] entries for
+//!          at most the handshake's timeout, and delays no other: no call here waits for one client.
+//! Cost     one poll over at most 66 descriptors per turn; no work while no client arrives.
+//! Sources  docs/specifications/engine.md, section 4.4; docs/specifications/engine.md, section 5.1;
+//!          docs/specifications/engine.md, section 5.10. They describe handshake workers; without TLS a
+//!          handshake is a few microseconds of parsing, so this thread performs all of them, and a
+//!          worker is needed only with TLS.
 //!
-//! accept -> limits -> who is it -> [`Handshake`] -> [`Acceptor::attach`]: from there the shard owns the socket.
+//! accept -> limits -> identity -> [`Handshake`] -> [`Acceptor::attach`]: from there the shard owns
+//! the socket.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,69 +28,69 @@ use super::socket::Listening;
 use crate::configuration::{Address, Configuration, Listener, Who};
 use crate::nbd::handshake::{ExportFacts, Handshake, Negotiated, Step, View};
 
-/// Handshakes under way on one listener; the oldest goes when one more arrives.
+/// Handshakes in progress on one listener; a further one ends the oldest.
 pub const MAXIMUM_HALF_OPEN: usize = 64;
-/// Bytes of answers that may wait for a client that does not read; its options wait as long.
+/// Bytes of answers that may wait for a client that does not read; meanwhile its options wait too.
 const MAXIMUM_UNSENT_BYTES: usize = 64 * 1024;
-/// Bytes taken from one client at a time.
+/// Bytes received from one client at a time.
 const RECEIVE_BYTES: usize = 16 * 1024;
-/// How long nobody is accepted after the system ran out of descriptors or memory.
+/// How long accepting pauses after the system ran out of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What handshakes go by at one moment; replaced as a whole by a reload.
+/// The state that handshakes use; replaced as a whole by a reload.
 #[derive(Debug)]
 pub struct InForce {
     /// The configuration.
     pub configuration: Configuration,
-    /// What may be said of each export that is open.
+    /// The facts for clients of each open export.
     pub facts: Vec<ExportFacts>,
-    /// The server is going down.
+    /// Whether the server is shutting down.
     pub draining: bool,
 }
 
-/// A client that is through its handshake.
+/// A client that has completed its handshake.
 pub struct Arrival {
-    /// The socket, blocking, nothing left to send.
+    /// The socket, blocking, with nothing left to send.
     pub socket: OwnedFd,
     /// Bytes that arrived behind the handshake.
     pub received: Vec<u8>,
-    /// What was agreed.
+    /// The result of the negotiation.
     pub negotiated: Negotiated,
-    /// Who it is.
+    /// The peer.
     pub peer: Peer,
-    /// The group that pays for its I/O.
+    /// The group charged for its I/O.
     pub group: String,
-    /// Its place among the listener's connections; given back when dropped.
+    /// Its slot among the listener's connections; released when dropped.
     pub ticket: Ticket,
 }
 
 /// Takes clients over from reception.
 pub trait Acceptor: Send + Sync {
-    /// What handshakes go by now.
+    /// The current state for handshakes.
     fn in_force(&self) -> Arc<InForce>;
-    /// Takes a client over; whatever goes wrong with it from here on concerns nobody else.
+    /// Takes a client over; later failures of its connection affect no other client.
     fn attach(&self, arrival: Arrival);
 }
 
-/// What happened at one listener since the start.
+/// Counters of one listener since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Connections open now, handshakes included.
     pub open: AtomicUsize,
     /// Connections accepted.
     pub accepted: AtomicU64,
-    /// Connections closed at once because there were too many.
+    /// Connections closed at once because the limit was reached.
     pub refused: AtomicU64,
-    /// Handshakes that took too long, or gave way to a newer one.
+    /// Handshakes that timed out, or were ended in favour of a newer one.
     pub expired: AtomicU64,
 }
 
-/// One connection's place; gives it back when dropped.
+/// One connection's slot; released when dropped.
 #[derive(Debug)]
 pub struct Ticket(Arc<Counts>);
 
 impl Ticket {
-    /// A place, unless `limit` are taken.
+    /// Takes a slot, unless `limit` are in use.
     fn take(counts: &Arc<Counts>, limit: usize) -> Option<Self> {
         let free = |open: usize| (open < limit).then_some(open + 1);
         counts.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
@@ -101,7 +104,7 @@ impl Drop for Ticket {
     }
 }
 
-/// How other threads reach a reception.
+/// Wakes a reception thread from other threads.
 #[derive(Debug)]
 pub struct Bell {
     event: Event,
@@ -109,24 +112,24 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Nobody has rung yet.
+    /// A bell that has not been rung.
     pub fn new() -> io::Result<Self> {
         Ok(Self { event: Event::new()?, stop: AtomicBool::new(false) })
     }
 
-    /// Something in force has changed: look at once.
+    /// Wakes the thread, because the state has changed.
     pub fn ring(&self) {
         self.event.signal();
     }
 
-    /// The thread must end; open handshakes are closed.
+    /// Ends the thread; open handshakes are closed.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.event.signal();
     }
 }
 
-/// A client inside its handshake.
+/// A client during its handshake.
 struct HalfOpen {
     socket: OwnedFd,
     handshake: Handshake,
@@ -135,12 +138,12 @@ struct HalfOpen {
     deadline: Instant,
     received: Vec<u8>,
     unsent: Vec<u8>,
-    /// Set by the last step: what happens when everything is sent.
+    /// Set by the last step: what to do when everything is sent.
     end: Option<End>,
 }
 
 impl HalfOpen {
-    /// Whether it is the client's turn to write.
+    /// Whether the client has to send next.
     fn is_idle(&self) -> bool {
         self.unsent.is_empty() && self.received.is_empty()
     }
@@ -151,7 +154,7 @@ enum End {
     Close,
 }
 
-/// What became of a client in one turn.
+/// The result of a client's turn.
 enum Turn {
     Stays,
     Leaves,
@@ -172,7 +175,7 @@ pub struct Reception {
 }
 
 impl Reception {
-    /// A reception behind a socket that listens. [`Reception::run`] is its thread.
+    /// A reception for a listening socket. [`Reception::run`] is its thread.
     pub fn new(
         listening: Listening,
         acceptor: Arc<dyn Acceptor>,
@@ -196,7 +199,8 @@ impl Reception {
             }
             let in_force = self.acceptor.in_force();
             if in_force.draining {
-                // Closes the socket and removes its file: the next server may take its place.
+                // Closes the socket and removes its file, so that the next server can take its
+                // place.
                 self.listening = None;
             }
             self.turn(&events, &in_force);
@@ -204,7 +208,7 @@ impl Reception {
         }
     }
 
-    /// Waits for anything at all; which half-open clients had an event, in their order.
+    /// Waits for any event; returns which half-open clients had one, in their order.
     fn wait(&self) -> Vec<bool> {
         let now = Instant::now();
         let paused = self.accept_again_at.filter(|at| *at > now);
@@ -221,7 +225,7 @@ impl Reception {
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(left.subsec_nanos()),
         });
-        // An interrupted wait is a turn in which nothing happened.
+        // An interrupted wait counts as a turn without events.
         let _ = poll(&mut descriptors, timeout.as_ref());
         descriptors[1..=self.half_open.len()].iter().map(|descriptor| !descriptor.revents().is_empty()).collect()
     }
@@ -248,7 +252,7 @@ impl Reception {
         }
     }
 
-    /// One client's turn: read if nothing is left to do, answer, send what there is.
+    /// One client's turn: read if no input is left, answer, send the output.
     fn serve(&self, client: &mut HalfOpen, in_force: &InForce) -> Turn {
         if client.is_idle() {
             let mut buffer = [0; RECEIVE_BYTES];
@@ -276,7 +280,7 @@ impl Reception {
         }
     }
 
-    /// Lets the handshake work through what was received, until it ends or the answers grow long.
+    /// Runs the handshake on the received bytes, until it ends or the answers grow long.
     fn answer(&self, client: &mut HalfOpen, in_force: &InForce) {
         let configuration = &in_force.configuration;
         let Some(listener) = listener_at(configuration, &self.address) else {
@@ -303,7 +307,7 @@ impl Reception {
         let configuration = &in_force.configuration;
         let export = configuration.exports().find(|(_, export)| export.name.value == negotiated.export);
         let Some((_, export)) = export else {
-            // A reload took the export away between the answer and now.
+            // A reload removed the export between the answer and now.
             return shut_down(client.socket.as_fd());
         };
         let identity = identify(configuration, &client.peer, &self.address);
@@ -317,7 +321,7 @@ impl Reception {
         });
     }
 
-    /// Takes in everybody who waits at the door.
+    /// Accepts all waiting clients.
     fn accept(&mut self, in_force: &InForce) {
         let now = Instant::now();
         if self.accept_again_at.is_some_and(|at| at > now) {
@@ -326,7 +330,8 @@ impl Reception {
         self.accept_again_at = None;
         for _ in 0..MAXIMUM_HALF_OPEN {
             let Some(listening) = &self.listening else { return };
-            // Blocking on purpose: a ring answers EAGAIN on sockets that are not, where the shard wants to wait.
+            // The socket is blocking on purpose: on a non-blocking one a ring returns EAGAIN where
+            // the shard wants to wait.
             match rustix::net::accept_with(&listening.descriptor, SocketFlags::CLOEXEC) {
                 Ok(socket) => self.welcome(socket, in_force, now),
                 Err(rustix::io::Errno::AGAIN) => return,
@@ -334,7 +339,7 @@ impl Reception {
                     self.accept_again_at = Some(now + ACCEPT_PAUSE);
                     return;
                 }
-                // The client went away between knocking and now, or a signal came.
+                // The client disconnected before it was accepted, or a signal came.
                 Err(_) => {}
             }
         }
@@ -378,7 +383,7 @@ fn listener_at<'a>(configuration: &'a Configuration, address: &Address) -> Optio
     configuration.listeners.iter().find(|listener| listener.address.value.is_same_place(address))
 }
 
-/// Sends what the socket takes; false if it is broken.
+/// Sends as much as the socket takes; false if the connection is broken.
 fn send(client: &mut HalfOpen) -> bool {
     while !client.unsent.is_empty() {
         match rustix::net::send(&client.socket, &client.unsent, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {

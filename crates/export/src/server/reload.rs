@@ -1,66 +1,69 @@
-//! What lies between two configurations: changes that can be made while clients are connected, or the reasons why not.
+//! The difference between two configurations: changes that can be made while clients are connected,
+//! or the reasons why not.
 //!
-//! Source: engine specification 5.9. Either every difference can be applied, or none is: the old configuration then
-//! stays wholly in force. What only new handshakes go by (identities, visibility, limits, descriptions) needs no
-//! change of its own: the new configuration takes the old one's place.
+//! Either every difference can be applied, or none is, and the old configuration stays wholly in
+//! force. Settings that only new handshakes use (identities, visibility, limits, descriptions) need
+//! no change of their own, because the new configuration replaces the old one. Source:
+//! docs/specifications/engine.md, section 5.9.
 
 use experiment::{GroupPriority, Limits};
 
 use crate::configuration::{Address, Configuration, DEFAULT_WEIGHT, Device, Export, Listener, Located, Place, Problem};
 
-/// One thing to do.
+/// One change to apply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// A group's share.
+    /// Change a group's weight.
     Weight {
         /// The group's path.
         group: String,
         /// Its new weight.
         weight: u64,
     },
-    /// The weight of a group's own queues.
+    /// Change the weight of a group's own queues.
     LeafWeight {
         /// The group's path.
         group: String,
         /// Its new weight; none = as the group's.
         weight: Option<u64>,
     },
-    /// A group's level.
+    /// Change a group's priority level.
     Priority {
         /// The group's path.
         group: String,
         /// Its new level.
         priority: Option<GroupPriority>,
     },
-    /// A group's limits.
+    /// Change a group's limits.
     Limits {
         /// The group's path.
         group: String,
         /// Its new limits.
         limits: Limits,
     },
-    /// A device's policy or its tunables.
+    /// Change a device's policy or its tunables.
     Scheduler {
         /// The device's name.
         device: String,
         /// `NAME[:TUNABLE=VALUE,...]`.
         scheduler: String,
     },
-    /// An export that was not there.
+    /// Add an export.
     Added {
         /// The device's name.
         device: String,
         /// The export.
         export: Export,
     },
-    /// An export that is gone: no new client may open it, connected ones stay.
+    /// Remove an export: no new client may open it, connected ones stay.
     Removed {
         /// The export's name.
         export: String,
     },
 }
 
-/// All changes from `old` to `new`, or one problem per field that cannot change while the server runs.
+/// All changes from `old` to `new`, or one problem per field that cannot change while the server
+/// runs.
 pub fn difference(old: &Configuration, new: &Configuration) -> Result<Vec<Change>, Vec<Problem>> {
     let mut comparison = Comparison::default();
     comparison.keep("root", old.root.as_ref(), new.root.as_ref(), new.root.as_ref().map(|root| &root.place));
@@ -102,7 +105,7 @@ impl Comparison {
         self.problems.push(Problem::new(place, format!("{what}: it cannot change while the server runs"), help));
     }
 
-    /// A value that must be what it was.
+    /// Requires a value to be unchanged.
     fn keep<T: PartialEq>(&mut self, name: &str, old: T, new: T, place: Option<&Place>) {
         if old != new {
             self.refuse(place.unwrap_or(&Place::default()), &format!("{name} is different"));

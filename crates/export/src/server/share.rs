@@ -1,4 +1,4 @@
-//! What an operator may change of a group's share while the server runs, and where it is written down.
+//! Changes of a group's share by an operator while the server runs.
 
 use experiment::blkio::Form;
 use experiment::blkio::weights::WeightFile;
@@ -10,7 +10,7 @@ use crate::configuration::{DEFAULT_WEIGHT, Group, Located, Place};
 use crate::control::{Refusal, Share};
 
 impl Server {
-    /// Gives a group another share wherever it exists, and in the configuration in force.
+    /// Sets a group's share wherever the group exists, and in the configuration in force.
     pub(super) fn set_share(&self, path: &str, share: Share) -> Result<Value, Refusal> {
         let mut configuration = self.state.in_force().configuration.clone();
         let declared = configuration.groups.iter().position(|group| group.path.value == path);

@@ -1,7 +1,7 @@
-//! Sockets to listen on: made, inherited, and taken away again.
+//! Listening sockets: created, inherited, and removed.
 //!
-//! A unix socket gets its mode and owner before it listens, so that nobody connects through permissions that were
-//! never meant. A socket file in the way is removed only if nobody answers on it.
+//! A unix socket gets its mode and owner before it listens, so that no client can connect through
+//! unintended permissions. An existing socket file is removed only if no server answers on it.
 
 use std::fs;
 use std::io;
@@ -19,31 +19,31 @@ use crate::configuration::{Address, Located, Problem};
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub struct Listening {
     /// The socket, not blocking.
     pub descriptor: OwnedFd,
-    /// Where it really listens: with the port that the system chose for port 0.
+    /// The actual address: with the port that the system chose for port 0.
     pub address: Address,
-    /// The address as it was asked for.
+    /// The address as configured.
     pub configured: Address,
-    /// The file of a unix socket that is ours; none if it was inherited.
+    /// The file of a unix socket created here; none if it was inherited.
     pub file: Option<SocketFile>,
 }
 
-/// A unix socket's file; removed when this goes.
+/// A unix socket's file; removed on drop.
 #[derive(Debug)]
 pub struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody may have removed it already; there is nothing to be done about either.
+        // The file may have been removed already; a failure cannot be handled here.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Opens a socket at an address, or says why not in one message.
+/// Opens a socket at an address, or reports in one message why not.
 pub fn listen(address: &Located<Address>) -> Result<Listening, Problem> {
     match &address.value {
         Address::Unix { path, mode, owner_group } => unix(address, path, *mode, owner_group.as_deref()),
@@ -54,7 +54,7 @@ pub fn listen(address: &Located<Address>) -> Result<Listening, Problem> {
     }
 }
 
-/// A unix socket for one owner alone: the control socket.
+/// A unix socket that only its owner may use: the control socket.
 pub fn listen_private(path: &Located<PathBuf>) -> Result<Listening, Problem> {
     let address = Address::Unix { path: path.value.clone(), mode: 0o600, owner_group: None };
     listen(&Located::new(address, &path.place))
@@ -94,7 +94,8 @@ fn unix(address: &Located<Address>, path: &Path, mode: u32, owner_group: Option<
     Ok(listening)
 }
 
-/// Removes a socket file that nobody listens on. Anything else that stands there is left alone and refused.
+/// Removes a socket file on which no server listens. Any other file is kept and reported as an
+/// error.
 fn clear_the_way(path: &Path) -> Result<(), (String, &'static str)> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
     let shown = path.display();
@@ -127,7 +128,8 @@ fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?)
 }
 
-/// The number of a group given by number or by name. `/etc/group` alone: a service's group is a local one.
+/// The number of a group given by number or by name. Only `/etc/group` is read, because a service's
+/// group is a local one.
 fn group_id(name: &str) -> Option<u32> {
     if let Ok(number) = name.parse() {
         return Some(number);
@@ -140,7 +142,8 @@ fn group_id(name: &str) -> Option<u32> {
     })
 }
 
-/// The sockets a service manager passed on (`LISTEN_FDS`, from descriptor 3), if they are meant for this process.
+/// The sockets passed by a service manager (`LISTEN_FDS`, from descriptor 3), if they are meant for
+/// this process.
 pub fn inherited() -> io::Result<Vec<Listening>> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     if number("LISTEN_PID") != Some(std::process::id()) {
@@ -151,7 +154,8 @@ pub fn inherited() -> io::Result<Vec<Listening>> {
     let process = rustix::process::pidfd_open(this_process, PidfdFlags::empty())?;
     let mut sockets = Vec::new();
     for raw in 3..3 + i32::try_from(count).unwrap_or(0) {
-        // A descriptor named by number alone cannot be owned safely; a copy got through the process itself can.
+        // A descriptor named by number alone cannot be owned safely; a copy obtained through pidfd
+        // can.
         let descriptor = rustix::process::pidfd_getfd(&process, raw, PidfdGetfdFlags::empty())?;
         rustix::io::ioctl_fionbio(&descriptor, true)?;
         rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC)?;

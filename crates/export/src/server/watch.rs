@@ -1,31 +1,33 @@
-//! Says on standard error whose share is not kept and why, once when that begins and once when it is over.
+//! Reports on standard error which shares are not kept and why, once when that begins and once when
+//! it ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::{Knowledge, Saturation};
 
-/// Between two looks: long against the second that the figures are a mean over.
+/// The interval between two checks: long against the second over which the figures are means.
 pub const PAUSE: Duration = Duration::from_secs(5);
-/// Looks in a row that agree before anything is said: a load that comes or goes is no news.
+/// This many checks in a row must agree before a report, so that a load that starts or stops is not
+/// reported.
 const AGREEING: u32 = 2;
 
-/// What is known of a group on a device.
+/// The state of a group on a device.
 #[derive(Copy, Clone, Debug, Default)]
 struct Known {
     is_told: bool,
-    /// Looks in a row that contradict what was told.
+    /// Checks in a row that contradict the last report.
     against: u32,
 }
 
-/// What was said so far.
+/// The groups' states.
 #[derive(Debug, Default)]
 pub struct Watch {
     known: BTreeMap<(String, String), Known>,
 }
 
 impl Watch {
-    /// What is to be said after another look at all devices.
+    /// The lines to report after a check of all devices.
     pub fn look(&mut self, devices: &[(String, Saturation)]) -> Vec<String> {
         let mut lines = Vec::new();
         let mut seen = BTreeMap::new();
@@ -33,7 +35,7 @@ impl Watch {
             for group in &state.groups {
                 let key = (device.clone(), group.path.clone());
                 let mut known = self.known.remove(&key).unwrap_or_default();
-                // While the depth is being learned shares come and go.
+                // Shares fluctuate while the depth is being learned.
                 let is_news = known.is_told == group.why.is_none() && state.knowledge != Knowledge::Learning;
                 known.against = if is_news { known.against + 1 } else { 0 };
                 if known.against >= AGREEING {
@@ -45,7 +47,7 @@ impl Watch {
                 seen.insert(key, known);
             }
         }
-        // Who asks for no more has nothing to be told about.
+        // A group that asks for no more than it gets is forgotten.
         self.known = seen;
         lines
     }

@@ -1,4 +1,4 @@
-//! An NBD client that sends what it is told, right or wrong, and reads what comes back.
+//! An NBD client that sends given bytes, valid or not, and reads the replies.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 use std::io::{self, Read, Write};
@@ -16,24 +16,24 @@ pub struct OptionReply {
     pub data: Vec<u8>,
 }
 
-/// One whole reply to a request: all its chunks put together.
+/// One whole reply to a request, assembled from all its chunks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reply {
     pub cookie: u64,
     /// 0 for success.
     pub error: u32,
-    /// Offset inside the volume that an ERROR_OFFSET chunk named.
+    /// Offset inside the volume from an ERROR_OFFSET chunk.
     pub error_offset: Option<u64>,
-    /// (offset, data) of each content chunk; of a simple reply one with the request's offset.
+    /// (offset, data) of each content chunk; for a simple reply, one with the request's offset.
     pub content: Vec<(u64, Vec<u8>)>,
     /// (length, flags) of a block status.
     pub extents: Vec<(u64, u64)>,
-    /// Chunk types in the order they came; empty for a simple reply.
+    /// Chunk types in the order received; empty for a simple reply.
     pub chunks: Vec<u16>,
 }
 
 impl Reply {
-    /// The data put in order; the chunks must cover the range without gap or overlap.
+    /// The data in order; the chunks must cover the range without gap or overlap.
     pub fn data(&self) -> Vec<u8> {
         let mut content = self.content.clone();
         content.sort();
@@ -102,7 +102,7 @@ impl Client {
     /// Connects and sends client flags (3: all is well).
     pub fn connect(path: &Path, client_flags: u32) -> Self {
         let mut stream = UnixStream::connect(path).unwrap();
-        // Generous: a hang must fail a test, a busy machine must not.
+        // Generous: a hang must fail the test, a busy machine must not.
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).unwrap();
@@ -111,7 +111,8 @@ impl Client {
         Self { stream, form: ReplyForm::Simple, size_bytes: 0, flags: 0 }
     }
 
-    /// Connects and opens an export in the given form, with `base:allocation` where the form allows it.
+    /// Connects and opens an export in the given form, with `base:allocation` where the form allows
+    /// it.
     pub fn open(path: &Path, export: &str, form: ReplyForm) -> Self {
         let mut client = Self::connect(path, 3);
         match form {
@@ -147,7 +148,7 @@ impl Client {
         bytes
     }
 
-    /// Sends an option and reads its replies up to the last.
+    /// Sends an option and reads its replies including the last.
     pub fn option(&mut self, option: u32, data: &[u8]) -> Vec<OptionReply> {
         self.send(&option_bytes(option, data));
         self.option_replies(option)
@@ -171,12 +172,12 @@ impl Client {
         }
     }
 
-    /// The kind of the last reply to an option.
+    /// The type of the last reply to an option.
     pub fn last(&mut self, option: u32, data: &[u8]) -> u32 {
         self.option(option, data).last().unwrap().kind
     }
 
-    /// A request in the form that was negotiated; the payload is not sent.
+    /// A request in the negotiated form; the payload is not sent.
     pub fn request(&self, flags: u16, command: u16, cookie: u64, offset: u64, length: u64) -> Vec<u8> {
         request(self.form, flags, command, cookie, offset, length)
     }
@@ -203,7 +204,7 @@ impl Client {
         self.reply(command::WRITE, offset, data.len() as u64)
     }
 
-    /// Reads one whole reply. Which data follow a simple reply hangs on what it answers.
+    /// Reads one whole reply. The data behind a simple reply depends on the request.
     pub fn reply(&mut self, asked: u16, offset: u64, length: u64) -> Reply {
         let mut whole = Reply::default();
         loop {
@@ -241,7 +242,7 @@ impl Client {
         }
     }
 
-    /// One chunk; whether it was the last.
+    /// Reads one chunk; returns whether it was the last.
     fn piece(&mut self, whole: &mut Reply, head: &[u8], length: u64) -> bool {
         let (flags, kind) = (u16::from_be_bytes([head[0], head[1]]), u16::from_be_bytes([head[2], head[3]]));
         whole.cookie = long(head, 4);
@@ -274,13 +275,13 @@ impl Client {
         flags & chunk::DONE != 0
     }
 
-    /// An ordinary READ works: the connection lives.
+    /// Checks that an ordinary READ works, so that the connection is usable.
     pub fn assert_alive(&mut self) {
         let reply = self.read(0, 512);
         assert_eq!((reply.error, reply.data().len()), (0, 512), "not alive");
     }
 
-    /// The server closes the connection, sending nothing more.
+    /// Checks that the server closes the connection without sending anything.
     pub fn assert_closed(&mut self) {
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {

@@ -22,12 +22,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// Serves what `devices` says (tables of a serve.toml without listeners).
+    /// Serves the devices in `devices` (tables of a serve.toml without listeners).
     pub fn with(devices: &str) -> Self {
         Self::listening("", devices)
     }
 
-    /// The same with further lines for the listener.
+    /// As [`Running::with`], with further lines for the listener.
     pub fn listening(listen: &str, devices: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         Self::start(directory, listen, devices)
@@ -62,7 +62,7 @@ impl Running {
         Self { directory, socket, sender, thread }
     }
 
-    /// The socket clients connect to.
+    /// The socket that clients connect to.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
@@ -72,13 +72,13 @@ impl Running {
         self.directory.path()
     }
 
-    /// What the control socket says about the server.
+    /// The server's status from the control socket.
     pub fn status(&self) -> serde_json::Value {
         let request = serde_json::json!({"command": "status"});
         ask(&self.directory.path().join("control.sock"), &request).unwrap()["ok"].clone()
     }
 
-    /// Waits, with patience, until the status is as it should be.
+    /// Waits until the status satisfies `so`.
     pub fn await_that(&self, what: &str, so: impl Fn(&serde_json::Value) -> bool) {
         let start = Instant::now();
         loop {
@@ -101,7 +101,7 @@ impl Running {
         self.sender.send(event).unwrap();
     }
 
-    /// Waits for the server to end; its exit status.
+    /// Waits for the server to end; returns its exit status.
     pub fn wait(mut self) -> u8 {
         self.thread.take().unwrap().join().unwrap()
     }
@@ -109,7 +109,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Twice: whatever a failed test left in flight must not keep the process.
+        // Sent twice: requests that a failed test left in flight must not keep the process alive.
         let _ = self.sender.send(Event::Terminate);
         let _ = self.sender.send(Event::Terminate);
         if let Some(thread) = self.thread.take() {

@@ -1,8 +1,9 @@
-//! Control groups: which hierarchy has the I/O controller, and groups of our own in it.
+//! Control groups: finds the hierarchy that has the I/O controller and creates groups in it.
 //!
-//! Version 1 and 2 differ in names of files and in their grammar, which is all that [`Version`] decides. Every directory is
-//! written into the [`Journal`] before it is made, and nothing outside of it is changed except `cgroup.subtree_control` (v2),
-//! which is journalled as well. Source: harness 3.
+//! Versions 1 and 2 differ in file names and grammar only, and [`Version`] selects between them.
+//! Every directory is recorded in the [`Journal`] before it is created. Outside of these
+//! directories only `cgroup.subtree_control` (v2) is changed, which is journalled as well. Source:
+//! docs/specifications/harness.md, section 3.
 
 pub mod statistics;
 
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::setting::Journal;
 
-/// Which kind of hierarchy.
+/// The version of a cgroup hierarchy.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Version {
     /// A `cgroup` mount with the controller `blkio`.
@@ -24,13 +25,13 @@ pub enum Version {
 /// A mounted hierarchy with the I/O controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hierarchy {
-    /// Its kind.
+    /// Its version.
     pub version: Version,
     /// Where it is mounted.
     pub mount: PathBuf,
 }
 
-/// Rates of a group; none = no limit.
+/// Rate limits of a group; `None` is unlimited.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rates {
     /// Bytes read per second.
@@ -45,33 +46,34 @@ pub struct Rates {
 
 /// The file that holds BFQ's weights.
 const BFQ_WEIGHT: [&str; 2] = ["blkio.bfq.weight", "io.bfq.weight"];
-/// The file that holds io.cost's weights, and the largest that it takes.
+/// The file that holds io.cost's weights.
 pub const COST_WEIGHT: &str = "io.weight";
-/// As above.
+/// The largest weight that io.cost accepts.
 pub const COST_WEIGHT_MAX: u32 = 10_000;
-/// The same of our kernel module's elevators (docs/kernel.md), one file for all of them.
+/// The file that holds the weights of our kernel module's elevators (docs/kernel.md); all of them
+/// share it.
 const OUR_WEIGHT: [&str; 2] = ["blkio.hoist.weight", "io.hoist.weight"];
 /// The schedulers under which weights have an effect.
-const WEIGHTED: [&str; 5] = ["bfq", "hw-bfq", "hw-cfq", "hw-wfq", "hw-paternoster"];
+const WEIGHTED: [&str; 8] = ["bfq", "hw-bfq", "hw-cfq", "hw-wfq", "hw-paternoster", "hw-sfq", "hw-sfq-d2", "hw-mqfq"];
 
-/// Whether weights of groups have an effect under a scheduler of the kernel, or of our module for it.
+/// Whether group weights have an effect under a scheduler of the kernel or of our kernel module.
 pub fn has_weights(scheduler: &str) -> bool {
     WEIGHTED.contains(&scheduler)
 }
-/// The largest weight that BFQ takes.
+/// The largest weight that BFQ accepts.
 pub const BFQ_WEIGHT_MAX: u32 = 1_000;
 /// The largest weight of our kernel module (`io.hoist.weight`).
 pub const HOIST_WEIGHT_MAX: u32 = 10_000;
 
 impl Hierarchy {
-    /// The hierarchy that owns the I/O controller, if there is one. Version 2 goes first; on hybrid systems only one of them has
-    /// the controller.
+    /// The hierarchy that owns the I/O controller, if there is one. Version 2 is tried first; on
+    /// hybrid systems only one of the two has the controller.
     pub fn find() -> Option<Self> {
         let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
         find(&text, &|mount| fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default())
     }
 
-    /// The file of a group that holds its weight under a scheduler; none where weights have no effect.
+    /// The file that holds a group's weight under a scheduler; `None` where weights have no effect.
     pub fn weight_file(&self, scheduler: &str) -> Option<&'static str> {
         let [old, new] = if scheduler == "bfq" { BFQ_WEIGHT } else { OUR_WEIGHT };
         has_weights(scheduler).then_some(match self.version {
@@ -80,13 +82,13 @@ impl Hierarchy {
         })
     }
 
-    /// Whether the controller io.cost is switched on for the device `MAJOR:MINOR`; only version 2 has it.
+    /// Whether io.cost is enabled for the device `MAJOR:MINOR`; only version 2 has it.
     pub fn has_cost_control(&self, device: &str) -> bool {
         let text = fs::read_to_string(self.mount.join("io.cost.qos")).unwrap_or_default();
         self.version == Version::V2 && text.lines().any(|line| is_enabled(line, device))
     }
 
-    /// As messages name it: `cgroup v1`.
+    /// The name used in messages: `cgroup v1`.
     pub const fn text(&self) -> &'static str {
         match self.version {
             Version::V1 => "cgroup v1",
@@ -95,13 +97,15 @@ impl Hierarchy {
     }
 }
 
-/// Whether a line of `io.cost.qos` switches the controller on for a device: `8:0 enable=1 ctrl=user ...`.
+/// Whether a line of `io.cost.qos` enables the controller for a device: `8:0 enable=1 ctrl=user
+/// ...`.
 fn is_enabled(line: &str, device: &str) -> bool {
     let mut words = line.split_ascii_whitespace();
     words.next() == Some(device) && words.any(|word| word == "enable=1")
 }
 
-/// Reads mountinfo: six fields, optional ones up to a lone `-`, then type, source and options of the super block.
+/// Parses mountinfo: six fields, optional ones up to a lone `-`, then type, source and options of
+/// the super block.
 fn find(mountinfo: &str, controllers: &dyn Fn(&Path) -> String) -> Option<Hierarchy> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (before, behind) = line.split_once(" - ")?;
@@ -124,12 +128,12 @@ fn find(mountinfo: &str, controllers: &dyn Fn(&Path) -> String) -> Option<Hierar
     old
 }
 
-/// Blanks in paths are written `\040`.
+/// Decodes the escape `\040`, which stands for a blank in a path.
 fn unescaped(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 }
 
-/// Groups of ours: a parent named after the process, and what it holds.
+/// The groups of this process: a parent named after the process, and its children.
 #[derive(Debug)]
 pub struct Tree {
     hierarchy: Hierarchy,
@@ -137,10 +141,10 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Makes the parent.
+    /// Creates the parent.
     ///
     /// # Errors
-    /// What the system says; what was made is in the journal.
+    /// Any error from the system; what was created is in the journal.
     pub fn make(hierarchy: Hierarchy, journal: &mut Journal) -> io::Result<Self> {
         let parent = hierarchy.mount.join(format!("hoistway.{}", std::process::id()));
         if hierarchy.version == Version::V2 {
@@ -153,10 +157,11 @@ impl Tree {
         Ok(Self { hierarchy, parent })
     }
 
-    /// Makes a group by its path below the parent, and what is missing above it. The answer is its directory.
+    /// Creates a group by its path below the parent, with any missing groups above it. Returns its
+    /// directory.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error from the system.
     pub fn group(&self, path: &str, journal: &mut Journal) -> io::Result<PathBuf> {
         let mut directory = self.parent.clone();
         for (index, part) in path.split('/').enumerate() {
@@ -171,19 +176,21 @@ impl Tree {
         Ok(directory)
     }
 
-    /// Gives a group a weight under a scheduler that has weights; says what the file holds then.
+    /// Sets a group's weight under a scheduler that has weights; returns the weight that the file
+    /// holds afterwards.
     ///
     /// # Errors
-    /// What the system says; `Unsupported` for a scheduler without weights.
+    /// Any error from the system; `Unsupported` for a scheduler without weights.
     pub fn set_weight(&self, group: &Path, scheduler: &str, weight: u32) -> io::Result<u32> {
         let file = self.hierarchy.weight_file(scheduler).ok_or(io::ErrorKind::Unsupported)?;
         write_weight(&group.join(file), weight)
     }
 
-    /// Gives a group a weight under io.cost, 1 to 10,000; says what the file holds then.
+    /// Sets a group's weight under io.cost, 1 to 10,000; returns the weight that the file holds
+    /// afterwards.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error from the system.
     pub fn set_cost_weight(&self, group: &Path, weight: u32) -> io::Result<u32> {
         write_weight(&group.join(COST_WEIGHT), weight)
     }
@@ -191,8 +198,8 @@ impl Tree {
     /// Limits a group on the device `MAJOR:MINOR`.
     ///
     /// # Errors
-    /// What the system says, and `InvalidData` if the file does not hold afterwards what was written: the kernel's reader takes
-    /// `1M` for 1.
+    /// Any error from the system, and `InvalidData` if the file does not hold afterwards what was
+    /// written: the kernel's parser takes `1M` for 1.
     pub fn set_rates(&self, group: &Path, device: &str, rates: &Rates) -> io::Result<()> {
         for (file, text) in self.rate_lines(device, rates) {
             let path = group.join(file);
@@ -209,7 +216,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Files and lines for rates.
+    /// The files and lines that set these rates.
     fn rate_lines(&self, device: &str, rates: &Rates) -> Vec<(&'static str, String)> {
         let given = [
             ("blkio.throttle.read_bps_device", "rbps", rates.read_bytes_per_s),
@@ -231,7 +238,7 @@ impl Tree {
 /// Moves this process, with all its threads, into a group.
 ///
 /// # Errors
-/// What the system says, and `InvalidData` if it is somewhere else afterwards.
+/// Any error from the system, and `InvalidData` if the process is in another group afterwards.
 pub fn enter(group: &Path) -> io::Result<()> {
     fs::write(group.join("cgroup.procs"), std::process::id().to_string())?;
     let name = group.file_name().unwrap_or_default().to_string_lossy();
@@ -242,7 +249,8 @@ pub fn enter(group: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a weight and reads it back: "800", or since 5.4 a first line "default 800".
+/// Writes a weight and reads it back; since 5.4 the first line may be "default 800" instead of
+/// "800".
 fn write_weight(path: &Path, weight: u32) -> io::Result<u32> {
     fs::write(path, weight.to_string())?;
     let text = fs::read_to_string(path)?;
@@ -260,7 +268,7 @@ fn is_on(group: &Path) -> bool {
     text.split_ascii_whitespace().any(|name| name == "io")
 }
 
-/// Lets the children of a group have the controller.
+/// Enables the I/O controller for the children of a group.
 fn switch_on(group: &Path, journal: &mut Journal) -> io::Result<()> {
     if is_on(group) {
         return Ok(());
@@ -327,7 +335,8 @@ mod tests {
         assert_eq!(hierarchy(Version::V2).weight_file("mq-deadline"), None);
     }
 
-    /// The same calls on a directory: what is asked of a version 2 hierarchy, which not every machine has.
+    /// Runs the same calls on a plain directory, because not every machine has a version 2
+    /// hierarchy.
     #[test]
     fn a_tree_of_version_2_switches_the_controller_on_from_the_root_down() {
         let directory = tempfile::tempdir().unwrap();
@@ -341,7 +350,7 @@ mod tests {
         assert_eq!(journal.content().cgroups.len(), 3);
         let on: Vec<&PathBuf> = journal.content().subtree_controls.iter().collect();
         assert_eq!((on.len(), on[0]), (3, &mount.join("cgroup.subtree_control")));
-        // Files in a directory keep it from being removed, in a cgroup they do not.
+        // Files keep a plain directory from being removed; in a cgroup they do not.
         for path in ["hoistway", "hoistway/a"] {
             let path = path.replace("hoistway", &format!("hoistway.{}", std::process::id()));
             fs::remove_file(mount.join(path).join("cgroup.subtree_control")).unwrap();

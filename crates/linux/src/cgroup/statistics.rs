@@ -1,6 +1,7 @@
-//! What control groups did on a block device: their counters, weights and limits. Nothing here writes.
+//! Counters, weights and limits of control groups on a block device. Nothing here writes.
 //!
-//! Sources: Linux Documentation/admin-guide/cgroup-v2.rst (`io.stat`, `io.max`), cgroup-v1/blkio-controller.rst; harness 10.2.
+//! Sources: Linux Documentation/admin-guide/cgroup-v2.rst (`io.stat`, `io.max`),
+//! cgroup-v1/blkio-controller.rst; docs/specifications/harness.md, section 10.2.
 
 use std::fs;
 use std::io;
@@ -8,12 +9,12 @@ use std::path::Path;
 
 use super::{Hierarchy, Version};
 
-/// Deeper groups are not looked at.
+/// Groups deeper than this are not read.
 const DEPTH: usize = 8;
-/// Of groups without a weight of their own.
+/// The weight of groups without one of their own.
 const USUAL_WEIGHT: u32 = 100;
 
-/// Reads or writes.
+/// Counters of one direction: reads or writes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Requests completed.
@@ -25,18 +26,18 @@ pub struct Counts {
 /// A group's counters on one device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GroupStatistics {
-    /// Its path below the mount, without a slash in front; empty for the root.
+    /// Its path below the mount, without a leading slash; empty for the root.
     pub path: String,
-    /// Its weight for the scheduler in force; 100 where there is none.
+    /// Its weight for the active scheduler; 100 where it has none.
     pub weight: u32,
     /// Reads and writes.
     pub counts: [Counts; 2],
-    /// Its hard limits as the kernel prints them, `rbps=1048576`; empty without.
+    /// Its hard limits as the kernel prints them, `rbps=1048576`; empty if it has none.
     pub limit: String,
 }
 
-/// Every group that did I/O on the device `major:minor`, and every one that has a weight of its own; what the groups below it
-/// did is not counted in a group.
+/// Every group that did I/O on the device `major:minor` and every group with a weight of its own. A
+/// group's counts exclude those of the groups below it.
 ///
 /// # Errors
 /// The mount cannot be read.
@@ -55,7 +56,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Finds the groups in a directory and below; the answer is what all of them did.
+    /// Collects the groups in a directory and below; returns the sum of their counts.
     fn enter(&mut self, directory: &Path, depth: usize) -> io::Result<[Counts; 2]> {
         let mut group = match self.hierarchy.version {
             Version::V1 => version_1(directory, self.device, self.scheduler),
@@ -64,13 +65,14 @@ impl Walk<'_> {
         let mut below = [Counts::default(); 2];
         for entry in fs::read_dir(directory)?.filter_map(Result::ok) {
             if depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                // A group may go while it is looked at.
+                // A group may be removed while it is read.
                 let counts = self.enter(&entry.path(), depth - 1).unwrap_or_default();
                 below.iter_mut().zip(counts).for_each(|(sum, more)| sum.add(more));
             }
         }
         if self.hierarchy.version == Version::V2 {
-            // Version 2 counts a group's I/O in all groups above it, and at the root that of the whole device.
+            // Version 2 counts a group's I/O in all its ancestors too, and the root counts the
+            // whole device.
             group.counts.iter_mut().zip(below).for_each(|(own, below)| own.take_off(below));
         }
         let own = group.counts;
@@ -104,12 +106,13 @@ fn read(directory: &Path, file: &str) -> String {
 
 fn weight(hierarchy: &Hierarchy, directory: &Path, scheduler: &str) -> Option<u32> {
     let text = read(directory, hierarchy.weight_file(scheduler)?);
-    // `100` (version 1), `default 100` (version 2); a device's own weight stands on a line of its own.
+    // Version 1 writes `100`, version 2 `default 100`; a weight for one device has a line of its
+    // own.
     text.lines().next()?.trim().trim_start_matches("default ").parse().ok()
 }
 
-/// `MAJ:MIN Read N` in one file for I/Os and one for bytes. BFQ counts for itself; the throttling layer, since Linux 6.10, only
-/// on devices on which somebody has set a limit.
+/// Parses `MAJ:MIN Read N`, in one file for I/Os and one for bytes. BFQ has counters of its own;
+/// since Linux 6.10 the throttling layer counts only on devices on which a limit has been set.
 fn version_1(directory: &Path, device: &str, scheduler: &str) -> GroupStatistics {
     let counter = if scheduler == "bfq" { "bfq" } else { "throttle" };
     let number = |file: &str, what: &str| {
@@ -138,7 +141,7 @@ fn version_1(directory: &Path, device: &str, scheduler: &str) -> GroupStatistics
     }
 }
 
-/// `MAJ:MIN rbytes=N wbytes=N rios=N wios=N ...`, and the same form in `io.max`.
+/// Parses `MAJ:MIN rbytes=N wbytes=N rios=N wios=N ...`, and the same form in `io.max`.
 fn version_2(directory: &Path, device: &str) -> GroupStatistics {
     let line_of = |file: &str| {
         let text = read(directory, file);

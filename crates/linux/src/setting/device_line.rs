@@ -1,7 +1,9 @@
-//! A setting that is one device's line in a file of many: `io.cost.qos`, `io.cost.model`.
+//! A setting that is one device's line in a file shared by many devices: `io.cost.qos`,
+//! `io.cost.model`.
 //!
-//! Reading such a file gives every device that was ever set, `MAJOR:MINOR` first; writing takes one line and leaves the
-//! others. A line never goes away again, and its parameters outlive being switched off (Linux 6.1 block/blk-iocost.c).
+//! Reading such a file gives a line for every device that was ever set, `MAJOR:MINOR` first;
+//! writing replaces one line and keeps the others. A line is never removed, and its parameters
+//! outlive being disabled (Linux 6.1 block/blk-iocost.c).
 
 use std::fs;
 use std::io;
@@ -9,44 +11,45 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Whose line it is, and what stands for none.
+/// The device of a line, and the text that stands for a missing line.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DeviceLine {
     /// `MAJOR:MINOR`.
     pub device: String,
-    /// What is written where the device had no line before: `enable=0 ctrl=auto`.
+    /// The text to write if the device had no line before: `enable=0 ctrl=auto`.
     pub absent: String,
 }
 
 impl DeviceLine {
-    /// The line without the device; empty if it has none.
+    /// The line without the device; empty if there is no line.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error from the system.
     pub fn read(&self, path: &Path) -> io::Result<String> {
         let text = fs::read_to_string(path)?;
         let line = text.lines().find_map(|line| line.strip_prefix(&self.device)?.strip_prefix(' '));
         Ok(line.map_or_else(String::new, |line| line.trim().to_owned()))
     }
 
-    /// Writes a line as it was read.
+    /// Writes a line in the form in which it was read.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error from the system.
     pub fn write(&self, path: &Path, line: &str) -> io::Result<()> {
         let words = if line.is_empty() { self.absent.clone() } else { as_set(line) };
         fs::write(path, format!("{} {words}\n", self.device))
     }
 
-    /// Whether a line means what another one did. One that had not been there cannot go: what counts is that it does nothing.
+    /// Whether a line has the same effect as an old one. A line that did not exist before cannot be
+    /// removed; it only has to be disabled.
     pub fn is_back(&self, now: &str, old: &str) -> bool {
         let has = |word: &str| now.split_ascii_whitespace().any(|known| known == word);
         now == old || (old.is_empty() && self.absent.split_ascii_whitespace().all(has))
     }
 }
 
-/// The words of a line that say it again. Parameters that the kernel chose by itself (`ctrl=auto`) would be taken for the
-/// user's if they were written.
+/// The words of a line to write back. Parameters that the kernel chose by itself (`ctrl=auto`) are
+/// left out, because written back they would count as the user's.
 fn as_set(line: &str) -> String {
     let words = line.split_ascii_whitespace();
     if !words.clone().any(|word| word == "ctrl=auto") {

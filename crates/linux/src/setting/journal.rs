@@ -1,4 +1,5 @@
-//! The journal: one file per process, replaced whole and made durable before every change that it describes.
+//! The journal of changed settings: one file per process, replaced as a whole and made durable
+//! before every change that it describes.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,19 +19,20 @@ pub struct Entry {
     pub path: PathBuf,
     /// What it held before.
     pub old: String,
-    /// What it held after our last change; none if we have not changed it ourselves (a change elsewhere resets it).
+    /// Its value after our last change; none if we have not changed it ourselves (a change
+    /// elsewhere resets it).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
-    /// The file exists under this scheduler only.
+    /// The scheduler under which the file exists, if it does not exist under all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires_scheduler: Option<String>,
-    /// It is this device's line of the file that was changed; none: the file as a whole.
+    /// The device whose line of the file was changed; none if the file is a single value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<DeviceLine>,
 }
 
 impl Entry {
-    /// What the setting is now.
+    /// The current value of the setting.
     pub(super) fn value(&self) -> io::Result<String> {
         match &self.line {
             Some(line) => line.read(&self.path),
@@ -38,7 +40,7 @@ impl Entry {
         }
     }
 
-    /// Gives it a value that it had.
+    /// Writes a value that the setting had before.
     pub(super) fn write(&self, text: &str) -> io::Result<()> {
         match &self.line {
             Some(line) => line.write(&self.path, text),
@@ -46,30 +48,30 @@ impl Entry {
         }
     }
 
-    /// Whether it is, or does, what it did before.
+    /// Whether the setting is, or has the same effect as, what it was before.
     pub(super) fn is_back(&self, now: &str) -> bool {
         self.line.as_ref().map_or(now == self.old, |line| line.is_back(now, &self.old))
     }
 }
 
-/// Everything that has to be undone.
+/// Everything to be undone.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Content {
-    /// Of this format: 1.
+    /// Version of this format: 1.
     pub version: u32,
-    /// Whose changes they are.
+    /// The process that made the changes.
     #[serde(flatten)]
     pub process: Process,
-    /// Who restores if that process cannot.
+    /// The process that restores if that one cannot.
     #[serde(default)]
     pub watcher: Option<Process>,
-    /// Its command line, for people.
+    /// Its command line, for messages.
     pub cmdline: Vec<String>,
     /// Files in the order in which they were first changed.
     pub entries: Vec<Entry>,
     /// Directories of cgroups, parents first.
     pub cgroups: Vec<PathBuf>,
-    /// `cgroup.subtree_control` files (v2) in which the io controller was switched on.
+    /// The `cgroup.subtree_control` files (v2) in which the io controller was enabled.
     #[serde(default)]
     pub subtree_controls: Vec<PathBuf>,
 }
@@ -88,7 +90,7 @@ impl Content {
     }
 }
 
-/// Where the journals of this boot are.
+/// The directory of this boot's journals.
 pub(super) fn directory() -> PathBuf {
     run_directory::path().join(run_directory::boot_id())
 }
@@ -98,15 +100,15 @@ pub(super) fn directory() -> PathBuf {
 pub struct Journal {
     path: PathBuf,
     content: Content,
-    /// Something could not be undone: what is left is for `hoistway restore`.
+    /// Something could not be undone; the rest is left to `hoistway restore`.
     is_given_up: bool,
 }
 
 impl Journal {
-    /// An empty journal on disk; `name` distinguishes it from others of the same process.
+    /// Writes an empty journal to disk; `name` distinguishes it from others of the same process.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error from the system.
     pub fn begin(name: &str) -> io::Result<Self> {
         let process = Process::this()?;
         let directory = directory();
@@ -130,24 +132,24 @@ impl Journal {
         &self.path
     }
 
-    /// What it says.
+    /// Its content.
     pub fn content(&self) -> &Content {
         &self.content
     }
 
-    /// Names the process that restores if this one cannot.
+    /// Records the process that restores if this one cannot.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error from the system.
     pub fn watched_by(&mut self, watcher: Process) -> io::Result<()> {
         self.content.watcher = Some(watcher);
         self.save()
     }
 
-    /// Writes down what a file holds because something else is about to change it.
+    /// Records a file's value before it is changed by other means than [`Journal::set`].
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error from the system.
     pub fn keep(&mut self, path: &Path, requires_scheduler: Option<&str>) -> io::Result<()> {
         self.keep_as(path, requires_scheduler.map(str::to_owned), None)
     }
@@ -162,19 +164,21 @@ impl Journal {
         self.save()
     }
 
-    /// Writes a value, and answers what the file holds then: the kernel may have rounded it.
+    /// Writes a value and returns the value that the file holds afterwards: the kernel may have
+    /// rounded it.
     ///
     /// # Errors
-    /// What the system says; the journal knows of the attempt.
+    /// Any error from the system; the attempt is in the journal.
     pub fn set(&mut self, path: &Path, text: &str) -> io::Result<String> {
         self.keep(path, None)?;
         self.write(path, text)
     }
 
-    /// Writes one device's line of a file, and answers what the line is then; one device per file and journal.
+    /// Writes one device's line of a file and returns the resulting line; one device per file and
+    /// journal.
     ///
     /// # Errors
-    /// What the system says; the journal knows of the attempt.
+    /// Any error from the system; the attempt is in the journal.
     pub fn set_line(&mut self, path: &Path, line: &DeviceLine, text: &str) -> io::Result<String> {
         self.keep_as(path, None, Some(line.clone()))?;
         self.write(path, text)
@@ -182,7 +186,8 @@ impl Journal {
 
     fn write(&mut self, path: &Path, text: &str) -> io::Result<String> {
         let Some(entry) = self.entry(path) else { return Err(io::ErrorKind::NotFound.into()) };
-        // What is about to be written counts as written: between the two writes the process may end.
+        // The value counts as written before it is, because the process may end between the two
+        // writes.
         entry.new = Some(text.to_owned());
         let entry = entry.clone();
         self.save()?;
@@ -192,11 +197,11 @@ impl Journal {
         written.map(|()| now)
     }
 
-    /// Writes down what a file of the journal holds now, after a change elsewhere that was ours. Files that exist under
-    /// another scheduler are left out.
+    /// Records the current value of each file after a change of ours that had side effects on it.
+    /// Files that exist under another scheduler only are left out.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error from the system.
     pub fn look_again(&mut self) -> io::Result<()> {
         for entry in &mut self.content.entries {
             if let Ok(now) = entry.value() {
@@ -206,25 +211,26 @@ impl Journal {
         self.save()
     }
 
-    /// A cgroup is about to be made.
+    /// Records a cgroup that is about to be created.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error from the system.
     pub fn made_cgroup(&mut self, path: &Path) -> io::Result<()> {
         self.content.cgroups.push(path.to_owned());
         self.save()
     }
 
-    /// The io controller is about to be switched on in this `cgroup.subtree_control`.
+    /// Records that the io controller is about to be enabled in this `cgroup.subtree_control`.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error from the system.
     pub fn switched_on(&mut self, path: &Path) -> io::Result<()> {
         self.content.subtree_controls.push(path.to_owned());
         self.save()
     }
 
-    /// Undoes everything. What could not be undone stays in the journal, for `hoistway restore`.
+    /// Undoes everything. Changes that could not be undone stay in the journal, for `hoistway
+    /// restore`.
     pub fn restore(&mut self) -> Restored {
         let restored = restore(&self.content);
         self.is_given_up = !restored.is_complete();
@@ -237,12 +243,13 @@ impl Journal {
         restored
     }
 
-    /// Ends the journal without undoing anything: what was changed stays, and whoever called has written down what it was.
+    /// Ends the journal without undoing anything: the changes stay, and the caller has recorded the
+    /// old values elsewhere.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error from the system.
     pub fn settle(mut self) -> io::Result<()> {
-        // Nothing is left to undo: dropping it now only tidies up.
+        // Nothing is left to undo: dropping the journal now only removes its file.
         self.content.entries.clear();
         self.content.cgroups.clear();
         self.content.subtree_controls.clear();
@@ -283,7 +290,8 @@ impl Drop for Journal {
     }
 }
 
-/// What a setting is: the file's text, or the word in brackets where the file lists what it could be.
+/// The value of a setting: the file's text, or the word in brackets where the file lists the
+/// choices.
 pub(super) fn value(path: &Path) -> io::Result<String> {
     let text = fs::read_to_string(path)?;
     let chosen = text.split_ascii_whitespace().find(|word| word.starts_with('[') && word.ends_with(']'));

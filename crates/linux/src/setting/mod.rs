@@ -1,13 +1,14 @@
-//! Settings of the system that are changed for a while: written down before they are changed, read back afterwards, put
-//! back at the end, however that comes.
+//! Temporary changes of system settings: the old value is recorded before a change, the new one is
+//! read back afterwards, and the old one is restored at the end, however the process ends.
 //!
 //! ```text
-//! Journal::begin -> keep(path) / set(path, value) / made_cgroup(path)   each on disk before it happens
-//!                -> restore()                                            at the normal end, or when it is dropped
-//! watch()        in a process of its own: restores when its parent is gone without having done so (SIGKILL)
-//! stale()        journals of processes that are gone together with their watchers, for `hoistway restore`
+//! Journal::begin -> keep(path) / set(path, value) / made_cgroup(path)  on disk before each change
+//!                -> restore()     at the normal end, or when the journal is dropped
+//! watch()        in its own process: restores if the parent ended without doing so (SIGKILL)
+//! stale()        journals whose processes and watchers have ended, for `hoistway restore`
 //! ```
-//! Only what still has the value that was written is put back: what somebody else changed meanwhile is theirs.
+//! Only a setting that still has the value written here is restored; a change made by another
+//! program meanwhile is kept.
 
 mod device_line;
 mod journal;
@@ -25,16 +26,16 @@ use std::path::PathBuf;
 use crate::process::Process;
 use crate::run_directory;
 
-/// A journal that nobody looks after any more.
+/// A journal whose process and watcher have ended.
 #[derive(Clone, Debug)]
 pub struct Stale {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What it says.
+    /// Its content.
     pub content: Content,
 }
 
-/// The journals of this boot whose processes are gone.
+/// The journals of this boot whose processes have ended.
 pub fn stale() -> Vec<Stale> {
     let entries = fs::read_dir(journal::directory()).into_iter().flatten().flatten();
     let mut found: Vec<Stale> = entries
@@ -49,7 +50,7 @@ pub fn stale() -> Vec<Stale> {
     found
 }
 
-/// Takes away the journals of earlier boots: what they speak of is long gone.
+/// Removes the journals of earlier boots, whose settings no longer exist.
 pub fn forget_earlier_boots() {
     let boot = run_directory::boot_id();
     let entries = fs::read_dir(run_directory::path()).into_iter().flatten().flatten();

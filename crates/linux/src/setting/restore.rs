@@ -1,4 +1,5 @@
-//! Undoing what a journal says: every entry is tried, whatever happens to the others, and doing it twice does no harm.
+//! Undoes the changes in a journal: every entry is tried even if others fail, and restoring twice
+//! is harmless.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,23 +10,24 @@ use std::time::Duration;
 use super::journal::{Content, Entry, value};
 use crate::process::Process;
 
-/// A cgroup whose last process has just ended is busy for a moment.
+/// How often removal is tried, because a cgroup is busy for a moment after its last process has
+/// ended.
 const REMOVAL_TRIES: u32 = 40;
 const REMOVAL_STEP: Duration = Duration::from_millis(50);
 
-/// How it went.
+/// The result of restoring.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Restored {
-    /// Files that were put back.
+    /// Files that were restored.
     pub files: usize,
-    /// What somebody else changed meanwhile, and what it is now; left alone.
+    /// Settings that another program changed meanwhile, with their current values; left alone.
     pub foreign: Vec<String>,
-    /// What could not be undone, with the reason.
+    /// Changes that could not be undone, with the reason.
     pub failed: Vec<String>,
 }
 
 impl Restored {
-    /// Whether everything is as it was or as somebody else wanted it.
+    /// Whether every setting is as it was or as another program set it.
     pub fn is_complete(&self) -> bool {
         self.failed.is_empty()
     }
@@ -55,14 +57,16 @@ pub fn restore(content: &Content) -> Restored {
     restored
 }
 
-/// The directory `queue` that a file belongs to: switching its scheduler resets other files below.
+/// The directory `queue` that a file belongs to: switching its scheduler resets other files below
+/// it.
 fn queue_of(path: &Path) -> Option<&Path> {
     path.ancestors().skip(1).find(|above| above.ends_with("queue"))
 }
 
-/// Scheduler first, because that resets the others; then the number of requests, the scheduler's tunables, the rest.
+/// Restores a queue: first the scheduler, because it resets the others, then the number of
+/// requests, the scheduler's tunables and the rest.
 fn restore_queue(entries: &[&Entry], restored: &mut Restored) {
-    // Looked at before anything is written: writing one changes others.
+    // All values are read before anything is written, because writing one changes others.
     let mut found: Vec<Found<'_>> = entries.iter().map(|entry| Found::of(entry)).collect();
     let rank = |entry: &Entry| match entry.path.file_name().and_then(|name| name.to_str()) {
         Some("scheduler") => 0,
@@ -83,10 +87,11 @@ fn restore_queue(entries: &[&Entry], restored: &mut Restored) {
     }
 }
 
-/// A file as it was before anything was put back.
+/// A setting with its value before anything was restored.
 struct Found<'a> {
     entry: &'a Entry,
-    /// None for one that is not there (now): it comes back with its scheduler, holding defaults.
+    /// None for a file that does not exist now: it reappears with its scheduler, with default
+    /// values.
     value: Option<String>,
 }
 
@@ -95,7 +100,7 @@ impl<'a> Found<'a> {
         Self { entry, value: entry.value().ok() }
     }
 
-    /// What somebody else has made of it, if it is not what we left there.
+    /// The value that another program has set, if it is not the value that we left there.
     fn foreign(&self) -> Option<&str> {
         let (now, new) = (self.value.as_deref()?, self.entry.new.as_deref()?);
         (now != new && !self.entry.is_back(now)).then_some(now)
@@ -106,14 +111,15 @@ fn put_back(found: &Found<'_>, restored: &mut Restored) {
     let entry = found.entry;
     let place = entry.path.display();
     let Ok(now) = entry.value() else {
-        // The device has gone, and its settings with it.
+        // The device is gone, and its settings with it.
         return;
     };
     if let Some(foreign) = found.foreign() {
         let new = entry.new.as_deref().unwrap_or("");
         restored.foreign.push(format!("{place} was changed by someone else: now {foreign}, we had set {new}"));
         if now != foreign {
-            // Our switch of the scheduler has reset it; under this one the value may be impossible.
+            // Our switch of the scheduler has reset it; under this scheduler the value may be
+            // impossible.
             let _ = entry.write(foreign);
         }
         return;
@@ -140,7 +146,7 @@ fn remove_cgroups(cgroups: &[PathBuf], restored: &mut Restored) {
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
                 _ => break,
             }
-            // Ours have been asked to end; who is still there after a moment is not asked.
+            // Our processes were asked to end before; those that remain after a moment are killed.
             if attempt >= 2 {
                 end_members(group, own);
             }
@@ -170,7 +176,7 @@ mod tests {
     use super::*;
     use crate::setting::DeviceLine;
 
-    /// A directory that looks like a queue's.
+    /// A directory with the structure of a queue's.
     fn queue(files: &[(&str, &str)]) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir_all(directory.path().join("queue/iosched")).unwrap();
@@ -230,7 +236,7 @@ mod tests {
         assert_eq!(restore(&content), Restored { files: 1, ..Restored::default() });
         assert_eq!(fs::read_to_string(&path).unwrap(), "8:0 enable=0 ctrl=auto\n");
         assert_eq!(restore(&content), Restored::default(), "twice does no harm");
-        // Somebody switches it on again, their way: theirs.
+        // Another program enables it again, with its own parameters, so it is foreign.
         fs::write(&path, "8:0 enable=1 ctrl=user rpct=95.00\n").unwrap();
         assert!(restore(&content).foreign[0].contains("rpct=95.00"));
     }
@@ -265,7 +271,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (outer, inner) = (directory.path().join("a"), directory.path().join("a/b"));
         fs::create_dir_all(&inner).unwrap();
-        // No cgroup, but a directory that cannot be removed: it holds a file.
+        // A directory that is no cgroup and cannot be removed, because it holds a file.
         let full = directory.path().join("full");
         fs::create_dir(&full).unwrap();
         fs::write(full.join("file"), "").unwrap();

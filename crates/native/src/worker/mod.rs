@@ -1,4 +1,5 @@
-//! The worker: one thread of a job as a process of its own. It lives on messages from the host and ends with the pipe.
+//! The worker: one thread of a job as a process of its own, controlled by messages from the host;
+//! it ends with the pipe.
 
 mod perform;
 
@@ -15,7 +16,7 @@ use crate::message::{FromHost, FromWorker, Order, send};
 use crate::recordings;
 use perform::{Means, Performance};
 
-/// What the thread that reads the host's messages shares with the one that works.
+/// State shared between the thread that reads the host's messages and the thread that does the I/O.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wishes {
     stop: Arc<AtomicBool>,
@@ -27,12 +28,12 @@ impl Wishes {
     }
 }
 
-/// The worker's whole life: an order from standard input, a run, the figures to standard output.
+/// The worker's main function: an order from standard input, a run, the figures to standard output.
 ///
 /// # Errors
-/// Only that nobody listens; everything else is told to the host.
+/// Only that the pipe is closed; every other error is reported to the host.
 pub fn work() -> io::Result<()> {
-    // A terminal's signals go to every process; the host decides what they mean.
+    // A terminal's signals go to every process; only the host reacts to them.
     let _ = rustix::process::setsid();
     let mut lines = BufReader::new(io::stdin());
     let mut line = String::new();
@@ -44,7 +45,7 @@ pub fn work() -> io::Result<()> {
     outcome.or_else(|why| send(&mut io::stdout(), &FromWorker::Failed(why)))
 }
 
-/// What is too long for the order.
+/// Loads the data that is too long for the order.
 fn fetch(order: &mut Order) -> Result<(), String> {
     let Some(path) = order.recording.take() else { return Ok(()) };
     recordings::fetch(&path, &mut order.experiment, order.issuer)
@@ -61,7 +62,8 @@ fn act(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
     if priority != block::Priority::NONE {
         linux::ioctl::set_io_priority(priority.0).map_err(|error| format!("I/O priority {priority:?}: {error}"))?;
     }
-    // After the cgroup: what the kernel keeps of an open file or a ring belongs to the group of its maker.
+    // After entering the cgroup, because the kernel charges its state of an open file or ring to
+    // the group of its creator.
     let issuer = Issuer::new(place.job, place.thread, order.area_bytes, order.experiment.run_seed())
         .map_err(|error| error.to_string())?;
     let means = Means::open(&order.path, &place, &issuer, order.first_byte..order.first_byte + order.area_bytes)?;
@@ -74,7 +76,7 @@ fn act(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
     tell(&FromWorker::Ready)?;
     let (at_ns, run_begin_ns) = match inbox.recv() {
         Ok(FromHost::Begin { at_ns, run_begin_ns }) => (at_ns, run_begin_ns),
-        // Its turn never came.
+        // The run ended before this worker was to begin.
         Ok(_) => {
             return tell_figures(order, &place, Recorder::new(&order.experiment, Window::of(&order.experiment, 0)));
         }
@@ -87,7 +89,7 @@ fn act(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
     report(order, &place, recorder, &inbox)
 }
 
-/// Waits until everybody has ended, then sends the figures.
+/// Waits until all workers have ended, then sends the figures.
 fn report(
     order: &Order,
     place: &IssuerPlace<'_>,
@@ -113,7 +115,8 @@ fn tell_figures(order: &Order, place: &IssuerPlace<'_>, recorder: Recorder) -> R
     own.map_or(Ok(()), |group| tell(&FromWorker::Figures(Box::new(group))))
 }
 
-/// Reads the host's messages on a thread of its own; the process ends with the pipe, whatever it is doing.
+/// Reads the host's messages on a thread of its own; the process ends with the pipe, whatever it is
+/// doing.
 fn listen(lines: BufReader<io::Stdin>) -> (Receiver<FromHost>, Wishes) {
     let (sender, inbox) = mpsc::channel();
     let wishes = Wishes::default();
@@ -126,7 +129,8 @@ fn listen(lines: BufReader<io::Stdin>) -> (Receiver<FromHost>, Wishes) {
                 Err(()) => break,
             }
         }
-        // The host is gone or speaks no language of ours: requests in flight are the kernel's to finish.
+        // The host has ended, or sent an invalid message: the kernel finishes the requests in
+        // flight.
         std::process::exit(1);
     });
     (inbox, wishes)

@@ -1,7 +1,8 @@
-//! The work itself: what the issuer wants, done by the system, told to the recorder.
+//! Performs the issuer's I/O by system calls and reports it to the recorder.
 //!
-//! Jobs that do one call at a time make that call (pread, pwrite, fdatasync), as programs do; others keep requests in flight
-//! (`linux::aio` says why not io_uring). Nothing is allocated between the first request and the last.
+//! Jobs that do one call at a time make that call (pread, pwrite, fdatasync), as programs do;
+//! others keep requests in flight with AIO (`linux::aio` explains why not with io_uring). Nothing
+//! is allocated between the first request and the last.
 
 use std::io;
 use std::ops::Range;
@@ -20,29 +21,30 @@ use workload::{Check, Engine, Io, Issuer, Next};
 use super::{Wishes, tell};
 use crate::message::{FromWorker, Order};
 
-/// How often figures go to the host.
+/// The interval of progress reports to the host.
 const LIVE_NS: Nanos = 250_000_000;
-/// The host's wish to stop is heard after so long at the latest.
+/// The longest delay until the host's request to stop is noticed.
 const DEAF_NS: Nanos = 50_000_000;
-/// I/Os of a job that does none, between two looks round.
+/// For a job that does no I/O: the I/Os between two checks of messages and clock.
 const NULL_IOS: u32 = 1_024;
-/// Buffers begin at multiples of this.
+/// Alignment of buffers.
 const ALIGNMENT_BYTES: u32 = 4_096;
-/// Length of the pattern that writes are filled from.
+/// Length of the pattern that fills writes.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// How the job speaks to the system.
+/// How the job does its I/O.
 pub(super) enum Means {
-    /// It does not.
+    /// Not at all.
     Null,
     /// One call at a time.
     Calls { arena: Arena, file: OwnedFd },
-    /// Many requests at a time.
+    /// By many requests in flight.
     Requests(Requests),
 }
 
 impl Means {
-    /// Opens the device or file as the job wants it, and what else is needed. `area` is the worker's part of it, in bytes.
+    /// Opens the device or file as the job requires, and allocates buffers. `area` is the worker's
+    /// part of it, in bytes.
     pub(super) fn open(path: &str, place: &IssuerPlace<'_>, issuer: &Issuer, area: Range<u64>) -> Result<Self, String> {
         let job = place.job;
         if job.engine == Engine::Null {
@@ -53,7 +55,8 @@ impl Means {
         let file = rustix::fs::open(path, access | direct | OFlags::CLOEXEC, Mode::empty())
             .map_err(|error| format!("{path}: {}", io::Error::from(error)))?;
         if !job.direct {
-            // A cold start: what the page cache holds of the area is dropped (clean pages only; nobody else writes).
+            // For a cold start the cached pages of the area are dropped (clean pages only; no other
+            // process writes).
             let length = std::num::NonZeroU64::new(area.end - area.start);
             let _ = rustix::fs::fadvise(&file, area.start, length, Advice::DontNeed);
         }
@@ -72,19 +75,19 @@ impl Means {
 }
 
 impl Means {
-    /// Writes back what the page cache holds of the file and drops it.
+    /// Writes back the cached pages of the file and drops them.
     fn empty_cache(&self) {
         let file = match self {
             Means::Null => return,
             Means::Calls { file, .. } => file.as_fd(),
             Means::Requests(requests) => requests.file(),
         };
-        // Errors come back with the reads that follow.
+        // Errors show in the reads that follow.
         let _ = rustix::fs::fdatasync(file);
         let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
     }
 
-    /// Copies what was read.
+    /// Copies data that was read.
     fn copy_out(&self, span: Span, to: &mut [u8]) {
         let arena = match self {
             Means::Null => return,
@@ -95,7 +98,7 @@ impl Means {
     }
 }
 
-/// Room for one I/O.
+/// Bytes of buffer for one I/O.
 fn stride_bytes(place: &IssuerPlace<'_>) -> u32 {
     let largest = u32::try_from(place.largest_io_bytes()).unwrap_or(u32::MAX / 2).max(1);
     largest.next_multiple_of(ALIGNMENT_BYTES)
@@ -110,7 +113,7 @@ struct Flying {
     deadline_ns: Option<Nanos>,
 }
 
-/// A thread at work.
+/// A thread of a job in execution.
 pub(super) struct Performance {
     issuer: Issuer,
     means: Means,
@@ -120,12 +123,12 @@ pub(super) struct Performance {
     stride_bytes: u32,
     recorder: Recorder,
     window: Window,
-    /// By token.
+    /// I/Os in flight by token.
     flying: Vec<Option<Flying>>,
     pattern: Vec<u8>,
-    /// Of a job that verifies: what is written and read.
+    /// The blocks written and read by a job that verifies.
     blocks: Option<Blocks>,
-    /// Something was written since the page cache was emptied.
+    /// Whether something was written since the page cache was emptied.
     is_cached: bool,
     done: Vec<Done>,
     live: Vec<LiveGroup>,
@@ -159,7 +162,7 @@ impl Performance {
         }
     }
 
-    /// Works until the window or the job is over or the host says so, and everything in flight has come back.
+    /// Runs until the window or the job is over or the host says so, and nothing is in flight.
     pub(super) fn run(mut self, wishes: &Wishes) -> Result<Recorder, String> {
         let mut is_stopped = false;
         loop {
@@ -181,14 +184,16 @@ impl Performance {
         }
     }
 
-    /// Issues all that may be issued; answers when to ask again at the latest, nothing when all is over.
+    /// Issues everything that may be issued; returns when to ask again at the latest, or `None`
+    /// when all is over.
     fn issue(&mut self, now: Nanos) -> Option<Nanos> {
         let mut null_ios = 0;
         loop {
             match self.issuer.next(now) {
                 Next::Issue(io) => {
                     self.start(io);
-                    // Calls take time, and null I/Os could go on for ever: look round first.
+                    // Calls take time, and null I/Os could go on for ever: check messages and clock
+                    // first.
                     null_ios += 1;
                     if matches!(self.means, Means::Calls { .. }) || null_ios == NULL_IOS {
                         return Some(now);
@@ -235,7 +240,7 @@ impl Performance {
                 }
                 Operation::Flush => requests.sync(io.token),
                 _ => {
-                    // There is no such request: a call, as programs do.
+                    // AIO has no such request, so a call is made, as programs do.
                     let result = call(requests.arena(), requests.file(), &io, span, position);
                     self.ended(io.token, result_of(result), monotonic_ns());
                 }
@@ -243,8 +248,8 @@ impl Performance {
         }
     }
 
-    /// Prepares the block of a verifying job. What is read back must come from the device, so the page cache is emptied
-    /// before the first read behind writes.
+    /// Prepares the block of a verifying job. Verified data must come from the device, so the page
+    /// cache is emptied before the first read after writes.
     fn begin_block(&mut self, io: &Io) {
         let Some(blocks) = &mut self.blocks else { return };
         let check = self.issuer.check_of(io.token);
@@ -256,7 +261,7 @@ impl Performance {
         }
     }
 
-    /// Checks the block of a verifying job that was read; answers the outcome that counts.
+    /// Checks the block that a verifying job has read; returns the final outcome.
     fn check_block(&mut self, token: u32, outcome: Outcome) -> Outcome {
         let Some(blocks) = &mut self.blocks else { return outcome };
         if let Some(room) = blocks.room(token, 0) {
@@ -285,7 +290,7 @@ impl Performance {
         let now = monotonic_ns();
         for done in all.drain(..) {
             let flying = self.flying.get(done.token as usize).copied().flatten();
-            // A sync answers 0 when it has done everything.
+            // A sync returns 0 on success.
             let is_whole = done.result == 0 && flying.is_some_and(|flying| flying.direction == IoDirection::Sync);
             let result = if is_whole { flying.map_or(0, |flying| i64::from(flying.bytes)) } else { done.result };
             self.ended(done.token, result, now);
@@ -294,7 +299,7 @@ impl Performance {
         Ok(())
     }
 
-    /// An I/O has ended: with so many bytes, or a negative errno.
+    /// Ends an I/O; `result` is the number of bytes or a negative errno.
     fn ended(&mut self, token: u32, result: i64, now: Nanos) {
         let Some(flying) = self.flying.get_mut(token as usize).and_then(Option::take) else { return };
         let outcome = match result {
@@ -328,7 +333,7 @@ impl Performance {
     }
 }
 
-/// One call; answers the bytes done.
+/// Makes one call; returns the bytes transferred.
 fn call(arena: &Arena, file: BorrowedFd<'_>, io: &Io, span: Span, position: u64) -> io::Result<i64> {
     let whole = i64::from(io.length_bytes);
     let empty =
@@ -348,7 +353,8 @@ fn result_of(result: io::Result<i64>) -> i64 {
     result.unwrap_or_else(|error| -i64::from(error.raw_os_error().unwrap_or(5)))
 }
 
-/// Fills a span with the block of a verifying job, or the pattern, turned so that equal places hold equal data.
+/// Fills a span with the block of a verifying job, or with the pattern, rotated so that equal
+/// places hold equal data.
 fn fill(arena: &Arena, span: Span, pattern: &[u8], blocks: Option<&Blocks>, token: u32, position: u64) {
     if let Some(block) = blocks.and_then(|blocks| blocks.written(token, 0)) {
         arena.copy_in(span, block);

@@ -1,9 +1,11 @@
-//! One run in the layout of `fio --output-format=json+`: an entry of `jobs` per job of a job file, else per group; ours under
-//! `hoistway`.
+//! One run in the layout of `fio --output-format=json+`: an entry of `jobs` per job of a job file,
+//! otherwise per group.
 //!
-//! Differences that a reader may meet: `bw_*` and `iops_*` come from samples of one second (fio: 500 ms); processor
-//! figures are zero (they would be ours, not the job's); `iodepth_*` is the depth the jobs were told to keep, submitted
-//! one by one, not a count; `clat_ns` equals `lat_ns`, and both have percentiles. Source: harness 7.1.
+//! Additional data is under `hoistway`. Differences from fio: `bw_*` and `iops_*` come from samples
+//! of one second (fio: 500 ms); CPU figures are zero, because they would be those of the host
+//! instead of the job; `iodepth_*` is the configured depth, submitted one by one, not a count;
+//! `clat_ns` equals `lat_ns`, and both have percentiles. Source: docs/specifications/harness.md,
+//! section 7.1.
 
 use experiment::histogram::bucket_ns;
 use experiment::job::{Job, Mix, Pattern};
@@ -21,8 +23,8 @@ use crate::quantity;
 const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 
-/// Runs of `results` as fio would have written them, had they been one: an entry of `jobs` per run and job of a job file, or
-/// group where there is no job file. Which run an entry is of stands under `hoistway`.
+/// The runs of `results` as one fio document: an entry of `jobs` per run and job of a job file, or
+/// per run and group without a job file. The run of an entry is given under `hoistway`.
 pub fn fio<'a>(results: &Results<'_>, runs: impl IntoIterator<Item = &'a Measurement> + Clone) -> Json {
     let mut jobs = Vec::new();
     let mut next_group = 0;
@@ -50,7 +52,7 @@ pub fn fio<'a>(results: &Results<'_>, runs: impl IntoIterator<Item = &'a Measure
     ])
 }
 
-/// What becomes an entry of `jobs`: a group, or a job of it.
+/// An entry of `jobs`: a group, or a job of it.
 struct Entry<'a> {
     run: &'a Measurement,
     group: &'a GroupMeasurement,
@@ -58,7 +60,7 @@ struct Entry<'a> {
     /// `groupid`.
     number: u64,
     plan: &'a [Job],
-    /// Reads, writes, discards and flushes, each with how long it took.
+    /// Reads, writes, discards and flushes, each with its runtime.
     tallies: [(&'a Tally, u64); 4],
     latency: Histogram,
     job: Option<&'a JobMeasurement>,
@@ -86,7 +88,8 @@ impl<'a> Entry<'a> {
         self.job.map_or(self.run.window_ns, JobMeasurement::runtime_ns)
     }
 
-    /// Bytes per second that its reporting group moved in a direction; of groups, all together in all directions.
+    /// Bytes per second of its reporting group in a direction; for groups, of all groups in all
+    /// directions.
     fn aggregate(&self, direction: usize) -> f64 {
         let Some(job) = self.job else { return self.run.bytes_per_s() };
         let jobs = self.run.groups.iter().flat_map(|group| &group.jobs);
@@ -132,7 +135,8 @@ impl<'a> Entry<'a> {
         json
     }
 
-    /// The errno fio would have ended the job with: that of the most frequent error, 0 without any.
+    /// The errno with which fio would have ended the job: that of the most frequent error, 0
+    /// without errors.
     fn errno(&self) -> u64 {
         let errors = self.tallies.iter().flat_map(|(tally, _)| &tally.errors);
         let most = errors.max_by_key(|(_, count)| **count);
@@ -162,7 +166,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// `rw` as job files write it, without its runs and skips.
+/// `rw` as in job files, without its runs and skips.
 fn direction_option(job: &Job) -> String {
     let word = match job.mix {
         Mix::Read => "read",
@@ -176,7 +180,7 @@ fn direction_option(job: &Job) -> String {
     format!("{}{word}", if is_random { "rand" } else { "" })
 }
 
-/// What all jobs of a reporting group moved in a direction, and over how long.
+/// Bytes of all jobs of a reporting group in a direction, and their runtime.
 #[derive(Copy, Clone, Default)]
 struct JobTotal {
     bytes: u64,
@@ -191,7 +195,7 @@ fn direction(tally: &Tally, runtime_ns: u64, aggregate: f64) -> Json {
     let bw = per_s(tally.bytes, runtime_ns);
     let used = tally.latency.count() > 0;
     let samples: &[Sample] = if used { &tally.samples } else { &[] };
-    // A cut last second would pull the minimum down.
+    // An incomplete last second would lower the minimum.
     let whole = samples.iter().filter(|sample| sample.length_ns >= 1_000_000_000);
     let kib: Vec<f64> = whole.clone().map(|sample| sample.bytes as f64 / 1024.0).collect();
     let iops: Vec<f64> = whole.map(|sample| sample.ios as f64).collect();
@@ -243,7 +247,7 @@ fn whole_number(value: f64) -> u64 {
     value.max(0.0) as u64
 }
 
-/// A LAT object; percentiles and bins only where there is something, as fio does.
+/// A LAT object; as in fio, percentiles and bins are present only if there are requests.
 fn latencies(histogram: &Histogram, with_bins: bool) -> Json {
     let mut json = Json::object([
         ("min", Json::Whole(histogram.min_ns())),
@@ -262,7 +266,7 @@ fn latencies(histogram: &Histogram, with_bins: bool) -> Json {
     json
 }
 
-/// Depth figures: everything at the depth the jobs keep; submitted and completed one by one.
+/// Depth figures: everything at the jobs' configured depth, submitted and completed one by one.
 fn depths(json: &mut Json, jobs: &[Job]) {
     const LEVELS: [(&str, u32); 7] = [("1", 1), ("2", 2), ("4", 4), ("8", 8), ("16", 16), ("32", 32), (">=64", 64)];
     const BATCHES: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
@@ -277,7 +281,7 @@ fn depths(json: &mut Json, jobs: &[Job]) {
     }
 }
 
-/// Percentages of I/Os per class of latency, by the buckets' middles.
+/// Percentages of I/Os per class of latency, by the middles of the buckets.
 fn latency_classes(json: &mut Json, histogram: &Histogram) {
     const UPPER: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
     let total = histogram.count().max(1) as f64;
@@ -305,7 +309,7 @@ fn latency_classes(json: &mut Json, histogram: &Histogram) {
 }
 
 impl Entry<'_> {
-    /// What fio has no place for.
+    /// Data for which fio's layout has no place.
     fn own(&self) -> Json {
         let Self { run, group, .. } = self;
         let directions = ["read", "write", "trim"].into_iter().zip(&self.tallies);

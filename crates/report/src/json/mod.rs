@@ -1,6 +1,7 @@
 //! JSON: the whole test (`result.json`), and one run in fio's layout.
 //!
-//! Readers ignore keys they do not know; a key never changes its meaning inside a major version. Source: harness 5.8, 7.1.
+//! Readers must ignore unknown keys; a key never changes its meaning within a major version.
+//! Source: docs/specifications/harness.md, sections 5.8 and 7.1.
 
 mod fio;
 mod tree;
@@ -21,7 +22,7 @@ pub const SCHEMA: u64 = 1;
 
 /// The whole test: target, environment, groups, cells, assertions.
 ///
-/// Two simulator runs of one plan differ in `environment` and `started` only.
+/// Two simulator runs of one plan differ only in `environment` and `started`.
 pub fn result(results: &Results<'_>) -> Json {
     let cells = results.cells();
     let first = results.measurements.first();
@@ -125,7 +126,7 @@ fn total(cell: &Cell<'_>) -> Json {
     ])
 }
 
-/// How much later than recorded the I/Os of a replay were submitted; nothing for everything else.
+/// Delay of a replay's I/Os relative to their recorded times; `None` for other jobs.
 fn slip(cell: &Cell<'_>) -> Option<Json> {
     let groups = cell.runs.iter().flat_map(|run| &run.groups);
     let slip = Histogram::merged(groups.map(|group| &group.slip));
@@ -186,7 +187,7 @@ fn job(job: &JobSummary<'_>) -> Json {
     json
 }
 
-/// Latencies by direction, those that occurred.
+/// Latencies of the directions that occurred.
 fn latencies(cell: &Cell<'_>, group: Option<usize>) -> Json {
     let directions = [
         ("read", IoDirection::Read),
@@ -218,7 +219,7 @@ fn latency(histogram: &Histogram, percentile_ns: impl Fn(f64) -> f64) -> Json {
     ])
 }
 
-/// Why requests were chosen, all sets together.
+/// Reasons for choosing requests, over all sets.
 fn dispatch_reasons(cell: &Cell<'_>) -> Json {
     let mut sum: std::collections::BTreeMap<&str, u64> = std::collections::BTreeMap::new();
     for (reason, count) in cell.runs.iter().flat_map(|run| &run.dispatch_reasons) {
@@ -236,24 +237,24 @@ fn estimate(estimate: &Estimate) -> Json {
     ])
 }
 
-/// The directory of a run below a result directory, without its number of the set.
+/// The directory of a run below a result directory, without the number of the set.
 pub fn run_directory(run: &Measurement) -> String {
     let key = run.experiment.key();
     format!("runs/{}", key.rsplit_once('/').map_or(key.as_str(), |(directory, _)| directory))
 }
 
-/// The text of all tunables in force, for the object under `hoistway` in a run's file.
+/// All tunables in force as text, for the object under `hoistway` in a run's file.
 fn in_force(run: &Measurement) -> Json {
     let tunables = run.scheduler.tunables.iter();
     Json::Object(tunables.map(|t| (t.name.clone(), Json::text(format!("{}{}", t.value, t.unit)))).collect())
 }
 
-/// Groups' weights as job options show them.
+/// A group's weight as in job options.
 fn weight_text(weight: u32) -> Json {
     Json::text(weight.to_string())
 }
 
-/// Sizes in job options.
+/// A size as in job options.
 fn size_text(bytes: u64) -> Json {
     Json::text(quantity::size(bytes))
 }

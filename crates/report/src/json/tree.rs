@@ -1,4 +1,4 @@
-//! JSON whose keys keep their order and whose floats have six decimals, as parsers of fio's output know it.
+//! JSON with ordered keys and floats with six decimals, as parsers of fio's output expect it.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ pub enum Json {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number that cannot be negative.
+    /// A non-negative integer.
     Whole(u64),
     /// A number with six decimals; `null` if it is not finite.
     Decimal(f64),
@@ -17,7 +17,7 @@ pub enum Json {
     Text(String),
     /// An array.
     List(Vec<Json>),
-    /// An object; keys in this order.
+    /// An object with keys in this order.
     Object(Vec<(String, Json)>),
 }
 
@@ -37,14 +37,14 @@ impl Json {
         number.map_or(Json::Null, Json::Decimal)
     }
 
-    /// Adds an entry to an object; nothing else has entries.
+    /// Adds an entry to an object; does nothing for other values.
     pub fn push(&mut self, key: &str, value: Json) {
         if let Json::Object(entries) = self {
             entries.push((key.to_owned(), value));
         }
     }
 
-    /// The document, indented by two blanks per level, with a line break at the end.
+    /// The document, indented by two blanks per level, with a final line break.
     pub fn document(&self) -> String {
         let mut text = String::new();
         self.write(&mut text, 0);
@@ -63,7 +63,7 @@ impl Json {
                 let _ = write!(text, "{value:.6}");
             }
             Json::Decimal(_) => text.push_str("null"),
-            // serde_json knows which characters need escaping; a string cannot fail.
+            // serde_json escapes the characters that require it; serialising a string cannot fail.
             Json::Text(value) => text.push_str(&serde_json::to_string(value).unwrap_or_default()),
             Json::List(values) => {
                 let entries = values.iter().map(|value| (None, value));

@@ -1,6 +1,8 @@
-//! One picture of what shares cost: the largest share error against throughput, every scheduler a mark, a panel per workload.
+//! The cost of shares in one picture: largest share error against throughput, with a mark per
+//! scheduler and a panel per workload.
 //!
-//! Where the runs of a scheduler differ in one number (`give`), they are a curve. It stands alone: an SVG file of its own.
+//! If the runs of a scheduler differ in one number (`give`), they form a curve. The picture is an
+//! SVG file of its own.
 
 use std::fmt::Write;
 
@@ -19,12 +21,12 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 590.0;
 const ABOVE: f64 = 44.0;
 const BELOW: f64 = 58.0;
-/// Errors up to this are drawn as nothing, in per cent.
+/// Errors up to this are drawn as zero, in percent.
 const NO_ERROR: f64 = 0.1;
 
 /// A mark.
 struct Spot {
-    /// Share error and throughput, in per cent.
+    /// Share error and throughput in percent.
     error: f64,
     throughput: f64,
     /// The value of the number in which the scheduler's runs differ.
@@ -37,11 +39,11 @@ struct Series {
     spots: Vec<Spot>,
 }
 
-/// The drawing, or None where no run has shares to speak of.
+/// The drawing, or `None` if no run has shares.
 pub fn figure(results: &Results<'_>) -> Option<String> {
     let cells = results.cells();
     let blocks: Vec<&[Cell<'_>]> = cells.chunk_by(|a, b| a.workload == b.workload).collect();
-    // One number for a scheduler in all panels.
+    // A scheduler has the same number in all panels.
     let mut names: Vec<String> = Vec::new();
     let mut panels = Vec::new();
     for block in blocks {
@@ -72,7 +74,7 @@ pub fn figure(results: &Results<'_>) -> Option<String> {
     Some(svg.finish_alone())
 }
 
-/// The schedulers of a workload, and what throughput is counted by.
+/// The schedulers of a workload, and the reference for throughput.
 fn series_of(cells: &[&Cell<'_>]) -> (Vec<Series>, String) {
     let none = cells.iter().find(|cell| cell.spec.name == "none");
     let best = cells.iter().max_by(|a, b| a.bytes_per_s.mean.total_cmp(&b.bytes_per_s.mean));
@@ -141,7 +143,7 @@ fn panel(svg: &mut Svg, top: f64, title: &str, series: &[Series], base: &str, na
     let least = spots().map(|spot| spot.throughput).fold(95.0, f64::min);
     let most = spots().map(|spot| spot.throughput).fold(100.0, f64::max);
     let (floor, ceiling) = ((least / 10.0).floor() * 10.0, (most / 10.0).ceil() * 10.0);
-    // In decades, with room for what has no error at all.
+    // Logarithmic, with a place for runs without any error.
     let decades = (most_error / NO_ERROR).log10().ceil();
     let x = |error: f64| LEFT + 22.0 + (error.max(NO_ERROR) / NO_ERROR).log10() / decades * (RIGHT - LEFT - 34.0);
     let y = |percent: f64| lower - (percent - floor) / (ceiling - floor).max(1.0) * (lower - upper);
@@ -184,7 +186,7 @@ fn draw(svg: &mut Svg, number: usize, series: &Series, at: &dyn Fn(&Spot) -> Poi
     }
 }
 
-/// A line of the list at the right.
+/// A line of the list on the right.
 fn entry(svg: &mut Svg, number: usize, series: &Series, (x, y): Point) {
     let class = scheduler_class(number);
     svg.mark(&class, number, (x, y - 4.0), &series.name);

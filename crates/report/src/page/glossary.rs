@@ -1,8 +1,9 @@
-//! What the schedulers' reasons mean, one line each; `crates/hoistway/tests/page.rs` holds that none is missing.
+//! Descriptions of the schedulers' reasons, one line each; `crates/hoistway/tests/page.rs` checks
+//! that none is missing.
 
 use super::svg::escaped;
 
-/// Reasons as policies name them. Where two policies use a name, they mean the same by it.
+/// Reasons as policies name them. If two policies use the same name, it has the same meaning.
 const REASONS: &[(&str, &str)] = &[
     ("oldest", "it has waited longest"),
     ("head of the list", "the list is kept in order when requests are added, and its first request goes"),
@@ -44,12 +45,12 @@ const REASONS: &[(&str, &str)] = &[
     (super::dispatches::NOT_CHOSEN, "the scheduler was passed by, as for flushes, or emptied for a change"),
 ];
 
-/// What a reason means; none for one that nobody has described.
+/// Description of a reason; `None` if it has none.
 pub fn gloss(reason: &str) -> Option<&'static str> {
     REASONS.iter().find(|(known, _)| *known == reason).map(|(_, gloss)| *gloss)
 }
 
-/// A list of the reasons that occur, each once and with its meaning; empty for none.
+/// A list of the reasons that occur, each once with its description; empty without reasons.
 pub(super) fn list<'a>(reasons: impl Iterator<Item = &'a str>) -> String {
     let names: std::collections::BTreeSet<&str> = reasons.collect();
     let entry = |name: &str| Some(format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(gloss(name)?)));

@@ -1,4 +1,5 @@
-//! Latency: what part of the requests of each group was done after how long, a curve per scheduler; and a line per group.
+//! Latency: the fraction of requests of each group that completed within a time, as a curve per
+//! scheduler, and a range per group.
 
 use experiment::Histogram;
 use experiment::cell::Cell;
@@ -10,14 +11,15 @@ use super::svg::{Anchor, Point, Svg, beneath, group_class, scheduler_class};
 use super::throughput::shortened;
 use crate::quantity::{scheduler, time};
 
-/// Percentiles that are marked and written beside the axis.
+/// Percentiles that are marked on the axis.
 const MARKED: [f64; 7] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999];
 
-/// Groups that have a chart of their own, at most: those that wait longest.
+/// Maximum number of groups with a chart of their own; those with the largest latencies are chosen.
 const GROUPS: usize = 8;
 
-/// The charts for one cell per scheduler; none if nobody has latencies. Several groups have a chart each: all together they
-/// are a mixture, in which a scheduler that serves groups differently on purpose has a step.
+/// The charts for one cell per scheduler; `None` without latencies. Several groups have a chart
+/// each, because all requests together are a mixture whose curve has a step if a scheduler serves
+/// groups differently on purpose.
 pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
     let all: Vec<Histogram> = cells.iter().map(|cell| cell.latency(None, None).histogram).collect();
     let pooled = pooled(cells, &all)?;
@@ -47,7 +49,7 @@ fn pooled(cells: &[&Cell<'_>], histograms: &[Histogram]) -> Option<String> {
     Some(drawn + &names(cells, histograms, true))
 }
 
-/// The schedulers' names; with their figures where these are of one chart only.
+/// The schedulers' names, with figures if they describe a single chart.
 fn names(cells: &[&Cell<'_>], histograms: &[Histogram], with_figures: bool) -> String {
     let entry = |(index, histogram): (usize, &Histogram)| {
         let [p50, p99] = [50.0, 99.0].map(|percent| time(histogram.percentile_ns(percent) as f64));
@@ -58,7 +60,7 @@ fn names(cells: &[&Cell<'_>], histograms: &[Histogram], with_figures: bool) -> S
     legend(&known.map(entry).collect::<Vec<_>>())
 }
 
-/// A chart per group with a curve per scheduler, on one scale; empty where no cell has several groups.
+/// A chart per group with a curve per scheduler, on one scale; empty if no cell has several groups.
 fn of_groups(cells: &[&Cell<'_>]) -> String {
     let Some(first) = cells.iter().find(|cell| cell.groups.len() > 1) else { return String::new() };
     let of_group = |path: &str| -> Vec<Histogram> {
@@ -98,7 +100,7 @@ fn of_groups(cells: &[&Cell<'_>]) -> String {
     format!("{note}<div class=\"panels\">\n{panels}</div>\n{names}")
 }
 
-/// What charts that are to be compared have in common.
+/// What charts that are compared share.
 struct Scale {
     axis: Logarithmic,
     /// The highest percentile shown.
@@ -106,10 +108,10 @@ struct Scale {
 }
 
 impl Scale {
-    /// A scale for all of these; none if nothing was counted.
+    /// A scale for all of these; `None` if nothing was counted.
     fn over<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Option<Self> {
         let known: Vec<&Histogram> = histograms.filter(|histogram| histogram.count() > 0).collect();
-        // A percentile is shown while ten requests at least lie above it.
+        // A percentile is shown only if at least ten requests are above it.
         let highest = reach_of(known.iter().map(|histogram| histogram.count()).max()?);
         let low = known.iter().map(|histogram| histogram.percentile_ns(1.0)).min()? as f64;
         let high = known.iter().map(|histogram| histogram.percentile_ns(highest)).max()? as f64;
@@ -117,7 +119,7 @@ impl Scale {
     }
 }
 
-/// Where the curves are drawn.
+/// The area of the curves.
 struct Plot<'a> {
     left: f64,
     right: f64,
@@ -135,7 +137,8 @@ impl Plot<'_> {
         self.bottom - nines(percent) / nines(self.scale.highest) * (self.bottom - self.top)
     }
 
-    /// Axes and a curve for each histogram that is not empty; their figures are cut into lines of so many characters.
+    /// Axes, and a curve for each non-empty histogram; its figures are wrapped into lines of
+    /// `characters`.
     fn draw(&self, svg: &mut Svg, cells: &[&Cell<'_>], histograms: &[Histogram], characters: usize) {
         let Plot { left, right, top, bottom, scale } = *self;
         for tick in scale.axis.ticks() {
@@ -183,7 +186,8 @@ impl Plot<'_> {
     }
 }
 
-/// A panel per scheduler: each group's line from the median over p99 to p99.9 or the largest. Nothing for one group.
+/// A panel per scheduler with the range of each group from the median over p99 to p99.9 or the
+/// maximum. Empty for a single group.
 fn ranges(cells: &[&Cell<'_>]) -> String {
     let of_cell = |cell: &&Cell<'_>| -> Vec<[f64; 3]> {
         (0..cell.groups.len()).map(|group| ends(&cell.latency(Some(group), None).histogram)).collect()
@@ -203,7 +207,7 @@ fn ranges(cells: &[&Cell<'_>]) -> String {
     )
 }
 
-/// Median, p99, and p99.9 or the largest.
+/// Median, p99, and p99.9 or the maximum.
 fn ends(histogram: &Histogram) -> [f64; 3] {
     if histogram.count() == 0 {
         return [0.0; 3];
@@ -245,7 +249,7 @@ fn panel(cell: &Cell<'_>, groups: &[[f64; 3]], axis: &Logarithmic) -> String {
     svg.finish_panel() + "</div>\n"
 }
 
-/// The highest of the marked percentiles that ten requests of `count` lie above.
+/// The highest of the marked percentiles with at least ten of `count` requests above it.
 fn reach_of(count: u64) -> f64 {
     let is_backed = |percent: &f64| (1.0 - percent / 100.0) * count as f64 >= 10.0;
     MARKED.into_iter().filter(is_backed).fold(50.0, f64::max)

@@ -1,14 +1,14 @@
-//! Names of curves, with the dash and the mark of each: below a chart, where they wrap as the window wants.
+//! Names of curves with their dashes and marks, below a chart, wrapped to the width of the window.
 
 use super::svg::{Svg, escaped, scheduler_class};
 
 /// One curve.
 pub(super) struct Entry {
-    /// Its number, which decides colour, dash and mark.
+    /// Its number, which determines colour, dash and mark.
     pub(super) series: usize,
     /// Its name.
     pub(super) name: String,
-    /// What is to be known at once.
+    /// Figures shown beside the name.
     pub(super) figures: String,
 }
 

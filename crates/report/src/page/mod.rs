@@ -1,8 +1,10 @@
-//! One self-contained HTML file: inline SVG, no network, no scripts; light or dark as the reader's system is.
+//! One self-contained HTML file: inline SVG, no network, no scripts; light or dark by the reader's
+//! system setting.
 //!
-//! What the pointer shows over a mark is there for keyboards and fingers as well: a series is focused as a whole and shows its
-//! figures (`svg::Svg::series`); dispatches, of which there are thousands, stand in a list below their chart.
-//! Nothing is said by colour alone: series have marks, dashes or patterns of their own, and their names stand beside them.
+//! The information that a pointer shows over a mark is also available by keyboard and touch: a
+//! series is focused as a whole and shows its figures (`svg::Svg::series`); dispatches, of which
+//! there are thousands, are listed below their chart. Nothing depends on colour alone: series have
+//! their own marks, dashes or patterns, and their names are beside them.
 
 mod dispatches;
 mod figure;
@@ -31,7 +33,7 @@ use svg::escaped;
 pub use figure::figure;
 pub use glossary::gloss;
 
-/// Requests that a measurement should hold for the picture of its scheduler at work.
+/// Number of requests that a measurement should record for the chart of dispatches.
 pub const DISPATCHES: usize = 1_200;
 
 const STYLE: &str = include_str!("style.css");
@@ -123,7 +125,7 @@ fn lead(results: &Results<'_>, cells: &[Cell<'_>]) -> String {
 
 /// All charts of one workload.
 fn workload(page: &mut String, block: &[Cell<'_>]) {
-    // Where a chart has no room for thread counts, it shows the highest of each scheduler.
+    // A chart without room for thread counts shows the highest one of each scheduler.
     let highest: Vec<&Cell<'_>> = block.chunk_by(|a, b| a.spec == b.spec).filter_map(<[_]>::last).collect();
     let Some(last) = highest.first() else { return };
     let several_counts = block.iter().any(|cell| cell.threads != last.threads);
@@ -183,7 +185,7 @@ fn section(page: &mut String, title: &str, note: &str, content: &str) {
     let _ = writeln!(page, "<section><h2>{title}</h2>\n<p class=\"note\">{}</p>\n{content}</section>", escaped(note));
 }
 
-/// The three answers most readers come for; a winner is named only where there is one.
+/// The three main results; a winner is named only if there is one.
 fn tiles(cells: &[&Cell<'_>]) -> String {
     let mut text = String::new();
     for best in winners::best(cells) {

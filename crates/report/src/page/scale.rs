@@ -1,8 +1,8 @@
-//! Axes: where values lie, and which of them are written beside.
+//! Axes: positions of values, and the ticks that are labelled.
 
 /// A linear axis from zero.
 pub(super) struct Linear {
-    /// Upper end of the axis, a round number at or above the largest value.
+    /// Upper end of the axis, a round number that is at least the largest value.
     pub(super) end: f64,
     step: f64,
 }
@@ -18,9 +18,9 @@ impl Linear {
         Self { end: (largest / step).ceil() * step, step }
     }
 
-    /// The numbers along the axis.
+    /// The ticks of the axis.
     pub(super) fn ticks(&self) -> Vec<f64> {
-        // At most six: end / step is at most 5 by construction.
+        // At most six, because end / step is at most 5 by construction.
         (0..=6).map(|index| f64::from(index) * self.step).take_while(|tick| *tick <= self.end * 1.000_001).collect()
     }
 
@@ -50,7 +50,7 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// An axis that holds `low..=high` with a little air; it begins at zero if that is not far off.
+    /// An axis that contains `low..=high` with a small margin; it starts at zero if that is near.
     pub(super) fn over(low: f64, high: f64) -> Self {
         let low = if low < high * 0.25 { 0.0 } else { low };
         let length = (high - low).max(1.0);
@@ -63,14 +63,14 @@ impl Stretch {
         (bytes - self.low) / (self.high - self.low)
     }
 
-    /// The numbers along the axis.
+    /// The ticks of the axis.
     pub(super) fn ticks(&self) -> Vec<f64> {
         let first = (self.low / self.step).ceil().max(0.0);
         // About five steps by construction.
         (0..=8).map(|index| (first + f64::from(index)) * self.step).take_while(|tick| *tick <= self.high).collect()
     }
 
-    /// A tick as text, in a unit of which the step has a few.
+    /// A tick as text, in a unit that suits the step.
     pub(super) fn label(&self, tick: f64) -> String {
         let (unit, name) = match self.step {
             step if step >= 1e8 => (1e9, "GB"),
@@ -89,10 +89,10 @@ pub(super) struct Logarithmic {
 }
 
 impl Logarithmic {
-    /// An axis that holds `smallest..=largest` with some air at both ends; both above 0.
+    /// An axis that contains `smallest..=largest` with a margin at both ends; both must be above 0.
     pub(super) fn over(smallest: f64, largest: f64) -> Self {
         let (low, high) = (smallest.max(1.0).log10() - 0.05, largest.max(1.0).log10() + 0.05);
-        // At least half a decade: one value alone would have no axis.
+        // At least half a decade, because a single value would give an axis of length 0.
         let missing = (0.5 - (high - low)).max(0.0) / 2.0;
         Self { low: low - missing, high: high + missing }
     }
@@ -102,7 +102,7 @@ impl Logarithmic {
         (value.max(1.0).log10() - self.low) / (self.high - self.low)
     }
 
-    /// 1, 2 and 5 of each decade, or only 1 where the axis is long.
+    /// 1, 2 and 5 of each decade, or fewer on a long axis.
     pub(super) fn ticks(&self) -> Vec<f64> {
         let factors: &[f64] = match self.high - self.low {
             length if length < 2.2 => &[1.0, 2.0, 5.0],
@@ -115,7 +115,8 @@ impl Logarithmic {
     }
 }
 
-/// Position of a percentile on an axis on which each further nine takes the same room: 0 -> 0, 90 -> 1, 99 -> 2.
+/// Position of a percentile on an axis on which each further nine takes the same space: 0 -> 0, 90
+/// -> 1, 99 -> 2.
 pub(super) fn nines(percent: f64) -> f64 {
     -(1.0 - percent / 100.0).max(1e-9).log10()
 }

@@ -1,4 +1,4 @@
-//! Shares: a bar per scheduler, divided as the groups got it, with marks where it should have been divided.
+//! Shares: a bar per scheduler, divided by the groups' shares, with marks at the due shares.
 
 use experiment::cell::Cell;
 use experiment::share::Fairness;
@@ -10,12 +10,12 @@ use crate::quantity::{percent, scheduler};
 
 const THICK: f64 = 34.0;
 
-/// Where things are.
+/// Positions in the chart.
 #[derive(Copy, Clone)]
 struct Place {
     left: f64,
     bar: f64,
-    /// Where the first scheduler's bar begins, and how far they are apart.
+    /// Top of the first scheduler's bar, and the distance between bars.
     top: f64,
     row: f64,
 }
@@ -29,7 +29,7 @@ impl Place {
     }
 }
 
-/// The chart for one cell per scheduler; none if no cell has shares to speak of.
+/// The chart for one cell per scheduler; `None` if no cell has shares.
 pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
     let shown: Vec<(&Cell<'_>, &Fairness)> = cells
         .iter()
@@ -102,7 +102,7 @@ struct Part<'a> {
     width: f64,
 }
 
-/// The parts of a bar, which add up to 1, in the groups' order.
+/// The parts of a bar in the groups' order; they add up to 1.
 fn parts<'a>(cell: &Cell<'a>, parts: &[f64], at: Place) -> Vec<Part<'a>> {
     let mut x = at.left;
     let mut place = |(index, (part, group)): (usize, (&f64, &experiment::cell::CellGroup<'a>))| {
@@ -124,7 +124,7 @@ fn fill(svg: &mut Svg, parts: &[Part<'_>], (y, thick): (f64, f64)) {
     }
 }
 
-/// The figures inside the areas, as far as they fit, with names where those fit too.
+/// The figures inside the areas if they fit, with names if those fit too.
 fn write(svg: &mut Svg, parts: &[Part<'_>], (y, thick): (f64, f64), with_names: bool) {
     for part in parts {
         let named = format!("{} {}", part.name, percent(part.part));
@@ -137,7 +137,7 @@ fn write(svg: &mut Svg, parts: &[Part<'_>], (y, thick): (f64, f64), with_names: 
     }
 }
 
-/// How many characters of this width fit.
+/// Number of characters of width `of_one` that fit into `width`.
 #[expect(clippy::cast_possible_truncation, reason = "a few hundred at most; rounding down is wanted")]
 fn characters(width: f64, of_one: f64) -> usize {
     (width / of_one).max(0.0) as usize
@@ -153,19 +153,20 @@ fn edges(parts: &[f64]) -> Vec<f64> {
     all.take(parts.len().saturating_sub(1)).collect()
 }
 
-/// Marks at the borders between the due parts, above and below the bar.
+/// Marks at the borders between the due shares, above and below the bar.
 fn due_marks(svg: &mut Svg, fairness: &Fairness, at: Place, y: f64) {
     for edge in edges(&fairness.due) {
         let x = at.left + edge * at.bar - 0.75;
-        // Open in the middle, where the figures stand.
+        // Open in the middle, where the figures are.
         svg.line("due", (x, y - 4.0), (x, y + 8.0));
         svg.line("due", (x, y + THICK - 8.0), (x, y + THICK + 4.0));
         svg.polygon("due-tip", &[(x - 5.0, y - 10.0), (x + 5.0, y - 10.0), (x, y - 3.0)]);
     }
 }
 
-/// A pattern per group: groups are told apart without their colour. In a drawing of its own that is not hidden with any
-/// form of a chart: browsers do not fill with what is not shown.
+/// A pattern per group, so that groups can be distinguished without colour. The patterns are in a
+/// drawing of their own that is never hidden, because browsers do not fill with the patterns of a
+/// hidden one.
 pub(super) fn patterns() -> String {
     let mut text = String::from("<svg width=\"0\" height=\"0\" class=\"patterns\" aria-hidden=\"true\"><defs>\n");
     for index in 0..8 {

@@ -1,13 +1,14 @@
-//! Pieces of inline SVG: shapes by class, so that one style sheet colours all of them for light and dark.
+//! Elements of inline SVG: shapes with classes, so that one style sheet colours all of them for
+//! light and dark.
 
 use std::fmt::Write;
 
-/// Text made safe for HTML, in element content and in quoted attributes.
+/// Escapes text for HTML element content and quoted attributes.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 
-/// Which end of a text stands at its position.
+/// The end of a text that is at its position.
 #[derive(Copy, Clone)]
 pub(super) enum Anchor {
     Start,
@@ -18,13 +19,13 @@ pub(super) enum Anchor {
 /// A point in the drawing's own units.
 pub(super) type Point = (f64, f64);
 
-/// A drawing that grows.
+/// A drawing under construction.
 pub(super) struct Svg {
     text: String,
 }
 
 impl Svg {
-    /// A drawing of this size; `title` is what a screen reader says.
+    /// A drawing of this size; `title` is for screen readers.
     pub(super) fn new(width: f64, height: f64, title: &str) -> Self {
         let title = escaped(title);
         Self { text: format!("<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{title}\">\n") }
@@ -39,7 +40,7 @@ impl Svg {
         Self { text }
     }
 
-    /// A small drawing that says nothing by itself.
+    /// A small decorative drawing, hidden from screen readers.
     pub(super) fn decoration(width: f64, height: f64) -> Self {
         let size = format!("width=\"{width:.0}\" height=\"{height:.0}\"");
         Self { text: format!("<svg {size} viewBox=\"0 0 {width:.0} {height:.0}\" aria-hidden=\"true\">") }
@@ -65,7 +66,7 @@ impl Svg {
         );
     }
 
-    /// A rectangle with what the pointer shows over it.
+    /// A rectangle with a tooltip.
     pub(super) fn rect(&mut self, class: &str, (x, y): Point, (width, height): Point, hint: &str) {
         let hint = escaped(hint);
         let _ = writeln!(
@@ -75,7 +76,7 @@ impl Svg {
         );
     }
 
-    /// A rectangle filled with the pattern of a definition.
+    /// A rectangle filled with a defined pattern.
     pub(super) fn hatched(&mut self, pattern: &str, (x, y): Point, (width, height): Point) {
         let _ = writeln!(
             self.text,
@@ -84,8 +85,8 @@ impl Svg {
         );
     }
 
-    /// What belongs to one series, as one thing to focus: by Tab, touch or click it shows `figures` at `at`, which may be cut
-    /// into lines of so many characters.
+    /// The elements of one series as one focusable group: on Tab, touch or click it shows `figures`
+    /// at `at`, wrapped into lines of `characters`.
     pub(super) fn series(&mut self, figures: &str, at: Point, characters: usize, draw: impl FnOnce(&mut Self)) {
         let _ = writeln!(
             self.text,
@@ -101,8 +102,8 @@ impl Svg {
         let _ = writeln!(self.text, "<text class=\"tip\">{tip}</text></g>");
     }
 
-    /// A line through points, dashed by the series' number. Where others are drawn over it, it is wider by `beneath` steps,
-    /// so that it is seen on both sides of them.
+    /// A line through points, dashed by the series' number. If other lines are drawn over it, it is
+    /// wider by `beneath` steps, so that it is visible on both sides of them.
     pub(super) fn curve(&mut self, class: &str, series: usize, beneath: usize, points: &[Point]) {
         if points.len() < 2 {
             return;
@@ -119,11 +120,11 @@ impl Svg {
             String::new()
         };
         let _ = writeln!(self.text, "<path class=\"{class} curve\" stroke-dasharray=\"{dash}\"{width} d=\"{path}\"/>");
-        // A finger does not hit a thin line.
+        // An invisible wide line, because a thin one is hard to touch.
         let _ = writeln!(self.text, "<path class=\"hit\" d=\"{path}\"/>");
     }
 
-    /// A mark whose shape tells the series without its colour.
+    /// A mark whose shape identifies the series without colour.
     pub(super) fn mark(&mut self, class: &str, series: usize, (x, y): Point, hint: &str) {
         let hint = escaped(hint);
         let polygon = |corners: &[Point]| {
@@ -147,12 +148,12 @@ impl Svg {
         let _ = writeln!(self.text, "<polygon class=\"{class}\" points=\"{}\"/>", points.join(" "));
     }
 
-    /// Any markup, already safe.
+    /// Any markup, which must be safe already.
     pub(super) fn raw(&mut self, markup: &str) {
         self.text.push_str(markup);
     }
 
-    /// The file of [`Svg::standalone`].
+    /// The file of a drawing from [`Svg::standalone`].
     pub(super) fn finish_alone(self) -> String {
         self.text + "</svg>\n"
     }
@@ -162,18 +163,20 @@ impl Svg {
         self.text + "</svg>"
     }
 
-    /// The drawing, small enough for every window, in a box of a row of boxes; the caller ends the box.
+    /// The drawing, scaled down to any window, in a box within a row of boxes; the caller ends the
+    /// box.
     pub(super) fn finish_panel(self) -> String {
         format!("<div class=\"panel\">{}</svg>", self.text)
     }
 
-    /// The drawing, in a box that scrolls where the window is narrower than that.
+    /// The drawing in a box that scrolls if the window is narrower.
     pub(super) fn finish(self) -> String {
         format!("<div class=\"scroll\">{}</svg></div>\n", self.text)
     }
 }
 
-/// For each curve, how many of those after it run over it for a good part of the way. Points of equal index belong together.
+/// For each curve, the number of later curves that cover a considerable part of it. Points of equal
+/// index correspond.
 pub(super) fn beneath(curves: &[Vec<Point>]) -> Vec<usize> {
     let over = |one: &[Point], other: &[Point]| {
         let pairs = one.iter().zip(other);
@@ -184,7 +187,7 @@ pub(super) fn beneath(curves: &[Vec<Point>]) -> Vec<usize> {
     curves.iter().enumerate().map(count).collect()
 }
 
-/// Text in lines of at most so many characters, cut at spaces.
+/// Wraps text at spaces into lines of at most `characters`.
 fn wrapped(text: &str, characters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -209,7 +212,8 @@ pub(super) fn group_class(series: usize) -> String {
     format!("g{}", series % 8)
 }
 
-/// Moves labels apart so that neighbours keep `gap`, within `low..=high`, in their order; returns their new positions.
+/// Moves labels apart so that neighbours keep `gap`, within `low..=high`, in their order; returns
+/// their new positions.
 pub(super) fn spread(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
@@ -219,7 +223,7 @@ pub(super) fn spread(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> 
         placed[index] = wanted[index].max(floor);
         floor = placed[index] + gap;
     }
-    // What was pushed over the lower edge pushes the others back up.
+    // Labels moved beyond the end push the others back.
     let mut ceiling = high;
     for &index in order.iter().rev() {
         placed[index] = placed[index].min(ceiling);

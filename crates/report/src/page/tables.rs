@@ -1,4 +1,4 @@
-//! The tables of the page: settings, every figure, plan and machine.
+//! The tables of the page: settings, all figures, plan and machine.
 
 use std::fmt::Write;
 
@@ -11,10 +11,10 @@ use crate::Results;
 use crate::quantity::{amount, decimals, half_width, mib, percent, scheduler, span, time, tunables, weights};
 use crate::table::{discarded, discards, length};
 
-/// Rows of jobs that the page shows.
+/// Maximum number of rows of jobs on the page.
 const JOB_ROWS: usize = 1_000;
 
-/// Each scheduler with everything that was in force while it ran.
+/// Each scheduler with all settings in force.
 pub(super) fn settings(cells: &[&Cell<'_>]) -> String {
     let mut text = String::from(
         "<div class=\"scroll\"><table><tr><th>scheduler</th><th class=\"text\">settings in force</th></tr>\n",
@@ -94,7 +94,7 @@ pub(super) fn figures(block: &[Cell<'_>]) -> String {
     text
 }
 
-/// Flags of a cell, small behind its name.
+/// Flags of a cell, in small type after its name.
 fn marks(cell: &Cell<'_>) -> String {
     let marks: Vec<&str> = cell.flags.iter().map(|flag| flag.label()).collect();
     if marks.is_empty() { String::new() } else { format!(" <small>{}</small>", escaped(&marks.join(", "))) }
@@ -128,7 +128,7 @@ pub(super) fn group_latencies(block: &[Cell<'_>]) -> String {
     text
 }
 
-/// Results of single jobs; empty where none has one.
+/// Results of single jobs; empty if none has one.
 pub(super) fn jobs(block: &[Cell<'_>]) -> String {
     let Some(table) = crate::jobs::table(block, &[50.0, 99.0, 99.9, 100.0], JOB_ROWS) else { return String::new() };
     let row = |cells: &[String], tag: &str| {
@@ -145,7 +145,7 @@ pub(super) fn jobs(block: &[Cell<'_>]) -> String {
     format!("<div class=\"scroll\"><table>{}{rows}</table></div>\n{omitted}", row(&table.header, "th"))
 }
 
-/// Percentiles of one group, or of the one that waits longest.
+/// Percentiles of one group, or of the slowest one.
 fn latencies(text: &mut String, cell: &Cell<'_>, group: Option<usize>) {
     for percent in [50.0, 99.0, 99.9, 100.0] {
         let percentile = match group {
@@ -157,7 +157,7 @@ fn latencies(text: &mut String, cell: &Cell<'_>, group: Option<usize>) {
     }
 }
 
-/// Why the schedulers chose what they chose; empty where no host told.
+/// The schedulers' reasons; empty if no host recorded them.
 pub(super) fn reasons(cells: &[&Cell<'_>]) -> String {
     let mut text = String::new();
     for cell in cells {
@@ -182,7 +182,7 @@ pub(super) fn reasons(cells: &[&Cell<'_>]) -> String {
     if text.is_empty() { text } else { format!("<dl>{text}</dl>\n{meanings}") }
 }
 
-/// What was planned.
+/// The plan.
 pub(super) fn plan(results: &Results<'_>, cells: &[Cell<'_>]) -> String {
     let matrix = results.matrix;
     let join = |parts: Vec<String>| parts.join(", ");
@@ -244,7 +244,7 @@ fn definitions<'a>(rows: impl Iterator<Item = (&'a str, String)>) -> String {
     format!("<dl>{}</dl>\n", rows.collect::<String>())
 }
 
-/// Assertions and what became of them; empty if there are none.
+/// Assertions and their results; empty if there are none.
 pub(super) fn verdicts(results: &Results<'_>) -> String {
     if results.verdicts.is_empty() {
         return String::new();

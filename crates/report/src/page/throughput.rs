@@ -1,4 +1,5 @@
-//! Total throughput: a line per scheduler over the thread counts, or bars where there is one thread count only.
+//! Total throughput: a line per scheduler over the thread counts, or bars if there is a single
+//! thread count.
 
 use experiment::cell::Cell;
 
@@ -54,7 +55,7 @@ fn lines(series: &[&[Cell<'_>]], counts: &[u32], axis: &Linear, form: Form) -> S
     }
     svg.line("axis", (left, bottom), (right, bottom));
     svg.text("caption", Anchor::Middle, (f64::midpoint(left, right), height - 8.0), "threads per group (NR)");
-    // Beside each other, so that intervals of equal schedulers stay readable.
+    // Shifted sideways, so that intervals of equal schedulers stay readable.
     let aside = |index: usize| (index as f64 - (series.len() - 1) as f64 / 2.0) * 5.0;
     for (index, cells) in series.iter().enumerate() {
         let class = scheduler_class(index);
@@ -63,7 +64,7 @@ fn lines(series: &[&[Cell<'_>]], counts: &[u32], axis: &Linear, form: Form) -> S
         let name = cells.first().map(scheduler).unwrap_or_default();
         let figures = format!("{name}: {}", points.join(", "));
         let draw = |svg: &mut Svg| {
-            // They stand beside each other: none is under another.
+            // Curves are shifted, so none covers another.
             svg.curve(&class, index, 0, &cells.iter().map(at).collect::<Vec<_>>());
             for cell in *cells {
                 let (at_x, at_y) = at(cell);
@@ -121,7 +122,7 @@ fn bars(series: &[&[Cell<'_>]], axis: &Linear, form: Form) -> String {
     svg.finish()
 }
 
-/// A label that fits: cut with an ellipsis behind `limit` characters.
+/// A label cut with an ellipsis to `limit` characters.
 pub(super) fn shortened(label: &str, limit: usize) -> String {
     if label.chars().count() <= limit {
         return label.to_owned();

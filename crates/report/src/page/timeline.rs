@@ -11,7 +11,8 @@ use crate::quantity::{mib, scheduler};
 const WIDTH: f64 = 500.0;
 const HEIGHT: f64 = 226.0;
 
-/// The charts for one cell per scheduler, of its first set; none if no run lasted for two whole seconds.
+/// The charts for one cell per scheduler, of its first set; `None` if no run lasted two whole
+/// seconds.
 pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
     let series: Vec<Vec<Vec<Point>>> = cells.iter().map(|cell| lines(cell)).collect();
     let points = || series.iter().flatten().flatten();
@@ -24,14 +25,14 @@ pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
     Some(format!("<div class=\"panels\">\n{}</div>\n", panels.collect::<String>()))
 }
 
-/// Per group, the whole seconds of the first set: end of the second in s, MiB/s.
+/// The whole seconds of the first set per group: end of the second in s, MiB/s.
 fn lines(cell: &Cell<'_>) -> Vec<Vec<Point>> {
     let Some(run) = cell.runs.first() else { return Vec::new() };
     cell.groups.iter().filter_map(|group| run.groups.get(group.index)).map(seconds).collect()
 }
 
 fn seconds(group: &GroupMeasurement) -> Vec<Point> {
-    // What was moved: a discard is no throughput.
+    // Transferred bytes only; a discard is no throughput.
     let directions = [&group.read, &group.write];
     let longest = directions.iter().map(|tally| &tally.samples).max_by_key(|samples| samples.len());
     let whole = longest.into_iter().flatten().enumerate().filter(|(_, sample)| sample.length_ns >= 1_000_000_000);
@@ -64,7 +65,7 @@ fn panel(cell: &Cell<'_>, lines: &[Vec<Point>], axis: &Linear, end_s: f64) -> St
     for (index, (curve, beneath)) in curves.iter().zip(beneath(&curves)).enumerate() {
         svg.curve(&group_class(index), index, beneath, curve);
     }
-    // Beside the mean of the last quarter: the very last second jumps about.
+    // Positioned at the mean of the last quarter, because the very last second fluctuates.
     let end_of = |line: &Vec<Point>| {
         let tail = &line[line.len() - line.len().div_ceil(4)..];
         let sum: f64 = tail.iter().map(|point| point.1).sum();

@@ -1,6 +1,8 @@
-//! One picture of many judged cells: the largest share error against throughput, a point per cell, its shape the verdict.
+//! Many judged cells in one picture: largest share error against throughput, a point per cell whose
+//! shape is the verdict.
 //!
-//! A panel per scheduler and kind of device. It stands alone as an SVG file, or at the head of a page with the tables behind it.
+//! There is a panel per scheduler and kind of device. The picture is an SVG file of its own, or the
+//! head of a page with tables.
 
 use std::fmt::Write;
 
@@ -15,16 +17,17 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 690.0;
 const ABOVE: f64 = 44.0;
 const BELOW: f64 = 58.0;
-/// Errors up to this are drawn as nothing, and those beyond as this, in per cent.
+/// Errors up to the first are drawn as zero, those beyond the second as the second, in percent.
 const NO_ERROR: f64 = 0.1;
 const MOST_ERROR: f64 = 1_000.0;
-/// Throughput is drawn up to this, in per cent of none's: on disks it may be twenty times as much.
+/// Maximum throughput that is drawn, in percent of that of `none`; on disks it may be twenty times
+/// as much.
 const MOST: f64 = 150.0;
 const LEAST: f64 = 40.0;
-/// The limits of an exact share, in per cent.
+/// The limits of an exact share: error and throughput in percent.
 const EXACT: (f64, f64) = (5.0, 97.0);
 
-/// Classes of colours: what is well is green or blue.
+/// Classes of colours; good verdicts are green or blue.
 const COLOURS: [usize; 4] = [4, 7, 1, 3];
 
 fn class(verdict: usize) -> String {
@@ -36,11 +39,11 @@ fn class(verdict: usize) -> String {
 pub struct JudgedDot {
     /// The verdict, as an index into [`Judgement::verdicts`].
     pub verdict: usize,
-    /// The largest share error, in per cent.
+    /// The largest share error in percent.
     pub error: f64,
-    /// Throughput in per cent of none's.
+    /// Throughput in percent of that of `none`.
     pub throughput: f64,
-    /// What the pointer shows.
+    /// Text of the tooltip.
     pub hint: String,
 }
 
@@ -53,18 +56,18 @@ pub struct JudgedPanel {
     pub dots: Vec<JudgedDot>,
 }
 
-/// Everything the picture and the page show.
+/// The content of picture and page.
 #[derive(Clone, Debug, Default)]
 pub struct Judgement {
-    /// In one line.
+    /// Title in one line.
     pub title: String,
-    /// What was done, below it.
+    /// Description below the title.
     pub lead: String,
-    /// The verdicts, in the order of marks.
+    /// The verdicts in the order of their marks.
     pub verdicts: Vec<String>,
     /// The pictures.
     pub panels: Vec<JudgedPanel>,
-    /// Tables with their headers as first rows: the summaries, then the cells.
+    /// Tables with their header as the first row: the summaries, then the cells.
     pub tables: Vec<Vec<Vec<String>>>,
 }
 
@@ -171,7 +174,7 @@ fn panel(svg: &mut Svg, top: f64, panel: &JudgedPanel, verdicts: &[String]) {
     }
 }
 
-/// A line of the list at the right.
+/// A line of the list on the right.
 fn entry(svg: &mut Svg, number: usize, text: &str, (x, y): Point) {
     svg.mark(&class(number), number, (x, y - 4.0), text);
     svg.text("label", Anchor::Start, (x + 14.0, y), text);

@@ -1,4 +1,5 @@
-//! Literal results: three tenants on one disk under several schedulers, as a test would have measured them.
+//! Literal results: three tenants on one disk under several schedulers, as a test would have
+//! measured them.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::BTreeMap;
@@ -20,7 +21,8 @@ use hoistway_report::Results;
 const MIB: f64 = 1_048_576.0;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A scheduler's behaviour: its specification, total MiB/s per thread count, parts of the groups, latency.
+/// A scheduler's behaviour: its specification, total MiB/s per thread count, shares of the groups,
+/// latency.
 struct Behaviour {
     spec: &'static str,
     has_shares: bool,
@@ -73,7 +75,7 @@ const BEHAVIOURS: [Behaviour; 5] = [
     },
 ];
 
-/// A test of `schedulers` (the first so many of five) with these thread counts and sets.
+/// A test of the first `schedulers` of five with these thread counts and sets.
 pub struct Example {
     matrix: Matrix,
     measurements: Vec<Measurement>,
@@ -108,7 +110,7 @@ impl Example {
         Self { matrix, measurements, environment, verdicts }
     }
 
-    /// As if the first so many schedulers had done the same.
+    /// Makes the first `schedulers` schedulers dispatch the same requests.
     pub fn repeat_dispatches(&mut self, schedulers: usize) {
         let specs = &self.matrix.schedulers[..schedulers];
         let of_first = |run: &&Measurement| run.experiment.scheduler == specs[0];
@@ -117,24 +119,24 @@ impl Example {
         same.for_each(|run| run.dispatches.clone_from(&first));
     }
 
-    /// As if the second group of the first run had discarded so much beside.
+    /// Makes the second group of the first run discard `bytes_per_s` in addition.
     pub fn discard(&mut self, bytes_per_s: u64) {
         let run = &mut self.measurements[0];
         run.groups[1].trim.bytes = bytes_per_s * run.window_ns / SECOND_NS;
     }
 
-    /// As if nothing had been read or written.
+    /// Removes all bytes read and written.
     pub fn move_nothing(&mut self) {
         let groups = self.measurements.iter_mut().flat_map(|run| &mut run.groups);
         groups.for_each(|group| (group.read.bytes, group.write.bytes) = (0, 0));
     }
 
-    /// As if the first group had read so many times as much.
+    /// Multiplies the bytes read by the first group.
     pub fn favour_the_first(&mut self, factor: u64) {
         self.measurements.iter_mut().for_each(|run| run.groups[0].read.bytes *= factor);
     }
 
-    /// As if the host could not tell.
+    /// Removes the dispatches, as for a host that cannot record them.
     pub fn forget_dispatches(&mut self) {
         self.measurements.iter_mut().for_each(|run| run.dispatches = None);
     }
@@ -246,7 +248,8 @@ fn measurement(experiment: experiment::Experiment, behaviour: &Behaviour) -> Mea
     }
 }
 
-/// 300 requests in turns of 20 for each group, with a pause before each turn; the fourth group is the system.
+/// 300 requests in turns of 20 for each group, with a pause before each turn; the fourth group is
+/// the system.
 fn dispatches(stream: &mut Stream) -> Dispatches {
     let request = |index: u64| {
         let turn = index / 20;
@@ -300,7 +303,7 @@ fn tunables(scheduler: &str) -> Vec<TunableInForce> {
     }
 }
 
-/// A factor round 1.
+/// A factor around 1.
 fn wobble(stream: &mut Stream, by: f64) -> f64 {
     1.0 + by * (stream.below(2001) as f64 / 1000.0 - 1.0)
 }
@@ -310,11 +313,11 @@ fn tally(stream: &mut Stream, bytes_per_s: f64, median_ns: f64, tail: f64) -> Ta
     let mut latency = Histogram::new();
     for _ in 0..40_000 {
         let uniform = (stream.below(1_000_000) as f64 + 1.0) / 1_000_001.0;
-        // From 0.4 medians up, a tail whose length is the scheduler's.
+        // From 0.4 medians up, with a tail whose length depends on the scheduler.
         let stretched = median_ns * (0.4 + 0.6 * (-uniform.ln() / 0.7).powf(0.4 + tail * 0.45));
         latency.add(stretched as u64);
     }
-    // A heavier histogram of the same shape: as many requests as the bytes say.
+    // A larger histogram of the same shape, with as many requests as the bytes imply.
     let ios = (bytes_per_s * 20.0 / 4096.0) as u64;
     let bins: Vec<(u64, u64)> = latency
         .bins()

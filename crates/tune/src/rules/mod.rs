@@ -1,14 +1,16 @@
-//! From findings to advice: what to run, what to set, each with its reason (specification: harness 8.6).
+//! Turns findings into advice: what to run and what to set, each with its reason.
+//!
+//! Source: docs/specifications/harness.md, section 8.6.
 //!
 //! | rule | says |
 //! | --- | --- |
-//! | R-SEEK, R-ARRAY, R-FLASH, R-FLASH-MQ, R-VIRTUAL | which scheduler, by what the candidates did |
-//! | R-LL, R-IDLE | BFQ's low latency and waiting, by streams with and without |
-//! | R-READS, R-WBT, R-KYBER, R-REQS | settings that were tried on the winner and paid |
+//! | R-SEEK, R-ARRAY, R-FLASH, R-FLASH-MQ, R-VIRTUAL | which scheduler, by the candidates' figures |
+//! | R-LL, R-IDLE | BFQ's low latency and idling, by streams with and without them |
+//! | R-READS, R-WBT, R-KYBER, R-REQS | settings that were tried on the winner and paid off |
 //! | R-ROT | the `rotational` flag is wrong |
-//! | R-GROUP | shares without waiting for readers |
+//! | R-GROUP | shares without idling for readers |
 //! | R-KEEP, R-NOISE | why nothing is to be changed |
-//! | R-ZONED, R-STACK, R-STATIC | what follows from facts alone |
+//! | R-ZONED, R-STACK, R-STATIC | what follows from properties alone |
 
 mod noise;
 pub(crate) mod settings;
@@ -25,22 +27,22 @@ use crate::recommendation::{Advice, Confidence, Item, Recommendation, Verdict};
 use crate::score::{Goal, STREAMS, Score, Scores, score};
 use words::{against, megabytes, reason_of};
 
-/// Shares further off than this are said to be.
+/// Deviation of a share from which on a warning is given.
 const SHARES_LOST: f64 = 0.25;
 
-/// What everything is decided from.
+/// The input of all rules.
 #[derive(Copy, Clone)]
 pub(crate) struct Case<'a> {
     pub device: &'a Device,
     pub findings: &'a Findings,
     pub class: &'a Classified,
     pub goal: Goal,
-    /// The user's own list, or nothing.
+    /// The user's own list of candidates, or empty.
     pub only: &'a [SchedulerSpec],
 }
 
 impl Case<'_> {
-    /// The schedulers of one carrier's list that may win, in order of preference.
+    /// The candidates for one carrier that may win, in order of preference.
     pub fn list(&self, carrier: Carrier) -> Vec<SchedulerSpec> {
         let all = short_list(self.device, self.class.class, self.class.behaves, self.only);
         all.into_iter().filter(|it| it.carrier == carrier && !it.is_control).map(|it| it.spec).collect()
@@ -50,13 +52,14 @@ impl Case<'_> {
         score(self.findings, &self.list(carrier), self.class.behaves, self.goal)
     }
 
-    /// Total of 8 streams under a scheduler, in bytes per second.
+    /// Total rate of 8 streams under a scheduler, in bytes per second.
     pub fn streams(&self, spec: &SchedulerSpec) -> Option<f64> {
         Some(self.findings.of(spec)?.streams_of(STREAMS)?.mean)
     }
 }
 
-/// Decides. Pure: the same findings give the same advice. `only` is the user's own list of candidates, or empty.
+/// Decides. The same findings always give the same advice. `only` is the user's own list of
+/// candidates, or empty.
 pub fn recommend(device: &Device, findings: &Findings, goal: Goal, only: &[SchedulerSpec]) -> Recommendation {
     let class = classify(device, findings);
     let seeks = matches!(class.behaves, Class::SeekBound | Class::Array);
@@ -101,13 +104,13 @@ fn item(setting: &str, old: &str, new: &str, rule: &str, evidence: impl Into<Str
     }
 }
 
-/// Advice to leave everything.
+/// Advice to change nothing.
 fn keep(case: &Case<'_>, verdict: Verdict, scores: Option<Scores>, left: Vec<String>) -> Advice {
     let spec = case.device.current.clone();
     Advice { carrier: Carrier::Kernel, verdict, spec, items: Vec::new(), left, scores }
 }
 
-/// Classes that are not measured.
+/// Advice for classes that are not measured.
 fn by_facts(case: &Case<'_>) -> Advice {
     let (device, class) = (case.device, case.class.class);
     let Some(spec) = static_choice(class, case.goal) else {
@@ -121,7 +124,7 @@ fn by_facts(case: &Case<'_>) -> Advice {
     Advice { carrier: Carrier::Kernel, verdict: Verdict::Change, spec, items, left: Vec::new(), scores: None }
 }
 
-/// Nothing was measured of any candidate.
+/// Advice if no candidate was measured.
 fn unmeasured(case: &Case<'_>) -> Advice {
     let wanted = static_choice(case.class.behaves, case.goal);
     let offered = wanted.filter(|spec| case.device.offers(&spec.name));
@@ -138,7 +141,7 @@ fn unmeasured(case: &Case<'_>) -> Advice {
     Advice { carrier: Carrier::Kernel, verdict: Verdict::Change, spec, items, left: Vec::new(), scores: None }
 }
 
-/// The winner, or why it is not worth a change.
+/// Advice to change to the winner, or the reason why it is not worth a change.
 fn chosen(case: &Case<'_>, scores: Scores) -> Advice {
     let current = &case.device.current;
     let mut left = Vec::new();
@@ -158,7 +161,7 @@ fn chosen(case: &Case<'_>, scores: Scores) -> Advice {
         left.insert(0, why);
         return keep(case, Verdict::Keep, Some(scores), left);
     }
-    // What is set now may be the best but for a setting that was tried on it.
+    // The current scheduler may be the best once a setting that was tried on it is applied.
     let base = if not_worth_it(case, &scores).is_some() { current.clone() } else { winner.clone() };
     let target = if base == winner { settled } else { settings::settle(case, &base).0 };
     let evidence = match scores.of(current) {
@@ -199,7 +202,7 @@ fn unless(goal: Goal) -> String {
     .to_owned()
 }
 
-/// Why the winner is not worth a change; none if it is.
+/// Why the winner is not worth a change; `None` if it is.
 fn not_worth_it(case: &Case<'_>, scores: &Scores) -> Option<String> {
     let (best, current) = (scores.best(), scores.of(&case.device.current)?);
     if best.spec == current.spec {
@@ -209,7 +212,8 @@ fn not_worth_it(case: &Case<'_>, scores: &Scores) -> Option<String> {
         return None;
     }
     if case.class.behaves == Class::SeekBound && case.class.class != Class::Virtual && current.spec.name == "none" {
-        // One arm is always better off with somebody who sorts, even if these probes do not show it.
+        // A device with one arm always benefits from a sorting scheduler, even if these probes do
+        // not show it.
         return None;
     }
     let gain = if current.main > 0.0 { best.main / current.main - 1.0 } else { f64::INFINITY };
@@ -220,7 +224,7 @@ fn not_worth_it(case: &Case<'_>, scores: &Scores) -> Option<String> {
     })
 }
 
-/// How clearly the winner is ahead of what is set now.
+/// How clearly the winner is ahead of the current scheduler.
 fn confidence(scores: &Scores, current: &SchedulerSpec) -> Confidence {
     let best = scores.best();
     let clear = |other: &Score| best.main - other.main > 2.0 * best.main_noise.hypot(other.main_noise);
@@ -231,7 +235,7 @@ fn confidence(scores: &Scores, current: &SchedulerSpec) -> Confidence {
     }
 }
 
-/// BFQ that waits for readers, where that costs streams: said with both figures, whoever won.
+/// Reports, with both figures, that BFQ's idling costs streams, whichever candidate won.
 fn idling_that_costs(case: &Case<'_>, winner: &SchedulerSpec) -> Option<String> {
     let (waiting, eager) = (BFQ_WAITING.parse().ok()?, BFQ_EAGER.parse().ok()?);
     let (with, without) = (case.streams(&waiting)?, case.streams(&eager)?);
@@ -246,7 +250,7 @@ fn idling_that_costs(case: &Case<'_>, winner: &SchedulerSpec) -> Option<String> 
     })
 }
 
-/// For our own server: the best of its list, measured on the same device.
+/// Advice for `hoistway serve`: the best of its policies, measured on the same device.
 fn for_serve(case: &Case<'_>) -> Option<Advice> {
     let list = case.list(Carrier::Serve);
     if list.is_empty() || !case.class.class.is_measured() {

@@ -1,17 +1,22 @@
-//! Which of the figures that vary too much the decision hangs on (specification: harness 8.4).
+//! Finds the noisy figures that the decision depends on.
 //!
-//! The winner's own always: who changes to it wants to know what it gives. One of what is set now only if the advice would
-//! be another with that figure two standard deviations better or worse. One of the device decides its class.
+//! - A figure of the winner counts if the goal is about it, because the user wants to know what a
+//!   change gains.
+//! - A figure of the current scheduler counts if the goal is about it and the advice would change
+//!   with that figure two standard deviations better or worse.
+//! - A figure of the device alone always counts, because it decides the class.
+//!
+//! Source: docs/specifications/harness.md, section 8.4.
 
 use super::{Case, not_worth_it};
 use crate::candidates::Carrier;
 use crate::findings::{CandidateFindings, Findings, Noisy};
 use crate::score::Scores;
 
-/// So many standard deviations off, a figure of three repetitions is beyond all three.
+/// At this many standard deviations, a value lies outside the range of three repetitions.
 const DEVIATIONS: f64 = 2.0;
 
-/// What to say of each figure that the decision hangs on; empty: it stands.
+/// A message for each noisy figure that the decision depends on; empty if the decision stands.
 pub(crate) fn hinges(case: &Case<'_>, scores: &Scores) -> Vec<String> {
     let (winner, current) = (scores.best().spec.to_string(), case.device.current.to_string());
     let decides = |noisy: &&Noisy| {
@@ -29,13 +34,14 @@ pub(crate) fn hinges(case: &Case<'_>, scores: &Scores) -> Vec<String> {
         .collect()
 }
 
-/// Whether the advice is the same wherever the figure really is.
+/// Whether the advice stays the same within the uncertainty of the figure.
 fn stands(case: &Case<'_>, scores: &Scores, noisy: &Noisy) -> bool {
     let off = DEVIATIONS * noisy.variation;
     off < 1.0 && [1.0 - off, 1.0 + off].into_iter().all(|factor| is_same(case, scores, noisy, factor) == Some(true))
 }
 
-/// None: not a figure that could be another by itself.
+/// Whether the advice stays the same with the figure multiplied by `factor`; `None` if the figure
+/// cannot be varied on its own.
 fn is_same(case: &Case<'_>, scores: &Scores, noisy: &Noisy, factor: f64) -> Option<bool> {
     let at = case.findings.candidates.iter().position(|candidate| candidate.spec == noisy.spec)?;
     let mut candidates = case.findings.candidates.clone();
@@ -47,7 +53,7 @@ fn is_same(case: &Case<'_>, scores: &Scores, noisy: &Noisy, factor: f64) -> Opti
     Some(others.best().spec == scores.best().spec && is_kept(&other, &others) == is_kept(case, scores))
 }
 
-/// The figure that a probe is about, so many times what it was.
+/// Multiplies the main figure of a probe by `factor`.
 fn scale(candidate: &mut CandidateFindings, probe: &str, factor: f64) -> Option<()> {
     let (kind, number) = probe.rsplit_once('-')?;
     let number = || number.parse::<u32>().ok();

@@ -1,4 +1,4 @@
-//! Settings of the winner: which to try, whether they paid, and the items that say so.
+//! Settings of the winner: which to try, whether they paid off, and the items that result.
 
 use experiment::SchedulerSpec;
 use experiment::statistics::Estimate;
@@ -12,30 +12,30 @@ use crate::probe::Probe;
 use crate::recommendation::Item;
 use crate::score::{Goal, STREAMS};
 
-/// Streams must gain so much by a setting of BFQ's waiting.
+/// Factor by which streams must gain before BFQ's idling is changed.
 pub(crate) const PAYS: f64 = 1.2;
-/// A reader's p99 must fall to this part of what it was.
+/// Fraction to which a reader's p99 must fall.
 const BETTER_LATENCY: f64 = 0.8;
-/// Writers must keep this part of their rate meanwhile.
+/// Fraction of their rate that writers must keep meanwhile.
 const WRITES_KEPT: f64 = 0.9;
-/// A reader beside writers that waits so much longer than alone is worth trying to help.
+/// Ratio of a reader's p99 beside writers to that alone from which on a remedy is tried.
 const DISTURBED: f64 = 3.0;
 /// The same for mq-deadline's own settings.
 const STARVED: f64 = 10.0;
-/// Requests of a queue at most.
+/// Maximum of `nr_requests`.
 const MOST_REQUESTS: u32 = 1024;
-/// More requests must bring so much.
+/// Factor by which more requests must raise the rate.
 const MORE_REQUESTS_PAY: f64 = 1.05;
-/// Write-back throttling as the kernel sets it: flash, and what turns.
+/// The kernel's defaults of the write-back throttling target, for flash and for mechanical devices.
 const WBT_US: (u64, u64) = (2_000, 75_000);
 
-/// A variant of a scheduler and what is asked of it.
+/// A variant of a scheduler and the probes to run under it.
 pub(crate) struct Trial {
     pub spec: SchedulerSpec,
     pub probes: Vec<Probe>,
 }
 
-/// What is worth trying on this scheduler, given what is known.
+/// The variants worth trying on this scheduler, given the findings.
 pub(crate) fn trials(case: &Case<'_>, winner: &SchedulerSpec) -> Vec<Trial> {
     let mut trials = Vec::new();
     let mut add = |spec: SchedulerSpec, probes: Vec<Probe>| {
@@ -91,7 +91,8 @@ fn starving_writers(winner: &SchedulerSpec) -> SchedulerSpec {
     winner.clone().with("writes_starved", "4").with("fifo_batch", "8")
 }
 
-/// Values of write-back throttling to try: the kernel's where it is off, else half and double.
+/// Targets of write-back throttling to try: the kernel's default if it is off, otherwise half and
+/// double.
 fn wbt_values(case: &Case<'_>) -> Vec<u64> {
     let is_flash = matches!(case.class.behaves, Class::FlashSq | Class::FlashMq);
     match case.device.wbt_lat_us {
@@ -102,7 +103,7 @@ fn wbt_values(case: &Case<'_>) -> Vec<u64> {
     }
 }
 
-/// Kyber with targets that this device can keep: twice what a read takes under load.
+/// Kyber with targets that this device can meet: twice the p99 of a read under load.
 fn patient_kyber(case: &Case<'_>, winner: &SchedulerSpec, found: &CandidateFindings) -> Option<SchedulerSpec> {
     const STEP_NS: f64 = 100_000.0;
     let p99_ns = found.random_at(case.findings.knee())?.p99_ns;
@@ -114,19 +115,20 @@ fn patient_kyber(case: &Case<'_>, winner: &SchedulerSpec, found: &CandidateFindi
     })
 }
 
-/// Twice the requests, where the rate still rises at as many as there are; and the depth that shows it.
+/// Twice the requests, and the depth that shows the effect, if the rate still rises at the present
+/// number of requests.
 fn more_requests(case: &Case<'_>, winner: &SchedulerSpec) -> Option<(SchedulerSpec, u32)> {
     let now = case.device.nr_requests.filter(|now| case.class.behaves == Class::Array && *now < MOST_REQUESTS)?;
     let at = |depth: u32| case.findings.depths.iter().rfind(|step| step.depth <= depth);
     let rises = at(now)?.ios_per_s.mean > MORE_REQUESTS_PAY * at(now / 2)?.ios_per_s.mean;
     let wanted = (2 * now).min(MOST_REQUESTS);
-    // Another scheduler begins with another number, which nobody knows before it is chosen.
+    // Another scheduler starts with its own `nr_requests`, which is unknown until it is chosen.
     let is_known = winner.name == case.device.current.name && winner.setting("nr_requests").is_none();
     let is_native = case.device.host == HostKind::Native && is_known;
     (rises && is_native).then(|| (winner.clone().with("nr_requests", &wanted.to_string()), wanted))
 }
 
-/// The winner with what paid, and what was tried in vain.
+/// The winner with the settings that paid off, and those that were tried in vain.
 pub(crate) fn settle(case: &Case<'_>, winner: &SchedulerSpec) -> (SchedulerSpec, Vec<String>) {
     let (mut spec, mut left) = (winner.clone(), Vec::new());
     if winner.name == "bfq" {
@@ -164,8 +166,8 @@ pub(crate) fn settle(case: &Case<'_>, winner: &SchedulerSpec) -> (SchedulerSpec,
     (spec, left)
 }
 
-/// What its shares were measured with, where the scheduler itself said that they need more requests than it came with, and
-/// there are not as many already.
+/// The `nr_requests` with which its shares were measured, if the scheduler reported that it needs
+/// more than its default and the device does not have as many already.
 fn requests_of_shares(case: &Case<'_>, winner: &SchedulerSpec, found: &CandidateFindings) -> Option<u32> {
     let requests = found.shares.as_ref()?.requests?;
     let is_enough =
@@ -173,7 +175,7 @@ fn requests_of_shares(case: &Case<'_>, winner: &SchedulerSpec, found: &Candidate
     (!is_enough).then_some(requests)
 }
 
-/// The variants of [`trials`] that are not about BFQ's waiting.
+/// The variants of [`trials`] other than those of BFQ's idling.
 fn variants(case: &Case<'_>, winner: &SchedulerSpec, found: &CandidateFindings) -> Vec<SchedulerSpec> {
     let mut variants = Vec::new();
     if winner.name == "mq-deadline" {
@@ -185,13 +187,13 @@ fn variants(case: &Case<'_>, winner: &SchedulerSpec, found: &CandidateFindings) 
     variants
 }
 
-/// What a variant sets beyond the winner: `writes_starved=4,fifo_batch=8`.
+/// The settings of a variant beyond the winner's, such as `writes_starved=4,fifo_batch=8`.
 fn changed(winner: &SchedulerSpec, variant: &SchedulerSpec) -> String {
     let new = variant.settings.iter().filter(|setting| winner.setting(&setting.key).is_none());
     new.map(|setting| format!("{}={}", setting.key, setting.value)).collect::<Vec<_>>().join(",")
 }
 
-/// Whether a variant is better where it was tried, and the figures.
+/// Whether a variant is better in the probe that it was tried with, and the figures.
 fn verdict(old: &CandidateFindings, new: &CandidateFindings) -> Option<(bool, String)> {
     if let (Some(old), Some(new)) = (&old.among_writers, &new.among_writers) {
         let (before, after) = (old.p99_ns.mean, new.p99_ns.mean);
@@ -212,7 +214,8 @@ fn verdict(old: &CandidateFindings, new: &CandidateFindings) -> Option<(bool, St
     Some((new.ios_per_s.mean > MORE_REQUESTS_PAY * old.ios_per_s.mean, text))
 }
 
-/// What must be set to come from one to the other: the scheduler, then its settings, then those of the queue.
+/// The items that lead from one scheduler to another: the scheduler, then its settings, then those
+/// of the queue.
 pub(crate) fn items(
     case: &Case<'_>,
     current: &SchedulerSpec,
@@ -225,7 +228,7 @@ pub(crate) fn items(
         items.push(item("scheduler", &current.name, &target.name, rule, evidence));
     }
     for setting in &target.settings {
-        // A switch resets what the scheduler before had; its own settings of the same name do not matter then.
+        // A switch resets the previous scheduler's settings; even one of the same name is set anew.
         let is_same = current.name == target.name && current.setting(&setting.key) == Some(setting.value.as_str());
         if !is_same {
             let old = old_value(case, current, target, &setting.key);
@@ -243,7 +246,7 @@ pub(crate) fn items(
     items
 }
 
-/// Where a setting lies below the device's `queue/`; one of io.cost is a word of the device's lines.
+/// Path of a setting below the device's `queue/`; for io.cost, the key of the device's lines.
 fn place_of(scheduler: &SchedulerSpec, key: &str) -> String {
     match key {
         "nr_requests" | "wbt_lat_usec" | "rotational" | "nomerges" | "read_ahead_kb" => key.to_owned(),
@@ -262,7 +265,8 @@ fn old_value(case: &Case<'_>, current: &SchedulerSpec, target: &SchedulerSpec, k
     kept.map(str::to_owned).or(of_queue).unwrap_or_else(|| default_of(&target.name, key).unwrap_or("").to_owned())
 }
 
-/// The kernel's defaults of what is ever set here (harness 4).
+/// The kernel's defaults of all settings that are ever set here. Source:
+/// docs/specifications/harness.md, section 4.
 fn default_of(scheduler: &str, key: &str) -> Option<&'static str> {
     Some(match (scheduler, key) {
         ("bfq" | "cfq", "slice_idle") => "8",
@@ -320,7 +324,7 @@ fn reason<'a>(case: &Case<'_>, target: &SchedulerSpec, key: &str, rule: &'a str,
     }
 }
 
-/// The figures of the trial that a setting came from.
+/// The figures of the trial behind a setting.
 fn tried_text(case: &Case<'_>, target: &SchedulerSpec, key: &str) -> Option<String> {
     let plain = SchedulerSpec::named(target.name.clone());
     let tried = case.findings.candidates.iter().find(|candidate| {
@@ -330,7 +334,7 @@ fn tried_text(case: &Case<'_>, target: &SchedulerSpec, key: &str) -> Option<Stri
     Some(verdict(case.findings.of(&plain)?, tried)?.1)
 }
 
-/// What a policy of our server is set to, and why.
+/// The settings of a policy of `hoistway serve`, with reasons.
 pub(crate) fn of_server(case: &Case<'_>, winner: &SchedulerSpec) -> Vec<Item> {
     let item_of = |key: &str, value: &str| {
         let old = default_of(&winner.name, key).unwrap_or("");

@@ -1,4 +1,4 @@
-//! Evidence in words: two figures and what they are of.
+//! Evidence as text: two figures and what they measure.
 
 use experiment::SchedulerSpec;
 use experiment::statistics::Estimate;
@@ -8,13 +8,13 @@ use crate::class::{Class, ms};
 use crate::findings::{CandidateFindings, Shares, due_ratio};
 use crate::score::{Goal, STREAMS};
 
-/// Bytes per second for people.
+/// Formats bytes per second for users.
 pub fn megabytes(bytes_per_s: f64) -> String {
     let mb = bytes_per_s / 1e6;
     if mb < 99.95 { format!("{mb:.1} MB/s") } else { format!("{mb:.0} MB/s") }
 }
 
-/// Why the class is scheduled as it is.
+/// Why devices of this class are scheduled as they are.
 pub fn reason_of(case: &Case<'_>) -> &'static str {
     match case.class.behaves {
         Class::SeekBound => "one arm, which loses its speed between streams: sort, or wait for each reader",
@@ -24,7 +24,7 @@ pub fn reason_of(case: &Case<'_>) -> &'static str {
     }
 }
 
-/// `8 streams 38 MB/s -> 196 MB/s (+-4)`: what the goal is about, under the one and under the other.
+/// The goal's figures under both schedulers, such as `8 streams 38 MB/s -> 196 MB/s (+-4)`.
 pub fn against(case: &Case<'_>, old: &SchedulerSpec, new: &SchedulerSpec) -> String {
     let (Some(before), Some(after)) = (case.findings.of(old), case.findings.of(new)) else {
         return reason_of(case).to_owned();
@@ -61,7 +61,7 @@ pub fn against(case: &Case<'_>, old: &SchedulerSpec, new: &SchedulerSpec) -> Str
     texts.join(", ")
 }
 
-/// `shares none -> 1:7.8, due 1:8`.
+/// Shares before and after, such as `shares none -> 1:7.8, due 1:8`.
 fn of_shares(before: Option<&Shares>, after: Option<&Shares>, is_same: bool) -> String {
     let text = |shares: Option<&Shares>| match shares.filter(|shares| shares.has_mechanism) {
         Some(shares) => format!("1:{:.1}", shares.ratio.mean),

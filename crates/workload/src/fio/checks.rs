@@ -11,7 +11,8 @@ use crate::job::{Direction, Job, Pattern};
 use crate::verify::{self, Kind, Verify};
 
 const U32: u64 = u32::MAX as u64;
-/// Of a header without its checksum: fio's least offset, and half of its least interval.
+/// Length of a header without its checksum. It is fio's minimum of the header's offset and half of
+/// its minimum interval.
 const HEADER_BYTES: u64 = 40;
 
 /// Rows, as in [`super::table::ROWS`].
@@ -101,7 +102,7 @@ fn pattern(draft: &mut Draft, text: &str) -> Outcome {
     Ok(())
 }
 
-/// What the options come to, once block sizes and directions are known.
+/// Resolves `verify` and its companions once block sizes and directions are known.
 pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a Place, findings: &mut Findings) {
     job.verify = None;
     let Some(kind) = draft.verify_kind else { return };
@@ -110,7 +111,7 @@ pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a
     let sizes: Vec<_> = sizes.map(|direction| job.block_sizes.of(*direction)).collect();
     let least = sizes.iter().map(|size| size.smallest_bytes()).min().unwrap_or(4096);
     let most = sizes.iter().map(|size| size.largest_bytes()).max().unwrap_or(4096);
-    // As fio does: parts have to fit all sizes.
+    // As in fio, the interval must divide all block sizes.
     let interval = verify.interval_bytes.min(least);
     let fits = |interval: u32| interval > 0 && least.is_multiple_of(interval) && most.is_multiple_of(interval);
     verify.interval_bytes = match interval {
@@ -139,7 +140,7 @@ pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a
     job.verify = Some(Box::new(verify));
 }
 
-/// What is worth knowing, as fio says it.
+/// Warns where fio warns too.
 fn remark<'a>(job: &Job, verify: &Verify, at: impl Fn(&str) -> &'a Place, findings: &mut Findings) {
     if !job.mix.has_writes() || !verify.reads_back {
         return;

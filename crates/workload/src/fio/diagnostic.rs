@@ -1,23 +1,23 @@
-//! What is said about a job file: severity, place, quoted line, help.
+//! Messages about a job file: severity, place, quoted line, help.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// How bad it is.
+/// Severity of a message.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The file cannot be run.
     Error,
-    /// It runs, but likely not as meant.
+    /// The file can be run, but probably not as intended.
     Warning,
-    /// Worth knowing.
+    /// Information.
     Note,
 }
 
 /// A position in a file, with its line for quoting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file as it was named.
+    /// Name of the file as the user gave it.
     pub file: Arc<str>,
     /// Line, from 1.
     pub line: u32,
@@ -27,16 +27,17 @@ pub struct Place {
     pub text: Arc<str>,
 }
 
-/// One message about a file; `Display` gives the full text of several lines, without the program's name.
+/// One message about a file. `Display` formats the full text of several lines, without the
+/// program's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// Where.
+    /// Where the problem is.
     pub place: Place,
     /// What is wrong.
     pub message: String,
-    /// What to do; empty where the message says it.
+    /// How to fix it; empty if the message says so already.
     pub help: String,
 }
 
@@ -49,7 +50,7 @@ impl fmt::Display for Diagnostic {
         };
         let Place { file, line, column, text } = &self.place;
         write!(f, "{severity}: {file}:{line}:{column}: {}", self.message)?;
-        // A line without end would drown the message.
+        // A very long line is cut off, so that the message stays readable.
         let shown: String =
             text.chars().take(160).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         write!(f, "\n   {line} | {shown}")?;
@@ -60,14 +61,14 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Errors shown at most; the rest is counted.
+/// Maximum number of errors that are shown; further ones are counted.
 pub const MAX_ERRORS: usize = 20;
-/// Errors counted beyond those shown; then reading stops.
+/// Number of errors beyond those shown at which reading stops.
 const MAX_COUNTED: usize = 1000;
-/// Notes and warnings kept at most.
+/// Maximum number of notes and warnings.
 const MAX_NOTES: usize = 200;
 
-/// Collects what is said while a file is read.
+/// Collects the messages while a file is read.
 #[derive(Debug, Default)]
 pub struct Findings {
     errors: Vec<Diagnostic>,
@@ -76,7 +77,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// An error.
+    /// Adds an error.
     pub fn error(&mut self, place: &Place, message: impl Into<String>, help: impl Into<String>) {
         if self.errors.len() >= MAX_ERRORS {
             self.errors_left_out += 1;
@@ -90,14 +91,14 @@ impl Findings {
         });
     }
 
-    /// An error, said once for each text.
+    /// Adds an error unless one with the same text exists.
     pub fn error_once(&mut self, place: &Place, message: String, help: String) {
         if !self.errors.iter().any(|error| error.message == message) {
             self.error(place, message, help);
         }
     }
 
-    /// A warning or note, said once for each text.
+    /// Adds a warning or note unless one with the same text exists.
     pub fn remark(&mut self, severity: Severity, place: &Place, message: impl Into<String>) {
         let message = message.into();
         if self.notes.len() < MAX_NOTES && !self.notes.iter().any(|note| note.message == message) {
@@ -105,24 +106,24 @@ impl Findings {
         }
     }
 
-    /// Whether so much is wrong that reading on would only cost time.
+    /// Whether there are so many errors that reading stops.
     pub fn is_hopeless(&self) -> bool {
         self.errors_left_out >= MAX_COUNTED
     }
 
-    /// A note of which one per file is enough, whatever else the text says: `kind` is how such notes begin.
+    /// Adds a note unless one that starts with `kind` exists, whatever the rest of its text.
     pub fn note_first(&mut self, place: &Place, kind: &str, rest: impl fmt::Display) {
         if !self.notes.iter().any(|note| note.message.starts_with(kind)) {
             self.remark(Severity::Note, place, format!("{kind}{rest}"));
         }
     }
 
-    /// Whether nothing stands against running the file.
+    /// Whether the file can be run.
     pub fn has_no_error(&self) -> bool {
         self.errors.is_empty()
     }
 
-    /// All errors (with the notes behind them), or the notes alone when there is no error.
+    /// All errors followed by the notes, or the notes alone if there is no error.
     pub fn finish(mut self) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
         let Some(last) = self.errors.last_mut() else { return Ok(self.notes) };
         if self.errors_left_out > 0 {

@@ -1,4 +1,4 @@
-//! A job while its options are read: what fio's options say, before they are checked against each other.
+//! A job while its options are read, before they are checked against each other.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,26 @@ use crate::goal::{Search, Steady};
 use crate::job::{BlockSize, Job, PerDirection};
 use crate::verify::{Kind, Verify};
 
-/// A job in the making. `[global]` is one too; job sections begin as its copy.
+/// A job under construction. `[global]` is one as well; job sections start as a copy of it.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// All that needs no second look.
+    /// The fields that need no further check.
     pub job: Job,
-    /// How numbers are read.
+    /// How numbers are parsed.
     pub numbers: Numbers,
-    /// Where each option was given last.
+    /// Where each option was last given.
     pub given_at: BTreeMap<&'static str, Place>,
     /// `ioengine`.
     pub engine: String,
     /// `bs`.
     pub block_bytes: PerDirection<Option<u64>>,
-    /// `bsrange`: stronger than `bs`.
+    /// `bsrange`; overrides `bs`.
     pub block_ranges: Option<PerDirection<Option<BlockSize>>>,
-    /// `bssplit`: stronger than both.
+    /// `bssplit`; overrides both.
     pub block_splits: Option<PerDirection<Option<BlockSize>>>,
-    /// Percentages of `bssplit` did not add up to 100.
+    /// Whether percentages of `bssplit` did not add up to 100 and were scaled.
     pub split_was_scaled: bool,
-    /// Share of reads that `rwmixread` or `rwmixwrite`, whichever came last, asks for.
+    /// Percentage of reads by `rwmixread` or `rwmixwrite`, whichever came last.
     pub read_percent: u8,
     /// `rw_sequencer=identical`.
     pub repeats_offset: bool,
@@ -45,31 +45,31 @@ pub struct Draft {
     pub other_priority: (u8, u8),
     /// `nrfiles`.
     pub files: Option<u32>,
-    /// Names in `filename`.
+    /// Number of names in `filename`.
     pub named_files: u32,
     /// `filename_format`.
     pub file_format: String,
     /// `zonemode=strided`.
     pub is_strided: bool,
-    /// `zonesize`, `zonerange` and `zoneskip`.
+    /// `zonesize`.
     pub zone_bytes: u64,
-    /// As above.
+    /// `zonerange`.
     pub zone_range_bytes: u64,
-    /// As above.
+    /// `zoneskip`.
     pub zone_skip_bytes: u64,
     /// `cmdprio_bssplit`: entries without a priority of their own take that of `cmdprio`.
     pub priority_splits: Option<PerDirection<Vec<SizePriority>>>,
-    /// `priohint` and `cmdprio_hint`.
+    /// `priohint`.
     pub priority_hint: u16,
-    /// As above.
+    /// `cmdprio_hint`.
     pub other_hint: u16,
     /// `verify`.
     pub verify_kind: Option<Kind>,
-    /// Its companions.
+    /// The options that accompany `verify`.
     pub verify: Verify,
-    /// `latency_target` and its companions.
+    /// `latency_target` and the options that accompany it.
     pub target: Target,
-    /// `steadystate` and its companions.
+    /// `steadystate` and the options that accompany it.
     pub steady: Steady,
     /// `flow_id`, and `flow_sleep` in nanoseconds.
     pub flow: (u32, Nanos),
@@ -118,7 +118,8 @@ impl Default for Draft {
 }
 
 impl Draft {
-    /// What a job that is changed has already, where several options say it together.
+    /// Copies goals that consist of several options from the job, so that single ones can be
+    /// changed.
     pub fn take_up_goals(&mut self) {
         let goals = &self.job.goals;
         if let Some(search) = goals.search {

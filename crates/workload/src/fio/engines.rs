@@ -1,4 +1,6 @@
-//! fio's engines: which are ours (harness specification 6.4), and what becomes of a section with another one.
+//! fio's engines: which are supported, and what happens to a section with another one.
+//!
+//! Source: docs/specifications/harness.md, section 6.4.
 
 use super::Surroundings;
 use super::diagnostic::{Findings, Place, Severity};
@@ -7,18 +9,18 @@ use super::expand::settings;
 use super::lex::{Content, Line};
 use crate::job::{Engine, Job};
 
-/// Engines of one call at a time.
+/// Synchronous engines.
 const SYNC: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
-/// Engines of many requests at a time.
+/// Asynchronous engines.
 const ASYNC: &[&str] = &["libaio", "io_uring", "io_uring_cmd", "posixaio", "linuxaio"];
 
-/// Whether it reads or writes blocks or files in a way that hosts have.
+/// Whether hosts can do the engine's kind of I/O.
 pub(super) fn is_known(name: &str) -> bool {
     SYNC.contains(&name) || ASYNC.contains(&name) || name == "null"
 }
 
-/// Stores the settings of a section. One with an engine that is refused has options of that engine, of which nothing is
-/// said: the reason is the engine.
+/// Stores the settings of a section. If its engine is refused, no other error is reported, because
+/// its options may belong to that engine.
 pub(super) fn section(draft: &mut Draft, lines: &[Line], findings: &mut Findings) {
     let named = lines.iter().rev().find_map(|line| match &line.content {
         Content::Setting { key, value: Some(value) } if key == "ioengine" => Some(value.as_str()),
@@ -31,7 +33,7 @@ pub(super) fn section(draft: &mut Draft, lines: &[Line], findings: &mut Findings
     }
 }
 
-/// Says that an engine is not supported, once per engine.
+/// Reports that an engine is not supported, once per engine.
 pub(super) fn refuse(name: &str, at: &Place, findings: &mut Findings) {
     let all = || SYNC.iter().chain(ASYNC).copied().chain(["null"]);
     let shown: String = name.chars().take(64).collect();
@@ -45,7 +47,7 @@ pub(super) fn refuse(name: &str, at: &Place, findings: &mut Findings) {
     findings.error_once(at, message, help);
 }
 
-/// Maps the engine, which is one of ours.
+/// Maps a supported engine to the job's fields.
 pub(super) fn choose<'a>(
     job: &mut Job,
     name: &str,
@@ -59,7 +61,7 @@ pub(super) fn choose<'a>(
         _ => Engine::Async,
     };
     match name {
-        // A mapping goes through the page cache, however the file was opened.
+        // A mapping always goes through the page cache, however the file was opened.
         "mmap" => {
             job.direct = false;
             let message = "engine 'mmap' is done by calls of pread and pwrite through the page cache";
@@ -69,7 +71,7 @@ pub(super) fn choose<'a>(
             let message = "engine 'splice' is done by calls of pread and pwrite";
             findings.remark(Severity::Note, at("ioengine"), message);
         }
-        // Commands of the device never see the page cache.
+        // Passthrough commands bypass the page cache.
         "io_uring_cmd" => {
             job.direct = true;
             let message = "engine 'io_uring_cmd' is done as io_uring with direct=1";

@@ -1,4 +1,5 @@
-//! Sections to jobs: globals, clones, phases, engines; and what only shows when a job's options are looked at together.
+//! Turns sections into jobs: globals, clones, phases, engines, and checks that need several options
+//! of a job.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ use crate::job::{
     Zones,
 };
 
-/// The jobs of a file. Where errors were found the list is incomplete.
+/// The jobs of a file. The list is incomplete if errors were found.
 pub fn expand(name: &str, lines: &[Line], surroundings: &Surroundings<'_>, findings: &mut Findings) -> Vec<Job> {
     let mut globals = Draft::default();
     let mut file = File { jobs: Vec::new(), weights: BTreeMap::new(), threads: 0, in_flight: 0 };
@@ -53,7 +54,7 @@ pub fn expand(name: &str, lines: &[Line], surroundings: &Surroundings<'_>, findi
     file.jobs
 }
 
-/// `job` with the settings of a workload code's suffix.
+/// `job` with the settings from the suffix of a workload code.
 pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findings) -> Job {
     let mut draft = Draft { job, ..Draft::default() };
     draft.take_up_goals();
@@ -82,7 +83,7 @@ pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findin
         job.priority_bits = before.priority_bits;
     }
     if job.program.is_some() {
-        // It describes the rest itself.
+        // A program describes the remaining fields itself.
         job.placement = if job.file.is_empty() { before.placement } else { job.placement };
         return job;
     }
@@ -93,7 +94,7 @@ pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findin
         job.mix = before.mix;
     }
     if keeps_engine {
-        // A depth above 1 can only be kept by an asynchronous engine.
+        // Only an asynchronous engine supports a depth above 1.
         job.engine = if job.iodepth > 1 { Engine::Async } else { before.engine };
     }
     if job.file.is_empty() {
@@ -102,7 +103,7 @@ pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findin
     job
 }
 
-/// Parts between those commas that a `key=` or the end follows.
+/// Splits at commas that are followed by `key=` or an option.
 fn split_settings(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;
@@ -129,7 +130,7 @@ fn outside(lines: &[Line], findings: &mut Findings) {
 }
 
 pub(super) fn settings(draft: &mut Draft, lines: &[Line], findings: &mut Findings) {
-    // fio gives the unit base to all numbers of its section, wherever it stands there.
+    // fio applies the unit base to all numbers of a section, wherever it is given there.
     let is_base = |line: &&Line| matches!(&line.content, Content::Setting { key, .. } if key == "kb_base");
     for line in lines.iter().filter(is_base).chain(lines.iter().filter(|line| !is_base(line))) {
         if findings.is_hopeless() {
@@ -169,10 +170,10 @@ fn pragma(draft: &mut Draft, key: &str, value: &str, place: &Place, findings: &m
     }
 }
 
-/// What is known of a file beyond its single jobs.
+/// State of a file beyond its single jobs.
 struct File {
     jobs: Vec<Job>,
-    /// Weight of each group, and where it was said.
+    /// Weight of each group, and where it was given.
     weights: BTreeMap<String, (u32, Place)>,
     threads: u32,
     in_flight: u64,
@@ -190,7 +191,7 @@ impl File {
             job.report_group = before.report_group + u32::from(begins_phase || begins_group);
         }
         if !job.wait_for.is_empty() && !self.jobs.iter().any(|other| other.name == job.wait_for) {
-            // The nearest of 10,000 names is not worth the time in a file full of errors.
+            // Suggesting the nearest of 10,000 names would take too long in a file full of errors.
             let names = self.jobs.iter().take(200).map(|other| other.name.as_str());
             let hint = crate::suggest::nearest(&job.wait_for, names);
             let help = hint.map_or("the job must stand above".to_owned(), |name| format!("did you mean '{name}'?"));
@@ -215,7 +216,8 @@ impl File {
         self.jobs.push(job);
     }
 
-    /// A list of files is one area here: a file of it that other jobs name by itself would be another one.
+    /// Refuses jobs that share some of their files but not all. A list of files is one area here,
+    /// so a file of the list that another job names on its own would be a different one.
     fn check_files(&self, job: &Job, place: &Place, findings: &mut Findings) {
         let names = |job: &'_ Job| -> Vec<String> {
             if job.files > 1 {
@@ -244,7 +246,7 @@ impl File {
     }
 }
 
-/// The job of a draft, its options checked against each other.
+/// The job of a draft, with its options checked against each other.
 fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, findings: &mut Findings) -> Job {
     let at = |option: &str| draft.given_at.get(option).unwrap_or(head);
     if !engines::is_known(&draft.engine) {
@@ -291,18 +293,18 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
     job
 }
 
-/// How many files there are, and what they are called.
+/// Determines the number of files and their names.
 fn files(job: &mut Job, draft: &Draft, place: &Place, findings: &mut Findings) {
     let named = draft.named_files.max(1);
     job.files = draft.files.unwrap_or(named);
     if !job.file.is_empty() && job.files != named {
-        // fio uses the first so many of them; more than there are names it refuses.
+        // fio uses the first `nrfiles` names, and refuses a number above that of the names.
         let message = format!("nrfiles={} and {named} names in filename contradict each other", job.files);
         findings.error(place, message, "leave nrfiles out");
     }
     let format = draft.file_format.replace("$clientuid", "");
     if job.file.is_empty() && !format.is_empty() && !format.contains("$jobnum") {
-        // All threads make up the same names, so they share the files.
+        // All threads generate the same names, so they share the files.
         let name = |number: u32| {
             format.replace("$jobname", &job.name).replace("$filenum", &number.to_string()).trim().to_owned()
         };
@@ -315,11 +317,11 @@ fn files(job: &mut Job, draft: &Draft, place: &Place, findings: &mut Findings) {
     job.placement = if job.file.is_empty() { Placement::Own } else { Placement::Shared };
 }
 
-/// The zones of `zonemode=strided`, checked as fio does.
+/// The zones of `zonemode=strided`, checked as in fio.
 fn zones<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a Place, findings: &mut Findings) {
     let size_bytes = draft.zone_bytes;
     if !draft.is_strided {
-        // Before there was a zonemode, a size and a skip made zones; fio keeps that.
+        // Before `zonemode` existed, a size and a skip defined zones; fio still accepts that.
         let is_old = size_bytes > 0 && draft.zone_skip_bytes > 0 && !draft.given_at.contains_key("zonemode");
         if !is_old {
             return;
@@ -355,7 +357,8 @@ fn sizes(job: &mut Job, draft: &Draft) {
     }
 }
 
-/// Linux's encoding. A level alone means best effort; a nice value makes a level as the kernel does.
+/// Sets priorities in Linux's encoding. A level alone means best effort; a nice value is mapped to
+/// a level as in the kernel.
 pub(super) fn priorities(job: &mut Job, draft: &Draft) {
     let with_hint = |class: u8, level: u8, hint: u16| u16::from(class) << 13 | hint << 3 | u16::from(level);
     let bits = |class, level| with_hint(class, level, draft.priority_hint);

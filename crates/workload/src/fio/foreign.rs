@@ -1,9 +1,11 @@
-//! A job file that only fio can run, kept off everything but the target (`--generator fio` of a file that is refused here).
+//! Rewrites a job file that only fio can run so that it touches nothing but the target
+//! (`--generator fio` for a file that is refused here).
 
 use super::engines;
 use super::lex::uncommented;
 
-/// Settings that name what is worked on, or are commands: the target takes their place, and commands are not executed.
+/// Settings that name files or contain commands. The target replaces the former; the latter must
+/// not be executed.
 const LEFT_OUT: &[&str] = &[
     "filename",
     "directory",
@@ -21,7 +23,7 @@ const LEFT_OUT: &[&str] = &[
 /// The file with `target` as the only file or device of all its jobs.
 ///
 /// # Errors
-/// What fio must not do for us, in one sentence.
+/// What fio must not be allowed to do, in one sentence.
 pub fn on_target(text: &str, target: &str) -> Result<String, String> {
     // fio separates names by colons.
     let target = target.replace(':', "\\:");
@@ -44,7 +46,7 @@ pub fn on_target(text: &str, target: &str) -> Result<String, String> {
     Ok(made)
 }
 
-/// Whether it cannot change anything: all its directions are reads, by engines that do what they say.
+/// Whether the file cannot change anything: all directions are reads, by known engines.
 pub fn only_reads(text: &str) -> bool {
     text.lines().map(|line| setting(line.trim())).all(|(key, value)| match key {
         "rw" | "readwrite" => matches!(value.split(':').next(), Some("read" | "randread")),

@@ -1,4 +1,4 @@
-//! Values of the options that say what a job must achieve, where it may run, and what is written down of it.
+//! Values of options about goals, permitted CPUs and logs of a job.
 
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
@@ -12,24 +12,25 @@ use crate::goal::{Figure, Search, Steady};
 use crate::job::{Input, Job, PerDirection};
 use crate::verify::DAMAGED_ERRNO;
 
-/// The errors that fio knows by name, from number 1 on.
+/// Names of the errors that fio knows, from number 1 on.
 const ERROR_NAMES: [&str; 34] = [
     "EPERM", "ENOENT", "ESRCH", "EINTR", "EIO", "ENXIO", "E2BIG", "ENOEXEC", "EBADF", "ECHILD", "EAGAIN", "ENOMEM",
     "EACCES", "EFAULT", "ENOTBLK", "EBUSY", "EEXIST", "EXDEV", "ENODEV", "ENOTDIR", "EISDIR", "EINVAL", "ENFILE",
     "EMFILE", "ENOTTY", "ETXTBSY", "EFBIG", "ENOSPC", "ESPIPE", "EROFS", "EMLINK", "EPIPE", "EDOM", "ERANGE",
 ];
-/// Most errors in a list.
+/// Maximum number of errors in a list.
 const MAX_ERRORS_LISTED: usize = 64;
-/// Processors are numbered below this.
+/// Upper bound of CPU numbers, exclusive.
 const MAX_CPUS: u32 = 1_024;
-/// Longest prefix of a log's name.
+/// Longest prefix of the name of a log.
 const MAX_PREFIX_BYTES: usize = 4_096;
-/// Largest limits of steady figures: I/Os and bytes per second, nanoseconds. A millionth of them still fits.
+/// Maximum limits of the steady state: I/Os and bytes per second, nanoseconds. Multiplied by 10^6
+/// they still fit.
 const MAX_IOS: u64 = 1_000_000_000;
 const MAX_BYTES: u64 = 1 << 44;
 const MAX_LATENCY_NS: Nanos = 10_000 * SECOND;
 
-/// What options say of a latency target, before it is known whether there is one.
+/// The latency target as given by its options, before it is known whether there is one.
 #[derive(Copy, Clone, Debug)]
 pub struct Target {
     pub target_ns: Nanos,
@@ -44,7 +45,7 @@ impl Default for Target {
     }
 }
 
-/// The same of steadiness; fio's default criterion.
+/// Default values of the steady state; the criterion is fio's default.
 pub const STEADY: Steady = Steady {
     figure: Figure::Ios,
     by_slope: true,
@@ -55,7 +56,7 @@ pub const STEADY: Steady = Steady {
     interval_ns: SECOND,
 };
 
-/// Puts together what several options say.
+/// Combines options that belong together.
 pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a Place, findings: &mut Findings) {
     let Target { target_ns, window_ns, share_millionths, goes_on } = draft.target;
     job.goals.search = (target_ns > 0).then_some(Search { target_ns, window_ns, share_millionths, goes_on });
@@ -85,7 +86,7 @@ pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a
     }
 }
 
-/// `99.9` in millionths of `unit`; at most six decimals count.
+/// Parses a decimal number such as `99.9` into millionths; at most six decimals are permitted.
 fn millionths(text: &str, most: u64) -> Result<u64, String> {
     let wrong = || format!("'{text}' is not a number from 0 to {most} such as 99.9");
     let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
@@ -105,7 +106,7 @@ pub(super) fn latency_percentile(draft: &mut Draft, text: &str) -> Outcome {
     Ok(())
 }
 
-/// `iops:0.3%`, `bw_slope:1m`.
+/// Parses `iops:0.3%` or `bw_slope:1m`.
 pub(super) fn steady_state(draft: &mut Draft, text: &str) -> Outcome {
     const FIGURES: [(&str, Figure, bool); 6] = [
         ("iops", Figure::Ios, false),
@@ -135,7 +136,7 @@ pub(super) fn steady_state(draft: &mut Draft, text: &str) -> Outcome {
     Ok(())
 }
 
-/// `EIO:ENOSPC,ENOSPC,EILSEQ`: of reads, of writes and trims, of verification.
+/// Parses `EIO:ENOSPC,ENOSPC,EILSEQ`: errors of reads, of writes and trims, of verification.
 pub(super) fn ignored_errors(draft: &mut Draft, text: &str) -> Outcome {
     let mut lists: Vec<Vec<u16>> = Vec::new();
     for list in text.split(',') {
@@ -167,7 +168,7 @@ fn errno(word: &str) -> Result<u16, String> {
     number.ok_or_else(|| format!("'{word}' is no error: write its number, or a name such as EIO, ENOSPC, EAGAIN"))
 }
 
-/// `0,2-5`.
+/// Parses `0,2-5`.
 pub(super) fn cpus_allowed(draft: &mut Draft, text: &str) -> Outcome {
     let mut cpus = Vec::new();
     for part in text.split([',', ':']) {
@@ -186,7 +187,7 @@ pub(super) fn cpus_allowed(draft: &mut Draft, text: &str) -> Outcome {
     Ok(())
 }
 
-/// A bit per processor.
+/// Converts a mask with a bit per CPU.
 pub(super) fn cpu_mask(draft: &mut Draft, mask: u64) {
     draft.job.cpus = (0..64).filter(|cpu| mask & (1 << cpu) != 0).collect();
 }
@@ -200,7 +201,7 @@ pub(super) fn cpu_policy(draft: &mut Draft, text: &str) -> Outcome {
     Ok(())
 }
 
-/// The first part of a log's name; empty = the job's name.
+/// The first part of the name of a log; empty means the job's name.
 pub(super) fn prefix(text: &str) -> Result<Option<String>, String> {
     if text.len() > MAX_PREFIX_BYTES {
         return Err(format!("the name is longer than {MAX_PREFIX_BYTES} bytes"));
@@ -220,7 +221,7 @@ pub(super) fn input(draft: &mut Draft) -> &mut Input {
     draft.job.input.get_or_insert_with(|| Box::new(Input { time_percent: 100, ..Input::default() }))
 }
 
-/// `read,sync`.
+/// Parses `read,sync`.
 pub(super) fn replay_skip(draft: &mut Draft, text: &str) -> Outcome {
     const WORDS: [&str; 4] = ["read", "write", "trim", "sync"];
     for word in text.split(',') {
@@ -231,7 +232,7 @@ pub(super) fn replay_skip(draft: &mut Draft, text: &str) -> Outcome {
     Ok(())
 }
 
-/// Milliseconds as bare numbers of logs and rates.
+/// Converts milliseconds, the unit of bare numbers for logs and rates.
 pub(super) const fn milliseconds(count: u64) -> Nanos {
     count.saturating_mul(MILLISECOND)
 }

@@ -1,7 +1,8 @@
-//! Lines of a job file: sections, settings, includes, pragmas (harness specification 6.1).
+//! Lines of a job file: sections, settings, includes, pragmas.
 //!
-//! Nothing is known here about what a key means. Includes are put in place, environment variables and `$keywords`
-//! replaced. Never panics, whatever the bytes; every size has a limit.
+//! The lexer does not know the meaning of keys. It inserts includes and replaces environment
+//! variables and `$keywords`. It never panics, whatever the input, and every size is limited.
+//! Source: docs/specifications/harness.md, section 6.1.
 
 use std::sync::Arc;
 
@@ -12,16 +13,16 @@ use super::diagnostic::{Findings, Place, Severity};
 pub const MAX_FILE_BYTES: usize = 1 << 20;
 /// Longest line in bytes.
 pub const MAX_LINE_BYTES: usize = 64 << 10;
-/// Files inside files.
+/// Maximum nesting of includes.
 pub const MAX_INCLUDE_DEPTH: usize = 16;
-/// Files read in all: includes that branch would otherwise grow without bound.
+/// Maximum number of files; includes that branch would grow without bound otherwise.
 const MAX_FILES: usize = 64;
-/// Lines in all files together.
+/// Maximum number of lines in all files together.
 const MAX_LINES: usize = 200_000;
-/// What variables may make of one value, in bytes.
+/// Maximum length of a value after variables are replaced, in bytes.
 const MAX_VALUE_BYTES: usize = 64 << 10;
 
-/// What a line says.
+/// Content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// `[name]`
@@ -30,7 +31,7 @@ pub enum Content {
     Setting {
         /// The key, without blanks around it.
         key: String,
-        /// The value after replacement, None without a `=`.
+        /// The value after replacement; `None` without a `=`.
         value: Option<String>,
     },
     /// `;# hoistway: key=value`
@@ -42,16 +43,16 @@ pub enum Content {
     },
 }
 
-/// A line that says something.
+/// A line with content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Where it stands; the column is that of the first character.
+    /// Its place; the column is that of its first character.
     pub place: Place,
-    /// What it says.
+    /// Its content.
     pub content: Content,
 }
 
-/// The lines of a file and of all it includes, in order.
+/// The lines of a file and of all its includes, in order.
 pub fn lex(name: &str, bytes: &[u8], surroundings: &Surroundings<'_>, findings: &mut Findings) -> Vec<Line> {
     let mut lexer = Lexer { surroundings, findings, lines: Vec::new(), open: Vec::new(), files: 0 };
     lexer.file(name, bytes, None);
@@ -62,13 +63,13 @@ struct Lexer<'a, 'b> {
     surroundings: &'a Surroundings<'b>,
     findings: &'a mut Findings,
     lines: Vec<Line>,
-    /// The files being read, outermost first.
+    /// Names of the files that are being read, outermost first.
     open: Vec<String>,
     files: usize,
 }
 
 impl Lexer<'_, '_> {
-    /// Reads one file; `included_at` is the place of its include line, if it has one.
+    /// Reads one file; `included_at` is the place of its include line, if any.
     fn file(&mut self, name: &str, bytes: &[u8], included_at: Option<&Place>) {
         let file: Arc<str> = name.into();
         let start = Place { file: file.clone(), line: 1, column: 1, text: "".into() };
@@ -224,12 +225,13 @@ impl Lexer<'_, '_> {
     }
 }
 
-/// The text before a `;` or `#`: fio cuts a value there whether or not a blank stands before it (checked with 3.33).
+/// The text before a `;` or `#`. fio cuts a value there whether or not a blank precedes it
+/// (verified with fio 3.33).
 pub(super) fn uncommented(text: &str) -> &str {
     text.split([';', '#']).next().unwrap_or("")
 }
 
-/// `a*b+c*d` in plain integers; None for anything else and on overflow.
+/// Evaluates `a*b+c*d` in integers; `None` for any other text and on overflow.
 fn sum_of_products(text: &str) -> Option<u64> {
     let product = |term: &str| {
         term.split('*').map(|factor| factor.trim().parse::<u64>().ok()).try_fold(1_u64, |a, b| a.checked_mul(b?))

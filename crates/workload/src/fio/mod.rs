@@ -1,10 +1,11 @@
-//! fio job files: read into jobs, or refused with every problem at its place (harness specification 6).
+//! Parses fio job files into jobs, or reports every problem with its place.
 //!
 //! ```text
 //! bytes -> lex (lines, includes, variables) -> options (rows of table.rs) -> expand (sections -> jobs) -> Parsed
 //!                                                                                 Jobs -> show -> the same file again
 //! ```
-//! An option either does what it does in fio, or is accepted with a note that says why it does nothing, or is refused.
+//! Each option works as in fio, is accepted with a note why it has no effect, or is refused.
+//! Source: docs/specifications/harness.md, section 6.
 
 mod checks;
 mod diagnostic;
@@ -32,16 +33,18 @@ pub use show::show;
 use crate::job::Job;
 use diagnostic::Findings;
 
-/// Threads of all jobs of a file at most.
+/// Maximum number of threads of all jobs of a file.
 pub const MAX_THREADS: u32 = 10_000;
-/// I/Os in flight of all threads of a file at most.
+/// Maximum number of I/Os in flight of all threads of a file.
 pub const MAX_IN_FLIGHT: u64 = 1 << 20;
 
-/// What a job file may ask of its surroundings; this crate reads neither files nor the environment itself.
+/// What a job file may ask its environment for; this crate reads neither files nor environment
+/// variables itself.
 pub struct Surroundings<'a> {
-    /// Reads an included file; the path is already relative to the including file. An error is one short reason.
+    /// Reads an included file. The path is already relative to the including file. The error is a
+    /// short reason.
     pub read_include: &'a dyn Fn(&str) -> Result<Vec<u8>, String>,
-    /// Looks an environment variable up.
+    /// Returns the value of an environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// `$pagesize`, in bytes.
     pub page_bytes: u64,
@@ -49,12 +52,14 @@ pub struct Surroundings<'a> {
     pub memory_mib: u64,
     /// `$ncpus`.
     pub cpus: u64,
-    /// Buffered libaio keeps its depth, although the kernel would serialise it (`--buffered-async`).
+    /// Whether buffered libaio keeps its depth although the kernel would serialise it
+    /// (`--buffered-async`).
     pub buffered_async: bool,
 }
 
 impl Surroundings<'static> {
-    /// No includes, no variables, and a small machine: for tests, fuzzing and literal texts.
+    /// An environment without includes and variables on a small machine, for tests, fuzzing and
+    /// literal texts.
     pub fn none() -> Self {
         Self {
             read_include: &|_| Err("includes are not available here".to_owned()),
@@ -76,10 +81,10 @@ pub struct Parsed {
     pub notes: Vec<Diagnostic>,
 }
 
-/// Reads a job file. `name` is what messages call it; a slash in it is the base of relative includes.
+/// Parses a job file. `name` is used in messages; its directory is the base of relative includes.
 ///
 /// # Errors
-/// All problems found, at most [`MAX_ERRORS`], and the notes behind them.
+/// All problems, at most [`MAX_ERRORS`], followed by the notes.
 pub fn parse(name: &str, bytes: &[u8], surroundings: &Surroundings<'_>) -> Result<Parsed, Vec<Diagnostic>> {
     let mut findings = Findings::default();
     let lines = lex::lex(name, bytes, surroundings, &mut findings);
@@ -87,24 +92,25 @@ pub fn parse(name: &str, bytes: &[u8], surroundings: &Surroundings<'_>) -> Resul
     findings.finish().map(|notes| Parsed { jobs, notes })
 }
 
-/// Sets `key=value[,key=value]...` on a job, as the suffix of a workload code does.
+/// Applies `key=value[,key=value]...` to a job, as the suffix of a workload code does.
 ///
-/// A comma belongs to the value unless a `key=` follows it, so that triples such as `bs=4k,16k` pass.
+/// A comma belongs to the value unless `key=` follows it, so that triples such as `bs=4k,16k` are
+/// possible.
 ///
 /// # Errors
-/// The problems found; they name `origin` (a flag, say) as the file.
+/// The problems; they name `origin` (a flag, for example) as the file.
 pub fn override_job(job: Job, overrides: &str, origin: &str) -> Result<(Job, Vec<Diagnostic>), Vec<Diagnostic>> {
     let mut findings = Findings::default();
     let job = expand::overridden(job, overrides, origin, &mut findings);
     findings.finish().map(|notes| (job, notes))
 }
 
-/// All options that job files may name: name, what becomes of it, one sentence.
+/// All options of job files: name, class, one sentence.
 pub fn options() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
     options::rows().map(|row| (row.name, row.class, row.doc))
 }
 
-/// A time as job files write it: in microseconds, the finest unit they know.
+/// A time in microseconds, the finest unit of job files.
 fn microseconds(time_ns: Nanos) -> u64 {
     time_ns / block::time::MICROSECOND
 }

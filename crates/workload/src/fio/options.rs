@@ -1,4 +1,5 @@
-//! Options as rows: names, class, what the value looks like, what it does. The rows stand in [`super::table`].
+//! The type of an option row: names, class, kind of value, setter. The rows are in
+//! [`super::table`].
 
 use block::Nanos;
 
@@ -9,48 +10,50 @@ use super::values::not_one_of;
 use super::{checks, table};
 use crate::job::{Amount, PerDirection};
 
-/// What becomes of an option (harness specification 6.3).
+/// How an option is treated. Source: docs/specifications/harness.md, section 6.3.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// A: does here what it does in fio.
+    /// Class A: works as in fio.
     Honoured,
-    /// B: accepted, changes nothing, said once.
+    /// Class B: accepted without effect, with one note.
     NoEffect,
-    /// A in the specification, but no host can do it yet: refused, except for values that ask for nothing.
+    /// Class A in the specification, but no host supports it yet: refused, except for values that
+    /// have no effect.
     NotYet,
-    /// C: refused, except for values that ask for nothing.
+    /// Class C: refused, except for values that have no effect.
     Refused,
 }
 
-/// What a setter says against its value.
+/// The result of a setter; an error describes what is wrong with the value.
 pub type Outcome = Result<(), String>;
 
 /// Kind of the value, and the setter that stores it.
 #[derive(Copy, Clone, Debug)]
 pub enum Action {
-    /// A number with suffix, between two limits.
+    /// A number with an optional suffix, between two limits.
     Integer(u64, u64, fn(&mut Draft, u64)),
-    /// A number with sign, between two limits.
+    /// A signed number between two limits.
     Signed(i64, i64, fn(&mut Draft, i64)),
-    /// Up to three numbers, for reads, writes, trims.
+    /// Up to three numbers, for reads, writes and trims.
     Triple(u64, u64, fn(&mut Draft, PerDirection<Option<u64>>)),
-    /// Bytes, or percent of the file.
+    /// Bytes, or a percentage of the file.
     Size(fn(&mut Draft, Amount)),
-    /// A time; the first field is the unit of a bare number in nanoseconds.
+    /// A time; the first field is the unit of a bare number, in nanoseconds.
     Time(Nanos, fn(&mut Draft, Nanos)),
     /// 0 or 1.
     Switch(fn(&mut Draft, bool)),
-    /// Stands alone, or has a number.
+    /// Without a value, or with a number.
     Flag(fn(&mut Draft, bool)),
-    /// Anything else.
+    /// Any other text.
     Text(fn(&mut Draft, &str) -> Outcome),
-    /// The same, or nothing.
+    /// Any other text, or no value.
     Perhaps(fn(&mut Draft, &str) -> Outcome),
-    /// Stored nowhere: accepted with the reason (class B) or refused with it, except for the harmless values listed.
+    /// Not stored: accepted with the reason (class B) or refused with it, except for the harmless
+    /// values listed.
     Nothing {
-        /// Values that ask for nothing; accepted in silence.
+        /// Values that have no effect; accepted without a note.
         harmless: &'static [&'static str],
-        /// Completes "option 'x' ...".
+        /// Completes the message "option 'x' ...".
         why: &'static str,
     },
 }
@@ -60,13 +63,13 @@ pub enum Action {
 pub struct Row {
     /// fio's name.
     pub name: &'static str,
-    /// Other names of it.
+    /// Its other names.
     pub aliases: &'static [&'static str],
-    /// What becomes of it.
+    /// How it is treated.
     pub class: Class,
-    /// Value and setter.
+    /// Kind of the value, and setter.
     pub action: Action,
-    /// One sentence.
+    /// Description in one sentence.
     pub doc: &'static str,
 }
 
@@ -84,10 +87,10 @@ fn all_names() -> impl Iterator<Item = &'static str> {
     rows().flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied()))
 }
 
-/// Prefixes of option families that are refused as a whole, and why.
+/// Prefixes of option families that are refused as a whole, with the reason.
 const REFUSED_FAMILIES: &[(&str, &str)] = &[("zbd", "zoned devices are not supported")];
 
-/// Stores one `key=value` into the draft, or says what is wrong with it.
+/// Stores one `key=value` in the draft, or reports what is wrong with it.
 pub fn apply(draft: &mut Draft, key: &str, value: Option<&str>, place: &Place, findings: &mut Findings) {
     let Some(row) = find(key) else { return unknown(key, place, findings) };
     if let Action::Nothing { harmless, why } = row.action {

@@ -1,4 +1,4 @@
-//! Jobs that are programs (`program=`): which options still count, and what the job then is.
+//! Jobs that are programs (`program=`): which options apply and what the resulting job is.
 
 use super::diagnostic::{Findings, Place, Severity};
 use super::draft::Draft;
@@ -7,7 +7,8 @@ use super::{Surroundings, engines, options};
 use crate::job::{Amount, Job, Placement};
 use crate::program::Program;
 
-/// Options of job files that mean for a program what they mean for a pattern; all others have no effect on it.
+/// Options that mean the same for a program as for a pattern; all others have no effect on a
+/// program.
 const HONOURED: &[&str] = &[
     "name",
     "description",
@@ -41,15 +42,17 @@ const HONOURED: &[&str] = &[
     "kb_base",
 ];
 
-/// Those of them that messages name.
+/// The options among them that messages list.
 const COMMON: &str = "size, offset, runtime, loops, numjobs, startdelay, randseed, prio";
 
-/// Whether an option counts for a program. Only a player leaves open whether it goes through the page cache.
+/// Whether an option applies to a program. Only the video player can either use or bypass the page
+/// cache.
 fn is_honoured(program: Program, option: &str) -> bool {
     HONOURED.contains(&option) || matches!(program, Program::Video(_)) && matches!(option, "direct" | "buffered")
 }
 
-/// The job of a draft with a program: the program's own fields, and those that the honoured options set.
+/// The job of a draft with a program: the program's own fields, and those set by options that
+/// apply.
 pub(super) fn resolved<'a>(
     program: Program,
     draft: &'a Draft,
@@ -98,13 +101,15 @@ pub(super) fn resolved<'a>(
     };
     engines::choose(&mut job, &draft.engine, surroundings, at, findings);
     program.describe(&mut job);
-    // As with patterns, a job without a file has one per thread; threads of one file must not tread on each other's.
+    // As with patterns, a job without a file has one area per thread; threads that share a file get
+    // separate parts of it.
     job.placement = if job.file.is_empty() { Placement::Own } else { Placement::Split };
     priorities(&mut job, draft);
     job
 }
 
-/// Stores one setting of a workload name's suffix: of the program, if the job is one, or of the job.
+/// Stores one setting from the suffix of a workload name, in the program if the job is one,
+/// otherwise in the job.
 pub(super) fn override_one(draft: &mut Draft, key: &str, value: Option<&str>, place: &Place, findings: &mut Findings) {
     let Some(program) = &mut draft.job.program else {
         if key == "program" {

@@ -1,6 +1,7 @@
-//! Jobs as a job file that parses to the same jobs (`hoistway test --show-jobs`).
+//! Formats jobs as a job file that parses to the same jobs (`hoistway test --show-jobs`).
 //!
-//! Only what differs from fio's default is written; sizes in bytes, times in microseconds.
+//! Only values that differ from fio's defaults are written; sizes are in bytes, times in
+//! microseconds.
 
 use std::fmt::{Display, Write};
 
@@ -13,7 +14,8 @@ use crate::job::{
     PrioritySplit, RateProcess, SyncKind, ZoneShare,
 };
 
-/// The file of these jobs, which must come from [`super::parse`]: what only workload codes can say has no fio option.
+/// The file of these jobs, which must come from [`super::parse`], because fields that only workload
+/// codes can set have no fio option.
 pub fn show(jobs: &[Job]) -> String {
     let mut file = String::new();
     for (index, job) in jobs.iter().enumerate() {
@@ -29,7 +31,7 @@ pub fn show(jobs: &[Job]) -> String {
                 section.sizes(job);
                 section.depth(job);
             }
-            // It says itself what its I/O looks like.
+            // A program describes its I/O itself.
             Some(program) => section.line("program", program),
         }
         section.engine(job);
@@ -115,7 +117,7 @@ impl Section {
 
     fn place(&mut self, job: &Job) {
         if job.files > 1 && !job.file.is_empty() {
-            // The list as it was written.
+            // The list as it was given.
             self.text("filename", &job.file);
         } else {
             self.text("filename", &job.file.replace(':', "\\:"));
@@ -240,7 +242,7 @@ impl Section {
     fn engine(&mut self, job: &Job) {
         match job.engine {
             Engine::Sync => {}
-            // Not libaio: buffered, it would lose its depth when read again.
+            // Not libaio, because it would lose its depth when a buffered job is parsed again.
             Engine::Async => self.line("ioengine", "io_uring"),
             Engine::Null => self.line("ioengine", "null"),
         }
@@ -445,7 +447,7 @@ fn parts_of(bits: u16) -> (u16, u16, u16) {
     (bits >> 13, bits & 7, bits >> 3 & 0x3ff)
 }
 
-/// One direction of `bssplit`; empty for a range, which then stands in `bsrange`.
+/// One direction of `bssplit`; empty for a range, which is written as `bsrange`.
 fn split(size: &BlockSize) -> String {
     match size {
         BlockSize::Fixed(bytes) => format!("{bytes}/100"),
@@ -453,7 +455,8 @@ fn split(size: &BlockSize) -> String {
         BlockSize::Split(entries) => {
             let entry = |entry: &crate::job::SplitEntry| match (entry.weight / 100, entry.weight % 100) {
                 (percent, 0) => format!("{}/{percent}", entry.bytes),
-                // An uneven share of what the others left: it comes out the same when shared again.
+                // An uneven share of the remaining percentage; it comes out the same when the file
+                // is parsed again.
                 _ => format!("{}/", entry.bytes),
             };
             entries.iter().map(entry).collect::<Vec<_>>().join(":")

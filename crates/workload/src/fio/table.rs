@@ -1,7 +1,7 @@
-//! The options of fio 3.33, one row each. Order: as in fio's own documentation.
+//! The options of fio 3.33, one row each, in the order of fio's documentation.
 //!
-//! A row is `row(name, aliases, class, kind and setter, doc)`; [`super::options`] reads it. An option fio has and this
-//! table lacks is unknown here, hence refused: nothing is ever ignored in silence.
+//! A row is `row(name, aliases, class, kind and setter, doc)`; [`super::options`] uses it. An
+//! option of fio that is missing here is refused as unknown, so that none is ignored silently.
 
 use block::time::{MICROSECOND, SECOND};
 
@@ -46,7 +46,7 @@ const fn refused(name: &'static str, harmless: &'static [&'static str], why: &'s
     row(name, &[], Refused, Nothing { harmless, why }, doc)
 }
 
-/// The row under more names.
+/// The row with additional names.
 const fn also(aliases: &'static [&'static str], row: Row) -> Row {
     Row { aliases, ..row }
 }
@@ -61,10 +61,10 @@ const TRACE: &str = "traces are replayed with hoistway test --trace";
 const TRIMMED: &str = "blocks that were checked are not discarded";
 const ENGINE: &str = "how the host's own engine submits is not the job's choice";
 const ZONES: &str = "zoned devices are not supported: no host knows write pointers or resets zones";
-/// Files of a thread at most.
+/// Maximum number of files of a thread.
 const MAX_FILES: u64 = 4096;
 
-/// A number that an `Integer` row has already limited to 32 bits.
+/// Converts a number that an `Integer` row has already limited to 32 bits.
 fn small(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
@@ -125,7 +125,7 @@ pub const ROWS: &[Row] = &[
         Integer(512, u64::MAX, |d, v| d.job.file_bytes = Some(v)),
         "Size of the file laid out.",
     ),
-    // Direction and place.
+    // Direction and position.
     row("rw", &["readwrite"], Honoured, Text(direction), "Direction and pattern, e.g. randread:8. Ours: rewrite."),
     row(
         "program",
@@ -731,12 +731,13 @@ fn file_name(draft: &mut Draft, text: &str) -> Outcome {
         return Err(format!("'{text}' has an empty name; '\\:' is a colon"));
     }
     draft.named_files = small(names.len() as u64);
-    // One file by its name, several as they were written: jobs with the same list share them.
+    // A single file by its name; several files as the list was written, because jobs with the same
+    // list share them.
     let name = if let [one] = names[..] { one.replace("\\:", ":") } else { text.to_owned() };
     store(&mut draft.job.file, &name)
 }
 
-/// Names between the colons that no backslash stands before.
+/// Splits at colons that are not escaped by a backslash.
 pub fn split_names(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut start = 0;

@@ -1,12 +1,12 @@
-//! Numbers of job files: fio's suffixes, which mean the opposite of the standards.
+//! Numbers in job files: fio's suffixes, which mean the opposite of the standards.
 //!
-//! With `kb_base=1024` (the default) `k`, `kb`, `m`, ... are powers of 1024 and `kib`, `mib`, ... powers of **1000**;
-//! with `kb_base=1000` it is the other way round. Suffixes are case-insensitive. What fio reads wrongly on purpose or
-//! by accident (`1.5m` = 1, `2*1m` = 2) is refused here with a hint.
+//! With `kb_base=1024` (the default) `k`, `kb`, `m`, ... are powers of 1024 and `kib`, `mib`, ...
+//! powers of **1000**; with `kb_base=1000` it is the other way round. Suffixes are
+//! case-insensitive. Texts that fio misreads (`1.5m` = 1, `2*1m` = 2) are refused with a hint.
 
 use block::Nanos;
 
-/// What a number is read against.
+/// The meaning of suffixes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Base {
     /// `kb_base=1024`: k = 1024, kib = 1000.
@@ -15,16 +15,17 @@ pub enum Base {
     Decimal,
 }
 
-/// A number read, and whether a `kib`-style suffix was met (worth a note).
+/// A number, and whether it had a `kib`-style suffix, which is worth a note.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Number {
     /// The value with its suffix applied.
     pub value: u64,
-    /// A suffix with `i` was used.
+    /// Whether a suffix with `i` was used.
     pub has_ib_suffix: bool,
 }
 
-/// Reads an integer with an optional suffix k, m, g, t, p (with `b` or `ib` behind it), decimal or `0x` hexadecimal.
+/// Parses an integer, decimal or hexadecimal with `0x`, with an optional suffix k, m, g, t, p
+/// (optionally followed by `b` or `ib`).
 ///
 /// # Errors
 /// One sentence that says what is wrong with the text and what would be right.
@@ -53,7 +54,8 @@ pub fn number(text: &str, base: Base) -> Result<Number, String> {
     Ok(Number { value, has_ib_suffix })
 }
 
-/// Reads a time; without a suffix it counts in `bare_unit_ns`. Suffixes: d h m s ms us (and fio's min, sec, msec, usec).
+/// Parses a time; without a suffix it counts in `bare_unit_ns`. Suffixes: d h m s ms us (and fio's
+/// min, sec, msec, usec).
 ///
 /// # Errors
 /// As [`number`].

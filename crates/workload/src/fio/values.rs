@@ -3,17 +3,17 @@
 use super::units::{self, Base, Number};
 use crate::job::{Amount, BlockSize, Distribution, Mix, Pattern, PerDirection, SplitEntry, ZoneShare};
 
-/// Reads numbers of one job, and remembers a suffix that deserves a note.
+/// Parses the numbers of one job and remembers a suffix that deserves a note.
 #[derive(Clone, Debug)]
 pub struct Numbers {
-    /// What suffixes mean.
+    /// The meaning of suffixes.
     pub base: Base,
     /// The last text with a `kib`-style suffix, and its value.
     pub ib_suffix: Option<(String, u64)>,
 }
 
 impl Numbers {
-    /// Reads one number.
+    /// Parses one number.
     pub fn read(&mut self, text: &str) -> Result<u64, String> {
         let Number { value, has_ib_suffix } = units::number(text, self.base)?;
         if has_ib_suffix {
@@ -22,7 +22,7 @@ impl Numbers {
         Ok(value)
     }
 
-    /// Reads a number within limits.
+    /// Parses a number within limits.
     pub fn within(&mut self, text: &str, min: u64, max: u64) -> Result<u64, String> {
         let value = self.read(text)?;
         if (min..=max).contains(&value) {
@@ -32,7 +32,7 @@ impl Numbers {
         }
     }
 
-    /// Reads a number that may be negative.
+    /// Parses a number that may be negative.
     pub fn signed(&mut self, text: &str, min: i64, max: i64) -> Result<i64, String> {
         let (digits, sign) = text.trim().strip_prefix('-').map_or((text.trim(), 1), |digits| (digits, -1));
         let value = i64::try_from(self.read(digits)?).map_err(|_| format!("'{text}' is above 2^63 - 1"))? * sign;
@@ -43,7 +43,7 @@ impl Numbers {
         }
     }
 
-    /// Reads bytes or a percentage.
+    /// Parses bytes or a percentage.
     pub fn amount(&mut self, text: &str) -> Result<Amount, String> {
         match text.trim().strip_suffix('%') {
             Some(percent) => {
@@ -54,12 +54,13 @@ impl Numbers {
         }
     }
 
-    /// Reads `read,write,trim`; empty ones are None, the last one given also counts for those behind it.
+    /// Parses `read,write,trim`. Empty ones are `None`; the last one given also applies to those
+    /// after it.
     pub fn triple(&mut self, text: &str, min: u64, max: u64) -> Result<PerDirection<Option<u64>>, String> {
         per_direction(text, |part| self.within(part, min, max))
     }
 
-    /// Reads `low-high` per direction.
+    /// Parses `low-high` per direction.
     pub fn ranges(&mut self, text: &str) -> Result<PerDirection<Option<BlockSize>>, String> {
         per_direction(text, |part| {
             let (low, high) = part.split_once('-').ok_or_else(|| format!("'{part}' is not a range such as 4k-64k"))?;
@@ -71,13 +72,14 @@ impl Numbers {
         })
     }
 
-    /// Reads a block size.
+    /// Parses a block size.
     pub fn block(&mut self, text: &str) -> Result<u32, String> {
         let bytes = self.within(text, 1, MAX_BLOCK_BYTES)?;
         Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
-    /// Reads `size/percent:size/percent,...` per direction. The flag is set when percentages had to be scaled.
+    /// Parses `size/percent:size/percent,...` per direction. The flag tells that percentages had to
+    /// be scaled.
     pub fn split(&mut self, text: &str) -> Result<(PerDirection<Option<BlockSize>>, bool), String> {
         let mut was_scaled = false;
         let sizes = per_direction(text, |part| {
@@ -96,7 +98,7 @@ impl Numbers {
             let given: u64 = entries.iter().filter_map(|(_, percent)| *percent).sum();
             let open = entries.iter().filter(|(_, percent)| percent.is_none()).count() as u64;
             was_scaled |= given > 100 || (open == 0 && given != 100);
-            // Hundredths of a percent; what is left is shared by the entries without one.
+            // Weights are in hundredths of a percent; entries without a percentage share the rest.
             let share = (100_u64.saturating_sub(given) * 100).checked_div(open).unwrap_or(0);
             let weigh = |(bytes, percent): (u32, Option<u64>)| {
                 let weight = percent.map_or(share, |percent| percent * 100);
@@ -111,8 +113,8 @@ impl Numbers {
         Ok((sizes, was_scaled))
     }
 
-    /// Reads `60/10:30/20:...`: shares of the I/Os and of the area, the latter in percent or as sizes; what is left out
-    /// shares the rest.
+    /// Parses `60/10:30/20:...`: shares of the I/Os and of the area, the latter in percent or as
+    /// sizes; omitted ones share the rest.
     fn zones(&mut self, text: &str, is_absolute: bool) -> Result<Vec<ZoneShare>, String> {
         let mut zones = Vec::new();
         for entry in text.split(':') {
@@ -142,7 +144,7 @@ impl Numbers {
         Ok(zones.into_iter().map(zone).collect())
     }
 
-    /// Reads `4k/40/1/3:64k/10:8k/5/2/0/1` per direction, for reads and writes.
+    /// Parses `4k/40/1/3:64k/10:8k/5/2/0/1` per direction, for reads and writes.
     pub fn priority_splits(&mut self, text: &str) -> Result<PerDirection<Vec<SizePriority>>, String> {
         let splits = per_direction(text, |part| {
             let entries = part.split(':').map(|entry| {
@@ -165,7 +167,8 @@ impl Numbers {
         Ok(PerDirection { read, write, trim: Vec::new() })
     }
 
-    /// Reads `rw=`: the direction, whether it is random, and the pattern its suffix makes.
+    /// Parses `rw=`: the directions, whether offsets are random, and the pattern that its suffix
+    /// selects.
     pub fn direction(&mut self, text: &str) -> Result<(Mix, Pattern), String> {
         let (word, suffix) = text.split_once(':').map_or((text, None), |(word, suffix)| (word.trim(), Some(suffix)));
         let half = Mix::ReadWrite { read_percent: 50 };
@@ -195,11 +198,11 @@ impl Numbers {
     }
 }
 
-/// Largest block in bytes: what one I/O of any host may carry at most.
+/// Maximum block size in bytes, which is the largest I/O of any host.
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
-/// Largest hint of an I/O priority in Linux.
+/// Maximum hint of an I/O priority in Linux.
 const MAX_HINT: u64 = 1023;
-/// Entries of a split: fio's own limit.
+/// Maximum number of entries of a split; fio's own limit.
 const MAX_SPLITS: usize = 64;
 
 const DIRECTIONS: &[&str] = &[
@@ -218,14 +221,14 @@ const DIRECTIONS: &[&str] = &[
     "randrewrite",
 ];
 
-/// "'x' is not one of a, b, c", with the nearest one.
+/// "'x' is not one of a, b, c", with the nearest one suggested.
 pub fn not_one_of(given: &str, allowed: &[&str]) -> String {
     let hint = crate::suggest::nearest(given, allowed.iter().copied());
     let hint = hint.map_or(String::new(), |name| format!("; did you mean '{name}'?"));
     format!("'{given}' is not one of {}{hint}", allowed.join(", "))
 }
 
-/// Gives the percentages left out equal parts of what the others leave; what does not come to 100 then is an error.
+/// Gives omitted percentages equal parts of the rest; an error if the sum is not 100 then.
 fn fill<'a>(percents: impl Iterator<Item = &'a mut Option<u64>>, what: &str) -> Result<(), String> {
     let percents: Vec<&mut Option<u64>> = percents.collect();
     let given: u64 = percents.iter().filter_map(|percent| **percent).sum();
@@ -241,7 +244,7 @@ fn fill<'a>(percents: impl Iterator<Item = &'a mut Option<u64>>, what: &str) -> 
     Ok(())
 }
 
-/// A number that is known to fit.
+/// Converts a number that is known to fit.
 fn narrow(value: u64) -> u8 {
     u8::try_from(value).unwrap_or(u8::MAX)
 }
@@ -263,7 +266,7 @@ fn per_direction<T: Clone>(
     Ok(PerDirection { read: at(0), write: at(1), trim: at(2) })
 }
 
-/// Reads `random_distribution=`: the distribution, and where its hottest place is if that is said.
+/// Parses `random_distribution=`: the distribution, and the position of its hottest block if given.
 pub fn distribution(numbers: &mut Numbers, text: &str) -> Result<(Distribution, Option<u32>), String> {
     let (word, parameters) = text.split_once(':').unwrap_or((text, ""));
     let is_absolute = match word.trim() {
@@ -276,7 +279,7 @@ pub fn distribution(numbers: &mut Numbers, text: &str) -> Result<(Distribution, 
         let [read, write, trim] = [zones.read, zones.write, zones.trim].map(Option::unwrap_or_default);
         return Ok((Distribution::Zoned(PerDirection { read, write, trim }), None));
     }
-    // fio writes a second colon before the centre.
+    // fio accepts a second colon before the centre.
     let (parameter, centre) = parameters.split_once([':', ',']).unwrap_or((parameters, ""));
     let parameter = parameter.trim();
     let centre = match centre.trim() {
@@ -305,18 +308,18 @@ pub fn distribution(numbers: &mut Numbers, text: &str) -> Result<(Distribution, 
     Ok((distribution, centre))
 }
 
-/// I/Os of one size with another priority, as `cmdprio_bssplit` says it.
+/// Another priority for I/Os of one size, as in `cmdprio_bssplit`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SizePriority {
     /// The size in bytes.
     pub bytes: u32,
     /// Percent of the I/Os of that size.
     pub percent: u8,
-    /// Class, level and hint, where they are given.
+    /// Class, level and hint, if given.
     pub priority: Option<(u8, u8, u16)>,
 }
 
-/// A decimal number x 10^6, at most six digits behind the point.
+/// Parses a decimal number into millionths; at most six decimals are permitted.
 pub fn millionths(text: &str) -> Option<u32> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,26 +1,30 @@
-//! How much a thread has still to issue: fio's meaning of `size`, `io_size`, `loops` and `number_ios` (3.33, looked at in its
-//! iologs).
+//! How much a thread has left to issue: fio's meaning of `size`, `io_size`, `loops` and
+//! `number_ios`, determined from iologs of fio 3.33.
 //!
-//! A pass goes on until nothing more fits into the thread's part, or until every block of it was visited; it may move more than
-//! the part where blocks repeat, but not with an asynchronous engine. All passes together move `io_size` (or else `size`) times
-//! `loops`, the last I/O being done whole. When the passes of `loops` are over and `io_size` lacks a largest block or more,
-//! others follow.
+//! - A pass ends when nothing more fits into the thread's part, or when every block of it has been
+//!   visited. If blocks repeat, a pass may transfer more than the part holds, but not with an
+//!   asynchronous engine.
+//! - All passes together transfer `io_size` (or else `size`) times `loops`; the last I/O is issued
+//!   in full.
+//! - If at least a largest block of `io_size` is missing after the passes of `loops`, further
+//!   passes follow.
 
 use crate::job::{BlockSize, Direction, Engine, Job, Mix, Pattern};
 
-/// What a thread is bounded by, and how far it has come.
+/// The limits of a thread and its progress.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     issued_bytes: u64,
-    /// Where this pass ends at the latest.
+    /// Value of `issued_bytes` at which this pass ends at the latest.
     ends_at_bytes: u64,
-    /// I/Os left, of all passes.
+    /// I/Os left over all passes.
     pub ios_left: u64,
     began_at_bytes: u64,
-    /// Bytes of a pass whose blocks are all visited once; `u64::MAX` where only the pattern knows when it is over.
+    /// Bytes of a pass that visits every block once; `u64::MAX` if only the pattern determines the
+    /// end.
     pass_bytes: u64,
     all_bytes: u64,
-    /// Passes follow the last of `loops` until so many bytes are moved; 0 = none.
+    /// Passes follow the last one of `loops` until this many bytes are transferred; 0 means none.
     wanted_bytes: u64,
     largest_block_bytes: u64,
     loops_left: u32,
@@ -28,7 +32,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// The budget of a thread of `job` whose part has so many bytes in each of its files, and so many up to their end.
+    /// The budget of a thread of `job` whose part has `part_of_file_bytes` in each of its files,
+    /// and `room_bytes` up to their end.
     pub(super) fn new(job: &Job, part_of_file_bytes: u64, room_bytes: u64) -> Self {
         let files = u64::from(job.files.max(1));
         let part_bytes = files * part_of_file_bytes;
@@ -64,47 +69,49 @@ impl Budget {
         budget
     }
 
-    /// The budget of a thread that reads back what it writes: passes of so many bytes, all of which `loops` counts.
+    /// The budget of a thread that reads back what it writes: passes of `pass_bytes`, whose number
+    /// is limited by `loops` alone.
     pub(super) fn of_passes(self, pass_bytes: u64) -> Self {
         let mut budget = Self { pass_bytes, all_bytes: u64::MAX, wanted_bytes: 0, ..self };
         budget.begin_pass();
         budget
     }
 
-    /// Bytes of a pass at most.
+    /// Maximum number of bytes of a pass.
     pub(super) fn pass_bytes(&self) -> u64 {
         self.pass_bytes
     }
 
-    /// Bytes to issue until the pass is over.
+    /// Bytes to issue before the pass ends.
     #[inline]
     pub(super) fn bytes_left(&self) -> u64 {
         self.ends_at_bytes.saturating_sub(self.issued_bytes)
     }
 
-    /// Counts an I/O against the pass.
+    /// Adds an I/O to the pass.
     #[inline]
     pub(super) fn issued(&mut self, bytes: u64) {
         self.issued_bytes = self.issued_bytes.saturating_add(bytes);
     }
 
-    /// Ends the pass as soon as so many bytes more are issued.
+    /// Ends the pass as soon as `bytes` more are issued.
     pub(super) fn end_pass_after(&mut self, bytes: u64) {
         self.ends_at_bytes = self.ends_at_bytes.min(self.issued_bytes.saturating_add(bytes));
     }
 
-    /// Whether the pass is over.
+    /// Whether the pass has ended.
     #[inline]
     pub(super) fn pass_is_over(&self) -> bool {
         self.ios_left == 0 || self.issued_bytes >= self.ends_at_bytes
     }
 
-    /// What it has issued of this pass.
+    /// Bytes that this pass has issued.
     pub(super) fn bytes_of_this_pass(&self) -> u64 {
         self.issued_bytes - self.began_at_bytes
     }
 
-    /// Begins another pass, if one is due; `has_more`: one follows whatever `loops` says.
+    /// Starts another pass if one is due; returns whether it did. `has_more` requests one
+    /// regardless of `loops`.
     pub(super) fn next_pass(&mut self, has_more: bool) -> bool {
         let moved_none = self.issued_bytes == self.began_at_bytes;
         if self.ios_left == 0 || moved_none || self.issued_bytes >= self.all_bytes {
@@ -125,23 +132,23 @@ impl Budget {
     }
 }
 
-/// Whether a pass moves each block of the part once, and then is over.
+/// Whether a pass transfers each block of the part once and then ends.
 fn visits_all_once(job: &Job) -> bool {
     job.files > 1 || job.uses_random_map() || job.trims_to_map() || matches!(job.mix, Mix::TrimWrite | Mix::Rewrite)
 }
 
-/// The size of all blocks of a job that goes through its part from begin to end.
+/// The block size of a job that goes through its part from start to end, if it is constant.
 fn dense_block(job: &Job) -> Option<u64> {
     let is_dense = job.pattern == Pattern::Sequential { skip_bytes: 0 } && job.zones.is_none();
     match (job.mix, job.block_sizes.of(*job.mix.directions().first()?)) {
-        // Each direction goes through the part by itself.
+        // Each direction goes through the part separately.
         (Mix::ReadWrite { .. }, _) => None,
         (_, BlockSize::Fixed(bytes)) if is_dense => Some(u64::from(*bytes).max(1)),
         _ => None,
     }
 }
 
-/// Whether a pass is over when it has moved as many bytes as the part has.
+/// Whether a pass ends when it has transferred as many bytes as the part has.
 fn stops_at_size(job: &Job) -> bool {
     let writes_anywhere = matches!(job.pattern, Pattern::Random { .. })
         && !job.random_map
@@ -149,7 +156,7 @@ fn stops_at_size(job: &Job) -> bool {
     job.engine == Engine::Async && !writes_anywhere
 }
 
-/// A part without the rest at its end that no block fits into.
+/// The length of a part without the rest at its end that is smaller than a block.
 pub(super) fn whole_blocks(job: &Job, part_bytes: u64) -> u64 {
     let smallest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).smallest_bytes());
     let unit = u64::from(smallest.min().unwrap_or(1).max(1));
@@ -161,7 +168,7 @@ mod tests {
     use super::*;
     use crate::job::{Amount, PerDirection};
 
-    /// Bytes of 16 KiB blocks that passes over 168 KiB move, ten blocks each.
+    /// KiB that passes over 168 KiB transfer in blocks of 16 KiB, ten blocks per pass.
     fn moved_kib(job: Job) -> u64 {
         let job = Job { block_sizes: PerDirection::all(BlockSize::Fixed(16 << 10)), ..job };
         let mut budget = Budget::new(&job, 168 << 10, 168 << 10);
@@ -176,7 +183,7 @@ mod tests {
 
     #[test]
     fn passes_follow_until_io_size_lacks_less_than_a_block() {
-        // Each figure is fio 3.33's.
+        // The figures are those of fio 3.33.
         let io_size = |kib: u64| Some(Amount::Bytes(kib << 10));
         assert_eq!(moved_kib(Job::default()), 160);
         assert_eq!(moved_kib(Job { io_size: io_size(324), ..Job::default() }), 320);

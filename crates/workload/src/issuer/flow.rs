@@ -1,7 +1,8 @@
-//! Flows: threads that share one keep to their parts of its I/Os, whatever each alone could do.
+//! Flows: threads that share a flow keep their I/Os in proportion to their weights.
 //!
-//! A thread may issue while its part of the I/Os is not above its part of the weights; fio 3.33 counts the same. The books are
-//! shared by all threads of a run, in one process. Cost: two atomic reads and an addition per I/O, only in jobs with a flow.
+//! A thread may issue while its fraction of the I/Os does not exceed its fraction of the weights,
+//! as in fio 3.33. The counters are shared by all threads of a run within one process. Cost: two
+//! atomic reads and one addition per I/O, only in jobs with a flow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +13,14 @@ use block::time::MICROSECOND;
 
 use crate::goal;
 
-/// Who is ahead and has no `flow_sleep` looks again after so long.
+/// Time after which a thread that is ahead checks again if it has no `flow_sleep`.
 const LOOK_NS: Nanos = 20 * MICROSECOND;
 
-/// The books of all flows of a run: given to every issuer before the run begins.
+/// The counters of all flows of a run; every issuer joins before the run starts.
 #[derive(Clone, Debug, Default)]
 pub struct Flows(BTreeMap<u32, Arc<Book>>);
 
-/// One flow.
+/// Counters of one flow.
 #[derive(Debug, Default)]
 struct Book {
     ios: AtomicU64,
@@ -36,27 +37,27 @@ pub(super) struct Part {
     has_left: bool,
 }
 
-/// What comes first for who is ahead of its part.
+/// What a thread that is ahead of its part has to do first.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ahead {
-    /// To look again after so long.
+    /// Check again after this time.
     Look(Nanos),
-    /// To wait for all that is in flight, then to sleep for so long: `flow_sleep`, as fio does it.
+    /// Wait for everything in flight, then sleep for this time: `flow_sleep`, as in fio.
     Sleep(Nanos),
 }
 
 impl Part {
-    /// A part of the flow; of one nobody else knows yet unless `flows` has it.
+    /// Joins a flow, which is created if `flows` does not contain it yet.
     pub fn join(flow: goal::Flow, flows: &mut Flows) -> Self {
         let book = Arc::clone(flows.0.entry(flow.id).or_default());
         let weight = u64::from(flow.weight.max(1));
         book.weights.fetch_add(weight, Ordering::Relaxed);
-        // Everybody begins with one, so that nobody divides by nothing.
+        // Every thread starts with a count of one, which avoids divisions by zero.
         book.ios.fetch_add(1, Ordering::Relaxed);
         Self { book, weight, ios: 1, sleep_ns: flow.sleep_ns, has_left: false }
     }
 
-    /// Counts an I/O that goes out now; or answers what comes first.
+    /// Counts an I/O that is issued now, or returns what the thread has to do first.
     pub fn take(&mut self) -> Option<Ahead> {
         let (all, weights) = (self.book.ios.load(Ordering::Relaxed), self.book.weights.load(Ordering::Relaxed));
         if u128::from(self.ios) * u128::from(weights) > u128::from(self.weight) * u128::from(all) {
@@ -70,7 +71,7 @@ impl Part {
         None
     }
 
-    /// Its end: the others no longer wait for it.
+    /// Leaves the flow, so that other threads no longer wait for this one.
     pub fn leave(&mut self) {
         if !std::mem::replace(&mut self.has_left, true) {
             self.book.weights.fetch_sub(self.weight, Ordering::Relaxed);

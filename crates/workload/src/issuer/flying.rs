@@ -1,18 +1,18 @@
-//! What a thread's tokens stand for.
+//! What the tokens of a pattern's thread stand for.
 
 use crate::job::Direction;
 
-/// What a token stands for while in flight: a byte, as a thread may have thousands.
+/// What a token stands for while in flight. It is one byte, because a thread may have thousands.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Flying {
     Data(Direction),
-    /// A read whose block is written back when it has come; the thread knows which.
+    /// A read whose block is written back after its completion; the thread stores which block.
     Original,
     Sync,
 }
 
 impl Flying {
-    /// Of a transfer.
+    /// The direction of a transfer; `None` for a sync.
     pub(super) const fn direction(self) -> Option<Direction> {
         match self {
             Flying::Data(direction) => Some(direction),

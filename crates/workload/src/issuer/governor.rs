@@ -1,7 +1,8 @@
-//! Looks at what a thread achieves, and slows it down or ends it: least rates, the longest latency, the search of a depth,
-//! steadiness. The rules are those of fio 3.33.
+//! Watches what a thread achieves, and slows it down or ends it: minimum rates, maximum latency,
+//! the search for a depth, the steady state.
 //!
-//! Cost: one clock value kept per I/O in flight and a few comparisons per completion, only in jobs with such goals.
+//! The rules are those of fio 3.33. Cost: one clock value per I/O in flight and a few comparisons
+//! per completion, only in jobs with such goals.
 
 use block::Nanos;
 use block::time::SECOND;
@@ -10,31 +11,31 @@ use super::steady::Observed;
 use crate::goal::{Goals, Search};
 use crate::job::{Direction, Job, PerDirection};
 
-/// Rates settle for so long before they are looked at.
+/// Time that rates have to settle before they are checked.
 const SETTLING_NS: Nanos = 2 * SECOND;
-/// Good cycles at a depth next to one that failed, before that one is tried again.
+/// Number of good cycles at a depth next to a failed one before the latter is tried again.
 const GOOD_CYCLES: u32 = 3;
 
 /// Why a thread ended before its work or time was done.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// It was slower than it had to be (rate_min, rate_iops_min).
+    /// It was slower than its minimum rate (rate_min, rate_iops_min).
     TooSlow,
-    /// An I/O took too long (max_latency).
+    /// An I/O took longer than max_latency.
     TooLate,
-    /// The figure that was observed is steady.
+    /// The observed figure is steady.
     Steady,
-    /// The depth at which the latency holds was found.
+    /// The depth at which the latency target holds was found.
     Found {
-        /// It.
+        /// The depth.
         depth: u32,
     },
-    /// The latency does not even hold at depth 1.
+    /// The latency target does not hold even at depth 1.
     OutOfReach,
 }
 
 impl Ending {
-    /// The error it counts as: that of fio. None for those that ended as they should.
+    /// The errno that fio reports for it; `None` for endings that are no failure.
     pub const fn errno(self) -> Option<u16> {
         match self {
             Ending::TooSlow => Some(5),
@@ -43,7 +44,7 @@ impl Ending {
         }
     }
 
-    /// In one sentence.
+    /// A description in one sentence.
     pub fn text(self) -> String {
         match self {
             Ending::TooSlow => "slower than its rate_min: ended".to_owned(),
@@ -55,7 +56,7 @@ impl Ending {
     }
 }
 
-/// What is known of one I/O that has completed.
+/// One I/O that has completed.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Completed {
     pub direction: Direction,
@@ -63,16 +64,16 @@ pub(super) struct Completed {
     pub latency_ns: Nanos,
 }
 
-/// What a thread has done in one direction.
+/// Totals of a thread in one direction.
 #[derive(Copy, Clone, Debug, Default)]
 struct Done {
     ios: u64,
     bytes: u64,
-    /// As of the last look at the rate, and when that was.
+    /// Time, I/Os and bytes at the last check of the rate.
     looked: Option<(Nanos, u64, u64)>,
 }
 
-/// A thread's goals at work.
+/// Checks the goals of a thread.
 #[derive(Clone, Debug)]
 pub(super) struct Governor {
     goals: Goals,
@@ -80,13 +81,13 @@ pub(super) struct Governor {
     done: PerDirection<Done>,
     seeker: Option<Seeker>,
     observed: Option<Observed>,
-    /// By token: when it was issued, and how many bytes.
+    /// Time and length of each I/O in flight, indexed by token.
     issued: Vec<(Nanos, u32)>,
     ending: Option<Ending>,
 }
 
 impl Governor {
-    /// None for a job without goals.
+    /// The governor of a job; `None` for a job without goals.
     pub fn new(job: &Job) -> Option<Box<Self>> {
         let goals = &job.goals;
         let depth = job.effective_depth();
@@ -103,7 +104,7 @@ impl Governor {
         })
     }
 
-    /// The thread begins.
+    /// Starts the thread's clocks.
     pub fn start(&mut self, at_ns: Nanos) {
         self.start_ns = at_ns;
         if let Some(seeker) = &mut self.seeker {
@@ -114,12 +115,12 @@ impl Governor {
         }
     }
 
-    /// I/Os that may be in flight now.
+    /// Maximum number of I/Os in flight at present.
     pub fn depth(&self) -> u32 {
         self.seeker.as_ref().map_or(u32::MAX, |seeker| seeker.depth)
     }
 
-    /// Whether everything in flight has to come back before more goes out.
+    /// Whether everything in flight has to complete before more is issued.
     pub fn is_quiescing(&mut self, in_flight: u32) -> bool {
         let Some(seeker) = &mut self.seeker else { return false };
         seeker.is_quiescing &= in_flight > 0;
@@ -132,7 +133,7 @@ impl Governor {
         }
     }
 
-    /// Hears of an I/O; answers true once the thread has to end.
+    /// Notes a completion; returns whether the thread has to end.
     pub fn completed(&mut self, token: u32, direction: Direction, now: Nanos) -> bool {
         let (issued_ns, length_bytes) = self.issued.get(token as usize).copied().unwrap_or((now, 0));
         let io = Completed { direction, bytes: u64::from(length_bytes), latency_ns: now.saturating_sub(issued_ns) };
@@ -144,7 +145,7 @@ impl Governor {
         self.ending.is_some_and(|ending| !matches!(ending, Ending::Found { .. }) || !self.goes_on())
     }
 
-    /// Why the thread ended, and what it found.
+    /// Why the thread ended, and the depth that it found.
     pub fn ending(&self) -> Option<Ending> {
         let found = |seeker: &Seeker| Ending::Found { depth: seeker.depth };
         self.ending.or_else(|| self.seeker.as_ref().filter(|_| self.goes_on()).map(found))
@@ -192,14 +193,14 @@ impl Governor {
     }
 }
 
-/// The search of the largest depth that holds a latency: doubled while it holds, then halfway between the last that held and
-/// the first that did not.
+/// Searches the largest depth that holds a latency target: doubles it while the target holds, then
+/// bisects between the last depth that held and the first that did not.
 #[derive(Clone, Debug)]
 struct Seeker {
     search: Search,
     largest: u32,
     depth: u32,
-    /// The last depth that held, and the first that did not.
+    /// The last depth that held and the first that did not.
     low: u32,
     high: u32,
     good_cycles: u32,
@@ -233,14 +234,15 @@ impl Seeker {
 
     fn completed(&mut self, latency_ns: Nanos, now: Nanos) -> Option<Ending> {
         if self.is_quiescing {
-            // Issued at the larger depth, which is known to fail: the next cycle begins behind them.
+            // These I/Os were issued at the larger depth, which is known to fail; the next cycle
+            // starts after them.
             self.begin_cycle(now);
             return None;
         }
         self.ios += 1;
         let is_late = latency_ns > self.search.target_ns;
         self.late += u64::from(is_late);
-        // Where all must hold, one that does not decides.
+        // If all I/Os must hold the target, a single late one decides.
         if is_late && self.search.share_millionths >= 1_000_000 {
             return self.failed(now);
         }
@@ -286,7 +288,7 @@ impl Seeker {
         self.depth = self.depth.min(self.largest);
         self.begin_cycle(now);
         if self.depth == before && !self.search.goes_on {
-            // One more cycle at this depth alone, then the end.
+            // One more cycle runs at this depth alone before the end.
             if self.is_last_cycle {
                 return Some(Ending::Found { depth: self.depth });
             }
@@ -300,7 +302,8 @@ impl Seeker {
 mod tests {
     use super::*;
 
-    /// Searches with I/Os that take `ns_per_depth` for each that is in flight; the ending.
+    /// Searches with I/Os whose latency is `ns_per_depth` for each one in flight; returns the
+    /// ending.
     fn seek(search: Search, largest: u32, ns_per_depth: Nanos) -> Option<Ending> {
         let mut seeker = Seeker::new(search, largest);
         let mut now = 0;
@@ -349,7 +352,7 @@ mod tests {
             governor.issued(0, 4096, now - 500_000);
             governor.completed(0, Direction::Read, now)
         };
-        // One in two seconds does not matter in the beginning.
+        // One I/O in two seconds does not matter while rates settle.
         assert!(!io(1) && !io(2_000));
         assert!((2_001..3_000).step_by(9).all(|at_ms| !io(at_ms)), "111 a second");
         assert!(!io(3_001));

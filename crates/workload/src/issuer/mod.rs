@@ -1,4 +1,4 @@
-//! One thread of a job as a plain state machine: the same I/O sequence in every host.
+//! One thread of a job as a plain state machine, with the same I/O sequence in every host.
 //!
 //! ```text
 //! next(now) -> Issue(io)       submit it, ask again at once
@@ -7,8 +7,9 @@
 //!              Finished        nothing more will come; wait for what is in flight
 //! ended(token, error, now)     for every Io issued, in any order
 //! ```
-//! Time is handed in; nothing allocates after [`Issuer::new`]. The sequence depends on (job, thread, area, seed) and,
-//! where rate, pause, runtime or a program's own logic say so, on the times at which the host asks.
+//! The caller provides the time, and nothing allocates after [`Issuer::new`]. The sequence depends
+//! on (job, thread, area, seed) and, if the job has a rate, pauses, a runtime or a program, on the
+//! times at which the host asks.
 
 mod budget;
 mod flow;
@@ -36,53 +37,59 @@ pub(crate) use region::part_of;
 use thread::Thread;
 pub(crate) use tokens::Tokens;
 
-/// What a process asks of the file system. Hosts without one refuse jobs that ask for more than [`Call::Data`].
+/// File system operation of an I/O. Hosts without a file system refuse jobs that need more than
+/// [`Call::Data`].
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
 pub enum Call {
-    /// To transfer data, or to sync it: what the operation says. A flush with a length syncs that range's file only.
+    /// Transfer or sync data, according to the operation. A flush with a length syncs only the file
+    /// in that range.
     #[default]
     Data,
-    /// To write behind the end of the file in the range: its size changes as well.
+    /// Write beyond the end of the file in the range, so that its size changes.
     Append,
-    /// To make the file that will fill the range.
+    /// Create the file that will fill the range.
     Create,
-    /// To remove the file in the range; its dirty pages are dropped.
+    /// Remove the file in the range; its dirty pages are dropped.
     Unlink,
-    /// To give the file in the range another name.
+    /// Rename the file in the range.
     Rename,
 }
 
 /// One I/O to submit.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Io {
-    /// Names the I/O until it completes; below [`Issuer::depth`], so it may index a table of the host.
+    /// Identifies the I/O until it completes. It is below [`Issuer::depth`], so it may index a
+    /// table of the host.
     pub token: u32,
-    /// Read, write, discard, or flush (an fsync or fdatasync; it carries no range).
+    /// Read, write, discard, or flush (an fsync or fdatasync, which has no range).
     pub operation: Operation,
-    /// SYNC for direct, O_SYNC and O_DSYNC writes and for flushes; IDLE for direct writes; FUA for O_SYNC and O_DSYNC
-    /// writes. None for reads.
+    /// SYNC for direct, O_SYNC and O_DSYNC writes and for flushes; IDLE for direct writes; FUA for
+    /// O_SYNC and O_DSYNC writes; none for reads.
     pub flags: Flags,
-    /// First byte, from the begin of the area.
+    /// First byte, from the start of the area.
     pub offset_bytes: u64,
     /// Length in bytes; 0 for a flush.
     pub length_bytes: u32,
     /// Its priority.
     pub priority: Priority,
-    /// What is asked of the file system; create, unlink and rename transfer nothing, whatever the operation says.
+    /// File system operation. Create, unlink and rename transfer nothing, whatever the operation
+    /// is.
     pub call: Call,
-    /// Which of the job's processes issues it, below [`Issuer::actors`]; each has a context of its own.
+    /// The process of the job that issues it, below [`Issuer::actors`]; each has its own context.
     pub actor: u16,
-    /// When it has to be complete to be of use, in ns; late ones are counted. `None` = never too late.
+    /// Time by which it must complete to be useful, in ns; late ones are counted. `None` means
+    /// there is no deadline.
     pub deadline_ns: Option<Nanos>,
-    /// When it should have been submitted, of what has a time: how much later it was is counted.
+    /// Scheduled time of its submission, if there is one; the delay is counted.
     pub due_ns: Option<Nanos>,
-    /// Its process has more to come at once, and keeps it in its plug until then (a replay of recorded plugs). The next I/O of
-    /// the same process without this mark lets all go, and so does a wait.
+    /// Whether its process keeps it in its plug because more follows at once (a replay of recorded
+    /// plugs). The next I/O of the same process without this mark releases the plug, and so does a
+    /// wait.
     pub is_held: bool,
 }
 
 impl Io {
-    /// A transfer or sync of a process without a deadline, a time or another wish.
+    /// A transfer or sync without deadline, scheduled time or other extras.
     #[inline(always)]
     const fn plain(token: u32, operation: Operation, flags: Flags, place: (u64, u32), priority: Priority) -> Self {
         let (offset_bytes, length_bytes) = place;
@@ -106,13 +113,13 @@ impl Io {
 /// What a thread does next.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Submit this now, then ask again.
+    /// Submit this I/O now, then ask again.
     Issue(Io),
-    /// Nothing before this time.
+    /// Do nothing before this time.
     NotBefore(Nanos),
-    /// Nothing before one of its I/Os completes.
+    /// Do nothing before one of the thread's I/Os completes.
     Busy,
-    /// Nothing any more. I/Os may still be in flight.
+    /// Nothing more will be issued. I/Os may still be in flight.
     Finished,
 }
 
@@ -129,14 +136,14 @@ pub enum Unsuitable {
         job: String,
         /// The thread's number within the job.
         thread: u32,
-        /// What falls to the thread, in bytes.
+        /// Size of the thread's part in bytes.
         part_bytes: u64,
         /// The largest block it may issue, in bytes.
         block_bytes: u64,
         /// The whole area in bytes.
         area_bytes: u64,
     },
-    /// The thread's part of the area cannot hold what its program works on.
+    /// The thread's part of the area is too small for its program.
     #[error(
         "job '{job}', thread {thread}: its part of the area is {part_bytes} bytes, {program} needs {needed_bytes} (area of \
          {area_bytes} bytes); give it a larger area"
@@ -146,16 +153,16 @@ pub enum Unsuitable {
         job: String,
         /// The thread's number within the job.
         thread: u32,
-        /// What falls to the thread, in bytes.
+        /// Size of the thread's part in bytes.
         part_bytes: u64,
         /// The program.
         program: &'static str,
-        /// What it needs, in bytes.
+        /// Size that the program needs, in bytes.
         needed_bytes: u64,
         /// The whole area in bytes.
         area_bytes: u64,
     },
-    /// The trace goes beyond the area, or one of its I/Os is larger.
+    /// The trace extends beyond the area, or one of its I/Os is larger than the area.
     #[error(
         "job '{job}': trace {trace} needs {needed_bytes} bytes, and its area has {area_bytes}; give it a larger area, or fold \
          it into this one (--wrap, --scale)"
@@ -165,12 +172,12 @@ pub enum Unsuitable {
         job: String,
         /// The trace.
         trace: String,
-        /// What it needs, in bytes.
+        /// Size that the trace needs, in bytes.
         needed_bytes: u64,
-        /// What falls to the job, in bytes.
+        /// Size of the job's area in bytes.
         area_bytes: u64,
     },
-    /// The steps of a replay are missing.
+    /// The recording of a replay is missing.
     #[error("job '{job}': the recording of trace {trace} is not at hand; read the trace again")]
     NoRecording {
         /// The job's name.
@@ -184,7 +191,8 @@ pub enum Unsuitable {
 #[derive(Clone, Debug)]
 pub struct Issuer(Kind);
 
-// Jobs that follow a pattern are the hot path: their state stays in line, that of programs may be a pointer away.
+// Jobs that follow a pattern are the hot path, so their state is stored inline; that of programs
+// and replays is boxed.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "the large one is the usual one")]
 enum Kind {
@@ -194,10 +202,12 @@ enum Kind {
 }
 
 impl Issuer {
-    /// Thread `thread` (0-based within the job) of `job` on an area of `area_bytes`, in the run of `seed`.
+    /// Thread `thread` (0-based within the job) of `job` on an area of `area_bytes`, in the run of
+    /// `seed`.
     ///
     /// # Errors
-    /// [`Unsuitable`] when the thread's part of the area does not hold its largest block or what its program works on.
+    /// [`Unsuitable`] if the thread's part of the area cannot hold its largest block or what its
+    /// program needs.
     pub fn new(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Result<Self, Unsuitable> {
         let kind = match (&job.replay, &job.program) {
             (Some(replay), _) => Kind::Replay(Box::new(Player::new(replay, job, thread, area_bytes)?)),
@@ -207,8 +217,9 @@ impl Issuer {
         Ok(Self(kind))
     }
 
-    /// What the thread does at `now`. The first call is the begin of its phase; times must not go back.
-    // Always: an answer is twelve words, which a call would put into memory twice.
+    /// What the thread does at `now`. The first call is the start of its phase; times must not
+    /// decrease.
+    // Always inlined: the result has twelve words, which a call would store in memory twice.
     #[inline(always)]
     pub fn next(&mut self, now: Nanos) -> Next {
         match &mut self.0 {
@@ -218,17 +229,19 @@ impl Issuer {
         }
     }
 
-    /// Makes the thread one of those that share its job's flow. All of a run do so before any of them begins; who does not
-    /// has a flow of its own.
+    /// Makes the thread join its job's flow. All threads of a run must join before any of them
+    /// starts; a thread that does not has a flow of its own.
     pub fn join(&mut self, flows: &mut Flows) {
         if let Kind::Pattern(thread) = &mut self.0 {
             thread.join(flows);
         }
     }
 
-    /// The I/O of `token` has completed at `now`: well, or with an errno (5 for a short transfer).
+    /// The I/O of `token` has completed at `now`, successfully or with an errno (5 for a short
+    /// transfer).
     ///
-    /// A failure ends the thread unless the job continues on errors of that direction, or ignores this one.
+    /// A failure ends the thread unless the job continues on errors of that direction, or ignores
+    /// this one.
     #[inline]
     pub fn ended(&mut self, token: u32, errno: Option<u16>, now: Nanos) {
         match &mut self.0 {
@@ -238,7 +251,7 @@ impl Issuer {
         }
     }
 
-    /// As [`Issuer::ended`], where nobody knows when: what the job must achieve is not looked at.
+    /// As [`Issuer::ended`] without a time; goals of the job are not checked.
     #[inline]
     pub fn completed(&mut self, token: u32, ok: bool) {
         match &mut self.0 {
@@ -248,7 +261,8 @@ impl Issuer {
         }
     }
 
-    /// What the host does with the data of an I/O in flight, in a job that verifies; asked before [`Issuer::ended`].
+    /// What the host has to do with the data of an I/O in flight, in a job that verifies; must be
+    /// called before [`Issuer::ended`].
     #[inline]
     pub fn check_of(&self, token: u32) -> Option<Check> {
         match &self.0 {
@@ -257,7 +271,7 @@ impl Issuer {
         }
     }
 
-    /// Why the thread ended before its work or its time was done, and what it found out.
+    /// Why the thread ended before its work or time was done, and what it found.
     pub fn ending(&self) -> Option<Ending> {
         match &self.0 {
             Kind::Pattern(thread) => thread.ending(),
@@ -265,8 +279,9 @@ impl Issuer {
         }
     }
 
-    /// [`Issuer::completed`] of an I/O that ended well, and the [`Issuer::next`] that answers it, in one: the I/O that takes
-    /// the other's place, if that is all that the thread would do. Otherwise nothing has happened.
+    /// Combines [`Issuer::completed`] of a successful I/O with the following [`Issuer::next`]. It
+    /// returns the I/O that takes the other's place if that is all that the thread would do;
+    /// otherwise it changes nothing and returns `None`.
     #[inline(always)]
     pub fn turn_over(&mut self, token: u32, now: Nanos) -> Option<Io> {
         match &mut self.0 {
@@ -284,7 +299,7 @@ impl Issuer {
         }
     }
 
-    /// Whether as many I/Os are in flight as may be.
+    /// Whether the maximum number of I/Os is in flight.
     #[inline]
     pub fn is_full(&self) -> bool {
         match &self.0 {
@@ -303,7 +318,7 @@ impl Issuer {
         }
     }
 
-    /// I/Os that may be in flight at once: tokens are below this.
+    /// Maximum number of I/Os in flight; tokens are below this.
     #[inline]
     pub fn depth(&self) -> u32 {
         match &self.0 {
@@ -313,7 +328,8 @@ impl Issuer {
         }
     }
 
-    /// Processes that issue on behalf of this thread: 1 but for programs that are several processes by nature.
+    /// Number of processes that issue on behalf of this thread: 1, except for programs and replays
+    /// of several processes.
     pub fn actors(&self) -> u16 {
         match &self.0 {
             Kind::Pattern(_) => 1,
@@ -323,14 +339,16 @@ impl Issuer {
     }
 }
 
-/// The first byte of its area that a thread uses, and the one behind the last. For jobs of one file.
+/// The first byte of its area that a thread uses, and the byte after the last. Only for jobs of one
+/// file.
 pub fn part_of_thread(job: &Job, thread: u32, area_bytes: u64) -> (u64, u64) {
     let part = part_of(job, thread, area_bytes);
     (part.start_bytes, part.end_bytes)
 }
 
-/// What a thread's part holds of what a pass moves: without the rest at the end of the area that no block fits into, where a
-/// pass moves every block once. Whoever puts the part into a larger file gives it this size, or the rest would have room there.
+/// Bytes of a thread's part that one pass transfers. If a pass transfers every block once, the rest
+/// at the end that is smaller than a block is excluded. If the part is placed in a larger file, it
+/// must have this size, because otherwise that rest would be used.
 pub fn size_of_thread(job: &Job, thread: u32, area_bytes: u64) -> u64 {
     let part = part_of(job, thread, area_bytes);
     let part_bytes = part.end_bytes - part.start_bytes;
@@ -338,7 +356,8 @@ pub fn size_of_thread(job: &Job, thread: u32, area_bytes: u64) -> u64 {
     Budget::new(job, part_bytes, room_bytes).pass_bytes().min(part_bytes)
 }
 
-/// The random stream that a thread's own streams are drawn from: of the run's seed (or the job's) and the thread's number.
+/// The random stream from which a thread's other streams are drawn, derived from the seed of the
+/// run (or job) and the thread's number.
 pub(crate) fn root_stream(job: &Job, thread: u32, seed: u64) -> Stream {
     let path = format!("proc/{}/{}", job.group, u64::from(job.first_thread) + u64::from(thread));
     Stream::of(job.seed.unwrap_or(seed), &path)

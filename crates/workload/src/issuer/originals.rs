@@ -7,11 +7,12 @@ use crate::job::Mix;
 /// What a rewriting thread has read.
 #[derive(Clone, Debug)]
 pub(super) struct Originals {
-    /// By token: the block that is asked for. Empty in all other threads, as is what follows.
+    /// The block that is being read, indexed by token. Empty in other threads, as are the other
+    /// fields.
     pub asked: Vec<(u64, u32)>,
-    /// Blocks that have come and wait to be written, in the order in which they came.
+    /// Blocks that were read and wait to be written, in the order of their completion.
     pub ready: VecDeque<(u64, u32)>,
-    /// Bytes of all blocks that are asked for or have come, and are not yet written.
+    /// Bytes of all blocks that are being read or were read, and are not written yet.
     pub unwritten_bytes: u64,
 }
 

@@ -1,7 +1,8 @@
 //! What a verifying thread has written and not yet read back (fio `verify`).
 //!
-//! Blocks are read back in the order in which they were written where none is written twice within a pass. Elsewhere they
-//! are sorted by place, and what was overwritten is forgotten: both as fio does. Memory grows with the blocks that wait.
+//! Blocks are read back in the order of their writes if none is written twice within a pass.
+//! Otherwise they are sorted by position, and overwritten blocks are dropped. fio does both.
+//! Memory grows with the number of waiting blocks.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,21 +14,21 @@ use crate::verify::Verify;
 pub(super) struct Written {
     pub offset_bytes: u64,
     pub length_bytes: u32,
-    /// Which write of the thread it was, from 0.
+    /// Number of the thread's write, from 0.
     pub number: u64,
 }
 
-/// What the host has to know of an I/O of a verifying job.
+/// What the host needs to know about an I/O of a verifying job.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Check {
     /// A write: its block is filled as write `number`.
     Fill {
-        /// Which write of its thread it is.
+        /// Number of the write within its thread.
         number: u64,
     },
-    /// A read: its block is checked, against the write it must come from where that is known.
+    /// A read: its block is checked, against the write that it must come from if that is known.
     Read {
-        /// Which write of its thread that is.
+        /// Number of that write within its thread.
         number: Option<u64>,
     },
 }
@@ -39,20 +40,20 @@ enum Waiting {
     ByPlace(BTreeMap<u64, Written>),
 }
 
-/// The verifying part of a thread.
+/// State of a thread's verification.
 #[derive(Clone, Debug)]
 pub(super) struct ReadingBack {
     verify: Verify,
-    /// The job itself only reads: all its reads are checked.
+    /// Whether the job itself only reads; all its reads are checked then.
     checks_all_reads: bool,
     waiting: Waiting,
-    /// By token: what is in flight, and what the host does with it.
+    /// The I/Os in flight and what the host does with them, indexed by token.
     flying: Vec<Option<(Written, Check)>>,
     /// Reads left of a batch of the backlog.
     batch_left: u32,
-    /// The last I/O was a write: the backlog is looked at only then.
+    /// Whether the last I/O was a write; the backlog is checked only then.
     wrote_last: bool,
-    /// Bytes of all passes so far, with what was read back, and how many there must be.
+    /// Bytes of all passes so far, including those read back, and the number of bytes required.
     bytes: u64,
     wanted_bytes: u64,
 }
@@ -77,7 +78,8 @@ impl ReadingBack {
         }))
     }
 
-    /// How many bytes a pass transfers of a job of so many: at most the area once, unless blocks may repeat within a pass.
+    /// Bytes that a pass transfers if the job transfers `all_bytes`: at most the area once, unless
+    /// blocks may repeat within a pass.
     pub(super) fn bytes_of_pass(&mut self, job: &Job, area_bytes: u64, all_bytes: u64) -> u64 {
         let repeats = matches!(job.pattern, Pattern::Random { .. }) && !job.random_map;
         if !self.verify.reads_back || self.checks_all_reads || repeats {
@@ -87,23 +89,25 @@ impl ReadingBack {
         all_bytes.min(area_bytes)
     }
 
-    /// A pass is over: whether bytes are left for another one. Those that were read back count as well, as in fio.
+    /// Ends a pass; returns whether bytes are left for another one. As in fio, those that were read
+    /// back count as well.
     pub(super) fn wants_another_pass(&mut self, pass_bytes: u64) -> bool {
         self.bytes += pass_bytes;
         self.bytes < self.wanted_bytes
     }
 
-    /// Whether blocks that would be written are only read.
+    /// Whether blocks are only read instead of written.
     pub(super) fn only_checks(&self) -> bool {
         self.verify.only_checks && !self.checks_all_reads
     }
 
-    /// Whether something waits to be read back when the pass is over, or will when what is in flight has come back.
+    /// Whether blocks wait to be read back when the pass has ended, or will once everything in
+    /// flight has completed.
     pub(super) fn is_due_after_pass(&self, in_flight: u32) -> bool {
         self.verify.reads_back && !self.checks_all_reads && (in_flight > 0 || self.count() > 0)
     }
 
-    /// The next block to read back, once all is written.
+    /// The next block to read back, once everything is written.
     pub(super) fn take(&mut self) -> Option<Written> {
         match &mut self.waiting {
             Waiting::InOrder(all) => all.pop_front(),
@@ -111,7 +115,7 @@ impl ReadingBack {
         }
     }
 
-    /// The next block to read back among the writes: as soon as the backlog is full, a batch of them.
+    /// The next block to read back between writes: a batch of them as soon as the backlog is full.
     pub(super) fn take_of_backlog(&mut self) -> Option<Written> {
         let backlog = self.verify.backlog;
         if backlog == 0 || !self.verify.reads_back {
@@ -136,7 +140,7 @@ impl ReadingBack {
         }
     }
 
-    /// A block was written, or would have been.
+    /// Notes a block that was written, or would have been.
     pub(super) fn wrote(&mut self, block: Written) {
         if !self.verify.reads_back {
             return;
@@ -155,7 +159,7 @@ impl ReadingBack {
         }
     }
 
-    /// A read or write of the pattern goes out.
+    /// Notes a read or write of the pattern that is issued.
     pub(super) fn issued(&mut self, token: u32, block: Written, is_write: bool) {
         let check = match is_write {
             true => Check::Fill { number: block.number },
@@ -166,7 +170,7 @@ impl ReadingBack {
         self.flying[token as usize] = Some((block, check));
     }
 
-    /// A block is read back.
+    /// Notes a block that is being read back.
     pub(super) fn reads(&mut self, token: u32, block: Written) {
         self.bytes += u64::from(block.length_bytes);
         let is_known = self.verify.checks_order && !self.verify.only_checks;
@@ -174,7 +178,7 @@ impl ReadingBack {
         self.flying[token as usize] = Some((block, Check::Read { number }));
     }
 
-    /// An I/O has come back. Answers whether it was a read that is checked.
+    /// Notes a completion; returns whether it was a read that is checked.
     pub(super) fn ended(&mut self, token: u32, is_well: bool) -> bool {
         let Some((block, check)) = self.flying.get_mut(token as usize).and_then(Option::take) else { return false };
         if is_well && matches!(check, Check::Fill { .. }) {
@@ -188,7 +192,7 @@ impl ReadingBack {
         self.flying.get(token as usize).copied().flatten().map(|(_, check)| check)
     }
 
-    /// Whether the thread goes on after a damaged block, where it is this job's own verification that says so.
+    /// Whether the thread continues after a damaged block by the options of its verification.
     pub(super) fn goes_on(&self) -> bool {
         self.verify.goes_on && !self.verify.is_fatal
     }

@@ -1,17 +1,18 @@
-//! Which bytes of its area a thread uses.
+//! The bytes of its area that a thread uses.
 
 use super::Unsuitable;
 use crate::job::{Amount, Job, Placement};
 use crate::pattern::Region;
 
-/// The part of the area that falls to a thread; it may be too small for anything.
+/// A thread's part of the area, which may be too small for any block.
 pub(crate) fn part_of(job: &Job, thread: u32, area_bytes: u64) -> Region {
     let (base, end) = match job.placement {
         Placement::Shared | Placement::Own => (0, area_bytes),
         Placement::Split => {
             let threads = u64::from(job.threads.max(1));
             let part_bytes = area_bytes / threads;
-            // Parts of whole MiB where there is that much; blocks of 4 KiB in tiny areas.
+            // Parts are whole MiB if they are at least that large; in tiny areas they are multiples
+            // of 4 KiB.
             let unit = if part_bytes >= 1 << 20 { 1 << 20 } else { 4096 };
             let part_bytes = part_bytes / unit * unit;
             let base = part_bytes.saturating_mul(u64::from(thread));
@@ -36,7 +37,7 @@ pub(crate) fn part_of(job: &Job, thread: u32, area_bytes: u64) -> Region {
     Region { start_bytes, end_bytes: start_bytes + size_bytes }
 }
 
-/// An amount as given; a percentage in whole pages, because direct I/O of anything else is refused.
+/// An amount as given; a percentage in whole pages, because unaligned direct I/O is refused.
 fn whole_pages(amount: Amount, area_bytes: u64) -> u64 {
     match amount {
         Amount::Bytes(bytes) => bytes,
@@ -44,10 +45,10 @@ fn whole_pages(amount: Amount, area_bytes: u64) -> u64 {
     }
 }
 
-/// The parts of a thread that issues by a pattern, one per file, checked to hold its largest block.
+/// The parts of a thread that follows a pattern, one per file, checked to hold its largest block.
 pub(super) fn regions_of(job: &Job, thread: u32, area_bytes: u64) -> Result<Vec<Region>, Unsuitable> {
     let regions = crate::files::regions(job, thread, area_bytes);
-    // They are alike.
+    // All parts have the same size.
     let part_bytes = regions.first().map_or(0, |region| region.end_bytes - region.start_bytes);
     let largest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).largest_bytes());
     let block_bytes = u64::from(largest.max().unwrap_or(1).max(1));
@@ -67,7 +68,7 @@ mod tests {
         let job = Job { offset: Amount::Percent(10), size: Some(Amount::Percent(80)), ..Job::default() };
         let part = part_of(&job, 0, 256_060_514_304);
         assert_eq!((part.start_bytes % 4096, part.end_bytes % 4096), (0, 0));
-        // fio's way: the offset goes up to the next block.
+        // As in fio, the offset is rounded up to the next block.
         assert_eq!(part.start_bytes / 4096, 25_606_051_430_u64.div_ceil(4096));
         let shifted = Job { offset: Amount::Bytes(4096), offset_increment: Amount::Percent(30), ..Job::default() };
         assert_eq!(

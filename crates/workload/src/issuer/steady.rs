@@ -1,7 +1,8 @@
 //! Whether a figure of a thread has become steady (fio's steadystate).
 //!
-//! One value per interval; when there are as many as the duration holds, the slope of the line of least squares through them,
-//! or the largest distance from their mean, is compared with the bound. Integers throughout, so that simulations repeat.
+//! There is one value per interval. Once there are as many as the duration holds, the slope of
+//! their least-squares line, or their largest deviation from the mean, is compared with the limit.
+//! All arithmetic uses integers, so that simulations are reproducible.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ use crate::goal::{Figure, Steady};
 #[derive(Clone, Debug)]
 pub(super) struct Observed {
     steady: Steady,
-    /// Begin of the interval that is being counted; none before the ramp is over.
+    /// Start of the interval that is being counted; `None` before the ramp is over.
     since_ns: Option<Nanos>,
     looks_from_ns: Nanos,
     ios: u64,
@@ -23,7 +24,7 @@ pub(super) struct Observed {
     values: VecDeque<u64>,
 }
 
-/// 100 % in millionths of a per cent.
+/// 100 % in millionths of a percent.
 const ALL: i128 = 100_000_000;
 
 impl Observed {
@@ -32,12 +33,12 @@ impl Observed {
         Self { steady, since_ns: None, looks_from_ns: 0, ios: 0, bytes: 0, latency_ns: 0, values }
     }
 
-    /// The thread begins.
+    /// Starts the thread's clock.
     pub fn start(&mut self, at_ns: Nanos) {
         self.looks_from_ns = at_ns.saturating_add(self.steady.ramp_ns);
     }
 
-    /// Counts an I/O; true once the figure is steady.
+    /// Counts an I/O; returns whether the figure is steady.
     pub fn completed(&mut self, bytes: u64, latency_ns: Nanos, now: Nanos) -> bool {
         let Some(since_ns) = self.since_ns else {
             if now >= self.looks_from_ns {
@@ -68,7 +69,8 @@ impl Observed {
     fn is_steady(&self) -> bool {
         let sum: i128 = self.values.iter().map(|&value| i128::from(value)).sum();
         if sum == 0 {
-            // Nothing is done at all: that is steady in units and no share of anything.
+            // Without any I/O the figure is steady in absolute units, but a percentage is
+            // undefined.
             return !self.steady.in_percent;
         }
         // The criterion as a fraction, without rounding.
@@ -83,7 +85,7 @@ impl Observed {
         }
     }
 
-    /// Size of the slope per interval, as a fraction.
+    /// Absolute slope per interval, as a fraction.
     fn slope(&self, sum: i128) -> (i128, i128) {
         let count = i128::try_from(self.values.len()).unwrap_or(i128::MAX);
         let product: i128 = (0_i128..).zip(&self.values).map(|(at, &value)| at * i128::from(value)).sum();
@@ -92,7 +94,7 @@ impl Observed {
         ((count * product - places * sum).abs(), count * squares - places * places)
     }
 
-    /// The largest distance from the mean, as a fraction.
+    /// The largest deviation from the mean, as a fraction.
     fn deviation(&self, sum: i128) -> (i128, i128) {
         let count = i128::try_from(self.values.len()).unwrap_or(i128::MAX);
         let farthest = self.values.iter().map(|&value| (i128::from(value) * count - sum).abs()).max();
@@ -116,7 +118,7 @@ mod tests {
         }
     }
 
-    /// The second (after the ramp) in which the figure is steady, if `ios` are done in each.
+    /// The second (after the ramp) in which the figure is steady if `ios` are done in each.
     fn steady_after(steady: Steady, ios: &[u64]) -> Option<usize> {
         let mut observed = Observed::new(steady);
         observed.start(0);
@@ -134,7 +136,8 @@ mod tests {
 
     #[test]
     fn a_figure_is_steady_when_no_value_of_the_duration_is_far_from_their_mean() {
-        // Means of four: 97.5, off by 17.5; then 100, off by 10; 10 % is not below 10 %, 10.1 % is.
+        // Means of four: 97.5, deviation 17.5; then 100, deviation 10; 10 % is not below 10 %, but
+        // it is below 10.1 %.
         let ios = [80, 110, 90, 110, 90, 100];
         assert_eq!(steady_after(steady(false, true, 10_100_000), &ios), Some(5));
         assert_eq!(steady_after(steady(false, true, 10_000_000), &[80, 110, 90, 110, 90]), None);
@@ -143,7 +146,8 @@ mod tests {
 
     #[test]
     fn a_figure_is_steady_when_the_line_through_its_values_is_flat() {
-        // Slope of 100 110 120 130 is 10 a second, 8.7 % of the mean; of 110 120 130 121 it is 4.3, or 3.6 %.
+        // The slope of 100 110 120 130 is 10 a second, 8.7 % of the mean; that of 110 120 130 121
+        // is 4.3, or 3.6 %.
         let ios = [100, 110, 120, 130, 121, 120];
         assert_eq!(steady_after(steady(true, true, 8_800_000), &ios), Some(4));
         assert_eq!(steady_after(steady(true, true, 3_600_000), &ios), Some(5));

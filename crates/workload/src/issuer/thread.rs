@@ -1,8 +1,10 @@
-//! A thread whose I/Os follow its job's pattern: fio's meaning of depth, rate, pause, size and loops.
+//! A thread whose I/Os follow its job's pattern: fio's meaning of depth, rate, pause, size and
+//! loops.
 //!
-//! Refill (devices specification 9.1): one I/O after the other until `iodepth` are in flight; then at least one completion
-//! is waited for, all that are there are taken, and as many new ones go out. `iodepth_low` and the completion batch widen
-//! the gap between "full" and "refill". Cost: a few branches and at most three random draws per I/O.
+//! I/Os are issued until `iodepth` are in flight. Then the thread waits for at least one
+//! completion, takes all that are available and issues as many new I/Os. `iodepth_low` and the
+//! completion batch widen the gap between "full" and "refill". Cost: a few branches and at most
+//! three random draws per I/O. Source: docs/specifications/devices.md, section 9.1.
 
 mod checking;
 
@@ -24,32 +26,33 @@ use crate::job::{Direction, Job, Mix, Pattern, PrioritySplit, SyncKind};
 use crate::sizes::Sizes;
 use crate::verify::DAMAGED_ERRNO;
 
-/// Where a thread stands.
+/// State of a thread.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Stage {
-    /// `next` has not been called yet: its first call is time 0 of the job.
+    /// `next` has not been called yet; its first call is time 0 of the job.
     Fresh,
     /// Waits for its start delay.
     Delayed(Nanos),
-    /// Issues.
+    /// Issues I/Os.
     Running,
     /// Has issued enough to pause; waits for completions.
     BeforePause,
-    /// Is ahead of its part of a flow; sleeps for so long when everything has completed.
+    /// Is ahead of its part of a flow; sleeps for this time once everything has completed.
     BeforeFlowSleep(Nanos),
-    /// Pauses.
+    /// Pauses until this time.
     Pausing(Nanos),
-    /// A pass is written; reads it back when everything has completed.
+    /// A pass is written; it is read back once everything has completed.
     BeforeReadingBack,
     /// Reads back what it has written.
     ReadingBack,
-    /// All data issued; an fsync follows when it has completed.
+    /// All data is issued; an fsync follows once everything has completed.
     BeforeEndSync,
-    /// Over.
+    /// Has ended.
     Finished,
 }
 
-/// What is the same of all I/Os of a thread that differ in their place alone: nearly all threads.
+/// The properties that all I/Os of a thread share if they differ in their offset alone, which is
+/// true of nearly all threads.
 #[derive(Copy, Clone, Debug)]
 struct Uniform {
     direction: Direction,
@@ -57,8 +60,8 @@ struct Uniform {
 }
 
 impl Uniform {
-    /// Whether the job is of this kind: one direction, one size, one priority, one file, no stride, rate, pause or sync between,
-    /// no goal.
+    /// Returns them if the job has one direction, one size, one priority and one file, and no
+    /// stride, rate, pause, sync or goal.
     fn of(job: &Job, sizes: &[Sizes; 3], has_one_file: bool) -> Option<Self> {
         let direction = match job.mix {
             Mix::Read => Direction::Read,
@@ -82,34 +85,34 @@ impl Uniform {
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
     stage: Stage,
-    /// The short way; what it leaves out is not set then.
+    /// Fast path; if it is set, the features that it leaves out are not used.
     uniform: Option<Uniform>,
     // Depth.
     tokens: Tokens<Flying>,
     resume_at: u32,
     is_draining: bool,
-    // What comes next.
+    // The next I/O.
     mix: Mix,
     sizes: [Sizes; 3],
     sizes_by_pattern: bool,
     offsets: Files,
     choices: Stream,
-    /// The direction drawn for an I/O that its rate holds back.
+    /// The direction that was drawn for an I/O that its rate or flow delays.
     chosen: Option<Direction>,
-    /// TrimWrite: the discarded block that is to be written.
+    /// TrimWrite: the discarded block that is to be written next.
     trimmed: Option<(u64, u32)>,
     /// Rewrite: the blocks that are read and not yet written back.
     originals: Originals,
-    // When.
+    // Time of the next I/O.
     pacer: Option<Pacer>,
     rate_ignores_think: bool,
     pauses: Option<Pauses>,
     start_delay_ns: Nanos,
     issue_for_ns: Option<Nanos>,
     end_ns: Nanos,
-    // How much.
+    // Remaining amount.
     budget: Budget,
-    // How.
+    // Properties of I/Os.
     flags: [Flags; 3],
     priority: Priority,
     other_priority: Priority,
@@ -121,16 +124,16 @@ pub(super) struct Thread {
     end_fsync: bool,
     continue_on_error: [bool; 3],
     ignored_errnos: [Box<[u16]>; 3],
-    /// What it has written and not yet read back.
+    /// Blocks that were written and not yet read back.
     reading_back: Option<Box<ReadingBack>>,
-    // What it must achieve.
+    // Goals.
     governor: Option<Box<Governor>>,
     flow: Option<Part>,
     wanted_flow: Option<goal::Flow>,
 }
 
 impl Thread {
-    /// As [`super::Issuer::new`].
+    /// See [`super::Issuer::new`].
     pub(super) fn new(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Result<Self, Unsuitable> {
         let regions = regions_of(job, thread, area_bytes)?;
         let (files, region) = (regions.len() as u64, regions[0]);
@@ -208,7 +211,7 @@ impl Thread {
         }
     }
 
-    /// As [`Thread::next_running`], where nothing is to be decided but the place.
+    /// As [`Thread::next_running`], for threads whose I/Os differ in their offset alone.
     #[inline]
     fn next_uniform(&mut self, uniform: Uniform) -> Next {
         if self.is_full() {
@@ -225,7 +228,7 @@ impl Thread {
         Next::Issue(self.issue_uniform(uniform, token))
     }
 
-    /// As [`super::Issuer::turn_over`].
+    /// See [`super::Issuer::turn_over`].
     #[inline(always)]
     pub(super) fn turn_over(&mut self, token: u32, now: Nanos) -> Option<Io> {
         let uniform = self.uniform?;
@@ -233,7 +236,7 @@ impl Thread {
         if !is_running || !self.tokens.is_held(token) || self.budget_is_spent() {
             return None;
         }
-        // The token given back last is the one taken next.
+        // The token that was returned last is the next one to be taken.
         Some(self.issue_uniform(uniform, token))
     }
 
@@ -296,7 +299,7 @@ impl Thread {
         }
     }
 
-    /// As [`super::Issuer::ended`]; without a time nobody looks at what the thread achieves.
+    /// See [`super::Issuer::ended`]; without a time, goals are not checked.
     #[inline]
     pub(super) fn ended(&mut self, token: u32, errno: Option<u16>, now: Option<Nanos>) {
         let Some(was) = self.tokens.give_back(token) else { return };
@@ -352,7 +355,7 @@ impl Thread {
         self.leave_flow();
     }
 
-    /// Whether as many I/Os are in flight as may be.
+    /// Whether the maximum number of I/Os is in flight.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.tokens.are_all_taken()
@@ -364,13 +367,14 @@ impl Thread {
         self.tokens.in_flight()
     }
 
-    /// Tokens are below this.
+    /// Number of tokens.
     #[inline]
     pub(super) fn depth(&self) -> u32 {
         self.tokens.depth()
     }
 
-    /// A block that could not be read is not written, and counts as done.
+    /// Notes that a block was read. A block that could not be read is not written and counts as
+    /// done.
     fn original_came(&mut self, token: u32, ok: bool) {
         let (offset_bytes, length_bytes) = self.originals.asked[token as usize];
         if ok {
@@ -407,7 +411,8 @@ impl Thread {
         self.stage = Stage::Pausing(now.saturating_add(pause_ns));
     }
 
-    /// None: what was left of the pass is over, look again.
+    /// The next step while running; `None` if the pass has ended or the stage has changed, so that
+    /// the caller must check again.
     fn next_running(&mut self, now: Nanos) -> Option<Next> {
         if self.in_flight() == self.depth() {
             self.is_draining = true;
@@ -429,7 +434,7 @@ impl Thread {
             self.sync_is_due = false;
             return Some(self.issue_sync());
         }
-        // Every block of the pass is asked for, and none has come that could be written.
+        // Every block of the pass is being read, and none can be written yet.
         if self.mix == Mix::Rewrite
             && self.originals.ready.is_empty()
             && self.originals.unwritten_bytes >= self.budget.bytes_left()
@@ -477,7 +482,8 @@ impl Thread {
         }
     }
 
-    /// The direction to issue, and when: that of the mix, unless it lags behind no rate while the other does.
+    /// The direction to issue and its time: the drawn one, unless the other direction of the mix is
+    /// due earlier under its rate.
     fn pace(&self, chosen: Direction, now: Nanos) -> (Direction, Nanos) {
         let Some(pacer) = &self.pacer else { return (chosen, now) };
         let due_ns = pacer.due_ns(chosen);
@@ -486,7 +492,8 @@ impl Thread {
             (Mix::ReadWrite { .. }, _) => Direction::Read,
             _ => return (chosen, due_ns),
         };
-        // Each direction keeps its own rate: the mix does not hold back one that is due (fio does the same).
+        // Each direction keeps its own rate, as in fio: the mix does not delay a direction that is
+        // due.
         if due_ns > now && pacer.is_paced(other) && pacer.due_ns(other) < due_ns {
             (other, pacer.due_ns(other))
         } else {
@@ -494,7 +501,7 @@ impl Thread {
         }
     }
 
-    /// None when the pass has no room for it.
+    /// The next data I/O; `None` if it does not fit into the pass.
     fn issue_data(&mut self, direction: Direction, now: Nanos) -> Option<Io> {
         let index = direction as usize;
         let again = match self.mix {
@@ -537,7 +544,7 @@ impl Thread {
         Some(Io::plain(token, direction.operation(), self.flags[index], (offset_bytes, length_bytes), priority))
     }
 
-    /// The place and size of the next I/O; none when nothing more fits into the pass, which ends it.
+    /// Offset and size of the next I/O; `None` if nothing more fits into the pass, which ends it.
     fn draw(&mut self, direction: Direction) -> Option<(u64, u32)> {
         let draws = self.offsets.will_draw(direction);
         let sizes = &self.sizes[if self.sizes_by_pattern { usize::from(draws) } else { direction as usize }];
@@ -555,7 +562,7 @@ impl Thread {
         Some((offset_bytes, u32::try_from(trimmed).unwrap_or(length_bytes)))
     }
 
-    /// The I/O's own priority: the job's, or for a share of them another one.
+    /// The priority of an I/O: the job's, or another one for a share of the I/Os.
     #[inline]
     fn priority_of(&mut self, direction: Direction, length_bytes: u32) -> Priority {
         let percent = self.other_percent[direction as usize];
@@ -574,7 +581,8 @@ impl Thread {
         Next::Issue(Io::plain(token, Operation::Flush, Flags::SYNC, (0, 0), self.priority))
     }
 
-    /// Counts an I/O against what is left of the pass. Of a pair over one block only the last one counts.
+    /// Subtracts an I/O from the rest of the pass. Of two I/Os to one block only the last one
+    /// counts.
     fn account(&mut self, direction: Direction, offset_bytes: u64, length_bytes: u32) -> Flying {
         let bytes = u64::from(length_bytes);
         match (self.mix, direction) {
@@ -593,7 +601,7 @@ impl Thread {
         Flying::Data(direction)
     }
 
-    /// Whether nothing is left to issue; begins the next loop when one is due.
+    /// Whether nothing is left to issue; starts the next loop if one is due.
     #[inline]
     fn budget_is_spent(&mut self) -> bool {
         self.budget.pass_is_over() && !self.begins_another_pass()
@@ -620,7 +628,7 @@ impl Thread {
 fn data_flags(job: &Job) -> [Flags; 3] {
     let durable = job.sync != SyncKind::None;
     let waits = match (job.direct, durable) {
-        // Whoever writes directly goes on writing; Linux says so to its schedulers.
+        // Linux marks direct writes with REQ_IDLE, because more of them are expected to follow.
         (true, _) => Flags::SYNC.with(Flags::IDLE),
         (false, true) => Flags::SYNC,
         (false, false) => Flags::NONE,

@@ -1,30 +1,31 @@
 //! The tokens of a thread: which are free, and what each one in flight stands for.
 
-/// A fixed number of tokens. Taking and giving back cost a push and a pop; nothing allocates after construction.
+/// A fixed number of tokens. Taking and returning one cost a push and a pop; nothing allocates
+/// after construction.
 #[derive(Clone, Debug)]
 pub(crate) struct Tokens<T> {
-    /// By token; `None` = free.
+    /// Indexed by token; `None` means free.
     held: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
 impl<T: Copy> Tokens<T> {
-    /// Tokens 0 to `depth` - 1, of which 0 is taken first.
+    /// Tokens 0 to `depth` - 1; 0 is taken first.
     pub(crate) fn new(depth: u32) -> Self {
         Self { held: vec![None; depth as usize], free: (0..depth).rev().collect() }
     }
 
-    /// Takes a token for what `what` says. One must be free.
+    /// Takes a token that stands for `what`. One must be free.
     #[inline]
     pub(crate) fn take(&mut self, what: T) -> u32 {
-        // Callers have checked that one is free; 0 keeps a broken host from a panic here.
+        // Callers have checked that one is free; 0 avoids a panic with a broken host.
         debug_assert!(!self.free.is_empty(), "no token is free");
         let token = self.free.pop().unwrap_or(0);
         self.held[token as usize] = Some(what);
         token
     }
 
-    /// Gives a token back; answers what it stood for, nothing if it was not in flight.
+    /// Returns a token; yields what it stood for, or `None` if it was not in flight.
     #[inline]
     pub(crate) fn give_back(&mut self, token: u32) -> Option<T> {
         let Some(held) = self.held.get_mut(token as usize) else {
@@ -39,10 +40,10 @@ impl<T: Copy> Tokens<T> {
         was
     }
 
-    /// Tokens there are.
+    /// Number of tokens.
     #[inline]
     pub(crate) fn depth(&self) -> u32 {
-        // As many as `new` was told.
+        // `new` got the number as a `u32`.
         u32::try_from(self.held.len()).unwrap_or(u32::MAX)
     }
 

@@ -1,4 +1,4 @@
-//! fio's default of each option.
+//! fio's defaults of all options.
 
 use super::{
     Amount, Distribution, Ends, Engine, FileOrder, GroupWishes, Job, Mix, Pattern, PerDirection, Placement,

@@ -1,4 +1,4 @@
-//! What follows from the options of a job: its depth, its random map, its processors, its files.
+//! Values derived from the options of a job: its depth, random map, CPUs and files.
 
 use block::Priority;
 
@@ -6,14 +6,14 @@ use super::{Amount, BlockSize, Direction, Distribution, Engine, Job, Mix, Pace, 
 use crate::program::Program;
 
 impl Job {
-    /// The job of a program, with its name, running through once.
+    /// The job of a program, with the program's name, for one pass.
     pub fn of(program: Program) -> Self {
         let mut job = Self { name: program.name().to_owned(), ..Self::default() };
         program.describe(&mut job);
         Self { program: Some(program), ..job }
     }
 
-    /// I/Os a thread may have in flight: `iodepth`, but 1 with a synchronous engine.
+    /// Maximum number of I/Os in flight of a thread: `iodepth`, or 1 with a synchronous engine.
     pub fn effective_depth(&self) -> u32 {
         match self.engine {
             Engine::Sync => 1,
@@ -21,9 +21,11 @@ impl Job {
         }
     }
 
-    /// Whether random I/Os visit every block exactly once per pass: asked for, and all sizes and alignments are equal.
+    /// Whether random I/Os visit every block exactly once per pass: the job asks for it, and all
+    /// sizes and alignments are equal.
     ///
-    /// Elsewhere (ranges, splits, runs, hot spots) a map would need memory in proportion to the area; blocks may then repeat.
+    /// With other sizes, runs or hot spots, a map would need memory in proportion to the area;
+    /// blocks may repeat there.
     pub fn uses_random_map(&self) -> bool {
         let Pattern::Random { run: 1, .. } = self.pattern else { return false };
         let directions = self.mix.directions();
@@ -47,8 +49,8 @@ impl Job {
             && used.all(|other| unit(other) == unit(first))
     }
 
-    /// Whether random I/Os of different sizes are trimmed so that each block is visited once per pass, as fio does: asked for,
-    /// and all sizes are multiples of one smallest size.
+    /// Whether random I/Os of different sizes are trimmed so that each block is visited once per
+    /// pass, as in fio: the job asks for it, and all sizes are multiples of the smallest one.
     pub fn trims_to_map(&self) -> bool {
         let directions = self.mix.directions();
         let smallest_bytes = self.block_sizes.of(directions[0]).smallest_bytes().max(1);
@@ -74,12 +76,13 @@ impl Job {
             && directions.iter().all(fits)
     }
 
-    /// Whether its I/Os go out at recorded times: then it sleeps most of the time, and has to be awake in time.
+    /// Whether its I/Os are issued at recorded times; such a job sleeps most of the time and must
+    /// wake up on time.
     pub fn keeps_recorded_times(&self) -> bool {
         self.replay.as_ref().is_some_and(|replay| replay.pace == Pace::AsRecorded)
     }
 
-    /// The processors that a thread may run on; empty = all.
+    /// The CPUs that a thread may run on; empty means all.
     pub fn cpus_of(&self, thread: u32) -> Vec<usize> {
         let all = self.cpus.iter().map(|&cpu| cpu as usize);
         match self.cpus.len() {
@@ -94,10 +97,10 @@ impl Job {
         Priority(self.priority_bits)
     }
 
-    /// The name of the area (file, device, region) that `thread` works on; equal names mean the same area.
+    /// The name of the area (file, device, region) of `thread`; equal names mean the same area.
     ///
-    /// `file` when given. Otherwise `<job>.<thread>.0` for [`Placement::Own`], else the group's file `<group or job>.area`.
-    /// `directory` is put in front of made-up names only.
+    /// It is `file` if given. Otherwise it is `<job>.<thread>.0` for [`Placement::Own`], else the
+    /// file of the group, `<group or job>.area`. `directory` is prepended to generated names only.
     pub fn area_name(&self, thread: u32) -> String {
         if !self.file.is_empty() {
             return self.file.clone();
@@ -110,7 +113,7 @@ impl Job {
         if self.directory.is_empty() { base } else { format!("{}/{base}", self.directory) }
     }
 
-    /// The smallest area in bytes on which every thread can do all it wants; None when the job takes what it gets.
+    /// The smallest area in bytes that satisfies every thread; `None` if the job accepts any size.
     pub fn wanted_area_bytes(&self) -> Option<u64> {
         let files = u64::from(self.files.max(1));
         let all_files = |bytes: u64| match files {

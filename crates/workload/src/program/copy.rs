@@ -1,9 +1,11 @@
-//! A copied file as `dd if=a | dd of=b` does it: a block read, the same block written, one process at a time.
+//! Copies a file like `dd if=a | dd of=b`: read a block, write the same block, one process at a
+//! time.
 //!
-//! The pipe holds less than a block, so that reader and writer go in step; here one process does both. The first half of the
-//! area is the source, the second half the copy. Both go through the page cache, and the copy is synced at its end: otherwise
-//! the time would be that of filling memory (BFQ specification 21, file copy; the suite does not sync, its files are larger
-//! than memory).
+//! The pipe holds less than a block, so reader and writer proceed in lockstep; here one process
+//! does both. The first half of the area is the source, the second half the copy. Both go through
+//! the page cache, and the copy is synced at its end, because otherwise the time would be that of
+//! filling memory. The S suite does not sync, since its files are larger than memory. Source:
+//! docs/specifications/bfq.md, section 21.
 
 use block::Operation;
 use serde::{Deserialize, Serialize};
@@ -16,15 +18,15 @@ use crate::job::{BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Copy {
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block_bytes: u32,
 }
 
 impl Copy {
-    /// Blocks of 64 KiB, as many bytes as a pipe holds.
+    /// Blocks of 64 KiB, the capacity of a pipe.
     pub const USUAL: Self = Self { block_bytes: 64 << 10 };
 
-    /// The smallest part that there is something to copy in.
+    /// Smallest part of an area that holds a source block and its copy, in bytes.
     pub(super) fn least_bytes(self) -> u64 {
         2 * u64::from(self.block_bytes)
     }
@@ -83,7 +85,7 @@ impl Settings for Copy {
     }
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Read,
@@ -91,18 +93,18 @@ enum At {
     Synced,
 }
 
-/// A copy under way.
+/// State of a copy.
 #[derive(Clone, Debug)]
 pub(super) struct Copying {
     block_bytes: u32,
-    /// Blocks of the source, and where the copy begins.
+    /// Number of blocks of the source; the copy starts after them.
     blocks: u64,
     block: u64,
     at: At,
 }
 
 impl Copying {
-    /// A copy in a part of `part_bytes`, which holds two blocks at least.
+    /// Starts a copy in a part of `part_bytes`, which holds at least two blocks.
     pub(super) fn new(settings: Copy, part_bytes: u64) -> Self {
         let block_bytes = settings.block_bytes.max(1);
         Self { block_bytes, blocks: part_bytes / 2 / u64::from(block_bytes), block: 0, at: At::Read }
@@ -127,7 +129,7 @@ impl Copying {
         step
     }
 
-    /// Once more, over the copy that is there.
+    /// Copies once more, over the existing copy.
     pub(super) fn restart(&mut self) {
         (self.block, self.at) = (0, At::Read);
     }

@@ -1,13 +1,15 @@
-//! A client of a file server as dbench plays it: small files made, written, synced, read back and given up.
+//! A client of a file server as dbench simulates it: small files are created, written, synced, read
+//! back and removed.
 //!
 //! ```text
 //! create -> 6 to 8 x [append 4-64 KiB -> perhaps fsync -> reads of what was written] -> unlink | rename -> next slot
 //! ```
-//! Recipe and ratios: devices specification 9.2. Per 1000 writes a NetBench load has 3100 reads, 140 flushes and 1500
-//! closes; closes and opens of existing files cost no I/O and do not appear. Its 400 unlinks and 85 renames per 1000 writes
-//! cannot both hold with one of them per file of 7 writes; their ratio does. Each client has its files in slots of its part
-//! of the area; a renamed file stays in its slot until the client comes round and removes it, as dbench clears its
-//! directory before each pass.
+//! Per 1000 writes a NetBench load has 3100 reads, 140 flushes and 1500 closes; closes and opens of
+//! existing files cause no I/O and are left out. Its 400 unlinks and 85 renames per 1000 writes
+//! cannot both hold with one of them per file of 7 writes; their ratio does. Each client has its
+//! files in slots of its part of the area. A renamed file stays in its slot until the client
+//! returns there and removes it, as dbench clears its directory before each pass. Source:
+//! docs/specifications/devices.md, section 9.2.
 
 use block::Operation;
 use block::random::Stream;
@@ -22,23 +24,23 @@ use crate::job::{BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
 const PAGE_BYTES: u32 = 4096;
 /// Largest write in pages.
 const MOST_PAGES: u32 = 16;
-/// Writes of a file at most.
+/// Maximum number of writes of a file.
 const MOST_WRITES: u32 = 8;
-/// Room of a file: the most that it may grow to.
+/// Size of a slot: the maximum size of a file.
 const SLOT_BYTES: u32 = MOST_WRITES * PAGE_BYTES * MOST_PAGES;
 /// Reads after each write, in tenths.
 const READ_TENTHS: u64 = 31;
-/// Files that end by a rename, and by an unlink.
+/// Relative frequencies of files that end with a rename and with an unlink.
 const RENAMES: u64 = 85;
 const UNLINKS: u64 = 400;
 
-/// Settings of a client; `numjobs` of them share a job.
+/// Settings of a client; `numjobs` clients form a job.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Dbench {
-    /// Files of a pass, each in a slot of 512 KiB; fewer where the area is smaller.
+    /// Files of a pass, each in a slot of 512 KiB; fewer if the area is smaller.
     pub files: u32,
-    /// One in so many writes is followed by an fsync; 0 = none.
+    /// One in this many writes is followed by an fsync; 0 means none.
     pub flush_one_in: u32,
 }
 
@@ -46,7 +48,7 @@ impl Dbench {
     /// 64 files, every seventh write synced.
     pub const USUAL: Self = Self { files: 64, flush_one_in: 7 };
 
-    /// What all files of a pass take.
+    /// Size of all files of a pass.
     pub(super) fn area_bytes(self) -> u64 {
         u64::from(self.files) * u64::from(SLOT_BYTES)
     }
@@ -110,30 +112,30 @@ impl Settings for Dbench {
     }
 }
 
-/// Where a client stands in its file.
+/// Position of a client in its sequence.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum At {
-    /// Before the file in the slot; what an earlier pass left there goes first.
+    /// Before the file of the slot is created; a file of an earlier pass is removed first.
     Begin,
     /// Before write `.0`.
     Write(u32),
     /// Before the fsync that follows write `.0`.
     Sync(u32),
-    /// Before the reads that follow write `.0`, `.1` of them left.
+    /// Before the reads that follow write `.0`; `.1` of them are left.
     Read(u32, u32),
-    /// Before the file is given up.
+    /// Before the file is removed or renamed.
     End,
 }
 
-/// A client at work.
+/// State of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     settings: Dbench,
     at: At,
     slot: u32,
-    /// By slot: bytes of the renamed file in it, 0 if there is none.
+    /// Bytes of the renamed file in each slot; 0 if there is none.
     left_over: Box<[u32]>,
-    /// The file's writes: where each begins in it and how long it is.
+    /// Offset and length of each write of the file.
     writes: [(u32, u32); MOST_WRITES as usize],
     writes_of_file: u32,
     file_bytes: u32,
@@ -141,7 +143,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// A client in a part of `part_bytes`, which holds a slot at least.
+    /// A client in a part of `part_bytes`, which holds at least one slot.
     pub(super) fn new(settings: Dbench, part_bytes: u64, random: Stream) -> Self {
         let slots = (part_bytes / u64::from(SLOT_BYTES)).clamp(1, u64::from(settings.files.max(1)));
         let left_over = (0..slots).map(|_| 0).collect();
@@ -161,7 +163,7 @@ impl Client {
             }
             At::Sync(write) => {
                 self.at = self.reads(write);
-                // Of the file as it is: what has been written so far.
+                // The flush covers everything written so far.
                 let (offset, length) = self.writes[write as usize];
                 self.ask(Call::Data, Operation::Flush, 0, offset + length)
             }
@@ -189,7 +191,7 @@ impl Client {
         }
     }
 
-    /// From the first slot; files of the pass before are still there.
+    /// Starts again from the first slot; renamed files of the previous pass remain.
     pub(super) fn restart(&mut self) {
         self.slot = 0;
     }
@@ -211,7 +213,8 @@ impl Client {
         self.ask(Call::Create, Operation::Write, 0, self.file_bytes)
     }
 
-    /// 1 to 16 pages, 7 in the mean: uniform, but three of eleven draws among the first five only.
+    /// Draws 1 to 16 pages, 7 on average: uniform, except that three of eleven draws are among the
+    /// first five sizes only.
     fn draw_length(&mut self) -> u32 {
         let most = if self.random.chance(3, 11) { 5 } else { MOST_PAGES };
         let pages = 1 + self.random.below(u64::from(most));

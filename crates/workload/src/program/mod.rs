@@ -1,4 +1,4 @@
-//! Processes with a logic of their own, behind the same [`crate::Issuer`] as jobs that follow a pattern.
+//! Programs with their own logic behind the same [`crate::Issuer`] as jobs that follow a pattern.
 //!
 //! ```text
 //! dbench    a client of a file server: creates, appends, syncs, reads back, renames and removes small files
@@ -6,9 +6,10 @@
 //! video     a player that needs a frame every period
 //! copy      dd piped into dd: block by block from one file to another
 //! ```
-//! A program is a few settings ([`Program`], plain data) and a script, one state machine per file here, that says what comes
-//! next. What scripts have in common (tokens, start delay, runtime, loops, failures) is the frame's: `Run`.
-//! Nothing allocates after construction. Sources: devices specification 9.2, BFQ specification 21.
+//! A program consists of settings ([`Program`], plain data) and a script, which is a state machine
+//! in a file of its own. `Run` contains what scripts share: tokens, start delay, runtime, loops,
+//! failures. Nothing allocates after construction. Sources: docs/specifications/devices.md, section
+//! 9.2; docs/specifications/bfq.md, section 21.
 
 mod copy;
 mod dbench;
@@ -45,7 +46,7 @@ pub enum Program {
     Copy(Copy),
 }
 
-/// The programs with their usual settings, in the order in which they are listed.
+/// The programs with their default settings, in the order of listings.
 pub const ALL: [Program; 4] = [
     Program::Dbench(Dbench::USUAL),
     Program::StartUp(StartUp::USUAL),
@@ -87,7 +88,7 @@ impl Program {
         self.settings().keys()
     }
 
-    /// The value of one of its settings as text; empty for a key that it does not have.
+    /// The value of one of its settings as text; empty for an unknown key.
     pub fn value(&self, key: &str) -> String {
         self.settings().value(key)
     }
@@ -95,12 +96,12 @@ impl Program {
     /// Changes one of its settings.
     ///
     /// # Errors
-    /// One sentence: what is wrong with the value, or which keys there are.
+    /// One sentence: what is wrong with the value, or the list of keys.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         self.settings_mut().set(key, value)
     }
 
-    /// Bytes per second that it never exceeds for long; `None` = it takes all it can get.
+    /// Long-term maximum of its bytes per second; `None` if it is unlimited.
     pub fn bytes_per_s(&self) -> Option<f64> {
         match self {
             Program::Video(Video { frame_bytes, period_ns, .. }) => {
@@ -110,7 +111,7 @@ impl Program {
         }
     }
 
-    /// What each thread works on, where the job says no size; `None` = all it gets.
+    /// Area that each thread uses if the job gives no size; `None` means all of it.
     pub fn area_bytes(&self) -> Option<u64> {
         match self {
             Program::Dbench(settings) => Some(settings.area_bytes()),
@@ -119,15 +120,15 @@ impl Program {
         }
     }
 
-    /// Whether it asks for more of the file system than to transfer data: creates, renames, removes.
+    /// Whether it needs file system operations besides data transfer: create, rename, remove.
     pub fn needs_file_system(&self) -> bool {
         matches!(self, Program::Dbench(_))
     }
 
-    /// The program of a text `name[:key=value[,key=value]...]`.
+    /// Parses a program `name[:key=value[,key=value]...]`.
     ///
     /// # Errors
-    /// One sentence with what is allowed and what is nearest to what was given.
+    /// One sentence with the permitted values and the nearest to the given one.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, settings) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
         let known = ALL.iter().find(|program| program.name() == name.trim());
@@ -139,7 +140,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Sets the fields of the job that say what the program's I/O looks like, for all who only look.
+    /// Sets the fields of the job that describe the program's I/O.
     pub(crate) fn describe(&self, job: &mut Job) {
         self.settings().describe(job);
     }

@@ -1,4 +1,4 @@
-//! The frame round a script: what every program does alike.
+//! The part that all scripts share.
 
 use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
@@ -11,16 +11,16 @@ use super::video::Player;
 use crate::issuer::{Call, Io, Next, Tokens, Unsuitable, part_of, root_stream};
 use crate::job::{Direction, Job};
 
-/// What a script wants next.
+/// The next step of a script.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// This, now.
+    /// Issue this I/O now.
     Ask(Ask),
-    /// Nothing before this time, which is later than now.
+    /// Do nothing before this time, which is later than now.
     NotBefore(Nanos),
-    /// Nothing before one of its I/Os completes; one is in flight.
+    /// Do nothing before one of its I/Os completes; at least one is in flight.
     Wait,
-    /// It has run through; once everything is complete it may begin again.
+    /// The script has ended; once everything is complete it may start again.
     Done,
 }
 
@@ -29,24 +29,24 @@ pub(super) enum Step {
 pub(super) struct Ask {
     pub call: Call,
     pub operation: Operation,
-    /// From the begin of the thread's part.
+    /// Offset from the start of the thread's part.
     pub offset_bytes: u64,
     pub length_bytes: u32,
     pub actor: u16,
     pub deadline_ns: Option<Nanos>,
-    /// Comes back with the completion.
+    /// Returned with the completion.
     pub tag: u32,
 }
 
 impl Ask {
-    /// A read by the only process there is.
+    /// A read of the only process.
     pub(super) fn read(offset_bytes: u64, length_bytes: u32) -> Self {
         let (call, operation) = (Call::Data, Operation::Read);
         Self { call, operation, offset_bytes, length_bytes, actor: 0, deadline_ns: None, tag: 0 }
     }
 }
 
-/// What a program does, I/O by I/O.
+/// The scripts, which produce a program's I/Os.
 #[derive(Clone, Debug)]
 enum Script {
     Dbench(Client),
@@ -57,14 +57,14 @@ enum Script {
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Stage {
-    /// `next` has not been called yet: its first call is time 0 of the job.
+    /// Whether `next` has not been called yet; its first call is time 0 of the job.
     Fresh,
     Delayed(Nanos),
     Running,
     Finished,
 }
 
-/// What a token stands for while in flight.
+/// What a token stands for while its I/O is in flight.
 #[derive(Copy, Clone, Debug)]
 struct Flying {
     tag: u32,
@@ -72,7 +72,7 @@ struct Flying {
     direction: Option<Direction>,
 }
 
-/// One thread of a job that is a program.
+/// One thread of a job that runs a program.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     script: Script,

@@ -1,10 +1,12 @@
-//! A video player: a frame of data every period, of no use when it comes more than a period late.
+//! A video player that needs a frame of data every period; a frame that is more than a period late
+//! is dropped.
 //!
-//! The schedule is open: frame n is due n periods after the first, whatever became of those before. Reading is one call at a
-//! time and in order, as `mplayer -framedrop -nocache` does: a late player reads the frames it has missed as fast as they
-//! come, without showing them, until it has caught up. Every frame carries its deadline, so whoever counts late
-//! I/Os counts dropped frames; a stall of ten periods drops about ten. (A player that skipped what it missed would need no
-//! data for it, and its ten dropped frames would look like one.)
+//! The schedule is open: frame n is due n periods after the first, whatever happened to earlier
+//! frames. Reads are synchronous and in order, as with `mplayer -framedrop -nocache`: a late player
+//! reads the missed frames as fast as possible without showing them until it has caught up. Every
+//! frame carries its deadline, so the number of late I/Os is that of dropped frames; a stall of ten
+//! periods drops about ten. A player that skipped missed frames would issue no reads for them, and
+//! its ten dropped frames would look like one.
 
 use block::Nanos;
 use block::time::{MICROSECOND, MILLISECOND};
@@ -19,16 +21,16 @@ use crate::job::{BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Video {
-    /// Bytes of a frame.
+    /// Size of a frame in bytes.
     pub frame_bytes: u32,
-    /// From frame to frame, in ns.
+    /// Time between frames, in ns.
     pub period_ns: Nanos,
-    /// How long after it was due a frame is still shown, in ns.
+    /// Time after its due time during which a frame is still shown, in ns.
     pub deadline_ns: Nanos,
 }
 
 impl Video {
-    /// 64 KiB every 40 ms, late after one period (BFQ specification 21).
+    /// 64 KiB every 40 ms, late after one period. Source: docs/specifications/bfq.md, section 21.
     pub const USUAL: Self = Self { frame_bytes: 64 << 10, period_ns: 40 * MILLISECOND, deadline_ns: 40 * MILLISECOND };
 }
 
@@ -44,7 +46,7 @@ const KEYS: &[Key] = &[
     Key { name: "deadline", allowed: "1us to 1h", doc: "A frame that comes later after it was due is dropped." },
 ];
 
-/// Reads a time of 1 us to 1 h; a bare number counts in microseconds, as pauses do in job files.
+/// Parses a time of 1 us to 1 h; a bare number is in microseconds, as for pauses in job files.
 fn span(key: &str, text: &str) -> Result<Nanos, String> {
     let time_ns = units::time(text, MICROSECOND)?;
     let allowed = MICROSECOND..=3600 * block::time::SECOND;
@@ -100,15 +102,15 @@ impl Settings for Video {
     }
 }
 
-/// A player at work.
+/// State of a player.
 #[derive(Clone, Debug)]
 pub(super) struct Player {
     settings: Video,
-    /// Frames that the file holds.
+    /// Number of frames of the file.
     frames: u64,
-    /// The next one.
+    /// The next frame.
     frame: u64,
-    /// When it is due; the first one is due when it is first asked for.
+    /// Due time of the next frame; the first one is due at the first request.
     due_ns: Option<Nanos>,
 }
 
@@ -134,7 +136,7 @@ impl Player {
         Step::Ask(Ask { deadline_ns, ..Ask::read(offset_bytes, frame_bytes) })
     }
 
-    /// From the first frame, in the same rhythm.
+    /// Starts again from the first frame in the same rhythm.
     pub(super) fn restart(&mut self) {
         self.frame = 0;
     }

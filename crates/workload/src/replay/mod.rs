@@ -1,10 +1,12 @@
-//! A job that repeats what was recorded: the same I/Os in the same order, at their times or as fast as the target lets it.
+//! A job that replays a recording: the same I/Os in the same order, at their times or as fast as
+//! the target permits.
 //!
 //! ```text
 //! trace::recording -> Recording (steps per thread) -> Replay::job -> Issuer (Player) -> Io, Io, not before t, ...
 //! ```
-//! Order, offsets and sizes are kept exactly; what lies beyond the target is folded into it ([`Fit`]). Memory: 32 bytes per
-//! step, shared by all runs of a matrix; nothing allocates after [`crate::Issuer::new`]. Source: harness 9.8.
+//! Order, offsets and sizes are kept exactly; offsets beyond the target are folded into it
+//! ([`Fit`]). Memory: 32 bytes per step, shared by all runs of a matrix; nothing allocates after
+//! [`crate::Issuer::new`]. Source: docs/specifications/harness.md, section 9.8.
 
 mod player;
 mod recording;
@@ -18,75 +20,77 @@ pub use recording::{Part, Recording, Step, Undecodable};
 
 use crate::job::{BlockSize, Direction, Engine, Job, Mix, Pattern, PerDirection};
 
-/// When the next I/O goes out.
+/// When the next I/O is issued.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {
-    /// At its time, however long those before it take; only the depth bounds how many are in flight.
+    /// At its recorded time, regardless of earlier ones; only the depth limits the number in
+    /// flight.
     #[default]
     AsRecorded,
     /// As soon as fewer than the depth are in flight.
     Closed,
-    /// As soon as those have completed which had completed before it in the trace.
+    /// As soon as those have completed that had completed before it in the trace.
     Dependent,
 }
 
 impl Pace {
-    /// All of them, by the name on the command line.
+    /// All paces by their names on the command line.
     pub const ALL: [(&'static str, Pace); 3] =
         [("as-recorded", Pace::AsRecorded), ("closed", Pace::Closed), ("dependent", Pace::Dependent)];
 }
 
-/// What is done with I/Os beyond the end of the target.
+/// How I/Os beyond the end of the target are handled.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fit {
-    /// Offsets are taken modulo the target's size, alignment kept.
+    /// Offsets are taken modulo the target's size; their alignment is kept.
     #[default]
     Wrap,
-    /// All offsets are stretched or shrunk so that the trace fills the target.
+    /// All offsets are scaled so that the trace fills the target.
     Scale,
     /// The run is refused.
     Strict,
 }
 
-/// Without any other bound, I/Os in flight at recorded times.
+/// Maximum number of I/Os in flight at recorded times, unless a depth is given.
 const MOST_IN_FLIGHT: u32 = 1_024;
-/// Bytes in flight, likewise.
+/// Maximum number of bytes in flight, likewise.
 const BYTES_IN_FLIGHT: u64 = 256 << 20;
-/// I/Os in flight at the pace [`Pace::Closed`] where the trace does not tell how many there were.
+/// I/Os in flight at the pace [`Pace::Closed`] if the trace does not tell how many there were.
 const USUAL_DEPTH: u32 = 32;
-/// Offsets keep their place inside blocks of this size.
+/// Folded offsets keep their position inside blocks of this size.
 const BLOCK_BYTES: u64 = 4_096;
 
-/// What a job repeats, and how. Results carry all of it but the steps, of which they have the checksum.
+/// What a job replays, and how. Results contain all of it except the steps, which their checksum
+/// represents.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Replay {
-    /// The trace's name, for reports.
+    /// Name of the trace in reports.
     pub trace: String,
-    /// I/Os of all threads.
+    /// Number of I/Os of all threads.
     pub steps: u64,
-    /// Of the steps.
+    /// Checksum of the steps.
     pub checksum: u64,
-    /// When the next one goes out.
+    /// When the next I/O is issued.
     pub pace: Pace,
-    /// How much faster than recorded, in thousandths: 1,000 = as recorded.
+    /// Speed relative to the recording, in thousandths: 1,000 = as recorded.
     pub speed_permille: u32,
-    /// How often, at least 1.
+    /// Number of repetitions, at least 1.
     pub repeats: u32,
-    /// What is done with I/Os beyond the target.
+    /// How I/Os beyond the target are handled.
     pub fit: Fit,
-    /// First byte behind all of the trace, for [`Fit::Scale`] and [`Fit::Strict`].
+    /// The byte after the last one of the trace, for [`Fit::Scale`] and [`Fit::Strict`].
     pub span_bytes: u64,
-    /// The steps; a replay that was read from a result has none and cannot be run.
+    /// The steps. A replay that was read from a result has none and cannot be run.
     #[serde(skip)]
     pub recording: Arc<Recording>,
 }
 
 impl PartialEq for Replay {
     fn eq(&self, other: &Self) -> bool {
-        // The checksum stands for the recording.
+        // The checksum represents the recording.
         let Self { trace, steps, checksum, pace, speed_permille, repeats, fit, span_bytes, recording: _ } = self;
         (trace, *steps, *checksum, *pace) == (&other.trace, other.steps, other.checksum, other.pace)
             && (*speed_permille, *repeats, *fit, *span_bytes)
@@ -97,7 +101,7 @@ impl PartialEq for Replay {
 impl Eq for Replay {}
 
 impl Replay {
-    /// A replay of a recording, once, as recorded.
+    /// A single replay of a recording at recorded times.
     pub fn new(trace: &str, recording: Arc<Recording>) -> Self {
         Self {
             trace: trace.to_owned(),
@@ -112,7 +116,8 @@ impl Replay {
         }
     }
 
-    /// The depth where none is asked for: of a closed loop as many as were in flight at most, else all that may be.
+    /// The default depth: for a closed loop the recorded maximum in flight, otherwise the permitted
+    /// maximum.
     pub fn usual_depth(&self) -> u32 {
         let largest = self.recording.largest_bytes(None).max(BLOCK_BYTES);
         let room = u32::try_from(BYTES_IN_FLIGHT / largest).unwrap_or(u32::MAX).clamp(1, MOST_IN_FLIGHT);
@@ -123,7 +128,7 @@ impl Replay {
         }
     }
 
-    /// The job that does it: a thread per part of the recording, all on one area.
+    /// The job that replays it: a thread per part of the recording, all on one area.
     pub fn job(self, name: &str, depth: u32) -> Job {
         let recording = &self.recording;
         let size = |direction| {
@@ -145,7 +150,7 @@ impl Replay {
                 write: size(Direction::Write),
                 trim: size(Direction::Trim),
             },
-            // Groups share what they had in common when it was recorded: the device.
+            // Groups share the device, as when the trace was recorded.
             file: format!("trace {}", self.trace),
             engine: Engine::Async,
             iodepth: depth.max(1),
@@ -156,7 +161,7 @@ impl Replay {
         }
     }
 
-    /// Where an I/O of the trace goes on an area.
+    /// The offset on the area of an I/O of the trace.
     pub(crate) fn place(&self, offset_bytes: u64, length_bytes: u64, area_bytes: u64) -> u64 {
         let last_bytes = area_bytes.saturating_sub(length_bytes);
         if self.fit == Fit::Wrap && offset_bytes <= last_bytes {
@@ -175,14 +180,14 @@ impl Replay {
         if wanted_bytes <= last_bytes {
             return wanted_bytes;
         }
-        // It would cross the end: as far behind as it fits.
+        // An I/O that would cross the end is moved back to the last position where it fits.
         let blocks_bytes = last_bytes.saturating_sub(inside_bytes) / BLOCK_BYTES * BLOCK_BYTES;
         if inside_bytes <= last_bytes { blocks_bytes + inside_bytes } else { last_bytes / 512 * 512 }
     }
 }
 
 impl Recording {
-    /// Reads and writes in their proportion; only what says whether there are any matters to hosts.
+    /// Reads and writes in their proportion; hosts only use whether there are any.
     fn mix(&self) -> Mix {
         let count = |direction| {
             let steps = self.parts.iter().flat_map(|part| part.steps.iter());
@@ -211,7 +216,7 @@ mod tests {
         let wrap = |offset, length| replay(Fit::Wrap).place(offset, length, 64 << 10);
         assert_eq!(wrap(4_096, 8_192), 4_096);
         assert_eq!(wrap((64 << 10) + 4_608, 512), 4_608);
-        // Crosses the end: moved before it, at the same place inside its block.
+        // It crosses the end and is moved before it, to the same position inside its block.
         assert_eq!(wrap(60 << 10, 8_192), 56 << 10);
         assert_eq!(wrap((60 << 10) + 512, 8_192), (52 << 10) + 512);
         assert_eq!(wrap(0, 64 << 10), 0);

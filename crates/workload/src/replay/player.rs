@@ -8,19 +8,19 @@ use super::{Fit, Pace, Part, Recording, Replay, Step};
 use crate::issuer::{Call, Io, Next, Tokens, Unsuitable, part_of};
 use crate::job::Job;
 
-/// As thousandths.
+/// A speed of 1 in thousandths.
 const AS_RECORDED: u128 = 1_000;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Stage {
-    /// `next` has not been called yet: its first call is time 0 of the job.
+    /// `next` has not been called yet; its first call is time 0 of the job.
     Fresh,
     Delayed(Nanos),
     Running,
     Finished,
 }
 
-/// A thread that repeats its part of a recording.
+/// A thread that replays its part of a recording.
 #[derive(Clone, Debug)]
 pub(crate) struct Player {
     replay: Replay,
@@ -28,17 +28,17 @@ pub(crate) struct Player {
     part: usize,
     tokens: Tokens<u32>,
     stage: Stage,
-    /// The next step.
+    /// Index of the next step.
     at: usize,
-    /// Steps below this one were let in with the plug that they are in.
+    /// Steps below this index may be issued, because their whole plug was admitted.
     let_in: usize,
-    /// Passes that are over.
+    /// Number of completed passes.
     passes: u32,
-    /// Begin of the running pass.
+    /// Start of the current pass.
     begin_ns: Nanos,
-    /// By step, for the pace `dependent`: whether it has completed. Empty for the others.
+    /// Whether each step has completed, for the pace `dependent`; empty otherwise.
     is_done: Box<[bool]>,
-    /// The first so many of the part's `completed` have completed here as well.
+    /// Number of leading entries of the part's `completed` that have completed here as well.
     done_in_order: usize,
     first_byte: u64,
     area_bytes: u64,
@@ -132,8 +132,9 @@ impl Player {
         Next::Issue(self.issue(&step, due_ns))
     }
 
-    /// Whether all of a plug has room, or as much of it as ever can: let in one by one, as completions come, its I/Os would not
-    /// meet. The others of the same thread that were issued meanwhile count as well.
+    /// Whether the whole plug has room, or as much of it as can ever have. Admitted one by one as
+    /// I/Os complete, they could not merge. Other I/Os of the same thread that were issued
+    /// meanwhile count as well.
     fn plug_fits(&mut self, first: &Step) -> bool {
         if !first.is_held || self.at < self.let_in {
             return true;
@@ -163,7 +164,7 @@ impl Player {
             self.stage = Stage::Finished;
             return Next::Finished;
         }
-        // Completions of one pass must not be taken for those of the next.
+        // Completions of one pass must not count for the next.
         if self.replay.pace == Pace::Dependent && self.in_flight() > 0 {
             return Next::Busy;
         }
@@ -185,7 +186,7 @@ impl Player {
             operation: step.operation,
             flags: step.flags,
             offset_bytes: self.first_byte + self.replay.place(step.offset_bytes, length_bytes, self.area_bytes),
-            // It was no longer than this before.
+            // The length was not increased, so it still fits.
             length_bytes: u32::try_from(length_bytes).unwrap_or(step.length_bytes),
             priority: self.priority,
             call: Call::Data,

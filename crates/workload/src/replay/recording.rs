@@ -1,4 +1,4 @@
-//! The steps of a recording, in memory and as bytes for another process.
+//! The steps of a recording, in memory and serialised for another process.
 
 use block::random::{fnv1a64, fnv1a64_continued};
 use block::{Flags, Nanos, Operation};
@@ -8,28 +8,28 @@ use crate::job::Direction;
 /// One I/O.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// When, since the recording's begin.
+    /// Time since the start of the recording.
     pub at_ns: Nanos,
     /// First byte on the recorded device.
     pub offset_bytes: u64,
     /// Length in bytes; 0 for a flush.
     pub length_bytes: u32,
-    /// How many of [`Part::completed`] had completed before.
+    /// Number of entries of [`Part::completed`] that had completed before.
     pub after: u32,
-    /// Its properties.
+    /// Flags of the I/O.
     pub flags: Flags,
-    /// Which of the part's processes.
+    /// Index of the process within the part.
     pub actor: u16,
     /// The kind of I/O.
     pub operation: Operation,
-    /// Its process kept it in its plug, and more came.
+    /// Whether its process kept it in its plug because more followed.
     pub is_held: bool,
 }
 
 const _: () = assert!(size_of::<Step>() == 32, "one for each I/O of a trace");
 
 impl Step {
-    /// How results count an operation; a flush is none of these.
+    /// The direction under which results count an operation; `None` for a flush.
     pub(crate) const fn direction(operation: Operation) -> Option<Direction> {
         match operation {
             Operation::Read => Some(Direction::Read),
@@ -40,36 +40,36 @@ impl Step {
     }
 }
 
-/// What one thread does.
+/// The I/Os of one thread.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Part {
-    /// In order of time.
+    /// Steps in order of time.
     pub steps: Box<[Step]>,
-    /// Steps in the order in which they had completed; those of which no completion is known are missing.
+    /// Steps in the order of their completion, without those whose completion is unknown.
     pub completed: Box<[u32]>,
-    /// Steps that were in flight at a time, at most; 0 if no completion is known.
+    /// Maximum number of steps in flight; 0 if no completion is known.
     pub most_in_flight: u32,
-    /// Processes that issued them, at least 1.
+    /// Number of processes that issued them, at least 1.
     pub actors: u16,
 }
 
-/// What is replayed by one job.
+/// The I/Os that one job replays.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recording {
-    /// A thread each.
+    /// One part per thread.
     pub parts: Vec<Part>,
-    /// From the begin of the first pass to that of the next.
+    /// Time from the start of one pass to that of the next.
     pub pass_ns: Nanos,
 }
 
-/// Bytes that are no recording.
+/// The bytes are not a recording.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("these bytes are no recording of this version")]
 pub struct Undecodable;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"hwrec\0\0\x01");
 const STEP_BYTES: usize = 27;
-/// Beside the operation: what is in no plug looks as it did before there were any.
+/// Bit beside the operation. Steps outside of plugs are encoded as before this bit existed.
 const HELD: u8 = 0x80;
 
 const OPERATIONS: [Operation; 8] = [
@@ -88,12 +88,12 @@ impl Recording {
         self.parts.iter().flat_map(|part| part.steps.iter())
     }
 
-    /// The byte behind the last one that is touched.
+    /// The byte after the last one that is accessed.
     pub fn span_bytes(&self) -> u64 {
         self.steps().map(|step| step.offset_bytes.saturating_add(u64::from(step.length_bytes))).max().unwrap_or(0)
     }
 
-    /// The largest I/O; of all directions, or what transfers data of one.
+    /// The largest I/O: of all directions, or of those that transfer data in one.
     pub fn largest_bytes(&self, direction: Option<Direction>) -> u64 {
         let is_meant = |step: &&Step| match direction {
             // Discards need no memory.
@@ -109,24 +109,24 @@ impl Recording {
         meant.map(|step| u64::from(step.length_bytes)).min().unwrap_or(0)
     }
 
-    /// Whether the trace told when I/Os completed.
+    /// Whether the trace contained completions.
     pub fn has_completions(&self) -> bool {
         self.parts.iter().any(|part| !part.completed.is_empty())
     }
 
-    /// I/Os of one thread that were in flight at a time, at most.
+    /// Maximum number of I/Os of one thread in flight.
     pub fn most_in_flight(&self) -> u32 {
         self.parts.iter().map(|part| part.most_in_flight).max().unwrap_or(0)
     }
 
-    /// Checksum of everything.
+    /// Checksum of the whole recording.
     pub(super) fn checksum(&self) -> u64 {
         let mut sum = fnv1a64(&self.pass_ns.to_le_bytes());
         self.encode(&mut |bytes| sum = fnv1a64_continued(sum, bytes));
         sum
     }
 
-    /// As bytes.
+    /// Serialises the recording.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut all = Vec::new();
         self.encode(&mut |bytes| all.extend_from_slice(bytes));
@@ -159,10 +159,10 @@ impl Recording {
         }
     }
 
-    /// What [`Recording::to_bytes`] gave.
+    /// Parses the result of [`Recording::to_bytes`].
     ///
     /// # Errors
-    /// It is something else.
+    /// The bytes are not a recording.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Undecodable> {
         let mut rest = bytes;
         if take::<8>(&mut rest)? != MAGIC.to_le_bytes() {
@@ -176,7 +176,7 @@ impl Recording {
             let (steps, completed) = (count(&mut rest)?, count(&mut rest)?);
             let most_in_flight = u32::from_le_bytes(take(&mut rest)?);
             let actors = u16::from_le_bytes(take(&mut rest)?);
-            // Each takes its bytes, so that a false number ends with them.
+            // Each element consumes input, so a wrong count ends with the input.
             let steps = (0..steps).map(|_| step(&mut rest)).collect::<Result<_, _>>()?;
             let completed =
                 (0..completed).map(|_| take(&mut rest).map(u32::from_le_bytes)).collect::<Result<_, _>>()?;

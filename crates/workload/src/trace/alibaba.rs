@@ -1,4 +1,7 @@
-//! Alibaba's block traces of 2020: `device_id,opcode,offset,length,timestamp`; bytes, microseconds since 1970.
+//! Alibaba's block traces of 2020: `device_id,opcode,offset,length,timestamp`.
+//!
+//! Offsets and lengths are in bytes, times in microseconds since 1970. Source:
+//! docs/specifications/harness.md, section 9.5.
 
 use std::collections::VecDeque;
 

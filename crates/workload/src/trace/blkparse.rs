@@ -1,11 +1,11 @@
-//! What blkparse prints by default, read and written.
+//! Reads and writes the default output of blkparse.
 //!
 //! ```text
 //!   8,32   5        1     0.000000000 20111  A   R 4096034 + 256 <- (8,33) 4096000
 //! maj,min cpu sequence      time          pid  what rwbs place [comm]
 //! ```
-//! What is written equals what blkparse 1.2.0 prints of the same records, but for the commands of passthrough requests, which
-//! are not kept.
+//! The output equals that of blkparse 1.2.0 for the same records, except for the commands of
+//! passthrough requests, which are not kept. Source: docs/specifications/harness.md, section 9.3.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -30,9 +30,9 @@ pub const FORMAT: Format = Format {
     },
 };
 
-/// Names of processes that are remembered.
+/// Maximum number of process names that are remembered.
 const MAX_PROCESSES: usize = 65_536;
-/// How lines of the summary behind the events begin.
+/// First words of the lines of the summary that follows the events.
 const SUMMARY: [&str; 5] = ["CPU", "Total (", "Throughput (R/W)", "Events (", "Skips: "];
 
 #[derive(Default)]
@@ -40,7 +40,7 @@ struct Parser {
     names: BTreeMap<u32, String>,
 }
 
-/// Cuts the next word off.
+/// Takes the next word from `rest`.
 fn word<'a>(rest: &mut &'a str, what: &str) -> Result<&'a str, Unread> {
     let text = rest.trim_start();
     let end = text.find([' ', '\t']).unwrap_or(text.len());
@@ -63,7 +63,7 @@ impl LineFormat for Parser {
         let what = word(&mut rest, "the action")?;
         let marks = word(&mut rest, "the kind of I/O")?;
         if what == "m" {
-            // One blank belongs to the format, the others to the text.
+            // One blank belongs to the format, further ones to the text.
             let text = rest.strip_prefix(' ').unwrap_or(rest).to_owned();
             to.push_back(Item::Message { at_ns, device, cpu, sequence, group: 0, text });
             return Ok(());
@@ -110,7 +110,7 @@ impl Parser {
     }
 }
 
-/// `8,32`.
+/// Parses a device such as `8,32`.
 fn device_of(text: &str) -> Result<DeviceNumber, Unread> {
     let parts = text.split_once(',').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     match parts {
@@ -119,7 +119,7 @@ fn device_of(text: &str) -> Result<DeviceNumber, Unread> {
     }
 }
 
-/// What stands behind the seven columns.
+/// The text after the first seven columns.
 #[derive(Default)]
 struct Said<'a> {
     offset_bytes: u64,
@@ -134,7 +134,7 @@ impl<'a> Said<'a> {
         if action == Action::Remapped {
             return Self::remapped(rest);
         }
-        // Of a passthrough request: its bytes and command instead of a place.
+        // A passthrough request has its bytes and command here instead of a position.
         let place_end = rest.find('[').unwrap_or(rest.len());
         if rest[..place_end].contains('(') {
             return Err(Unread::Skip("passthrough".to_owned()));
@@ -146,7 +146,7 @@ impl<'a> Said<'a> {
         };
         let behind = rest[place_end + bracketed.len() + 2..].trim();
         match action {
-            // Linux prints 16 bits without their sign.
+            // Linux prints the error as 16 bits without a sign.
             Action::Completed | Action::Requeued => {
                 let error: i32 = number(bracketed, "the error")?;
                 said.error = u16::try_from(error.rem_euclid(1 << 16)).unwrap_or(0);
@@ -173,7 +173,7 @@ impl<'a> Said<'a> {
         Ok(said)
     }
 
-    /// `4096034 + 256 <- (8,33) 4096000`.
+    /// Parses a remap such as `4096034 + 256 <- (8,33) 4096000`.
     fn remapped(rest: &str) -> Result<Self, Unread> {
         let words: Vec<&str> = rest.split_ascii_whitespace().collect();
         let [sector, "+", count, "<-", from, from_sector] = words[..] else {
@@ -187,12 +187,13 @@ impl<'a> Said<'a> {
     }
 }
 
-/// The kind of I/O that blkparse's letters say: `R`, `WS`, `FWFSM`, `FN`, `DE`.
+/// The kind of I/O that an rwbs field stands for: `R`, `WS`, `FWFSM`, `FN`, `DE`.
 pub(super) fn rwbs(text: &str) -> Option<(Operation, Flags)> {
     categories_of_text(text).map(|categories| kind_of(categories, 1))
 }
 
-/// All letters that blkparse and the kernel's own tracer have printed since 2.6.16, in any order behind the first.
+/// Accepts all letters that blkparse and the kernel's own tracer have printed since 2.6.16, in any
+/// order after the first.
 fn categories_of_text(text: &str) -> Option<u16> {
     use category as c;
     let mut letters = text.chars().peekable();
@@ -204,7 +205,7 @@ fn categories_of_text(text: &str) -> Option<u16> {
         'R' => c::READ,
         'W' => c::WRITE,
         'D' => c::DISCARD | c::WRITE,
-        // An append is a write to a zone (6.18); what else is done to zones moves nothing.
+        // A zone append (6.18) is a write; other zone operations move no data.
         'Z' if letters.next() == Some('A') => c::WRITE,
         'N' => 0,
         _ => return None,
@@ -215,11 +216,12 @@ fn categories_of_text(text: &str) -> Option<u16> {
             'A' => c::AHEAD,
             'S' => c::SYNC,
             'M' => c::META,
-            // A barrier, up to 2.6.36: what was written before is flushed, and so is it.
+            // A barrier (until 2.6.36): a flush before the write, and the write itself is flushed.
             'B' => c::FLUSH | c::FUA,
-            // Erasing for good is a discard to everything that is done here; 2.6.36 to 4.9 put it behind all others.
+            // Secure erase is treated as a discard. Kernels 2.6.36 to 4.9 put the letter after all
+            // others.
             'E' => c::DISCARD | c::WRITE,
-            // In one piece or not at all (6.11): here nothing is ever torn.
+            // An atomic write (6.11); no write is ever torn here, so nothing has to be recorded.
             'U' => 0,
             _ => return None,
         };
@@ -227,16 +229,17 @@ fn categories_of_text(text: &str) -> Option<u16> {
     Some(all)
 }
 
-/// Writes lines as blkparse prints them.
+/// Formats items as blkparse prints them.
 #[derive(Clone, Debug, Default)]
 pub struct Printer {
     names: BTreeMap<u32, String>,
-    /// The time of the first line, which is shown as 0.
+    /// Time of the first line, which is printed as 0.
     begin_ns: Option<Nanos>,
 }
 
 impl Printer {
-    /// Puts the line of an item behind `to`, with its end; nothing for names, which are remembered.
+    /// Appends the line of an item to `to`, including the line end. Names produce no line; they are
+    /// remembered.
     pub fn put_line(&mut self, item: &Item, to: &mut Vec<u8>) {
         match item {
             Item::Record(record) => self.record(record, to),
@@ -246,7 +249,7 @@ impl Printer {
                 to.extend(text.as_bytes());
             }
             Item::Process { pid, name } => {
-                // The first name stays: that is what blkparse does.
+                // Like blkparse, keeps the first name of a process.
                 self.names.entry(*pid).or_insert_with(|| name.clone());
                 return;
             }
@@ -327,7 +330,8 @@ impl Printer {
     }
 }
 
-/// `  8,32   5        1     0.000000000 20111`. Written by hand: formatting was most of what `trace cat` took.
+/// Formats the columns `  8,32   5        1     0.000000000 20111`. Written by hand, because
+/// `format!` took most of the time of `trace cat`.
 fn head(device: DeviceNumber, cpu: u16, sequence: u32, at_ns: Nanos, pid: u32, to: &mut Vec<u8>) {
     decimal(device.major.into(), 3, to);
     to.push(b',');
@@ -352,7 +356,7 @@ fn head(device: DeviceNumber, cpu: u16, sequence: u32, at_ns: Nanos, pid: u32, t
     decimal(pid.into(), 5, to);
 }
 
-/// A number, right-aligned in so many places at least.
+/// Appends a number, right-aligned in at least `width` columns.
 fn decimal(mut value: u64, width: usize, to: &mut Vec<u8>) {
     // 2^64 has 20 digits.
     let mut digits = [b' '; 20];
@@ -379,7 +383,7 @@ fn padded(text: &str, width: usize, to: &mut Vec<u8>) {
 
 fn letters(record: &Record, to: &mut Vec<u8>) {
     use category as c;
-    // An unplug is about no I/O.
+    // Plug and unplug events describe no I/O.
     let categories = match (record.action, record.categories) {
         (Action::Plugged | Action::Unplugged | Action::UnpluggedByTimer, categories) => categories,
         (_, 0) => categories_of(record.operation, record.flags),

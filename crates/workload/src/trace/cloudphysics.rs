@@ -1,4 +1,7 @@
-//! CloudPhysics' traces as CSV: a header `version,time,op,size,lbn`; seconds, SCSI command in hex, bytes, sectors.
+//! CloudPhysics' traces as CSV with the header `version,time,op,size,lbn`.
+//!
+//! Times are in seconds, the operation is a SCSI opcode in hex, sizes are in bytes and positions in
+//! sectors. Source: docs/specifications/harness.md, section 9.5.
 
 use std::collections::VecDeque;
 

@@ -1,10 +1,12 @@
-//! Our own table: one I/O per line, everything that replay can use, groups included.
+//! Hoistway's own CSV format: one I/O per line with everything that replay can use, including
+//! groups.
 //!
 //! ```text
 //! time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns
 //! 1000,8:0,write,4096,8192,FS,1042,fio,0,tenants/db,73511
 //! ```
-//! Flags are blkparse's letters: P preflush (blkparse's leading F), F FUA, A read-ahead, S sync, M metadata, I idle. An empty latency is an unknown one.
+//! Flags are blkparse's letters: P preflush (blkparse's leading F), F FUA, A read-ahead, S sync, M
+//! metadata, I idle. An empty latency means unknown.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,7 +27,7 @@ pub const FORMAT: Format = Format {
     },
 };
 
-/// The first line.
+/// The header line.
 pub const HEADER: &str = "time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns";
 
 const OPERATIONS: [(&str, Operation); 5] = [
@@ -53,7 +55,7 @@ struct Parser {
     names: BTreeMap<u32, String>,
 }
 
-/// Fields of a line, some of them in quotes.
+/// Splits a line into fields, which may be quoted.
 fn split(line: &str) -> Result<Vec<String>, Unread> {
     let mut fields = vec![String::new()];
     let mut is_quoted = false;
@@ -106,7 +108,7 @@ impl LineFormat for Parser {
 }
 
 impl Parser {
-    /// `8:0` is a number already, anything else a name.
+    /// Parses a device: `8:0` is a device number, anything else a name.
     fn device(&mut self, text: &str, to: &mut VecDeque<Item>) -> Result<DeviceNumber, Unread> {
         let parts = text.split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
         match parts {
@@ -141,18 +143,18 @@ impl Parser {
     }
 }
 
-/// The names that a line needs.
+/// The names that a line contains.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct LineNames<'a> {
-    /// Of the device.
+    /// Name of the device.
     pub device: &'a str,
-    /// Of the process; empty if unknown.
+    /// Name of the process; empty if unknown.
     pub process: &'a str,
-    /// Of the group; empty for none.
+    /// Name of the group; empty if there is none.
     pub group: &'a str,
 }
 
-/// The line of an I/O, with its end; nothing for a passthrough request.
+/// The line of an I/O, including the line end; `None` for a passthrough request.
 pub fn line(record: &Record, names: LineNames<'_>) -> Option<String> {
     let operation = match record.operation {
         Operation::ZoneAppend => Operation::Write,
@@ -170,7 +172,7 @@ pub fn line(record: &Record, names: LineNames<'_>) -> Option<String> {
     ))
 }
 
-/// A field that may hold anything but line ends.
+/// Quotes a field if necessary; line ends become blanks.
 fn quoted(text: &str) -> String {
     let text = text.replace(['\n', '\r'], " ");
     if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }

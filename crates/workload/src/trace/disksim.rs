@@ -1,4 +1,7 @@
-//! DiskSim's ASCII format: `time devno blkno bcount flags`; milliseconds with a fraction, sectors, bit 0 of the flags = read.
+//! DiskSim's ASCII format: `time devno blkno bcount flags`.
+//!
+//! Times are in milliseconds with a fraction, positions and sizes in sectors; bit 0 of the flags
+//! marks a read. Source: docs/specifications/harness.md, section 9.5.
 
 use std::collections::VecDeque;
 
@@ -21,7 +24,7 @@ pub const FORMAT: Format = Format {
 #[derive(Default)]
 struct DiskSim {
     devices: Named,
-    /// Times without a fraction are another format's: MQSim's lines look alike.
+    /// Whether times must have a fraction; without one, lines look like MQSim's.
     needs_point: bool,
 }
 

@@ -1,25 +1,26 @@
-//! The list of formats: a new one is a file beside this one and a line here.
+//! The list of formats. A new format needs a file in this directory and a line here.
 
 use super::read::{Options, Raw, Source};
 use super::{
     alibaba, blkparse, blktrace, cloudphysics, csv, disksim, iolog, mqsim, msr, spc, start_up, systor17, tencent, vscsi,
 };
 
-/// One format of traces.
+/// One trace format.
 pub struct Format {
-    /// As `--format` takes it.
+    /// Name, as `--format` takes it.
     pub name: &'static str,
-    /// Whose it is, in one line.
+    /// Description in one line.
     pub doc: &'static str,
-    /// Whether it tells the stages of a request (queued, issued, completed), not only I/Os.
+    /// Whether it records the stages of a request (queued, issued, completed) or only I/Os.
     pub has_stages: bool,
-    /// How many records or lines of a file's begin it explains; 0 if it is another one.
+    /// Number of records or lines at the start of a file that it can parse; 0 if the file has
+    /// another format.
     pub(super) fits: fn(&[u8]) -> usize,
-    /// Begins to read.
+    /// Starts reading.
     pub(super) open: fn(Vec<Source>, Options) -> Box<dyn Raw>,
 }
 
-/// All formats. Of those that explain a file equally well, the first is taken.
+/// All formats. If several parse a file equally well, the first one is taken.
 pub const FORMATS: &[Format] = &[
     blktrace::FORMAT,
     vscsi::FORMAT,

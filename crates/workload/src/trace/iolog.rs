@@ -1,11 +1,12 @@
 //! fio's I/O logs: versions 1 to 3 are read, version 3 is written.
 //!
 //! ```text
-//! 3   fio version 3 iolog        10374 f read 56582144 4096       microseconds since the begin
+//! 3   fio version 3 iolog        10374 f read 56582144 4096       microseconds since the start
 //! 2   fio version 2 iolog        f read 56582144 4096 | f wait 500000 0
 //! 1   0,56582144,4096            rw,offset,length
 //! ```
-//! Of version 2's `wait` documentation and program say different things; [`Wait`] chooses.
+//! For `wait` in version 2, fio's documentation and its behaviour differ; [`Wait`] selects one.
+//! Source: docs/specifications/harness.md, section 9.4.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -58,7 +59,8 @@ impl LineFormat for First {
     }
 }
 
-/// Whoever replays by fio goes past the page cache, and goes on.
+/// Gives writes the flags of direct I/O, because fio replays a log past the page cache and
+/// continues with further I/O.
 fn direct(record: Record) -> Record {
     let flags = if record.operation == Operation::Write { Flags::SYNC.with(Flags::IDLE) } else { record.flags };
     Record { flags, ..record }
@@ -77,7 +79,7 @@ struct IoLog {
     has_waits: bool,
     at_ns: Nanos,
     files: Named,
-    /// Whether each is open.
+    /// Whether each known file is open.
     is_open: BTreeMap<u32, bool>,
 }
 
@@ -110,7 +112,7 @@ impl IoLog {
         Ok(())
     }
 
-    /// What is done to a file itself.
+    /// Handles an action on the file itself.
     fn manage(&mut self, file: &str, action: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
         let (number, is_new) = self.files.number(file)?;
         if is_new {
@@ -180,26 +182,27 @@ impl LineFormat for IoLog {
     }
 }
 
-/// Writes version 3, a file per device.
+/// Writes version 3, with one file name per device.
 #[derive(Clone, Debug, Default)]
 pub struct Writer {
     begin_ns: Option<Nanos>,
     last_us: u64,
-    /// Those that were added.
+    /// Files that were added.
     open: BTreeSet<String>,
 }
 
 impl Writer {
-    /// A log with times counted from this one; none = from its first I/O.
+    /// A log whose times count from `begin_ns`, or from its first I/O if that is `None`.
     pub fn since(begin_ns: Option<Nanos>) -> Self {
         Self { begin_ns, ..Self::default() }
     }
 
-    /// What is written first.
+    /// The first line of a log.
     pub const BEGIN: &'static str = "fio version 3 iolog\n";
 
-    /// The line of an I/O to this file, with its end, behind those that open the file if it is the first one; nothing for what
-    /// fio has no word for. The name must have no blank in it.
+    /// The line of an I/O to `file`, including the line end, preceded by the lines that open the
+    /// file on first use. `None` if fio has no word for the operation. `file` must not contain
+    /// blanks.
     pub fn line(&mut self, record: &Record, file: &str) -> Option<String> {
         let action = match record.operation {
             Operation::Read => "read",
@@ -221,7 +224,7 @@ impl Writer {
         Some(line)
     }
 
-    /// What is written last.
+    /// The last lines of a log.
     pub fn end(&self) -> String {
         self.open.iter().map(|file| format!("{} {file} close\n", self.last_us)).collect()
     }

@@ -1,4 +1,5 @@
-//! What all formats of lines have in common: lines of bounded length, a few of which may be wrong, and numbers.
+//! Functions that all text formats share: lines of bounded length, tolerance for a few wrong lines,
+//! and parsing of numbers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, Read};
@@ -8,43 +9,43 @@ use block::{DeviceNumber, Nanos, Operation};
 use super::read::{Complaint, MAX_COMPLAINTS, Place, Raw, Source, Tally, TraceError};
 use super::record::{Item, Record};
 
-/// Longer lines are wrong.
+/// Maximum length of a line.
 const LINE_BYTES: u64 = 64 << 10;
-/// Shown of a line that is wrong.
+/// Characters of a wrong line that are quoted in messages.
 const QUOTED_CHARS: usize = 80;
-/// Lines of a sample that are looked at.
+/// Lines of a sample that are examined.
 const SAMPLE_LINES: usize = 24;
-/// Different names of one kind.
+/// Maximum number of different names of one kind.
 const MAX_NAMES: usize = 65_536;
 
-/// How a format reads one line.
+/// How a format parses one line.
 pub(super) trait LineFormat {
-    /// Reads a line that is not empty; what it says goes to `to`.
+    /// Parses a line that is not empty and appends the resulting items to `to`.
     fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread>;
 
-    /// The file is over: what was kept back goes to `to`.
+    /// Called at the end of the file; appends items that were held back to `to`.
     fn end(&mut self, _to: &mut VecDeque<Item>) {}
 
-    /// Worth knowing of the whole file.
+    /// A note about the whole file.
     fn note(&self) -> Option<String> {
         None
     }
 }
 
-/// Why a line gave nothing.
+/// Why a line produced no item.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Unread {
     /// A header or a comment.
     Nothing,
-    /// It is understood, but no I/O for us.
+    /// Valid, but not an I/O that is kept.
     Skip(String),
-    /// It and all that follows is no part of the trace.
+    /// The trace ends before this line.
     Over,
-    /// It makes no sense.
+    /// The line is wrong.
     Wrong(String),
 }
 
-/// Reads a file of lines.
+/// Reads a text file.
 pub(super) struct Lines<F> {
     format: F,
     source: Source,
@@ -63,7 +64,7 @@ impl<F: LineFormat> Lines<F> {
         Self { format, source, line: 0, buffer, ready, is_over: false, help }
     }
 
-    /// Reads the next line into the buffer; whether there was one.
+    /// Reads the next line into the buffer; returns whether there was one.
     fn fetch(&mut self, tally: &mut Tally) -> Result<bool, TraceError> {
         loop {
             let place = Place::Line(self.line + 1);
@@ -79,7 +80,8 @@ impl<F: LineFormat> Lines<F> {
         }
     }
 
-    /// Reads up to the end of a line, or as much of it as a line may have; whether it is at its end.
+    /// Reads up to the end of a line, but at most the maximum length; returns whether the end was
+    /// reached.
     fn fetch_part(&mut self, place: Place) -> Result<bool, TraceError> {
         self.buffer.clear();
         let failed = |error| TraceError::system(&self.source.name, place, &error);
@@ -149,7 +151,7 @@ impl<F: LineFormat> Raw for Lines<F> {
     }
 }
 
-/// The lines of a sample, without the last one if it is cut off; none of what is no text.
+/// The lines of a sample without an incomplete last one; empty if the sample is not text.
 pub(super) fn sample_lines(begin: &[u8]) -> Vec<&str> {
     let whole = if begin.len() < super::read::SAMPLE_BYTES {
         begin
@@ -158,7 +160,7 @@ pub(super) fn sample_lines(begin: &[u8]) -> Vec<&str> {
     };
     let text = match std::str::from_utf8(whole) {
         Ok(text) => text,
-        // Names need not be UTF-8; what is before them is enough.
+        // Names need not be UTF-8; the text before them suffices.
         Err(error) => std::str::from_utf8(&whole[..error.valid_up_to()]).unwrap_or(""),
     };
     if text.contains('\0') {
@@ -167,7 +169,7 @@ pub(super) fn sample_lines(begin: &[u8]) -> Vec<&str> {
     text.lines().filter(|line| !line.trim().is_empty()).take(SAMPLE_LINES).collect()
 }
 
-/// How many lines of a sample a format explains; 0 if less than half of them.
+/// Number of lines of a sample that a format can parse; 0 if fewer than half of them.
 pub(super) fn fits(mut format: impl LineFormat, begin: &[u8]) -> usize {
     let (mut explained, mut looked_at) = (0, 0);
     let mut items = VecDeque::new();
@@ -183,23 +185,24 @@ pub(super) fn fits(mut format: impl LineFormat, begin: &[u8]) -> usize {
     if 2 * explained >= looked_at { explained } else { 0 }
 }
 
-/// Fields of a line of comma-separated values, without blanks round them.
+/// Fields of a line of comma-separated values without surrounding blanks.
 pub(super) fn fields(line: &str) -> Vec<&str> {
     line.split(',').map(str::trim).collect()
 }
 
-/// A whole number.
+/// Parses an integer.
 pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Unread> {
     text.parse().map_err(|_| Unread::Wrong(format!("{what} is no number")))
 }
 
-/// A number of sectors in bytes.
+/// Parses a number of sectors; returns bytes.
 pub(super) fn sectors(text: &str, what: &str) -> Result<u64, Unread> {
     let sectors: u64 = number(text, what)?;
     sectors.checked_mul(block::SECTOR_BYTES).ok_or_else(|| Unread::Wrong(format!("{what} is beyond 2^64 bytes")))
 }
 
-/// A decimal number with or without a fraction, in a unit of so many nanoseconds; what is below a nanosecond is cut off.
+/// Parses a decimal number, with or without a fraction, in units of `unit_ns` nanoseconds.
+/// Fractions of a nanosecond are truncated.
 pub(super) fn decimal_ns(text: &str, unit_ns: u64, what: &str) -> Result<Nanos, Unread> {
     let wrong = || Unread::Wrong(format!("{what} is no time"));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -210,7 +213,7 @@ pub(super) fn decimal_ns(text: &str, unit_ns: u64, what: &str) -> Result<Nanos, 
     let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| wrong())? };
     let mut ns = whole.checked_mul(unit_ns).ok_or_else(wrong)?;
     let mut unit = unit_ns;
-    // Exact, where a unit is a power of ten.
+    // Exact, because units are powers of ten.
     for digit in fraction.bytes() {
         unit /= 10;
         ns = ns.checked_add(u64::from(digit - b'0') * unit).ok_or_else(wrong)?;
@@ -218,7 +221,7 @@ pub(super) fn decimal_ns(text: &str, unit_ns: u64, what: &str) -> Result<Nanos, 
     Ok(ns)
 }
 
-/// `R`, `W`, `Read`, `write`.
+/// Parses `R`, `W`, `Read`, `write` in any case.
 pub(super) fn direction(text: &str) -> Result<Operation, Unread> {
     match text {
         _ if text.eq_ignore_ascii_case("r") || text.eq_ignore_ascii_case("read") => Ok(Operation::Read),
@@ -230,14 +233,14 @@ pub(super) fn direction(text: &str) -> Result<Operation, Unread> {
     }
 }
 
-/// Numbers for what a format names by text, in order of appearance.
+/// Assigns numbers to names in order of appearance.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Named {
     known: BTreeMap<String, u32>,
 }
 
 impl Named {
-    /// The number of a name, and whether it is new.
+    /// The number of a name, and whether the name is new.
     pub(super) fn number(&mut self, name: &str) -> Result<(u32, bool), Unread> {
         if let Some(known) = self.known.get(name) {
             return Ok((*known, false));
@@ -250,7 +253,7 @@ impl Named {
         Ok((number, true))
     }
 
-    /// The device of a name, which is told when it is new.
+    /// The device of a name; emits [`Item::Device`] if it is new.
     pub(super) fn device(&mut self, name: &str, to: &mut VecDeque<Item>) -> Result<DeviceNumber, Unread> {
         let (minor, is_new) = self.number(name)?;
         let device = DeviceNumber { major: 0, minor };
@@ -261,14 +264,14 @@ impl Named {
     }
 }
 
-/// Puts an I/O of a device behind what it is named by.
+/// Emits an I/O, preceded by the name of its device if that is new.
 pub(super) fn put(record: Record, device: &str, named: &mut Named, to: &mut VecDeque<Item>) -> Result<(), Unread> {
     let device = named.device(device, to)?;
     to.push_back(Item::Record(Record { device, ..record }));
     Ok(())
 }
 
-/// Whether a line is a header: its first field is no number where one is wanted.
+/// Whether a line is a header: its first field is not a number although one is expected.
 pub(super) fn is_header(field: &str) -> bool {
     field.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'#' || byte == b'"')
 }

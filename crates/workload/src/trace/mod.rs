@@ -1,4 +1,5 @@
-//! Traces of block I/O: events as the kernel's block layer names them, and the files they are kept in.
+//! Traces of block I/O: events as the kernel's block layer names them, and the file formats that
+//! store them.
 //!
 //! ```text
 //! a run -> Tracer -> blktrace::Writer
@@ -38,43 +39,43 @@ pub use read::{
 };
 pub use record::{Detail, Item, Record};
 
-/// What happened to a bio or a request, by the letter of blkparse.
+/// What happened to a bio or a request, with blkparse's letter.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Action {
-    /// `Q`: a bio came.
+    /// `Q`: a bio was queued.
     Queued,
-    /// `M`: it joined a request at its end.
+    /// `M`: a bio was merged to the end of a request.
     BackMerged,
-    /// `F`: it joined a request before its begin.
+    /// `F`: a bio was merged to the front of a request.
     FrontMerged,
-    /// `G`: it got a request.
+    /// `G`: a request was allocated.
     Allocated,
-    /// `S`: it found none, and its submitter sleeps.
+    /// `S`: no request was free, and the submitter sleeps.
     Slept,
-    /// `I`: a request went to the scheduler.
+    /// `I`: a request was inserted into the scheduler.
     Inserted,
-    /// `R`: the driver gave it back.
+    /// `R`: the driver requeued a request.
     Requeued,
-    /// `D`: it went to the driver.
+    /// `D`: a request was issued to the driver.
     Issued,
-    /// `C`: it ended.
+    /// `C`: a request completed.
     Completed,
-    /// `P`: requests are held back.
+    /// `P`: a process plugged its requests.
     Plugged,
-    /// `U`: they are let go.
+    /// `U`: the plug was released.
     Unplugged,
-    /// `UT`: they are let go because time is up.
+    /// `UT`: the plug was released by its timer.
     UnpluggedByTimer,
-    /// `X`: a bio was cut in two.
+    /// `X`: a bio was split.
     Split,
-    /// `B`: its data was copied to where the device reaches it.
+    /// `B`: its data was copied to memory that the device can reach.
     Bounced,
-    /// `A`: it was sent to another device, or to another place of this one.
+    /// `A`: it was remapped to another device or another sector.
     Remapped,
 }
 
 impl Action {
-    /// Those that have a letter for themselves; `UT` is two.
+    /// The actions with a single letter; `UT` has two.
     pub const ALL: [(char, Action); 14] = [
         ('Q', Action::Queued),
         ('M', Action::BackMerged),
@@ -92,7 +93,7 @@ impl Action {
         ('A', Action::Remapped),
     ];
 
-    /// As blkparse shows it.
+    /// The letters that blkparse prints.
     pub const fn text(self) -> &'static str {
         match self {
             Action::Queued => "Q",
@@ -113,7 +114,7 @@ impl Action {
         }
     }
 
-    /// The action of what blkparse shows.
+    /// The action of blkparse's letters.
     pub fn of_text(text: &str) -> Option<Action> {
         let mut letters = text.chars();
         match (letters.next(), letters.next()) {
@@ -123,7 +124,7 @@ impl Action {
         }
     }
 
-    /// The action of a letter.
+    /// The action of a single letter.
     pub fn of_letter(letter: char) -> Option<Action> {
         Self::ALL.into_iter().find(|(known, _)| *known == letter).map(|(_, action)| action)
     }
@@ -132,32 +133,32 @@ impl Action {
 /// One event.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// When, in nanoseconds since the trace began.
+    /// Time in nanoseconds since the start of the trace.
     pub at_ns: Nanos,
-    /// On which processor, or for which hardware queue.
+    /// The CPU or the hardware queue.
     pub cpu: u16,
-    /// Who: the process's number, 0 for none in particular.
+    /// The process id; 0 if there is no particular process.
     pub pid: u32,
-    /// What.
+    /// What happened.
     pub action: Action,
     /// The kind of I/O.
     pub operation: Operation,
-    /// Its properties.
+    /// Flags of the I/O.
     pub flags: Flags,
-    /// Where.
+    /// Sectors of the I/O.
     pub extent: Extent,
-    /// How it ended: 0, or an errno as a positive number.
+    /// Result: 0, or an errno as a positive number.
     pub error: u16,
 }
 
-/// Takes what happens in a run.
+/// Receives the events of a run.
 pub trait Tracer {
-    /// There is a process of this number and name.
+    /// Names a process.
     fn process(&mut self, at_ns: Nanos, pid: u32, name: &str);
 
-    /// Something happened; times never go back.
+    /// Takes an event; times never decrease.
     fn event(&mut self, event: &Event);
 
-    /// The scheduler says something.
+    /// Takes a message of the scheduler.
     fn message(&mut self, at_ns: Nanos, text: &str);
 }

@@ -1,4 +1,7 @@
-//! MQSim's ASCII format: `time dev lba size type`; whole nanoseconds or another unit, sectors, 0 write 1 read.
+//! MQSim's ASCII format: `time dev lba size type`.
+//!
+//! Times are integers, in nanoseconds unless another unit is given; positions and sizes are in
+//! sectors; type 0 is a write, 1 a read. Source: docs/specifications/harness.md, section 9.5.
 
 use std::collections::VecDeque;
 

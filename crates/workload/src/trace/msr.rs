@@ -1,6 +1,8 @@
-//! The traces of Microsoft Research Cambridge (SNIA IOTTA): `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`.
+//! The traces of Microsoft Research Cambridge (SNIA IOTTA):
+//! `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`.
 //!
-//! Times are Windows' (100 ns since 1601), sizes bytes, the response 100 ns.
+//! Times are those of Windows (100 ns since 1601), sizes are in bytes, response times in units of
+//! 100 ns. Source: docs/specifications/harness.md, section 9.5.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Names for what queues and schedulers know by number: processes, groups, the scheduler itself.
+//! Names of processes, groups and the scheduler, which queues and schedulers know by number.
 
 use std::fmt::Display;
 
@@ -6,17 +6,18 @@ use block::{ContextId, GroupId};
 
 use super::Tracer;
 
-/// Processes are numbered from here on.
+/// Number of the first process.
 const FIRST_PID: u32 = 1_000;
 
-/// Which of an issuer's queues a message is about.
+/// The queue of a context that a message is about.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct QueueName {
-    /// The issuer.
+    /// The context.
     pub context: ContextId,
-    /// Whether it is its sync one.
+    /// Whether it is the context's sync queue.
     pub is_sync: bool,
-    /// Whether it is one that is not idled for, where the scheduler's messages say so.
+    /// Whether the scheduler does not idle for it; `None` if the scheduler's messages do not say
+    /// so.
     pub is_no_idle: Option<bool>,
 }
 
@@ -24,29 +25,29 @@ pub struct QueueName {
 #[derive(Clone, Debug)]
 pub struct Names {
     scheduler: String,
-    /// By context; "" for one that nobody uses.
+    /// Names of processes by context; empty for an unused context.
     processes: Vec<String>,
-    /// By group.
+    /// Paths of groups by id.
     groups: Vec<String>,
 }
 
 impl Names {
-    /// `processes` are named by context, `groups` by id, the root `/`.
+    /// `processes` is indexed by context, `groups` by id; the root group is `/`.
     pub fn new(scheduler: &str, processes: Vec<String>, groups: Vec<String>) -> Self {
         Self { scheduler: scheduler.to_owned(), processes, groups }
     }
 
-    /// Of the groups, by id.
+    /// Paths of the groups, by id.
     pub fn groups(&self) -> &[String] {
         &self.groups
     }
 
-    /// The number that a trace shows for a context.
+    /// The process id that a trace shows for a context.
     pub const fn pid_of(context: ContextId) -> u32 {
         FIRST_PID + context.0
     }
 
-    /// Names all processes, before the first of them does anything.
+    /// Names all processes; called before the first event.
     pub fn introduce(&self, at_ns: block::Nanos, tracer: &mut dyn Tracer) {
         for (context, name) in (0..).map(ContextId).zip(&self.processes) {
             if !name.is_empty() {
@@ -55,10 +56,16 @@ impl Names {
         }
     }
 
-    /// A message with its prefix. A scheduler's as CFQ wrote it: whose queue and whether it is the sync one
-    /// (`cfq19226S /cgrp7 `; in 4.20 with a mark for one that is not idled for, `cfq19226SN `, and the group, which the
-    /// kernel's tracer attaches to the event since 4.14, behind it as before: blkparse cannot read the attached ones), else which group (`/cgrp7 `), else the scheduler alone (`cfq `). A limiter's begins with its
-    /// name, blk-throttle's with the `throtl ` that the kernel writes.
+    /// A message with its prefix.
+    ///
+    /// - A scheduler's message about a queue starts as CFQ wrote it: name, process id, `S` or `A`
+    ///   for sync or async, then the group: `cfq19226S /cgrp7 `. In 4.20 a mark follows for a queue
+    ///   that is not idled for, `cfq19226SN `. Since 4.14 the kernel attaches the group to the
+    ///   event instead, but blkparse cannot read that, so it stays in the text here.
+    /// - A message about a group starts with the group, `/cgrp7 `; any other message of a scheduler
+    ///   with its name, `cfq `.
+    /// - A limiter's message starts with the limiter's name; for blk-throttle that is `throtl `, as
+    ///   in the kernel.
     pub fn message(
         &self,
         limiter: Option<&str>,

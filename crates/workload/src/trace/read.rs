@@ -1,10 +1,10 @@
-//! Reading a trace of any format: which it is, one item after the other, in order of time, and what was wrong with it.
+//! Reads a trace of any format: detects the format and returns items in order of time.
 //!
 //! ```text
 //! sources -> a format's own reader (`Raw`) -> check (sizes, alignment) -> window (order of time) -> items
 //! ```
-//! Memory is bounded whatever the file says: lines up to 64 KiB, a window of 65,536 items, 65,536 names of a kind.
-//! Rules: harness 9.6.
+//! Memory is bounded for any input: lines of up to 64 KiB, a window of 65,536 items, 65,536 names
+//! of each kind. Source: docs/specifications/harness.md, section 9.6.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -16,22 +16,22 @@ use block::{Nanos, Operation, SECTOR_BYTES};
 use super::formats::{FORMATS, Format};
 use super::record::{Item, Record};
 
-/// Items that may wait for an earlier one.
+/// Items that are held back in case an earlier one follows.
 const WINDOW_ITEMS: usize = 65_536;
-/// Times may go back by this much.
+/// Largest step back in time that is tolerated.
 const BACK_NS: Nanos = 1_000_000_000;
-/// Lines that may be wrong.
+/// Number of wrong lines after which reading ends.
 pub const MAX_COMPLAINTS: usize = 10;
-/// Different reasons for leaving out.
+/// Maximum number of different reasons for skipping records.
 const MAX_REASONS: usize = 64;
-/// Why records are left out that make no sense.
+/// Reason for skipping wrong records.
 const DAMAGED: &str = "damaged";
-/// As much of the begin of a file tells its format.
+/// Size of the sample from which the format of a file is detected.
 pub const SAMPLE_BYTES: usize = 64 << 10;
 
 /// One file of a trace.
 pub struct Source {
-    /// What messages call it.
+    /// Name for messages.
     pub name: String,
     /// Its content.
     pub content: Box<dyn BufRead>,
@@ -40,11 +40,11 @@ pub struct Source {
 /// What a reader cannot know from the file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Picoseconds to a unit of MQSim's times: 1,000 = nanoseconds, its usual one.
+    /// Picoseconds per unit of MQSim's times; 1,000 is the default, nanoseconds.
     pub ps_per_tick: u64,
-    /// What `wait` means in fio's iolog version 2.
+    /// Meaning of `wait` in fio's iolog version 2.
     pub wait: Wait,
-    /// Records that make no sense are left out and counted, however many they are; otherwise a few end the reading.
+    /// Whether all wrong records are skipped and counted; otherwise a few of them end the reading.
     pub skip_damaged: bool,
 }
 
@@ -57,18 +57,18 @@ impl Default for Options {
 /// Meaning of `FILE wait N` in an iolog of version 2.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Microseconds behind the previous wait.
+    /// Microseconds after the previous wait.
     Documented,
-    /// As fio 3.33 does it: milliseconds since the begin.
+    /// Milliseconds since the start, as fio 3.33 implements it.
     AsFio,
 }
 
-/// Where in a file.
+/// A position in a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A line, from 1.
+    /// Line number, from 1.
     Line(u64),
-    /// A byte, from 0.
+    /// Byte offset, from 0.
     Byte(u64),
 }
 
@@ -81,14 +81,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// Something wrong at a place.
+/// An error at a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// Where.
+    /// Position in it.
     pub place: Place,
-    /// What.
+    /// What is wrong.
     pub message: String,
 }
 
@@ -101,11 +101,11 @@ impl fmt::Display for Complaint {
 /// Why a trace cannot be read any further.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
-    /// What is wrong, where; the last one is what ended it.
+    /// The errors; the last one ended the reading.
     pub complaints: Vec<Complaint>,
-    /// What to do about it.
+    /// How to fix it.
     pub help: String,
-    /// Whether the system failed, not the file's content.
+    /// Whether a system call failed, as opposed to wrong content.
     pub is_system: bool,
 }
 
@@ -130,32 +130,32 @@ impl fmt::Display for TraceError {
 
 impl std::error::Error for TraceError {}
 
-/// What was read, and what was not.
+/// Counts of what was read and skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Events.
+    /// Number of events.
     pub records: u64,
-    /// Records that were left out, by reason.
+    /// Skipped records by reason.
     pub skipped: BTreeMap<String, u64>,
-    /// Lines that make no sense; at most [`MAX_COMPLAINTS`].
+    /// Wrong lines, at most [`MAX_COMPLAINTS`].
     pub complaints: Vec<Complaint>,
-    /// Records whose offset or length was no multiple of 512 and was rounded outward.
+    /// Records whose offset or length was not a multiple of 512 and was rounded outward.
     pub rounded: u64,
-    /// Worth knowing, each once.
+    /// Notes about the trace, without duplicates.
     pub notes: Vec<String>,
-    /// As [`Options::skip_damaged`].
+    /// See [`Options::skip_damaged`].
     pub(super) skips_damaged: bool,
 }
 
 impl Tally {
     pub(super) fn skip(&mut self, reason: &str) {
-        // Reasons may quote the file: it decides how many differ, but not how many are kept.
+        // Reasons may quote the file, so the number of different ones that are kept is limited.
         let is_kept = self.skipped.contains_key(reason) || self.skipped.len() < MAX_REASONS;
         let reason = if is_kept { reason } else { "other reasons" };
         *self.skipped.entry(reason.to_owned()).or_default() += 1;
     }
 
-    /// Leaves a record out that makes no sense, where that is wanted; the first few are told.
+    /// Skips a wrong record if that is requested and keeps the first few errors.
     pub(super) fn skip_damaged(&mut self, error: TraceError) -> Result<(), TraceError> {
         if !self.skips_damaged || error.is_system {
             return Err(error);
@@ -173,28 +173,28 @@ impl Tally {
         }
     }
 
-    /// How many were left out.
+    /// Number of skipped records.
     pub fn skipped_records(&self) -> u64 {
         self.skipped.values().sum()
     }
 }
 
-/// A format's own reader: items as the file has them.
+/// A format's own reader; returns items in the order of the file.
 pub(super) trait Raw {
-    /// The next item, or nothing at the end.
+    /// The next item, or `None` at the end.
     fn next(&mut self, tally: &mut Tally) -> Result<Option<Item>, TraceError>;
-    /// The file and the place of the item that was answered last.
+    /// File and position of the item that was returned last.
     fn place(&self) -> (&str, Place);
 }
 
-/// A trace being read.
+/// A trace that is being read.
 pub struct Reading {
     raw: Box<dyn Raw>,
     format: &'static Format,
     tally: Tally,
-    /// What came in order of time waits here,
+    /// Items that arrived in order of time.
     in_order: VecDeque<Waiting>,
-    /// and what came late here.
+    /// Items that arrived late.
     late: BinaryHeap<Reverse<Waiting>>,
     arrived: u64,
     latest_ns: Nanos,
@@ -202,7 +202,7 @@ pub struct Reading {
     is_over: bool,
 }
 
-/// An item in the window, ordered by time and arrival.
+/// An item in the window, ordered by time, then by arrival.
 struct Waiting {
     at_ns: Nanos,
     arrived: u64,
@@ -229,8 +229,8 @@ impl Ord for Waiting {
     }
 }
 
-/// The format of a file that begins like this, if it is known. Files that fit several are of the one that explains more of
-/// their lines, then of the first in the list.
+/// Detects the format from the start of a file. If several formats fit, the one that parses most
+/// lines is taken, then the first in the list.
 pub fn detect(begin: &[u8]) -> Option<&'static Format> {
     let scored = FORMATS.iter().map(|format| ((format.fits)(begin), format)).filter(|(score, _)| *score > 0);
     scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, format)| format)
@@ -242,7 +242,7 @@ pub fn format_of_name(name: &str) -> Option<&'static Format> {
 }
 
 impl Reading {
-    /// Begins to read `sources`: one file, or one per processor of a blktrace.
+    /// Starts reading `sources`: one file, or one per CPU of a blktrace.
     pub fn new(format: &'static Format, sources: Vec<Source>, options: Options) -> Self {
         Self {
             raw: (format.open)(sources, options),
@@ -257,20 +257,20 @@ impl Reading {
         }
     }
 
-    /// The format.
+    /// The format of the trace.
     pub fn format(&self) -> &'static Format {
         self.format
     }
 
-    /// What was read so far.
+    /// Counts so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The next item in order of time. Names come before what they are names of.
+    /// The next item in order of time. A name comes before the items that refer to it.
     ///
     /// # Errors
-    /// The file cannot be read any further; nothing follows.
+    /// The file cannot be read any further; do not call this again.
     pub fn next_item(&mut self) -> Result<Option<Item>, TraceError> {
         while !self.is_over && self.in_order.len() + self.late.len() < WINDOW_ITEMS {
             let Some(item) = self.raw.next(&mut self.tally).inspect_err(|_| self.is_over = true)? else {
@@ -286,7 +286,8 @@ impl Reading {
             }
             self.arrived += 1;
             let waiting = Waiting { at_ns, arrived: self.arrived, item };
-            // Most files are in order: a heap of all would move each of its items a dozen times.
+            // Most files are in order; pushing every item through the heap would move each about a
+            // dozen times.
             if at_ns >= self.latest_ns {
                 self.latest_ns = at_ns;
                 self.in_order.push_back(waiting);
@@ -317,7 +318,8 @@ impl Reading {
         TraceError::at(file, place, message, help)
     }
 
-    /// Rules for sizes of formats without stages: what stages say is the kernel's own.
+    /// Checks sizes in formats without stages; sizes in formats with stages come from the kernel
+    /// itself.
     fn checked(&mut self, item: Item) -> Option<Item> {
         match item {
             Item::Record(record) if !self.format.has_stages => self.checked_record(record).map(Item::Record),

@@ -1,67 +1,68 @@
-//! What a trace says, whatever its format: one value per line or record, in one unit each.
+//! The content of a trace independent of its format, with one unit per field.
 
 use block::{DeviceNumber, Flags, Nanos, Operation};
 
 use super::Action;
 
-/// One event of a trace. Formats that know only I/Os, not their stages, give each as [`Action::Queued`].
+/// One event of a trace. Formats that record only I/Os yield each as [`Action::Queued`].
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// When, in nanoseconds of the trace's own clock.
+    /// Time in nanoseconds of the trace's own clock.
     pub at_ns: Nanos,
     /// What happened.
     pub action: Action,
     /// The kind of I/O.
     pub operation: Operation,
-    /// Its properties.
+    /// Flags of the I/O.
     pub flags: Flags,
-    /// First byte on the device; kept for flushes as the trace has it.
+    /// First byte on the device; for flushes, as recorded.
     pub offset_bytes: u64,
     /// Length in bytes; 0 for a flush.
     pub length_bytes: u64,
-    /// The device; formats that name theirs otherwise number them as minors of major 0 and say so by [`Item::Device`].
+    /// The device. Formats that name devices otherwise number them as minors of major 0 and emit
+    /// [`Item::Device`].
     pub device: DeviceNumber,
-    /// Who; 0 for nobody in particular.
+    /// The process id; 0 if there is no particular process.
     pub pid: u32,
-    /// On which processor.
+    /// The CPU.
     pub cpu: u16,
-    /// The group's number, 0 for none: a cgroup's inode, or what [`Item::Group`] named.
+    /// The group: the inode of a cgroup or a number that [`Item::Group`] named; 0 for none.
     pub group: u64,
-    /// How long it took, where the format says so in the same line.
+    /// Latency, if the format records it in the same line.
     pub latency_ns: Option<Nanos>,
-    /// How it ended: 0, or an errno as a positive number.
+    /// Result: 0, or an errno as a positive number.
     pub error: u16,
-    /// Its number on its processor, 0 where there is none.
+    /// Sequence number on its CPU; 0 if there is none.
     pub sequence: u32,
-    /// What some actions say beside.
+    /// Details of some actions.
     pub detail: Detail,
-    /// The kind of I/O in blktrace's bits, where the format has them: more exact than operation and flags, so that what is
-    /// read can be shown as it was.
+    /// The kind of I/O in blktrace's bits, where the format has them. They are more exact than
+    /// operation and flags and allow a record to be printed as it was.
     pub categories: u16,
 }
 
-/// What some actions say beside place and size.
+/// Details that some actions carry besides position and size.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Detail {
-    /// Nothing.
+    /// No details.
     #[default]
     None,
-    /// Unplugs: how many requests are let go.
+    /// Unplug: number of released requests.
     Requests(u64),
-    /// Splits: the first sector of the second half.
+    /// Split: first sector of the second half.
     NextSector(u64),
-    /// Remaps: where it was before, in sectors.
+    /// Remap: where the I/O was addressed before.
     From {
-        /// The device it was sent to.
+        /// The previous device.
         device: DeviceNumber,
-        /// The sector there.
+        /// The sector on it.
         sector: u64,
     },
 }
 
 impl Record {
-    /// An I/O of a format that knows no more than this. Its submitter waits for it: where nothing is said of a page cache, the
-    /// trace was taken below one, or of somebody who went past it.
+    /// An I/O of a format without flags. A write is taken as synchronous: if the trace says nothing
+    /// of a page cache, it was recorded below one or the application bypassed it.
     pub(super) fn io(at_ns: Nanos, operation: Operation, offset_bytes: u64, length_bytes: u64) -> Self {
         let flags = if operation == Operation::Read { Flags::NONE } else { Flags::SYNC };
         Self {
@@ -93,64 +94,64 @@ impl Record {
         self.length_bytes / block::SECTOR_BYTES
     }
 
-    /// The byte behind the last one.
+    /// The byte after the last one.
     pub const fn end_bytes(&self) -> u64 {
         self.offset_bytes.saturating_add(self.length_bytes)
     }
 }
 
-/// One thing that a reader answers.
+/// One item of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Item {
     /// An event.
     Record(Record),
     /// From here on a process has this name.
     Process {
-        /// Its number.
+        /// Process id.
         pid: u32,
-        /// Its name.
+        /// Name of the process.
         name: String,
     },
     /// A device has this name.
     Device {
-        /// Its number.
+        /// Device number.
         device: DeviceNumber,
         /// Its name in the trace.
         name: String,
     },
     /// A group has this name.
     Group {
-        /// Its number.
+        /// Number of the group.
         group: u64,
         /// Its name in the trace.
         name: String,
     },
-    /// Somebody said something.
+    /// A message in the trace.
     Message {
-        /// When.
+        /// Time of the message.
         at_ns: Nanos,
-        /// About which device.
+        /// The device that it is about.
         device: DeviceNumber,
-        /// On which processor.
+        /// The CPU.
         cpu: u16,
-        /// Its number there.
+        /// Sequence number on that CPU.
         sequence: u32,
-        /// The group it is about, 0 for none.
+        /// The group that it is about; 0 for none.
         group: u64,
-        /// What.
+        /// Text of the message.
         text: String,
     },
-    /// At this time of the trace the clock on the wall showed that.
+    /// Relates a time of the trace to the wall clock.
     Clock {
-        /// Of the trace.
+        /// Time of the trace.
         at_ns: Nanos,
-        /// Since 1970.
+        /// Nanoseconds since 1970.
         unix_ns: Nanos,
     },
 }
 
 impl Item {
-    /// When it happened, for what happens at a time.
+    /// Time of the item, if it has one.
     pub const fn at_ns(&self) -> Option<Nanos> {
         match self {
             Item::Record(record) => Some(record.at_ns),

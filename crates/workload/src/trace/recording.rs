@@ -1,8 +1,10 @@
-//! From a trace to what is replayed: which of its I/Os, whose they are, and which of them had completed before which.
+//! Selects the I/Os of a trace that are replayed, assigns them to groups and finds out which had
+//! completed before which.
 //!
-//! A trace with stages is replayed by what was queued, or, where that is missing, by what was issued to the device (merged
-//! then). A completion belongs to all that its range covers. Memory: 40 bytes per I/O while the trace is read, 40 of the
-//! recording, and what completions are waited for.
+//! A trace with stages is replayed from its queued bios; if it has none, from the issued requests,
+//! which are then replayed merged. A completion completes every I/O within its range. Memory per
+//! I/O: 40 bytes while the trace is read, 40 bytes for the recording, and the list of completions
+//! that are waited for. Source: docs/specifications/harness.md, section 9.8.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,43 +15,44 @@ use super::Action;
 use super::record::{Item, Record};
 use crate::replay::{Part, Recording, Step};
 
-/// I/Os of a trace at most: what is kept of them takes 4 GiB.
+/// Maximum number of I/Os of a trace; they take 4 GiB of memory.
 const MAX_IOS: usize = 1 << 26;
-/// From the first to the last at most: clocks of hosts end after 584 years, and there are repetitions.
+/// Maximum time from the first to the last I/O. Clocks of hosts end after 584 years, and the trace
+/// may be repeated.
 const MAX_SPAN_NS: Nanos = 1 << 60;
-/// Data of one I/O at most, in bytes.
+/// Maximum data of one I/O, in bytes.
 const MAX_DATA_BYTES: u64 = 64 << 20;
-/// Devices lie behind one another at multiples of this.
+/// The devices of a trace are laid out one after another at multiples of this.
 const DEVICE_UNIT_BYTES: u64 = 1 << 20;
-/// Processes of a group; further ones count as one of these.
+/// Maximum number of processes of a group; further ones share these numbers.
 const MAX_ACTORS: usize = 1_024;
-/// Groups there may be.
+/// Maximum number of groups.
 const MAX_GROUPS: usize = 1_024;
-/// Name of the group of what belongs to none.
+/// Group of I/Os that belong to no group.
 const REST: &str = "rest";
-/// Processes, groups and devices whose group is remembered.
+/// Maximum number of combinations of process, group and device whose group is cached.
 const MAX_MARKS: usize = 4_096;
 const UNKNOWN: Nanos = Nanos::MAX;
 
-/// Which I/Os are replayed, and by whom.
+/// Which I/Os are replayed, and how they are grouped.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// By name or `major:minor`; empty = all.
+    /// Devices by name or `major:minor`; empty means all.
     pub devices: Vec<String>,
-    /// Not before and not from, since the first event of the trace.
+    /// Start (inclusive) and end (exclusive), counted from the first event of the trace.
     pub time_ns: (Nanos, Nanos),
-    /// Whether more than reads.
+    /// Whether writes are replayed as well as reads.
     pub writes: bool,
-    /// What is one group.
+    /// What makes a group.
     pub by: GroupBy,
-    /// Whether each process of the trace is a thread of its own.
+    /// Whether each process of the trace becomes a thread of its own.
     pub own_threads: bool,
-    /// Whether completions follow from the rules of the S suite's start-up traces: a process waits for what is no read-ahead,
-    /// and before it for its own read-aheads.
+    /// Whether completions are inferred by the rules of the S suite's start-up traces: a process
+    /// waits for each I/O that is not a read-ahead, and before issuing it for its own read-aheads.
     pub is_start_up: bool,
-    /// Whether completions are events of the trace; of a format without, nothing is kept until they come.
+    /// Whether completions are events of the trace; otherwise no I/O is tracked until it completes.
     pub has_stages: bool,
-    /// Whether processes hold I/Os in their plugs as they did.
+    /// Whether processes hold I/Os in their plugs as recorded.
     pub plugs: bool,
 }
 
@@ -71,36 +74,36 @@ impl Default for Selection {
 /// What makes a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum GroupBy {
-    /// All is one.
+    /// The whole trace is one group.
     #[default]
     None,
-    /// A process.
+    /// Each process.
     Pid,
-    /// Processes of one name.
+    /// Processes of the same name.
     Comm,
-    /// The group that the trace has.
+    /// The group recorded in the trace.
     Cgroup,
-    /// A device.
+    /// Each device.
     Device,
-    /// A table: pid, name of process, group or device -> group.
+    /// A table from process id, process name, group or device to group.
     Table(BTreeMap<String, String>),
 }
 
-/// What an I/O can be told apart by.
+/// The properties by which I/Os are grouped.
 #[derive(Clone, Debug)]
 pub struct Marks<'a> {
-    /// The process's number.
+    /// Process id.
     pub pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub process: Option<&'a str>,
-    /// The trace's own group.
+    /// The group recorded in the trace.
     pub group: Option<String>,
     /// The device.
     pub device: String,
 }
 
 impl GroupBy {
-    /// The group of an I/O; none if this says nothing of it.
+    /// Name of the group of an I/O; `None` if this rule assigns none.
     pub fn name_of(&self, marks: Marks<'_>) -> Option<String> {
         let name = match self {
             GroupBy::None => None,
@@ -118,7 +121,7 @@ impl GroupBy {
     }
 }
 
-/// One I/O before it has its place.
+/// One I/O before its group and final offset are known.
 #[derive(Copy, Clone)]
 struct Seen {
     at_ns: Nanos,
@@ -133,45 +136,45 @@ struct Seen {
     is_held: bool,
 }
 
-/// What a trace came to.
+/// The result of reading a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
-    /// The groups with what they do, in order of appearance; none of them is empty.
+    /// The groups with their I/Os, in order of appearance; none is empty.
     pub groups: Vec<(String, Arc<Recording>)>,
-    /// I/Os that are replayed.
+    /// Number of I/Os to replay.
     pub steps: u64,
-    /// From the first to the last of them.
+    /// Time from the first to the last of them.
     pub duration_ns: Nanos,
-    /// What was left out and why.
+    /// Number of omitted I/Os by reason.
     pub left_out: BTreeMap<&'static str, u64>,
-    /// The devices, in the order in which they lie behind one another.
+    /// The devices, in the order in which they are laid out.
     pub devices: Vec<String>,
-    /// Whether merged requests are replayed, as nothing else was recorded.
+    /// Whether merged requests are replayed because no bios were recorded.
     pub is_merged: bool,
-    /// I/Os that wait in plugs for others, as they did.
+    /// Number of I/Os that waited in a plug and do so again in the replay.
     pub held: u64,
 }
 
 /// Why a trace cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// It is too long.
+    /// It has too many I/Os.
     #[error("more than {MAX_IOS} I/Os: replay a part of them (--time A-B)")]
     TooLong,
-    /// Nobody records for so long.
+    /// It spans an implausibly long time.
     #[error(
         "from first to last it takes more than 36 years: its times make no sense; replay a part of it (--time A-B)"
     )]
     TimesMakeNoSense,
-    /// Too many groups.
+    /// It has too many groups.
     #[error("more than {MAX_GROUPS} groups: choose by something else, or give a table (--groups-by file=MAP.csv)")]
     TooManyGroups,
-    /// Nothing is left.
+    /// No I/O is left to replay.
     #[error("no I/O is left to replay")]
     Nothing,
 }
 
-/// Collects.
+/// Builds the recordings from the items of a trace.
 pub struct Builder {
     selection: Selection,
     begin_ns: Option<Nanos>,
@@ -182,19 +185,19 @@ pub struct Builder {
     device_numbers: BTreeMap<DeviceNumber, u16>,
     groups: Vec<String>,
     group_numbers: BTreeMap<String, u16>,
-    /// What was found of a process, a group and a device, until a name changes.
+    /// Cached group of a process, group and device; cleared when a name changes.
     groups_of_marks: BTreeMap<(u32, u64, DeviceNumber), u16>,
     seen: Vec<Seen>,
-    /// Whether something was queued; then what was issued does not count.
+    /// Whether a bio was queued; issued requests are ignored from then on.
     has_queued: bool,
     outstanding: Outstanding,
-    /// What the process that acts last did, and who has a plug.
+    /// The open plugs.
     plugs: Plugs,
     left_out: BTreeMap<&'static str, u64>,
 }
 
 impl Builder {
-    /// Begins.
+    /// An empty builder.
     pub fn new(selection: Selection) -> Self {
         Self {
             selection,
@@ -292,7 +295,7 @@ impl Builder {
         self.seen.push(Seen {
             at_ns: record.at_ns,
             done_ns: record.latency_ns.map_or(UNKNOWN, |latency_ns| record.at_ns.saturating_add(latency_ns)),
-            // Linux says sectors of flushes that mean nothing.
+            // Linux records meaningless sectors for flushes.
             offset_bytes: if record.operation == Operation::Flush { 0 } else { record.offset_bytes },
             length_bytes,
             pid: record.pid,
@@ -355,10 +358,10 @@ impl Builder {
         Ok(number)
     }
 
-    /// The end of the trace.
+    /// Ends the trace and returns the recordings.
     ///
     /// # Errors
-    /// Nothing is left to replay.
+    /// No I/O is left to replay, or the trace spans too long a time.
     pub fn finish(mut self) -> Result<Recorded, Unusable> {
         let (Some(first), Some(last)) = (self.seen.first(), self.seen.last()) else { return Err(Unusable::Nothing) };
         let (begin_ns, duration_ns) = (first.at_ns, last.at_ns - first.at_ns);
@@ -369,7 +372,7 @@ impl Builder {
             infer_completions(&mut self.seen);
         }
         let bases = self.bases();
-        // To the next pass as long as from one I/O to the next in the mean.
+        // The gap before the next repetition is the mean gap between two I/Os.
         let pass_ns = duration_ns.saturating_add((duration_ns / self.seen.len() as u64).max(1));
         self.plugs.end(&mut self.seen);
         let held = self.seen.iter().filter(|seen| seen.is_held).count() as u64;
@@ -397,7 +400,7 @@ impl Builder {
         })
     }
 
-    /// Where each device begins: behind those before it.
+    /// Start of each device, after the end of the previous one.
     fn bases(&self) -> Vec<u64> {
         let mut spans = vec![0_u64; self.devices.len()];
         for seen in &self.seen {
@@ -414,7 +417,7 @@ impl Builder {
     }
 }
 
-/// A group's name as paths have them.
+/// Replaces characters that a group's path must not contain.
 fn plain(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@/".contains(c);
     let name: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).take(100).collect();
@@ -422,7 +425,7 @@ fn plain(name: &str) -> String {
     if name.is_empty() { REST.to_owned() } else { name }
 }
 
-/// Whole sectors round the I/O; nothing for what cannot be repeated.
+/// Length of the I/O rounded up to whole sectors; `None` if it cannot be replayed.
 fn length_of(record: &Record) -> Option<u32> {
     let most = match record.operation {
         Operation::Flush => return Some(0),
@@ -434,10 +437,10 @@ fn length_of(record: &Record) -> Option<u32> {
     u32::try_from(length_bytes).ok().filter(|_| is_whole && (1..=most).contains(&length_bytes))
 }
 
-/// What has begun and not yet completed, by place.
+/// I/Os that have begun and not completed, by position.
 #[derive(Default)]
 struct Outstanding {
-    /// Device, read or not, first byte, index.
+    /// From device, whether it is a read, first byte and index to the end.
     transfers: BTreeMap<(DeviceKey, bool, u64, usize), u64>,
     flushes: BTreeMap<DeviceKey, VecDeque<usize>>,
 }
@@ -478,21 +481,21 @@ impl Outstanding {
     }
 }
 
-/// Plugs of processes (since 2.6.39). A process is told to have one when its first request is put in, behind the event of the
-/// bio: that one and what it queues from then on wait until it unplugs.
+/// Plugs of processes (since 2.6.39). The plug event follows the queue event of the first bio; that
+/// bio and the following ones of the process wait until it unplugs.
 #[derive(Default)]
 struct Plugs {
-    /// Last I/O of each process that has a plug.
+    /// Last I/O of each process with an open plug.
     open: BTreeMap<u32, usize>,
-    /// The last I/O of all, and whose it was.
+    /// Process and index of the last I/O.
     latest: Option<(u32, usize)>,
 }
 
-/// Plugs that are open at a time; further processes have none.
+/// Maximum number of open plugs; further ones are ignored.
 const MAX_PLUGS: usize = 65_536;
 
 impl Plugs {
-    /// Whether what `pid` queues now is held.
+    /// Whether the I/O that `pid` queues now is held by its plug.
     fn queued(&mut self, pid: u32, index: usize) -> bool {
         self.latest = Some((pid, index));
         match self.open.get_mut(&pid) {
@@ -508,7 +511,8 @@ impl Plugs {
         if record.action != Action::Plugged {
             match self.open.remove(&record.pid) {
                 Some(last) => let_go(last, seen),
-                // Whoever has none lets go what all hold: up to 2.6.38 the plug was the queue's.
+                // An unplug without a plug of its own process releases all plugs: until 2.6.38 the
+                // plug belonged to the queue.
                 None => self.end(seen),
             }
         } else if let Some((pid, index)) = self.latest
@@ -522,20 +526,20 @@ impl Plugs {
         }
     }
 
-    /// Nobody holds anything any more.
+    /// Releases all plugs.
     fn end(&mut self, seen: &mut [Seen]) {
         std::mem::take(&mut self.open).into_values().for_each(|last| let_go(last, seen));
     }
 }
 
-/// The last I/O of a plug takes the others along.
+/// Marks the last I/O of a plug as the one that releases the others.
 fn let_go(last: usize, seen: &mut [Seen]) {
     if let Some(seen) = seen.get_mut(last) {
         seen.is_held = false;
     }
 }
 
-/// By the rules of the S suite.
+/// Infers completions by the rules of the S suite.
 fn infer_completions(all: &mut [Seen]) {
     let mut ahead: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for index in 0..all.len() {
@@ -553,7 +557,7 @@ fn infer_completions(all: &mut [Seen]) {
     }
 }
 
-/// Of the I/Os of these indices one list per process, in order of appearance.
+/// Splits the I/Os of these indices into one list per process, in order of appearance.
 fn by_process(all: &[Seen], own: &[u32]) -> Vec<Vec<u32>> {
     let mut numbers = BTreeMap::new();
     let mut lists: Vec<Vec<u32>> = Vec::new();
@@ -568,12 +572,12 @@ fn by_process(all: &[Seen], own: &[u32]) -> Vec<Vec<u32>> {
     lists
 }
 
-/// What one thread does: the I/Os of these indices.
+/// The recording of one thread: the I/Os of these indices.
 fn part(all: &[Seen], own: &[u32], begin_ns: Nanos, bases: &[u64]) -> Part {
     let seen = |at: u32| &all[own[at as usize] as usize];
     let mut completed: Vec<u32> =
         (0_u32..).zip(own).map(|(at, _)| at).filter(|at| seen(*at).done_ns != UNKNOWN).collect();
-    // Nothing completes before it was there: so nobody waits for himself or for what comes after him.
+    // No I/O completes before it was queued, so none waits for itself or for a later one.
     let done_ns = |at: u32| seen(at).done_ns.max(seen(at).at_ns.saturating_add(1));
     completed.sort_unstable_by_key(|at| (done_ns(*at), *at));
     let mut actors: BTreeMap<u32, u16> = BTreeMap::new();

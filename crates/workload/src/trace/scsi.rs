@@ -1,8 +1,8 @@
-//! What SCSI commands are to us, for the formats that record them.
+//! Maps SCSI commands to operations, for formats that record commands.
 
 use block::Operation;
 
-/// The operation of a command; nothing for those that move and destroy no data.
+/// The operation of a command; `None` for commands that neither transfer nor discard data.
 pub(super) const fn operation_of(command: u16) -> Option<Operation> {
     match command {
         // READ and WRITE of 6, 10, 12 and 16 bytes.

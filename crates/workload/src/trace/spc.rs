@@ -1,4 +1,7 @@
-//! The Storage Performance Council's traces: `ASU,LBA,Size,Opcode,Timestamp[,...]`; blocks of 512 bytes, bytes, seconds.
+//! The Storage Performance Council's traces: `ASU,LBA,Size,Opcode,Timestamp[,...]`.
+//!
+//! Positions are in blocks of 512 bytes, sizes in bytes, times in seconds. Source:
+//! docs/specifications/harness.md, section 9.5.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,7 @@
-//! The traces of Systor '17 (SNIA IOTTA): `Timestamp,Response,IOType,LUN,Offset,Size`; seconds, bytes.
+//! The traces of Systor '17 (SNIA IOTTA): `Timestamp,Response,IOType,LUN,Offset,Size`.
+//!
+//! Times are in seconds, positions and sizes in bytes. Source: docs/specifications/harness.md,
+//! section 9.5.
 
 use std::collections::VecDeque;
 
@@ -33,7 +36,7 @@ impl LineFormat for Systor {
             return Err(Unread::Nothing);
         }
         let at_ns = decimal_ns(time, SECOND, "the timestamp")?;
-        // Some have none.
+        // Some records have no response time.
         let latency_ns =
             if response.is_empty() { None } else { Some(decimal_ns(response, SECOND, "the response time")?) };
         let record = Record::io(at_ns, direction(kind)?, number(offset, "the offset")?, number(size, "the size")?);

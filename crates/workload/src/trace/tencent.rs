@@ -1,6 +1,8 @@
-//! Tencent's block traces (SNIA IOTTA): `Timestamp,Offset,Size,IOType,VolumeID`; seconds since 1970, sectors, 0 read 1 write.
+//! Tencent's block traces (SNIA IOTTA): `Timestamp,Offset,Size,IOType,VolumeID`.
 //!
-//! Many records share one second: they are spread evenly inside it, in their order.
+//! Times are in seconds since 1970, positions and sizes in sectors; type 0 is a read, 1 a write.
+//! Many records share one second and are spread evenly over it in their order. Source:
+//! docs/specifications/harness.md, section 9.5.
 
 use std::collections::VecDeque;
 
@@ -20,28 +22,29 @@ pub const FORMAT: Format = Format {
     open: |sources, _| Box::new(Lines::new(Tencent::default(), sources, "a line is 1538323200,12910952,128,0,1063")),
 };
 
-/// Records of one second that are spread together; of more, each part is spread over a part of the second.
+/// Maximum number of records of one second that are spread together. If there are more, each batch
+/// is spread over a part of the second.
 const TOGETHER: usize = 1 << 17;
 
 #[derive(Default)]
 struct Tencent {
     volumes: Named,
     second: u64,
-    /// Of the running second.
+    /// Records of the current second that are held back.
     kept: Vec<Record>,
-    /// Where in the second the kept ones begin, in ns.
+    /// Offset in the second at which the held records start, in ns.
     from_ns: u64,
     has_shared: bool,
 }
 
 impl Tencent {
-    /// Spreads what is kept up to `end_ns` of its second.
+    /// Spreads the held records over the second up to `end_ns`.
     fn spread(&mut self, end_ns: u64, to: &mut VecDeque<Item>) {
         let count = self.kept.len() as u64;
         self.has_shared |= count > 1;
         let room_ns = end_ns - self.from_ns;
         for (index, record) in self.kept.drain(..).enumerate() {
-            // Below a second times at most 2^17 records: far from overflow.
+            // The product is below 10^9 times 2^17, so it cannot overflow.
             let at_ns = record.at_ns + self.from_ns + index as u64 * room_ns / count;
             to.push_back(Item::Record(Record { at_ns, ..record }));
         }
@@ -71,7 +74,8 @@ impl LineFormat for Tencent {
             self.spread(SECOND, to);
             self.second = second;
         } else if self.kept.len() == TOGETHER {
-            // Half of what is left for these: a second so full goes on.
+            // These records get half of the rest of the second, because more of the same second
+            // follow.
             self.spread(self.from_ns + (SECOND - self.from_ns) / 2, to);
         }
         let device = self.volumes.device(volume, to)?;

@@ -4,6 +4,7 @@
 //! version 1   sn 4 | length 4 | segments 4 | command 2 | version 2 | block 8 | time_us 8
 //! version 2   command 2 | version 2 | sn 4 | length 4 | segments 4 | block 8 | time_us 8 | response_us 8
 //! ```
+//! Source: docs/specifications/harness.md, section 9.5.
 
 use std::io::{self, Read};
 
@@ -56,7 +57,7 @@ impl Layout {
         [record[at], record[at + 1]]
     }
 
-    /// Whether a record says that it is one of this layout.
+    /// Whether the version field of a record matches this layout.
     fn is_of(self, record: &[u8]) -> bool {
         u16::from_le_bytes(self.version(record)) >> 8 == self.number()
     }
@@ -92,7 +93,7 @@ fn fits(begin: &[u8]) -> usize {
     layout_of(begin).map_or(0, |layout| begin.len() / layout.bytes())
 }
 
-/// The layout that the first two records have, or the only one.
+/// The layout that matches the first two records, or the only record.
 fn layout_of(begin: &[u8]) -> Option<Layout> {
     LAYOUTS.into_iter().find(|layout| {
         let mut records = begin.chunks_exact(layout.bytes()).take(2);
@@ -107,9 +108,9 @@ struct Reader {
     source: Source,
     layout: Option<Layout>,
     at_byte: u64,
-    /// Where the last record began.
+    /// Offset of the last record.
     last_byte: u64,
-    /// What was read to find the layout.
+    /// Bytes that were read to detect the layout.
     begin: io::Cursor<Vec<u8>>,
 }
 

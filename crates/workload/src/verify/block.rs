@@ -1,4 +1,4 @@
-//! One block: filled before it is written, checked after it was read.
+//! One block: filled before it is written, checked after it is read.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::{Kind, Verify};
 
 const MAGIC: u16 = 0xacca;
 const HEADER_BYTES: usize = 40;
-/// Where the fields of a header stand; all are little-endian.
+/// Offsets of the fields of a header; all are little-endian.
 const TYPE_AT: usize = 2;
 const LENGTH_AT: usize = 4;
 const SEED_AT: usize = 8;
@@ -17,12 +17,12 @@ const OFFSET_AT: usize = 16;
 const NUMBER_AT: usize = 34;
 const CRC_AT: usize = 36;
 
-/// What is wrong with a block.
+/// Description of a damaged block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where the part begins that is wrong, on the file or device.
+    /// Start of the damaged part on the file or device.
     pub offset_bytes: u64,
-    /// How long the part is.
+    /// Length of the damaged part.
     pub length_bytes: u32,
     /// What is wrong with it, with both values.
     pub what: String,
@@ -35,7 +35,7 @@ impl fmt::Display for Damage {
 }
 
 impl Kind {
-    /// The number by which headers name it.
+    /// The number of the kind in headers.
     const fn number(self) -> u16 {
         match self {
             Kind::Meta => 1,
@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// Bytes of header and checksum.
+    /// Length of header and checksum in bytes.
     pub(crate) const fn head_bytes(self) -> usize {
         match self {
             Kind::Pattern | Kind::Null => 0,
@@ -68,7 +68,8 @@ impl Kind {
 }
 
 impl Verify {
-    /// The parts of a block that have headers of their own. A shorter block than the interval is one part.
+    /// Length of the parts of a block that have their own headers. A block shorter than the
+    /// interval is one part.
     fn part_bytes(&self, block_bytes: usize) -> usize {
         match self.interval_bytes as usize {
             interval if interval > 0 && interval <= block_bytes => interval,
@@ -96,7 +97,7 @@ impl Verify {
         }
     }
 
-    /// Puts header and checksum on a part.
+    /// Adds header and checksum to a part.
     fn head(&self, part: &mut [u8], offset_bytes: u64, number: u64, seed: u64) {
         let head_bytes = self.kind.head_bytes();
         if part.len() <= head_bytes {
@@ -119,7 +120,7 @@ impl Verify {
         self.swap_head(part);
     }
 
-    /// Brings the header to its place in the part, or back to the begin.
+    /// Moves the header to its offset in the part, or back to the start.
     fn swap_head(&self, part: &mut [u8]) {
         let (head, to) = (self.kind.head_bytes(), self.header_offset_bytes as usize);
         if to >= head && to + head <= part.len() {
@@ -128,8 +129,9 @@ impl Verify {
         }
     }
 
-    /// Checks a block that was read from `offset_bytes`. `number` is that of the write it must come from, where that is
-    /// known. Headers are brought to the begin of their parts meanwhile: the block must not be used afterwards.
+    /// Checks a block that was read from `offset_bytes`. `number` is that of the write that it must
+    /// come from, if known. Headers are moved to the start of their parts, so the block must not be
+    /// used afterwards.
     ///
     /// # Errors
     /// The first damage.
@@ -155,7 +157,7 @@ impl Verify {
         Ok(())
     }
 
-    /// Header and checksum of one part.
+    /// Checks header and checksum of one part.
     fn check_part(&self, part: &mut [u8], offset_bytes: u64, number: Option<u64>) -> Result<(), String> {
         let head_bytes = self.kind.head_bytes();
         if head_bytes == 0 || part.len() <= head_bytes {
@@ -188,7 +190,8 @@ impl Verify {
     }
 }
 
-/// Compares what follows the head of a part with the pattern, which begins with the block: `first` bytes before the part.
+/// Compares the part after its head with the pattern. The pattern starts with the block, `first`
+/// bytes before the part.
 fn check_pattern(pattern: &[u8], part: &[u8], head_bytes: usize, first: usize) -> Result<(), String> {
     let wanted = pattern.iter().cycle().skip((first + head_bytes) % pattern.len());
     let differing = part[head_bytes..].iter().zip(wanted).position(|(found, wanted)| found != wanted);
@@ -199,7 +202,7 @@ fn check_pattern(pattern: &[u8], part: &[u8], head_bytes: usize, first: usize) -
     })
 }
 
-/// As much of a write's number as a header holds.
+/// The low 16 bits of a write's number, which is all that a header holds.
 fn low_half(number: u64) -> u16 {
     u16::try_from(number & 0xffff).unwrap_or(0)
 }
@@ -230,7 +233,8 @@ mod tests {
             let mut block = vec![0; 4096];
             verify.fill(&mut block, 1 << 20, 7, 1);
             assert_eq!(verify.check(&mut block.clone(), 1 << 20, Some(7)), Ok(()), "{verify:?}");
-            // The header's seed, time and thread are data of its checksum; with `meta` what is behind it is not looked at.
+            // The header's seed, time and thread are covered by its checksum; with `meta` the data
+            // after the header is not checked.
             let last = if verify.kind == Kind::Meta { HEADER_BYTES } else { block.len() };
             for at in (0..last).step_by(13) {
                 let mut damaged = block.clone();

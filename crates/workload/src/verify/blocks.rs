@@ -1,17 +1,17 @@
-//! The blocks of a verifying thread while they are in flight, for hosts that have data.
+//! The blocks of a verifying thread while they are in flight, for hosts that transfer data.
 
 use super::{DAMAGED_ERRNO, Damage, Verify};
 use crate::issuer::{Check, Io};
 use crate::job::{Engine, Job};
 
-/// A buffer per I/O in flight: what is written, or what was read. Buffers grow when they are first used.
+/// A buffer per I/O in flight, for data to write or data that was read. Buffers grow on first use.
 #[derive(Debug)]
 pub struct Blocks {
     verify: Verify,
     seed: u64,
-    /// First byte of the thread's area on the file or device: headers carry places on it.
+    /// First byte of the thread's area on the file or device; headers contain absolute positions.
     first_byte: u64,
-    /// By token.
+    /// Indexed by token.
     flying: Vec<Option<Flying>>,
     buffers: Vec<Vec<u8>>,
 }
@@ -23,7 +23,7 @@ struct Flying {
 }
 
 impl Blocks {
-    /// Of a job that verifies, unless it does no I/O: then there is nothing to check.
+    /// The blocks of a job that verifies; `None` for a null engine, which has nothing to check.
     pub fn of(job: &Job, depth: u32, first_byte: u64, seed: u64) -> Option<Self> {
         if job.engine == Engine::Null {
             return None;
@@ -33,7 +33,8 @@ impl Blocks {
         Some(Self { verify, seed, first_byte, flying: vec![None; depth], buffers: vec![Vec::new(); depth] })
     }
 
-    /// An I/O goes out; `check` is what its issuer says of it. A write's block is filled.
+    /// Prepares an I/O that is issued; `check` comes from its issuer. The block of a write is
+    /// filled.
     pub fn begin(&mut self, io: &Io, check: Option<Check>) {
         let token = io.token as usize;
         let position = self.first_byte + io.offset_bytes;
@@ -47,7 +48,7 @@ impl Blocks {
         }
     }
 
-    /// What a write writes, from `offset_bytes` of it on; none if any data will do.
+    /// The data of a write from `offset_bytes` on; `None` if any data will do.
     pub fn written(&self, token: u32, offset_bytes: u64) -> Option<&[u8]> {
         let flying = self.flying.get(token as usize).copied().flatten()?;
         let is_write = matches!(flying.check, Check::Fill { .. });
@@ -55,7 +56,7 @@ impl Blocks {
         if is_write { self.buffers[token as usize].get(offset..) } else { None }
     }
 
-    /// Room for what a read has read, from `offset_bytes` of it on; none if nobody looks at it.
+    /// Buffer for the data of a read from `offset_bytes` on; `None` if it is not checked.
     pub fn room(&mut self, token: u32, offset_bytes: u64) -> Option<&mut [u8]> {
         let flying = self.flying.get(token as usize).copied().flatten()?;
         let is_read = matches!(flying.check, Check::Read { .. });
@@ -63,10 +64,10 @@ impl Blocks {
         if is_read { self.buffers[token as usize].get_mut(offset..) } else { None }
     }
 
-    /// An I/O has ended. A read that went well is checked.
+    /// Ends an I/O. A successful read is checked.
     ///
     /// # Errors
-    /// What is damaged; the I/O counts as failed with [`DAMAGED_ERRNO`].
+    /// The damage; the I/O counts as failed with [`DAMAGED_ERRNO`].
     pub fn ended(&mut self, token: u32, is_well: bool) -> Result<(), (u16, Damage)> {
         let Some(flying) = self.flying.get_mut(token as usize).and_then(Option::take) else { return Ok(()) };
         match flying.check {

@@ -1,10 +1,12 @@
-//! What is written so that it can be checked, and the check: fio's `verify`, in fio's layout.
+//! Data that can be verified, and the verification: fio's `verify` in fio's layout.
 //!
 //! ```text
 //! a block, or each `interval_bytes` of it:  header (40 bytes) | checksum of the rest | the rest
 //! ```
-//! A file written here can be checked by fio's `rw=read` and the other way round, but for sha512: fio stores 128 bytes of the
-//! data instead of the digest, so what it wrote is checked as far as that goes, and it cannot check what we write. Hosts with data call [`Blocks`]; simulated devices keep no data.
+//! fio's `rw=read` can verify a file written here and vice versa, except with sha512: fio stores
+//! 128 bytes of the data instead of the digest, so its files are verified only as far as that
+//! permits, and fio cannot verify files written here. Hosts that transfer data use [`Blocks`];
+//! simulated devices store no data.
 
 mod block;
 mod blocks;
@@ -18,10 +20,10 @@ pub use block::Damage;
 pub use blocks::Blocks;
 pub use pattern::Pattern;
 
-/// The errno of a block that does not hold what was written: EILSEQ, as in fio.
+/// The errno for a damaged block: EILSEQ, as in fio.
 pub const DAMAGED_ERRNO: u16 = 84;
 
-/// How a remark about a damaged block begins.
+/// Prefix of messages about a damaged block.
 pub const REMARK: &str = "verify: ";
 
 /// How a block is checked.
@@ -29,9 +31,9 @@ pub const REMARK: &str = "verify: ";
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "each is the checksum of its name")]
 pub enum Kind {
-    /// Not at all: the blocks are read back, nothing else.
+    /// Not at all: the blocks are only read back.
     Null,
-    /// By the header alone, and by the pattern if there is one.
+    /// By the header, and by the pattern if there is one.
     #[default]
     Meta,
     /// Byte by byte against the pattern, without a header.
@@ -53,7 +55,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, by fio's names.
+    /// All kinds by fio's names.
     pub const NAMES: [(&'static str, Kind); 17] = [
         ("null", Kind::Null),
         ("meta", Kind::Meta),
@@ -74,37 +76,38 @@ impl Kind {
         ("sha1", Kind::Sha1),
     ];
 
-    /// fio's name of it.
+    /// Its name in fio.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, kind)| *kind == self).map_or("null", |(name, _)| name)
     }
 }
 
-/// What a job writes and checks.
+/// What a job writes and verifies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Verify {
-    /// How.
+    /// How a block is checked.
     pub kind: Kind,
-    /// A header every so many bytes; 0 = one per block.
+    /// Distance between headers in bytes; 0 means one per block.
     pub interval_bytes: u32,
-    /// Where in its part the header stands; 0 = at the begin.
+    /// Offset of the header in its part; 0 means at the start.
     pub header_offset_bytes: u32,
-    /// What the data is; empty = random.
+    /// The data; empty means random.
     pub pattern: Pattern,
-    /// Blocks written are read back and checked (fio `do_verify`). A job that only reads checks in any case.
+    /// Whether written blocks are read back and checked (fio `do_verify`). A job that only reads
+    /// checks in any case.
     pub reads_back: bool,
-    /// Nothing is written: the blocks that would be are read and checked (fio `verify_only`).
+    /// Whether nothing is written and existing blocks are checked instead (fio `verify_only`).
     pub only_checks: bool,
-    /// Blocks are read back as soon as so many wait for it; 0 = when all are written.
+    /// Number of written blocks after which reading back starts; 0 means when all are written.
     pub backlog: u32,
-    /// How many then; 0 = as many as `backlog`.
+    /// Number of blocks that are then read back; 0 means as many as `backlog`.
     pub backlog_batch: u32,
-    /// A block must be the last one that was written there, not an earlier one (fio `verify_write_sequence`).
+    /// Whether a block must come from the last write to its position (fio `verify_write_sequence`).
     pub checks_order: bool,
-    /// A damaged block ends the thread, whatever else is said.
+    /// Whether a damaged block ends the thread regardless of other options.
     pub is_fatal: bool,
-    /// A damaged block does not end the thread.
+    /// Whether the thread continues after a damaged block.
     pub goes_on: bool,
 }
 

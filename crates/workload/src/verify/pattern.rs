@@ -11,15 +11,15 @@ const OFFSET_BYTES: usize = 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pattern {
-    /// The bytes; zeros where an offset goes.
+    /// The bytes; zeros at the positions of offsets.
     pub bytes: Vec<u8>,
-    /// Where in them the offset of the block goes.
+    /// Positions in them at which the offset of the block is inserted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offsets_at: Vec<u16>,
 }
 
 impl Pattern {
-    /// Reads `0xdeadbeef`, `-12`, `"text"`, `%o`, and several of them one after the other.
+    /// Parses `0xdeadbeef`, `-12`, `"text"`, `%o`, or several of them in sequence.
     ///
     /// # Errors
     /// One sentence.
@@ -35,7 +35,7 @@ impl Pattern {
         if pattern.is_empty() { Err("the pattern is empty".to_owned()) } else { Ok(pattern) }
     }
 
-    /// Reads one part; answers what is behind it.
+    /// Parses one part; returns the text after it.
     fn part<'a>(&mut self, text: &'a str) -> Result<&'a str, String> {
         if let Some(behind) = text.strip_prefix("%o") {
             self.offsets_at.push(u16::try_from(self.bytes.len()).unwrap_or(u16::MAX));
@@ -66,22 +66,22 @@ impl Pattern {
         let sign = usize::from(text.starts_with('-'));
         let digits = &text[sign..];
         let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
-        // A 0 before an x begins the next part.
+        // A 0 before an x starts the next part.
         let end = sign + digits.find("0x").filter(|zero| *zero > 0 && *zero < end).unwrap_or(end);
         let number: i32 = text[..end].parse().map_err(|_| wrong())?;
-        // Low byte first, as many as the number has.
+        // Low byte first, without leading zero bytes.
         let bytes = number.to_le_bytes();
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
         self.bytes.extend(&bytes[..used]);
         Ok(&text[end..])
     }
 
-    /// Whether there is none: data is random then.
+    /// Whether there is no pattern; the data is random then.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// As a job file says it.
+    /// Formats the pattern as in a job file.
     pub(crate) fn show(&self) -> String {
         let mut text = String::new();
         let mut at = 0;
@@ -100,7 +100,7 @@ impl Pattern {
         text
     }
 
-    /// The bytes of a block that begins at `offset_bytes`.
+    /// The bytes of a block that starts at `offset_bytes`.
     pub(super) fn of(&self, offset_bytes: u64) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         for &at in &self.offsets_at {
@@ -117,7 +117,8 @@ impl Pattern {
 mod tests {
     use super::*;
 
-    /// What fio 3.33 writes for each (`fio --rw=write --verify=pattern --verify_pattern=P`, then xxd).
+    /// Bytes that fio 3.33 writes for each (`fio --rw=write --verify=pattern --verify_pattern=P`,
+    /// then xxd).
     const WRITTEN_BY_FIO: &[(&str, &[u8])] = &[
         ("0xdeadbeef", &[0xde, 0xad, 0xbe, 0xef]),
         ("0xabc", &[0x0a, 0xbc]),

@@ -1,14 +1,16 @@
-//! SHA-256 and SHA-512 as fio 3.33 keeps them, where that is not the digest. Found by looking at what it writes.
+//! SHA-256 and SHA-512 as fio 3.33 stores them, which is not the digest. Determined from files
+//! written by fio.
 
-/// SHA-256's state before the first block (FIPS 180-4, 5.3.3).
+/// SHA-256's state before the first block (FIPS 180-4, section 5.3.3).
 const BEGIN: [u32; 8] =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 const BLOCK_BYTES: usize = 64;
-/// In the last block, the length of the data begins here.
+/// Offset of the data length in the last block.
 const LENGTH_AT: usize = 56;
 
-/// What fio stores for `verify=sha256`: the last block that is hashed, with the low bytes of the eight words of the state over its
-/// begin. The length in that block is little-endian, so the state is not that of FIPS 180-4. 64 bits of it are left.
+/// The bytes that fio stores for `verify=sha256`: the last block that is hashed, with the low bytes
+/// of the eight words of the state at its start. The length in that block is little-endian, so the
+/// state is not that of FIPS 180-4. Only 64 bits of it are stored.
 pub(super) fn sha256(data: &[u8]) -> [u8; BLOCK_BYTES] {
     let mut state = BEGIN;
     let mut add =
@@ -31,8 +33,9 @@ pub(super) fn sha256(data: &[u8]) -> [u8; BLOCK_BYTES] {
     last
 }
 
-/// What fio stores for `verify=sha512`: the first 128 bytes of the data, and over their begin what its last whole 128 bytes leave
-/// over. Nothing else of the data is in it, so we store the digest; this is for files that fio has written.
+/// The bytes that fio stores for `verify=sha512`: the first 128 bytes of the data, overwritten at
+/// the start by the remainder of the data modulo 128 bytes. No other data is covered, so this is
+/// used only to check files written by fio; files written here contain the digest.
 pub(super) fn sha512(data: &[u8]) -> [u8; 128] {
     let mut stored = [0; 128];
     let first = data.len().min(128);
@@ -48,7 +51,8 @@ mod tests {
 
     #[test]
     fn sha256_keeps_the_low_bytes_of_its_state_over_the_last_block() {
-        // Computed apart from this code, by one that also computes fio's; lengths before and behind the room for the length.
+        // Computed independently of this code by a program that also computes fio's values; lengths
+        // before and after the position of the length field.
         let hex = |data: &[u8]| sha256(data)[..8].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let data: Vec<u8> = (0..200).collect();
         assert_eq!(hex(&data[..100]), "8ac730b629db98c3");

@@ -7,10 +7,10 @@ use sha3::Digest;
 
 use super::{Kind, sha};
 
-/// Most bytes that a checksum takes behind its header.
+/// Maximum length of a checksum after its header.
 pub(super) const MAX_SUM_BYTES: usize = 128;
 
-/// As CRC-32/CKSUM, but neither the length nor an inversion comes at the end.
+/// CRC-32/CKSUM, but without the length and the final inversion.
 const CRC_32_PLAIN: Algorithm<u32> = Algorithm {
     width: 32,
     poly: 0x04c1_1db7,
@@ -21,9 +21,9 @@ const CRC_32_PLAIN: Algorithm<u32> = Algorithm {
     check: 0x89a1_897f,
     residue: 0,
 };
-/// As CRC-32C, without the inversion at the end.
+/// CRC-32C without the final inversion.
 const CRC_32C_PLAIN: Algorithm<u32> = Algorithm { xorout: 0, check: 0x1cf9_6d7c, residue: 0, ..CRC_32_ISCSI };
-/// Jones' polynomial, from 0.
+/// Jones' polynomial with initial value 0.
 const CRC_64_JONES: Algorithm<u64> = Algorithm {
     width: 64,
     poly: 0xad93_d235_94c9_35a9,
@@ -41,7 +41,7 @@ static CRC32: Crc<u32> = Crc::<u32>::new(&CRC_32_PLAIN);
 static CRC32C: Crc<u32> = Crc::<u32>::new(&CRC_32C_PLAIN);
 static CRC64: Crc<u64> = Crc::<u64>::new(&CRC_64_JONES);
 
-/// Room that the checksum takes behind the header; fio reserves more than some digests need.
+/// Bytes reserved for the checksum after the header; fio reserves more than some digests need.
 pub(super) const fn room_bytes(kind: Kind) -> usize {
     match kind {
         Kind::Null | Kind::Meta | Kind::Pattern => 0,
@@ -59,7 +59,7 @@ pub(super) const fn room_bytes(kind: Kind) -> usize {
     }
 }
 
-/// The checksum of `data` as it is stored, in the first [`room_bytes`] of the answer.
+/// The checksum of `data` as it is stored, in the first [`room_bytes`] of the result.
 pub(super) fn sum(kind: Kind, data: &[u8]) -> [u8; MAX_SUM_BYTES] {
     let mut stored = [0; MAX_SUM_BYTES];
     let mut put = |bytes: &[u8]| stored[..bytes.len()].copy_from_slice(bytes);
@@ -71,7 +71,7 @@ pub(super) fn sum(kind: Kind, data: &[u8]) -> [u8; MAX_SUM_BYTES] {
         Kind::Crc32c => put(&CRC32C.checksum(data).to_le_bytes()),
         Kind::Crc64 => put(&CRC64.checksum(data).to_le_bytes()),
         Kind::Md5 => put(&md5::Md5::digest(data)),
-        // fio keeps the digest as words of the machine.
+        // fio stores the digest as words in the byte order of the machine.
         Kind::Sha1 => {
             for (word, to) in sha1::Sha1::digest(data).chunks_exact(4).zip((0..).step_by(4)) {
                 let word: Vec<u8> = word.iter().rev().copied().collect();
@@ -93,7 +93,7 @@ pub(super) fn sum(kind: Kind, data: &[u8]) -> [u8; MAX_SUM_BYTES] {
     stored
 }
 
-/// Whether `stored` is a checksum of `data`: ours, or the one that fio keeps instead.
+/// Whether `stored` is a checksum of `data`: the real one, or the one that fio stores instead.
 pub(super) fn is_sum(kind: Kind, data: &[u8], stored: &[u8]) -> bool {
     stored == &sum(kind, data)[..stored.len()] || kind == Kind::Sha512 && stored == sha::sha512(data)
 }

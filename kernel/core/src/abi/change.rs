@@ -1,4 +1,4 @@
-//! Time passes; depths, groups and issuers change.
+//! Calls about time and about changes of depths, groups and issuers.
 
 use super::Handle;
 use crate::records::Call;
@@ -7,7 +7,7 @@ use crate::values::{Effect, NONE};
 /// [`crate::Carried::timer`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_timer(handle: *mut Handle, now: u64) -> Effect {
     let handle = of!(handle);
@@ -18,10 +18,10 @@ pub unsafe extern "C" fn hoist_timer(handle: *mut Handle, now: u64) -> Effect {
     effect
 }
 
-/// [`crate::Carried::has_work`]: a question that changes nothing, so it is not recorded.
+/// [`crate::Carried::has_work`]: changes nothing, so it is not recorded.
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_has_work(handle: *mut Handle, queue: u16) -> bool {
     of!(handle).carried.has_work(queue)
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn hoist_has_work(handle: *mut Handle, queue: u16) -> bool
 /// [`crate::Carried::depth_changed`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_depth_changed(handle: *mut Handle, requests: u32, device: u32) {
     let handle = of!(handle);
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn hoist_depth_changed(handle: *mut Handle, requests: u32,
 /// [`crate::Carried::group_added`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_group_added(handle: *mut Handle, parent: u32, weight: u32, now: u64) -> u32 {
     let handle = of!(handle);
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn hoist_group_added(handle: *mut Handle, parent: u32, wei
 /// [`crate::Carried::group_weighed`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_group_weighed(handle: *mut Handle, group: u32, weight: u32, now: u64) -> Effect {
     let handle = of!(handle);
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn hoist_group_weighed(handle: *mut Handle, group: u32, we
 /// [`crate::Carried::group_offline`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_group_offline(handle: *mut Handle, group: u32, now: u64) {
     let handle = of!(handle);
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn hoist_group_offline(handle: *mut Handle, group: u32, no
 /// [`crate::Carried::bury_group`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_bury_group(handle: *mut Handle, now: u64) {
     let handle = of!(handle);
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn hoist_bury_group(handle: *mut Handle, now: u64) {
 /// [`crate::Carried::context_added`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_context_added(handle: *mut Handle) -> u32 {
     let handle = of!(handle);
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn hoist_context_added(handle: *mut Handle) -> u32 {
 /// [`crate::Carried::context_exited`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_context_exited(handle: *mut Handle, context: u32, now: u64) -> Effect {
     let handle = of!(handle);

@@ -1,4 +1,4 @@
-//! Tunables, counters and messages.
+//! Calls about tunables, counters and messages.
 
 use super::Handle;
 use crate::records::Call;
@@ -6,7 +6,7 @@ use crate::values::{Line, NONE, Stats};
 use elevator::Elevator;
 use elevator::tunable::{OutOfRange, Unit};
 
-/// One tunable for the glue.
+/// A tunable, in the form for the glue.
 #[repr(C)]
 pub struct Row {
     /// Its name in sysfs.
@@ -15,20 +15,20 @@ pub struct Row {
     pub min: i64,
     /// Largest value.
     pub max: i64,
-    /// 1 where a value outside is refused, 0 where it is clamped.
+    /// 1 if a value out of range is refused, 0 if it is clamped.
     pub refuses: u32,
-    /// How many words there are instead of numbers; 0 = numbers.
+    /// The number of words that stand for values; 0 = the values are numbers.
     pub words: u32,
-    /// 1 where only unsigned decimal numbers are read (nanoseconds).
+    /// 1 if only unsigned decimal numbers are accepted (nanoseconds).
     pub decimal: u32,
-    /// Room.
+    /// Padding.
     pub unused: u32,
 }
 
 /// Row `index` of the policy's tunables.
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_row(handle: *mut Handle, index: u32, row: &mut Row) -> bool {
     let Some(found) = of!(handle).carried.policy().tunables().get(index as usize) else { return false };
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn hoist_row(handle: *mut Handle, index: u32, row: &mut Ro
 /// Word `word` of row `index`, where the row has words.
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_word(handle: *mut Handle, index: u32, word: u32, text: &mut Line) -> bool {
     let Some(row) = of!(handle).carried.policy().tunables().get(index as usize) else { return false };
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn hoist_word(handle: *mut Handle, index: u32, word: u32, 
 /// The value of row `index`.
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_setting(handle: *mut Handle, index: u32, value: &mut i64) -> bool {
     let Some(found) = of!(handle).carried.policy().setting(index as usize) else { return false };
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn hoist_setting(handle: *mut Handle, index: u32, value: &
 /// [`crate::Carried::set`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_set(handle: *mut Handle, index: u32, value: i64) -> bool {
     let handle = of!(handle);
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn hoist_set(handle: *mut Handle, index: u32, value: i64) 
 /// [`crate::Carried::stats`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_stats(handle: *mut Handle, stats: &mut Stats) {
     *stats = of!(handle).carried.stats();
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn hoist_stats(handle: *mut Handle, stats: &mut Stats) {
 /// Text and count of reason `index`.
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_reason(handle: *mut Handle, index: u32, text: &mut Line, count: &mut u64) -> bool {
     let carried = &of!(handle).carried;
@@ -111,33 +111,33 @@ pub unsafe extern "C" fn hoist_reason(handle: *mut Handle, index: u32, text: &mu
 /// [`crate::Carried::trace`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_trace(handle: *mut Handle, is_on: bool) {
     of!(handle).carried.trace(is_on);
 }
 
-/// A message of the policy: a text whose `{0}` stands for a number, `{0i}` for a signed one.
+/// A message of the policy: a text in which `{0}` stands for a number, `{0i}` for a signed one.
 #[repr(C)]
 pub struct Said {
     /// The text.
     pub text: Line,
-    /// The group it is about, or none.
+    /// The group that it is about, or none.
     pub group: u32,
-    /// The issuer it is about, or none.
+    /// The issuer that it is about, or none.
     pub context: u32,
-    /// 1: its sync queue.
+    /// 1 if it is about the issuer's sync queue.
     pub is_sync: u32,
-    /// Room.
+    /// Padding.
     pub unused: u32,
     /// The numbers.
     pub numbers: [u64; 8],
 }
 
-/// The oldest message.
+/// Takes the oldest message.
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_said(handle: *mut Handle, said: &mut Said) -> bool {
     let Some(message) = of!(handle).carried.take_message() else { return false };

@@ -1,4 +1,4 @@
-//! A request's life: what comes with every request is called through a table of the policy's own functions.
+//! The calls made for every request, which go through a table of the policy's own functions.
 
 use super::Handle;
 use crate::books::Books;
@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 use elevator::registry::Visitor;
 use elevator::{Attributes, Elevator};
 
-/// The functions of one policy. Only the glue calls them; no code in here knows them by more than their name.
+/// The functions of one policy. Only the glue calls them through this table; the core never does.
 #[repr(C)]
 pub struct Entries {
     insert: unsafe extern "C" fn(*mut Handle, *const Attributes, u64) -> i64,
@@ -25,7 +25,7 @@ impl<E: Elevator> Of<E> {
         Entries { insert: insert_recorded::<E>, dispatch: dispatch_recorded::<E>, finish: finish_recorded::<E> };
 }
 
-/// Finds a policy's table, the one that writes down what is called or the other, and where the policy lies.
+/// Finds a policy's table, the recording one or the other, and the policy's address.
 pub(super) struct Meet {
     pub is_recorded: bool,
 }
@@ -42,30 +42,31 @@ impl Visitor for Meet {
 /// Books and policy of a handle.
 ///
 /// # Safety
-/// The handle's policy is an `E`, and nobody else looks at the handle.
+/// The handle's policy is an `E`, and there is no other reference to the handle.
 #[inline(always)]
 unsafe fn parts<'a, E: Elevator>(handle: *mut Handle) -> (&'a mut Books, &'a mut E) {
-    // SAFETY: `hoist_new` measured where in the handle the policy lies, when it chose the table that this function is in; the
-    // books lie elsewhere.
+    // SAFETY: `hoist_new` computed the policy's offset in the handle when it chose the table that
+    // this function is in; the books do not overlap with it.
     unsafe {
         let policy = handle.cast::<u8>().add((*handle).policy_at_bytes).cast::<E>();
         (&mut (*handle).carried.books, &mut *policy)
     }
 }
 
-/// [`crate::Carried::insert`] of a newcomer that the policy sorts in; all others come by `hoist_insert`.
+/// [`crate::Carried::insert`] of a new request that the policy sorts; all others go through
+/// `hoist_insert`.
 #[inline(never)]
 unsafe extern "C" fn insert<E: Elevator>(handle: *mut Handle, attributes: *const Attributes, now: u64) -> i64 {
     // SAFETY: this function is only in the table of handles whose policy is an `E`.
     let (books, policy) = unsafe { parts::<E>(handle) };
-    // The glue writes an operation's number as `hoist_operation_of` has it, which gives no others.
+    // The glue encodes operations with `hoist_operation_of`, so no other numbers occur.
     life::sort_in(books, policy, at!(attributes), now)
 }
 
 /// [`crate::Carried::insert`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_insert(handle: *mut Handle, known: u32, ask: *const Ask, at: u32, now: u64) -> u32 {
     let (handle, ask) = (of!(handle), at!(ask));
@@ -76,7 +77,7 @@ pub unsafe extern "C" fn hoist_insert(handle: *mut Handle, known: u32, ask: *con
     id
 }
 
-/// [`crate::Carried::dispatch`], without the end of a wait, which is the timer's affair.
+/// [`crate::Carried::dispatch`] without the timer, which ends a wait in a call of its own.
 #[inline(never)]
 unsafe extern "C" fn dispatch<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> i64 {
     // SAFETY: see `insert`.
@@ -94,7 +95,7 @@ unsafe extern "C" fn finish<E: Elevator>(handle: *mut Handle, id: u32, now: u64)
     life::finish(books, policy, id, now)
 }
 
-/// The same, written down with its answer.
+/// The same call, recorded with its answer.
 unsafe extern "C" fn insert_recorded<E: Elevator>(handle: *mut Handle, attributes: *const Attributes, now: u64) -> i64 {
     // SAFETY: see `insert`.
     let told = unsafe { insert::<E>(handle, attributes, now) };
@@ -126,7 +127,7 @@ unsafe extern "C" fn finish_recorded<E: Elevator>(handle: *mut Handle, id: u32, 
 /// [`crate::Carried::admit`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_admit(handle: *mut Handle, ask: *const Ask, now: u64) -> u32 {
     let (handle, ask) = (of!(handle), at!(ask));
@@ -140,7 +141,7 @@ pub unsafe extern "C" fn hoist_admit(handle: *mut Handle, ask: *const Ask, now: 
 /// [`crate::Carried::allocate`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_allocate(handle: *mut Handle, ask: *const Ask, now: u64) -> u32 {
     let (handle, ask) = (of!(handle), at!(ask));
@@ -154,7 +155,7 @@ pub unsafe extern "C" fn hoist_allocate(handle: *mut Handle, ask: *const Ask, no
 /// [`crate::Carried::requeue`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_requeue(handle: *mut Handle, id: u32, now: u64) -> Effect {
     let handle = of!(handle);

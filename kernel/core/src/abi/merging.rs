@@ -1,4 +1,4 @@
-//! A bio or request looks for company.
+//! Calls about merging bios and requests.
 
 use super::Handle;
 use crate::records::{Call, pair};
@@ -7,7 +7,7 @@ use crate::values::{Ask, Effect, NONE};
 /// [`crate::Carried::find_company`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_find_company(handle: *mut Handle, ask: *const Ask, now: u64, side: &mut u32) -> u32 {
     let (handle, ask) = (of!(handle), at!(ask));
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn hoist_find_company(handle: *mut Handle, ask: *const Ask
 /// [`crate::Carried::may_merge`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_may_merge(handle: *mut Handle, id: u32, ask: *const Ask) -> bool {
     let (handle, ask) = (of!(handle), at!(ask));
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn hoist_may_merge(handle: *mut Handle, id: u32, ask: *con
 /// [`crate::Carried::bio_merged`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_bio_merged(
     handle: *mut Handle,
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn hoist_bio_merged(
 /// [`crate::Carried::absorbed`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_absorbed(handle: *mut Handle, keep: u32, sectors: u32, gone: u32, now: u64) -> Effect {
     let handle = of!(handle);
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn hoist_absorbed(handle: *mut Handle, keep: u32, sectors:
 /// [`crate::Carried::neighbour`].
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_neighbour(handle: *mut Handle, id: u32, is_behind: bool) -> u32 {
     let handle = of!(handle);

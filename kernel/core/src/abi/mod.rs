@@ -1,6 +1,8 @@
-//! The C interface: what `kernel/module/hoist_core.h` declares. Ids in, values out; every call under the device's lock.
+//! The C interface, declared in `kernel/module/hoist_core.h`. Ids go in, values come out; every
+//! call is made under the device's lock.
 //!
-//! Pointers come from the glue and are valid for the call; the handle is the one that `hoist_new` gave.
+//! Pointers come from the glue and are valid for the duration of the call; the handle is one
+//! returned by `hoist_new`.
 
 use crate::carried::Carried;
 use crate::offered::{PREFIX, offer, offers};
@@ -10,10 +12,10 @@ use alloc::boxed::Box;
 use core::alloc::Layout;
 use elevator::registry::BuildError;
 
-/// Changes with every change of this interface; the glue compares it when the module is loaded.
+/// Must change with every change of this interface; the glue compares it when the module is loaded.
 pub const ABI: u32 = 5;
 
-/// A device's policy, and where its calls are written down.
+/// A device's policy, and the recorder of its calls.
 #[repr(C)]
 pub struct Handle {
     entries: &'static life::Entries,
@@ -23,7 +25,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Writes a call down with its answer.
+    /// Records a call with its answer.
     #[cold]
     #[inline(never)]
     fn note(&mut self, call: Call, id: u32, now_ns: u64, ask: &Ask, answer: (u64, u64)) {
@@ -34,12 +36,14 @@ impl Handle {
         }
         let (answer, answer_more) = answer;
         let record = Record { call: call as u32, id, now_ns, ask: *ask, answer, answer_more };
-        // SAFETY: `hoist_record` was given room for `room` records at `into`, and `written` is below that.
+        // SAFETY: `hoist_record` was given room for `room` records at `into`, and `written` is less
+        // than that.
         unsafe { recorder.into.add(usize::try_from(recorder.written).unwrap_or(0)).write(record) };
         recorder.written += 1;
     }
 
-    /// The same of a call whose further arguments are few: they stand where an ask has its sector, its length, its issuer.
+    /// Records a call with few arguments, which are stored in the fields for sector, length and
+    /// issuer.
     #[cold]
     #[inline(never)]
     fn note_few(&mut self, call: Call, id: u32, now_ns: u64, more: (u64, u32, u32), answer: (u64, u64)) {
@@ -51,15 +55,17 @@ impl Handle {
 /// The handle behind the glue's pointer.
 macro_rules! of {
     ($handle:ident) => {
-        // SAFETY: the glue passes what `hoist_new` gave it, and holds the device's lock, so nobody else looks at it.
+        // SAFETY: the glue passes what `hoist_new` returned, and holds the device's lock, so there
+        // is no other reference.
         unsafe { &mut *$handle }
     };
 }
 
-/// What a pointer argument points to.
+/// The value behind a pointer argument.
 macro_rules! at {
     ($pointer:ident) => {
-        // SAFETY: the glue passes the address of a value of its own for the time of the call.
+        // SAFETY: the glue passes the address of a value of its own that is valid for the duration
+        // of the call.
         unsafe { &*$pointer }
     };
 }
@@ -69,13 +75,13 @@ mod inspection;
 mod life;
 mod merging;
 
-/// Which interface this is.
+/// The version of this interface.
 #[unsafe(no_mangle)]
 pub extern "C" fn hoist_core_abi() -> u32 {
     ABI
 }
 
-/// How many elevators there are.
+/// The number of elevators.
 #[unsafe(no_mangle)]
 pub extern "C" fn hoist_offers() -> u32 {
     let mut count = 0;
@@ -85,7 +91,8 @@ pub extern "C" fn hoist_offers() -> u32 {
     count
 }
 
-/// Name, summary and wants of elevator `index`; the name is to be written behind the prefix.
+/// Name, summary and requirements of elevator `index`; the caller writes the name behind the
+/// prefix.
 #[unsafe(no_mangle)]
 pub extern "C" fn hoist_offer(index: u32, prefix: &mut Line, name: &mut Line, wants: &mut u32) -> bool {
     let Some(offer) = offer(index) else { return false };
@@ -95,7 +102,8 @@ pub extern "C" fn hoist_offer(index: u32, prefix: &mut Line, name: &mut Line, wa
     true
 }
 
-/// A policy for a device; null when memory is short, or with `error` 2 if the policy is younger than the version.
+/// Builds a policy for a device. Returns null with `error` 1 if memory is short, and with 2 if the
+/// policy is newer than the requested version.
 ///
 /// # Safety
 /// `config` and `error` are valid.
@@ -103,20 +111,21 @@ pub extern "C" fn hoist_offer(index: u32, prefix: &mut Line, name: &mut Line, wa
 pub unsafe extern "C" fn hoist_new(config: *const Config, error: *mut u32) -> *mut Handle {
     let config = at!(config);
     let layout = Layout::new::<Handle>();
-    // SAFETY: a handle is larger than nothing.
+    // SAFETY: the size of a handle is not 0.
     let place = unsafe { alloc::alloc::alloc(layout) }.cast::<Handle>();
     let why = if place.is_null() {
         BuildError::NoMemory
     } else {
-        // By parts and into place: two copies of a policy are too much for a kernel's stack.
-        // SAFETY: `place` is memory for a handle, and its parts are written in turn.
+        // Built in place and in parts, because two copies of a policy do not fit on a kernel stack.
+        //
+        // SAFETY: `place` is memory for a handle, and its parts are written one after another.
         let built = unsafe {
             (&raw mut (*place).recorder).write(Recorder::OFF);
             Carried::build_at(&raw mut (*place).carried, config)
         };
         match built {
             Ok(()) => {
-                // SAFETY: all but the first two fields is there, and these need nothing to be dropped.
+                // SAFETY: all fields but the first two are initialised, and these need no drop.
                 unsafe {
                     let (entries, policy) = (*place).carried.visited_by(life::Meet { is_recorded: false });
                     (&raw mut (*place).entries).write(entries);
@@ -131,25 +140,25 @@ pub unsafe extern "C" fn hoist_new(config: *const Config, error: *mut u32) -> *m
             }
         }
     };
-    // SAFETY: the caller gives a place for it.
+    // SAFETY: the caller passes a valid address.
     unsafe { *error = if why == BuildError::NoMemory { 1 } else { 2 } };
     core::ptr::null_mut()
 }
 
-/// Gives everything back.
+/// Frees the handle and everything that it owns.
 ///
 /// # Safety
-/// `handle` came from `hoist_new` and is not used any more.
+/// `handle` came from `hoist_new` and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_delete(handle: *mut Handle) {
-    // SAFETY: `hoist_new` allocated it as a box does.
+    // SAFETY: `hoist_new` allocated it with the layout of a box.
     drop(unsafe { Box::from_raw(handle) });
 }
 
-/// Writes all further calls to `into`, at most `room`; 0 = none.
+/// Records all further calls at `into`, at most `room`; 0 stops recording.
 ///
 /// # Safety
-/// `into` has room for that many until the handle is deleted or another place is given.
+/// `into` has room for that many records until the handle is deleted or another place is given.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_record(handle: *mut Handle, into: *mut Record, room: u64) {
     let handle = of!(handle);
@@ -157,10 +166,10 @@ pub unsafe extern "C" fn hoist_record(handle: *mut Handle, into: *mut Record, ro
     (handle.entries, _) = handle.carried.visited_by(life::Meet { is_recorded: room != 0 });
 }
 
-/// How many calls are written, and how many found no room.
+/// The number of recorded calls, and of those that found no room.
 ///
 /// # Safety
-/// See the module.
+/// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_recorded(handle: *mut Handle, lost: &mut u64) -> u64 {
     let recorder = &of!(handle).recorder;

@@ -1,10 +1,10 @@
-//! `replay FILE...`: plays the calls that a kernel wrote down (debugfs `hoistway/DISK/config` and `calls`, one behind the
-//! other), and demands the same answers. Exit code 1 with the first difference.
+//! `replay FILE...`: replays the calls that a kernel recorded (debugfs `hoistway/DISK/config`
+//! followed by `calls`), and requires the same answers. Exit code 1 at the first difference.
 
 use kernel::{Carried, Config, Record, offer};
 use std::process::ExitCode;
 
-/// Little-endian numbers from a file, in order.
+/// Reads little-endian numbers from a file, in order.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -73,7 +73,7 @@ impl Reader<'_> {
     }
 }
 
-/// Plays one file. The records end with the file, or with zeros.
+/// Replays one file. The records end with the file, or with zeros.
 fn replay(bytes: &[u8]) -> Result<String, String> {
     let mut reader = Reader(bytes);
     let config = reader.config();

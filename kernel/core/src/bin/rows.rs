@@ -1,5 +1,6 @@
-//! `rows`: the tunables of the module's elevators, a line each: elevator, row, smallest and largest value, and what becomes of
-//! others: `clamps`, `refuses`, `decimal` (clamps, and reads unsigned decimal numbers only), `words`.
+//! `rows`: prints the tunables of the module's elevators, one per line: elevator, row, smallest and
+//! largest value, and the treatment of others: `clamps`, `refuses`, `decimal` (clamps, and accepts
+//! unsigned decimal numbers only), `words`.
 
 use elevator::Elevator;
 use elevator::tunable::{OutOfRange, Unit};

@@ -1,4 +1,5 @@
-//! When the device is kept for a queue, and who cannot have it back: cases 20 to 22, 25 and 53.
+//! When the device is idled for a queue, and which queues cannot preempt it: cases 20 to 22, 25 and
+//! 53.
 
 use super::{FIRST, MARCH_2019, NEWEST, ROOT, Rig, WITH_WAKERS};
 use crate::structures::NIL;
@@ -6,7 +7,8 @@ use alloc::vec::Vec;
 use block::time::MILLISECOND;
 use block::{Class, RequestId};
 
-/// A request each of issuers 1, 2, ... of these levels, too far apart in time to become one.
+/// One request each of issuers 1, 2, ... with these levels, spread over time so that no queues are
+/// merged.
 fn busy_with(form: usize, levels: &[u8]) -> Rig {
     let mut rig = Rig::of(form, false, MILLISECOND);
     for (context, level) in (1..).zip(levels) {
@@ -16,7 +18,7 @@ fn busy_with(form: usize, levels: &[u8]) -> Rig {
     rig
 }
 
-/// Whether the device is kept for each.
+/// For each issuer, whether the device is idled for its queue.
 fn kept(rig: &Rig, issuers: u32) -> Vec<bool> {
     (1..=issuers).map(|context| rig.bfq.better_to_idle(rig.queue_of(context))).collect()
 }
@@ -38,7 +40,7 @@ fn t20_equals_are_not_waited_for_but_one_that_is_alone_is() {
 
 #[test]
 fn t21_weights_are_kept_but_for_the_lowest() {
-    // Levels 2, 4 and 6 weigh 60, 40 and 20.
+    // Levels 2, 4 and 6 have weights 60, 40 and 20.
     for form in [MARCH_2019, WITH_WAKERS, NEWEST] {
         assert_eq!(kept(&busy_with(form, &[2, 6]), 2), [true, false], "form {form}");
         assert_eq!(kept(&busy_with(form, &[2, 4, 6]), 3), [true, true, false], "form {form}");
@@ -54,10 +56,10 @@ fn t21_a_weight_counts_as_long_as_a_request_is_in_the_device() {
     while let Some(id) = rig.dispatch() {
         held.push(id);
     }
-    // Kept for the heavier one: the other's request stays.
+    // Idled for the heavier queue: the other's request stays queued.
     assert_eq!((held.len(), rig.bfq.in_service), (1, sixty));
     assert!(rig.bfq.is_asymmetric(sixty));
-    // Without the other there is nobody to be kept from.
+    // Without the other queue there is no asymmetry.
     let mut rig = busy_with(NEWEST, &[2]);
     let queue = rig.queue_of(1);
     assert!(!rig.bfq.is_asymmetric(queue));
@@ -78,7 +80,7 @@ fn t22_groups_make_shares_a_matter_of_waiting() {
         for context in [1, 2] {
             assert!(rig.bfq.is_asymmetric(rig.queue_of(context)), "form {form}, two groups");
         }
-        // A group and a queue of the root.
+        // A group, and a queue in the root.
         let mut rig = Rig::of(form, false, MILLISECOND);
         rig.group(1, 100);
         rig.submit_in(1, 1, 4);
@@ -94,7 +96,8 @@ fn t25_without_slice_idle_nobody_is_waited_for_with_strict_guarantees_everybody(
     rig.bfq.change_setting(4, 0).unwrap();
     assert_eq!(rig.bfq.settings.slice_idle_ns(), 0);
     assert_eq!(kept(&rig, 2), [false, false]);
-    // The switch raises slice_idle: 0 again, so that it is the switch that tells.
+    // The switch raises slice_idle: set it to 0 again, so that only the switch itself has an
+    // effect.
     rig.bfq.change_setting(8, 1).unwrap();
     rig.bfq.change_setting(4, 0).unwrap();
     assert_eq!(kept(&rig, 2), [true, true]);
@@ -104,7 +107,7 @@ fn t25_without_slice_idle_nobody_is_waited_for_with_strict_guarantees_everybody(
     (issuer.is_alive, issuer.group) = (true, ROOT);
     let asynchronous = rig.bfq.get_queue(7, false);
     assert!(rig.bfq.better_to_idle(asynchronous));
-    // Whom nobody uses, nobody waits for; its group still holds it.
+    // A queue without users is not idled for, although its group still references it.
     rig.bfq.leave_async_queue(7);
     rig.bfq.queues.at_mut(asynchronous).marks.clear(super::Marks::PINNED);
     assert!(!rig.bfq.better_to_idle(asynchronous));
@@ -113,10 +116,11 @@ fn t25_without_slice_idle_nobody_is_waited_for_with_strict_guarantees_everybody(
     assert!(!rig.bfq.better_to_idle(idle));
 }
 
-/// Two issuers with one request at a time each over a device that takes 1 ms for any: A of weight 60, B of 20.
+/// Two issuers with one request at a time each, on a device with 1 ms per request: A of weight 60,
+/// B of 20.
 struct Pair {
     rig: Rig,
-    /// Of A, of B: when the request in the device is finished.
+    /// For A and B: when the request in flight completes.
     ends: [Option<(RequestId, u64)>; 2],
     places: u64,
 }
@@ -139,7 +143,8 @@ impl Pair {
         }
     }
 
-    /// The next completion, with whose request it is; it answers with another one at once.
+    /// Processes the next completion and returns its issuer, which then sends another request at
+    /// once.
     fn next(&mut self) -> usize {
         for _ in 0..100 {
             let first = (0..2).filter_map(|who| self.ends[who].map(|(id, at)| (at, who, id))).min();
@@ -165,7 +170,8 @@ fn t53_the_first_choice_of_the_trees_cannot_end_a_turn_that_goes_on() {
     pair.submit(1);
     pair.dispatch();
     let (a, b) = (pair.rig.queue_of(1), pair.rig.queue_of(2));
-    // Of B's arrivals in the steady state: whether A's turn went on although B was the trees' first choice.
+    // For B's arrivals in the steady state: whether A's turn went on although B was the trees'
+    // first choice.
     let mut held_off = Vec::new();
     for n in 0..1_500 {
         let who = pair.next();
@@ -182,12 +188,12 @@ fn t53_the_first_choice_of_the_trees_cannot_end_a_turn_that_goes_on() {
         }
         pair.dispatch();
     }
-    // One of two arrivals ends A's turn, the other must wait for its end.
+    // One of two arrivals ends A's turn; the other has to wait for its end.
     assert!(held_off.len() >= 12, "{} arrivals", held_off.len());
     let pairs: Vec<&[bool]> = held_off.chunks_exact(2).collect();
     assert!(pairs.iter().all(|pair| pair[0] != pair[1]), "{held_off:?}");
 
-    // The repair: with bounded_hold no turn goes on over somebody who is owed service.
+    // The fix: with bounded_hold no turn goes on while an eligible queue would finish first.
     pair.rig.bfq.settings.bounded_hold = true;
     for _ in 0..500 {
         let who = pair.next();

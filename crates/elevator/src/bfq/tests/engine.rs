@@ -1,4 +1,4 @@
-//! B-WF2Q+ by itself: cases 1 to 13.
+//! B-WF2Q+ alone: cases 1 to 13.
 
 use super::{ROOT, Rig};
 use crate::group::GroupSettings;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use block::time::MILLISECOND;
 use block::{Class, GroupId};
 
-/// Sectors per queue after so many turns, and the first of those turns by name.
+/// Sectors per queue after `count` turns, and the queues of the first `shown` turns as letters.
 fn turns<const N: usize>(rig: &mut Rig, queues: [u32; N], count: usize, shown: usize) -> ([u64; N], String) {
     let mut sectors = [0; N];
     let mut order = String::new();
@@ -53,8 +53,9 @@ fn t02_budgets_change_the_order_not_the_shares() {
         rig.arrive(queue);
     }
     let (sectors, order) = turns(&mut rig, queues, 66, 35);
-    // The case has one B more in a row, against its own rules: after 33 turns B would start at 33 x D(512, 10) =
-    // 7086696012, and virtual time is 33 x D(512, 20) + D(16384, 20) = 6979321842 (exact arithmetic says the same).
+    // The case has one B more in a row, against its own rules: after 33 turns B would start at 33 x
+    // D(512, 10) = 7086696012, while virtual time is 33 x D(512, 20) + D(16384, 20) = 6979321842
+    // (exact arithmetic agrees).
     assert_eq!(order, String::from("BA") + &"B".repeat(32) + "A");
     assert_eq!(sectors, [32_768, 32_768]);
 }
@@ -84,7 +85,8 @@ fn t04_a_queue_of_the_root_competes_with_groups() {
     assert_eq!(turns(&mut rig, queues, 1_260, 0).0, [819_200, 102_400, 368_640]);
 }
 
-/// A and B of weight 40 and budget 4096; A has had 1024 and has left; B, with another budget, is in service.
+/// A and B of weight 40 and budget 4096; A was served 1024 sectors and became idle; B, with another
+/// budget, is in service.
 fn a_has_left(budget_of_b: u32) -> (Rig, u32, u32) {
     let mut rig = Rig::on_flash();
     let (a, b) = (rig.queue(ROOT, 40, 4_096), rig.queue(ROOT, 40, budget_of_b));
@@ -125,7 +127,7 @@ fn t07_but_no_farther_back_than_to_be_the_next_to_finish() {
             rig.serve(1_024);
         }
         assert_eq!(rig.tree().0, 1_717_986_912);
-        // The factor alone: the case has it with the weight of a queue that is not raised.
+        // Only the factor is set: the case uses the weight of a queue that is not raised.
         rig.bfq.queues.at_mut(a).raising.factor = factor;
         let entity = rig.bfq.entities.at_mut(a);
         (entity.budget, entity.service) = (3_072, 0);
@@ -187,7 +189,7 @@ fn t10_a_raised_newcomer_is_next() {
 fn t11_of_equals_the_first_to_come_is_first() {
     let mut rig = Rig::on_flash();
     let queues: Vec<u32> = (0..9).map(|_| rig.queue(ROOT, 40, 1_024)).collect();
-    // Against the order of their indices, so that it is the arrival that tells.
+    // In reverse order of their indices, so that the order of arrival decides.
     for queue in queues.iter().rev() {
         rig.arrive(*queue);
     }
@@ -211,7 +213,7 @@ fn t12_classes_are_strict_but_for_a_pick_of_the_idle_one() {
     let idle = rig.queue_of_class(Class::Idle, 10, 1_024);
     rig.arrive(best);
     rig.arrive(idle);
-    // Never served before, so that the pick is due at once.
+    // Never served before, so its turn is due at once.
     assert_eq!(rig.turn(), idle);
     for lasts_ms in [100, 100, 1] {
         assert_eq!(turn_of(&mut rig, lasts_ms), best);
@@ -222,7 +224,7 @@ fn t12_classes_are_strict_but_for_a_pick_of_the_idle_one() {
     }
 }
 
-/// A turn that takes so long.
+/// A turn that lasts `lasts_ms`.
 fn turn_of(rig: &mut Rig, lasts_ms: u64) -> u32 {
     let queue = rig.select();
     rig.serve(1_024);
@@ -248,7 +250,7 @@ fn t13_a_groups_weight_changes_with_its_next_place_in_the_order() {
     assert_eq!((rig.bfq.entities.at(group).weight, rig.tree().1), (100, 200));
     rig.requeue();
     assert_eq!((rig.bfq.entities.at(group).weight, rig.tree().1), (200, 300));
-    // What it had counts at the old weight, what it will have at the new one.
+    // Service so far counts at the old weight, later service at the new one.
     let start = (512_u64 << 22) / 100;
     assert_eq!(rig.stamps(group), (start, start + (1_024_u64 << 22) / 200));
     assert_eq!(rig.select(), c);

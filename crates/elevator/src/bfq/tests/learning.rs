@@ -1,4 +1,4 @@
-//! Budgets, think times, the depth of the device and what a queue can bear: cases 15, 28, 29 and 39.
+//! Budgets, think times, the device's depth and the injection limit: cases 15, 28, 29 and 39.
 
 use super::super::budget::TurnEnd;
 use super::super::state::{Marks, ThinkTime};
@@ -7,7 +7,7 @@ use crate::structures::NIL;
 use block::time::{MICROSECOND, MILLISECOND};
 use block::{Nanos, RequestId};
 
-/// The budget that is learned of a turn, beginning with 10922.
+/// The budget learned from a turn with these results, starting from 10922.
 fn learned(end: TurnEnd, service: u32, in_device: u32, factor: u32) -> u32 {
     let mut rig = Rig::on_flash();
     let queue = rig.queue(ROOT, 40, 10_922);
@@ -47,7 +47,7 @@ fn t15_too_idle_down_to_the_least() {
 fn t28_think_times_and_what_they_say() {
     let most = 16 * MILLISECOND;
     let mut think = ThinkTime::since(1);
-    // As old as its first request: the pause wraps and is cut to the longest.
+    // The queue is as old as its first request: the think time wraps and is capped at the maximum.
     think.add(0, most);
     let mut means = alloc::vec![think.mean_ns()];
     let mut is_short = alloc::vec![!think.is_above(4 * MILLISECOND)];
@@ -65,7 +65,8 @@ fn t28_think_times_and_what_they_say() {
 #[test]
 fn t28_the_flag_of_a_queue_follows() {
     let mut rig = Rig::on_flash();
-    // A second issuer keeps the device from waiting for the first, so that each of its requests finds it not busy.
+    // A second issuer prevents idling for the first, so that each request of the first finds its
+    // queue not busy.
     let mut shown = alloc::vec::Vec::new();
     for n in 0..5 {
         let id = rig.submit(1, n * 8, 8);
@@ -74,7 +75,7 @@ fn t28_the_flag_of_a_queue_follows() {
             rig.pass(MILLISECOND);
         }
         rig.complete(id);
-        // The wait for it, as it is alone, would keep the queue busy: it is cut short.
+        // Idling for the lone queue would keep it busy: cut it short.
         let queue = rig.bfq.in_service;
         if queue != NIL {
             rig.bfq.end_turn(queue, TurnEnd::TooIdle, rig.now);
@@ -118,7 +119,7 @@ fn t29_a_device_that_holds_four_does() {
     assert_eq!((rig.bfq.hw_tag, rig.bfq.flash_queues), (Some(true), true));
 }
 
-/// A request that was measured is back after so long, as the only one in the device, or with others injected.
+/// A measured request completes after `took_ns`, as the only one in flight, or with injected ones.
 fn measured(rig: &mut Rig, queue: u32, took_ns: Nanos, is_injected: bool) -> u32 {
     let id = RequestId::from_raw(7);
     (rig.bfq.sampled, rig.bfq.sample_began_ns) = (Some(id), rig.now);
@@ -139,10 +140,10 @@ fn t39_the_limit_follows_the_service_time() {
     assert_eq!(measured(&mut rig, queue, 1_400 * MICROSECOND, true), 2);
     assert_eq!(measured(&mut rig, queue, 1_600 * MICROSECOND, true), 1);
     assert_eq!(rig.bfq.queues.at(queue).inject.last_service_ns, MILLISECOND);
-    // A faster one is the measure from now on.
+    // A faster one becomes the new baseline.
     assert_eq!(measured(&mut rig, queue, 900 * MICROSECOND, true), 2);
     assert_eq!(rig.bfq.queues.at(queue).inject.last_service_ns, 900 * MICROSECOND);
-    // Never beyond what the device was seen to hold, and one.
+    // At most one more than the largest number seen in flight.
     for _ in 0..9 {
         measured(&mut rig, queue, 950 * MICROSECOND, true);
     }
@@ -153,11 +154,11 @@ fn t39_the_limit_follows_the_service_time() {
 fn t39_long_requests_are_not_let_in_beside_others_on_flash() {
     for (sectors, is_let_in) in [(56, true), (64, false)] {
         let mut rig = Rig::on_flash();
-        // The newcomer must not end the turn.
+        // The newcomer must not preempt the queue in service.
         rig.bfq.settings.strict_guarantees = true;
         let own = rig.submit(1, 0, 8);
         assert_eq!(rig.dispatch(), Some(own));
-        // Later, so that the two do not become one for good.
+        // Later, so that there is no stable merge of the two.
         rig.pass(181 * MILLISECOND);
         rig.submit(2, 1_000_000, sectors);
         let served = rig.queue_of(1);

@@ -1,7 +1,9 @@
-//! The cases of the specification (section 25) that look inside: the engine, budgets, rates and what is learned.
+//! The cases of docs/specifications/bfq.md, section 25, that need access to internals: the B-WF2Q+
+//! engine, budgets, rates and learned values.
 //!
-//! A rig makes queues of any weight and budget and plays what the trees see of them: arrivals, service, ends of turns. The
-//! cases about decisions are in `crates/elevator/tests/bfq`, through the public interface.
+//! A rig creates queues of any weight and budget and plays the events that the trees see: arrivals,
+//! service, ends of turns. The cases about decisions are in `crates/elevator/tests/bfq`, through
+//! the public interface.
 
 mod decisions;
 mod engine;
@@ -18,16 +20,17 @@ use crate::structures::NIL;
 use block::time::{MILLISECOND, SECOND};
 use block::{Class, ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId};
 
-/// The root group's tree of the best-effort class.
+/// The root group, whose best-effort tree most cases use.
 const ROOT: u32 = GroupId::ROOT.0;
 
-/// Forms by their place: 4.12, 5.2, 6.1 and, behind 6.2, 6.3.
+/// Indices of the forms: 4.12, 5.2, 6.1 and, behind 6.2, 6.3.
 pub const FIRST: usize = 0;
 pub const MARCH_2019: usize = 1;
 pub const WITH_WAKERS: usize = 2;
 pub const NEWEST: usize = 4;
 
-/// A policy of the newest form as the specification's cases have it, and what it is given.
+/// A policy of the newest form with the settings of the specification's cases, and the requests it
+/// gets.
 pub struct Rig {
     pub bfq: Bfq,
     pub requests: Requests,
@@ -44,7 +47,7 @@ impl Rig {
         Self::of(NEWEST, true, MILLISECOND)
     }
 
-    /// Of a form, by its place in [`FORMS`].
+    /// A rig of a form, by its index in [`FORMS`].
     pub fn of(form: usize, is_rotational: bool, tick_ns: Nanos) -> Self {
         let configuration = Configuration {
             slots: 128,
@@ -76,13 +79,13 @@ impl Rig {
         assert_eq!(self.bfq.violations, 0);
     }
 
-    // ---- queues without requests: what the trees see ----
+    // ---- queues without requests, as the trees see them ----
 
     pub fn group(&mut self, group: u32, weight: u32) {
         self.bfq.add_group(group, &GroupSettings::with_weight(weight));
     }
 
-    /// A sync queue with a budget of its own.
+    /// A sync queue with its own budget.
     pub fn queue(&mut self, group: u32, weight: u32, budget: u32) -> u32 {
         let context = self.contexts;
         self.contexts += 1;
@@ -108,7 +111,7 @@ impl Rig {
         self.check();
     }
 
-    /// It is back in time, with so much left of its budget.
+    /// The queue returns in time, with `left` of its budget.
     pub fn come_back(&mut self, queue: u32, left: u32) {
         let entity = self.bfq.entities.at_mut(queue);
         (entity.budget, entity.service) = (left, 0);
@@ -116,14 +119,14 @@ impl Rig {
         self.arrive(queue);
     }
 
-    /// It is back too late to go on with what it had.
+    /// The queue returns too late to keep its budget.
     pub fn come_anew(&mut self, queue: u32, budget: u32) {
         let entity = self.bfq.entities.at_mut(queue);
         (entity.budget, entity.service) = (budget, 0);
         self.arrive(queue);
     }
 
-    /// A turn begins.
+    /// Begins a turn.
     pub fn select(&mut self) -> u32 {
         let queue = self.bfq.take_next_queue();
         assert_ne!(queue, NIL, "nobody is next");
@@ -138,7 +141,7 @@ impl Rig {
         self.check();
     }
 
-    /// The turn ends, and the queue has more.
+    /// Ends the turn of a queue that has more requests.
     pub fn requeue(&mut self) {
         let queue = self.bfq.in_service;
         self.bfq.activate_or_requeue(queue, false, true);
@@ -151,7 +154,7 @@ impl Rig {
         self.check();
     }
 
-    /// The turn ends, and the queue has nothing.
+    /// Ends the turn of a queue that has become empty.
     pub fn leave(&mut self) {
         let queue = self.bfq.in_service;
         self.bfq.leave_busy(queue, true);
@@ -164,7 +167,7 @@ impl Rig {
         self.check();
     }
 
-    /// A turn that uses its budget up, of a queue that has more.
+    /// A turn that uses up its budget, of a queue that has more requests.
     pub fn turn(&mut self) -> u32 {
         let queue = self.select();
         self.serve(self.bfq.entities.at(queue).budget);
@@ -177,7 +180,7 @@ impl Rig {
         (stamps.starts, stamps.finish)
     }
 
-    /// Virtual time and the sum of weights at the top.
+    /// Virtual time and sum of weights of the top-level tree.
     pub fn tree(&self) -> (u64, u64) {
         let tree = self.bfq.trees.at(super::wf2q::tree_of(ROOT, Class::BestEffort));
         (tree.vtime, tree.weight_sum.value())
@@ -191,7 +194,7 @@ impl Rig {
         self.submit_bio(bio)
     }
 
-    /// A read of 8 sectors by an issuer of this level (0 to 7) in a group, at a place of its own.
+    /// A read of 8 sectors by an issuer of this level (0 to 7) in a group, at a new position.
     pub fn submit_in(&mut self, group: u32, context: u32, level: u8) -> RequestId {
         let mut bio = Bio::new(Operation::Read, Extent::new(1_000 + 10_000_000 * u64::from(context), 8));
         (bio.context, bio.group) = (ContextId(context), GroupId(group));

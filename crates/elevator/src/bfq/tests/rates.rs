@@ -1,11 +1,12 @@
-//! The peak rate, and what slow turns are charged: cases 17 to 19.
+//! The peak rate, and the charges for slow turns: cases 17 to 19.
 
 use super::super::budget::TurnEnd;
 use super::{ROOT, Rig};
 use block::time::{MILLISECOND, SECOND};
 use block::{Extent, Nanos};
 
-/// So many dispatches of a size, from the first to the last exactly a second, into a device that is never empty.
+/// `count` dispatches of this size, with exactly one second from first to last, into a device that
+/// is never empty.
 fn a_second_of(rig: &mut Rig, count: u64, sectors: u32, step: u64) {
     let begin = rig.now;
     rig.bfq.in_driver = 1;
@@ -43,7 +44,8 @@ fn t17_automatic_budgets_of_the_initial_rates() {
     }
 }
 
-/// Sectors charged, budget and verdict for a turn that served so many sectors and lasted so long.
+/// Sectors charged, budget and verdict for a turn that served `sectors` sectors and lasted
+/// `lasted_ns`.
 fn charged(rig: &mut Rig, is_seeky: bool, sectors: u32, lasted_ns: Nanos, end: TurnEnd) -> (u32, bool) {
     let queue = rig.queue(ROOT, 40, 16_384);
     rig.bfq.queues.at_mut(queue).seek_history = if is_seeky { 0x0fff_ffff } else { 0 };
@@ -54,7 +56,7 @@ fn charged(rig: &mut Rig, is_seeky: bool, sectors: u32, lasted_ns: Nanos, end: T
     rig.pass(lasted_ns);
     rig.bfq.charge_turn(queue, end, rig.now);
     let service = rig.bfq.entities.at(queue).service;
-    // Within a unit: each part is rounded down.
+    // Exact to one unit, because each part is rounded down.
     let due = (u64::from(service) << 22) / rig.tree().1;
     assert!(due - (rig.tree().0 - vtime) <= 1, "virtual time runs with what is charged");
     (service, rig.bfq.was_slow)
@@ -69,9 +71,10 @@ fn t18_slow_turns_are_charged_their_time() {
     }
     let long = 124 * MILLISECOND;
     assert_eq!(charged(&mut Rig::on_flash(), true, 992, long, TurnEnd::NoMoreRequests), (16_252, true));
-    // Not because it is seeky.
+    // Being seeky alone is no reason.
     assert_eq!(charged(&mut Rig::on_flash(), false, 992, long, TurnEnd::NoMoreRequests), (16_252, true));
-    // Of a raised queue neither, nor of one that is not seeky when there was no time to see.
+    // Neither is it for a raised queue, nor for one that is not seeky when there was too little
+    // time to tell.
     assert_eq!(charged(&mut Rig::on_flash(), false, 8, short, TurnEnd::NoMoreRequests), (8, false));
 }
 
@@ -79,6 +82,6 @@ fn t18_slow_turns_are_charged_their_time() {
 fn t19_a_turn_that_had_most_of_its_budget_is_not() {
     let end = TurnEnd::BudgetTimeout;
     assert_eq!(charged(&mut Rig::on_flash(), false, 11_000, 125 * MILLISECOND, end), (11_000, false));
-    // With a third left (5461) it is.
+    // With a third left (5461) it does.
     assert_eq!(charged(&mut Rig::on_flash(), false, 10_923, 125 * MILLISECOND, end), (16_384, false));
 }

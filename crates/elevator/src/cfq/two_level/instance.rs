@@ -1,5 +1,6 @@
-//! What each group's engine has of its own, where each has one: exchanged with the engine's fields when another group is
-//! attended to. Slots, queues, issuers, settings and what is known of the device are there once for all.
+//! Per-group state, in forms with an engine per group: swapped with the engine's fields when
+//! another group is loaded. Slots, queues, issuers, settings and the knowledge of the device are
+//! shared by all groups.
 
 use super::super::Cfq;
 use crate::interface::Violation;
@@ -18,7 +19,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Of a group that has done nothing.
+    /// The state of a group that has done nothing.
     pub const NEW: Instance = Instance {
         active: NIL,
         busy_queues: 0,
@@ -30,7 +31,8 @@ impl Instance {
 }
 
 impl Cfq {
-    /// Goes over to a group's instance, where groups have instances; the group that was attended to before. Constant time.
+    /// Loads a group's instance, where groups have instances. Returns the group that was loaded
+    /// before. Constant time.
     #[inline]
     pub(in super::super) fn attend(&mut self, group: u32) -> u32 {
         let before = self.attended;
@@ -50,7 +52,7 @@ impl Cfq {
         self.attended = group;
     }
 
-    /// A group's instance is as new: its id was given away. Its queues are gone already.
+    /// Resets a group's instance, because its id was given away. Its queues are gone already.
     pub(super) fn renew_instance(&mut self, group: u32) {
         self.attend(group);
         if !self.instances.is_empty() {
@@ -82,7 +84,7 @@ impl Cfq {
         at.map(|at| self.ticks.ns(at))
     }
 
-    // ---- for the checks ----
+    // ---- for checks ----
 
     /// The active queue of a group's instance.
     pub(in super::super) fn active_of(&self, group: u32) -> u32 {
@@ -92,7 +94,7 @@ impl Cfq {
         }
     }
 
-    /// The counts of all instances but the one that is attended to.
+    /// The counts of all instances except the loaded one.
     pub(in super::super) fn parked(&self) -> impl Iterator<Item = &Instance> + Clone {
         let attended = self.attended;
         self.instances
@@ -102,7 +104,7 @@ impl Cfq {
             .map(|(_, one)| one)
     }
 
-    /// Whoever is active in an instance belongs to its group.
+    /// Checks that the active queue of an instance belongs to its group.
     pub(in super::super) fn check_instances(&self) -> Result<(), Violation> {
         for group in 0..self.instances.len() {
             let active = self.active_of(group);

@@ -1,14 +1,19 @@
-//! uchida and tarasov, the two CFQ controllers for cgroups of 2008: the first engine in each group, and a layer above it
-//! that says which group's turn it is.
+//! uchida and tarasov, the two CFQ controllers for cgroups of 2008: the first engine in each group,
+//! and a layer above it that schedules groups.
 //!
-//! Promise  groups share the device's time by levels 0 to 7; inside a group everything is as in CFQ of 2.6.26.
-//! Cost     as cfq's, and O(log groups) when a group begins or ends; slots and issuers are there once, whatever the groups.
-//! Source   the postings to linux-kernel of 2008-03-21 and 2008-04-01, OpenVZ's kernel/bc/io_prio.c; specification cfq.md 15.
+//! Promise  groups share the device's time by levels 0 to 7; inside a group everything is as in CFQ
+//!          of 2.6.26.
+//! Cost     as cfq's, and O(log groups) when a group begins or ends; slots and issuers exist once,
+//!          whatever the number of groups.
+//! Source   the postings to linux-kernel of 2008-03-21 and 2008-04-01, OpenVZ's
+//!          kernel/bc/io_prio.c; docs/specifications/cfq.md, section 15.
 //!
-//! insert -> engine of the group -> settle [group] ... turn [group] -> engine of the group -> host -> completed
+//! insert -> engine of the group -> settle [group] ... turn [group] -> engine of the group -> host
+//! -> completed
 //!
-//! A layer is a plain record of the order of groups. It asks the engine what a group has, ends the turns of the engine's
-//! queues where it must, and is told nothing of requests. Groups are flat to both: the parent plays no part.
+//! A layer only keeps the order of groups. It asks the engine what a group has, ends the turns of
+//! the engine's queues where it must, and does not see requests. Groups are flat in both policies:
+//! the parent has no effect.
 
 mod instance;
 mod tarasov;
@@ -34,9 +39,9 @@ use crate::tunable::{SettingError, Tunable};
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
-/// Satoshi Uchida's: an engine for each group, a service tree of groups.
+/// Satoshi Uchida's controller: an engine for each group, a service tree of groups.
 pub type Uchida = TwoLevel<uchida::Layer>;
-/// Vasily Tarasov's: trees for each group, groups by turns.
+/// Vasily Tarasov's controller: trees for each group, groups in turn.
 pub type Tarasov = TwoLevel<tarasov::Layer>;
 
 crate::reasons! {
@@ -53,60 +58,63 @@ crate::reasons! {
     }
 }
 
-// The engine answers by its own numbers.
+// The engine's reasons keep their numbers.
 const _: () = assert!(Why::NAMES.len() == super::Why::NAMES.len() + 1);
 
-/// Levels of groups.
+/// Number of group levels.
 pub const GROUP_LEVELS: usize = 8;
 
-/// What the layer answers to "whose turn is it?". The engine attends to that group.
+/// Which group is served. The layer has loaded that group's engine.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// It has requests. `is_new`: its turn has only just begun.
+    /// The group has requests. `is_new`: its turn has just begun.
     Serve { is_new: bool },
-    /// It has none, but keeps the device: for its requests there, or as the engine says.
+    /// The group has no queued requests but keeps the device: for its requests in flight, or
+    /// because its engine idles.
     Wait,
-    /// Nobody has any.
+    /// No group has requests.
     Nobody,
 }
 
-/// The order of groups.
+/// The scheduling of groups.
 pub trait Layer: Sized {
     /// What differs between the forms.
     type Profile: Copy + core::fmt::Debug + 'static;
-    /// As a policy's.
+    /// The forms, as in [`Policy`].
     const FORMS: &'static [Form<Self::Profile>];
     const DEFAULT_FORM: usize;
-    /// The form of the engine: the first, and what of it each group has for itself.
+    /// The form of the engine: the first, with what each group has of its own.
     const ENGINE: &'static Profile;
 
     fn try_new(groups: u32, ticks: &Ticks, profile: Self::Profile) -> Result<Self, NoMemory>;
 
     /// All rows: the engine's, then the layer's.
     fn rows(&self) -> &'static [Tunable];
-    /// A value of the layer's rows, counted from its first.
+    /// The value of a row of the layer, counted from its first.
     fn setting(&self, row: usize, ticks: &Ticks) -> Option<i64>;
-    /// `value` is in the row's range.
+    /// Sets a row of the layer; `value` is in the row's range.
     fn set(&mut self, row: usize, value: i64, ticks: &Ticks);
 
-    /// Which queues are in groups; those made before a change stay where they are until they are empty.
+    /// Which queues are in groups; queues created before a change stay where they are until they
+    /// are empty.
     fn splits(&self) -> Splits {
         Splits { sync: true, asynchronous: true }
     }
 
     fn set_priority(&mut self, group: u32, priority: Option<GroupPriority>);
 
-    /// The group whose turn it is, or NIL.
+    /// The group that is being served, or NIL.
     fn active(&self) -> u32;
     /// A group may have got its first request, or lost its last.
     fn settle(&mut self, engine: &Cfq, group: u32);
-    /// Whose turn it is now.
+    /// Decides which group is served now.
     fn turn(&mut self, engine: &mut Cfq) -> Turn;
-    /// The active group's turn ends, whatever it has: everything is about to be drained.
+    /// Ends the active group's turn regardless of its requests, because everything is about to be
+    /// drained.
     fn interrupt(&mut self, engine: &mut Cfq);
-    /// A request of the group was completed; NIL: one that the engine does not know.
+    /// A request of the group completed; NIL: one that the engine does not know.
     fn completed(&mut self, engine: &mut Cfq, group: u32);
-    /// The group is as new: it has no request, and its id may be given to another.
+    /// Resets a group: it has no requests, and its id may be reused.
     fn renew(&mut self, engine: &mut Cfq, group: u32);
 
     fn check(&self, engine: &Cfq) -> Result<(), Violation>;
@@ -117,7 +125,7 @@ pub trait Layer: Sized {
 pub struct TwoLevel<L> {
     engine: Cfq,
     layer: L,
-    /// A turn began, and its first request has not gone yet.
+    /// A turn has begun, and its first request has not been dispatched yet.
     has_new_turn: bool,
 }
 
@@ -133,7 +141,8 @@ impl<L: Layer> Policy for TwoLevel<L> {
 }
 
 impl<L: Layer> TwoLevel<L> {
-    /// The engine turns to a group. An idle timer that ran out meanwhile fires now: nobody could have noticed before.
+    /// Loads a group's engine. An idle timer that expired while another was loaded fires now:
+    /// nothing could depend on it before.
     #[inline]
     fn attend(&mut self, group: u32, now: Nanos) {
         self.engine.tick(now);
@@ -143,12 +152,12 @@ impl<L: Layer> TwoLevel<L> {
         }
     }
 
-    /// The group of an inserted request; the root for what came past the engine.
+    /// The group of an inserted request; the root for requests that bypassed the engine.
     fn group_of(&self, id: RequestId) -> u32 {
         self.engine.slots.at(id.slot()).group
     }
 
-    /// What is answered while the active group keeps the device without a request to serve.
+    /// The answer while the active group keeps the device without a request to serve.
     fn waits(&self) -> Dispatch {
         match self.engine.timer_at {
             Some(at) => Dispatch::Hold { until: self.engine.ticks.ns(at), reason: Why::WaitsForQueue.into() },
@@ -240,7 +249,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId> {
         self.engine.tick(now);
         self.layer.interrupt(&mut self.engine);
-        // A group as long as it has something, then the next.
+        // One group as long as it has requests, then the next.
         if self.engine.queued_in(self.engine.serving.group) == 0
             && let Some(group) = self.engine.group_tree.first()
         {
@@ -282,7 +291,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     fn released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         let slot = self.engine.slots.at(id.slot());
         if slot.held == Held::Nowhere {
-            // Completed before: counted out of its group already.
+            // Completed before: no longer counted in its group.
             return self.engine.released(requests, id, now);
         }
         let group = slot.group;
@@ -390,15 +399,15 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     }
 }
 
-// What a layer asks of the engine, and does to it.
+// What a layer reads from the engine, and does with it.
 impl Cfq {
-    /// Requests queued in a group.
+    /// Number of requests queued in a group.
     #[inline]
     fn queued_in(&self, group: u32) -> u64 {
         self.groups.at(group).account.queued.total()
     }
 
-    /// Whether anything is queued; below a layer: in the group whose turn it is.
+    /// Whether requests are queued; below a layer, in the group that is being served.
     #[inline]
     pub(super) fn has_queued_to_serve(&self) -> bool {
         if self.profile.is_below_a_layer() {
@@ -407,7 +416,7 @@ impl Cfq {
         self.requests_queued > 0
     }
 
-    /// An idle timer that ran out while nobody attended to it.
+    /// Fires an idle timer that expired while the group was not loaded.
     #[inline]
     fn fire_overdue(&mut self) {
         if let Some(at) = self.timer_at
@@ -417,7 +426,7 @@ impl Cfq {
         }
     }
 
-    /// A group has the device from now on.
+    /// A group gets the device.
     fn group_begins(&mut self, group: u32) {
         self.attend(group);
         self.serving.group = group;
@@ -428,7 +437,7 @@ impl Cfq {
         }
     }
 
-    /// The group that had it since then no longer has it.
+    /// The group that had the device since then loses it.
     fn group_ends(&mut self, group: u32, since_ns: Nanos) {
         self.account_idling();
         let (now_ns, has_queued) = (self.now_ns, self.queued_in(group) > 0);
@@ -447,12 +456,12 @@ impl Cfq {
     }
 }
 
-/// Fails with a rule unless it holds.
+/// Reports a rule that does not hold.
 fn must(holds: bool, what: &'static str, at: u32) -> Result<(), Violation> {
     if holds { Ok(()) } else { Err(Violation { what, at }) }
 }
 
-/// The engine's rows before a layer's.
+/// The engine's rows followed by a layer's.
 const fn rows_with<const OWN: usize, const ALL: usize>(own: [Tunable; OWN]) -> [Tunable; ALL] {
     let mut rows = [own[0]; ALL];
     let mut at = 0;

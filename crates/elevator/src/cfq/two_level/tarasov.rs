@@ -1,11 +1,13 @@
-//! tarasov: between the device and the queues a turn for each group, in which only its queues are served; groups go round,
-//! or (in the later form) by virtual time.
+//! tarasov: each group has the device for a turn, in which only its queues are served; groups go in
+//! round robin, or (in the later form) by virtual time.
 //!
-//! Promise  always backlogged groups share time by level, 7 the highest: as level + 1 (`mapping` lkml2008), from 1 to 2
-//!          (openvz), or by the table of ratios, from 1 to 2 as well (the form by virtual time).
-//! Never    waits for a group: one that has nothing queued and nothing in the device loses its turn.
-//! Source   Vasily Tarasov, "cgroups: block: cfq", linux-kernel, 2008-03-21; OpenVZ's kernel/bc/io_prio.c of the 2.6.18 and
-//!          later lines; specification cfq.md 15.1.
+//! Promise  always backlogged groups share time by level, 7 the highest: as level + 1 (`mapping`
+//!          lkml2008), from 1 to 2 (openvz), or by the table of ratios, also from 1 to 2 (the form
+//!          by virtual time). The device is never idled for a group: one with nothing queued and
+//!          nothing in flight loses its turn.
+//! Source   Vasily Tarasov, "cgroups: block: cfq", linux-kernel, 2008-03-21; OpenVZ's
+//!          kernel/bc/io_prio.c of the 2.6.18 and later lines;
+//!          docs/specifications/cfq.md, section 15.1.
 
 use super::{GROUP_LEVELS, PerGroup, Profile, Turn, must, rows_with};
 use crate::cfq::Cfq;
@@ -18,32 +20,32 @@ use crate::tunable::{OutOfRange, Tunable, Unit};
 use block::Nanos;
 use block::time::MILLISECOND;
 
-/// Level of a group that was given none.
+/// Level of a group without one.
 const DEFAULT_LEVEL: u8 = 4;
 
-/// What a tick costs at each level, by virtual time.
+/// The charge per tick at each level, in virtual time.
 const RATIOS: [u64; GROUP_LEVELS] = [100, 87, 77, 70, 63, 58, 53, 50];
 const LKML_SLICE_NS: Nanos = 100 * MILLISECOND;
 const OPENVZ_SLICE_NS: Nanos = 500 * MILLISECOND;
 
-/// The virtual time of a group that comes back lies at most a slice of level 0 around the others'.
+/// The virtual time of a returning group differs from the others' by at most a slice of level 0.
 const REACH_RATIO: u64 = 100;
 
 /// Which group is next.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// The one that has waited longest; levels are in the slices.
+    /// The one that has waited longest; levels determine the slices.
     RoundRobin,
-    /// The one with the least virtual time; slices are all the same.
+    /// The one with the least virtual time; all slices have the same length.
     VirtualTime,
 }
 
-/// What a level is worth, by turns.
+/// How levels map to slices in round robin.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Mapping {
-    /// CFQ's own formula turned round, with 4 in the middle: slices as level + 1.
+    /// CFQ's own formula inverted, with 4 in the middle: slices as level + 1.
     Lkml2008,
-    /// From once to twice the base.
+    /// From once to twice the base slice.
     OpenVz,
 }
 
@@ -77,7 +79,7 @@ const VIRT_ROW: Tunable =
 const WRITE_VIRT_ROW: Tunable =
     switch("write_virt_mode", "Whether each group has async queues of its own; 0 = all async requests are the root's.");
 
-/// A row of the layer's.
+/// A row of the layer.
 #[derive(Copy, Clone)]
 enum Row {
     GroupSlice,
@@ -89,7 +91,7 @@ enum Row {
 const ROWS_ROUND: [Tunable; ROWS_FIRST.len() + 4] = rows_with([SLICE_ROW, MAPPING_ROW, VIRT_ROW, WRITE_VIRT_ROW]);
 const ROWS_VIRTUAL: [Tunable; ROWS_FIRST.len() + 3] = rows_with([SLICE_ROW, VIRT_ROW, WRITE_VIRT_ROW]);
 
-/// What the row of a number is, counted from the layer's first.
+/// The row with this number, counted from the layer's first.
 const fn row(kind: Order, number: usize) -> Option<Row> {
     match (number, kind) {
         (0, _) => Some(Row::GroupSlice),
@@ -112,7 +114,7 @@ const fn group_slice(mapping: Mapping, base: u64, level: u8) -> u64 {
 #[derive(Copy, Clone, Debug)]
 struct State {
     level: u8,
-    /// Ticks had so far, each at its ratio.
+    /// Ticks of service so far, each weighted by the ratio of its level.
     virtual_time: u64,
 }
 
@@ -123,14 +125,14 @@ const NEW: State = State { level: DEFAULT_LEVEL, virtual_time: 0 };
 pub struct Layer {
     kind: Order,
     mapping: Mapping,
-    /// 0: as the mapping has it.
+    /// The base slice; 0: the mapping's own.
     base_ticks: u64,
     splits: Splits,
     groups: Array<State>,
     links: SortedLinks,
-    /// By turn numbers, or by virtual time.
+    /// Groups by turn number, or by virtual time.
     order: Tree,
-    /// The last turn number given out, or the largest virtual time that was ever served.
+    /// The last turn number assigned, or the largest virtual time ever served.
     position: u64,
     active: u32,
     slice_end_ticks: u64,
@@ -154,7 +156,7 @@ impl Layer {
         }
     }
 
-    /// Links a group at the end, or where its virtual time puts it.
+    /// Links a group at the end, or at its virtual time.
     fn link(&mut self, group: u32) {
         let key = match self.kind {
             Order::RoundRobin => {
@@ -170,7 +172,8 @@ impl Layer {
     #[inline(never)]
     fn enter(&mut self, group: u32, ticks: &Ticks) {
         if self.kind == Order::VirtualTime {
-            // Far behind it would keep the device for long, far ahead it would starve: both are forgotten.
+            // Far behind the others it would keep the device for long, far ahead it would starve:
+            // both are reset.
             let (reach, position) = (self.base(ticks).saturating_mul(REACH_RATIO), self.position);
             let state = self.groups.at_mut(group);
             if state.virtual_time.abs_diff(position) > reach {
@@ -180,7 +183,7 @@ impl Layer {
         self.link(group);
     }
 
-    /// The active group pays for its turn.
+    /// Charges the active group for its turn.
     fn charge(&mut self, engine: &Cfq) {
         if self.kind != Order::VirtualTime || self.active == NIL {
             return;
@@ -195,14 +198,14 @@ impl Layer {
         }
     }
 
-    /// The next group's turn begins; the engine's active queue gives way.
+    /// Starts the next group's turn; the engine's active queue is expired.
     #[inline(never)]
     fn pick(&mut self, engine: &mut Cfq) {
         super::Layer::interrupt(self, engine);
         engine.expire_active();
         let Some(group) = self.order.first() else { return };
         match self.kind {
-            // To the end at once: what it does until then does not count.
+            // To the end at once: activity before the turn ends must not change its place.
             Order::RoundRobin => {
                 self.order.remove(&mut self.links, group);
                 self.link(group);

@@ -1,11 +1,13 @@
-//! uchida: a complete first engine in each group, and above them a service tree of groups run by CFQ's own rules for sync
-//! queues: slices that begin with the first completion, keys that put low levels further back.
+//! uchida: a complete first engine in each group, and above them a service tree of groups with
+//! CFQ's own rules for sync queues: slices that begin with the first completion, and keys that put
+//! low levels further back.
 //!
-//! Promise  always backlogged groups share time as 8 - level, 0 the highest: 8 : 4 : 1 for 0, 4 and 7; with `key_offset` 1,
-//!          as in 2008, as 16 : 8 : 1.
-//! Keeps    a group as long as its engine keeps the device for a queue: idling there is idling for the group.
-//! Source   Satoshi Uchida, "CFQ-cgroup: Control cfq_data per driver", linux-kernel, 2008-04-01, and his report of
-//!          2008-05-27; specification cfq.md 15.2. The rules of the layer are modelled on the engine's, as he described them.
+//! Promise  always backlogged groups share time as 8 - level, 0 the highest: 8 : 4 : 1 for 0, 4 and
+//!          7; with `key_offset` 1, as in 2008, as 16 : 8 : 1. A group is served as long as its
+//!          engine keeps the device for a queue: idling there is idling for the group.
+//! Source   Satoshi Uchida, "CFQ-cgroup: Control cfq_data per driver", linux-kernel, 2008-04-01,
+//!          and his report of 2008-05-27; docs/specifications/cfq.md, section 15.2. The rules of
+//!          the layer are modelled on the engine's, as he described them.
 
 use super::{GROUP_LEVELS, PerGroup, Profile, Turn, must, rows_with};
 use crate::cfq::Cfq;
@@ -18,9 +20,9 @@ use crate::tunable::{OutOfRange, Tunable, Unit};
 use block::Nanos;
 use block::time::MILLISECOND;
 
-/// Level of a group that was given none.
+/// Level of a group without one.
 const DEFAULT_LEVEL: u8 = 3;
-/// How much a level is worth: a fifth of the base slice.
+/// One level is worth a fifth of the base slice.
 const SLICE_SCALE: u64 = 5;
 
 const OWN_ROWS: [Tunable; 2] = [
@@ -58,7 +60,7 @@ const fn group_slice(base: u64, level: u8) -> u64 {
 #[derive(Copy, Clone, Debug)]
 struct State {
     level: u8,
-    /// What the last slice had too much (negative), or left over.
+    /// Excess of the last slice (negative), or its unused rest.
     rest_ticks: i64,
 }
 
@@ -81,7 +83,8 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Links a group where its turn is. Seldom, beside requests. The number of linked groups is taken with the group itself.
+    /// Links a group at its turn. Rare, compared with requests. The group itself is not linked
+    /// when the others are counted.
     #[inline(never)]
     fn link(&mut self, engine: &Cfq, group: u32) {
         let others = i64::from(self.order.len());
@@ -93,7 +96,8 @@ impl Layer {
         self.order.insert(&mut self.links, group, key);
     }
 
-    /// The active group's turn is over; if `keeps_rest`, its next begins so much earlier as this one was too long.
+    /// Ends the active group's turn; if `keeps_rest`, an overlong turn brings the group's
+    /// next one forward by the excess (the sign of Q13).
     #[inline(never)]
     fn expire(&mut self, engine: &mut Cfq, keeps_rest: bool) {
         let group = core::mem::replace(&mut self.active, NIL);
@@ -114,7 +118,8 @@ impl Layer {
         !self.is_slice_new && engine.now >= self.slice_end_ticks
     }
 
-    /// Whether the active group, which the engine attends to, has nothing any more: queued, in the device, or expected.
+    /// Whether the active group, whose engine is loaded, has no requests any more: queued, in
+    /// flight or expected.
     fn is_spent(&self, engine: &Cfq) -> bool {
         engine.queued_in(self.active) == 0 && engine.groups.at(self.active).dispatched == 0 && engine.timer_at.is_none()
     }
@@ -167,7 +172,7 @@ impl super::Layer for Layer {
         self.active
     }
 
-    /// The active group stays linked until its turn is over, even when it has nothing.
+    /// The active group stays linked until its turn ends, even when it has no requests.
     #[inline]
     fn settle(&mut self, engine: &Cfq, group: u32) {
         let (is_linked, is_wanted) = (self.links.is_linked(group), engine.queued_in(group) > 0);
@@ -208,14 +213,14 @@ impl super::Layer for Layer {
         }
     }
 
-    /// The first completion of a turn begins the slice, any may end it.
+    /// The first completion of a turn begins the slice; any completion may end it.
     #[inline]
     fn completed(&mut self, engine: &mut Cfq, group: u32) {
         if group == NIL {
             return;
         }
         if group != self.active {
-            // An idle timer that began just now runs, but the device is not kept for it.
+            // An idle timer that began just now runs on, but the device is not idled for it.
             engine.idle_since_ns = None;
             return;
         }

@@ -1,23 +1,27 @@
-//! The nodes of all sets of a role: how they are split, filled up from their neighbours, and won back.
+//! The nodes of all sets of a role: splitting, refilling from neighbours, and reclaiming.
 //!
-//! A leaf stays until it is empty: refilling costs more than a sweep through the set does (Johnson, Shasha: "B-trees with
-//! inserts and deletes: why free-at-empty is better than merge-at-half", 1989). That alone would bound nothing, so when
-//! nodes become scarce leaves are dissolved whose two neighbours have room for them. Where none is left, three neighbours
-//! have 33 entries at least, and a node for ten slots is more than that: a tenth of the leaves can be dissolved whenever
-//! one has to be, so that the search for one is short, and the next begins where it ended.
+//! A leaf stays until it is empty, because refilling costs more than a sweep through the set
+//! (Johnson, Shasha: "B-trees with inserts and deletes: why free-at-empty is better than
+//! merge-at-half", 1989). That alone would not bound the number of nodes. When nodes become scarce,
+//! leaves are therefore dissolved whose two neighbours have room for their entries. If no leaf can
+//! be dissolved, any three neighbours have at least 33 entries, and one node for ten slots is more
+//! than such leaves need. So a tenth of the leaves can be dissolved whenever one has to be; the
+//! search for one is short, and the next search continues where it ended.
 
 use core::ops::ControlFlow;
 
 use super::node::{HALF, Node, Nodes, PLACE_BITS, WIDTH};
 use crate::structures::{Array, NIL, NoMemory};
 
-/// Every inner node but a root has as many.
+/// Every inner node except a root has at least this many children.
 pub(super) const FEWEST: u32 = 6;
-/// Two inner neighbours become one node if it has at most as many: far from a split, so that sets at rest do not flap.
+/// Two inner neighbours are merged if the result has at most this many children: far from a split,
+/// so that sets of constant size do not alternate between the two.
 const MERGED: u32 = 14;
-/// Slots for each leaf in the pool.
+/// Slots per leaf in the pool.
 const SLOTS_PER_LEAF: u32 = 10;
-/// Nodes that one insertion can need: 2^28 slots in inner nodes of six make ten levels, and a root on top.
+/// Nodes that one insertion can need: 2^28 slots in inner nodes of six children make ten levels,
+/// plus a new root.
 pub(super) const SPARE: u32 = 12;
 
 const _: () = assert!(MERGED.div_ceil(2) >= FEWEST && MERGED + 1 >= 2 * FEWEST, "what is not merged can be shared out");
@@ -31,14 +35,15 @@ pub struct OrderedLinks {
     pub(super) nodes: Nodes,
     /// The unused nodes, linked by `next`.
     pub(super) free: u32,
-    /// How many these are.
+    /// Number of unused nodes.
     pub(super) unused: u32,
-    /// Where the search for a leaf to dissolve goes on.
+    /// Where the search for a leaf to dissolve continues.
     swept: u32,
 }
 
 impl OrderedLinks {
-    /// Entries for `slots` slots (at most 2^28), none of them in a set, and nodes for them in up to `sets` sets.
+    /// Entries for `slots` slots (at most 2^28), none of them in a set, and nodes for them in up to
+    /// `sets` sets.
     ///
     /// # Errors
     /// [`NoMemory`] when the allocator refuses, or for more slots than places.
@@ -46,8 +51,9 @@ impl OrderedLinks {
         if slots > 1 << 28 {
             return Err(NoMemory);
         }
-        // The first and the last leaf of a set have one neighbour and so count for themselves. Each level above has at
-        // most a sixth of the nodes of the one below, or one node: less than a fifth of the leaves, and a root.
+        // The first and the last leaf of a set have one neighbour only and are counted separately.
+        // Each level above has at most a sixth of the nodes of the level below, or one node:
+        // together less than a fifth of the leaves, and a root.
         let leaves = (slots / SLOTS_PER_LEAF).saturating_add(sets.saturating_mul(2));
         let inner = leaves / (FEWEST - 1) + sets;
         let spare = if sets == 0 { 0 } else { SPARE };
@@ -56,13 +62,13 @@ impl OrderedLinks {
         Ok(Self { homes, nodes, free: if count == 0 { NIL } else { 0 }, unused: count, swept: 0 })
     }
 
-    /// Whether the slot is in some set of this role.
+    /// Whether the slot is in a set of this role.
     #[inline]
     pub fn is_linked(&self, slot: u32) -> bool {
         *self.homes.at(slot) != NIL
     }
 
-    /// The key the slot was inserted with; `None` if it is in no set.
+    /// The key that the slot was inserted with; `None` if it is in no set.
     #[inline]
     pub fn key(&self, slot: u32) -> Option<u64> {
         let home = *self.homes.at(slot);
@@ -88,7 +94,7 @@ impl OrderedLinks {
         }
     }
 
-    /// The slot of this rank in a leaf, or, behind its last, the first of the next leaf.
+    /// The slot of this rank in a leaf; behind the last one, the first slot of the next leaf.
     #[inline]
     pub(super) fn at_rank(&self, leaf: &Node, rank: u32) -> Option<u32> {
         if rank < leaf.len() {
@@ -104,7 +110,7 @@ impl OrderedLinks {
         Some(index)
     }
 
-    /// An empty node becomes unused.
+    /// Returns an empty node to the pool.
     pub(super) fn give_back(&mut self, index: u32) {
         if let Some(node) = self.nodes.get_mut(index) {
             (node.level, node.home, node.prev, node.next) = (0, NIL, NIL, self.free);
@@ -113,7 +119,7 @@ impl OrderedLinks {
         }
     }
 
-    /// Puts an entry into a node that has room, and tells the item where it is.
+    /// Adds an entry to a node that has room, and records the item's place.
     #[inline]
     pub(super) fn put(&mut self, index: u32, rank: u32, entry: (u64, u32)) {
         let Some(node) = self.nodes.get_mut(index) else { return };
@@ -143,13 +149,13 @@ impl OrderedLinks {
     }
 }
 
-// ---- entries from node to node ----
+// ---- moving entries between nodes ----
 impl OrderedLinks {
     /// Moves the last `count` entries of a node to the front of another that has room for them.
     fn move_right(&mut self, left: u32, right: u32, count: u32) {
         let (Some(from), Some(to)) = (self.nodes.get(left), self.nodes.get(right)) else { return };
         let sources = from.order.wrapping_shr(from.len().wrapping_sub(count) * PLACE_BITS);
-        // The free places from behind come to the front.
+        // The free places at the end of the order come to the front.
         let places = to.order.rotate_left(count * PLACE_BITS);
         self.move_entries((left, sources), (right, places), count);
         if let Some(to) = self.nodes.get_mut(right) {
@@ -157,18 +163,19 @@ impl OrderedLinks {
         }
     }
 
-    /// Moves the first `count` entries of a node behind those of another that has room for them.
+    /// Moves the first `count` entries of a node to the end of another that has room for them.
     fn move_left(&mut self, left: u32, right: u32, count: u32) {
         let (Some(to), Some(from)) = (self.nodes.get(left), self.nodes.get(right)) else { return };
         let (places, sources) = (to.order.wrapping_shr(to.len() * PLACE_BITS), from.order);
         self.move_entries((right, sources), (left, places), count);
         if let Some(from) = self.nodes.get_mut(right) {
-            // What was at the front is free now, and so goes behind.
+            // The places at the front are free now, and so move to the end.
             from.order = sources.rotate_right(count * PLACE_BITS);
         }
     }
 
-    /// Moves the entries at the first `count` places of one order to those of the other. The orders stay as they are.
+    /// Moves the entries at the first `count` places of one order to those of the other. The orders
+    /// are not changed.
     #[inline]
     fn move_entries(&mut self, from: (u32, u64), to: (u32, u64), count: u32) {
         let level = self.nodes.at(from.0).level;
@@ -195,7 +202,7 @@ impl OrderedLinks {
         self.move_right(left, right, HALF);
         self.link(left, right);
         self.link(right, next);
-        // In a leaf the first key says what separates it from the one before, and keeps saying it.
+        // In a leaf the first key serves as the separator from the previous leaf, and stays one.
         let key = if level == 0 { self.first_key(right) } else { self.replace_first_key(right, 0) };
         let parent = home >> PLACE_BITS;
         let rank = self.nodes.at(parent).rank_of(home) + 1;
@@ -204,14 +211,14 @@ impl OrderedLinks {
     }
 }
 
-// ---- keys that separate ----
+// ---- separator keys ----
 impl OrderedLinks {
     fn first_key(&self, index: u32) -> u64 {
         let node = self.nodes.at(index);
         node.entry(node.place_at(0)).0
     }
 
-    /// Sets the key of the first entry, and answers what it was.
+    /// Sets the key of the first entry. Returns the old one.
     fn replace_first_key(&mut self, index: u32, key: u64) -> u64 {
         self.replace_key(index << PLACE_BITS | self.nodes.at(index).place_at(0), key)
     }
@@ -223,8 +230,8 @@ impl OrderedLinks {
         old_key
     }
 
-    /// Sets what separates a node from the one before it: the key of the lowest node above that is no first child, or its
-    /// own. Bounded by the height.
+    /// Sets the separator between a node and the one before it: the key of the lowest node above
+    /// that is no first child, or the node's own. Bounded by the height.
     fn separate(&mut self, index: u32, key: u64) {
         let mut home = self.nodes.at(index).home;
         while let Some(parent) = self.nodes.get(home >> PLACE_BITS) {
@@ -237,9 +244,10 @@ impl OrderedLinks {
     }
 }
 
-// ---- nodes that become fewer ----
+// ---- removing nodes ----
 impl OrderedLinks {
-    /// Takes an empty leaf that is no root out of its parent, which it answers: that has lost a child.
+    /// Removes an empty leaf that is not the root from its parent. Returns the parent, which has
+    /// lost a child.
     pub(super) fn vacate(&mut self, leaf: u32) -> u32 {
         let Node { home, prev, next, .. } = *self.nodes.at(leaf);
         self.link(prev, next);
@@ -247,7 +255,7 @@ impl OrderedLinks {
             let rank = parent.rank_of(home);
             parent.take(rank, home & 15);
             if rank == 0 {
-                // Nothing separates the new first one from anything here.
+                // Nothing separates the new first child from anything in this node.
                 let first = parent.place_at(0);
                 parent.set_entry(first, (0, parent.entry(first).1));
             }
@@ -256,16 +264,16 @@ impl OrderedLinks {
         home >> PLACE_BITS
     }
 
-    /// An inner node has lost a child: what that means for it and above. Bounded by the height, as each turn goes one level
-    /// up.
-    // Always: the two come one after the other, not nested on a stack.
+    /// Restores the invariants after an inner node has lost a child, there and above. Bounded by
+    /// the height, as each iteration goes one level up.
+    // Always inlined: the two calls run one after the other, without nested stack frames.
     #[inline(always)]
     pub(super) fn settle(&mut self, node: u32) {
         let highest = self.refill_all(node);
         self.pull_up(highest);
     }
 
-    /// Answers the highest node that has lost a child.
+    /// Returns the highest node that has lost a child.
     #[inline(never)]
     fn refill_all(&mut self, mut index: u32) -> u32 {
         while self.nodes.at(index).len() < FEWEST
@@ -276,7 +284,8 @@ impl OrderedLinks {
         index
     }
 
-    /// A root of one inner child becomes that child. It keeps its index: whose root it is, is not known here.
+    /// Replaces a root with a single inner child by that child. The root keeps its index, because
+    /// the set that owns it is not known here.
     #[inline(never)]
     fn pull_up(&mut self, root: u32) {
         let Node { len: 1, level: 2.., .. } = *self.nodes.at(root) else { return };
@@ -289,8 +298,8 @@ impl OrderedLinks {
         self.give_back(below);
     }
 
-    /// An inner node that is no root has too few children: it becomes one with a neighbour, or takes some over. Answers the
-    /// parent, if that has one child less.
+    /// A non-root inner node has too few children: merges it with a neighbour, or takes over
+    /// children of one. Returns the parent if that has lost a child.
     fn refill(&mut self, index: u32) -> ControlFlow<(), u32> {
         let home = self.nodes.at(index).home;
         let Some(parent) = self.nodes.get(home >> PLACE_BITS) else { return ControlFlow::Break(()) };
@@ -320,9 +329,9 @@ impl OrderedLinks {
         ControlFlow::Break(())
     }
 
-    /// Sees to it that an insertion into a tree of so many levels above its leaves finds the nodes it needs; answers whether
-    /// leaves have been dissolved for that. `None` if there are not as many, as can be with more sets than the links were
-    /// made for.
+    /// Ensures that an insertion into a tree with `levels` levels above its leaves finds the nodes
+    /// it needs. Returns whether leaves were dissolved for that; `None` if there are not enough
+    /// nodes, which can happen with more sets than the links were made for.
     #[inline]
     pub(super) fn reserve(&mut self, levels: u16) -> Option<bool> {
         let mut is_changed = false;
@@ -337,7 +346,7 @@ impl OrderedLinks {
         Some(is_changed)
     }
 
-    /// A leaf whose two neighbours have room for its entries, and the one behind it.
+    /// A leaf whose two neighbours have room for its entries, and the leaf behind it.
     #[cold]
     #[inline(never)]
     fn find_dissolvable(&mut self) -> Option<(u32, u32)> {
@@ -345,7 +354,7 @@ impl OrderedLinks {
         for _ in 0..count {
             self.swept = if self.swept + 1 < count { self.swept + 1 } else { 0 };
             let leaf = self.nodes.at(self.swept);
-            // The first and the last leaf of a set have one neighbour, what is unused has none.
+            // The first and the last leaf of a set have one neighbour, an unused node has none.
             if leaf.level == 0
                 && let (Some(before), Some(behind)) = (self.nodes.get(leaf.prev), self.nodes.get(leaf.next))
                 && before.len() + leaf.len() + behind.len() <= 2 * WIDTH
@@ -356,7 +365,7 @@ impl OrderedLinks {
         None
     }
 
-    /// Moves the entries of a leaf to its neighbours, so that both have as many as far as these can do that.
+    /// Moves the entries of a leaf to its neighbours, as evenly as possible.
     #[cold]
     #[inline(never)]
     fn share_out(&mut self, leaf: u32) {

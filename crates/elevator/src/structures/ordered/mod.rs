@@ -1,13 +1,15 @@
 //! Ordered sets of slots for thousands of entries: B+ trees over one pool of nodes.
 //!
-//! One [`OrderedLinks`] per role; a handful of [`OrderedSet`]s may share it, since a slot is in at most one set of a
-//! role. Equal keys keep their order of insertion. Compared with [`super::Tree`] a descent meets three nodes in place
-//! of ten, and has no branch that random keys could mislead; for small or many sets the tree is the better one.
+//! One [`OrderedLinks`] per role; a handful of [`OrderedSet`]s may share it, since a slot is in at
+//! most one set of a role. Equal keys keep their order of insertion. Compared with [`super::Tree`],
+//! a descent visits three nodes instead of ten, and has no branch that random keys could cause to
+//! be mispredicted; for small or many sets the tree is better.
 //!
-//! A node keeps its entries unsorted and their order as sixteen four-bit places in one word, so that putting and taking
-//! move no entry, and an entry's place holds until its node is split or dissolved: removal by slot looks nothing up. The
-//! rank of a key is the number of keys not above it, whatever their order (Mao, Kohler, Morris: "Cache craftiness for
-//! fast multicore key-value storage", 2012, section 4.6.2, has such a word for readers without locks).
+//! A node keeps its entries unsorted, and their order as sixteen four-bit places in one word.
+//! Insertion and removal therefore move no entries, and an entry's place is valid until its node is
+//! split or dissolved: removal by slot needs no search. The rank of a key is the number of keys not
+//! above it, in whatever order they are stored (Mao, Kohler, Morris: "Cache craftiness for fast
+//! multicore key-value storage", 2012, section 4.6.2, uses such a word for readers without locks).
 
 mod links;
 mod node;
@@ -17,12 +19,13 @@ pub use links::OrderedLinks;
 use super::NIL;
 use node::{HALF, PLACE_BITS, WIDTH};
 
-/// One ordered set of slots. An operation must be given the [`OrderedLinks`] the set was filled through.
+/// An ordered set of slots. Every operation must get the same [`OrderedLinks`] that the set was
+/// filled with.
 #[derive(Clone, Debug)]
 pub struct OrderedSet {
     root: u32,
-    /// The first leaf: the first node the set had, as splits put nodes behind others and the front one is never dissolved, or
-    /// what was behind it when it became empty.
+    /// The first leaf. It is the first node that the set had, since splits add nodes behind others
+    /// and the front leaf is never dissolved; or, after that became empty, the leaf behind it.
     front: u32,
     len: u32,
 }
@@ -34,7 +37,7 @@ impl Default for OrderedSet {
 }
 
 impl OrderedSet {
-    /// A set of nothing.
+    /// An empty set.
     pub const EMPTY: OrderedSet = OrderedSet { root: NIL, front: NIL, len: 0 };
 
     /// The number of slots in the set.
@@ -49,24 +52,26 @@ impl OrderedSet {
         self.len == 0
     }
 
-    /// The slot of the smallest key, the earliest inserted of equals.
+    /// The slot with the smallest key; of equal keys, the one inserted earliest.
     #[inline]
     pub fn first(&self, links: &OrderedLinks) -> Option<u32> {
         if self.len == 0 { None } else { Some(links.nodes.at(self.front).item_at(0)) }
     }
 
-    /// Puts the slot behind all whose key is not greater. False, and nothing happens, if it is in a set already or does
-    /// not exist, or if there is no node for it, as can be with more sets than the links were made for.
+    /// Inserts the slot behind all whose key is not greater. False, without effect, if it is in a
+    /// set already or does not exist, or if there is no node for it, which can happen with more
+    /// sets than the links were made for.
     #[inline(never)]
     pub fn insert(&mut self, links: &mut OrderedLinks, slot: u32, key: u64) -> bool {
         self.insert_inline(links, slot, key)
     }
 
-    /// The same, for the one place from which most insertions come.
+    /// [`OrderedSet::insert`], inlined; for the one place that most insertions come from.
     #[inline(always)]
     pub fn insert_inline(&mut self, links: &mut OrderedLinks, slot: u32, key: u64) -> bool {
         let Some(home @ &mut NIL) = links.homes.get_mut(slot) else { return false };
-        // One request at a time is common, and in an empty set there is nothing to search and nothing to order.
+        // One request at a time is common, and in an empty set there is nothing to search and
+        // nothing to order.
         if self.len == 0
             && let Some(leaf) = links.nodes.get_mut(self.root)
         {
@@ -88,11 +93,11 @@ impl OrderedSet {
         true
     }
 
-    /// Takes the slot out of this set; `None`, and nothing happens, if it is in no set.
+    /// Removes the slot from this set; `None`, without effect, if it is in no set.
     ///
-    /// That the slot is in *this* set is the caller's duty: of another set of the same links only one with a single
-    /// node is recognised as foreign, and both lengths would be wrong afterwards.
-    // Always: as a function of its own it would be one more frame below a choice, and slower.
+    /// The caller ensures that the slot is in *this* set: of another set with the same links, only
+    /// one with a single node is recognised as foreign, and both lengths would be wrong afterwards.
+    // Always inlined: a separate function would be one more frame below a choice, and slower.
     #[inline(always)]
     pub fn remove(&mut self, links: &mut OrderedLinks, slot: u32) -> Option<Removed> {
         let place = links.homes.get_mut(slot)?;
@@ -129,7 +134,7 @@ impl OrderedSet {
     /// The first slot whose key is not below `key`.
     #[inline]
     pub fn lower_bound(&self, links: &OrderedLinks, key: u64) -> Option<u32> {
-        // As with an insertion: one request at a time is common.
+        // As in insertion: one request at a time is common.
         if self.len == 0 {
             return None;
         }
@@ -144,7 +149,7 @@ impl OrderedSet {
         None
     }
 
-    /// The slot with exactly this key, the earliest inserted of equals.
+    /// The slot with exactly this key; of equal keys, the one inserted earliest.
     #[inline]
     pub fn find_exact(&self, links: &OrderedLinks, key: u64) -> Option<u32> {
         self.lower_bound(links, key).filter(|&slot| links.key(slot) == Some(key))
@@ -156,7 +161,7 @@ impl OrderedSet {
         Iter { links, at: self.first(links) }
     }
 
-    /// The leaf that a new entry of `key` belongs to, and its rank there. Bounded by the height.
+    /// The leaf for a new entry with `key`, and its rank there. Bounded by the height.
     #[inline]
     fn place_for(&self, links: &OrderedLinks, key: u64) -> (u32, u32) {
         let (mut index, mut rank) = (self.root, 0);
@@ -170,19 +175,20 @@ impl OrderedSet {
         (index, rank)
     }
 
-    /// A leaf is full, or there is none: where an entry that was to have this place goes now.
+    /// Makes room if a leaf is full or missing. Returns the new place of an entry that was to have
+    /// this place.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, links: &mut OrderedLinks, key: u64, (leaf, rank): (u32, u32)) -> Option<(u32, u32)> {
         if !links.reserve(links.nodes.at(self.root).level)? {
             return self.split_leaf(links, leaf, rank);
         }
-        // What was dissolved may have been beside it.
+        // A neighbour may have been dissolved.
         let (leaf, rank) = self.place_for(links, key);
         self.split_leaf(links, leaf, rank)
     }
 
-    /// Splits a leaf if it is full, or begins the first one.
+    /// Splits a leaf if it is full, or creates the first one.
     #[inline(never)]
     fn split_leaf(&mut self, links: &mut OrderedLinks, leaf: u32, rank: u32) -> Option<(u32, u32)> {
         if leaf == NIL {
@@ -195,7 +201,8 @@ impl OrderedSet {
         if links.nodes.at(leaf).len() < WIDTH {
             return Some((leaf, rank));
         }
-        // A split needs room above: the topmost of the full ones goes first, and the leaf last. Bounded by the height.
+        // A split needs room in the parent: the topmost full node is split first, and the leaf
+        // last. Bounded by the height.
         loop {
             let (mut top, mut home) = (leaf, links.nodes.at(leaf).home);
             while let Some(above) = links.nodes.get(home >> PLACE_BITS)
@@ -225,7 +232,7 @@ impl OrderedSet {
         Some(())
     }
 
-    /// Takes an empty leaf that is no root out.
+    /// Removes an empty leaf that is not the root.
     #[inline(never)]
     fn give_up(&mut self, links: &mut OrderedLinks, leaf: u32) {
         let empty = links.nodes.at(leaf);
@@ -250,14 +257,14 @@ impl OrderedSet {
     }
 }
 
-/// What a removed slot leaves behind.
+/// The result of a removal.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Removed {
-    /// The key it was inserted with.
+    /// The key that the slot was inserted with.
     pub key: u64,
     /// The slot that was behind it.
     pub next: Option<u32>,
-    /// That one's key; the largest there is if there was none.
+    /// The key of that slot; the largest possible key if there was none.
     pub next_key: u64,
 }
 
@@ -293,8 +300,8 @@ mod tests {
     use alloc::vec::Vec;
 
     impl OrderedSet {
-        /// Every node: its fill, its order, who has it, and that its keys lie between the separators around it. Answers
-        /// the number of nodes.
+        /// Checks every node: its fill, its order, its parent, and that its keys lie between the
+        /// separators around it. Returns the number of nodes.
         fn check(&self, links: &OrderedLinks) -> usize {
             let mut level = Vec::from_iter(links.nodes.get(self.root).map(|_| (self.root, NIL, 0, u64::MAX)));
             let (mut nodes, mut entries) = (0, 0);
@@ -342,14 +349,14 @@ mod tests {
         }
     }
 
-    /// Three sets over one pool, and what they should hold: (key, time of insertion) -> slot.
+    /// Three sets over one pool, and their expected contents: (key, time of insertion) -> slot.
     struct Forest {
         links: OrderedLinks,
         sets: [OrderedSet; 3],
         models: [BTreeMap<(u64, usize), u32>; 3],
         homes: BTreeMap<u32, (usize, (u64, usize))>,
         time: usize,
-        /// Nodes that nobody has.
+        /// Nodes withheld from all sets.
         hidden: usize,
     }
 
@@ -360,8 +367,8 @@ mod tests {
             Self { links, sets, models: Default::default(), homes: BTreeMap::new(), time: 0, hidden: 0 }
         }
 
-        /// With so few nodes that there is always a leaf to dissolve, but perhaps not more than one: 33 entries for three
-        /// leaves, and what every set adds.
+        /// With so few nodes that there is always a leaf to dissolve, but perhaps only one: 33
+        /// entries for three leaves, and the extra nodes per set.
         fn of_fewest_nodes(slots: u32) -> Self {
             let mut forest = Self::new(slots);
             let leaves = slots / 11 + 3 * 2;
@@ -431,8 +438,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 50, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// 50 cases of 2,000 operations: insert, remove, and change of key by removal and insertion; often equal keys,
-        /// and the smallest and largest there are.
+        /// 50 cases of 2,000 operations: insert, remove, and change of key by removal and
+        /// insertion; equal keys are frequent, and the smallest and largest keys occur.
         #[test]
         fn three_sets_over_shared_nodes_behave_as_three_maps(
             slots in 1u32..400,
@@ -461,7 +468,8 @@ mod tests {
 
     const MANY: u32 = 20_000;
 
-    /// Fills and empties three sets; `key` and `victim` say with which keys and in which order, of a number that counts.
+    /// Fills and empties three sets; `key` and `victim` map a running number to the keys and the
+    /// order of removal.
     fn fill_and_empty(key: impl Fn(u32) -> u64, victim: impl Fn(u32) -> u32) {
         let mut forest = Forest::of_fewest_nodes(MANY);
         for slot in 0..MANY {
@@ -511,7 +519,8 @@ mod tests {
         fill_and_empty(|slot| u64::from(slot / 100), shuffled);
     }
 
-    /// One set is thinned out until most of its leaves have one entry or two, and another one needs their nodes.
+    /// One set is thinned out until most of its leaves have one entry or two, and another set needs
+    /// their nodes.
     #[test]
     fn nodes_of_a_sparse_set_come_to_those_that_need_them() {
         for stride in [7, 12, 17, 40] {
@@ -533,7 +542,8 @@ mod tests {
         }
     }
 
-    /// Arrivals crowd together where others leave: full leaves beside leaves of one, which is what cannot be dissolved.
+    /// Arrivals are clustered, departures are elsewhere: full leaves beside leaves with one entry,
+    /// which cannot be dissolved.
     #[test]
     fn crowds_find_room() {
         let mut forest = Forest::of_fewest_nodes(MANY);

@@ -1,34 +1,36 @@
-//! A node of a B+ tree of sixteen entries, and the pool that all nodes of a role come from.
+//! A node with sixteen entries of a B+ tree, and the pool of all nodes of a role.
 
 use alloc::vec::Vec;
 
 use crate::structures::{NIL, NoMemory};
 
-/// Entries of a node: what one word can order.
+/// Entries per node: as many as one word can order.
 pub(super) const WIDTH: u32 = 16;
 pub(super) const HALF: u32 = WIDTH / 2;
-/// So few children of an inner node are looked at one by one.
+/// Up to this many children of an inner node are compared one by one.
 const FEW: u32 = 4;
 /// A place is a node and one of its sixteen entries.
 pub(super) const PLACE_BITS: u32 = 4;
-/// One in each of the sixteen places of a word.
+/// A one in each of the sixteen places of a word.
 const EVERY: u64 = 0x1111_1111_1111_1111;
 
-/// On level 0 the items are slots, above they are nodes of the level below. The key of an inner item separates what is
-/// under it from what is under the item before it; the first has 0, since there is nothing to separate it from.
+/// On level 0 the items are slots, above that they are nodes of the level below. The key of an
+/// inner item separates the entries below it from those below the item before it; the first item
+/// has key 0, because there is nothing before it.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Node {
-    /// The places by rank, the lowest in the lowest four bits; behind the occupied ones those that are free.
+    /// The places by rank, the lowest rank in the lowest four bits; free places come after the
+    /// occupied ones.
     pub(super) order: u64,
-    /// Where the level above has this node; NIL for a root.
+    /// The place of this node in the level above; NIL for a root.
     pub(super) home: u32,
     /// The neighbours on the same level.
     pub(super) prev: u32,
     pub(super) next: u32,
     pub(super) len: u16,
     pub(super) level: u16,
-    /// The largest key where there is no entry, so that a search need not ask how many there are.
+    /// The largest key where there is no entry, so that a search need not know how many there are.
     pub(super) keys: [u64; WIDTH as usize],
     pub(super) items: [u32; WIDTH as usize],
 }
@@ -54,20 +56,21 @@ impl Node {
         self.len as u32
     }
 
-    /// The entries whose key is at most `key`.
+    /// The number of entries whose key is at most `key`.
     #[inline]
     pub(super) fn rank_behind(&self, key: u64) -> u32 {
         self.count(|other| other <= key).min(self.len())
     }
 
-    /// The entries whose key is below `key`.
+    /// The number of entries whose key is below `key`.
     #[inline]
     pub(super) fn rank_before(&self, key: u64) -> u32 {
         self.count(|other| other < key)
     }
 
-    /// Adding and subtracting by turns keeps this two instructions a key: a plain sum becomes one of the compiler's
-    /// vector reductions, which costs twice as much without an instruction that compares 64-bit numbers.
+    /// Alternating additions and subtractions keep this at two instructions per key: a plain sum
+    /// would be vectorised, which costs twice as much without an instruction that compares 64-bit
+    /// numbers.
     #[inline]
     pub(super) fn count(&self, is_counted: impl Fn(u64) -> bool) -> u32 {
         let mut count = HALF;
@@ -80,8 +83,9 @@ impl Node {
         count
     }
 
-    /// The same of an inner node, whose first key is below all. A node of few children is common above few entries, and a
-    /// third as long to read; the keys where there is no child are the largest.
+    /// The same for an inner node, whose first key is below all. Nodes with few children are common
+    /// above few entries, and take a third of the time to read; keys without a child are the
+    /// largest.
     #[inline]
     pub(super) fn child_behind(&self, key: u64) -> u32 {
         if self.len() > FEW {
@@ -101,7 +105,7 @@ impl Node {
 
     #[inline]
     pub(super) fn rank_of(&self, place: u32) -> u32 {
-        // The lowest of the places that differ in no bit is found exactly, and there is only one.
+        // The lowest of the places without a differing bit is found exactly, and there is only one.
         let differs = self.order ^ (u64::from(place & 15) * EVERY);
         (differs.wrapping_sub(EVERY) & !differs & (EVERY << 3)).trailing_zeros() / PLACE_BITS
     }
@@ -125,7 +129,7 @@ impl Node {
         }
     }
 
-    /// Gives the node, which has room, an entry of this rank; answers its place.
+    /// Adds an entry at this rank to the node, which has room. Returns its place.
     #[inline]
     pub(super) fn put(&mut self, rank: u32, entry: (u64, u32)) -> u32 {
         let place = self.order >> 60;
@@ -138,7 +142,7 @@ impl Node {
         place
     }
 
-    /// Takes the entry of this rank and place out.
+    /// Removes the entry of this rank and place.
     #[inline(always)]
     pub(super) fn take(&mut self, rank: u32, place: u32) -> (u64, u32) {
         let kept = mask(rank * PLACE_BITS);
@@ -150,8 +154,8 @@ impl Node {
     }
 }
 
-/// The pool. An [`Array`](crate::structures::Array) would keep two nodes by value for indices out of range, in the policy and so on the stack of
-/// whoever builds it.
+/// The pool. An [`Array`](crate::structures::Array) would contain two nodes by value for indices
+/// out of range, in the policy and so on the stack of its builder.
 #[derive(Debug)]
 pub(super) struct Nodes(pub(super) Vec<Node>);
 
@@ -167,7 +171,7 @@ impl Nodes {
     }
 
     pub(super) fn count(&self) -> u32 {
-        // As many as `try_new` was told.
+        // As many as were passed to `try_new`.
         u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
 
@@ -181,7 +185,7 @@ impl Nodes {
         self.0.get_mut(index as usize)
     }
 
-    /// The node, or an empty one where there is none.
+    /// The node; an empty one for an index out of range.
     #[inline]
     pub(super) fn at(&self, index: u32) -> &Node {
         self.get(index).unwrap_or(&Node::EMPTY)

@@ -1,4 +1,5 @@
-//! Lines that an operator writes into a group's `blkio` files: weights of all devices or of one, and `reset_stats`.
+//! Lines that an operator writes to a group's `blkio` files: weights for all devices or for one,
+//! and `reset_stats`.
 
 use experiment::blkio::Form;
 use experiment::blkio::weights::{WeightFile, Weights};
@@ -7,13 +8,13 @@ use serde_json::{Value, json};
 use super::{Devices, Shard, lock};
 use crate::control::Refusal;
 
-/// The files that are written here.
+/// The files handled here.
 pub const FILES: [&str; 3] = ["blkio.weight_device", "blkio.leaf_weight_device", "blkio.reset_stats"];
 
 impl Devices {
-    /// Writes a line to one of [`FILES`]; devices are named as in the configuration, `weight` and `leaf_weight` are the
-    /// group's on the others. Rules for one device last until
-    /// the group is given another weight, for it or for all.
+    /// Writes a line to one of [`FILES`]; devices are named as in the configuration. `weight` and
+    /// `leaf_weight` are the group's weights on the other devices. A rule for one device lasts
+    /// until the group is given another weight, for that device or for all.
     ///
     /// # Errors
     /// What is wrong with the line, or no such group; nothing has changed then.
@@ -38,7 +39,7 @@ impl Devices {
         let file = if is_leaf { WeightFile::LeafDevice } else { WeightFile::Device(Form::Tree) };
         let usual = if is_leaf { leaf_weight.unwrap_or(weight) } else { weight };
         let default = u32::try_from(usual).unwrap_or(u32::MAX);
-        // The device whose rule is taken away has the group's weight again.
+        // The device whose rule is removed has the group's weight again.
         let mut weights = Weights { default, devices: Vec::new() };
         file.write(line, &mut weights, find)
             .map_err(|wrong| Refusal::new("line", format!("{}; {}", wrong.message, wrong.help)))?;
@@ -49,7 +50,7 @@ impl Devices {
         let weight = weights.on(&index);
         if let Some(handle) = lock(&shard.names).groups.get(group) {
             let handled = if is_leaf {
-                // Taken away, it follows the group's own setting, which may be none.
+                // Without a rule it follows the group's own setting, which may be none.
                 let is_own = leaf_weight.is_some() || !weights.devices.is_empty();
                 shard.handle.set_leaf_weight(*handle, is_own.then_some(weight))
             } else {
@@ -62,10 +63,10 @@ impl Devices {
     }
 }
 
-/// The weight in a line for a file that has one for all devices.
+/// Parses the weight in a line of a file with one weight for all devices.
 ///
 /// # Errors
-/// What is wrong with it.
+/// What is wrong with the line.
 pub fn weight_of(file: WeightFile, line: &str) -> Result<u32, Refusal> {
     let mut weights = Weights { default: 0, devices: Vec::<(usize, u32)>::new() };
     file.write(line, &mut weights, |_| None)

@@ -1,4 +1,4 @@
-//! The shards in force and what runs on them: exports, groups, clients. The one place that talks to the engine.
+//! The running shards with their exports, groups and clients. Only this module calls the engine.
 
 pub mod blkio;
 mod status;
@@ -32,20 +32,21 @@ use crate::nbd::wire::transmission_flag;
 
 /// Exit status: refused for safety (in use, outside its directory).
 const UNSAFE: u8 = 3;
-/// How long a server that was killed may go on holding its files, and how often to look.
+/// How long a killed server may still hold its files, and how often to retry.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 const RELEASE_POLL: Duration = Duration::from_millis(10);
-/// What clients are advised to use where the device has no larger block of its own.
+/// The block size advised to clients where the device has no larger block of its own.
 const PREFERRED_BLOCK_BYTES: u32 = 4_096;
 
-/// What the engine says about texts of a configuration, without opening anything of the user's.
+/// The engine's checks of texts in a configuration, which open none of the user's files.
 pub const CHECKS: Checks<'static> = Checks { scheduler: &check_scheduler, backing: &check_backing };
 
 fn check_backing(text: &str) -> Verdict {
     Backing::parse(text).map(|_| ()).map_err(|error| (error.message, error.help))
 }
 
-/// Tries a scheduler out on a device of nothing, so that names, versions and tunables have one judge: the engine.
+/// Tries a scheduler on a null device, so that the engine alone decides about names, versions and
+/// tunables.
 fn check_scheduler(text: &str) -> Verdict {
     let scheduler: SchedulerSpec = text.parse().map_err(|error: experiment::Diagnostic| (error.message, error.help))?;
     let settings = ShardSettings {
@@ -59,19 +60,19 @@ fn check_scheduler(text: &str) -> Verdict {
     let nothing = Backing { kind: BackingKind::Null(1 << 20), model: None };
     match engine::start(settings, &[VolumeSettings::new("trial", nothing)]) {
         Err(error) if error.kind == ErrorKind::Usage => Err((error.message, error.help)),
-        // A system that cannot start a shard at all says so when the real one is started.
+        // If the system cannot start a shard at all, starting the real one reports it.
         Err(_) | Ok(_) => Ok(()),
     }
 }
 
-/// All shards. Locked only for control and for handing clients over, never on the data path.
+/// All shards. Locked only for control and for passing on clients, never on the data path.
 pub struct Devices {
     shards: Vec<Shard>,
     root: Option<PathBuf>,
     clients: Mutex<Clients>,
 }
 
-/// One device's shard and the names of what is on it.
+/// One device's shard and the names of its objects.
 struct Shard {
     handle: ShardHandle,
     names: Mutex<Names>,
@@ -81,16 +82,16 @@ struct Shard {
 struct Names {
     exports: BTreeMap<String, VolumeId>,
     groups: BTreeMap<String, GroupHandle>,
-    /// Volumes of removed exports that clients still used when it was last looked.
+    /// Volumes of removed exports that still had clients at the last check.
     leaving: Vec<VolumeId>,
 }
 
-/// The clients that were handed over and have not gone yet.
+/// The clients that were passed on and are still connected.
 struct Clients {
     next: u64,
     present: BTreeMap<u64, Present>,
     gone: Receiver<u64>,
-    /// Given to the shards: a client's number comes back when nothing of it is left.
+    /// Given to the shards, which send a client's number when nothing of it is left.
     leaving: Sender<u64>,
 }
 
@@ -102,7 +103,7 @@ struct Present {
 }
 
 impl Clients {
-    /// Forgets those that have gone, before anybody acts on who is here.
+    /// Removes disconnected clients; called before any use of the list.
     fn sweep(&mut self) {
         while let Ok(number) = self.gone.try_recv() {
             self.present.remove(&number);
@@ -118,7 +119,7 @@ impl Devices {
     /// Opens every backing and starts every shard; all or none.
     ///
     /// # Errors
-    /// The first backing or shard that cannot be, at the place that named it.
+    /// The first backing or shard that fails, at its place in the configuration.
     pub fn open(configuration: &Configuration) -> Result<Self, StartFailure> {
         raise_descriptor_limit();
         let root = configuration.root.as_ref().map(|root| root.value.clone());
@@ -182,7 +183,7 @@ impl Devices {
 
     fn volume(&self, device: &Device, export: &Export) -> Result<VolumeSettings, EngineError> {
         let backing = Backing::parse(&export.backing.value)?;
-        // Block devices are named by their full path, whatever the root.
+        // Block devices are named by their full path, whatever the root is.
         let is_device = matches!(&backing.kind, BackingKind::Path { path, .. } if path.starts_with("/dev"));
         Ok(VolumeSettings {
             root: self.root.clone().filter(|_| !is_device),
@@ -209,7 +210,7 @@ impl Devices {
         }
     }
 
-    /// What clients may be told of each export of a configuration that is open.
+    /// The facts for clients of each open export of a configuration.
     pub fn facts(&self, configuration: &Configuration) -> Vec<ExportFacts> {
         let open = |device: &Device, export: &Export| {
             let shard = self.shard(&device.name.value)?;
@@ -220,7 +221,7 @@ impl Devices {
         configuration.exports().filter_map(|(device, export)| open(device, export)).collect()
     }
 
-    /// Hands a client over to the shard of its export. A client that cannot be served is closed.
+    /// Passes a client to the shard of its export. A client that cannot be served is disconnected.
     pub fn attach(&self, arrival: Arrival, configuration: &Configuration) {
         let name = arrival.negotiated.export.clone();
         let device = configuration.exports().find(|(_, export)| export.name.value == name).map(|(device, _)| device);
@@ -249,7 +250,7 @@ impl Devices {
             beside: None,
             on_closed: Some(Box::new(move || {
                 drop(ticket);
-                // Nobody listens any more when the server itself is going.
+                // If the server itself is ending, the receiver is gone.
                 let _ = leaving.send(number);
             })),
         });
@@ -294,10 +295,10 @@ impl Devices {
         Ok(())
     }
 
-    /// Makes one change of a reload that has been checked.
+    /// Applies one checked change of a reload.
     ///
     /// # Errors
-    /// When the engine refuses after all.
+    /// The engine refuses it nevertheless.
     pub fn apply(&self, change: &Change) -> Result<(), Problem> {
         let refused = |refusal: Refusal| Problem::new(&Place::default(), refusal.error, "");
         match change {
@@ -331,7 +332,7 @@ impl Devices {
         Ok(())
     }
 
-    /// Gives a group another weight wherever it exists; on how many devices it does.
+    /// Sets a group's weight wherever it exists; returns the number of devices.
     ///
     /// # Errors
     /// A weight out of range.
@@ -346,7 +347,7 @@ impl Devices {
         Ok(devices)
     }
 
-    /// Gives a group's own queues another weight wherever it exists; on how many devices it does.
+    /// Sets the weight of a group's own queues wherever it exists; returns the number of devices.
     ///
     /// # Errors
     /// A weight out of range.
@@ -362,10 +363,10 @@ impl Devices {
         Ok(devices)
     }
 
-    /// Gives a group another level wherever it exists; on how many devices it does.
+    /// Sets a group's priority level wherever it exists; returns the number of devices.
     ///
     /// # Errors
-    /// When a device has stopped.
+    /// A device has stopped.
     pub fn set_group_priority(&self, group: &str, priority: Option<GroupPriority>) -> Result<usize, Refusal> {
         let mut devices = 0;
         for shard in &self.shards {
@@ -377,10 +378,10 @@ impl Devices {
         Ok(devices)
     }
 
-    /// Gives a group other limits wherever it exists; on how many devices it does.
+    /// Sets a group's limits wherever it exists; returns the number of devices.
     ///
     /// # Errors
-    /// When a device has no memory for the limiter.
+    /// A device has no memory for the limiter.
     pub fn set_limits(&self, group: &str, limits: &Limits) -> Result<usize, Refusal> {
         let mut devices = 0;
         for shard in &self.shards {
@@ -403,7 +404,7 @@ impl Devices {
         names
     }
 
-    /// Switches a device's policy; the device's name and the policy in full.
+    /// Switches a device's policy; returns the device's name and the policy's full text.
     ///
     /// # Errors
     /// No such device, policy or tunable; the old policy stays.
@@ -414,7 +415,7 @@ impl Devices {
         Ok((shard.handle.name().to_owned(), spec.to_string()))
     }
 
-    /// Sets a tunable of the policy in force; the device's name and the value stored.
+    /// Sets a tunable of the active policy; returns the device's name and the stored value.
     ///
     /// # Errors
     /// No such device or tunable, or a value out of range.
@@ -424,10 +425,10 @@ impl Devices {
         Ok((shard.handle.name().to_owned(), stored))
     }
 
-    /// Closes the connections that `fits` (peer and export) chooses.
+    /// Closes the connections that `fits` (peer and export) selects.
     ///
     /// # Errors
-    /// When it chooses none.
+    /// No connection matches.
     pub fn evict(
         &self,
         fits: &dyn Fn(&str, &str) -> bool,
@@ -449,7 +450,7 @@ impl Devices {
         Ok(json!({"closed": closed}))
     }
 
-    /// Drains all shards side by side; what was abandoned.
+    /// Drains all shards in parallel; returns what was abandoned.
     pub fn drain(&self, timeout: Duration) -> Drained {
         let mut drained = Drained::default();
         thread::scope(|scope| {
@@ -469,19 +470,19 @@ impl Devices {
     }
 }
 
-/// How a drain of all devices went.
+/// The result of draining all devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
     /// Requests that were not answered in time.
     pub abandoned_requests: usize,
     /// Volumes whose last fsync failed.
     pub failed_syncs: u32,
-    /// What went wrong otherwise.
+    /// Other failures.
     pub failures: Vec<String>,
 }
 
 impl Shard {
-    /// Closes volumes of removed exports that nobody uses any more.
+    /// Closes volumes of removed exports that have no clients left.
     fn close_what_was_left(&self) {
         let mut names = lock(&self.names);
         names.leaving.retain(|volume| !self.handle.close_volume(*volume).unwrap_or(true));
@@ -489,7 +490,7 @@ impl Shard {
 }
 
 impl Names {
-    /// The group of a path, made with all its parents if it is new.
+    /// The group of a path; created with all its parents if new.
     fn group(
         &mut self,
         shard: &ShardHandle,
@@ -524,10 +525,11 @@ impl Names {
     }
 }
 
-/// Starts a shard, and tries again for a while where a backing is in use.
+/// Starts a shard, and retries for a while if a backing is in use.
 ///
-/// The kernel takes a ring apart some time after its process has gone, and until then the ring holds its files with
-/// their locks: a restart straight after `kill -9` would be refused because of a server that is no more.
+/// The kernel destroys a ring some time after its process has ended, and until then the ring holds
+/// its files with their locks: a restart straight after `kill -9` would be refused because of a
+/// server that has ended.
 fn start_patiently(settings: &ShardSettings, volumes: &[VolumeSettings]) -> Result<ShardHandle, EngineError> {
     let deadline = Instant::now() + RELEASE_TIMEOUT;
     loop {
@@ -571,7 +573,7 @@ fn export_facts(device: &Device, export: &Export, volume: &VolumeFacts) -> Expor
     }
 }
 
-/// An engine's error at the place that caused it: the export it names, or the device.
+/// An engine error at the place that caused it: the export that it names, or the device.
 fn placed(error: &EngineError, exports: &[Export], device: &Place) -> Problem {
     let names = |export: &&Export| error.message.starts_with(&format!("volume '{}'", export.name));
     let place = exports.iter().find(names).map_or(device, |export| &export.backing.place);
@@ -597,7 +599,7 @@ fn written_twice<'a>(exports: impl Iterator<Item = &'a Export>, root: Option<&Pa
         };
         let Ok(metadata) = fs::metadata(root.map_or_else(|| path.clone(), |root| root.join(&path))) else { continue };
         let is_device = metadata.file_type().is_block_device();
-        // A device is the same whichever of its nodes is named.
+        // A device is the same under each of its nodes.
         let identity = if is_device { (0, metadata.rdev()) } else { (metadata.dev(), metadata.ino()) };
         if let Some(first) = seen.insert(identity, export) {
             let what = format!("exports {} and {} would both write to {}", first.name, export.name, path.display());
@@ -611,10 +613,11 @@ fn written_twice<'a>(exports: impl Iterator<Item = &'a Export>, root: Option<&Pa
     problems
 }
 
-/// A shard's ring wants a place for every connection and volume; the usual soft limit of 1,024 is less than that.
+/// A shard's ring needs an entry for every connection and volume, which is more than the usual soft
+/// limit of 1,024.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // Without the right to do so, the engine says what is missing.
+    // Without the right to raise it, the engine reports what is missing.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

@@ -1,4 +1,4 @@
-//! What the devices tell about themselves, as JSON.
+//! The status of the devices as JSON.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::{Devices, lock};
 use crate::configuration::read_limits;
 
 impl Devices {
-    /// How full each device is. One that has stopped is left out.
+    /// The saturation of each device. Stopped devices are left out.
     pub fn saturations(&self) -> Vec<(String, Saturation)> {
         let of = |shard: &super::Shard| Some((shard.handle.name().to_owned(), shard.handle.saturation().ok()?));
         self.shards.iter().filter_map(of).collect()
     }
 
-    /// Devices, exports, groups and connections with what they counted, groups' histograms if they are wanted. A device
-    /// that has stopped is left out.
+    /// Devices, exports, groups and connections with their counters, and optionally the groups'
+    /// histograms. Stopped devices are left out.
     pub fn status(&self, with_buckets: bool) -> Value {
         let (mut devices, mut exports, mut groups, mut connections) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for shard in &self.shards {
@@ -98,7 +98,7 @@ fn device(status: &ShardStatus) -> Value {
     })
 }
 
-/// How full the device is, over the last second or longer. What is not known is null.
+/// The saturation of a device over at least the last second. Unknown values are null.
 fn saturation(saturation: &Saturation) -> Value {
     json!({
         "text": saturation.text,
@@ -120,7 +120,8 @@ const fn word_of(knowledge: Knowledge) -> &'static str {
     }
 }
 
-/// What a group that wants more is due and got, over the last second or longer.
+/// The service due to and received by a group that asks for more than it gets, over at least the
+/// last second.
 fn share(share: &GroupShare) -> Value {
     json!({
         "due_pct": tenths(100.0 * share.due),
@@ -148,7 +149,7 @@ fn export(device: &str, volume: &VolumeStatus, is_served: bool) -> Value {
         "damaged": volume.is_damaged,
     });
     if volume.has_unsafe_flush {
-        // In capitals: whoever reads this list must not miss it.
+        // In capitals, because readers must not overlook it.
         value["UNSAFE_FLUSH"] = json!(true);
     }
     extend(&mut value, sums(&volume.sums));
@@ -181,7 +182,7 @@ fn group(device: &str, group: &GroupStatus) -> Value {
     value
 }
 
-/// The kinds of request that happened at all, each with its sums.
+/// The kinds of request that occurred, each with its sums.
 fn sums(sums: &Sums) -> Map<String, Value> {
     let used = Counted::ALL.into_iter().filter(|kind| sums.of(*kind).requests > 0);
     used.map(|kind| {
@@ -199,7 +200,8 @@ fn sums(sums: &Sums) -> Map<String, Value> {
     .collect()
 }
 
-/// Median, 99th and 99.9th percentile of queue, service and total time, for the kinds that happened.
+/// Median, 99th and 99.9th percentile of queue, service and total time, for the kinds that
+/// occurred.
 fn latencies(counters: &GroupCounters) -> Value {
     let quantiles = |times: &TimeHistogram| json!({"p50": times.quantile_ns(0.5), "p99": times.quantile_ns(0.99), "p99.9": times.quantile_ns(0.999)});
     let used = Counted::ALL.into_iter().zip(&counters.times).filter(|(_, times)| times.total.count() > 0);
@@ -216,7 +218,7 @@ fn latencies(counters: &GroupCounters) -> Value {
     json!(kinds)
 }
 
-/// Total time per kind: `[[lower bound in ns, count], ...]`, both as counted since the start.
+/// Total time per kind: `[[lower bound in ns, count], ...]`, counted since the start.
 fn buckets(counters: &GroupCounters) -> Value {
     let used = Counted::ALL.into_iter().zip(&counters.times).filter(|(_, times)| times.total.count() > 0);
     let kinds: Map<String, Value> =

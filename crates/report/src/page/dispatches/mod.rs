@@ -1,7 +1,9 @@
-//! The scheduler at work: which part of the device it went to, for whom and why, request by request.
+//! The scheduler's decisions: the position on the device, the group and the reason of each
+//! dispatched request.
 //!
-//! One small chart per scheduler, all over the same time and the same part of the device, so that they can be compared
-//! by eye. Left out where no host told ([`experiment::Dispatches`]).
+//! There is one small chart per scheduler, all over the same time and the same part of the device,
+//! so that they can be compared. It is omitted if the host recorded nothing
+//! ([`experiment::Dispatches`]).
 
 mod panel;
 
@@ -14,18 +16,20 @@ use super::svg::escaped;
 use crate::quantity::{percent, scheduler, time};
 use panel::Panel;
 
-/// Requests drawn in all charts together: a browser keeps up with so many, and the file stays small enough to mail.
+/// Maximum number of requests over all charts, which keeps the browser responsive and the file
+/// small enough to mail.
 const MARKS: usize = 6_000;
-/// Fewest per chart, however many there are.
+/// Minimum number of requests per chart, regardless of the number of charts.
 const FEWEST: usize = 300;
-/// Requests that the slowest scheduler is given time for, although the fastest has no more to show by then.
+/// Number of requests of the slowest scheduler that the shown time must contain, even if the
+/// fastest one's record ends earlier.
 const ENOUGH: usize = 40;
 
-/// What the charts have in common.
+/// What the charts share.
 struct Frame {
-    /// Time shown, in ns.
+    /// Shown time in ns.
     length_ns: u64,
-    /// First and last byte of the device that anybody went to in it.
+    /// First and last byte of the device that is accessed in it.
     low_bytes: f64,
     high_bytes: f64,
     is_rotational: bool,
@@ -35,7 +39,7 @@ struct Frame {
 struct Shown<'a> {
     cell: &'a Cell<'a>,
     told: &'a Dispatches,
-    /// Where its record ends, in ns.
+    /// End of its record in ns.
     end_ns: u64,
 }
 
@@ -48,7 +52,7 @@ impl Shown<'_> {
     }
 }
 
-/// The charts for one cell per scheduler; none if no run tells.
+/// The charts for one cell per scheduler; `None` if no run recorded dispatches.
 pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
     let told = |cell: &&Cell<'_>| cell.runs.iter().any(|run| run.dispatches.is_some());
     let room = (MARKS / cells.iter().filter(|cell| told(cell)).count().max(1)).clamp(FEWEST, super::DISPATCHES);
@@ -69,7 +73,7 @@ pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
     Some(format!("<div class=\"panels\">\n{}</div>\n{same}{meanings}", panels.collect::<String>()))
 }
 
-/// Schedulers that did the very same as one before them have no chart, but a sentence.
+/// Removes schedulers that behaved exactly as a previous one; a sentence names them instead.
 fn without_repeats<'a, 'b>(shown: &'b [Shown<'a>], frame: &Frame) -> (Vec<&'b Shown<'a>>, String) {
     let mut kept: Vec<(&Shown<'_>, Vec<String>)> = Vec::new();
     let same = |one: &Shown<'_>, other: &Shown<'_>| {
@@ -99,7 +103,8 @@ fn shown<'a>(cell: &'a Cell<'a>, room: usize) -> Option<Shown<'a>> {
     Some(Shown { cell, told, end_ns })
 }
 
-/// The time that all have, or as much as the slowest needs to show anything; and the part of the device.
+/// The time that all records cover, or the minimum time for the slowest scheduler, and the part of
+/// the device.
 fn frame(shown: &[Shown<'_>]) -> Option<Frame> {
     let common_ns = shown.iter().map(|one| one.end_ns).min()?;
     let enough_ns = |one: &Shown<'_>| one.told.requests.get(ENOUGH).map_or(one.end_ns, |request| request.at_ns);
@@ -115,7 +120,7 @@ fn frame(shown: &[Shown<'_>]) -> Option<Frame> {
     (low < high).then_some(frame)
 }
 
-/// The reasons in words, the most frequent first, and how long it kept the device waiting.
+/// The reasons in words, the most frequent first, and the time for which requests were held back.
 fn why(one: &Shown<'_>, frame: &Frame) -> String {
     let requests = one.requests(frame);
     let mut counts: Vec<(&str, usize)> = Vec::new();
@@ -148,7 +153,7 @@ fn holds<'a>(one: &'a Shown<'_>, frame: &Frame) -> impl Iterator<Item = experime
     })
 }
 
-/// What is said of a request that no policy chose.
+/// Text for a request that no policy chose.
 pub(super) const NOT_CHOSEN: &str = "not chosen by the scheduler";
 
 /// The name of a reason.
@@ -166,7 +171,7 @@ fn distance(bytes: f64) -> String {
     }
 }
 
-/// A moment of the chart.
+/// A time in the chart.
 fn moment(ns: u64) -> String {
     time(ns as f64)
 }

@@ -1,4 +1,5 @@
-//! One scheduler's chart: position over time, then a lane per group with what the device had of it.
+//! One scheduler's chart: position over time, then a lane per group with its requests in the
+//! device.
 
 use std::fmt::Write;
 
@@ -16,13 +17,13 @@ const LEFT: f64 = 100.0;
 const RIGHT: f64 = WIDTH - 8.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 216.0;
-/// Lanes are this far apart, and this thick.
+/// Distance and thickness of lanes.
 const LANE: f64 = 17.0;
 const LANE_THICK: f64 = 11.0;
-/// Holds drawn at most; the shortest are left out.
+/// Maximum number of holds that are drawn; the shortest are omitted.
 const HOLDS: usize = 400;
 
-/// A chart in the making.
+/// A chart under construction.
 pub(super) struct Panel<'a> {
     one: &'a Shown<'a>,
     frame: &'a Frame,
@@ -30,7 +31,7 @@ pub(super) struct Panel<'a> {
     time: Linear,
     place: Stretch,
     lanes: usize,
-    /// The reason that most requests were chosen for.
+    /// The most frequent reason.
     usual: Option<u8>,
     svg: Svg,
 }
@@ -48,7 +49,7 @@ impl<'a> Panel<'a> {
         Self { one, frame, requests, time, place, lanes, usual: usual(requests), svg }
     }
 
-    /// The panel, without the end of its box: a line of text follows.
+    /// The panel without the end of its box, because a line of text follows.
     pub(super) fn draw(mut self) -> String {
         self.axes();
         self.holds();
@@ -58,7 +59,7 @@ impl<'a> Panel<'a> {
         self.svg.finish_panel()
     }
 
-    /// What the marks tell, in words: for whoever has no pointer.
+    /// The information of the marks as text, for use without a pointer.
     pub(super) fn list(&self) -> String {
         let name = |request: &DispatchedRequest| {
             let lane = lane_of(self.one.cell, request);
@@ -106,7 +107,8 @@ impl<'a> Panel<'a> {
         self.svg.line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
     }
 
-    /// Rate, and what moves: the head of a disk, or the requests inside anything else.
+    /// Rate and movement: the distance of head movements on a disk, otherwise the number of
+    /// requests in flight.
     fn summary(&self) -> String {
         let seconds = self.frame.length_ns.min(self.one.end_ns).max(1) as f64 / 1e9;
         let rate = self.requests.len() as f64 / seconds;
@@ -123,7 +125,7 @@ impl<'a> Panel<'a> {
         format!("{rate:.0}/s, {:.1} in the device", busy / seconds)
     }
 
-    /// Times in which the policy kept the device waiting.
+    /// Times in which the policy held back requests.
     fn holds(&mut self) {
         let mut shown: Vec<_> = holds(self.one, self.frame).collect();
         shown.sort_by_key(|hold| std::cmp::Reverse(hold.length_ns));
@@ -133,7 +135,8 @@ impl<'a> Panel<'a> {
             let (from, to) = (self.x(hold.at_ns), self.x(hold.at_ns + hold.length_ns));
             let why = reason(self.one.told, Some(hold.reason));
             let hint = format!("kept requests back for {}: {why}", moment(hold.length_ns));
-            // In true width: many short ones are as dark as a long one that takes as much time.
+            // Drawn in true width: many short holds are as dark as a long one of the same total
+            // time.
             self.svg.raw(&format!(
                 "<rect class=\"hold\" x=\"{from:.2}\" y=\"{TOP}\" width=\"{:.2}\" height=\"{:.1}\"><title>{}</title></rect>\n",
                 to - from,
@@ -143,7 +146,7 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// The way of a disk's head.
+    /// The path of a disk's head.
     fn head(&mut self) {
         if !self.frame.is_rotational {
             return;
@@ -156,7 +159,8 @@ impl<'a> Panel<'a> {
         self.svg.raw(&format!("<path class=\"head\" d=\"{path}\"/>\n"));
     }
 
-    /// How many requests of each group the device had, and when: full height is the most it ever had of one.
+    /// Number of requests of each group in the device over time; full height is the maximum over
+    /// all groups.
     fn lanes(&mut self) {
         let steps: Vec<Vec<(u64, u32)>> = (0..self.lanes).map(|lane| self.in_device(lane)).collect();
         let most = steps.iter().flatten().map(|step| step.1).max().unwrap_or(1).max(1);
@@ -179,7 +183,7 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// Requests of a lane that the device has, from each change on.
+    /// Number of requests of a lane in the device, from each change on.
     fn in_device(&self, lane: usize) -> Vec<(u64, u32)> {
         let end_ns = self.frame.length_ns;
         let of_lane = self.requests.iter().filter(|one| self.lane_of(one) == lane);
@@ -201,7 +205,7 @@ impl<'a> Panel<'a> {
         lane_of(self.one.cell, request).unwrap_or(self.lanes - 1)
     }
 
-    /// A mark per request: colour and shape of its group, hollow for writes.
+    /// A mark per request in the colour and shape of its group, hollow for writes.
     fn marks(&mut self) {
         for lane in 0..self.lanes {
             let group = self.one.cell.groups.get(lane);
@@ -246,13 +250,13 @@ fn usual(requests: &[DispatchedRequest]) -> Option<u8> {
     reasons.into_iter().max_by_key(|reason| count(*reason)).flatten()
 }
 
-/// The lane of a request; none for the system's own.
+/// The lane of a request; `None` for the system's own I/O.
 fn lane_of(cell: &Cell<'_>, request: &DispatchedRequest) -> Option<usize> {
     let index = usize::from(request.group?);
     cell.groups.iter().position(|group| group.index == index)
 }
 
-/// A mark whose shape tells the group; `open` are its attributes, `hint` is safe markup.
+/// A mark whose shape identifies the group; `open` contains its attributes, `hint` is safe markup.
 fn shape(lane: usize, (x, y): Point, open: &str, is_system: bool, hint: &str) -> String {
     let title = if hint.is_empty() { String::new() } else { format!("<title>{hint}</title>") };
     let path =
@@ -268,7 +272,7 @@ fn shape(lane: usize, (x, y): Point, open: &str, is_system: bool, hint: &str) ->
     }
 }
 
-/// A tick in the largest unit that leaves it whole.
+/// A tick in the largest unit in which it is an integer.
 fn moment_of_tick(ns: f64) -> String {
     match ns {
         ns if ns >= 1e9 => format!("{} s", (ns / 1e7).round() / 100.0),

@@ -1,4 +1,4 @@
-//! The part of a thread that verifies: when it reads back, and the reads themselves.
+//! The part of a thread that verifies: when to read back, and the reads themselves.
 
 use block::Operation;
 
@@ -9,7 +9,8 @@ use crate::issuer::reading_back::{Check, Written};
 use crate::job::Direction;
 
 impl Thread {
-    /// Whether a pass is over and its blocks are to be read back now. Of a job that only checks, the pass is made here.
+    /// Whether a pass has ended and its blocks are to be read back now. If the job only verifies,
+    /// its pass is generated here.
     pub(super) fn must_read_back(&mut self) -> bool {
         if self.reading_back.is_none() {
             return false;
@@ -21,7 +22,7 @@ impl Thread {
         self.budget.pass_is_over() && self.reading_back.as_ref().is_some_and(|it| it.is_due_after_pass(in_flight))
     }
 
-    /// Takes a pass for written, as an earlier run has written it.
+    /// Treats the blocks of a pass as written, because an earlier run has written them.
     #[cold]
     fn pretend_to_write(&mut self) {
         while !self.budget.pass_is_over() {
@@ -43,7 +44,8 @@ impl Thread {
         }
     }
 
-    /// A read of a block that was written, outside of rates, pauses and what is left of the pass.
+    /// A read of a block that was written; it does not count for rates, pauses and the rest of the
+    /// pass.
     pub(super) fn read_back(&mut self, block: Written) -> Io {
         let token = self.tokens.take(Flying::Data(Direction::Read));
         if let Some(reading_back) = &mut self.reading_back {
@@ -53,7 +55,7 @@ impl Thread {
         Io::plain(token, Operation::Read, flags, (block.offset_bytes, block.length_bytes), self.priority)
     }
 
-    /// As [`crate::Issuer::check_of`].
+    /// See [`crate::Issuer::check_of`].
     pub(in crate::issuer) fn check_of(&self, token: u32) -> Option<Check> {
         self.reading_back.as_ref().and_then(|reading_back| reading_back.check_of(token))
     }
@@ -70,7 +72,8 @@ mod tests {
         Job { mix: Mix::Write, size: None, verify: Some(Box::new(verify)), ..Job::default() }
     }
 
-    /// Reads and writes of a thread on 16 blocks that is asked while each of its I/Os is in flight. Reads end with `errno`.
+    /// Reads and writes of a thread on 16 blocks that is asked while each of its I/Os is in flight.
+    /// Reads end with `errno`.
     fn run(job: &Job, errno: Option<u16>) -> String {
         let mut issuer = Issuer::new(job, 0, 16 * 4096, 1).expect("it fits");
         let mut done = String::new();

@@ -1,4 +1,4 @@
-//! The patterned thread: depth, rates, pauses, sizes, passes and syncs.
+//! Threads that follow a pattern: depth, rates, pauses, sizes, passes and syncs.
 
 use super::*;
 use crate::Issuer;
@@ -73,7 +73,8 @@ fn a_low_mark_lets_the_depth_run_down_before_it_refills() {
 fn a_rate_spaces_the_ios_evenly_without_drift() {
     let rate = PerDirection { read: 3_u32, ..PerDirection::all(0) };
     let issued = run(&mut issuer(&Job { rate_ios_per_s: rate, ..Job::default() }), 100, 7);
-    // The third I/O after the first is due exactly one second later although a third of a second is no whole number.
+    // The third I/O after the first is due exactly one second later, although a third of a second
+    // is not an integer of ns.
     assert_eq!(issued[3].0, SECOND);
     assert_eq!(issued[6].0, 2 * SECOND);
 }
@@ -85,7 +86,8 @@ fn a_thread_behind_its_rate_catches_up_one_second_at_most() {
     assert!(matches!(issuer.next(0), Next::Issue(_)));
     let late = 60 * SECOND;
     let burst = (0..60).take_while(|_| matches!(issuer.next(late), Next::Issue(_))).count();
-    // The first late one cuts the schedule to one second ago; ten follow on the way to now, and the one due now.
+    // The first late one limits the schedule to one second ago; ten follow up to now, then the one
+    // that is due now.
     assert_eq!(burst, 12);
 }
 
@@ -102,7 +104,7 @@ fn a_pause_that_counts_completions_lets_the_depth_fill_first() {
     let think = Think { time_ns: MILLISECOND, blocks: 2, counts_issued: false, io_time_ns: 0 };
     let job = Job { engine: Engine::Async, iodepth: 3, think, ..Job::default() };
     let issued = run(&mut issuer(&job), 100, 6);
-    // Three go out at once; the second completion begins the pause, the third only drains.
+    // Three are issued at once; the second completion starts the pause, the third only drains.
     let again = MILLISECOND + 100;
     assert_eq!(issued.iter().map(|(now, _)| *now).collect::<Vec<_>>(), [0, 0, 0, again, again, again]);
 }
@@ -137,7 +139,7 @@ fn a_share_of_one_size_has_another_priority() {
         issued.iter().filter(|(_, io)| io.length_bytes == bytes && io.priority == Priority(bits)).count()
     };
     assert_eq!((issued.len(), count(8192, 1 << 13)), (20_000, 0));
-    // 40 % of 10,000; four deviations are 200.
+    // 40 % of 10,000; four standard deviations are 200.
     assert!(count(4096, 1 << 13).abs_diff(4_000) < 300, "{}", count(4096, 1 << 13));
 }
 
@@ -164,7 +166,7 @@ fn poisson_arrivals_have_the_rate_and_irregular_gaps() {
         ..Job::default()
     };
     let issued = run(&mut issuer(&job), 1000, usize::MAX);
-    // 60,000 expected; four deviations of a Poisson count are 980.
+    // 60,000 expected; four standard deviations of a Poisson count are 980.
     assert!(issued.len().abs_diff(60_000) < 980, "{}", issued.len());
     let long = issued.windows(2).filter(|pair| pair[1].0 - pair[0].0 > 2 * MILLISECOND).count();
     // e^-2 = 13.5 % of the gaps are longer than two means.
@@ -179,8 +181,8 @@ fn a_seed_means_the_same_offsets_for_ever_and_others_for_each_thread() {
         let mut issuer = Issuer::new(&job, thread, 1 << 30, 42).expect("fits");
         run(&mut issuer, 1, 3).iter().map(|(_, io)| io.offset_bytes / 4096).collect()
     };
-    // Computed apart from this code: xoshiro256** of splitmix64, seeded by 42 ^ FNV-1a("proc/db/0"). A change here means
-    // that stored seeds no longer replay.
+    // Computed independently of this code: xoshiro256** of splitmix64, seeded by 42 ^
+    // FNV-1a("proc/db/0"). If this changes, stored seeds no longer replay.
     assert_eq!(offsets(0), PINNED);
     assert_ne!(offsets(1), PINNED);
 }
@@ -262,7 +264,7 @@ fn what_begins_in_the_part_may_end_behind_it_in_the_file() {
     let random = Job { pattern: Pattern::Random { run: 1, repeat_offset: false }, ..dense.clone() };
     let stride = Job { pattern: Pattern::Sequential { skip_bytes: 16 << 10 }, ..dense.clone() };
     let counted = |job: &Job| run(&mut issuer(job), 1, usize::MAX).len();
-    // Each figure is that of fio 3.33 on a file of 2 MiB.
+    // The figures are those of fio 3.33 on a file of 2 MiB.
     assert_eq!(counted(&dense), 11);
     assert_eq!(counted(&Job { loops: 3, ..dense.clone() }), 32);
     assert_eq!(counted(&Job { io_size: Some(crate::job::Amount::Bytes(400 << 10)), ..dense }), 25);
@@ -281,7 +283,7 @@ fn who_is_ahead_of_its_flow_sleeps_when_everything_has_completed() {
     ahead.join(&mut flows);
     idle.join(&mut flows);
     let Next::Issue(io) = ahead.next(0) else { panic!("an I/O is due") };
-    // Two of three I/Os are its own now: more than its half.
+    // Two of three I/Os are its own now, which is more than its half.
     assert_eq!(ahead.next(0), Next::Busy);
     ahead.completed(io.token, true);
     assert_eq!(ahead.next(5 * MILLISECOND), Next::NotBefore(6 * MILLISECOND));

@@ -1,12 +1,16 @@
-//! The replayed start of an application: the I/O of its processes in one global order, one process at a time.
+//! The replayed start of an application: the I/O of its processes in one global order, one process
+//! at a time.
 //!
-//! Rules (BFQ specification 21, the S suite): every process reads a file of its own of 20,000,000 bytes, past the page cache.
-//! `Seq` goes on where the process's last read ended and wraps; `Rand` goes to any sector. The process whose turn it is
-//! submits a read-ahead without waiting for it; before anything else it waits for its own read-aheads, and then for the
-//! read itself, before the next in the order has its turn. Times of the trace are ignored. The figure is the total time: the
-//! job ends when the replay has.
+//! - Every process reads a file of its own of 20,000,000 bytes and bypasses the page cache.
+//! - `Seq` continues where the process's last read ended and wraps; `Rand` goes to any sector.
+//! - In its turn a process submits a read-ahead without waiting for it. Before any other read it
+//!   waits for its own read-aheads; then it waits for the read itself, and the next process has its
+//!   turn.
+//! - Times of the trace are ignored. The result is the total time: the job ends when the replay has
+//!   ended.
 //!
-//! What is read where is made up by [`trace`] so that the suite's totals come out exactly.
+//! [`trace`] generates positions such that the suite's totals come out exactly. Source:
+//! docs/specifications/bfq.md, section 21 (the S suite).
 
 mod trace;
 
@@ -19,14 +23,15 @@ use super::settings::{self, Key, Settings};
 use crate::job::{BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
 use trace::{MOST_PAGES, PAGE_BYTES, Request};
 
-/// Sectors of a process's file: 20,000,000 bytes, without the half sector at its end.
+/// Sectors of a process's file: 20,000,000 bytes without the half sector at the end.
 const FILE_SECTORS: u64 = 20_000_000 / SECTOR_BYTES;
-/// From file to file in bytes: whole pages.
+/// Distance between files in bytes: whole pages.
 const FILE_STRIDE: u64 = 20_000_000_u64.next_multiple_of(4096);
-/// Reads in flight at most. Read-aheads come in runs of at most 31 per process, so it is seldom reached.
+/// Maximum number of reads in flight. Runs of read-aheads have at most 31 per process, so it is
+/// seldom reached.
 const DEPTH: u32 = 128;
 
-/// Applications whose start is known.
+/// Applications whose start can be replayed.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum App {
@@ -40,7 +45,7 @@ pub enum App {
 }
 
 impl App {
-    /// All of them, with their names.
+    /// All applications with their names.
     pub const ALL: [(App, &str); 3] =
         [(App::Xterm, "xterm"), (App::GnomeTerminal, "gnome-terminal"), (App::Lowriter, "lowriter")];
 
@@ -53,17 +58,18 @@ impl App {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StartUp {
-    /// Whose start it is.
+    /// The application.
     pub app: App,
-    /// Random reads begin at multiples of this many bytes: 512 as in the suite, 4096 for devices that know no less.
+    /// Alignment of random reads in bytes: 512 as in the suite, 4096 for devices with larger
+    /// sectors.
     pub align_bytes: u32,
 }
 
 impl StartUp {
-    /// xterm, on sectors.
+    /// xterm, aligned to sectors.
     pub const USUAL: Self = Self { app: App::Xterm, align_bytes: 512 };
 
-    /// What the files of all processes take.
+    /// Size of the files of all processes.
     pub(super) fn area_bytes(self) -> u64 {
         FILE_STRIDE * u64::from(trace::processes(self.app))
     }
@@ -133,26 +139,27 @@ impl Settings for StartUp {
 /// One process of the application.
 #[derive(Clone, Debug, Default)]
 struct Process {
-    /// Where its next sequential read begins, in sectors of its file.
+    /// Start of its next sequential read, in sectors of its file.
     sector: u64,
-    /// Read-aheads of it in flight.
+    /// Number of its read-aheads in flight.
     ahead: u32,
 }
 
-/// A replay at work.
+/// State of a replay.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
     trace: Box<[Request]>,
     processes: Box<[Process]>,
     /// Index of the next request.
     at: usize,
-    /// A read that its process waits for is in flight, and nobody else has his turn.
+    /// Whether a read that its process waits for is in flight; no other process has its turn
+    /// meanwhile.
     is_blocked: bool,
     align_sectors: u64,
     random: Stream,
 }
 
-/// The tag of a read that its process waits for; read-aheads carry their process.
+/// Tag of a read that its process waits for; the tag of a read-ahead is its process.
 const AWAITED: u32 = u32::MAX;
 
 impl Replay {
@@ -200,7 +207,7 @@ impl Replay {
         }
     }
 
-    /// The same requests once more; random ones go elsewhere.
+    /// Starts again with the same requests; random ones go to other sectors.
     pub(super) fn restart(&mut self) {
         self.at = 0;
     }

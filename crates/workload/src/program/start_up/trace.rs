@@ -1,27 +1,30 @@
-//! Traces with the totals of the suite's: requests and sectors per process, kinds, sequential and random.
+//! Traces with the totals of the suite's: requests and sectors per process, kinds, sequential and
+//! random.
 //!
-//! The totals are the table of the BFQ specification, 21. Between them the trace is built from what such traces consist of:
-//! - *sweeps* through an inode table: single pages read ahead, the first one at a random place and up to 30 behind it,
-//!   ended by the one page that is waited for;
-//! - single pages of metadata, and data reads of 1 to 32 pages, either of them random or a sequel.
+//! The totals are those of the table in docs/specifications/bfq.md, section 21. A trace that fits
+//! them is built from the elements of such traces:
+//! - *sweeps* through an inode table: single pages of read-ahead, the first one at a random
+//!   position and up to 30 after it, ended by one page that the process waits for;
+//! - single pages of metadata, and data reads of 1 to 32 pages, both either random or sequential.
 //!
-//! Sweeps, metadata and data come in random order, are dealt out to the processes in consecutive pieces, and the processes
-//! take turns of 16 requests in the mean. How kinds and randomness divide among lowriter's processes is not in the
-//! table: its large process, which has 85,184 of the 94,968 sectors, must have most of the data reads, and gets 450 of 528.
+//! Sweeps, metadata and data come in random order and are distributed over the processes in
+//! consecutive pieces; the processes take turns of 16 requests on average. The table does not tell
+//! how kinds and randomness divide among lowriter's processes: the large process, which has 85,184
+//! of the 94,968 sectors, must have most of the data reads and gets 450 of 528.
 
 use block::random::Stream;
 
 use super::App;
 
-/// A page: what sweeps and metadata are read by, and the unit of data reads.
+/// A page: the size of reads of sweeps and metadata, and the unit of data reads.
 pub(super) const PAGE_BYTES: u32 = 4096;
 /// Largest read in pages: the usual read-ahead window of 128 KiB.
 pub(super) const MOST_PAGES: u8 = 32;
 /// Longest run of read-aheads.
 const MOST_AHEAD: u32 = 31;
-/// Mean run of read-aheads, about.
+/// Approximate mean run of read-aheads.
 const USUAL_AHEAD: u32 = 24;
-/// Requests of a turn in the mean.
+/// Mean number of requests of a turn.
 const TURN: u64 = 16;
 /// Sectors of a page.
 const PAGE_SECTORS: u32 = 8;
@@ -32,7 +35,7 @@ pub(super) struct Request {
     pub process: u16,
     pub pages: u8,
     pub is_random: bool,
-    /// Not waited for.
+    /// Whether its process does not wait for it.
     pub is_ahead: bool,
 }
 
@@ -48,11 +51,11 @@ struct Totals {
     requests: &'static [u32],
     sectors: u32,
     random: u32,
-    /// RA.
+    /// RA requests.
     ahead: u32,
-    /// RM.
+    /// RM requests.
     metadata: u32,
-    /// R, and the one WS of gnome-terminal, which the suite replays as a read.
+    /// R requests, and the one WS of gnome-terminal, which the suite replays as a read.
     data: u32,
 }
 
@@ -79,13 +82,13 @@ fn totals(app: App) -> &'static [Totals] {
     }
 }
 
-/// Processes of an application.
+/// Number of processes of an application.
 pub(super) fn processes(app: App) -> u16 {
     let count: usize = totals(app).iter().map(|totals| totals.requests.len()).sum();
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-/// A trace in its global order.
+/// Generates a trace in its global order.
 pub(super) fn make(app: App, random: &mut Stream) -> Box<[Request]> {
     let mut pieces: Vec<Vec<Request>> = Vec::new();
     for totals in totals(app) {
@@ -104,7 +107,7 @@ pub(super) fn make(app: App, random: &mut Stream) -> Box<[Request]> {
 /// A part of a trace that stays together.
 #[derive(Copy, Clone)]
 enum Episode {
-    /// So many read-aheads, and the page that is waited for.
+    /// This many read-aheads, and the page that the process waits for.
     Sweep(u32),
     Metadata,
     Data(u8),
@@ -120,7 +123,8 @@ impl Totals {
         episodes.extend(sizes(data_pages, self.data, random).into_iter().map(Episode::Data));
         shuffle(&mut episodes, random);
 
-        // Each sweep begins at random; the rest of the random ones are drawn among the single reads.
+        // Each sweep starts at a random position; the remaining random ones are drawn among the
+        // single reads.
         let (mut random_left, mut left) = (self.random - sweeps, singles + self.data);
         let mut is_random = |random: &mut Stream| {
             let is_random = random.chance(u64::from(random_left), u64::from(left));
@@ -190,7 +194,8 @@ fn shuffle<T>(items: &mut [T], random: &mut Stream) {
     }
 }
 
-/// Merges the processes' requests: the first process begins; a turn goes to a process in proportion to what it has left.
+/// Merges the processes' requests: the first process starts; each turn goes to a process in
+/// proportion to what it has left.
 fn in_turns(pieces: &[Vec<Request>], random: &mut Stream) -> Box<[Request]> {
     let mut rests: Vec<&[Request]> = pieces.iter().map(Vec::as_slice).collect();
     let mut left: u64 = rests.iter().map(|rest| rest.len() as u64).sum();
@@ -220,7 +225,8 @@ mod tests {
 
     #[test]
     fn totals_are_those_of_the_suite_for_any_seed() {
-        // Requests, sectors, processes, random ones, read-aheads, others (metadata, data, one write).
+        // Requests, sectors, processes, random requests, read-aheads, others (metadata, data, one
+        // write).
         let table = [
             (App::Xterm, 718, 12_072, 2, 109, 554, 67 + 97),
             (App::GnomeTerminal, 2781, 41_120, 7, 404, 1992, 355 + 433 + 1),
@@ -247,7 +253,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|process| of(process).count()), [643, 389, 164, 72]);
         assert_eq!(of(0).map(|request| request.sectors()).sum::<u64>(), 85_184);
         let turns = 1 + trace.windows(2).filter(|pair| pair[0].process != pair[1].process).count();
-        // 1268 / 16 draws, of which a third and more fall on the process whose turn it is.
+        // 1268 / 16 draws, of which more than a third select the process that already has the turn.
         assert!((25..80).contains(&turns), "{turns} turns");
     }
 

@@ -1,11 +1,13 @@
-//! The binary files of blktrace (`BASE.blktrace.0`, `.1`, ...), as blkparse, btt and iowatcher read them.
+//! The binary files of blktrace (`BASE.blktrace.0`, `.1`, ...), as blkparse, btt and iowatcher read
+//! them.
 //!
 //! ```text
 //! record  magic 4 | sequence 4 | time_ns 8 | sector 8 | bytes 4 | action 4 | pid 4 | device 4 | cpu 4 | error 2 | n 2 | payload n
 //! ```
-//! One file per processor, numbers without a hole, each in order of time; in the writer's byte order but for the payloads of
-//! unplugs, splits and remaps, which are big-endian. Source: Linux include/uapi/linux/blktrace_api.h; what readers insist on
-//! is that of blktrace 1.2.0.
+//! There is one file per CPU, numbered without gaps, each in order of time. Words are in the byte
+//! order of the writer, except for the payloads of unplugs, splits and remaps, which are
+//! big-endian. Sources: Linux, include/uapi/linux/blktrace_api.h; blktrace 1.2.0 for what readers
+//! require; docs/specifications/harness.md, section 9.2.
 
 mod reader;
 mod writer;
@@ -16,15 +18,16 @@ use super::Action;
 pub use reader::FORMAT;
 pub use writer::Writer;
 
-/// First word of a record, of the only version there is.
+/// First word of a record; version 7 is the only one in use.
 const MAGIC_AND_VERSION: u32 = 0x6561_7407;
 /// Length of a record without its payload.
 const HEADER_BYTES: usize = 48;
-/// Set in the code of a record whose payload begins with the group's number (Linux 4.14 and later). Never written: blkparse
-/// 1.2.0 drops such records.
+/// Set in the action code of a record whose payload starts with the cgroup id (Linux 4.14 and
+/// later). It is never written, because blkparse 1.2.0 drops such records.
 const GROUP_MARK: u32 = 0x100;
 
-/// The upper half of a record's action, and what blkparse's letters stand for.
+/// The categories in the upper half of a record's action, and the letters that blkparse prints for
+/// them.
 pub(super) mod category {
     pub const READ: u16 = 0x0001;
     pub const WRITE: u16 = 0x0002;
@@ -41,11 +44,11 @@ pub(super) mod category {
     pub const META: u16 = 0x1000;
     pub const DISCARD: u16 = 0x2000;
     pub const FUA: u16 = 0x8000;
-    /// What says which kind of I/O it is.
+    /// The categories that describe the kind of I/O.
     pub const KIND: u16 = READ | WRITE | FLUSH | SYNC | PASSTHROUGH | AHEAD | META | DISCARD | FUA;
 }
 
-/// Codes of records that are no I/O.
+/// Codes of notify records, which describe no I/O.
 #[derive(Copy, Clone)]
 enum Notice {
     Process = 0,
@@ -53,7 +56,7 @@ enum Notice {
     Message = 2,
 }
 
-/// The code of an action and the category of its stage.
+/// Code of each action and the category of its stage.
 const CODES: [(u8, Action, u16); 15] = {
     use category as c;
     [
@@ -86,7 +89,7 @@ const MARKS: [(Flags, u16); 5] = {
     ]
 };
 
-/// The categories of an operation with its flags.
+/// The categories of an operation and its flags.
 pub(super) fn categories_of(operation: Operation, flags: Flags) -> u16 {
     use category as c;
     let direction = match operation {
@@ -99,7 +102,7 @@ pub(super) fn categories_of(operation: Operation, flags: Flags) -> u16 {
     MARKS.into_iter().filter(|(flag, _)| flags.contains(*flag)).fold(direction, |all, (_, bit)| all | bit)
 }
 
-/// The operation and the flags of categories, for an I/O of so many bytes.
+/// The operation and the flags of categories, for an I/O of `bytes` bytes.
 pub(super) fn kind_of(categories: u16, bytes: u64) -> (Operation, Flags) {
     use category as c;
     let has = |bit: u16| categories & bit != 0;

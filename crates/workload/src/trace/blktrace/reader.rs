@@ -1,4 +1,4 @@
-//! Reads the files of all processors as one, in the order in which blkparse shows them.
+//! Merges the files of all CPUs in the order in which blkparse prints them.
 
 use std::cmp::Reverse;
 use std::io::Read;
@@ -20,26 +20,26 @@ pub const FORMAT: Format = Format {
     open: |sources, _| Box::new(Reader { streams: sources.into_iter().map(Stream::new).collect(), last: 0, turns: 0 }),
 };
 
-/// Processors there may be: more than Linux knows.
+/// Maximum number of CPUs; more than Linux supports.
 const MAX_CPU: u32 = 8_192;
 const HELP: &str = "--skip-damaged goes on behind it; is it a file of blktrace? text of blkparse is read as well, but not mixed with this";
-/// Longer ones are damage: a message has 128 bytes, a command 260.
+/// Longer payloads indicate damage: a message has at most 128 bytes, a command 260.
 const LONGEST_PAYLOAD_BYTES: u16 = 4_096;
 
 fn fits(begin: &[u8]) -> usize {
     let word = begin.first_chunk::<4>();
-    // A version that we do not know is still recognised: the reader says so.
+    // A file of another version is recognised too, so that the reader can report it.
     let is_ours = |word: u32| word >> 8 == MAGIC_AND_VERSION >> 8;
     let is_ours = word.is_some_and(|word| is_ours(u32::from_le_bytes(*word)) || is_ours(u32::from_be_bytes(*word)));
     if is_ours { usize::MAX } else { 0 }
 }
 
-/// All files of a trace.
+/// Reads all files of a trace.
 struct Reader {
     streams: Vec<Stream>,
-    /// The file of the last item.
+    /// Index of the file of the last item.
     last: usize,
-    /// How often a file got its next event.
+    /// Number of events that have been requested from the files.
     turns: u64,
 }
 
@@ -48,7 +48,8 @@ impl Raw for Reader {
         for index in 0..self.streams.len() {
             let stream = &mut self.streams[index];
             while stream.head.is_none() && !stream.is_over {
-                // Notices take no part in the order of events: they do not change whose turn it is.
+                // Notify records do not take part in the order of events, so they leave the file's
+                // turn as it is.
                 let turn = *stream.turn.get_or_insert_with(|| {
                     self.turns += 1;
                     self.turns
@@ -71,30 +72,32 @@ impl Raw for Reader {
     }
 }
 
-/// What decides the order: time; of equal ones, the record of the file that was looked at last, as blkparse has it.
+/// Order of events: by time; among equal times, the event of the file that was read last comes
+/// first, as in blkparse.
 type Key = (Nanos, Reverse<u64>);
 
 /// One file.
 struct Stream {
     source: Source,
-    /// Whether its words are the other way round than this machine's; unknown before the first record.
+    /// Whether its words are in the other byte order than this machine's; unknown before the first
+    /// record.
     is_swapped: Option<bool>,
-    /// Where the next record begins.
+    /// Start of the next record.
     at_byte: u64,
-    /// Where the last one began, and how long its payload is.
+    /// Start of the last record, and the length of its payload.
     record: Place,
     payload_bytes: u16,
-    /// Memory for payloads.
+    /// Buffer for payloads, kept to be reused.
     payload: Vec<u8>,
-    /// Whether there was any.
+    /// Whether a record has been read.
     has_record: bool,
     head: Option<(Key, Item)>,
-    /// Number of the event that is being looked for.
+    /// Number of the event that is being searched for.
     turn: Option<u64>,
     is_over: bool,
 }
 
-/// A record's words, in this machine's order.
+/// The words of a record in the byte order of this machine.
 struct Header {
     sequence: u32,
     at_ns: Nanos,
@@ -124,12 +127,13 @@ impl Stream {
         }
     }
 
-    /// Reads the next record: an event becomes the head, a name or the clock is answered.
+    /// Reads the next record. An event becomes the head; a name, a message or a clock notice is
+    /// returned.
     fn fill(&mut self, turn: u64, tally: &mut Tally) -> Result<Option<Item>, TraceError> {
         let mut header = [0; HEADER_BYTES];
         let read = self.read(&mut header)?;
         if read < HEADER_BYTES {
-            // What is left over may be no record at all.
+            // The remaining bytes may be something other than a record.
             if read >= 4
                 && let Err(error) = self.check_magic(&header)
             {
@@ -169,7 +173,8 @@ impl Stream {
         }
     }
 
-    /// Whether a header is one; where damaged records are skipped, it may claim no more than records have.
+    /// Checks the magic number. If damaged records are skipped, the length of the payload must be
+    /// plausible as well.
     fn check(&mut self, header: &[u8; HEADER_BYTES], is_strict: bool) -> Result<(), TraceError> {
         self.check_magic(header)?;
         let (_, payload_bytes) = self.parse(header);
@@ -180,7 +185,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Behind a damaged record: looks for the next header, byte by byte; whether there is one.
+    /// Searches byte by byte for the next header after a damaged record; returns whether there is
+    /// one.
     fn find_record(&mut self, header: &mut [u8; HEADER_BYTES]) -> Result<bool, TraceError> {
         loop {
             header.copy_within(1.., 0);
@@ -188,7 +194,7 @@ impl Stream {
                 return Ok(false);
             }
             self.at_byte += 1;
-            // What was damaged may have been the first word of all: either byte order will do then.
+            // If the very first word was damaged, the byte order is unknown and both are accepted.
             let word = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
             let (is_own, is_other) = (word == MAGIC_AND_VERSION, word.swap_bytes() == MAGIC_AND_VERSION);
             let is_ours = match (self.is_swapped, self.has_record) {
@@ -220,7 +226,7 @@ impl Stream {
         }
     }
 
-    /// Reads as much as there is; answers how much.
+    /// Reads until `to` is full or the file ends; returns the number of bytes.
     fn read(&mut self, to: &mut [u8]) -> Result<usize, TraceError> {
         let mut done = 0;
         while done < to.len() {
@@ -294,7 +300,7 @@ impl Stream {
         let categories = u16::try_from(header.action >> 16).unwrap_or(u16::MAX);
         let is_notice = categories & category::NOTIFY != 0;
         let cpu = u16::try_from(header.cpu).ok().filter(|_| header.cpu < MAX_CPU);
-        // The tracing file system leaves these words of notices as they happen to be.
+        // The tracing file system leaves these words of notify records uninitialised.
         let Some(cpu) = cpu.or(is_notice.then_some(0)) else {
             let message = format!("a record of processor {}", header.cpu);
             return Err(TraceError::at(&self.source.name, self.record, message, HELP));
@@ -348,7 +354,7 @@ impl Stream {
         Ok(Some(Item::Record(record)))
     }
 
-    /// A name or the clock; nothing if it is neither.
+    /// Parses the name of a process or a clock notice; `None` for other notices.
     fn notice(&self, code: u8, header: &Header, payload: &[u8]) -> Option<Item> {
         if code == Notice::Process as u8 {
             let end = payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len());
@@ -375,7 +381,7 @@ impl Stream {
     }
 }
 
-/// What is said beside by payloads, big-endian all of them.
+/// Parses the details in a payload, all of which are big-endian.
 fn detail_of(action: Action, payload: &[u8]) -> Detail {
     let long = |at: usize| payload.get(at..).and_then(|rest| rest.first_chunk::<8>()).map(|it| u64::from_be_bytes(*it));
     let word = |at: usize| payload.get(at..).and_then(|rest| rest.first_chunk::<4>()).map(|it| u32::from_be_bytes(*it));

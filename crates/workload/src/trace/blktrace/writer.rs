@@ -1,5 +1,7 @@
-//! Writes the files of blktrace, with what blkparse 1.2.0 insists on: no hole in the numbers of files, strictly growing times in
-//! each (equal ones are put 1 ns apart), no mark for groups.
+//! Writes the files of blktrace so that blkparse 1.2.0 accepts them.
+//!
+//! Numbers of files have no gap, times grow strictly within a file (equal ones are put 1 ns apart),
+//! and the cgroup bit is never set. Source: docs/specifications/harness.md, section 9.2.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -11,12 +13,12 @@ use super::super::record::{Detail, Record};
 use super::super::{Action, Event, Tracer};
 use super::{CODES, HEADER_BYTES, MAGIC_AND_VERSION, Notice, categories_of, category};
 
-/// Name of a process in its record.
+/// Length of a process name in its record.
 const NAME_BYTES: usize = 16;
-/// Longest message a reader takes.
+/// Longest message that readers accept.
 const MESSAGE_BYTES: usize = 127;
 
-/// What is known of a processor's records.
+/// State of one CPU's records.
 #[derive(Default)]
 struct Stream {
     sequence: u32,
@@ -24,9 +26,10 @@ struct Stream {
     last_ns: Option<Nanos>,
 }
 
-/// Writes a set of files. The first error is kept and given by [`Writer::finish`]; nothing is written after it.
+/// Writes a set of files. The first error is kept and returned by [`Writer::finish`]; nothing is
+/// written after it.
 pub struct Writer {
-    /// Of the files; none where all records go into one.
+    /// Base name of the files; `None` if all records go into one file.
     base: Option<PathBuf>,
     device: DeviceNumber,
     streams: Vec<Stream>,
@@ -36,10 +39,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins `BASE.blktrace.0`. `unix_time_ns` is the wall clock's at time 0 of the trace.
+    /// Creates `BASE.blktrace.0`. `unix_time_ns` is the wall-clock time at time 0 of the trace.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be created.
     pub fn create(base: &Path, device: DeviceNumber, unix_time_ns: u64) -> io::Result<Self> {
         let mut writer = Self::over(Some(base.to_owned()), device, Vec::new());
         writer.open_up_to(0)?;
@@ -47,7 +50,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Writes the records of all processors into one file, as `blktrace -o -` does.
+    /// Writes the records of all CPUs into one file, as `blktrace -o -` does.
     pub fn into_one(out: File, device: DeviceNumber, unix_time_ns: u64) -> Self {
         let mut writer = Self::over(None, device, vec![BufWriter::new(out)]);
         writer.begin(unix_time_ns);
@@ -64,19 +67,19 @@ impl Writer {
         self.notice((0, 0), Notice::Timestamp, 0, &payload);
     }
 
-    /// Whether something could not be written; [`Writer::finish`] says what.
+    /// Whether a write has failed; [`Writer::finish`] returns the error.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Name of the file of a processor.
+    /// Path of the file of a CPU.
     pub fn path_of(base: &Path, cpu: u16) -> PathBuf {
         let mut name = base.as_os_str().to_owned();
         name.push(format!(".blktrace.{cpu}"));
         PathBuf::from(name)
     }
 
-    /// Readers stop at the first number that is missing: all up to this one are made.
+    /// Creates all files up to this number, because readers stop at the first missing one.
     fn open_up_to(&mut self, cpu: u16) -> io::Result<()> {
         while self.streams.len() <= usize::from(cpu) {
             if let Some(base) = &self.base {
@@ -88,10 +91,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes everything out. Answers how many records there are.
+    /// Flushes all files and returns the number of records.
     ///
     /// # Errors
-    /// The first that occurred.
+    /// The first error that occurred.
     pub fn finish(mut self) -> io::Result<u64> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -106,7 +109,7 @@ impl Writer {
         self.put(cpu, &header, payload);
     }
 
-    /// Writes a record of any trace; its number becomes the next of its file.
+    /// Writes a record of any trace; it gets the next sequence number of its file.
     pub fn record(&mut self, record: &Record) {
         let has_place = !matches!(record.action, Action::Plugged | Action::Unplugged | Action::UnpluggedByTimer);
         let header = Header {
@@ -121,7 +124,7 @@ impl Writer {
         self.put(record.cpu, &header, &payload_of(record));
     }
 
-    /// Writes a message of a processor about a device; [`Tracer::message`] is for a run's own.
+    /// Writes a message of a CPU about a device; [`Tracer::message`] is for messages of a run.
     pub fn message_on(&mut self, at_ns: Nanos, (device, cpu): (DeviceNumber, u16), text: &str) {
         let longest = text.len().min(MESSAGE_BYTES);
         let end = (0..=longest).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
@@ -146,7 +149,8 @@ impl Writer {
         let device = header.device.major << 20 | header.device.minor;
         let stream = &mut self.streams[usize::from(cpu)];
         stream.sequence += 1;
-        // A simulated instant holds many events; blkrawverify takes two of the same time for a clock that went back.
+        // Many events of a simulation share one instant, but blkrawverify takes equal times for a
+        // clock that went back.
         let at_ns = stream.last_ns.map_or(header.at_ns, |last_ns| header.at_ns.max(last_ns + 1));
         stream.last_ns = Some(at_ns);
         let length = u16::try_from(payload.len()).unwrap_or(u16::MAX);
@@ -167,7 +171,7 @@ impl Writer {
     }
 }
 
-/// What a record says beside number and place.
+/// Fields of a record other than its sequence number and CPU.
 struct Header {
     at_ns: Nanos,
     sector: u64,
@@ -181,7 +185,7 @@ struct Header {
 impl Tracer for Writer {
     fn process(&mut self, at_ns: Nanos, pid: u32, name: &str) {
         let mut payload = [0; NAME_BYTES];
-        // One byte stays 0: it ends the name.
+        // The last byte stays 0 and terminates the name.
         for (place, byte) in payload[..NAME_BYTES - 1].iter_mut().zip(name.bytes()) {
             *place = byte;
         }
@@ -190,7 +194,7 @@ impl Tracer for Writer {
 
     fn event(&mut self, event: &Event) {
         let Event { at_ns, cpu, pid, action, operation, flags, extent, error } = *event;
-        // How many requests an unplug lets go is not told.
+        // An event does not carry the number of requests that an unplug releases.
         let detail = if action == Action::Unplugged { Detail::Requests(0) } else { Detail::None };
         let io = Record::io(at_ns, operation, extent.first_sector.wrapping_mul(block::SECTOR_BYTES), extent.bytes());
         self.record(&Record { cpu, pid, action, flags, error, detail, device: self.device, ..io });
@@ -204,7 +208,7 @@ impl Tracer for Writer {
 fn action_word(record: &Record) -> u32 {
     let known = CODES.iter().find(|(_, action, _)| *action == record.action);
     let (code, stage) = known.map_or((0, 0), |(code, _, stage)| (*code, *stage));
-    // These are about no I/O: no direction.
+    // Plug and unplug events describe no I/O, so they have no direction.
     if matches!(record.action, Action::Plugged | Action::Unplugged | Action::UnpluggedByTimer) {
         return u32::from(code) | u32::from(stage) << 16;
     }
@@ -212,12 +216,12 @@ fn action_word(record: &Record) -> u32 {
         0 => categories_of(record.operation, record.flags),
         known => known,
     };
-    // Of a passthrough command the filter for file system I/O has to know that it is none.
+    // A passthrough command must not match a filter for file system I/O.
     let stage = if record.operation == Operation::Passthrough { stage & !category::FS } else { stage };
     u32::from(code) | u32::from(stage | kind) << 16
 }
 
-/// What is said beside, big-endian whatever the rest is.
+/// The payload of a record; big-endian, unlike the header.
 fn payload_of(record: &Record) -> Vec<u8> {
     match record.detail {
         Detail::None => Vec::new(),
@@ -241,7 +245,7 @@ mod tests {
         Event { at_ns: 7, cpu: 0, pid: 1, action, operation, flags, extent: Extent::new(8, 16), error: 0 }
     }
 
-    /// The words of a trace of Linux 6.18.
+    /// Action words from a trace of Linux 6.18.
     #[test]
     fn action_words_are_those_of_the_kernel() {
         let word = |action, operation, flags| {
