@@ -106,8 +106,8 @@ fn the_engine_repeats_order_places_and_sizes_and_keeps_the_times() {
     let errors = compare(&recorded, &queued(directory.path()));
     let slip = &json["cells"][0]["slip_ns"];
     assert_eq!(slip["n"], 2_000);
-    // Other tests use the same CPUs: the bound of 1 ms at p99 holds on an idle machine
-    // (docs/traces.md); half of the gaps meet it even here.
+    // Other tests run on the same processors: the bound of 1 ms at p99 holds on an idle machine (docs/reference/traces.md); half of the
+    // gaps keep it even here.
     let median_ns = errors[errors.len() / 2];
     assert!(median_ns < 1_000_000, "median of gap errors {median_ns} ns, slip {slip}");
 }

@@ -44,7 +44,7 @@ pub struct Item {
     pub old: String,
     /// Recommended value.
     pub new: String,
-    /// The rule, `R-...`; all are listed in docs/tune.md.
+    /// The rule, `R-...`; all are listed in docs/reference/tune.md.
     pub rule: String,
     /// The measured evidence.
     pub evidence: String,

@@ -16,7 +16,7 @@ grep -q 100 $weight || die 13 "a refused weight changed it: $(cat $weight)"
 # count.
 ios() { for group; do echo /tmp/$(basename $group); done | xargs cat | od -v -A n -t d8 -w8; }
 # 16 requests outstanding, as in the cases of docs/specifications/kernel-host.md, section 23;
-# docs/kernel.md has results with 64.
+# docs/measured/2026-11-22-kernel-module/README.md has results with 64.
 load_in() {
     # The file of an earlier process would count as the start.
     rm -f /tmp/$(basename $1)
