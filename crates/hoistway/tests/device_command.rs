@@ -219,6 +219,35 @@ fn every_form_of_fios_results_is_enough_to_calibrate_with() {
 }
 
 #[test]
+fn phases_of_fio_are_rows_of_their_own() {
+    let directory = directory();
+    let thread = |group: u32| {
+        format!(
+            "{{\"jobname\":\"j{group}\",\"groupid\":{group},\"error\":0,\"job options\":{{\"rw\":\"randread\"}},\
+             \"read\":{{\"iops\":5000.0,\"bw_bytes\":20480000,\"total_ios\":1000}},\
+             \"write\":{{\"iops\":0.0,\"bw_bytes\":0,\"total_ios\":0}}}}"
+        )
+    };
+    let options = "{\"filename\":\"/dev/sdx\",\"bs\":\"4k\",\"direct\":\"1\",\"ioengine\":\"libaio\",\"iodepth\":\"1\",\
+                   \"runtime\":\"200ms\",\"time_based\":\"\",\"norandommap\":\"\"}";
+    let text = format!(
+        "{{\"fio version\":\"fio-3.33\",\"global options\":{options},\"jobs\":[{},{}]}}\n",
+        thread(0),
+        thread(1)
+    );
+    fs::write(directory.path().join("phases.json"), text).unwrap();
+    // A device that takes one command at a time: beside one another, both jobs could have 5,000
+    // requests a second only at half the latency.
+    let model = "null,queue_depth=1";
+    done(directory.path(), &["device", "calibrate", model, "--rows", "phases.json", "-o", "mine.toml", "--quiet"]);
+    let latency_us = value(&directory.path().join("mine.toml"), "latency_us");
+    assert!((193.0..199.0).contains(&latency_us), "{latency_us}");
+    let calibrate = ["device", "calibrate", "null", "--rows", "phases.json", "--quiet", "--job-file", "j.fio"];
+    let said = hoistway(directory.path(), &calibrate);
+    assert!(said.code == 2 && said.stderr.contains("has 2 reporting groups of fio"), "{}", said.stderr);
+}
+
+#[test]
 fn a_stored_test_is_enough_to_calibrate_with() {
     let directory = directory();
     let test = ["test", "model:null,latency_us=350", "-w", "drr:bs=4k,iodepth=2", "-s", "noop", "--sets", "2"];

@@ -6,7 +6,8 @@ use block::Direction;
 use device::{Anchor, Figure, Repetition};
 use experiment::measurement::GroupMeasurement;
 use experiment::{Experiment, Measurement};
-use report::{fio_json, fio_terse};
+use report::fio_json::{self, FioJob};
+use report::fio_terse;
 use workload::fio::{self, Surroundings};
 use workload::job::Placement;
 
@@ -82,29 +83,46 @@ fn is_of_fio(text: &str) -> bool {
 }
 
 /// The jobs of a result with their options, each in a group of its own, and their rates per
-/// direction.
+/// direction. Reporting groups of fio run one after another (`stonewall`), so each has rows of its
+/// own.
 fn of_fio(text: &str, arguments: &CalibrateArguments) -> Result<Vec<Row>, Error> {
     let is_terse = fio_terse::is_terse(text);
     let entries = if is_terse { fio_terse::read(text) } else { fio_json::read(text) };
     let entries = entries.map_err(|error| foreign::error_of(&error))?;
-    let mut job = match &arguments.job_file {
-        Some(path) => grouped(&linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?),
+    let phases: Vec<&[FioJob]> = entries.chunk_by(|one, next| one.group == next.group).collect();
+    let job_file = match &arguments.job_file {
+        Some(path) if phases.len() > 1 => {
+            let what = format!("{} has {} reporting groups of fio", arguments.rows.display(), phases.len());
+            let help = "a job file cannot be divided among them: give JSON without --job-file, or one phase at a time";
+            return Err(Error::usage(what, help).at(path.display().to_string()));
+        }
+        Some(path) => Some(grouped(&linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?)),
         None if is_terse => {
             let what = "fio's terse output does not say what the jobs were";
             return Err(Error::usage(what, "give the job file: --job-file FILE; or use --output-format=json"));
         }
-        None => String::new(),
+        None => None,
     };
+    let mut rows = Vec::new();
+    for phase in phases {
+        rows.extend(of_phase(phase, job_file.as_deref(), arguments)?);
+    }
+    Ok(rows)
+}
+
+/// The rows of jobs that ran at the same time.
+fn of_phase(entries: &[FioJob], job_file: Option<&str>, arguments: &CalibrateArguments) -> Result<Vec<Row>, Error> {
+    let mut job = job_file.unwrap_or_default().to_owned();
     // Threads of one job are separate entries unless group_reporting joined them.
     let mut named: Vec<(String, [f64; 2])> = Vec::new();
-    for entry in &entries {
+    for entry in entries {
         let name = entry.name.replace([']', '\n'], "_");
         let rates = [entry.read.ios_per_s, entry.write.ios_per_s];
         if let Some((_, known)) = named.iter_mut().find(|(known, _)| *known == name) {
             *known = [known[0] + rates[0], known[1] + rates[1]];
             continue;
         }
-        if arguments.job_file.is_none() {
+        if job_file.is_none() {
             job.push_str(&format!("[{name}]\n{}cgroup={}\n", lines(&entry.options), group_of(&name)));
         }
         named.push((name, rates));
