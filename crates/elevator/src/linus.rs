@@ -126,7 +126,7 @@ impl<const READS_FORWARD: bool> Policy for SortedList<READS_FORWARD> {
 
 /// The result of a scan.
 #[derive(Copy, Clone, Default)]
-struct Found {
+struct ScanResult {
     /// The request to merge into, and the side.
     merge: Option<(u32, Side)>,
     /// The request to insert behind.
@@ -259,8 +259,8 @@ impl<const READS_FORWARD: bool> SortedList<READS_FORWARD> {
 
     /// Scans from the tail to the first barrier: a request to merge into, and the first place where
     /// the bio is in order.
-    fn scan(&mut self, requests: &Requests, bio: &Bio) -> Found {
-        let mut found = Found::default();
+    fn scan(&mut self, requests: &Requests, bio: &Bio) -> ScanResult {
+        let mut found = ScanResult::default();
         let mut merges_only = false;
         let mut at = self.queued.last();
         while let Some(slot) = at {
@@ -327,7 +327,7 @@ impl<const READS_FORWARD: bool> SortedList<READS_FORWARD> {
     }
 
     /// Charges the requests behind a merge or an insertion.
-    fn charge(&mut self, bio: &Bio, found: &Found) {
+    fn charge(&mut self, bio: &Bio, found: &ScanResult) {
         let sectors = i32::try_from(bio.extent.sectors).unwrap_or(i32::MAX);
         let front_cost = if self.accounting == Accounting::MergesCost { sectors } else { MERGE_COST };
         if let Some((slot, Side::Front)) = found.merge {

@@ -83,7 +83,7 @@ impl Policy for Nas {
 
 /// The result of a scan.
 #[derive(Copy, Clone, Default)]
-struct Found {
+struct ScanResult {
     merge: Option<(u32, Side)>,
     behind: Option<u32>,
     /// Writes minus reads among the scanned requests.
@@ -200,8 +200,8 @@ impl Elevator for Nas {
 
 impl Nas {
     /// Scans from the tail to the first barrier.
-    fn scan(&self, requests: &Requests, bio: &Bio, now: Nanos) -> Found {
-        let mut found = Found::default();
+    fn scan(&self, requests: &Requests, bio: &Bio, now: Nanos) -> ScanResult {
+        let mut found = ScanResult::default();
         let mut merges_only = false;
         let mut at = self.queued.last();
         while let Some(slot) = at {

@@ -30,7 +30,7 @@ const MERGE_CANDIDATES: usize = 8;
 
 /// A hardware context.
 #[derive(Clone, Debug)]
-struct Outlet {
+struct HardwareContext {
     /// Flushed out of the software queues, or inserted at the head: no longer mergeable.
     flushed: List,
     /// The software queue whose turn it is while the device is busy.
@@ -39,7 +39,7 @@ struct Outlet {
     held: u32,
 }
 
-const IDLE: Outlet = Outlet { flushed: List::EMPTY, turn: 0, is_busy: false, held: 0 };
+const IDLE: HardwareContext = HardwareContext { flushed: List::EMPTY, turn: 0, is_busy: false, held: 0 };
 
 /// The policy's state: a list for each pair of software and hardware queue, and one for each
 /// hardware queue.
@@ -51,7 +51,7 @@ pub struct Unscheduled {
     waiting: Array<List>,
     /// The pairs with a non-empty list.
     occupied: Bitmap,
-    outlets: Array<Outlet>,
+    outlets: Array<HardwareContext>,
     software_queues: u32,
     violations: u32,
 }

@@ -21,7 +21,7 @@ crate::reasons! {
 
 /// How a bio finds merge candidates.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Company {
+pub enum MergeCandidates {
     /// The policy scans its list, newest first. A candidate that the queue refuses still determines
     /// where the bio's request is inserted.
     OwnScan,
@@ -32,7 +32,7 @@ pub enum Company {
 /// The policy's state: one list.
 #[derive(Debug)]
 pub struct Noop {
-    company: Company,
+    company: MergeCandidates,
     links: Links,
     queued: List,
     max_sectors: u32,
@@ -40,13 +40,13 @@ pub struct Noop {
 }
 
 impl Policy for Noop {
-    type Profile = Company;
-    const FORMS: &'static [Form<Company>] = &[
-        Form { since: Version(2, 4, 20), profile: Company::OwnScan },
-        Form { since: Version(2, 6, 0), profile: Company::Pipeline },
+    type Profile = MergeCandidates;
+    const FORMS: &'static [Form<MergeCandidates>] = &[
+        Form { since: Version(2, 4, 20), profile: MergeCandidates::OwnScan },
+        Form { since: Version(2, 6, 0), profile: MergeCandidates::Pipeline },
     ];
 
-    fn build(configuration: &Configuration, company: Company) -> Result<Self, NoMemory> {
+    fn build(configuration: &Configuration, company: MergeCandidates) -> Result<Self, NoMemory> {
         let links = Links::try_new(configuration.slots)?;
         Ok(Self { company, links, queued: List::default(), max_sectors: configuration.max_sectors, violations: 0 })
     }
@@ -57,8 +57,8 @@ impl Elevator for Noop {
 
     fn merge_search(&self) -> MergeSearch {
         match self.company {
-            Company::OwnScan => MergeSearch::Own,
-            Company::Pipeline => MergeSearch::Pipeline,
+            MergeCandidates::OwnScan => MergeSearch::Own,
+            MergeCandidates::Pipeline => MergeSearch::Pipeline,
         }
     }
 
@@ -123,7 +123,7 @@ impl Elevator for Noop {
     }
 
     fn drains_by_sector(&self) -> bool {
-        self.company == Company::Pipeline
+        self.company == MergeCandidates::Pipeline
     }
 
     fn has_work(&self, _queue: HardwareQueue) -> bool {

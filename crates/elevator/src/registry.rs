@@ -203,23 +203,23 @@ pub trait Visitor {
 }
 
 /// An operation that takes ownership of a policy of any type.
-pub trait Carrier {
+pub trait OwnedVisitor {
     /// What the operation returns.
     type Answer;
 
-    /// Monomorphised for each policy that [`Any::carried_by`] singles out, and once, as [`Any`],
+    /// Monomorphised for each policy that [`Any::into_visitor`] singles out, and once, as [`Any`],
     /// for all others.
-    fn carry<E: Elevator>(self, policy: E) -> Self::Answer;
+    fn visit_owned<E: Elevator>(self, policy: E) -> Self::Answer;
 }
 
 impl Any {
     /// Monomorphises the visitor for cheap policies, where enum dispatch per call is measurable.
-    pub fn carried_by<C: Carrier>(self, carrier: C) -> C::Answer {
+    pub fn into_visitor<C: OwnedVisitor>(self, carrier: C) -> C::Answer {
         match self {
-            Any::Noop(policy) => carrier.carry(policy),
-            Any::MqDeadline(policy) => carrier.carry(policy),
-            Any::Paternoster(policy) => carrier.carry(policy),
-            policy => carrier.carry(policy),
+            Any::Noop(policy) => carrier.visit_owned(policy),
+            Any::MqDeadline(policy) => carrier.visit_owned(policy),
+            Any::Paternoster(policy) => carrier.visit_owned(policy),
+            policy => carrier.visit_owned(policy),
         }
     }
 }

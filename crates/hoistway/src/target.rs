@@ -196,9 +196,9 @@ impl Target {
     pub fn stand_in(&self, host: HostName, bytes: u64) -> String {
         match &self.what {
             // The kernel schedules the disk that the file will be on.
-            What::Directory(directory) if host == HostName::Native => native::ground::stand_in(directory, bytes),
+            What::Directory(directory) if host == HostName::Native => native::target::stand_in(directory, bytes),
             What::Own(path) if host == HostName::Native => {
-                native::ground::stand_in(path.parent().unwrap_or(Path::new("")), bytes)
+                native::target::stand_in(path.parent().unwrap_or(Path::new("")), bytes)
             }
             What::Simulated => self.text.clone(),
             What::Existing(path) => self.behind_model(path.display().to_string()),

@@ -27,9 +27,9 @@ use linux::device::{Kind, Opening};
 use workload::job::{Amount, GroupWishes, Placement};
 use workload::{Engine, Job};
 
-use crate::ground::Ground;
 use crate::host::NativeHost;
 use crate::stage::Stage;
+use crate::target::Target;
 use crate::tunables::CURRENT;
 
 /// Parses fio's output for one group.
@@ -89,10 +89,10 @@ impl FioHost {
         progress: &mut dyn Progress,
     ) -> Result<Vec<Generated>, RunError> {
         let failed = |what: &str, source| RunError::Failed { message: what.to_owned(), source: Some(source) };
-        let mut ground = Ground::of(&experiment.target)?;
+        let mut target = Target::of(&experiment.target)?;
         // fio works in a directory of its own.
-        if let Ok(path) = std::path::absolute(&ground.path) {
-            ground.path = path.display().to_string();
+        if let Ok(path) = std::path::absolute(&target.path) {
+            target.path = path.display().to_string();
         }
         let desk = Desk::make().map_err(|error| failed("the folder of fio's job files", error))?;
         let mut fios: Vec<Option<Fio>> = Vec::new();
@@ -102,8 +102,8 @@ impl FioHost {
                 continue;
             }
             let text = match foreign(group) {
-                Some(text) => workload::fio::on_target(text, &ground.path).map_err(not_for_us)?,
-                None => job_file(experiment, index, &ground)?,
+                Some(text) => workload::fio::on_target(text, &target.path).map_err(not_for_us)?,
+                None => job_file(experiment, index, &target)?,
             };
             let fio = Fio::start(&self.program, &desk, (index, &text), cgroups.get(index).and_then(Option::as_deref));
             fios.push(Some(fio.map_err(|error| failed("fio", error))?));
@@ -159,7 +159,7 @@ impl Host for FioHost {
         let (scheduler, weights) = (stage.scheduler.clone(), stage.effective_weights.clone());
         let notes = [stage.notes.clone(), vec![format!("the load is fio's; {}", stage.mechanism)]].concat();
         // A failure to restore is reported rather than the run's own failure.
-        let foreign = stage.strike()?;
+        let foreign = stage.teardown()?;
         let mut measurement = answer(experiment, scheduler, weights, generated?);
         for (number, text) in notes.into_iter().chain(foreign).enumerate() {
             measurement.target.notes.insert(format!("note {}", number + 1), text);
@@ -206,8 +206,8 @@ fn check_jobs(experiment: &Experiment) -> Result<(), Refusal> {
 
 /// The job file of a group: a section per thread, each on the bytes that our own generator would
 /// use.
-fn job_file(experiment: &Experiment, index: usize, ground: &Ground) -> Result<String, Refusal> {
-    let areas = Areas::lay_out(experiment, ground.size_bytes)?;
+fn job_file(experiment: &Experiment, index: usize, target: &Target) -> Result<String, Refusal> {
+    let areas = Areas::lay_out(experiment, target.size_bytes)?;
     let mut jobs = Vec::new();
     for (number, place) in experiment.issuers().enumerate().filter(|(_, place)| place.group == index) {
         let area = areas.of(place.job, place.thread);
@@ -224,10 +224,10 @@ fn job_file(experiment: &Experiment, index: usize, ground: &Ground) -> Result<St
             group: String::new(),
             wishes: GroupWishes::default(),
             threads: 1,
-            file: ground.path.clone(),
+            file: target.path.clone(),
             directory: String::new(),
             placement: Placement::Shared,
-            offset: Amount::Bytes(ground.first_byte + area.first_byte + start),
+            offset: Amount::Bytes(target.first_byte + area.first_byte + start),
             offset_increment: Amount::Bytes(0),
             size: Some(Amount::Bytes(size_bytes)),
             file_bytes: None,
@@ -435,8 +435,8 @@ mod tests {
             share_unit: experiment::ShareUnit::Bytes,
             machine: experiment::Machine::default(),
         };
-        let ground = Ground { path: "/dev/x".into(), first_byte: 0, size_bytes: 96 << 20, is_ours: false };
-        let text = job_file(&experiment, 1, &ground).unwrap();
+        let target = Target { path: "/dev/x".into(), first_byte: 0, size_bytes: 96 << 20, is_ours: false };
+        let text = job_file(&experiment, 1, &target).unwrap();
         let jobs = workload::fio::parse("t", text.as_bytes(), &workload::fio::Surroundings::none()).unwrap().jobs;
         // Of 96 MiB the second group gets the middle third, of which each thread gets a half.
         let place = |job: &Job| (job.offset.of(0) >> 20, job.size.map_or(0, |size| size.of(0)) >> 20);
@@ -449,7 +449,7 @@ mod tests {
         }
         assert_ne!(jobs[0].seed, jobs[1].seed);
         // A job with an end of its own keeps its bounds, is not repeated and has no ramp.
-        let text = job_file(&experiment, 2, &ground).unwrap();
+        let text = job_file(&experiment, 2, &target).unwrap();
         let jobs = workload::fio::parse("t", text.as_bytes(), &workload::fio::Surroundings::none()).unwrap().jobs;
         assert_eq!((jobs[0].number_ios, jobs[0].io_size), (Some(7), Some(Amount::Bytes(1 << 20))));
         assert_eq!((jobs[0].time_based, jobs[0].ramp_ns, jobs[0].runtime_ns), (false, 0, Some(3_000_000_000)));
@@ -457,7 +457,7 @@ mod tests {
         // 4 KiB.
         let rest = Job { size: Some(Amount::Bytes(10_000)), ..Job::default() };
         let experiment = Experiment { groups: vec![group("a", vec![rest])].into(), ..experiment };
-        let text = job_file(&experiment, 0, &ground).unwrap();
+        let text = job_file(&experiment, 0, &target).unwrap();
         assert!(text.contains("\nsize=8192\n"), "{text}");
     }
 }

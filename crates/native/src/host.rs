@@ -13,15 +13,15 @@ use experiment::{
 use linux::block_queue::{BlockQueue, Stat};
 use linux::cgroup::{BFQ_WEIGHT_MAX, Hierarchy, Version};
 
-use crate::crew::Crew;
-use crate::ground::Ground;
 use crate::io_cost;
 use crate::message::Order;
 use crate::recordings::Recordings;
 use crate::run::Run;
 use crate::stage::{Stage, no_such_tunable};
+use crate::target::Target;
 use crate::tunables::{self, CURRENT, SCHEDULERS};
 use crate::weights::Scaled;
+use crate::workers::Workers;
 
 /// If the device's traffic exceeds ours by more than this, in percent, another program uses the
 /// device.
@@ -89,22 +89,22 @@ impl Host for NativeHost {
     fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
         experiment.check()?;
         check_what_is_asked(experiment)?;
-        let ground = Ground::of(&experiment.target)?;
-        let queue = ground.queue()?;
+        let target = Target::of(&experiment.target)?;
+        let queue = target.queue()?;
         check_scheduler(experiment, &queue)?;
         check_groups(experiment)?;
         if self.is_strict {
             check_weights(experiment, &queue)?;
         }
-        orders(experiment, &ground, &[]).map(drop)
+        orders(experiment, &target, &[]).map(drop)
     }
 
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
-        let ground = Ground::of(&experiment.target)?;
-        self.check_writes(experiment, !ground.is_ours)?;
+        let target = Target::of(&experiment.target)?;
+        self.check_writes(experiment, !target.is_ours)?;
         let stage = Stage::set(experiment, &self.programs.watcher)?;
-        let measured = measure(experiment, &ground, &stage, self.programs, progress);
-        let struck = stage.strike();
+        let measured = measure(experiment, &target, &stage, self.programs, progress);
+        let struck = stage.teardown();
         // A failure to restore is reported rather than the run's own failure.
         let foreign = struck?;
         let mut measurement = measured?;
@@ -256,10 +256,10 @@ fn check_weights(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Refu
 /// The order for each worker. `cgroups` are the groups' directories; empty without cgroups.
 fn orders(
     experiment: &Experiment,
-    ground: &Ground,
+    target: &Target,
     cgroups: &[Option<std::path::PathBuf>],
 ) -> Result<Vec<Order>, Refusal> {
-    let areas = Areas::lay_out(experiment, ground.size_bytes)?;
+    let areas = Areas::lay_out(experiment, target.size_bytes)?;
     let order = |(issuer, place): (usize, IssuerPlace<'_>)| {
         let area = areas.of(place.job, place.thread);
         workload::Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
@@ -267,8 +267,8 @@ fn orders(
         Ok(Order {
             experiment: experiment.clone(),
             issuer,
-            path: ground.path.clone(),
-            first_byte: ground.first_byte + area.first_byte,
+            path: target.path.clone(),
+            first_byte: target.first_byte + area.first_byte,
             area_bytes: area.bytes,
             cgroup: cgroups.get(place.group).cloned().flatten(),
             recording: None,
@@ -279,23 +279,23 @@ fn orders(
 
 fn measure(
     experiment: &Experiment,
-    ground: &Ground,
+    target: &Target,
     stage: &Stage,
     programs: Programs,
     progress: &mut dyn Progress,
 ) -> Result<Measurement, RunError> {
-    let mut orders = orders(experiment, ground, &stage.cgroups)?;
+    let mut orders = orders(experiment, target, &stage.cgroups)?;
     // Kept until the workers have read them.
     let _recordings = Recordings::hand_over(&mut orders)?;
-    let crew = Crew::start(&orders, &programs.worker, &|| progress.cancelled())?;
+    let workers = Workers::start(&orders, &programs.worker, &|| progress.cancelled())?;
     progress.started(experiment);
-    let mut run = Run::new(experiment, &stage.queue, crew);
+    let mut run = Run::new(experiment, &stage.queue, workers);
     run.until_over(progress)?;
     let groups = run.figures(stage.effective_weights.as_deref())?;
-    let mut measurement = answer(experiment, stage, &run, groups, ground.facts());
-    if !ground.is_block_device() {
+    let mut measurement = answer(experiment, stage, &run, groups, target.facts());
+    if !target.is_block_device() {
         note(&mut measurement, vec![format!("the file lies on {}, whose scheduler this is", stage.queue.name())]);
-        measurement.target.size_bytes = ground.size_bytes;
+        measurement.target.size_bytes = target.size_bytes;
     }
     Ok(measurement)
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! NativeHost::run -> stage  (lock, journal, watcher; scheduler and tunables; cgroups and weights)
-//!                 -> crew   (one worker process per thread; pipes)  <-> worker (issuer, recorder, AIO)
+//!                 -> workers   (one worker process per thread; pipes)  <-> worker (issuer, recorder, AIO)
 //!                 -> merged figures, then everything is restored
 //! ```
 //! One process per thread, not one for all: the kernel keeps its state of an issuer (BFQ's and
@@ -13,9 +13,7 @@
 //! docs/specifications/harness.md, section 4; docs/specifications/harness.md, section 5.
 #![forbid(unsafe_code)]
 
-mod crew;
 mod fio;
-pub mod ground;
 mod host;
 pub mod io_cost;
 mod merge;
@@ -23,9 +21,11 @@ mod message;
 mod recordings;
 mod run;
 mod stage;
+pub mod target;
 mod tunables;
 mod weights;
 pub mod worker;
+mod workers;
 
 pub use fio::{FioHost, Generated, ReadOutput};
 pub use host::{NativeHost, Programs};

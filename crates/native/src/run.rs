@@ -10,9 +10,9 @@ use experiment::{Experiment, LiveFigures, LiveGroup, Progress, Recorder, RunErro
 use linux::block_queue::{BlockQueue, Stat};
 use linux::thread::monotonic_ns;
 
-use crate::crew::Crew;
 use crate::merge;
 use crate::message::{Figures, FromHost, FromWorker};
+use crate::workers::Workers;
 
 /// The time from the last worker's readiness to the start of the run, so that all workers get the
 /// message in time.
@@ -35,7 +35,7 @@ pub struct Snapshot {
 pub struct Run<'a> {
     experiment: &'a Experiment,
     queue: &'a BlockQueue,
-    crew: Crew,
+    workers: Workers,
     schedule: Schedule,
     begin_ns: Nanos,
     pub window: Window,
@@ -57,14 +57,14 @@ struct LiveGroupOf {
 
 impl<'a> Run<'a> {
     /// A run that starts after a short delay, with workers that are ready.
-    pub fn new(experiment: &'a Experiment, queue: &'a BlockQueue, crew: Crew) -> Self {
+    pub fn new(experiment: &'a Experiment, queue: &'a BlockQueue, workers: Workers) -> Self {
         let begin_ns = monotonic_ns() + HEAD_START_NS;
         let by_worker =
             experiment.issuers().map(|place| LiveGroupOf { group: place.group, figures: Figures::default() });
         Self {
             experiment,
             queue,
-            crew,
+            workers,
             schedule: Schedule::of(experiment),
             begin_ns,
             window: Window::of(experiment, begin_ns),
@@ -102,7 +102,7 @@ impl<'a> Run<'a> {
                 let message = format!("{} workers still wait for the device 60 s after the run", self.running);
                 return Err(RunError::Failed { message, source: None });
             }
-            match self.crew.hear(self.patience(now))? {
+            match self.workers.hear(self.patience(now))? {
                 Some((worker, FromWorker::Ended)) => self.ended(worker),
                 Some((worker, FromWorker::Live(figures))) => self.by_worker[worker].figures = figures,
                 Some(_) | None => {}
@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
         if now < self.window.end_ns && self.schedule.next_change_ns().is_some_and(|at_ns| at_ns <= elapsed_ns) {
             let mut ending = Vec::new();
             self.schedule.ends_now(elapsed_ns, &mut ending);
-            ending.into_iter().for_each(|worker| self.crew.tell(worker, FromHost::Stop));
+            ending.into_iter().for_each(|worker| self.workers.tell(worker, FromHost::Stop));
             self.begin_threads(elapsed_ns);
         }
         Ok(())
@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
         self.schedule.begin(elapsed_ns, &mut ready);
         let (at_ns, run_begin_ns) = (self.begin_ns + elapsed_ns, self.begin_ns);
         self.running += ready.len();
-        ready.into_iter().for_each(|worker| self.crew.tell(worker, FromHost::Begin { at_ns, run_begin_ns }));
+        ready.into_iter().for_each(|worker| self.workers.tell(worker, FromHost::Begin { at_ns, run_begin_ns }));
     }
 
     fn ended(&mut self, worker: usize) {
@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
         self.last_end_ns = self.last_end_ns.max(now);
         let mut ending = Vec::new();
         if self.schedule.ended(worker, &mut ending) {
-            ending.into_iter().for_each(|worker| self.crew.tell(worker, FromHost::Stop));
+            ending.into_iter().for_each(|worker| self.workers.tell(worker, FromHost::Stop));
             if now < self.window.end_ns {
                 self.begin_threads(now.saturating_sub(self.begin_ns));
             }
@@ -186,11 +186,11 @@ impl<'a> Run<'a> {
     pub fn figures(&mut self, effective_weights: Option<&[u32]>) -> Result<Vec<GroupMeasurement>, RunError> {
         self.window.end_at(self.last_end_ns, self.experiment.ramp_ns);
         let mut groups = Recorder::new(self.experiment, self.window).finish(self.experiment, effective_weights);
-        self.crew.tell_all(FromHost::Report { end_ns: self.window.end_ns });
+        self.workers.tell_all(FromHost::Report { end_ns: self.window.end_ns });
         let mut left = self.by_worker.len();
         let deadline_ns = monotonic_ns() + LAST_PATIENCE_NS;
         while left > 0 && monotonic_ns() < deadline_ns {
-            if let Some((worker, FromWorker::Figures(part))) = self.crew.hear(LOOK)? {
+            if let Some((worker, FromWorker::Figures(part))) = self.workers.hear(LOOK)? {
                 let group = self.by_worker[worker].group;
                 let before = self.by_worker[..worker].iter().filter(|other| other.group == group).count();
                 merge::add(&mut groups[group], *part, before);

@@ -14,8 +14,8 @@ use linux::cgroup::{BFQ_WEIGHT_MAX, COST_WEIGHT, COST_WEIGHT_MAX, HOIST_WEIGHT_M
 use linux::setting::{Journal, Restored, Watcher};
 use rustix::fs::FlockOperation;
 
-use crate::ground::Ground;
 use crate::io_cost::{self, Lines, MODEL_FILE, QOS_FILE};
+use crate::target::Target;
 use crate::tunables::{self, CURRENT};
 use crate::weights::Scaled;
 
@@ -54,7 +54,7 @@ impl Stage {
     /// # Errors
     /// The setting that failed; the settings made before are restored.
     pub fn set(experiment: &Experiment, watcher: &dyn Fn(&Path) -> Command) -> Result<Self, RunError> {
-        let queue = Ground::of(&experiment.target)?.queue()?;
+        let queue = Target::of(&experiment.target)?.queue()?;
         let lock = lock(&queue)?;
         let mut journal = Journal::begin("").map_err(failed("the journal in /run/hoistway"))?;
         let started = Watcher::start(watcher(journal.path())).map_err(failed("the watcher"))?;
@@ -76,7 +76,7 @@ impl Stage {
             Ok(()) => Ok(stage),
             Err(error) => {
                 // The user gets the first failure, unless the second one leaves settings behind.
-                stage.strike().and(Err(error))
+                stage.teardown().and(Err(error))
             }
         }
     }
@@ -85,7 +85,7 @@ impl Stage {
     ///
     /// # Errors
     /// The settings that could not be restored.
-    pub fn strike(mut self) -> Result<Vec<String>, RunError> {
+    pub fn teardown(mut self) -> Result<Vec<String>, RunError> {
         let Restored { foreign, failed, .. } = self.journal.restore();
         if !failed.is_empty() {
             // The watcher would fail in the same way; `hoistway restore` may succeed later.
@@ -358,7 +358,7 @@ fn lock(queue: &BlockQueue) -> Result<File, RunError> {
 
 impl Drop for Stage {
     /// After a panic or an early return everything is restored before the watcher ends. Settings
-    /// that `strike` could not restore stay as they are.
+    /// that `teardown` could not restore stay as they are.
     fn drop(&mut self) {
         if self.watcher.is_some() {
             self.journal.restore();

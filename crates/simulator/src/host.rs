@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use block::{GroupId, Nanos, Operation};
 use device::{AnyDevice, Device, DeviceInfo, Model};
-use elevator::registry::Carrier;
+use elevator::registry::OwnedVisitor;
 use elevator::{Actuators, Any, Configuration, Depth, Elevator, GroupSettings};
 use experiment::blkio::Statistics;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
@@ -24,7 +24,7 @@ use crate::os::read_ahead::ReadAhead;
 use crate::processes::{Parts, Path, Process, Processes, queues_of, template};
 use crate::run::{Run, Snapshot, Stuck};
 use crate::scheduler::Scheduler;
-use crate::tracing::Audience;
+use crate::tracing::TraceSinks;
 
 /// The shortest bio into which a long call is split, in sectors; it determines the size of the
 /// table of bios.
@@ -77,28 +77,28 @@ impl Host for Simulator {
 
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
         let (policy, prospect) = look_ahead(experiment, self)?;
-        policy.carried_by(Start { prospect, experiment, clock: self.clock, progress })
+        policy.into_visitor(Start { prospect, experiment, clock: self.clock, progress })
     }
 }
 
 /// A run that begins as soon as its policy is known.
 struct Start<'a> {
-    prospect: Prospect,
+    prospect: PreparedRun,
     experiment: &'a Experiment,
     clock: Option<fn() -> Nanos>,
     progress: &'a mut dyn Progress,
 }
 
-impl Carrier for Start<'_> {
+impl OwnedVisitor for Start<'_> {
     type Answer = Result<Measurement, RunError>;
 
-    fn carry<E: Elevator>(self, policy: E) -> Self::Answer {
+    fn visit_owned<E: Elevator>(self, policy: E) -> Self::Answer {
         self.prospect.with_policy(policy, self.experiment)?.carry_out(self.experiment, self.clock, self.progress)
     }
 }
 
 /// A prepared run without its policy.
-struct Prospect {
+struct PreparedRun {
     settings: Settings,
     groups: GroupPlan,
     device: AnyDevice,
@@ -109,7 +109,7 @@ struct Prospect {
 }
 
 /// The settings of an experiment's policy, and everything else that its run needs.
-fn look_ahead(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, Prospect), Refusal> {
+fn look_ahead(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, PreparedRun), Refusal> {
     experiment.check()?;
     let scheduler = Scheduler::resolve(&experiment.scheduler)?;
     let model = Model::parse(&experiment.target)
@@ -122,10 +122,10 @@ fn look_ahead(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, Pr
     let policy = scheduler.build(&settings.configuration)?;
     names.resize(processes.contexts() as usize, "jbd".to_owned());
     let names = Names::new(policy.name(), names, groups.names());
-    Ok((policy, Prospect { settings, groups, device, processes, names, scheduler, info }))
+    Ok((policy, PreparedRun { settings, groups, device, processes, names, scheduler, info }))
 }
 
-impl Prospect {
+impl PreparedRun {
     fn with_policy<E: Elevator>(self, policy: E, experiment: &Experiment) -> Result<Prepared<E>, Refusal> {
         let Self { settings, groups, device, processes, names, scheduler, info } = self;
         // Most bios never need a record; those of sleepers and of merged bios are allocated on
@@ -164,10 +164,10 @@ impl<E: Elevator> Prepared<E> {
         progress: &mut dyn Progress,
     ) -> Result<Measurement, RunError> {
         progress.started(experiment);
-        let mut audience = Audience::of(&mut self.run.queue, &self.names, progress);
-        let (begin, end) = drive(&mut self, experiment, clock, &mut audience, progress)?;
+        let mut sinks = TraceSinks::of(&mut self.run.queue, &self.names, progress);
+        let (begin, end) = drive(&mut self, experiment, clock, &mut sinks, progress)?;
         let reasons = self.run.queue.elevator().reasons();
-        let dispatches = audience.dispatches(experiment.length_ns().min(self.run.now), reasons, &self.groups);
+        let dispatches = sinks.dispatches(experiment.length_ns().min(self.run.now), reasons, &self.groups);
         Ok(Measurement { dispatches, ..measure(experiment, self, &begin, &end) })
     }
 }
@@ -307,7 +307,7 @@ fn drive(
     prepared: &mut Prepared<impl Elevator>,
     experiment: &Experiment,
     clock: Option<fn() -> Nanos>,
-    audience: &mut Audience,
+    sinks: &mut TraceSinks,
     progress: &mut dyn Progress,
 ) -> Result<(Snapshot, Snapshot), RunError> {
     let (window_begin, run_end) = (experiment.ramp_ns, experiment.length_ns());
@@ -317,29 +317,29 @@ fn drive(
     run.start();
     let mut changes = changes_of_weights(experiment, groups);
     let later = changes.split_off(changes.partition_point(|(change, _)| change.at_ns < window_begin));
-    reweigh(run, names, changes, (&mut reporter, audience), progress)?;
-    advance(run, names, window_begin, (&mut reporter, audience), progress)?;
+    reweigh(run, names, changes, (&mut reporter, sinks), progress)?;
+    advance(run, names, window_begin, (&mut reporter, sinks), progress)?;
     // A run that ends before its ramp does was measured from its start.
     let begin = if run.processes.is_over() { Snapshot::default() } else { run.snapshot() };
-    audience.record(&mut run.queue, progress.wanted_dispatches(), window_begin);
-    reweigh(run, names, later, (&mut reporter, audience), progress)?;
+    sinks.record(&mut run.queue, progress.wanted_dispatches(), window_begin);
+    reweigh(run, names, later, (&mut reporter, sinks), progress)?;
     if run.queue.limiters().next().is_some() {
         // Stops at every second to sample how long limits held each group.
         *throttled = groups.iter().map(|&group| limiting::Throttled::new(group, &run.queue, window_begin)).collect();
         let mut second_end = window_begin;
         while second_end < run_end && !run.processes.is_over() {
             second_end = second_end.saturating_add(block::time::SECOND).min(run_end);
-            advance(run, names, second_end, (&mut reporter, audience), progress)?;
+            advance(run, names, second_end, (&mut reporter, sinks), progress)?;
             throttled.iter_mut().for_each(|group| group.see(&run.queue, second_end));
         }
     }
-    advance(run, names, run_end, (&mut reporter, audience), progress)?;
+    advance(run, names, run_end, (&mut reporter, sinks), progress)?;
     let end = run.snapshot();
     if run.processes.is_over() {
         run.processes.recorder.end_window(run.now);
     } else {
         run.stop(run_end);
-        advance(run, names, Nanos::MAX, (&mut reporter, audience), progress)?;
+        advance(run, names, Nanos::MAX, (&mut reporter, sinks), progress)?;
     }
     if run.queue.violations() > 0 {
         let count = run.queue.violations();
@@ -363,11 +363,11 @@ fn reweigh(
     run: &mut Run<impl Elevator>,
     names: &Names,
     changes: Vec<(Reweigh, GroupId)>,
-    (reporter, audience): (&mut Reporter, &mut Audience),
+    (reporter, sinks): (&mut Reporter, &mut TraceSinks),
     progress: &mut dyn Progress,
 ) -> Result<(), RunError> {
     for (Reweigh { at_ns, weight }, group) in changes {
-        advance(run, names, at_ns, (&mut *reporter, &mut *audience), progress)?;
+        advance(run, names, at_ns, (&mut *reporter, &mut *sinks), progress)?;
         let settings = GroupSettings { weight: weight.get(), ..*run.queue.groups().settings(group) };
         run.queue.change_group(group, &settings, at_ns);
     }
@@ -378,13 +378,13 @@ fn advance(
     run: &mut Run<impl Elevator>,
     names: &Names,
     end: Nanos,
-    (reporter, audience): (&mut Reporter, &mut Audience),
+    (reporter, sinks): (&mut Reporter, &mut TraceSinks),
     progress: &mut dyn Progress,
 ) -> Result<(), RunError> {
     while !run.processes.is_over() {
         let stepped = run.step(end);
-        if audience.listens() {
-            audience.hear(&mut run.queue, names, progress);
+        if sinks.is_active() {
+            sinks.drain(&mut run.queue, names, progress);
         }
         match stepped {
             Ok(true) => {}

@@ -8,14 +8,14 @@ use queue::{RequestQueue, Said, Told, TraceEvent, TraceKind};
 use workload::trace::Names;
 
 /// The consumers of the queue's trace: the run's tracer and the recorder of dispatches.
-pub(crate) struct Audience {
+pub(crate) struct TraceSinks {
     is_traced: bool,
     recorder: Option<DispatchRecorder>,
     /// The recorder after it became full, kept apart so that the queue no longer traces for it.
     recorded: Option<DispatchRecorder>,
 }
 
-impl Audience {
+impl TraceSinks {
     /// Sets up the tracer, if the run has one, and announces the names of the processes to it.
     pub(crate) fn of(queue: &mut RequestQueue<impl Elevator>, names: &Names, progress: &mut dyn Progress) -> Self {
         let tracer = progress.tracer();
@@ -37,12 +37,17 @@ impl Audience {
 
     /// Whether anything consumes the trace.
     #[inline]
-    pub(crate) fn listens(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.is_traced || self.recorder.is_some()
     }
 
     /// Drains the queue's trace into every consumer.
-    pub(crate) fn hear(&mut self, queue: &mut RequestQueue<impl Elevator>, names: &Names, progress: &mut dyn Progress) {
+    pub(crate) fn drain(
+        &mut self,
+        queue: &mut RequestQueue<impl Elevator>,
+        names: &Names,
+        progress: &mut dyn Progress,
+    ) {
         let mut tracer = progress.tracer();
         while let Some(told) = queue.take_told() {
             let event = match told {

@@ -19,7 +19,7 @@
 //! instructions.
 
 use block::{ContextId, Extent, HardwareQueue, Operation, Status, random::Stream};
-use elevator::registry::Carrier;
+use elevator::registry::OwnedVisitor;
 use elevator::{
     Any, Attributes, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry,
 };
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
             let (inside, outstanding) = (at_least_one(6, 1), at_least_one(7, 2));
             let crowd = Crowd { issuers: queues, groups, outstanding, inside };
             let policy = GroupedLoad::policy(false, name, crowd);
-            policy.carried_by(Grouped { crowd, turns, rounds })
+            policy.into_visitor(Grouped { crowd, turns, rounds })
         }
         "policy" => policy_alone(name, queues, turns, rounds),
         "batch" => in_batches(name, queues, turns, rounds),
@@ -118,7 +118,7 @@ fn build(spec: &str, configuration: &Configuration) -> Any {
 
 fn policy_alone(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
     let configuration = configuration(queues);
-    build(name, &configuration).carried_by(Alone { configuration, queues, turns, rounds })
+    build(name, &configuration).into_visitor(Alone { configuration, queues, turns, rounds })
 }
 
 /// A policy monomorphised by its type, as in the simulator and the kernel module.
@@ -129,10 +129,10 @@ struct Alone {
     rounds: u64,
 }
 
-impl Carrier for Alone {
+impl OwnedVisitor for Alone {
     type Answer = f64;
 
-    fn carry<E: Elevator>(self, policy: E) -> f64 {
+    fn visit_owned<E: Elevator>(self, policy: E) -> f64 {
         alone(policy, &self)
     }
 }
@@ -166,10 +166,10 @@ struct Grouped {
     rounds: u64,
 }
 
-impl Carrier for Grouped {
+impl OwnedVisitor for Grouped {
     type Answer = f64;
 
-    fn carry<E: Elevator>(self, policy: E) -> f64 {
+    fn visit_owned<E: Elevator>(self, policy: E) -> f64 {
         let mut load = GroupedLoad::of(policy, self.crowd);
         fewest_ns(self.rounds, self.turns, |_| load.turn())
     }
@@ -177,7 +177,7 @@ impl Carrier for Grouped {
 
 fn in_batches(name: &str, requests: u32, turns: u64, rounds: u64) -> f64 {
     let configuration = configuration(requests);
-    build(name, &configuration).carried_by(Batches { configuration, requests, turns, rounds })
+    build(name, &configuration).into_visitor(Batches { configuration, requests, turns, rounds })
 }
 
 /// As [`Alone`], for one issuer that sends a batch of requests at once.
@@ -188,10 +188,10 @@ struct Batches {
     rounds: u64,
 }
 
-impl Carrier for Batches {
+impl OwnedVisitor for Batches {
     type Answer = f64;
 
-    fn carry<E: Elevator>(self, mut policy: E) -> f64 {
+    fn visit_owned<E: Elevator>(self, mut policy: E) -> f64 {
         let mut requests = Requests::try_new(self.configuration.slots).expect("memory");
         let sectors = sectors();
         let mut now = 0;

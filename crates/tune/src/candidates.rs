@@ -11,7 +11,7 @@ use crate::device::{Device, HostKind};
 /// Where a scheduler would run.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Carrier {
+pub enum RunsIn {
     /// The running kernel, or one like it.
     Kernel,
     /// `hoistway serve`.
@@ -24,7 +24,7 @@ pub struct Candidate {
     /// Scheduler and settings.
     pub spec: SchedulerSpec,
     /// Where it would run.
-    pub carrier: Carrier,
+    pub carrier: RunsIn,
     /// A control shows the cost of a feature and cannot win; only streams are measured under it.
     pub is_control: bool,
 }
@@ -74,7 +74,7 @@ fn of_serve(behaves: Class) -> &'static [&'static str] {
 pub fn short_list(device: &Device, class: Class, behaves: Class, only: &[SchedulerSpec]) -> Vec<Candidate> {
     let (kernel, controls) = of_kernel(behaves, class);
     let mut list: Vec<Candidate> = Vec::new();
-    let mut add = |text: &str, carrier: Carrier, is_control: bool| {
+    let mut add = |text: &str, carrier: RunsIn, is_control: bool| {
         // The texts are constants of this file; a test parses all of them.
         let Ok(spec) = text.parse::<SchedulerSpec>() else { return };
         let is_known = list.iter().any(|known| known.spec == spec && (known.carrier == carrier || is_control));
@@ -85,16 +85,16 @@ pub fn short_list(device: &Device, class: Class, behaves: Class, only: &[Schedul
     let only: Vec<String> = only.iter().map(SchedulerSpec::to_string).collect();
     let chosen = only.iter().map(String::as_str);
     for text in chosen.chain(kernel.iter().chain(of_module(behaves)).copied().filter(|_| only.is_empty())) {
-        add(text, Carrier::Kernel, false);
+        add(text, RunsIn::Kernel, false);
     }
-    add(&device.current.to_string(), Carrier::Kernel, false);
+    add(&device.current.to_string(), RunsIn::Kernel, false);
     if device.host != HostKind::Native && only.is_empty() {
         for text in of_serve(behaves) {
-            add(text, Carrier::Serve, false);
+            add(text, RunsIn::Serve, false);
         }
     }
     for text in controls.iter().filter(|_| only.is_empty()) {
-        add(text, Carrier::Kernel, true);
+        add(text, RunsIn::Kernel, true);
     }
     list
 }
@@ -153,7 +153,7 @@ mod tests {
         device.schedulers.extend(["cfq", "wfq", "mqfq", "paternoster"].map(str::to_owned));
         let of_serve = |device: &Device| {
             let list = short_list(device, Class::Array, Class::Array, &[]);
-            let own = list.into_iter().filter(|it| it.carrier == Carrier::Serve);
+            let own = list.into_iter().filter(|it| it.carrier == RunsIn::Serve);
             own.map(|it| it.spec.to_string()).collect::<Vec<_>>()
         };
         let all = ["paternoster", CFQ_BY_GROUP, BFQ_WAITING, "mqfq", "wfq", "mq-deadline"];

@@ -25,7 +25,7 @@ mod rules;
 mod score;
 mod tuner;
 
-pub use candidates::{Candidate, Carrier, short_list};
+pub use candidates::{Candidate, RunsIn, short_list};
 pub use class::{Class, Classified, classify, static_choice};
 pub use cost::{Coefficients, CostLine, Latencies, lines as cost_lines};
 pub use device::{Attachment, Device, HostKind};

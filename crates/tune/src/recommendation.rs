@@ -3,7 +3,7 @@
 use experiment::SchedulerSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::candidates::Carrier;
+use crate::candidates::RunsIn;
 use crate::class::Classified;
 use crate::heritage::Idling;
 use crate::score::{Goal, Scores};
@@ -58,7 +58,7 @@ pub struct Item {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Advice {
     /// Which of them it is for.
-    pub carrier: Carrier,
+    pub carrier: RunsIn,
     /// What to do.
     pub verdict: Verdict,
     /// The scheduler to run; the current one if it is to be kept.

@@ -10,7 +10,7 @@
 use experiment::{Experiment, Group, Measurement, SchedulerSpec};
 
 use crate::budget::{LeftOut, fit};
-use crate::candidates::{Carrier, short_list};
+use crate::candidates::{RunsIn, short_list};
 use crate::class::{Class, classify};
 use crate::device::{Device, HostKind};
 use crate::findings::{FIRST_SET_OF_CANDIDATES, Findings, cut_short, gather, noisy, spec_of};
@@ -332,7 +332,7 @@ impl Tuner {
         let class = classify(&self.device, &findings);
         let Request { goal, only, .. } = &self.request;
         let case = Case { device: &self.device, findings: &findings, class: &class, goal: *goal, only };
-        let Some(scores) = case.scores(Carrier::Kernel) else { return Vec::new() };
+        let Some(scores) = case.scores(RunsIn::Kernel) else { return Vec::new() };
         let found = trials(&case, &scores.best().spec).into_iter();
         found
             .flat_map(|trial| {

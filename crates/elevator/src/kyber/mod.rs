@@ -72,7 +72,7 @@ pub enum Limited {
 
 /// A hardware context.
 #[derive(Clone, Debug)]
-struct Outlet {
+struct HardwareContext {
     /// Requests that have left their software queues, by domain.
     flushed: PerDomain<List>,
     turn: Domain,
@@ -83,7 +83,7 @@ struct Outlet {
     held: u32,
 }
 
-const IDLE: Outlet = Outlet {
+const IDLE: HardwareContext = HardwareContext {
     flushed: PerDomain { read: List::EMPTY, write: List::EMPTY, discard: List::EMPTY, other: List::EMPTY },
     turn: Domain::Read,
     batching: 0,
@@ -105,7 +105,7 @@ pub struct Kyber {
     /// By hardware queue, domain and software queue.
     staged: Array<List>,
     occupied: Bitmap,
-    outlets: Array<Outlet>,
+    outlets: Array<HardwareContext>,
     tokens: PerDomain<Tokens>,
     feedback: Feedback,
     look_at: Option<Nanos>,

@@ -12,7 +12,7 @@ use crate::machine;
 use crate::progress::Display;
 use crate::target::HostName;
 use crate::test::host::{self, Terms};
-use crate::test::run::Carrier;
+use crate::test::run::RunSettings;
 
 /// One figure to reproduce.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ impl Bench<'_> {
 
     fn run(&self, experiments: &[Experiment], display: &mut Display) -> Result<Option<Vec<Measurement>>, Error> {
         let open = || -> Box<dyn Host> { host::open(HostName::Simulator, &Terms::default()) };
-        let carrier = Carrier {
+        let carrier = RunSettings {
             host: &open,
             workers: machine::cpus(),
             cooldown: Duration::ZERO,

@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::Display;
 use crate::target::HostName;
 use crate::test::host::{self, Terms};
-use crate::test::run::Carrier;
+use crate::test::run::RunSettings;
 
 /// The loss allowed to a scheduler without a tunable `give`.
 const USUAL_GIVE: f64 = 0.03;
@@ -171,7 +171,7 @@ impl Plan {
         store: &mut dyn FnMut(Measurement),
     ) -> Result<(), Error> {
         let open = || -> Box<dyn Host> { host::open(HostName::Simulator, &Terms::default()) };
-        let carrier = Carrier {
+        let carrier = RunSettings {
             host: &open,
             workers: self.workers,
             cooldown: Duration::ZERO,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use experiment::measurement::Alone;
 use experiment::{Experiment, Measurement};
 
-use super::run::Carrier;
+use super::run::RunSettings;
 use crate::exit::Error;
 use crate::progress::Display;
 
@@ -17,7 +17,12 @@ pub struct Calibrated(BTreeMap<String, Vec<Alone>>);
 impl Calibrated {
     /// Runs each group of these experiments alone, once per workload, scheduler and number of
     /// threads.
-    pub fn measure(&mut self, carrier: &Carrier<'_>, all: &[Experiment], display: &mut Display) -> Result<(), Error> {
+    pub fn measure(
+        &mut self,
+        carrier: &RunSettings<'_>,
+        all: &[Experiment],
+        display: &mut Display,
+    ) -> Result<(), Error> {
         let threads: Vec<u32> = all.iter().map(|experiment| experiment.threads).collect();
         let mut runs: Vec<Experiment> = Vec::new();
         let mut meant: Vec<(String, usize)> = Vec::new();

@@ -43,7 +43,7 @@ use crate::target::OpenTarget;
 use calibrate::Calibrated;
 use host::OnTarget;
 use plan::Plan;
-use run::Carrier;
+use run::RunSettings;
 use show::Views;
 use store::{Head, Store, Stored};
 
@@ -247,7 +247,7 @@ fn make_sets(
         let is_pictured = experiment.set == 1 && Some(experiment.threads) == most_threads;
         if is_pictured { page::DISPATCHES } else { 0 }
     };
-    let carrier = Carrier {
+    let carrier = RunSettings {
         host: &open,
         workers: plan.workers,
         cooldown: Duration::from_nanos(plan.cooldown_ns),
@@ -256,7 +256,7 @@ fn make_sets(
         dispatches: &pictured,
     };
     // The calibration runs are not shown, so they need no traces and no dispatches.
-    let unseen = Carrier { trace_out: None, dispatches: &|_| 0, ..carrier };
+    let unseen = RunSettings { trace_out: None, dispatches: &|_| 0, ..carrier };
     let mut calibrated = Calibrated::default();
     let mut batch = |experiments: Vec<Experiment>, measurements: &mut Vec<Measurement>| {
         if plan.is_calibrated {

@@ -17,7 +17,7 @@ use crate::progress::{Display, Live};
 
 /// How runs are executed.
 #[derive(Copy, Clone)]
-pub struct Carrier<'a> {
+pub struct RunSettings<'a> {
     /// Creates a host for one worker.
     pub host: &'a (dyn Fn() -> Box<dyn Host> + Sync),
     /// Number of concurrent runs, at least 1.
@@ -73,7 +73,7 @@ impl Progress for Listener<'_> {
     }
 }
 
-impl Carrier<'_> {
+impl RunSettings<'_> {
     /// Makes all runs. `store` gets each as it finishes, in any order; runs interrupted by a signal
     /// are not counted.
     ///

@@ -45,7 +45,7 @@ pub fn run(arguments: &RecordArguments, voice: Voice) -> Outcome {
     let end = arguments.length.map(|length_ns| Instant::now() + Duration::from_nanos(length_ns));
     let recorded = record(tracing, &arguments.out, (end, &interrupt), voice);
     let lost = overruns(tracing);
-    let restored = stage.strike();
+    let restored = stage.teardown();
     recorded?;
     restored?;
     if lost > 0 {
@@ -98,14 +98,14 @@ impl Stage {
         ];
         for (path, value) in settings {
             if let Err(error) = stage.journal.set(&path, value) {
-                stage.strike()?;
+                stage.teardown()?;
                 return Err(Error::file(&path, "write", &error));
             }
         }
         Ok(stage)
     }
 
-    fn strike(mut self) -> Result<(), Error> {
+    fn teardown(mut self) -> Result<(), Error> {
         let restored = self.journal.restore();
         if restored.is_complete() {
             self.watcher.dismiss();

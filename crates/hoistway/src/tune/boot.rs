@@ -235,7 +235,7 @@ pub fn seastar(mountpoint: &str, findings: &Findings) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tune::{Carrier, Confidence, Item, Verdict};
+    use tune::{Confidence, Item, RunsIn, Verdict};
 
     fn identity() -> Identity {
         Identity { property: "ID_WWN", value: "0x5002538f00000001".into() }
@@ -261,7 +261,7 @@ mod tests {
                 Item { setting, old, new, rule, evidence, confidence: Confidence::High, unless: String::new() }
             });
         let advice = Advice {
-            carrier: Carrier::Kernel,
+            carrier: RunsIn::Kernel,
             verdict: Verdict::Change,
             spec: "io.cost:rbps=1000000,nr_requests=64".parse().unwrap(),
             items: items.to_vec(),

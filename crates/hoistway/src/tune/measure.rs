@@ -13,7 +13,7 @@ use crate::machine;
 use crate::progress::Display;
 use crate::target::{HostName, OpenTarget};
 use crate::test::host::{self, OnTarget, Terms};
-use crate::test::run::Carrier;
+use crate::test::run::RunSettings;
 
 /// A clock tick of `/proc/self/stat`, which is fixed for user space, in nanoseconds.
 const TICK_NS: u64 = 10_000_000;
@@ -58,7 +58,7 @@ impl Bench<'_> {
         for experiment in &batch.experiments {
             checker.check(experiment)?;
         }
-        let carrier = Carrier {
+        let carrier = RunSettings {
             host: &|| self.host(),
             workers: if self.host == HostName::Simulator { machine::cpus() } else { 1 },
             cooldown: Duration::ZERO,

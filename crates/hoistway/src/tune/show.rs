@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use tune::{Advice, CandidateFindings, Carrier, Class, Device, Findings, HostKind, Recommendation, Score, Verdict};
+use tune::{Advice, CandidateFindings, Class, Device, Findings, HostKind, Recommendation, RunsIn, Score, Verdict};
 
 /// The whole text.
 pub fn text(device: &Device, findings: &Findings, recommendation: &Recommendation) -> String {
@@ -157,7 +157,7 @@ fn scored(candidate: &CandidateFindings, recommendation: &Recommendation) -> (St
         .flatten()
         .filter(|advice| advice.spec.to_string() == candidate.spec)
         .map(|advice| match (advice.carrier, advice.verdict) {
-            (Carrier::Serve, _) => "<- hoistway serve",
+            (RunsIn::Serve, _) => "<- hoistway serve",
             (_, Verdict::Change) => "<- recommended",
             _ => "<- stays",
         })
@@ -199,7 +199,7 @@ fn advice(text: &mut String, name: &str, recommendation: &Recommendation, advice
             let _ = writeln!(text, "  {:<settings$}  {:<changes$}  {}", "", "", item.unless);
         }
     }
-    if advice.carrier == Carrier::Kernel && advice.spec.name == "bfq" && device.wbt_lat_us.is_some_and(|us| us > 0) {
+    if advice.carrier == RunsIn::Kernel && advice.spec.name == "bfq" && device.wbt_lat_us.is_some_and(|us| us > 0) {
         let _ = writeln!(text, "  wbt_lat_usec is off while bfq is active; the kernel does that");
     }
     for left in &advice.left {

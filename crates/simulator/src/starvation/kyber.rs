@@ -26,7 +26,7 @@ const fn kind_of(operation: Operation) -> usize {
 
 /// The state of one hardware context.
 #[derive(Debug)]
-struct Outlet {
+struct HardwareContext {
     /// By kind: choices of other kinds while it waited with a free token.
     passed: [u64; KINDS],
     /// By kind: requests that left its software queues together and are not chosen yet; None = not
@@ -34,7 +34,7 @@ struct Outlet {
     flushed: [Option<BTreeSet<RequestId>>; KINDS],
 }
 
-impl Outlet {
+impl HardwareContext {
     fn new(is_empty: bool) -> Self {
         Self { passed: [0; KINDS], flushed: std::array::from_fn(|_| is_empty.then(BTreeSet::new)) }
     }
@@ -43,7 +43,7 @@ impl Outlet {
 /// The observed rounds and tokens.
 #[derive(Debug)]
 pub(super) struct Rounds {
-    outlets: BTreeMap<HardwareQueue, Outlet>,
+    outlets: BTreeMap<HardwareQueue, HardwareContext>,
     /// Whether no request was flushed at the start.
     begins_empty: bool,
     depth: [u64; KINDS],
@@ -101,7 +101,7 @@ impl Rounds {
             of_kind.filter(move |other| other.attributes.hardware_queue == queue)
         };
         let begins_empty = self.begins_empty;
-        let outlet = self.outlets.entry(queue).or_insert_with(|| Outlet::new(begins_empty));
+        let outlet = self.outlets.entry(queue).or_insert_with(|| HardwareContext::new(begins_empty));
         let mut passes = 0;
         for kind in 0..KINDS {
             let is_passed = kind != own && waits(kind).next().is_some() && self.in_use[kind] < self.depth[kind];

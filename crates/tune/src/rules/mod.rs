@@ -18,7 +18,7 @@ mod words;
 
 use experiment::SchedulerSpec;
 
-use crate::candidates::{BFQ_EAGER, BFQ_WAITING, Carrier, short_list};
+use crate::candidates::{BFQ_EAGER, BFQ_WAITING, RunsIn, short_list};
 use crate::class::{Class, Classified, classify, static_choice};
 use crate::device::Device;
 use crate::findings::Findings;
@@ -43,12 +43,12 @@ pub(crate) struct Case<'a> {
 
 impl Case<'_> {
     /// The candidates for one carrier that may win, in order of preference.
-    pub fn list(&self, carrier: Carrier) -> Vec<SchedulerSpec> {
+    pub fn list(&self, carrier: RunsIn) -> Vec<SchedulerSpec> {
         let all = short_list(self.device, self.class.class, self.class.behaves, self.only);
         all.into_iter().filter(|it| it.carrier == carrier && !it.is_control).map(|it| it.spec).collect()
     }
 
-    pub fn scores(&self, carrier: Carrier) -> Option<Scores> {
+    pub fn scores(&self, carrier: RunsIn) -> Option<Scores> {
         score(self.findings, &self.list(carrier), self.class.behaves, self.goal)
     }
 
@@ -76,7 +76,7 @@ fn for_kernel(case: &Case<'_>) -> Advice {
     if !class.is_measured() {
         return by_facts(case);
     }
-    let Some(scores) = case.scores(Carrier::Kernel) else {
+    let Some(scores) = case.scores(RunsIn::Kernel) else {
         return unmeasured(case);
     };
     let mut advice = chosen(case, scores);
@@ -107,7 +107,7 @@ fn item(setting: &str, old: &str, new: &str, rule: &str, evidence: impl Into<Str
 /// Advice to change nothing.
 fn keep(case: &Case<'_>, verdict: Verdict, scores: Option<Scores>, left: Vec<String>) -> Advice {
     let spec = case.device.current.clone();
-    Advice { carrier: Carrier::Kernel, verdict, spec, items: Vec::new(), left, scores }
+    Advice { carrier: RunsIn::Kernel, verdict, spec, items: Vec::new(), left, scores }
 }
 
 /// Advice for classes that are not measured.
@@ -121,7 +121,7 @@ fn by_facts(case: &Case<'_>) -> Advice {
     }
     let rule = if class == Class::Zoned { "R-ZONED" } else { "R-STACK" };
     let items = vec![item("scheduler", &device.current.name, &spec.name, rule, case.class.why.clone())];
-    Advice { carrier: Carrier::Kernel, verdict: Verdict::Change, spec, items, left: Vec::new(), scores: None }
+    Advice { carrier: RunsIn::Kernel, verdict: Verdict::Change, spec, items, left: Vec::new(), scores: None }
 }
 
 /// Advice if no candidate was measured.
@@ -138,7 +138,7 @@ fn unmeasured(case: &Case<'_>) -> Advice {
     let evidence = format!("{known}; the usual choice for {}: {}", case.class.class, case.class.why);
     let mut items = settings::items(case, &case.device.current, &spec, "R-STATIC", &evidence);
     items.iter_mut().for_each(|item| item.confidence = Confidence::Low);
-    Advice { carrier: Carrier::Kernel, verdict: Verdict::Change, spec, items, left: Vec::new(), scores: None }
+    Advice { carrier: RunsIn::Kernel, verdict: Verdict::Change, spec, items, left: Vec::new(), scores: None }
 }
 
 /// Advice to change to the winner, or the reason why it is not worth a change.
@@ -180,7 +180,7 @@ fn chosen(case: &Case<'_>, scores: Scores) -> Advice {
         first.unless = unless(case.goal);
     }
     let verdict = if items.is_empty() { Verdict::Keep } else { Verdict::Change };
-    Advice { carrier: Carrier::Kernel, verdict, spec: target, items, left, scores: Some(scores) }
+    Advice { carrier: RunsIn::Kernel, verdict, spec: target, items, left, scores: Some(scores) }
 }
 
 fn rule_of(class: Class) -> &'static str {
@@ -252,11 +252,11 @@ fn idling_that_costs(case: &Case<'_>, winner: &SchedulerSpec) -> Option<String> 
 
 /// Advice for `hoistway serve`: the best of its policies, measured on the same device.
 fn for_serve(case: &Case<'_>) -> Option<Advice> {
-    let list = case.list(Carrier::Serve);
+    let list = case.list(RunsIn::Serve);
     if list.is_empty() || !case.class.class.is_measured() {
         return None;
     }
-    let scores = case.scores(Carrier::Serve)?;
+    let scores = case.scores(RunsIn::Serve)?;
     let winner = scores.best().spec.clone();
     let best = &scores.best().spec;
     let evidence = format!("{}: {}", reason_of(case), against(case, best, best));
@@ -269,7 +269,7 @@ fn for_serve(case: &Case<'_>) -> Option<Advice> {
     let mut items = vec![first];
     items.extend(settings::of_server(case, &winner));
     Some(Advice {
-        carrier: Carrier::Serve,
+        carrier: RunsIn::Serve,
         verdict: Verdict::Change,
         spec: winner,
         items,

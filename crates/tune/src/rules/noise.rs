@@ -9,7 +9,7 @@
 //! Source: docs/specifications/harness.md, section 8.4.
 
 use super::{Case, not_worth_it};
-use crate::candidates::Carrier;
+use crate::candidates::RunsIn;
 use crate::findings::{CandidateFindings, Findings, Noisy};
 use crate::score::Scores;
 
@@ -48,7 +48,7 @@ fn is_same(case: &Case<'_>, scores: &Scores, noisy: &Noisy, factor: f64) -> Opti
     scale(&mut candidates[at], &noisy.probe, factor)?;
     let findings = Findings { candidates, ..case.findings.clone() };
     let other = Case { findings: &findings, ..*case };
-    let others = other.scores(Carrier::Kernel)?;
+    let others = other.scores(RunsIn::Kernel)?;
     let is_kept = |case: &Case<'_>, scores: &Scores| not_worth_it(case, scores).is_some();
     Some(others.best().spec == scores.best().spec && is_kept(&other, &others) == is_kept(case, scores))
 }

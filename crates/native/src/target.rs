@@ -9,7 +9,7 @@ use linux::device::{Facts, Kind, Opening};
 
 /// A target, in a form that other processes can open.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct Target {
     /// Its path.
     pub path: String,
     /// The first byte of the measured part.
@@ -22,7 +22,7 @@ pub struct Ground {
 
 const NO_DEVICE: &str = "lsblk lists the block devices of this machine";
 
-impl Ground {
+impl Target {
     /// Parses a target: a path, or `PATH@FIRST+SIZE` for a part of a file of ours. Nothing is
     /// opened for writing.
     ///
@@ -82,17 +82,17 @@ mod tests {
 
     #[test]
     fn a_part_of_a_file_of_ours_is_opened_through_this_process() {
-        let ground = Ground::of("/dev/fd/7@4096+1048576").unwrap();
-        assert_eq!(ground.path, format!("/proc/{}/fd/7", std::process::id()));
-        assert_eq!((ground.first_byte, ground.size_bytes, ground.is_ours), (4096, 1 << 20, true));
-        let directory = Ground::of(&stand_in(Path::new("/tmp"), 9)).unwrap();
+        let target = Target::of("/dev/fd/7@4096+1048576").unwrap();
+        assert_eq!(target.path, format!("/proc/{}/fd/7", std::process::id()));
+        assert_eq!((target.first_byte, target.size_bytes, target.is_ours), (4096, 1 << 20, true));
+        let directory = Target::of(&stand_in(Path::new("/tmp"), 9)).unwrap();
         assert_eq!((directory.path.as_str(), directory.size_bytes), ("/tmp", 9));
     }
 
     #[test]
     fn what_lies_in_memory_has_no_disk() {
-        let ground = Ground::of(&stand_in(Path::new("/proc"), 4096)).unwrap();
-        assert!(ground.queue().unwrap_err().message.contains("no single block device"), "proc");
-        Ground::of("/no/such/thing").unwrap_err();
+        let target = Target::of(&stand_in(Path::new("/proc"), 4096)).unwrap();
+        assert!(target.queue().unwrap_err().message.contains("no single block device"), "proc");
+        Target::of("/no/such/thing").unwrap_err();
     }
 }

@@ -19,13 +19,13 @@ struct Worker {
 }
 
 /// All workers, in the order of the experiment's threads.
-pub struct Crew {
+pub struct Workers {
     workers: Vec<Worker>,
     inbox: Receiver<(usize, FromWorker)>,
-    voices: Sender<(usize, FromWorker)>,
+    senders: Sender<(usize, FromWorker)>,
 }
 
-impl Crew {
+impl Workers {
     /// Starts one worker per order and waits until all are ready. `program` makes the command that
     /// calls [`crate::worker::work`].
     ///
@@ -36,15 +36,15 @@ impl Crew {
         program: &dyn Fn() -> Command,
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Self, RunError> {
-        let (voices, inbox) = mpsc::channel();
-        let mut crew = Self { workers: Vec::new(), inbox, voices };
+        let (senders, inbox) = mpsc::channel();
+        let mut workers = Self { workers: Vec::new(), inbox, senders };
         for order in orders {
-            crew.hire(order, program())?;
+            workers.hire(order, program())?;
         }
         let begin = Instant::now();
         let mut ready = 0;
         while ready < orders.len() {
-            match crew.hear(Duration::from_millis(100))? {
+            match workers.hear(Duration::from_millis(100))? {
                 Some((_, FromWorker::Ready)) => ready += 1,
                 Some(_) => {}
                 None if is_cancelled() => return Err(RunError::Cancelled),
@@ -56,7 +56,7 @@ impl Crew {
                 None => {}
             }
         }
-        Ok(crew)
+        Ok(workers)
     }
 
     fn hire(&mut self, order: &Order, mut command: Command) -> Result<(), RunError> {
@@ -66,14 +66,14 @@ impl Crew {
         let index = self.workers.len();
         self.workers.push(Worker { child, pipe });
         if let Some(stdout) = stdout {
-            let voice = self.voices.clone();
+            let voice = self.senders.clone();
             std::thread::spawn(move || listen(index, BufReader::new(stdout), &voice));
         }
         let worker = &mut self.workers[index];
         worker.pipe.as_mut().map_or(Ok(()), |pipe| send(pipe, order)).map_err(failed)
     }
 
-    /// Sends a message to one worker. If the worker has ended, [`Crew::hear`] reports it.
+    /// Sends a message to one worker. If the worker has ended, [`Workers::hear`] reports it.
     pub fn tell(&mut self, worker: usize, message: FromHost) {
         if let Some(pipe) = self.workers.get_mut(worker).and_then(|worker| worker.pipe.as_mut()) {
             let _ = send(pipe, &message);
@@ -117,7 +117,7 @@ fn listen(index: usize, lines: BufReader<std::process::ChildStdout>, voice: &Sen
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
         for worker in &mut self.workers {
             // The end of the pipe ends the worker; one that hangs in the kernel is killed.
