@@ -1,6 +1,6 @@
 //! Access to the operating system for the other crates: io_uring, buffers, devices and files.
 //!
-//! Unsafe code lives in `ring`, `aio`, `buffer` and `ioctl` only, each behind an interface that
+//! Unsafe code lives in `ring`, `aio`, `buffer`, `ioctl` and `ublk` only, each behind an interface that
 //! cannot be misused from safe code. The crate knows nothing of requests, elevators or protocols.
 
 pub mod actuators;
@@ -22,5 +22,6 @@ pub mod signature;
 mod slots;
 pub mod socket;
 pub mod thread;
+pub mod ublk;
 
 pub use slots::{CLASSES, Slot, Slots, TOP_CLASS_BYTES};

@@ -29,6 +29,9 @@ const INTERNAL: u64 = TOKEN_MASK;
 const PIECE_BITS: u32 = 30;
 /// Gathers allocated at the start; more are allocated when more are in flight at once.
 const GATHERS: u16 = 128;
+/// UBLK_U_IO_FETCH_REQ and UBLK_U_IO_COMMIT_AND_FETCH_REQ of include/uapi/linux/ublk_cmd.h.
+const UBLK_FETCH: u32 = 0xc010_7520;
+const UBLK_COMMIT_AND_FETCH: u32 = 0xc010_7521;
 const SUBMISSION_ENTRIES: u32 = 1_024;
 const COMPLETION_ENTRIES: u32 = 8_192;
 
@@ -363,6 +366,41 @@ impl Ring {
             file,
             |fd| opcode::PollAdd::new(fd, events).build(),
             |fd| opcode::PollAdd::new(fd, events).build(),
+        );
+        self.push(with_token(entry, token));
+    }
+
+    /// Waits for the next request of a ublk queue's tag. `buffer` is for its data, unless the device
+    /// copies by reading and writing the file. The result is 0 when a request has come, and negative
+    /// when the device stops.
+    pub fn ublk_fetch(&mut self, token: u64, queue: FileId, tag: u16, buffer: Option<Span>) {
+        self.ublk_command(token, queue, UBLK_FETCH, tag, 0, buffer);
+    }
+
+    /// Answers a tag's request with `result` (bytes, or a negative errno) and waits for the next.
+    pub fn ublk_commit_and_fetch(&mut self, token: u64, queue: FileId, tag: u16, result: i32, buffer: Option<Span>) {
+        self.ublk_command(token, queue, UBLK_COMMIT_AND_FETCH, tag, result, buffer);
+    }
+
+    fn ublk_command(
+        &mut self,
+        token: u64,
+        queue: FileId,
+        operation: u32,
+        tag: u16,
+        result: i32,
+        buffer: Option<Span>,
+    ) {
+        // struct ublksrv_io_cmd { q_id, tag, result, addr } of include/uapi/linux/ublk_cmd.h.
+        let address = buffer.map_or(0, |span| self.arena.address(span).expose_provenance() as u64);
+        let mut command = [0; 16];
+        command[2..4].copy_from_slice(&tag.to_ne_bytes());
+        command[4..8].copy_from_slice(&result.to_ne_bytes());
+        command[8..16].copy_from_slice(&address.to_ne_bytes());
+        let entry = self.on_file(
+            queue,
+            |fd| opcode::UringCmd16::new(fd, operation).cmd(command).build(),
+            |fd| opcode::UringCmd16::new(fd, operation).cmd(command).build(),
         );
         self.push(with_token(entry, token));
     }

@@ -1,0 +1,100 @@
+//! ublk: block devices whose requests are served by this process.
+//!
+//! ```text
+//! Control: add ─► set_parameters ─► (queue fetches every tag) ─► start ─► /dev/ublkbN
+//!          start_recovery ─► (queue fetches every tag) ─► end_recovery     after the last server died
+//!          stop ─► (queue's fetches are aborted, /dev/ublkcN is closed) ─► delete
+//! Queue:   descriptors that the kernel fills, one per tag; commands go through the caller's ring
+//! ```
+//! Layouts and commands: include/uapi/linux/ublk_cmd.h; behaviour: drivers/block/ublk_drv.c and
+//! Documentation/block/ublk.rst, Linux 6.12. The crate `libublk` is not used: its build generates
+//! bindings with libclang, and it runs queues on threads of its own, while a queue here belongs to
+//! a ring that also serves disks and sockets.
+
+mod control;
+mod queue;
+
+pub use control::Control;
+pub use queue::{Operation, Queue, Request, commit_result};
+
+use std::path::PathBuf;
+
+/// The largest number of a queue's tags.
+pub const MAX_TAGS: u16 = 4_096;
+/// What [`Control::features`] may report.
+pub mod feature {
+    /// A device outlives its server, which may be replaced (Linux 6.1).
+    pub const USER_RECOVERY: u64 = 1 << 3;
+    /// Requests that the last server had not answered go to the next one (Linux 6.1).
+    pub const USER_RECOVERY_REISSUE: u64 = 1 << 4;
+    /// A user without privileges may create devices (Linux 6.3).
+    pub const UNPRIVILEGED: u64 = 1 << 5;
+    /// Data is moved by reading and writing the character device, not into buffers that the server
+    /// names beforehand (Linux 6.5).
+    pub const USER_COPY: u64 = 1 << 7;
+}
+
+/// A device's state.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Created, or stopped.
+    Dead,
+    /// Served.
+    Live,
+    /// Its server has died; requests wait for the next one.
+    Quiesced,
+    /// Its server has died; requests fail until the next one comes.
+    FailIo,
+}
+
+/// A device as the kernel knows it.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct DeviceInfo {
+    /// The number N of `/dev/ublkbN` and `/dev/ublkcN`.
+    pub number: u32,
+    /// Hardware queues.
+    pub queues: u16,
+    /// Tags per queue, the most requests in flight.
+    pub tags: u16,
+    /// The longest request, in bytes.
+    pub max_io_bytes: u32,
+    /// See [`feature`].
+    pub features: u64,
+    /// Its state.
+    pub state: State,
+    /// The process that serves or served it.
+    pub server: i32,
+}
+
+/// What the block layer is told of a device.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Parameters {
+    /// Size in bytes, a multiple of the logical block.
+    pub size_bytes: u64,
+    /// Logical block, in bytes: a power of two, 512 to 4096.
+    pub logical_block_bytes: u32,
+    /// Physical block, in bytes: a power of two, at least the logical block.
+    pub physical_block_bytes: u32,
+    /// Best length of a request, in bytes: a power of two.
+    pub optimal_io_bytes: u32,
+    /// The longest read or write, in bytes.
+    pub max_io_bytes: u32,
+    /// Writes are refused.
+    pub is_read_only: bool,
+    /// It seeks.
+    pub is_rotational: bool,
+    /// Answered writes are durable only after a flush, or with FUA.
+    pub has_volatile_cache: bool,
+    /// The longest discard and the longest write of zeroes, in bytes; 0: neither is offered.
+    pub max_discard_bytes: u32,
+}
+
+/// The node of a device.
+pub fn node(number: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/ublkb{number}"))
+}
+
+/// The node of a device for its server.
+pub fn server_node(number: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/ublkc{number}"))
+}
