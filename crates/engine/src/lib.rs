@@ -6,7 +6,7 @@
 //! ```
 //! [`start`] opens volumes and starts a shard: one thread that owns one device with everything on
 //! the data path. Socket clients bring a [`protocol::Protocol`] (NBD: crate `export`), threads of
-//! the process use a [`Client`], and load generators run on the shard's thread as a [`Resident`].
+//! the process use a [`Client`], and load generators run on the shard's thread as a [`LocalClient`].
 //! Read `turn` for the decisions and `shard` for the loop.
 #![forbid(unsafe_code)]
 
@@ -29,14 +29,16 @@ mod volume;
 
 pub use backing::{Backing, BackingKind, VolumeFacts, VolumeSettings, parse_size};
 pub use client::{Client, ClientError, Ticket};
-pub use depth::Knowledge;
+pub use depth::DepthState;
 pub use error::{EngineError, ErrorKind};
 pub use host::EngineHost;
 pub use positioning::Rotational;
 pub use saturation::{GroupShare, Saturation};
 pub use shard::{
-    Answer, ConnectionStatus, Data, Door, DrainReport, GroupStatus, LocalRequest, Payload, Resident, ShardStatus,
-    TunableStatus, VolumeStatus,
+    Answer, ClientContext, ConnectionStatus, Data, DrainReport, GroupStatus, LocalClient, LocalRequest, Payload,
+    ShardStatus, TunableStatus, VolumeStatus,
 };
 pub use turn::ConnectionBounds;
-pub use volume::{ClientSocket, ConnectionId, GroupHandle, Lane, ShardHandle, ShardSettings, VolumeId, start};
+pub use volume::{
+    ClientSocket, ConnectionId, GroupHandle, LocalConnection, ShardHandle, ShardSettings, VolumeId, start,
+};

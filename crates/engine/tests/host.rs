@@ -76,7 +76,7 @@ fn a_limit_is_kept_and_leaves_the_other_group_alone() {
 
 /// 64 reads at 2 a second would delay the end of the run by half a minute.
 #[test]
-fn a_run_does_not_wait_for_what_tight_limits_still_hold() {
+fn a_run_does_not_wait_for_requests_held_by_tight_limits() {
     let mut experiment = experiment("memory:64MiB", "none", &[100], &job(Mix::Read, 64));
     experiment.groups[0].limits.read_ios_per_s = Some(2);
     let began = std::time::Instant::now();
@@ -131,7 +131,7 @@ fn a_job_that_ends_early_ends_the_window() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_before_anything_is_touched() {
+fn impossible_experiments_are_refused_before_anything_is_touched() {
     let check = |target: &str, scheduler: &str| {
         EngineHost.check(&experiment(target, scheduler, &[100], &job(Mix::Read, 1))).map_err(|refusal| refusal.message)
     };
@@ -183,7 +183,7 @@ impl experiment::Progress for Wanting {
 
 /// The first dispatches after the window's start, with the groups and reasons that the page shows.
 #[test]
-fn the_first_dispatches_are_told() {
+fn the_first_dispatches_are_recorded() {
     let experiment = experiment("model:null,latency_us=400,memory:64MiB", "wfq", &[100, 400], &job(Mix::Read, 32));
     let measured = EngineHost.run(&experiment, &mut Wanting(300)).expect("measured");
     let told = measured.dispatches.expect("told");

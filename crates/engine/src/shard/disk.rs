@@ -10,7 +10,7 @@ use linux::device::stretch_at;
 use linux::ring::Emptying;
 
 use super::{FIRST_SYNC_TAG, Shard, Token};
-use crate::protocol::{Asked, MAX_EXTENTS, StatusExtent};
+use crate::protocol::{ClientRequest, MAX_EXTENTS, StatusExtent};
 
 /// I/Os done inline per turn of the loop; more wait for the next turn, so that sockets are served
 /// in time.
@@ -41,7 +41,7 @@ pub(super) struct InlineIo {
 pub(super) struct StatusJob {
     file: Arc<OwnedFd>,
     request: u32,
-    asked: Asked,
+    asked: ClientRequest,
     base_bytes: u64,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::counters::{Counted, GroupCounters, Sums, TimeHistogram};
-use engine::{GroupShare, GroupStatus, Knowledge, Saturation, ShardStatus, VolumeStatus};
+use engine::{DepthState, GroupShare, GroupStatus, Saturation, ShardStatus, VolumeStatus};
 use serde_json::{Map, Value, json};
 
 use super::{Devices, lock};
@@ -102,7 +102,7 @@ fn device(status: &ShardStatus) -> Value {
 fn saturation(saturation: &Saturation) -> Value {
     json!({
         "text": saturation.text,
-        "depth": word_of(saturation.knowledge),
+        "depth": word_of(saturation.depth_state),
         "saturated": saturation.is_saturated,
         "requests_needed": saturation.needed,
         "requests_exact": saturation.exact.map(tenths),
@@ -110,13 +110,13 @@ fn saturation(saturation: &Saturation) -> Value {
     })
 }
 
-const fn word_of(knowledge: Knowledge) -> &'static str {
-    match knowledge {
-        Knowledge::Idle => "idle",
-        Knowledge::Learning => "learning",
-        Knowledge::Saturated(_) => "learned",
-        Knowledge::Unsaturated => "full",
-        Knowledge::Fixed => "given",
+const fn word_of(depth_state: DepthState) -> &'static str {
+    match depth_state {
+        DepthState::Idle => "idle",
+        DepthState::Learning => "learning",
+        DepthState::Saturated(_) => "learned",
+        DepthState::Unsaturated => "full",
+        DepthState::Fixed => "given",
     }
 }
 
