@@ -99,8 +99,16 @@ impl Client {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let cookie = queue.next_cookie;
         queue.next_cookie += 1;
-        let request =
-            LocalRequest { cookie, command, offset_bytes, length_bytes, is_durable, actor: 0, is_held: false };
+        let request = LocalRequest {
+            cookie,
+            command,
+            offset_bytes,
+            length_bytes,
+            is_durable,
+            keeps_space: false,
+            actor: 0,
+            is_held: false,
+        };
         if !queue.is_closed {
             queue.waiting.push_back(QueuedRequest { request, data, answer });
         }

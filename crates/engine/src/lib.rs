@@ -36,7 +36,7 @@ pub use positioning::Rotational;
 pub use saturation::{GroupShare, Saturation};
 pub use shard::{
     Answer, ClientContext, ConnectionStatus, Data, DrainReport, GroupStatus, LocalClient, LocalRequest, Payload,
-    ShardStatus, TunableStatus, VolumeStatus,
+    ShardStatus, TunableStatus, UblkDevice, VolumeStatus,
 };
 pub use turn::ConnectionBounds;
 pub use volume::{

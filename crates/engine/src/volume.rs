@@ -26,7 +26,9 @@ use crate::gate::Gate;
 use crate::positioning::Rotational;
 use crate::protocol::Protocol;
 use crate::saturation::Saturation;
-use crate::shard::{Attachment, DrainReport, LocalClient, LoopSettings, Mailbox, Shard, ShardStatus, TraceSink};
+use crate::shard::{
+    Attachment, DrainReport, LocalClient, LoopSettings, Mailbox, Shard, ShardStatus, TraceSink, UblkDevice,
+};
 use crate::turn::{ConnectionBounds, TurnSettings};
 
 /// Tags of a gate: every I/O slot of the queue, and one fsync per volume.
@@ -510,6 +512,15 @@ impl ShardHandle {
             on_closed: client.on_closed,
         };
         self.ask(|shard| shard.attach(attachment))?.map(ConnectionId)
+    }
+
+    /// Serves a ublk device. Its requests count for `group`. The caller starts the device afterwards,
+    /// which waits until the shard has fetched every tag.
+    ///
+    /// # Errors
+    /// No connection or memory is free, or the volume or group does not exist.
+    pub fn attach_ublk(&self, device: UblkDevice, volume: VolumeId, group: GroupHandle) -> Result<(), EngineError> {
+        self.ask(move |shard| shard.attach_ublk(device, volume.0, group.0))?
     }
 
     /// Closes a client's connection. False if it is closed already.

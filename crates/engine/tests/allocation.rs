@@ -63,6 +63,7 @@ impl LocalClient for Prober {
                 offset_bytes,
                 length_bytes: 4_096,
                 is_durable: false,
+                keeps_space: false,
                 actor: 0,
                 is_held: false,
             };

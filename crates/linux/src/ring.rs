@@ -382,15 +382,7 @@ impl Ring {
         self.ublk_command(token, queue, UBLK_COMMIT_AND_FETCH, tag, result, buffer);
     }
 
-    fn ublk_command(
-        &mut self,
-        token: u64,
-        queue: FileId,
-        operation: u32,
-        tag: u16,
-        result: i32,
-        buffer: Option<Span>,
-    ) {
+    fn ublk_command(&mut self, token: u64, queue: FileId, operation: u32, tag: u16, result: i32, buffer: Option<Span>) {
         // struct ublksrv_io_cmd { q_id, tag, result, addr } of include/uapi/linux/ublk_cmd.h.
         let address = buffer.map_or(0, |span| self.arena.address(span).expose_provenance() as u64);
         let mut command = [0; 16];

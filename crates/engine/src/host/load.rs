@@ -298,6 +298,7 @@ impl Load {
             offset_bytes: thread.first_byte + io.offset_bytes,
             length_bytes: bytes,
             is_durable: io.flags.contains(Flags::FUA),
+            keeps_space: false,
             actor: io.actor,
             is_held: io.is_held,
         };

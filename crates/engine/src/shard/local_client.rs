@@ -1,10 +1,15 @@
 //! Clients inside the process: they run on the shard's thread and are called by its loop, so that
 //! they cost no hand-over. The load of `hoistway test` is one; [`crate::Client`] uses another.
 
-use block::Nanos;
-use linux::buffer::{Arena, Span};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
-use super::{Route, Shard};
+use block::Nanos;
+use linux::Slot;
+use linux::buffer::{Arena, Span};
+use linux::ring::{FileId, Ring};
+
+use super::{Route, Shard, Token};
 use crate::error::EngineError;
 use crate::protocol::{ClientRequest, Command, Failure};
 use crate::turn::{Actions, Piece, Turn, Verdict};
@@ -23,6 +28,8 @@ pub struct LocalRequest {
     pub length_bytes: u64,
     /// Answer only when it is on stable storage.
     pub is_durable: bool,
+    /// WriteZeroes: keep the range allocated.
+    pub keeps_space: bool,
     /// The process of the connection that makes it; each process has a plug of its own.
     pub actor: u16,
     /// More requests of its process follow at once: until then it waits in the plug.
@@ -64,6 +71,14 @@ pub trait LocalClient: Send {
     /// Takes the answer to a request.
     fn answered(&mut self, answer: Answer);
 
+    /// A command that the client gave to the ring has completed; a turn follows.
+    fn command_completed(&mut self, _key: u16, _result: i32) {}
+
+    /// The client's name in the status; clients without one are not listed.
+    fn label(&self) -> Option<&str> {
+        None
+    }
+
     /// The shard is shutting down: no more answers will come.
     fn abandoned(&mut self) {}
 }
@@ -101,6 +116,35 @@ impl Payload<'_> {
     pub fn put(&mut self, offset_bytes: u32, bytes: &[u8]) {
         self.arena.0.copy_in(self.span.behind(offset_bytes), bytes);
     }
+
+    /// Fills it from a file that does not block, beginning at `position_bytes`.
+    ///
+    /// # Errors
+    /// The file's error, or `UnexpectedEof` if it has fewer bytes.
+    pub fn read_from(&mut self, file: BorrowedFd<'_>, position_bytes: u64) -> io::Result<()> {
+        move_all(self.span, position_bytes, |span, position| self.arena.0.read_at(file, span, position))
+    }
+
+    /// Fills it from other memory of the arena.
+    pub(super) fn copy_from(&mut self, from: Span) {
+        self.arena.0.copy_within(from, self.span);
+    }
+}
+
+fn move_all(
+    span: Span,
+    position_bytes: u64,
+    mut move_some: impl FnMut(Span, u64) -> io::Result<u32>,
+) -> io::Result<()> {
+    let mut left = span;
+    while left.length_bytes > 0 {
+        let done = u64::from(span.length_bytes - left.length_bytes);
+        match move_some(left, position_bytes + done)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            bytes => left = left.behind(bytes),
+        }
+    }
+    Ok(())
 }
 
 impl Data<'_> {
@@ -112,6 +156,19 @@ impl Data<'_> {
     /// Copies the start to `bytes`; returns the number of bytes copied.
     pub fn copy_to(&self, bytes: &mut [u8]) -> usize {
         self.arena.0.copy_out(self.span, bytes)
+    }
+
+    /// Writes it to a file that does not block, beginning at `position_bytes`.
+    ///
+    /// # Errors
+    /// The file's error.
+    pub fn write_to(&self, file: BorrowedFd<'_>, position_bytes: u64) -> io::Result<()> {
+        move_all(self.span, position_bytes, |span, position| self.arena.0.write_at(file, span, position, false))
+    }
+
+    /// Copies it to other memory of the arena.
+    pub(super) fn copy_within(&self, to: Span) {
+        self.arena.0.copy_within(self.span, to);
     }
 }
 
@@ -139,7 +196,7 @@ pub struct ClientContext<'a> {
     index: u32,
     connections: &'a mut [ConnectionState],
     turn: &'a mut Turn,
-    arena: &'a Arena,
+    ring: &'a mut Ring,
     actions: &'a mut Actions,
     now_ns: Nanos,
     is_closing: &'a mut bool,
@@ -187,7 +244,7 @@ impl ClientContext<'_> {
             payload_bytes: if is_write { u32::try_from(request.length_bytes).unwrap_or(u32::MAX) } else { 0 },
             command: request.command,
             fua: request.is_durable,
-            no_hole: false,
+            no_hole: request.keeps_space,
             fast_zero: false,
             one_piece: false,
             one_extent: false,
@@ -198,7 +255,7 @@ impl ClientContext<'_> {
         let mut verdict = self.turn.submit(number, asked, self.now_ns, self.actions);
         while let Verdict::Fill(span) = verdict {
             let Some((_, done)) = &mut self.connections[connection].filling else { break };
-            fill(*done, Payload { arena: &ArenaView(self.arena), span });
+            fill(*done, Payload { arena: &ArenaView(self.ring.arena()), span });
             *done += u64::from(span.length_bytes);
             verdict = self.turn.filled(number, self.now_ns, self.actions);
         }
@@ -230,6 +287,33 @@ impl ClientContext<'_> {
     /// Removes the limiters; the requests that they hold go on at once.
     pub fn lift_limits(&mut self) {
         self.turn.lift_limits(self.now_ns);
+    }
+
+    /// The ring's handle on a file, for commands of this client.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub(super) fn add_file(&mut self, file: OwnedFd) -> io::Result<FileId> {
+        self.ring.add_file(file)
+    }
+
+    /// Gives back a file whose commands have completed.
+    pub(super) fn remove_file(&mut self, file: FileId) {
+        self.ring.remove_file(file);
+    }
+
+    /// Gives back memory that the client was given when it was added.
+    pub(super) fn give_memory(&mut self, slot: Slot) {
+        self.turn.give_memory(slot);
+    }
+
+    /// Fetches the next request of a ublk queue's tag, after answering the last one with `result`.
+    pub(super) fn fetch(&mut self, queue: FileId, tag: u16, result: Option<i32>, buffer: Option<Span>) {
+        let token = Token::Local { client: self.index, key: tag }.pack();
+        match result {
+            None => self.ring.ublk_fetch(token, queue, tag, buffer),
+            Some(result) => self.ring.ublk_commit_and_fetch(token, queue, tag, result, buffer),
+        }
     }
 
     /// Closes the client: it gets no further turn, and is dropped when its last request has ended.
@@ -273,6 +357,26 @@ impl Shard {
         Ok(client_number)
     }
 
+    /// Passes a completion to the client that gave the command.
+    pub(super) fn local_command_completed(&mut self, client: u32, key: u16, result: i32) {
+        if let Some(Some(state)) = self.local_clients.get_mut(client as usize) {
+            state.client.command_completed(key, result);
+            state.wants_turn = true;
+        }
+    }
+
+    /// The connections of the local clients that have names.
+    pub(super) fn named_local_connections(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.local_clients
+            .iter()
+            .flatten()
+            .filter_map(|state| {
+                let label = state.client.label()?;
+                Some(state.connections.iter().map(move |connection| (label, connection.number)))
+            })
+            .flatten()
+    }
+
     /// The contexts of a local client's requests, by connection.
     pub fn contexts_of(&self, client: u32) -> Vec<block::ContextId> {
         let Some(Some(state)) = self.local_clients.get(client as usize) else { return Vec::new() };
@@ -305,7 +409,7 @@ impl Shard {
             index: u32::try_from(index).unwrap_or(u32::MAX),
             connections,
             turn: &mut self.turn,
-            arena: self.ring.arena(),
+            ring: &mut self.ring,
             actions: &mut self.actions,
             now_ns: now,
             is_closing,

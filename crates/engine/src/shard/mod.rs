@@ -14,6 +14,7 @@ mod mailbox;
 mod output;
 mod status;
 mod stream;
+mod ublk;
 mod wait;
 
 use std::collections::HashMap;
@@ -29,6 +30,7 @@ pub(crate) use mailbox::Mailbox;
 pub(crate) use status::Drain;
 pub use status::{ConnectionStatus, DrainReport, GroupStatus, ShardStatus, TunableStatus, VolumeStatus};
 pub(crate) use stream::Attachment;
+pub use ublk::UblkDevice;
 
 use crate::backing::{OpenVolume, VolumeFacts};
 use crate::counters::LoopCounters;
@@ -68,6 +70,7 @@ enum Token {
     Io(RequestId),
     Sync(u32),
     Mailbox,
+    Local { client: u32, key: u16 },
 }
 
 impl Token {
@@ -78,6 +81,7 @@ impl Token {
             Token::Io(io) => (2, 0, io.raw()),
             Token::Sync(volume) => (3, 0, volume),
             Token::Mailbox => (4, 0, 0),
+            Token::Local { client, key } => (5, key, client),
         };
         kind << 44 | ((generation & 0xfff) as u64) << 32 | index as u64
     }
@@ -90,6 +94,7 @@ impl Token {
             1 => Token::Send { socket: index, generation },
             2 => Token::Io(RequestId::from_raw(index)),
             3 => Token::Sync(index),
+            5 => Token::Local { client: index, key: generation },
             _ => Token::Mailbox,
         }
     }
@@ -292,6 +297,7 @@ impl Shard {
             Token::Send { socket, generation } => self.send_completed(socket, generation, completion.result, now),
             Token::Io(io) => self.io_done(io, completion.result, now),
             Token::Sync(volume) => self.sync_done(volume, completion.result, now),
+            Token::Local { client, key } => self.local_command_completed(client, key, completion.result),
             Token::Mailbox => {
                 self.ring.poll(Token::Mailbox.pack(), self.mailbox_file);
                 self.run_jobs();

@@ -221,15 +221,17 @@ impl Shard {
 
     fn connection_statuses(&self) -> Vec<ConnectionStatus> {
         let sockets = self.sockets.iter().flatten().filter(|socket| !socket.is_closed);
-        sockets
-            .filter_map(|socket| {
-                let (sums, volume, group) = self.turn.connection(socket.connection)?;
+        let clients = sockets.map(|socket| (socket.label.as_str(), socket.connection));
+        clients
+            .chain(self.named_local_connections())
+            .filter_map(|(label, connection)| {
+                let (sums, volume, group) = self.turn.connection(connection)?;
                 Some(ConnectionStatus {
-                    connection: socket.connection,
-                    label: socket.label.clone(),
+                    connection,
+                    label: label.to_owned(),
                     volume,
                     group,
-                    requests_in_flight: self.turn.connection_requests(socket.connection),
+                    requests_in_flight: self.turn.connection_requests(connection),
                     sums: sums.clone(),
                 })
             })

@@ -82,13 +82,7 @@ impl Control {
     /// # Errors
     /// `EEXIST` if the number is taken, `ENOSPC` where there are too many, `EINVAL` for unknown
     /// features.
-    pub fn add(
-        &mut self,
-        number: Option<u32>,
-        tags: u16,
-        max_io_bytes: u32,
-        features: u64,
-    ) -> io::Result<DeviceInfo> {
+    pub fn add(&mut self, number: Option<u32>, tags: u16, max_io_bytes: u32, features: u64) -> io::Result<DeviceInfo> {
         let number = number.unwrap_or(ANY_NUMBER);
         let mut info = [0; INFO_BYTES];
         put(&mut info, 0, &1_u16.to_ne_bytes());
@@ -170,8 +164,7 @@ impl Control {
         let entry = opcode::UringCmd80::new(types::Fd(self.file.as_raw_fd()), operation).cmd(bytes).build();
         // SAFETY: the entry refers to `data`, which outlives the command: this function returns only
         // after its completion.
-        unsafe { self.ring.submission().push(&entry) }
-            .map_err(|_| io::Error::other("the control ring is full"))?;
+        unsafe { self.ring.submission().push(&entry) }.map_err(|_| io::Error::other("the control ring is full"))?;
         loop {
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}

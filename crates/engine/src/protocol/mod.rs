@@ -20,6 +20,8 @@
 //! reply parts -> encode(asked, Body::Data { .. }) + payload slice, ... encode(asked, Body::Done | Failed | Extents)
 //! ```
 
+pub(crate) mod ublk;
+
 /// The largest payload of one request, in bytes, as advertised to clients (32 MiB).
 pub const MAX_PAYLOAD_BYTES: u32 = 32 << 20;
 

@@ -1,0 +1,202 @@
+//! A ublk device's queue as a client on the shard's thread.
+//!
+//! ```text
+//! fetch ─► completed 0 ─► request waits ─► engine ─► answer ─► commit_and_fetch ─► ...
+//!       └► completed < 0: the device stops; when the last tag has returned, the client closes
+//! ```
+//! Where the kernel offers user copy, data is moved by reading and writing the character device;
+//! these calls copy memory and do not block. Otherwise each tag has a buffer in the arena.
+
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+
+use block::Priority;
+use linux::Slot;
+use linux::buffer::Span;
+use linux::ring::FileId;
+use linux::ublk::{Queue, commit_result};
+
+use super::{Answer, ClientContext, Data, LocalClient, Payload, Shard};
+use crate::error::EngineError;
+use crate::protocol::{Failure, ublk};
+use crate::turn::ConnectionBounds;
+use crate::volume::LocalConnection;
+
+/// The errno of a device that goes away.
+const EIO: i32 = 5;
+const EOPNOTSUPP: i32 = 95;
+
+/// A ublk device to be served, with its queue open.
+pub struct UblkDevice {
+    /// Its queue.
+    pub queue: Queue,
+    /// Whether data is read from and written to the character device.
+    pub has_user_copy: bool,
+    /// The longest request, in bytes.
+    pub max_io_bytes: u32,
+    /// Its node, for status.
+    pub label: String,
+    /// Called on the shard's thread when every tag has returned. Must not block.
+    pub on_closed: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl std::fmt::Debug for UblkDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UblkDevice").field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+struct UblkClient {
+    device: UblkDevice,
+    file: Option<FileId>,
+    /// One per tag where data is not copied by the character device.
+    buffers: Vec<Slot>,
+    /// Tags that have not returned because the device stops.
+    open_tags: u16,
+    /// Requests that were not submitted yet.
+    waiting: VecDeque<u16>,
+    /// Answers that were not committed yet.
+    answers: Vec<(u16, Option<i32>)>,
+    /// Tags whose data could not be moved.
+    damaged: Vec<u16>,
+}
+
+impl UblkClient {
+    fn buffer(&self, tag: u16) -> Option<Span> {
+        self.buffers.get(usize::from(tag)).map(|slot| Span::of(*slot, 0, slot.bytes()))
+    }
+
+    fn begin(&mut self, context: &mut ClientContext<'_>) {
+        let file = self.device.queue.duplicate().and_then(|file| context.add_file(file));
+        let Ok(file) = file else { return context.close() };
+        self.file = Some(file);
+        for tag in 0..self.open_tags {
+            context.fetch(file, tag, None, self.buffer(tag));
+        }
+    }
+
+    fn end(&mut self, context: &mut ClientContext<'_>) {
+        if let Some(file) = self.file.take() {
+            context.remove_file(file);
+        }
+        self.buffers.drain(..).for_each(|slot| context.give_memory(slot));
+        context.close();
+    }
+}
+
+impl LocalClient for UblkClient {
+    fn turn(&mut self, context: &mut ClientContext<'_>) {
+        if self.open_tags == 0 {
+            return self.end(context);
+        }
+        let Some(file) = self.file else { return self.begin(context) };
+        let mut answers = std::mem::take(&mut self.answers);
+        for (tag, errno) in answers.drain(..) {
+            let result = commit_result(&self.device.queue.request(tag), errno);
+            context.fetch(file, tag, Some(result), self.buffer(tag));
+        }
+        self.answers = answers;
+        while context.has_room(0) {
+            let Some(tag) = self.waiting.pop_front() else { break };
+            let request = self.device.queue.request(tag);
+            let Some(request) = ublk::translate(tag, &request) else {
+                let result = commit_result(&request, Some(EOPNOTSUPP));
+                context.fetch(file, tag, Some(result), self.buffer(tag));
+                continue;
+            };
+            context.submit(0, request, &mut |offset_bytes, to| self.fill(0, u64::from(tag), offset_bytes, to));
+        }
+    }
+
+    fn fill(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, mut to: Payload<'_>) {
+        let tag = u16::try_from(cookie).unwrap_or(u16::MAX);
+        if let Some(buffer) = self.buffer(tag) {
+            return to.copy_from(buffer.behind(u32::try_from(offset_bytes).unwrap_or(u32::MAX)));
+        }
+        let position_bytes = Queue::data_position_bytes(tag) + offset_bytes;
+        if to.read_from(self.device.queue.file().as_fd(), position_bytes).is_err() {
+            self.damaged.push(tag);
+        }
+    }
+
+    fn data(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) {
+        let tag = u16::try_from(cookie).unwrap_or(u16::MAX);
+        if let Some(buffer) = self.buffer(tag) {
+            return from.copy_within(buffer.behind(u32::try_from(offset_bytes).unwrap_or(u32::MAX)));
+        }
+        let position_bytes = Queue::data_position_bytes(tag) + offset_bytes;
+        if from.write_to(self.device.queue.file().as_fd(), position_bytes).is_err() {
+            self.damaged.push(tag);
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        let tag = u16::try_from(answer.cookie).unwrap_or(u16::MAX);
+        let is_damaged = self.damaged.contains(&tag);
+        self.damaged.retain(|other| *other != tag);
+        match answer.result {
+            Err(Failure::Shutdown) => {}
+            _ if is_damaged => self.answers.push((tag, Some(EIO))),
+            Ok(()) => self.answers.push((tag, None)),
+            Err(failure) => self.answers.push((tag, ublk::errno(failure))),
+        }
+    }
+
+    fn command_completed(&mut self, tag: u16, result: i32) {
+        if result == 0 {
+            self.waiting.push_back(tag);
+        } else {
+            self.open_tags -= 1;
+        }
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.device.label)
+    }
+}
+
+impl Drop for UblkClient {
+    fn drop(&mut self) {
+        if let Some(on_closed) = self.device.on_closed.take() {
+            on_closed();
+        }
+    }
+}
+
+impl Shard {
+    /// Serves a ublk device from now on, as one connection.
+    pub fn attach_ublk(&mut self, device: UblkDevice, volume: u32, group: u32) -> Result<(), EngineError> {
+        let tags = device.queue.tags();
+        let mut buffers = Vec::new();
+        if !device.has_user_copy {
+            for _ in 0..tags {
+                let Some(slot) = self.turn.take_memory(device.max_io_bytes) else { break };
+                buffers.push(slot);
+            }
+            if buffers.len() < usize::from(tags) {
+                buffers.into_iter().for_each(|slot| self.turn.give_memory(slot));
+                let message =
+                    format!("{}: no memory for {tags} buffers of {} KiB", device.label, device.max_io_bytes >> 10);
+                return Err(EngineError::usage(message, "raise the device's memory"));
+            }
+        }
+        // The block layer bounds the requests by the tags, so the engine need not.
+        let bounds = ConnectionBounds { requests: u32::from(tags), bytes: u64::MAX / 2 };
+        let connection = LocalConnection {
+            volume: crate::volume::VolumeId(volume),
+            group: crate::volume::GroupHandle(group),
+            bounds,
+            priority: Priority::NONE,
+        };
+        let client = UblkClient {
+            device,
+            file: None,
+            buffers,
+            open_tags: tags,
+            waiting: VecDeque::with_capacity(usize::from(tags)),
+            answers: Vec::with_capacity(usize::from(tags)),
+            damaged: Vec::new(),
+        };
+        self.add_local_client(Box::new(client), &[connection]).map(drop)
+    }
+}
