@@ -63,8 +63,8 @@ fn presence(configuration: &Configuration, problems: &mut Vec<Problem>) {
         let help = "add a [[device]] with a [[device.export]], or --export NAME=PATH";
         problems.push(Problem::new(&nowhere, "there is nothing to export", help));
     }
-    if configuration.listeners.is_empty() {
-        let help = "add a [[listen]], or --nbd unix:PATH or --nbd tcp:ADDRESS:PORT";
+    if configuration.listeners.is_empty() && configuration.exports().all(|(_, export)| export.ublk.is_none()) {
+        let help = "add a [[listen]] or ublk = true in an export; or --nbd unix:PATH, or ,ublk in --export";
         problems.push(Problem::new(&nowhere, "there is nowhere to listen", help));
     }
     for device in configuration.devices.iter().filter(|device| device.exports.is_empty()) {

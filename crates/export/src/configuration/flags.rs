@@ -7,12 +7,14 @@ use std::path::PathBuf;
 
 use super::problem::{Place, Problem, Sourced, nearest};
 use super::size::Size;
+use crate::ublk::Number;
 use super::{
-    Address, Configuration, Control, Device, Export, Group, Listener, MEMORY, QUEUE_DEPTHS, ROTATIONAL, WEIGHTS,
+    Address, Configuration, Control, Device, Export, Group, Listener, MEMORY, QUEUE_DEPTHS, ROTATIONAL,
+    UBLK_NUMBER_MAX, WEIGHTS,
 };
 
 /// The options that may follow the backing in `--export`.
-const EXPORT_OPTIONS: [&str; 6] = ["weight", "group", "read_only", "min_block", "description", "unsafe_flush"];
+const EXPORT_OPTIONS: [&str; 7] = ["weight", "group", "read_only", "min_block", "description", "unsafe_flush", "ublk"];
 
 /// The flags as given. Together they make a configuration; none of them may be combined with a
 /// file.
@@ -112,6 +114,7 @@ fn export(text: &str) -> Result<(Export, Option<u64>), Problem> {
         min_block: 1,
         description: String::new(),
         unsafe_flush: false,
+        ublk: None,
     };
     let mut weight = None;
     for option in options {
@@ -129,6 +132,11 @@ fn export(text: &str) -> Result<(Export, Option<u64>), Problem> {
                 "512" => export.min_block = 512,
                 "4096" => export.min_block = 4_096,
                 _ => return refuse("one of 1, 512, 4096"),
+            },
+            "ublk" => match (value.parse(), value.parse::<u32>()) {
+                (Ok(switch), _) => export.ublk = if switch { Some(Number::Any) } else { None },
+                (_, Ok(number)) if u64::from(number) <= UBLK_NUMBER_MAX => export.ublk = Some(Number::Is(number)),
+                _ => return refuse("true, false or the number of a device"),
             },
             "read_only" | "unsafe_flush" => {
                 let Ok(switch) = value.parse() else { return refuse("true or false") };

@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write};
 
+use crate::ublk::Number;
+
 use super::{
     Address, Cache, Configuration, Device, Export, Identity, Listener, PeerMatch, ROTATIONAL, Sourced, read_limits,
 };
@@ -66,6 +68,11 @@ fn export(export: &Export, text: &mut Text) {
     text.plain("min_block", export.min_block);
     text.quoted("description", &export.description);
     text.plain("unsafe_flush", export.unsafe_flush);
+    match export.ublk {
+        None => text.plain("ublk", false),
+        Some(Number::Any) => text.plain("ublk", true),
+        Some(Number::Is(number)) => text.plain("ublk", number),
+    }
 }
 
 fn listener(listener: &Listener, text: &mut Text) {

@@ -211,6 +211,9 @@ impl Server {
                 visible.iter().for_each(|export| lines += &format!("{}\n", announce::uri(&listener.address, export)));
             }
         }
+        for line in self.state.devices.disk_lines() {
+            lines += &format!("serving {line}\n");
+        }
         // The parent process may have closed the pipe, which must not stop the server.
         let _ = io::stdout().write_all(lines.as_bytes());
         notify_service_manager("READY=1");
@@ -256,6 +259,7 @@ impl Server {
                 Ok(event) => event,
                 Err(RecvTimeoutError::Timeout) => {
                     next_check = Instant::now() + share_monitor::CHECK_INTERVAL;
+                    self.state.devices.remove_unused_disks();
                     monitor.check(&self.state.devices.saturations()).iter().for_each(|line| eprintln!("{line}"));
                     continue;
                 }
@@ -296,6 +300,7 @@ impl Server {
         let timeout = Duration::from_secs(active.configuration.drain_timeout_s);
         let (state, sender) = (self.state.clone(), self.sender.clone());
         thread::spawn(move || {
+            state.devices.close_disks().iter().for_each(|line| eprintln!("{line}"));
             let drained = state.devices.drain(timeout);
             let _ = sender.send(Event::Drained(drained));
         });
