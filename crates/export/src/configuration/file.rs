@@ -11,7 +11,8 @@ use super::reader::{Reader, Source};
 use super::size::Size;
 use super::{
     Address, Cache, Configuration, Control, DEFAULT_MEMORY, DEFAULT_SCHEDULER, DEFAULT_WEIGHT, Device, Export, Group,
-    Identity, Listener, MEMORY, PRIORITIES, PeerMatch, QUEUE_DEPTHS, ROTATIONAL, UBLK_NUMBER_MAX, WEIGHTS, write_limits,
+    Identity, Listener, MEMORY, PRIORITIES, PeerMatch, QUEUE_DEPTHS, ROTATIONAL, UBLK_NUMBER_MAX, WEIGHTS,
+    write_limits,
 };
 use crate::ublk::Number;
 
@@ -115,9 +116,9 @@ fn export(mut reader: Reader<'_>) -> Export {
         min_block,
         description: reader.text("description").map_or(String::new(), |text| text.value),
         unsafe_flush: reader.switch("unsafe_flush", false),
-        ublk: reader.switch_or_number("ublk", 0..=UBLK_NUMBER_MAX).map(|number| {
-            number.and_then(|number| u32::try_from(number).ok()).map_or(Number::Any, Number::Is)
-        }),
+        ublk: reader
+            .switch_or_number("ublk", 0..=UBLK_NUMBER_MAX)
+            .map(|number| number.and_then(|number| u32::try_from(number).ok()).map_or(Number::Any, Number::Is)),
     };
     reader.finish();
     export

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use super::problem::{Place, Problem, Sourced, nearest};
 use super::size::Size;
-use crate::ublk::Number;
 use super::{
     Address, Configuration, Control, Device, Export, Group, Listener, MEMORY, QUEUE_DEPTHS, ROTATIONAL,
     UBLK_NUMBER_MAX, WEIGHTS,
 };
+use crate::ublk::Number;
 
 /// The options that may follow the backing in `--export`.
 const EXPORT_OPTIONS: [&str; 7] = ["weight", "group", "read_only", "min_block", "description", "unsafe_flush", "ublk"];

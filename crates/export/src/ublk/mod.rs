@@ -93,7 +93,8 @@ impl Disk {
         let user_copy = offered & feature::USER_COPY;
         let features = feature::USER_RECOVERY | feature::USER_RECOVERY_REISSUE | user_copy;
         let max_io_bytes = if user_copy != 0 { MAX_IO_BYTES } else { MAX_BUFFERED_IO_BYTES };
-        let info = control.add(wanted, TAGS, max_io_bytes, features).map_err(|error| not_added(name, wanted, &error))?;
+        let info =
+            control.add(wanted, TAGS, max_io_bytes, features).map_err(|error| not_added(name, wanted, &error))?;
         let note = Note::new(info.number, source.shard.name(), name, source.facts.size_bytes);
         let begun = control
             .set_parameters(info.number, &parameters(source, max_io_bytes))
@@ -108,16 +109,13 @@ impl Disk {
         begun.inspect(|disk| leave_order_to_engine(disk.number))
     }
 
-    fn recover(
-        mut control: Control,
-        source: &Source<'_>,
-        info: DeviceInfo,
-        note: Note,
-    ) -> Result<Self, EngineError> {
+    fn recover(mut control: Control, source: &Source<'_>, info: DeviceInfo, note: Note) -> Result<Self, EngineError> {
         let failed = |error: io::Error| system(source.export, &error);
         let begin = Instant::now();
         while let Err(error) = control.start_recovery(info.number) {
-            if error.raw_os_error() != Some(rustix::io::Errno::BUSY.raw_os_error()) || begin.elapsed() > RECOVERY_TIMEOUT {
+            if error.raw_os_error() != Some(rustix::io::Errno::BUSY.raw_os_error())
+                || begin.elapsed() > RECOVERY_TIMEOUT
+            {
                 return Err(failed(error));
             }
             thread::sleep(POLL);
@@ -151,7 +149,9 @@ impl Disk {
             label: ublk::node(info.number).display().to_string(),
             on_closed: Some(Box::new(move || drop(sender))),
         };
-        source.shard.attach_ublk(device, source.volume, source.group)?;
+        if let Some(note) = source.shard.attach_ublk(device, source.volume, source.group)? {
+            eprintln!("hoistway: note: {note}");
+        }
         Ok(Self { number: info.number, export: source.export.to_owned(), closed, note })
     }
 

@@ -31,8 +31,9 @@ pub fn users(number: u32) -> Vec<String> {
         found.push(format!("open in {name} (process {process})"));
     }
     // A mount in another mount namespace is in no file that this process can read.
-    if found.is_empty() && rustix::fs::open(&node, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
-        .is_err_and(|error| error == rustix::io::Errno::BUSY)
+    if found.is_empty()
+        && rustix::fs::open(&node, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
+            .is_err_and(|error| error == rustix::io::Errno::BUSY)
     {
         found.push("mounted in another namespace, or used by the kernel".to_owned());
     }

@@ -19,8 +19,7 @@ impl Names {
         let group = self.group(shard, &export.group.value, configuration)?;
         let facts = shard.facts(volume)?;
         let name = &export.name.value;
-        let source =
-            Source { shard, export: name, volume, group, facts: &facts, min_block_bytes: export.min_block };
+        let source = Source { shard, export: name, volume, group, facts: &facts, min_block_bytes: export.min_block };
         self.disks.push(Disk::open(&source, number)?);
         Ok(())
     }
