@@ -97,10 +97,10 @@ static struct hoist_device *new_device(struct request_queue *q, const struct hoi
 	device->wants = kind->wants;
 	device->slot_count = config->slots;
 	spin_lock_init(&device->lock);
-	INIT_LIST_HEAD(&device->spill);
+	INIT_LIST_HEAD(&device->overflow);
 	INIT_LIST_HEAD(&device->groups);
 	hrtimer_init(&device->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-	device->timer.function = hoist_time_has_come;
+	device->timer.function = hoist_timer_fired;
 	/* The queue is frozen, so allocations must not write to it. */
 	noio = memalloc_noio_save();
 	device->slots = kvcalloc(config->slots, sizeof(*device->slots), GFP_KERNEL);
@@ -171,7 +171,7 @@ static int take_queue(struct request_queue *q, struct elevator_queue *eq)
 		return error;
 	}
 	if (kind->wants & HOIST_SCHEDULES_WRITES)
-		hoist_throttle_stands_aside(q, eq);
+		hoist_disable_wbt(q, eq);
 	hoist_show_calls(device);
 	advise(device);
 	blk_add_trace_msg(q, "hoistway %s on", kind->name);
@@ -210,12 +210,12 @@ void hoist_exit_sched(struct elevator_queue *eq)
 	hoist_stats(device->core, &stats);
 	pr_info("%s off: inserted %llu dispatched %llu finished %llu requeued %llu absorbed %llu queued %u in driver %llu spilled %llu faults %llu\n",
 		device->kind->name, stats.inserted, stats.dispatched, stats.finished, stats.requeued, stats.absorbed,
-		device->core->queued, stats.in_driver, device->spilled, stats.faults);
-	WARN_ONCE(device->core->queued || stats.in_driver || !list_empty(&device->spill) || stats.faults,
+		device->core->queued, stats.in_driver, device->overflowed, stats.faults);
+	WARN_ONCE(device->core->queued || stats.in_driver || !list_empty(&device->overflow) || stats.faults,
 		  "hoistway: requests were lost, or the policy met what cannot be\n");
 	blk_add_trace_msg(device->q, "hoistway %s off", device->kind->name);
 	if (device->wants & HOIST_SCHEDULES_WRITES)
-		hoist_throttle_comes_back(device->q, eq);
+		hoist_enable_wbt(device->q, eq);
 	free_device(device);
 }
 
@@ -230,7 +230,7 @@ static void depth_changed(struct blk_mq_hw_ctx *hctx)
 	WRITE_ONCE(device->few_tags, hctx->sched_tags->bitmap_tags.sb.depth / 4);
 	hoist_depth_changed(device->core, hctx->sched_tags->bitmap_tags.sb.depth,
 			    hctx->queue->tag_set ? hctx->queue->tag_set->queue_depth : 32);
-	hoist_timer_follows(device);
+	hoist_arm_timer(device);
 	spin_unlock_irq(&device->lock);
 }
 

@@ -310,7 +310,7 @@ fn uchida_idling_for_a_queue_keeps_the_group() {
 /// A reader that thinks for longer than the idle time loses the device when the timer fires, and
 /// not before.
 #[test]
-fn uchida_a_group_loses_the_device_when_its_engine_gives_up_waiting() {
+fn uchida_a_group_loses_the_device_when_its_idle_timer_fires() {
     let mut bench = Bench::new("uchida", &[Some(0), Some(4)]);
     bench.with(&[Flow { think_ns: 20 * MILLISECOND, ..one_at_a_time(HIGH, 1) }]).run(MILLISECOND);
     bench.with(&[backlogged(MIDDLE, 2)]).run(15 * MILLISECOND);

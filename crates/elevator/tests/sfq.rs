@@ -126,7 +126,7 @@ fn a_smaller_depth_gives_shallower_tenants_their_shares() {
 }
 
 #[test]
-fn who_has_all_requests_inside_is_remembered_by_mqfq_alone() {
+fn only_mqfq_remembers_a_tenant_whose_requests_are_all_in_flight() {
     for (policy, expected) in [("sfq", 1.0), ("mqfq", 3.0)] {
         let mut driven = Driven::new(policy, &[], &[(1, 0, 20), (2, 0, 60)]);
         let got = driven.loops(&[(1, 4), (2, 4)], 4_000);
@@ -135,7 +135,7 @@ fn who_has_all_requests_inside_is_remembered_by_mqfq_alone() {
 }
 
 #[test]
-fn one_that_ended_is_waited_for_as_long_as_asked() {
+fn a_tenant_that_completed_its_requests_is_waited_for_wait_us() {
     let mut driven = Driven::new("mqfq", &[("wait_us", 50)], &[(1, 0, 100), (2, 0, 100)]);
     driven.insert(1, 8);
     driven.insert(2, 8);

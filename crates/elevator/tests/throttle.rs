@@ -291,7 +291,7 @@ fn t13_a_change_of_limits_counts_for_what_waits() {
 }
 
 #[test]
-fn t14_a_limit_removed_lets_everything_go() {
+fn t14_removing_a_limit_releases_all_bios() {
     let mut bench = one_group(reads_per_s(MIB));
     bench.reads(1, 1_025);
     bench.until(50);

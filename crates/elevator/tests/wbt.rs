@@ -167,7 +167,7 @@ fn t34_slow_reads_take_a_step_per_window_and_windows_shrink() {
 }
 
 #[test]
-fn t34_each_window_is_told() {
+fn t34_each_window_is_logged() {
     let mut bench = Bench::flash();
     bench.wbt.trace(true);
     let mut after_window = |writes: usize, read: Option<Nanos>| -> Vec<String> {
@@ -257,7 +257,7 @@ fn reads_and_direct_writes_are_never_held() {
 }
 
 #[test]
-fn the_limit_follows_who_writes_and_who_reads() {
+fn the_limit_follows_the_mix_of_writes_and_reads() {
     let passed = |flags, prepare: fn(&mut Bench)| {
         let mut bench = Bench::flash();
         prepare(&mut bench);
@@ -315,7 +315,7 @@ fn windows_that_say_nothing_lead_back_to_the_middle() {
 }
 
 #[test]
-fn who_waits_is_woken_in_order_and_in_batches() {
+fn waiting_submitters_are_woken_in_order_and_in_batches() {
     for (volatile_cache, is_dirty, woken_at) in [(false, false, 6), (true, false, 0), (true, true, 6)] {
         let mut bench = Bench::new(&LimiterConfiguration { volatile_cache, ..configuration(32) });
         bench.flood(40, Operation::Write, Flags::NONE);
@@ -354,7 +354,7 @@ fn a_merged_bio_gives_its_place_back() {
 }
 
 #[test]
-fn the_tunable_switches_and_reads_back_what_holds() {
+fn the_tunable_switches_and_reads_back_the_effective_value() {
     let mut bench = Bench::flash();
     let row = &bench.wbt.tunables()[0];
     assert_eq!((row.name, bench.wbt.setting(0), bench.wbt.state()), ("wbt_lat_usec", Some(2_000), State::OnDefault));

@@ -361,7 +361,7 @@ impl<E: Elevator> RequestQueue<E> {
         for kind in 0..2 {
             while !self.waiting[kind].is_empty() && self.tags.in_use() < self.tags.depth() {
                 let Some(index) = self.bios.pop(&mut self.waiting[kind]) else { break };
-                if let Entered::NoTag { limited } = self.let_in(index, now) {
+                if let Entered::NoTag { limited } = self.admit_bio(index, now) {
                     self.bios.prepend(&mut self.waiting[usize::from(limited)], index);
                     break;
                 }
@@ -371,7 +371,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Retries a waiting bio. It has left the queue of waiters and keeps its reference to its group
     /// until it has entered.
-    pub(crate) fn let_in(&mut self, index: u32, now: Nanos) -> Entered {
+    pub(crate) fn admit_bio(&mut self, index: u32, now: Nanos) -> Entered {
         let group = self.bios.at(index).bio.group;
         self.bios.at_mut(index).bio.group = self.groups.nearest_online(group);
         let bio = self.bios.at(index).bio;

@@ -50,7 +50,7 @@ pub use limits::{Limits, Merging};
 pub use plug::Plug;
 pub use switch::{Busy, Handover};
 pub use tags::Tags;
-pub use trace::{Said, Told, Trace, TraceEvent, TraceKind};
+pub use trace::{Trace, TraceEvent, TraceItem, TraceKind, TraceMessage};
 
 use alloc::vec::Vec;
 use bios::{Bios, Chain, Members};
@@ -191,7 +191,7 @@ pub struct RequestQueue<E = Any> {
     /// In the order in which a bio passes them; mostly empty.
     limiters: Vec<AnyLimiter>,
     /// Empty until the first limiter is added.
-    watched: Array<limiting::Watched>,
+    limited_bios: Array<limiting::LimitedBio>,
     io_limits: Array<IoLimits>,
     /// By group: the bios that limiters hold.
     held: Array<held::Held>,
@@ -275,7 +275,7 @@ impl<E: Elevator> RequestQueue<E> {
             is_plug_useful: configuration.rotational || !configuration.queueing,
             tick_ns: configuration.tick_ns,
             limiters: Vec::new(),
-            watched: Array::try_new(0, limiting::UNSEEN)?,
+            limited_bios: Array::try_new(0, limiting::UNSEEN)?,
             io_limits: Array::try_new(configuration.groups, IoLimits::NONE)?,
             held: Array::try_new(configuration.groups, held::Held::NONE)?,
             is_rotational: configuration.rotational,
@@ -331,7 +331,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Bios in flight, in any stage.
-    pub fn bios_inside(&self) -> u32 {
+    pub fn bios_in_flight(&self) -> u32 {
         self.bios.inside()
     }
 
@@ -538,7 +538,7 @@ impl<E: Elevator> RequestQueue<E> {
         let mut following = self.bios.first(chain);
         while let Some(index) = following {
             following = self.bios.behind(chain, index);
-            if !self.watched.is_empty() {
+            if !self.limited_bios.is_empty() {
                 self.limiters_bio_ended(index, now);
             }
             let node = self.bios.at(index);
@@ -621,34 +621,34 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Takes the oldest message of the policy or a limiter.
-    pub fn take_message(&mut self) -> Option<Said> {
-        self.take_down();
-        self.trace.take_said()
+    pub fn take_message(&mut self) -> Option<TraceMessage> {
+        self.flush_messages();
+        self.trace.take_message()
     }
 
     /// Takes the oldest event or message. Messages stand among the events in the order in which
     /// they were written: those about an insertion or a completion follow the event, and those
     /// about a choice precede the dispatch.
-    pub fn take_told(&mut self) -> Option<Told> {
-        self.take_down();
-        self.trace.take_told()
+    pub fn take_item(&mut self) -> Option<TraceItem> {
+        self.flush_messages();
+        self.trace.take_item()
     }
 
     /// Puts the messages written so far before the next event.
-    fn take_down(&mut self) {
+    fn flush_messages(&mut self) {
         while let Some(message) = self.elevator.take_message() {
-            self.trace.say(Said { limiter: None, message });
+            self.trace.push_message(TraceMessage { limiter: None, message });
         }
         for limiter in &mut self.limiters {
             while let Some(message) = limiter.take_message() {
-                self.trace.say(Said { limiter: Some(limiter.name()), message });
+                self.trace.push_message(TraceMessage { limiter: Some(limiter.name()), message });
             }
         }
     }
 
     #[inline(never)]
     fn push_event(&mut self, event: TraceEvent) {
-        self.take_down();
+        self.flush_messages();
         self.trace.push(event);
     }
 

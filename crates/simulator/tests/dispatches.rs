@@ -40,7 +40,7 @@ fn sequential_readers(scheduler: &str) -> Experiment {
 }
 
 #[test]
-fn the_first_dispatches_are_told_in_order_and_the_run_is_the_same() {
+fn the_first_dispatches_are_recorded_in_order_and_the_run_is_the_same() {
     for scheduler in ["none", "mq-deadline", "wfq", "bfq"] {
         let asked = experiment("ssd", scheduler, vec![("a", 100, random_reads(8)), ("b", 300, random_reads(8))]);
         let (plain, told) = (run(&asked, &mut Unattended), run(&asked, &mut Wanting(200)));
@@ -66,7 +66,7 @@ fn the_first_dispatches_are_told_in_order_and_the_run_is_the_same() {
 }
 
 #[test]
-fn waiting_for_a_reader_is_told_as_a_hold() {
+fn waiting_for_a_reader_is_recorded_as_a_hold() {
     let told = run(&sequential_readers("cfq"), &mut Wanting(300)).dispatches.unwrap();
     assert!(told.holds.len() > 50, "{} holds", told.holds.len());
     let held_ns: u64 = told.holds.iter().map(|hold| hold.length_ns).sum();
@@ -80,7 +80,7 @@ fn waiting_for_a_reader_is_told_as_a_hold() {
 }
 
 #[test]
-fn a_run_with_fewer_dispatches_tells_all_of_them() {
+fn a_run_with_fewer_dispatches_records_all_of_them() {
     let asked = sequential_readers("noop");
     let told = run(&asked, &mut Wanting(100_000));
     let dispatches = told.dispatches.as_ref().unwrap();

@@ -154,7 +154,7 @@ fn nested_groups_are_created_with_the_parts_between() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_named_with_the_remedy() {
+fn impossible_experiments_are_refused_with_a_remedy() {
     let group = || vec![("a", 100, random_reads(1))];
     let message = refusal(&experiment("ssd", "mq-deadlin", group()));
     assert!(message.contains("no scheduler 'mq-deadlin'") && message.contains("nearest: mq-deadline"), "{message}");

@@ -283,7 +283,7 @@ fn p7_linus_passes_a_request_over_as_often_as_its_budget_allows() {
 }
 
 #[test]
-fn p7_nas_lets_nobody_of_its_direction_pass_an_overdue_request() {
+fn p7_nas_lets_no_request_of_the_direction_pass_an_overdue_one() {
     let (most, overdue) = most_of("nas", &[("expire_ms", 100)], 100);
     assert!(most[0] > 10 && most[1] > 10, "requests do overtake: {most:?}");
     assert_eq!(overdue, [0, 0]);

@@ -24,7 +24,7 @@ use elevator::{
     Any, Attributes, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry,
 };
 use hoistway_testbed::queue::{Era, Next, RequestQueue, Settings};
-use hoistway_testbed::{Crowd, GroupedLoad};
+use hoistway_testbed::{GroupedLoad, LoadShape};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -52,10 +52,10 @@ fn main() -> ExitCode {
     let cost_ns = match what.as_str() {
         "policy" if groups > 0 => {
             let at_least_one = |at, default| u32::try_from(number(at, default).unwrap_or(default)).unwrap_or(1).max(1);
-            let (inside, outstanding) = (at_least_one(6, 1), at_least_one(7, 2));
-            let crowd = Crowd { issuers: queues, groups, outstanding, inside };
-            let policy = GroupedLoad::policy(false, name, crowd);
-            policy.into_visitor(Grouped { crowd, turns, rounds })
+            let (in_flight, outstanding) = (at_least_one(6, 1), at_least_one(7, 2));
+            let shape = LoadShape { issuers: queues, groups, outstanding, in_flight };
+            let policy = GroupedLoad::policy(false, name, shape);
+            policy.into_visitor(Grouped { shape, turns, rounds })
         }
         "policy" => policy_alone(name, queues, turns, rounds),
         "batch" => in_batches(name, queues, turns, rounds),
@@ -161,7 +161,7 @@ fn alone<E: Elevator>(mut policy: E, load: &Alone) -> f64 {
 
 /// As [`Alone`], for issuers in groups.
 struct Grouped {
-    crowd: Crowd,
+    shape: LoadShape,
     turns: u64,
     rounds: u64,
 }
@@ -170,7 +170,7 @@ impl OwnedVisitor for Grouped {
     type Answer = f64;
 
     fn visit_owned<E: Elevator>(self, policy: E) -> f64 {
-        let mut load = GroupedLoad::of(policy, self.crowd);
+        let mut load = GroupedLoad::of(policy, self.shape);
         fewest_ns(self.rounds, self.turns, |_| load.turn())
     }
 }
@@ -222,7 +222,7 @@ const BATCH_STEP_NS: u64 = 1000;
 fn insert_at_once<E: Elevator>(policy: &mut E, requests: &mut Requests, bio: &Bio, now: u64) {
     let id = requests.allocate_queued(*bio, now).expect("a slot");
     policy.allocated(requests, id, now);
-    let _ = policy.insert_newcomer(requests, id, bio, now);
+    let _ = policy.insert_new(requests, id, bio, now);
 }
 
 /// The calls for a request that is chosen and completed at once.

@@ -27,6 +27,6 @@ mod testbed;
 pub use benches::{grouped_benches, policy_benches, turn_benches};
 pub use calls::{Call, Calls};
 pub use document::{check_table, check_tunables_table};
-pub use load::{Crowd, GroupedLoad};
+pub use load::{GroupedLoad, LoadShape};
 pub use queue;
 pub use testbed::{Started, Testbed};

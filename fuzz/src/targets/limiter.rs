@@ -319,7 +319,7 @@ impl<L: LimiterPolicy> Host<L> {
         }
         assert_eq!(self.limiter.held(), self.held, "bios held, as the limiter and as the host counts");
         assert_eq!(self.limiter.check(), Ok(()));
-        assert_eq!(self.limiter.violations(), 0, "impossible situations met");
+        assert_eq!(self.limiter.violations(), 0, "violations counted");
         if released > 0 {
             self.seen = self.seen.and(&[event]).and_count(released);
         }

@@ -11,7 +11,7 @@ use export::nbd::wire::{self, command};
 
 pub const TARGET: Target = Target {
     name: "nbd-transmission",
-    promise: "no panic, progress with every request, replies that a client can cut apart again",
+    promise: "no panic, progress with every request, replies that a client can parse",
     run,
     corpus,
     tokens: &[

@@ -42,7 +42,7 @@ pub fn drive(spec: &str, bytes: &[u8]) -> Seen {
     let calls = if shape & 0x80 == 0 { calls.without_switches() } else { calls };
     let mut testbed = Testbed::with(spec, &surroundings(*shape));
     testbed.drive(&calls);
-    assert_eq!(testbed.queue().violations(), 0, "impossible situations met");
+    assert_eq!(testbed.queue().violations(), 0, "violations counted");
 
     let kinds: BTreeSet<_> = calls.0.iter().map(kind).collect();
     let mut seen = kinds.into_iter().fold(Seen::NOTHING, |seen, kind| seen.and(&[kind]));

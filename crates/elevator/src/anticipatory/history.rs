@@ -40,7 +40,7 @@ pub struct Newcomers {
     /// Of 256: processes that issued a single read.
     pub exit_probability: u64,
     /// Of 256: those after whose exit no other process read nearby.
-    pub exit_without_company: u64,
+    pub exit_no_coop: u64,
 }
 
 impl Newcomers {
@@ -50,19 +50,19 @@ impl Newcomers {
         seek_total: 0,
         seek_mean_sectors: 0,
         exit_probability: 0,
-        exit_without_company: 0,
+        exit_no_coop: 0,
     };
 
     pub const fn left_after_one(&mut self) {
         self.exit_probability = (7 * self.exit_probability + 256) / 8;
     }
 
-    pub const fn left_without_company(&mut self) {
-        self.exit_without_company = (7 * self.exit_without_company + 256) / 8;
+    pub const fn exited_without_cooperator(&mut self) {
+        self.exit_no_coop = (7 * self.exit_no_coop + 256) / 8;
     }
 
-    pub const fn had_company(&mut self) {
-        self.exit_without_company = 7 * self.exit_without_company / 8;
+    pub const fn had_cooperator(&mut self) {
+        self.exit_no_coop = 7 * self.exit_no_coop / 8;
     }
 }
 

@@ -31,7 +31,7 @@ crate::tunables! {
     pub struct Settings {
         /// Age at which a sync request is overdue.
         read_expire_ns: "read_expire", Unit::Milliseconds, 0..=2_147_483_647, 125, OutOfRange::Clamp,
-            "A sync request older than this goes first; looked at once in that time.";
+            "A sync request older than this is dispatched first; checked once per such interval.";
         /// Age at which an async request is overdue.
         write_expire_ns: "write_expire", Unit::Milliseconds, 0..=2_147_483_647, 250, OutOfRange::Clamp,
             "The same for async requests.";
@@ -43,7 +43,7 @@ crate::tunables! {
             "Length of a batch of async requests while sync ones wait.";
         /// How long the device is idled for the next request of a process.
         antic_expire_ns: "antic_expire", Unit::Milliseconds, 0..=2_147_483_647, 6, OutOfRange::Clamp,
-            "How long the device is kept for the next request of a process; 0 = never.";
+            "How long the device is idled for the next request of a process; 0 = never.";
     }
 }
 
@@ -210,7 +210,7 @@ impl Elevator for Anticipatory {
                 class.sorted.insert(sorted, id.slot(), requests.at(id).first_sector());
             }
             (Held::Sorted, _) => {}
-            _ => self.complain(),
+            _ => self.count_violation(),
         }
     }
 
@@ -241,7 +241,7 @@ impl Elevator for Anticipatory {
         let slot = id.slot();
         let held = self.slots.get(slot).map(|entry| entry.held);
         if !matches!(held, Some(Held::Nowhere)) {
-            self.complain();
+            self.count_violation();
             return Wake::No;
         }
         let attributes = requests.attributes(id);
@@ -415,7 +415,7 @@ impl Elevator for Anticipatory {
                 return Err(Violation { what: "the sorted tree and the fifo hold the same requests", at: held });
             }
             if (class.next == NIL) != class.fifo.is_empty() {
-                return Err(Violation { what: "there is a next request while there is one at all", at: class.next });
+                return Err(Violation { what: "there is a next request while any request is queued", at: class.next });
             }
             for slot in class.sorted.iter(&self.sorted).take(self.slots.len() as usize) {
                 let entry = self.slots.at(slot);
@@ -427,10 +427,10 @@ impl Elevator for Anticipatory {
         }
         let in_device = self.slots.iter().filter(|entry| entry.held == Held::Dispatched).count();
         if u32::try_from(in_device) != Ok(self.dispatched) {
-            return Err(Violation { what: "those sent and not back are counted", at: self.dispatched });
+            return Err(Violation { what: "requests dispatched and not completed are counted", at: self.dispatched });
         }
         if held != self.held {
-            return Err(Violation { what: "as many requests are on the lists as are held", at: held });
+            return Err(Violation { what: "the lists hold as many requests as are counted", at: held });
         }
         Ok(())
     }
@@ -605,7 +605,7 @@ impl Anticipatory {
                 self.held = self.held.wrapping_sub(1);
                 self.slots.at_mut(slot).held = Held::Nowhere;
             }
-            Held::Dispatched | Held::Nowhere => self.complain(),
+            Held::Dispatched | Held::Nowhere => self.count_violation(),
         }
     }
 
@@ -613,7 +613,7 @@ impl Anticipatory {
         let (class, sorted, links) = self.class_and_links(kind);
         let done = class.sorted.remove(sorted, slot).is_some() && class.fifo.remove(links, slot);
         if !done {
-            self.complain();
+            self.count_violation();
             return;
         }
         self.held = self.held.wrapping_sub(1);
@@ -687,7 +687,7 @@ impl Anticipatory {
     }
 
     #[cold]
-    fn complain(&mut self) {
+    fn count_violation(&mut self) {
         self.violations = self.violations.saturating_add(1);
     }
 

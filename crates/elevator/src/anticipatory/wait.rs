@@ -90,7 +90,7 @@ impl Anticipatory {
                 self.newcomers.left_after_one();
             }
             if !issuer.is_alive {
-                self.newcomers.left_without_company();
+                self.newcomers.exited_without_cooperator();
             }
         }
         Wake::All
@@ -118,7 +118,7 @@ impl Anticipatory {
             let (first, end) = (attributes.extent.first_sector, attributes.extent.end());
             self.issuers.at_mut(awaited.context.0).issues(&mut self.newcomers, first, end, now);
             if !issuer.is_alive {
-                self.newcomers.had_company();
+                self.newcomers.had_cooperator();
             }
             return true;
         }
@@ -126,14 +126,14 @@ impl Anticipatory {
             if issuer.think.samples == 0 {
                 self.newcomers.left_after_one();
             }
-            if self.newcomers.exit_without_company > HALF {
+            if self.newcomers.exit_no_coop > HALF {
                 return true;
             }
         }
         if issuer.think.samples > 0 {
             return issuer.think.mean > expire_ns;
         }
-        let likely_gone = self.newcomers.exit_probability.saturating_mul(self.newcomers.exit_without_company);
+        let likely_gone = self.newcomers.exit_probability.saturating_mul(self.newcomers.exit_no_coop);
         self.newcomers.think_mean_ns > expire_ns || likely_gone > HALF * 256
     }
 

@@ -16,21 +16,21 @@ const SAMPLES: u32 = 32;
 
 /// The effect of a completion on the turn in service.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Then {
-    GoesOn,
+pub enum TurnEffect {
+    Continues,
     /// The device is idled for the queue in service.
-    IsKept,
+    Idles,
     Ends(TurnEnd),
 }
 
 impl Bfq {
     /// Applies the effect of a completion.
     #[inline]
-    pub(super) fn come_back(&mut self, then: Then) -> Wake {
+    pub(super) fn come_back(&mut self, then: TurnEffect) -> Wake {
         match then {
-            Then::IsKept => return Wake::No,
-            Then::GoesOn => {}
-            Then::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
+            TurnEffect::Idles => return Wake::No,
+            TurnEffect::Continues => {}
+            TurnEffect::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
         }
         if self.in_driver == 0 { self.schedule_dispatch() } else { Wake::No }
     }
@@ -38,13 +38,13 @@ impl Bfq {
     /// The device gave a request back, or never had it: for the queue this is the same as a
     /// completion.
     #[inline(never)]
-    pub(super) fn leave_device(&mut self, slot: u32) -> Then {
+    pub(super) fn leave_device(&mut self, slot: u32) -> TurnEffect {
         self.leave_device_here(slot)
     }
 
     /// Inlined into its callers.
     #[inline(always)]
-    fn leave_device_here(&mut self, slot: u32) -> Then {
+    fn leave_device_here(&mut self, slot: u32) -> TurnEffect {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Nowhere;
         let (queue, context, id) = (entry.queue, entry.context, entry.id);
@@ -53,7 +53,7 @@ impl Bfq {
 
     /// The device completed a request.
     #[inline(never)]
-    pub(super) fn leave_device_served(&mut self, requests: &Requests, id: RequestId) -> Then {
+    pub(super) fn leave_device_served(&mut self, requests: &Requests, id: RequestId) -> TurnEffect {
         let (request, entry) = (requests.at(id), self.slots.at(id.slot()));
         let (served_ns, waited_ns) = request.times(self.clock.ns);
         let account = &mut self.groups.at_mut(entry.group).account;
@@ -87,8 +87,8 @@ impl Bfq {
 
     /// Inlined into its callers.
     #[inline(always)]
-    fn count_out(&mut self, queue: u32, context: u32, id: RequestId) -> Then {
-        self.arms.count_in_driver(context, 1_u32.wrapping_neg());
+    fn count_out(&mut self, queue: u32, context: u32, id: RequestId) -> TurnEffect {
+        self.actuators.count_in_driver(context, 1_u32.wrapping_neg());
         // Older forms do not measure this.
         if self.sampled == Some(id) {
             self.learn_injection(queue);
@@ -110,10 +110,10 @@ impl Bfq {
         // only one, is empty with requests in flight, and the device is idled for it.
         let goes_on = !(is_empty | is_timed_out | self.messages.is_on());
         if queue != self.in_service || goes_on {
-            return Then::GoesOn;
+            return TurnEffect::Continues;
         }
         if is_empty & has_more & is_waited_for && self.settings.slice_idle_ns() != 0 && self.is_lone_protected() {
-            return Then::IsKept;
+            return TurnEffect::Idles;
         }
         self.look_at_service(queue)
     }
@@ -138,21 +138,21 @@ impl Bfq {
     /// A request of the queue in service completed: its turn may end, or the device is idled for
     /// it.
     #[inline(never)]
-    fn look_at_service(&mut self, queue: u32) -> Then {
+    fn look_at_service(&mut self, queue: u32) -> TurnEffect {
         if self.must_idle(queue) {
             if self.queues.at(queue).dispatched == 0 {
                 self.begin_wait();
             }
-            return Then::IsKept;
+            return TurnEffect::Idles;
         }
         let state = self.queues.at(queue);
         let (is_empty, has_none_in_device) = (state.is_empty(), state.dispatched == 0);
         if self.may_end_for_time(queue) {
-            Then::Ends(TurnEnd::BudgetTimeout)
+            TurnEffect::Ends(TurnEnd::BudgetTimeout)
         } else if is_empty && (has_none_in_device || !self.better_to_idle(queue)) {
-            Then::Ends(TurnEnd::NoMoreRequests)
+            TurnEffect::Ends(TurnEnd::NoMoreRequests)
         } else {
-            Then::GoesOn
+            TurnEffect::Continues
         }
     }
 
@@ -185,7 +185,7 @@ impl Bfq {
         if self.requests_queued == 0 && self.direct.is_empty() {
             return Wake::No;
         }
-        self.say("schedule dispatch", &[]);
+        self.log("schedule dispatch", &[]);
         (self.is_holding, self.repoll_at) = (false, NEVER);
         Wake::All
     }

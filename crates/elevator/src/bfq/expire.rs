@@ -32,7 +32,7 @@ impl Bfq {
             let state = self.queues.at(queue);
             let (dispatched, is_short) = (u64::from(state.dispatched), u64::from(state.has(Marks::SHORT_THINK_TIME)));
             let numbers = [end as u64, u64::from(self.was_slow), dispatched, is_short];
-            self.say_queue(queue, "expire ({0}, slow {1}, num_disp {2}, short_ttime {3})", &numbers);
+            self.log_queue(queue, "expire ({0}, slow {1}, num_disp {2}, short_ttime {3})", &numbers);
         }
     }
 

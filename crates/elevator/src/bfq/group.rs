@@ -157,7 +157,7 @@ impl Bfq {
             return;
         }
         self.groups.at_mut(group).is_online = false;
-        for actuator in 0..self.arms.count {
+        for actuator in 0..self.actuators.count {
             for place in async_places(group, actuator, self.groups.len()) {
                 let queue = core::mem::replace(self.async_queues.at_mut(place), NIL);
                 if queue != NIL {

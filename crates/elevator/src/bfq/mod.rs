@@ -60,7 +60,7 @@ use crate::request::{Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, SortedLinks};
 use crate::traits::{Limits, Traits};
 use crate::tunable::{SettingError, Tunable};
-use actuator::Arms;
+use actuator::ActuatorTable;
 use arrival::Joined;
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
@@ -78,7 +78,7 @@ crate::reasons! {
     pub enum Why {
         TurnGoesOn = "turn goes on",
         NextTurn = "next turn",
-        Injected = "let into another's turn",
+        Injected = "injected into another turn",
         HeadInsert = "put in front",
         WaitsForQueue = "waits for the queue",
     }
@@ -109,9 +109,9 @@ pub struct Bfq {
     stamps: Stamps,
     trees: Array<ServiceTree>,
     groups: Array<Group>,
-    /// By actuator and issuer: see [`Arms`].
+    /// By actuator and issuer: see [`ActuatorTable`].
     contexts: Array<Context>,
-    arms: Arms,
+    actuators: ActuatorTable,
     async_queues: Array<u32>,
 
     /// Queues in active sets by actuator, the most recent first: the order in which injection tries
@@ -176,7 +176,7 @@ pub struct Bfq {
 impl Bfq {
     #[cold]
     #[inline(never)]
-    fn complain(&mut self) {
+    fn count_violation(&mut self) {
         self.violations = self.violations.saturating_add(1);
     }
 
@@ -184,11 +184,11 @@ impl Bfq {
     #[inline(always)]
     fn insert_at(&mut self, bio: &Bio, id: RequestId, is_sorted: bool, now: Nanos) -> Wake {
         self.clock.set(now);
-        let joined = if is_sorted && self.has_nobody_to_merge() { self.join_busy(bio, id) } else { Joined::NOT };
+        let joined = if is_sorted && self.cannot_merge() { self.join_busy(bio, id) } else { Joined::NOT };
         if joined == Joined::NOT {
             let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.queue == NIL);
             if !is_free {
-                self.complain();
+                self.count_violation();
                 return Wake::No;
             }
             let context = self.record_of(bio);
@@ -199,7 +199,7 @@ impl Bfq {
                 self.bind(bio, id, queue, context);
                 self.add_direct(id.slot());
             }
-        } else if joined != Joined::PLAINLY {
+        } else if joined != Joined::NO_EFFECT {
             self.settle_joined(bio, joined);
         }
         (self.is_holding, self.repoll_at) = (false, NEVER);
@@ -319,7 +319,7 @@ impl Elevator for Bfq {
     }
 
     #[inline(always)]
-    fn insert_newcomer(&mut self, _requests: &Requests, id: RequestId, bio: &Bio, now: Nanos) -> Wake {
+    fn insert_new(&mut self, _requests: &Requests, id: RequestId, bio: &Bio, now: Nanos) -> Wake {
         self.insert_at(bio, id, true, now)
     }
 
@@ -466,8 +466,8 @@ impl Elevator for Bfq {
 
     fn trace(&mut self, on: bool) {
         self.messages.switch(on);
-        if let Some(actuators) = self.arms.surplus() {
-            self.say("{0} actuators are more than can be told apart: taken as one", &[u64::from(actuators)]);
+        if let Some(actuators) = self.actuators.surplus() {
+            self.log("{0} actuators are more than can be distinguished: treated as one", &[u64::from(actuators)]);
         }
     }
 

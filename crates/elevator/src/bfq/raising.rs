@@ -113,7 +113,7 @@ impl Bfq {
             let weights = [u64::from(raising.factor), u64::from(entity.weight), u64::from(entity.original_weight)];
             let [factor, weight, original] = weights;
             let text = "raising period dur {0}/{1} msec, old coeff {2}, w {3}({4})";
-            self.say_queue(queue, text, &[lasted, longest, factor, weight, original]);
+            self.log_queue(queue, text, &[lasted, longest, factor, weight, original]);
         }
         let state = self.queues.at(queue);
         let raising = state.raising;

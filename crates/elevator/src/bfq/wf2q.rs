@@ -241,7 +241,7 @@ impl Bfq {
             let entity = scheduler.next_in_service;
             scheduler.in_service = entity;
             if entity == NIL {
-                self.complain();
+                self.count_violation();
                 return NIL;
             }
             let below = entity.wrapping_sub(self.queues.len());
@@ -254,7 +254,7 @@ impl Bfq {
             }
             group = below;
         }
-        self.complain();
+        self.count_violation();
         NIL
     }
 
@@ -282,7 +282,7 @@ impl Bfq {
         group.active_entities = group.active_entities.wrapping_add(1);
         let is_listed = !self.is_queue(entity) || self.list_active(entity);
         if !is_in || !is_listed {
-            self.complain();
+            self.count_violation();
         }
     }
 
@@ -297,7 +297,7 @@ impl Bfq {
         group.active_entities = group.active_entities.wrapping_sub(1);
         let is_unlisted = !self.is_queue(entity) || self.unlist_active(entity);
         if !is_out || !is_unlisted {
-            self.complain();
+            self.count_violation();
         }
     }
 
@@ -305,7 +305,7 @@ impl Bfq {
     fn idle_insert(&mut self, entity: u32) {
         let tree = self.tree_index(entity);
         if !self.trees.at_mut(tree).idle.insert(&mut self.stamps, entity) {
-            self.complain();
+            self.count_violation();
         }
         self.entities.at_mut(entity).set = Set::Idle;
     }
@@ -314,7 +314,7 @@ impl Bfq {
     pub(super) fn idle_remove(&mut self, entity: u32) {
         let tree = self.tree_index(entity);
         if !self.trees.at_mut(tree).idle.remove(&mut self.stamps, entity) {
-            self.complain();
+            self.count_violation();
         }
         self.entities.at_mut(entity).set = Set::None;
     }
@@ -341,18 +341,18 @@ impl Bfq {
         let finish = start.wrapping_add(span(sectors, self.entities.at(entity).weight));
         self.stamps.set(entity, start, finish);
         if self.messages.is_on() && self.is_queue(entity) {
-            self.say_finish(entity, sectors);
+            self.log_finish(entity, sectors);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn say_finish(&mut self, queue: u32, sectors: u32) {
+    fn log_finish(&mut self, queue: u32, sectors: u32) {
         let weight = u64::from(self.entities.at(queue).weight);
-        self.say_queue(queue, "calc_finish: serv {0}, w {1}", &[u64::from(sectors), weight]);
+        self.log_queue(queue, "calc_finish: serv {0}, w {1}", &[u64::from(sectors), weight]);
         let stamps = self.stamps.at(queue);
         let numbers = [stamps.starts, stamps.finish, stamps.finish.wrapping_sub(stamps.starts)];
-        self.say_queue(queue, "calc_finish: start {0}, finish {1}, delta {2}", &numbers);
+        self.log_queue(queue, "calc_finish: start {0}, finish {1}, delta {2}", &numbers);
     }
 
     // ---- activation and deactivation ----
@@ -398,7 +398,7 @@ impl Bfq {
             if is_later(earliest, finish) { earliest } else { finish }
         } else {
             if self.entities.at(entity).is_on_tree {
-                self.complain();
+                self.count_violation();
             } else {
                 self.entities.at_mut(entity).is_on_tree = true;
                 self.change_weight_sum(entity, true);
@@ -547,7 +547,7 @@ impl Bfq {
     pub(super) fn serve(&mut self, queue: u32, sectors: u32) {
         self.queues.at_mut(queue).count_service(sectors, self.clock.ticks);
         self.run_vtime(queue, sectors);
-        self.say_queue(queue, "bfqq_served {0} secs", &[u64::from(sectors)]);
+        self.log_queue(queue, "bfqq_served {0} secs", &[u64::from(sectors)]);
     }
 
     /// Advances virtual time on all levels. Inlined into its callers.

@@ -29,7 +29,7 @@ impl Cfq {
         let mut queue = self.known_queue(bio);
         if queue == NIL {
             queue = self.queue_for(bio);
-            self.bury_abandoned();
+            self.free_deferred();
         }
         self.take_in(queue, id, bio, request.start_ns);
         self.announce(queue, id.slot(), bio);
@@ -69,15 +69,15 @@ impl Cfq {
             context,
             due_ticks: due_from.saturating_add(self.settings.expire(expires_as_sync)),
         };
-        self.say_queue(queue, "insert_request", &[]);
+        self.log_queue(queue, "insert_request", &[]);
         self.refresh_priority(queue, priority);
         let state = self.queues.at_mut(queue);
         let is_linked = state.fifo.push_back(&mut self.fifo_links, slot);
         state.favoured = state.favoured.wrapping_add(u32::from(is_favoured));
         if !is_linked {
-            self.complain();
+            self.count_violation();
         }
-        self.sort_in(queue, slot, bio.extent.first_sector, is_sync);
+        self.insert_by_sector(queue, slot, bio.extent.first_sector, is_sync);
         self.requests_queued = self.requests_queued.wrapping_add(1);
         self.account_arrival(group, kind, is_sync);
         self.learn(queue, context, bio);
@@ -152,7 +152,7 @@ impl Cfq {
             was_worth
         };
         if is_worth != was_worth {
-            self.say_queue(queue, "idle={0}", &[u64::from(is_worth)]);
+            self.log_queue(queue, "idle={0}", &[u64::from(is_worth)]);
             let marks = &mut self.queues.at_mut(queue).marks;
             if is_worth {
                 marks.set(Marks::IDLE_WINDOW);
@@ -205,7 +205,7 @@ impl Cfq {
             };
         }
         if !self.head.push_front(&mut self.fifo_links, slot) {
-            self.complain();
+            self.count_violation();
         }
     }
 }

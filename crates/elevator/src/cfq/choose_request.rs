@@ -84,10 +84,10 @@ impl Cfq {
 
     /// Adds a request to its queue's order, which makes the queue busy.
     #[inline(always)]
-    pub(super) fn sort_in(&mut self, queue: u32, slot: u32, first_sector: u64, is_sync: bool) {
+    pub(super) fn insert_by_sector(&mut self, queue: u32, slot: u32, first_sector: u64, is_sync: bool) {
         let state = self.queues.at_mut(queue);
         if !state.sorted.insert(&mut self.sort_links, slot, first_sector) {
-            self.complain();
+            self.count_violation();
             return;
         }
         let [asynchronous, sync] = &mut state.queued;
@@ -117,7 +117,7 @@ impl Cfq {
     pub(super) fn take_out(&mut self, slot: u32) {
         let Slot { queue, held, group, kind, is_sync, .. } = *self.slots.at(slot);
         if held != Held::Queued {
-            self.complain();
+            self.count_violation();
             return;
         }
         let is_next = self.queues.at(queue).next == slot;
@@ -151,7 +151,7 @@ impl Cfq {
         let is_spent = is_unsorted && state.is_empty();
         self.requests_queued = self.requests_queued.wrapping_sub(1);
         if !is_out {
-            self.complain();
+            self.count_violation();
         }
         if is_spent {
             self.note_next(queue);
@@ -165,7 +165,7 @@ impl Cfq {
         let is_moved = state.sorted.remove(&mut self.sort_links, slot)
             && state.sorted.insert(&mut self.sort_links, slot, first_sector);
         if !is_moved {
-            self.complain();
+            self.count_violation();
             return;
         }
         let next = self.better(self.queues.at(queue).next, slot, self.last_position_sectors);
@@ -183,9 +183,9 @@ impl Cfq {
         state.marks.set(Marks::FIFO_EXPIRE);
         let oldest = state.fifo.first().filter(|slot| self.now >= self.slots.at(*slot).due_ticks);
         match oldest {
-            Some(slot) => self.say_queue(queue, "fifo={0}", &[u64::from(slot)]),
+            Some(slot) => self.log_queue(queue, "fifo={0}", &[u64::from(slot)]),
             None if self.profile.has_late_rules => {}
-            None => self.say_queue(queue, "fifo=(null)", &[]),
+            None => self.log_queue(queue, "fifo=(null)", &[]),
         }
         oldest
     }

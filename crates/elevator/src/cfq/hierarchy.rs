@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_takes_its_weight_along_up_to_the_first_that_stays() {
+    fn a_removed_weight_is_subtracted_up_to_the_first_ancestor_that_stays() {
         let mut policy = documented();
         for group in [0, AA, AB] {
             policy.activate_in_hierarchy(group);

@@ -66,7 +66,7 @@ crate::reasons! {
         SliceGoesOn = "slice goes on",
         NextQueue = "next queue",
         Overdue = "overdue",
-        OfRound = "of the round",
+        OfRound = "part of the round",
         HeadInsert = "put in front",
         WaitsForQueue = "waits for the queue",
         WaitsForGroup = "waits for the group",
@@ -122,7 +122,7 @@ pub struct Cfq {
     active: u32,
     active_context: u32,
     /// Active, with its last reference dropped; NIL except within an event.
-    abandoned: u32,
+    deferred_free: u32,
     busy_queues: u32,
     busy_sync_queues: u32,
     requests_queued: u32,
@@ -151,7 +151,7 @@ pub struct Cfq {
     /// loaded; otherwise empty.
     instances: Array<Instance>,
     /// The group whose instance is loaded into the fields above.
-    attended: u32,
+    loaded: u32,
     draining: u32,
     drained: u64,
     messages: Messages,
@@ -240,7 +240,7 @@ impl Elevator for Cfq {
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
         self.tick(now);
         let Some(slot) = self.slots.get(id.slot()) else {
-            self.complain();
+            self.count_violation();
             return Wake::No;
         };
         let is_back = slot.held == Held::Dispatched && slot.id == id;
@@ -250,7 +250,7 @@ impl Elevator for Cfq {
                 self.add_at_head(requests, id);
             }
             _ => {
-                self.complain();
+                self.count_violation();
                 return Wake::No;
             }
         }
@@ -304,7 +304,7 @@ impl Elevator for Cfq {
         let slot = *self.slots.at(id.slot());
         if slot.id == id && slot.held == Held::Dispatched {
             self.deactivate(id.slot());
-            self.say_queue(slot.queue, "deactivate rq, drv={0}", &[u64::from(self.in_driver)]);
+            self.log_queue(slot.queue, "deactivate rq, drv={0}", &[u64::from(self.in_driver)]);
         }
         Wake::No
     }
@@ -344,7 +344,7 @@ impl Elevator for Cfq {
             }
         }
         self.unbind(id.slot());
-        self.bury_abandoned();
+        self.free_deferred();
         Wake::All
     }
 
@@ -390,7 +390,7 @@ impl Elevator for Cfq {
         self.tick(now);
         if group != GroupId::ROOT {
             self.forget_group(group.0);
-            self.bequeath_account(group.0);
+            self.fold_account_into_parent(group.0);
         }
     }
 
@@ -403,16 +403,16 @@ impl Elevator for Cfq {
     }
 
     fn setting(&self, index: usize) -> Option<i64> {
-        let knob = *self.profile.knobs.get(index)?;
-        Some(self.settings.get(knob, &self.ticks))
+        let id = *self.profile.tunable_ids.get(index)?;
+        Some(self.settings.get(id, &self.ticks))
     }
 
     fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
         self.is_holding = false;
-        let (Some(knob), Some(row)) = (self.profile.knobs.get(index), self.profile.rows.get(index)) else {
+        let (Some(id), Some(row)) = (self.profile.tunable_ids.get(index), self.profile.rows.get(index)) else {
             return Err(SettingError::Unknown);
         };
-        self.settings.set(*knob, row, &self.ticks, value)
+        self.settings.set(*id, row, &self.ticks, value)
     }
 
     fn group_account(&self, group: GroupId) -> Option<GroupAccount> {
@@ -505,7 +505,7 @@ impl Cfq {
     }
 
     #[cold]
-    fn complain(&mut self) {
+    fn count_violation(&mut self) {
         self.violations = self.violations.saturating_add(1);
     }
 }

@@ -99,7 +99,7 @@ impl Cfq {
 
     /// Puts the newcomer at the front of its tree; the tree is still chosen by the usual rules.
     pub(super) fn preempt(&mut self, queue: u32) {
-        self.say_queue(queue, "preempt", &[]);
+        self.log_queue(queue, "preempt", &[]);
         let kind_before = self.queues.at(self.active).workload_type();
         self.expire(self.active, Rest::Kept);
         let state = self.queues.at(queue);

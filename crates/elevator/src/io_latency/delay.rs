@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_decays_second_by_second() {
+    fn owed_time_decays_every_second() {
         let mut delay = Delay::NONE;
         delay.step_down();
         delay.step_down();

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn without_congestion_nobody_loses_and_the_figure_is_kept() {
+    fn without_congestion_no_depth_shrinks_and_the_percentile_is_kept() {
         let mut feedback = Feedback::try_new().unwrap();
         fill(&mut feedback, Domain::Write, 1, 0);
         assert_eq!(depths(&mut feedback, 0), []);

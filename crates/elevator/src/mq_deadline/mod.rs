@@ -124,7 +124,7 @@ impl Elevator for MqDeadline {
     fn bio_merged(&mut self, requests: &Requests, id: RequestId, side: Side, _now: Nanos) {
         let slot = *self.slots.at(id.slot());
         if slot.held() != Held::Sorted {
-            self.complain();
+            self.count_violation();
         } else if side == Side::Front {
             self.re_sort(id.slot(), slot, requests.at(id).first_sector());
         }
@@ -159,13 +159,13 @@ impl Elevator for MqDeadline {
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
         let attributes = requests.attributes(id);
         match at {
-            Position::Sorted(_) => self.insert_newcomer(requests, id, attributes, now),
+            Position::Sorted(_) => self.insert_new(requests, id, attributes, now),
             Position::Head | Position::Requeue => self.insert_elsewhere(attributes, id, at, now),
         }
     }
 
     #[inline(always)]
-    fn insert_newcomer(&mut self, _requests: &Requests, id: RequestId, attributes: &Attributes, now: Nanos) -> Wake {
+    fn insert_new(&mut self, _requests: &Requests, id: RequestId, attributes: &Attributes, now: Nanos) -> Wake {
         let (class, direction) = (attributes.class(), attributes.direction());
         if self.rounded_ns.0 != now {
             self.rounded_ns = (now, self.whole_ticks(now));
@@ -178,7 +178,7 @@ impl Elevator for MqDeadline {
         let level = self.level_mut(class);
         level.inserted = level.inserted.wrapping_add(1);
         self.held = self.held.wrapping_add(1);
-        self.sort_in(id.slot(), class, direction, attributes.extent.first_sector);
+        self.insert_by_sector(id.slot(), class, direction, attributes.extent.first_sector);
         Wake::All
     }
 
@@ -321,7 +321,7 @@ impl MqDeadline {
             entry.set_held(Held::Sent);
             self.held = self.held.wrapping_sub(1);
         } else {
-            self.complain();
+            self.count_violation();
         }
         Some(id)
     }
@@ -437,7 +437,7 @@ impl MqDeadline {
 
     /// Adds a slot with a valid entry to the order and the fifo of its direction.
     #[inline(always)]
-    fn sort_in(&mut self, slot: u32, class: Class, direction: Direction, first_sector: u64) {
+    fn insert_by_sector(&mut self, slot: u32, class: Class, direction: Direction, first_sector: u64) {
         let remembers = self.profile.remembers;
         let (level, sorted, links) = self.level_and_links(class);
         let queue = level.queue_mut(direction);
@@ -452,7 +452,7 @@ impl MqDeadline {
     #[inline(never)]
     fn insert_elsewhere(&mut self, attributes: &Attributes, id: RequestId, at: Position, now: Nanos) -> Wake {
         if self.slots.get(id.slot()).is_none_or(|slot| slot.held().is_on_list()) {
-            self.complain();
+            self.count_violation();
             return Wake::No;
         }
         let entry = self.count(id, attributes);
@@ -469,7 +469,7 @@ impl MqDeadline {
         let (class, direction) = entry.queue();
         let due_ns = now.wrapping_add(self.expire_ns(direction));
         *self.slots.at_mut(slot) = entry.put(Held::Sorted, due_ns);
-        self.sort_in(slot, class, direction, first_sector);
+        self.insert_by_sector(slot, class, direction, first_sector);
     }
 
     fn insert_at_head(&mut self, slot: u32, entry: Slot, now: Nanos) {
@@ -490,7 +490,7 @@ impl MqDeadline {
         // may have been skipped.
         let in_order = queue.next == slot || remembers == Remembers::NextRequest;
         let Some(Removed { key: position, next, next_key }) = queue.sorted.remove(sorted, slot) else {
-            return self.complain();
+            return self.count_violation();
         };
         let done = queue.fifo.remove(links, slot);
         if in_order {
@@ -569,7 +569,7 @@ impl MqDeadline {
     #[inline]
     fn unlinked(&mut self, slot: u32, done: bool) {
         if !done {
-            self.complain();
+            self.count_violation();
             return;
         }
         self.slots.at_mut(slot).set_held(Held::Sent);
@@ -622,7 +622,7 @@ impl MqDeadline {
         }
         // The host dropped a request without reporting it.
         level.completed = level.completed.wrapping_add(1);
-        self.complain();
+        self.count_violation();
         self.count_first(id, attributes)
     }
 
@@ -633,7 +633,7 @@ impl MqDeadline {
     }
 
     #[cold]
-    fn complain(&mut self) {
+    fn count_violation(&mut self) {
         self.violations = self.violations.saturating_add(1);
     }
 

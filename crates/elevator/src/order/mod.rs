@@ -15,7 +15,7 @@ use crate::request::{Bio, Requests};
 use crate::structures::sorted::{SortedLinks, Tree};
 use crate::structures::{Array, Links, List, NIL, NoMemory};
 use block::{GroupId, Nanos, Operation};
-use sole::Sole;
+use sole::SoleIssuer;
 
 /// Virtual time per sector at weight 1 is 2^20.
 const UNIT_BITS: u32 = 20;
@@ -123,7 +123,7 @@ pub struct Order {
     links: Links,
     queue_of: Array<u32>,
     contexts: u32,
-    sole: Sole,
+    sole: SoleIssuer,
     /// The lead, in virtual time, of the last queue that was found ahead.
     lead: u64,
     violations: u32,
@@ -178,7 +178,7 @@ impl Order {
             links: Links::try_new(configuration.slots)?,
             queue_of: Array::try_new(configuration.slots, NIL)?,
             contexts: configuration.contexts,
-            sole: Sole::NOBODY,
+            sole: SoleIssuer::NONE,
             lead: 0,
             violations: 0,
         })
@@ -598,7 +598,10 @@ impl Order {
         for group in 1..self.groups.len() {
             let is_known = !self.is_above_sole(self.node_of(group));
             if is_known && self.ready.is_linked(self.node_of(group)) == self.groups.at(group).ready.is_empty() {
-                return Err(Violation { what: "a group waits exactly while a child of it does", at: group });
+                return Err(Violation {
+                    what: "a group is backlogged exactly while one of its children is",
+                    at: group,
+                });
             }
         }
         if self.strict == Strict::Never { Ok(()) } else { self.check_busy(queue_in_flight) }
@@ -607,13 +610,13 @@ impl Order {
     fn check_queue(&self, requests: &Requests, queue: u32) -> Result<(), Violation> {
         let list = self.queues.at(queue);
         if queue != self.sole.queue && self.ready.is_linked(queue) == list.is_empty() {
-            return Err(Violation { what: "a queue waits exactly while it holds a request", at: queue });
+            return Err(Violation { what: "a queue is backlogged exactly while it holds a request", at: queue });
         }
         let parent = self.nodes.at(queue).parent;
         for slot in list.iter(&self.links) {
             let is_of_group = requests.id_of(slot).is_some_and(|id| requests.attributes(id).group.0 == parent);
             if !is_of_group || *self.queue_of.at(slot) != queue {
-                return Err(Violation { what: "a queue holds live requests of its group, which know it", at: slot });
+                return Err(Violation { what: "a queue holds live requests of its group that refer to it", at: slot });
             }
         }
         Ok(())
@@ -637,7 +640,10 @@ impl Order {
                 return Err(Violation { what: "requests in flight are counted on each level", at: node });
             }
             if in_flight > 0 && self.counts(node) && self.ready.is_linked(node) == self.busy.is_linked(node) {
-                return Err(Violation { what: "whoever has requests in flight is in the order, once", at: node });
+                return Err(Violation {
+                    what: "every node with requests in flight is in the order exactly once",
+                    at: node,
+                });
             }
         }
         Ok(())

@@ -168,7 +168,7 @@ fn woken_after(form: &str, pause_us: u64, period_ms: u64) -> usize {
 }
 
 #[test]
-fn t38_who_wakes_another_is_found_out() {
+fn t38_a_waker_is_detected() {
     for (form, has_wakers) in FORMS.into_iter().zip([0, 0, 1, 1]) {
         assert_eq!(woken_after(form, 1_000, 300), has_wakers, "{form}");
         assert_eq!(woken_after(form, 4_100, 300), 0, "{form}: too late after the completion");

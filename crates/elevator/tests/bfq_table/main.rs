@@ -229,7 +229,7 @@ fn row_13_one_shared_queue_may_starve() {
 /// O at depth 8 has been running; N at depth 1 starts. With `low_latency`, O stands still while N
 /// is raised.
 #[test]
-fn t50_a_newcomer_stops_everybody_while_it_is_raised() {
+fn t50_a_raised_new_queue_stops_all_others() {
     let processes = || vec![Process { depth: 8, ..process(0, 4) }, Process { begins_ns: 6 * SECOND, ..process(1, 4) }];
     let measure = |scheduler| {
         let setup =

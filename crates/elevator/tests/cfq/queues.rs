@@ -300,7 +300,7 @@ fn t23_a_shared_queue_that_seeks_is_broken_apart() {
 }
 
 #[test]
-fn t24_whoever_exits_is_not_waited_for() {
+fn t24_an_exited_issuer_is_not_waited_for() {
     let mut host = Host::new("cfq@2.6.36");
     host.given("R1000@1 R90000000@2");
     assert_eq!(host.dispatched(), 1);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use experiment::Experiment;
-use queue::Said;
+use queue::TraceMessage;
 use workload::trace::{Names, Tracer};
 
 use crate::error::EngineError;
@@ -39,7 +39,7 @@ fn put(names: &mut Vec<String>, index: u32, name: &str) {
 pub(super) fn pass_on(told: &[Traced], names: &Names, tracer: &mut dyn Tracer) {
     for traced in told {
         match traced {
-            Traced::Message(Said { limiter, message: it }) => {
+            Traced::Message(TraceMessage { limiter, message: it }) => {
                 tracer.message(it.at_ns, &experiment::trace::line(names, *limiter, it));
             }
             Traced::Event(event) => {

@@ -13,7 +13,7 @@
 mod cached;
 mod construction;
 mod flusher;
-mod in_hand;
+mod io_in_flight;
 mod journalling;
 mod recorded_plugs;
 mod submission;
@@ -39,7 +39,7 @@ use crate::os::write_back::WriteBack;
 use cached::{Call, Sleeper};
 pub(crate) use construction::{Parts, queues_of, template};
 use flusher::Flusher;
-use in_hand::{InHand, Rest, is_counted, moves_data};
+use io_in_flight::{IoInFlight, IoRemainder, is_counted, moves_data};
 use journalling::JournalThread;
 use recorded_plugs::RecordedPlugs;
 use submission::Transfers;
@@ -136,9 +136,9 @@ pub(crate) struct Processes {
     pub recorder: Recorder,
     schedule: Schedule,
     processes: Vec<Process>,
-    ios: Vec<InHand>,
+    ios: Vec<IoInFlight>,
     /// By I/O; empty as long as each I/O was a single bio.
-    rests: Vec<Rest>,
+    remainders: Vec<IoRemainder>,
     /// The deadline of each I/O; empty until one has a deadline.
     deadlines: Vec<Nanos>,
     /// When each CPU is idle again; without a limit every process has a CPU of its own.
@@ -375,7 +375,7 @@ impl Processes {
     fn start_any_io(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let process = &mut self.processes[index];
         let number = process.first_io + io.token;
-        self.ios[number as usize] = InHand {
+        self.ios[number as usize] = IoInFlight {
             process: super::processes::number(index),
             submitted_ns: now,
             // A range says what is changed or synced; only data counts as throughput.
@@ -387,12 +387,12 @@ impl Processes {
             actor: io.actor,
             status: Status::Ok,
         };
-        if self.rests.is_empty() {
+        if self.remainders.is_empty() {
             // The I/Os already in flight are one bio each.
-            self.rests.resize(self.ios.len(), Rest::ONE_BIO);
+            self.remainders.resize(self.ios.len(), IoRemainder::ONE_BIO);
         }
         let (next_byte, left_bytes) = (io.offset_bytes, io.length_bytes);
-        self.rests[number as usize] = Rest { next_byte, left_bytes, bios_left: 0 };
+        self.remainders[number as usize] = IoRemainder { next_byte, left_bytes, bios_left: 0 };
         if io.deadline_ns.is_some() || !self.deadlines.is_empty() {
             self.deadlines.resize(self.ios.len(), NEVER);
             self.deadlines[number as usize] = io.deadline_ns.unwrap_or(NEVER);
@@ -458,7 +458,7 @@ impl Processes {
     fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // Field by field: some fields were written just before, so that a load of the whole would
         // stall on store forwarding.
-        let InHand { process, submitted_ns, bytes, device_ns, operation, status, .. } = self.ios[number as usize];
+        let IoInFlight { process, submitted_ns, bytes, device_ns, operation, status, .. } = self.ios[number as usize];
         let index = process as usize;
         self.completions += 1;
         if let Some(log) = &mut self.log {

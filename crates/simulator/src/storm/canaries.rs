@@ -20,22 +20,22 @@ fn broken_in(
 ) -> Option<String> {
     seeds.find_map(|seed| {
         let storm = Storm { policy: policy.to_owned(), seed, bios: 1_500 };
-        let mut weather = Weather::new(&storm).unwrap();
+        let mut state = StormState::new(&storm).unwrap();
         // Changes of tunables and policies would restore the true terms.
-        weather.temper.churn_per_mille = 0;
+        state.intensity.churn_per_mille = 0;
         if let Some(version) = version {
-            let next = registry::build(policy, Some(version), &weather.configuration).unwrap();
-            weather.starvation.will_switch(Some(version));
-            assert!(weather.queue.switch(next, Handover::Drain, 0).is_ok());
-            weather.starvation.observe(&mut weather.queue).unwrap();
+            let next = registry::build(policy, Some(version), &state.configuration).unwrap();
+            state.starvation.will_switch(Some(version));
+            assert!(state.queue.switch(next, Handover::Drain, 0).is_ok());
+            state.starvation.observe(&mut state.queue).unwrap();
         }
-        weather.starvation.claim(&claim);
-        weather.blow(storm.bios).err()
+        state.starvation.claim(&claim);
+        state.blow(storm.bios).err()
     })
 }
 
 fn assert_broken(policy: &str, version: Option<Version>, word: &str, claim: impl Fn(&mut Terms)) {
-    let what = broken(policy, version, claim).unwrap_or_else(|| panic!("{policy}: P7 cannot break"));
+    let what = broken(policy, version, claim).unwrap_or_else(|| panic!("{policy}: P7 cannot be violated"));
     assert!(what.starts_with("P7") && what.contains(word), "{policy}: {what}");
 }
 

@@ -154,7 +154,7 @@ fn t08_without_back_shift_a_queue_starts_where_it_would_have_finished_or_now() {
 }
 
 #[test]
-fn t09_who_is_ahead_of_virtual_time_waits_for_it() {
+fn t09_a_queue_ahead_of_virtual_time_waits_for_it() {
     let mut rig = Rig::on_flash();
     let (a, b) = (rig.queue(ROOT, 10, 1_000), rig.queue(ROOT, 990, 1_000));
     rig.arrive(a);

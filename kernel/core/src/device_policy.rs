@@ -1,12 +1,12 @@
-//! One device's policy with its books: blk-mq's calls, for whichever policy it is.
+//! One device's policy and the state beside it: blk-mq's calls, for whichever policy it is.
 //!
 //! Every method is one call of the glue under the device's lock; after each,
 //! [`crate::values::Shared`] holds the values that may be read without the lock. Calls made for
 //! every request select the policy once and continue in [`crate::life`].
 
-use crate::books::Books;
+use crate::device_state::DeviceState;
+use crate::elevator_types::elevator_type;
 use crate::life;
-use crate::offered::offer;
 #[cfg(not(feature = "module"))]
 use crate::values::Action;
 use crate::values::{ATTEND, Ask, Config, Effect, NONE, Stats};
@@ -20,9 +20,9 @@ use elevator::{
 /// A policy, and the state that the block layer passed to it.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Carried {
+pub struct DevicePolicy {
     /// Must be first, because the glue reads its beginning through the handle.
-    pub books: Books,
+    pub state: DeviceState,
     policy: Any,
 }
 
@@ -30,7 +30,7 @@ pub struct Carried {
 macro_rules! calls {
     ($($name:ident: $function:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {$(
         struct $name<'a> {
-            books: &'a mut Books,
+            state: &'a mut DeviceState,
             $($argument: $kind,)*
         }
 
@@ -39,7 +39,7 @@ macro_rules! calls {
 
             #[inline(always)]
             fn visit<E: Elevator>(self, policy: &mut E) -> $answer {
-                life::$function(self.books, policy, $(self.$argument),*)
+                life::$function(self.state, policy, $(self.$argument),*)
             }
         }
     )+};
@@ -63,8 +63,8 @@ calls! {
 /// A separate function, so that its stack frame is gone before the rest begins.
 #[inline(always)]
 fn build_policy(config: &Config) -> Result<Any, BuildError> {
-    let offer = offer(config.policy).ok_or(BuildError::UnknownName)?;
-    registry::build(offer.entry.name, version_of(config.version), &config.configuration())
+    let elevator_type = elevator_type(config.policy).ok_or(BuildError::UnknownName)?;
+    registry::build(elevator_type.entry.name, version_of(config.version), &config.configuration())
 }
 
 /// The version in `packed`, whose three lower 16-bit numbers are its parts; `None` if it is 0.
@@ -73,59 +73,59 @@ fn version_of(packed: u64) -> Option<Version> {
     (packed != 0).then(|| Version(part(32), part(16), part(0)))
 }
 
-impl Carried {
+impl DevicePolicy {
     /// Allocates everything that a device will ever need.
     ///
     /// # Errors
     /// No such policy, none as old as the version, or too little memory.
     pub fn try_new(config: &Config) -> Result<Self, BuildError> {
-        let books = Books::try_new(config)?;
-        let mut carried = Self { books, policy: build_policy(config)? };
-        carried.settled();
-        Ok(carried)
+        let state = DeviceState::try_new(config)?;
+        let mut device_policy = Self { state, policy: build_policy(config)? };
+        device_policy.publish();
+        Ok(device_policy)
     }
 
     /// The same, built in place: a policy is large for a kernel stack.
     ///
     /// # Errors
-    /// As [`Carried::try_new`]; then nothing is at `place`.
+    /// As [`DevicePolicy::try_new`]; then nothing is at `place`.
     ///
     /// # Safety
-    /// `place` is memory for a [`Carried`].
+    /// `place` is memory for a [`DevicePolicy`].
     #[allow(unsafe_code)]
     #[inline(never)]
     pub unsafe fn build_at(place: *mut Self, config: &Config) -> Result<(), BuildError> {
         // The policy is built last, so that nothing has to be freed on failure.
-        let books = Books::try_new(config)?;
+        let state = DeviceState::try_new(config)?;
         // SAFETY: guaranteed by the caller; each field is written once, and the rest only after the
         // last.
         unsafe {
             (&raw mut (*place).policy).write(match build_policy(config) {
                 Ok(policy) => policy,
                 Err(why) => {
-                    drop(books);
+                    drop(state);
                     return Err(why);
                 }
             });
-            (&raw mut (*place).books).write(books);
-            (*place).settled();
+            (&raw mut (*place).state).write(state);
+            (*place).publish();
         }
         Ok(())
     }
 
     /// Calls the visitor with the policy's own type.
-    pub(crate) fn visited_by<V: Visitor>(&mut self, visitor: V) -> V::Answer {
-        self.policy.visited_by(visitor)
+    pub(crate) fn visit<V: Visitor>(&mut self, visitor: V) -> V::Answer {
+        self.policy.visit(visitor)
     }
 
     /// Updates the values that depend on the tunables.
-    fn settled(&mut self) {
+    fn publish(&mut self) {
         let search = match self.policy.merge_search() {
             MergeSearch::Pipeline => 0,
             MergeSearch::PipelineThenFront => 1,
             MergeSearch::Own => 2,
         };
-        self.books.shared.search.store(search, Relaxed);
+        self.state.shared.search.store(search, Relaxed);
         self.after(Wake::No);
     }
 
@@ -142,21 +142,21 @@ impl Carried {
     /// A tag was taken, and the policy must know at once. Returns [`NONE`] when all slots are in
     /// use.
     pub fn allocate(&mut self, ask: &Ask, now: Nanos) -> u32 {
-        let call = Allocate { books: &mut self.books, attributes: ask.attributes(), now };
-        self.policy.visited_by(call).map_or(NONE, RequestId::raw)
+        let call = Allocate { state: &mut self.state, attributes: ask.attributes(), now };
+        self.policy.visit(call).map_or(NONE, RequestId::raw)
     }
 
     /// A request enters the policy's queues: one that was allocated, or [`NONE`] for a new one.
     /// Returns its id, or [`NONE`] when all slots are in use.
     #[inline(always)]
     pub fn insert(&mut self, known: u32, ask: &Ask, at: u32, now: Nanos) -> u32 {
-        self.policy.visited_by(Insert { books: &mut self.books, known, ask, at, now })
+        self.policy.visit(Insert { state: &mut self.state, known, ask, at, now })
     }
 
     /// Chooses the next request for a hardware queue.
     #[cfg(not(feature = "module"))]
     pub fn dispatch(&mut self, queue: u16, now: Nanos) -> Action {
-        let action = self.policy.visited_by(Choose { books: &mut self.books, queue, now });
+        let action = self.policy.visit(Choose { state: &mut self.state, queue, now });
         Action { kind: action.kind & !ATTEND, ..action }
     }
 
@@ -164,35 +164,35 @@ impl Carried {
     /// insertion.
     #[inline(always)]
     pub fn requeue(&mut self, id: u32, now: Nanos) -> Effect {
-        self.policy.visited_by(Requeue { books: &mut self.books, id, now }) & !ATTEND
+        self.policy.visit(Requeue { state: &mut self.state, id, now }) & !ATTEND
     }
 
     /// The request ends: completed, absorbed, or never inserted. Its id is invalid afterwards.
     #[cfg(not(feature = "module"))]
     pub fn finish(&mut self, id: u32, now: Nanos) -> Effect {
-        self.policy.visited_by(Finish { books: &mut self.books, id, now }) & !ATTEND
+        self.policy.visit(Finish { state: &mut self.state, id, now }) & !ATTEND
     }
 
     // ---- merging ----
 
     /// The queued request that a bio can merge with: its id and side (1 back, 2 front, 3 discard),
     /// or [`NONE`].
-    pub fn find_company(&mut self, ask: &Ask, now: Nanos) -> (u32, u32) {
-        if self.books.shared.search.load(Relaxed) == 0 {
+    pub fn find_merge(&mut self, ask: &Ask, now: Nanos) -> (u32, u32) {
+        if self.state.shared.search.load(Relaxed) == 0 {
             return (NONE, 0);
         }
         let bio = ask.attributes();
-        match self.policy.merge(&self.books.requests, &bio, now) {
+        match self.policy.merge(&self.state.requests, &bio, now) {
             Merge::Into(id, side) if self.can_join(id, &bio, side) => (id.raw(), side_number(side)),
             _ => (NONE, 0),
         }
     }
 
     fn can_join(&self, id: RequestId, bio: &Attributes, side: Side) -> bool {
-        if !self.books.requests.is_live(id) {
+        if !self.state.requests.is_live(id) {
             return false;
         }
-        let request = self.books.requests.at(id);
+        let request = self.state.requests.at(id);
         let extent = request.attributes.extent;
         let touches = match side {
             Side::Back => extent.is_followed_by(bio.extent),
@@ -204,14 +204,14 @@ impl Carried {
 
     /// Whether the policy allows this bio to merge with this request.
     pub fn may_merge(&self, id: u32, ask: &Ask) -> bool {
-        self.policy.may_merge(&self.books.requests, RequestId::from_raw(id), &ask.attributes())
+        self.policy.may_merge(&self.state.requests, RequestId::from_raw(id), &ask.attributes())
     }
 
     /// A bio was merged into a queued request, or the request absorbed another: this is its extent
     /// now.
     pub fn bio_merged(&mut self, id: u32, side: u32, sector: u64, sectors: u32, now: Nanos) {
         let id = RequestId::from_raw(id);
-        let Some(request) = self.books.requests.live_mut(id) else { return };
+        let Some(request) = self.state.requests.live_mut(id) else { return };
         request.attributes.extent = Extent::new(sector, sectors);
         let side = match side {
             1 => Side::Back,
@@ -220,31 +220,31 @@ impl Carried {
             _ => {
                 // No answer of the core was like this; the bio is merged already, so the queue must
                 // continue.
-                self.books.requests.complain();
+                self.state.requests.count_violation();
                 Side::Back
             }
         };
-        self.books.stats.bios_merged = self.books.stats.bios_merged.wrapping_add(1);
-        self.policy.bio_merged(&self.books.requests, id, side, now);
+        self.state.stats.bios_merged = self.state.stats.bios_merged.wrapping_add(1);
+        self.policy.bio_merged(&self.state.requests, id, side, now);
     }
 
     /// `gone` was absorbed by `keep`, whose length is now `sectors`. `gone` is finished later,
     /// without service.
     #[inline(always)]
     pub fn absorbed(&mut self, keep: u32, sectors: u32, gone: u32, now: Nanos) -> Effect {
-        self.policy.visited_by(Absorb { books: &mut self.books, keep, sectors, gone, now }) & !ATTEND
+        self.policy.visit(Absorb { state: &mut self.state, keep, sectors, gone, now }) & !ATTEND
     }
 
     /// The queued request before (`false`) or behind this one in the policy's order.
     pub fn neighbour(&self, id: u32, is_behind: bool) -> u32 {
         let id = RequestId::from_raw(id);
         let found = if is_behind {
-            self.policy.latter(&self.books.requests, id)
+            self.policy.latter(&self.state.requests, id)
         } else {
-            self.policy.former(&self.books.requests, id)
+            self.policy.former(&self.state.requests, id)
         };
         match found {
-            Some(found) if self.books.requests.is_live(found) => found.raw(),
+            Some(found) if self.state.requests.is_live(found) => found.raw(),
             _ => NONE,
         }
     }
@@ -255,8 +255,8 @@ impl Carried {
     pub fn timer(&mut self, now: Nanos) -> Effect {
         let mut wake = Wake::No;
         if self.policy.next_timer().is_some_and(|at_ns| at_ns <= now) {
-            self.books.stats.timers = self.books.stats.timers.wrapping_add(1);
-            wake = self.policy.timer(&self.books.requests, now);
+            self.state.stats.timers = self.state.stats.timers.wrapping_add(1);
+            wake = self.policy.timer(&self.state.requests, now);
         }
         self.after(wake)
     }
@@ -275,19 +275,19 @@ impl Carried {
 
     /// Adds a group below another one; returns its id, or 0 if there is none left.
     pub fn group_added(&mut self, parent: u32, weight: u32, now: Nanos) -> u32 {
-        let parent = self.books.groups.nearest_online(GroupId(parent));
-        let id = self.books.group_ids.take();
+        let parent = self.state.groups.nearest_online(GroupId(parent));
+        let id = self.state.group_ids.take();
         if id == 0 {
             return 0;
         }
         let settings = GroupSettings { parent, ..GroupSettings::with_weight(weight) };
-        if !self.books.groups.add(GroupId(id), &settings) {
-            self.books.fault();
+        if !self.state.groups.add(GroupId(id), &settings) {
+            self.state.fault();
             return 0;
         }
         // A child holds its parent's id: it may have requests after the parent's last one has
         // completed.
-        self.books.group_ids.hold(parent.0);
+        self.state.group_ids.get_ref(parent.0);
         self.policy.group_added(GroupId(id), &settings, now);
         self.after(Wake::No);
         id
@@ -296,24 +296,24 @@ impl Carried {
     /// Changes a group's weight.
     pub fn group_weighed(&mut self, group: u32, weight: u32, now: Nanos) -> Effect {
         let group = GroupId(group);
-        if !self.books.group_ids.is_there(group.0) {
-            return self.books.fault();
+        if !self.state.group_ids.exists(group.0) {
+            return self.state.fault();
         }
-        let settings = GroupSettings { weight, ..*self.books.groups.settings(group) };
-        self.books.groups.change(group, &settings);
+        let settings = GroupSettings { weight, ..*self.state.groups.settings(group) };
+        self.state.groups.change(group, &settings);
         let wake = self.policy.group_changed(group, &settings, now);
         self.after(wake)
     }
 
     /// The group takes no more bios. Its id is reused after its last request and its last child.
     pub fn group_offline(&mut self, group: u32, now: Nanos) {
-        if group == 0 || !self.books.group_ids.is_there(group) {
+        if group == 0 || !self.state.group_ids.exists(group) {
             return;
         }
         self.policy.group_offline(GroupId(group), now);
-        if self.books.group_ids.leave(group) {
-            self.books.shared.dying_group.store(group, Relaxed);
-            self.books.shared.call_for_attention();
+        if self.state.group_ids.retire(group) {
+            self.state.shared.dying_group.store(group, Relaxed);
+            self.state.shared.request_attention();
         }
         self.after(Wake::No);
     }
@@ -321,39 +321,39 @@ impl Carried {
     /// Must be called at once when `shared.dying_group` is not 0: nothing refers to that group any
     /// more, and it may have held the last reference to its ancestors. A call of its own, because
     /// the stack would be too deep below `finish`.
-    pub fn bury_group(&mut self, now: Nanos) {
-        let mut at = self.books.shared.dying_group.load(Relaxed);
-        self.books.shared.dying_group.store(0, Relaxed);
-        for _ in 0..self.books.groups.capacity() {
+    pub fn release_group(&mut self, now: Nanos) {
+        let mut at = self.state.shared.dying_group.load(Relaxed);
+        self.state.shared.dying_group.store(0, Relaxed);
+        for _ in 0..self.state.groups.capacity() {
             if at == 0 {
                 break;
             }
             let group = GroupId(at);
-            let parent = self.books.groups.settings(group).parent;
-            self.books.groups.set_offline(group);
-            if !self.books.groups.remove_if_unused(group) {
-                self.books.fault();
+            let parent = self.state.groups.settings(group).parent;
+            self.state.groups.set_offline(group);
+            if !self.state.groups.remove_if_unused(group) {
+                self.state.fault();
             }
             self.policy.group_removed(group, now);
-            self.books.group_ids.release(at);
-            at = if self.books.group_ids.let_go(parent.0) { parent.0 } else { 0 };
+            self.state.group_ids.release(at);
+            at = if self.state.group_ids.put_ref(parent.0) { parent.0 } else { 0 };
         }
         self.after(Wake::No);
     }
 
     /// Adds an issuer; returns its id, or 0 (shared) if there is none left.
     pub fn context_added(&mut self) -> u32 {
-        self.books.context_ids.take()
+        self.state.context_ids.take()
     }
 
     /// Removes an issuer.
     pub fn context_exited(&mut self, context: u32, now: Nanos) -> Effect {
-        if context == 0 || !self.books.context_ids.is_there(context) {
+        if context == 0 || !self.state.context_ids.exists(context) {
             return 0;
         }
         let wake = self.policy.context_exited(ContextId(context), now);
-        if self.books.context_ids.leave(context) {
-            self.books.context_ids.release(context);
+        if self.state.context_ids.retire(context) {
+            self.state.context_ids.release(context);
         }
         self.after(wake)
     }
@@ -368,7 +368,7 @@ impl Carried {
     /// Sets a tunable, in its row's unit. Returns false if the row refuses the value.
     pub fn set(&mut self, row: u32, value: i64) -> bool {
         let done = self.policy.set(row as usize, value).is_ok();
-        self.settled();
+        self.publish();
         done
     }
 
@@ -384,13 +384,13 @@ impl Carried {
 
     /// The number of times that a reason was given.
     pub fn reason_count(&self, reason: u32) -> u64 {
-        self.books.reasons.get(reason as usize).copied().unwrap_or(0)
+        self.state.reasons.get(reason as usize).copied().unwrap_or(0)
     }
 
     /// All counters.
     pub fn stats(&self) -> Stats {
-        let violations = u64::from(self.policy.violations()) + u64::from(self.books.requests.violations());
-        Stats { faults: self.books.stats.faults + violations, ..self.books.stats() }
+        let violations = u64::from(self.policy.violations()) + u64::from(self.state.requests.violations());
+        Stats { faults: self.state.stats.faults + violations, ..self.state.stats() }
     }
 
     /// Checks all invariants; for replays and tests.
@@ -398,14 +398,14 @@ impl Carried {
     /// # Errors
     /// The first violated invariant.
     pub fn check(&self) -> Result<(), elevator::Violation> {
-        self.policy.check(&self.books.requests)
+        self.policy.check(&self.state.requests)
     }
 
     /// After a rare call: publishes the timer's time unconditionally.
     #[inline(always)]
     fn after(&mut self, wake: Wake) -> Effect {
-        self.books.shared.timer_at_ns.store(self.policy.next_timer().unwrap_or(u64::MAX), Relaxed);
-        self.books.after(&self.policy, wake) & !ATTEND
+        self.state.shared.timer_at_ns.store(self.policy.next_timer().unwrap_or(u64::MAX), Relaxed);
+        self.state.after(&self.policy, wake) & !ATTEND
     }
 }
 

@@ -5,7 +5,7 @@ use workload::Io;
 
 /// An I/O in flight of an issuer; its index is the process's first index plus the token.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct InHand {
+pub(super) struct IoInFlight {
     pub(super) process: u32,
     pub(super) submitted_ns: Nanos,
     pub(super) bytes: u32,
@@ -17,12 +17,12 @@ pub(super) struct InHand {
     pub(super) status: Status,
 }
 
-const _: () = assert!(size_of::<InHand>() == 32, "one for each I/O that may be in flight");
+const _: () = assert!(size_of::<IoInFlight>() == 32, "one for each I/O that may be in flight");
 
 /// The part of an I/O that is still to be submitted or completed; stored separately, because an I/O
 /// of a single bio needs none.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Rest {
+pub(super) struct IoRemainder {
     /// The first byte that has not been submitted yet, in bytes of the file.
     pub(super) next_byte: u64,
     pub(super) left_bytes: u32,
@@ -30,7 +30,7 @@ pub(super) struct Rest {
     pub(super) bios_left: u32,
 }
 
-impl Rest {
+impl IoRemainder {
     /// The value for an I/O that is one bio, or none.
     pub(super) const ONE_BIO: Self = Self { next_byte: 0, left_bytes: 0, bios_left: 1 };
 
@@ -48,7 +48,7 @@ pub(super) const fn is_counted(bytes: u32, operation: Operation) -> bool {
     bytes > 0 || matches!(operation, Operation::Flush)
 }
 
-impl InHand {
+impl IoInFlight {
     pub(super) const fn idle(process: u32) -> Self {
         Self {
             process,

@@ -13,10 +13,10 @@ use elevator::{Attributes, Configuration, Elevator, GroupTree, Requests, Wake};
 /// The number of reasons that are counted; no policy has more.
 const REASONS: usize = 64;
 
-/// The books of one device.
+/// The state of one device beside its policy.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Books {
+pub struct DeviceState {
     /// For the glue; must be first, because the glue reads it through the handle.
     pub shared: Shared,
     pub(crate) requests: Requests,
@@ -30,7 +30,7 @@ pub struct Books {
     pub(crate) refusal: Action,
 }
 
-/// Counters from which others are derived (see [`Books::stats`]), so that each event increments
+/// Counters from which others are derived (see [`DeviceState::stats`]), so that each event increments
 /// only one.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Tallies {
@@ -40,10 +40,10 @@ pub(crate) struct Tallies {
     pub refusals: u64,
     /// Requests that completed in the device without the policy's knowledge, after they had been
     /// requeued.
-    pub finished_behind: u64,
+    pub finished_unknown: u64,
 }
 
-/// Allocated separately to keep the books small; an array, so that its length is known to the
+/// Allocated separately to keep the state small; an array, so that its length is known to the
 /// compiler.
 fn no_reasons() -> Result<Box<[u64; REASONS]>, NoMemory> {
     let mut counts = Vec::new();
@@ -52,7 +52,7 @@ fn no_reasons() -> Result<Box<[u64; REASONS]>, NoMemory> {
     counts.try_into().map_err(|_: Vec<u64>| NoMemory)
 }
 
-impl Books {
+impl DeviceState {
     pub(crate) fn try_new(config: &Config) -> Result<Self, NoMemory> {
         let configuration: Configuration = config.configuration();
         Ok(Self {
@@ -71,37 +71,37 @@ impl Books {
     /// Adds a reference to group and issuer. Id 0 of either is the shared one and is never
     /// released, so it is not counted.
     #[inline(always)]
-    pub(crate) fn hold<E: Elevator>(&mut self, attributes: &Attributes) {
+    pub(crate) fn get_ref<E: Elevator>(&mut self, attributes: &Attributes) {
         if !E::TRAITS.uses_issuers() {
             return;
         }
         if attributes.group.0 != 0 {
-            self.group_ids.hold(attributes.group.0);
+            self.group_ids.get_ref(attributes.group.0);
         }
         if attributes.context.0 != 0 {
-            self.context_ids.hold(attributes.context.0);
+            self.context_ids.get_ref(attributes.context.0);
         }
     }
 
     /// Drops a reference to group and issuer; returns whether the glue must attend to a dying
     /// group.
     #[inline(always)]
-    pub(crate) fn let_go(&mut self, group: u32, context: u32) -> bool {
-        if context != 0 && self.context_ids.let_go(context) {
+    pub(crate) fn put_ref(&mut self, group: u32, context: u32) -> bool {
+        if context != 0 && self.context_ids.put_ref(context) {
             self.release_context(context);
         }
-        let is_last = group != 0 && self.group_ids.let_go(group);
+        let is_last = group != 0 && self.group_ids.put_ref(group);
         if is_last {
-            self.is_dying(group);
+            self.mark_dying(group);
         }
         is_last
     }
 
     #[cold]
     #[inline(never)]
-    fn is_dying(&self, group: u32) {
+    fn mark_dying(&self, group: u32) {
         self.shared.dying_group.store(group, Relaxed);
-        self.shared.call_for_attention();
+        self.shared.request_attention();
     }
 
     #[cold]
@@ -115,7 +115,7 @@ impl Books {
     #[inline(always)]
     pub(crate) fn forget<E: Elevator>(&mut self, id: RequestId) -> bool {
         let (group, context) = self.requests.give_back_known(id);
-        E::TRAITS.uses_issuers() && self.let_go(group.0, context.0)
+        E::TRAITS.uses_issuers() && self.put_ref(group.0, context.0)
     }
 
     #[inline]
@@ -137,7 +137,7 @@ impl Books {
         *count = count.wrapping_add(1);
     }
 
-    /// [`Books::after`] when a request was just dispatched: blk-mq continues dispatching, and
+    /// [`DeviceState::after`] when a request was just dispatched: blk-mq continues dispatching, and
     /// nothing is throttled. A policy with nothing queued reports itself that it has no work.
     #[inline(always)]
     pub(crate) fn after_choice<E: Elevator>(&mut self, policy: &E, wake: Wake) -> u32 {
@@ -153,7 +153,7 @@ impl Books {
     #[inline(always)]
     pub(crate) fn after<E: Elevator>(&mut self, policy: &E, wake: Wake) -> Effect {
         if wake.is_wanted() {
-            self.shared.is_no_longer(THROTTLED);
+            self.shared.clear_condition(THROTTLED);
         }
         let may_go = self.shared.queued.load(Relaxed) != 0 && !self.shared.is(THROTTLED);
         let has_work = may_go && policy.has_work(HardwareQueue(0));
@@ -166,7 +166,7 @@ impl Books {
         if self.is_earlier(policy) { effect | ATTEND } else { effect }
     }
 
-    /// [`Books::after`] for an insertion: a request is queued, nothing is throttled, and blk-mq
+    /// [`DeviceState::after`] for an insertion: a request is queued, nothing is throttled, and blk-mq
     /// runs the queue anyway. Returns whether the glue must set its timer earlier.
     #[inline(always)]
     pub(crate) fn after_insertion<E: Elevator>(&mut self, policy: &E) -> bool {
@@ -182,7 +182,7 @@ impl Books {
         match policy.next_timer() {
             Some(at_ns) if at_ns < self.shared.armed_at_ns.load(Relaxed) => {
                 self.shared.timer_at_ns.store(at_ns, Relaxed);
-                self.shared.call_for_attention();
+                self.shared.request_attention();
                 true
             }
             _ => false,
@@ -193,10 +193,10 @@ impl Books {
     /// as long as the device takes requests, and again when the device can.
     #[inline(always)]
     fn effect<E: Elevator>(&mut self, has_work: bool, had_work: bool) -> Effect {
-        let is_news = has_work && (!had_work || self.shared.is(REFUSED));
+        let is_new_work = has_work && (!had_work || self.shared.is(REFUSED));
         // With separate queues per hardware queue, one dispatch says nothing about the others.
-        if is_news || E::TRAITS.is_per_queue {
-            self.shared.is_no_longer(REFUSED);
+        if is_new_work || E::TRAITS.is_per_queue {
+            self.shared.clear_condition(REFUSED);
             return RUN_QUEUE;
         }
         0
@@ -205,7 +205,7 @@ impl Books {
     /// Records that no request was chosen, although some may be queued.
     pub(crate) fn refuse(&mut self, kind: u32, until_ns: Nanos) -> Action {
         self.tallies.refusals = self.tallies.refusals.wrapping_add(1);
-        self.shared.becomes(REFUSED);
+        self.shared.set_condition(REFUSED);
         self.refusal = Action { kind, id: NONE, until_ns };
         self.refusal
     }
@@ -215,7 +215,7 @@ impl Books {
     pub(crate) fn stats(&self) -> Stats {
         let (stats, tallies) = (self.stats, self.tallies);
         let left = stats.dispatched.wrapping_add(tallies.absorbed_queued);
-        let ended = stats.finished.wrapping_sub(tallies.finished_behind);
+        let ended = stats.finished.wrapping_sub(tallies.finished_unknown);
         Stats {
             inserted: left.wrapping_add(u64::from(self.shared.queued.load(Relaxed))),
             in_driver: stats.dispatched.wrapping_sub(stats.requeued).wrapping_sub(ended),

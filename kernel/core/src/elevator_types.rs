@@ -24,27 +24,30 @@ pub const LIMITS_READS: u32 = 1 << 4;
 pub const LIMITS_WRITES: u32 = 1 << 5;
 
 /// The resolution of kernel ticks is sufficient for the times that this policy measures.
-pub const TICKS_DO: u32 = 1 << 6;
+pub const TICK_RESOLUTION: u32 = 1 << 6;
 /// The policy schedules background writes itself: blk-mq's writeback throttling is disabled, as for
 /// the kernel's bfq.
 pub const SCHEDULES_WRITES: u32 = 1 << 7;
 
 /// One elevator type of the module.
 #[derive(Copy, Clone, Debug)]
-pub struct Offer {
+pub struct ElevatorType {
     /// The registry's entry.
     pub entry: &'static Entry,
     /// Bits: `WANTS_GROUPS` and the others.
     pub wants: u32,
 }
 
-fn is_offered(entry: &Entry) -> bool {
+fn is_registrable(entry: &Entry) -> bool {
     PREFIX.len() + entry.name.len() <= NAME_MAX_BYTES && entry.traits.is_elevator
 }
 
 /// All elevators, in the registry's order.
-pub fn offers() -> impl Iterator<Item = Offer> {
-    ENTRIES.iter().filter(|entry| is_offered(entry)).map(|entry| Offer { entry, wants: wants(&entry.traits) })
+pub fn elevator_types() -> impl Iterator<Item = ElevatorType> {
+    ENTRIES
+        .iter()
+        .filter(|entry| is_registrable(entry))
+        .map(|entry| ElevatorType { entry, wants: wants(&entry.traits) })
 }
 
 fn wants(traits: &Traits) -> u32 {
@@ -55,15 +58,15 @@ fn wants(traits: &Traits) -> u32 {
         (traits.counts_tags, CHARGES_GROUPS),
         (traits.limits == Limits::All, LIMITS_READS),
         (traits.limits != Limits::Nothing, LIMITS_WRITES),
-        (traits.ticks_suffice, TICKS_DO),
+        (traits.ticks_suffice, TICK_RESOLUTION),
         (traits.schedules_writeback, SCHEDULES_WRITES),
     ];
     flags.iter().filter(|(is_set, _)| *is_set).fold(0, |sum, (_, flag)| sum | flag)
 }
 
 /// The elevator with this number.
-pub fn offer(index: u32) -> Option<Offer> {
-    offers().nth(usize::try_from(index).ok()?)
+pub fn elevator_type(index: u32) -> Option<ElevatorType> {
+    elevator_types().nth(usize::try_from(index).ok()?)
 }
 
 #[cfg(test)]
@@ -71,32 +74,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_fits_together() {
-        for offer in offers() {
-            let wants = |what: u32| offer.wants & what != 0;
+    fn the_requirements_of_each_policy_are_consistent() {
+        for elevator_type in elevator_types() {
+            let wants = |what: u32| elevator_type.wants & what != 0;
             // The glue determines groups to charge where it counts tags, and counts tags where it
             // knows issuers.
-            assert!(!wants(CHARGES_GROUPS) || wants(LIMITS_READS), "{}", offer.entry.name);
-            assert!(!wants(LIMITS_READS) || wants(WANTS_CONTEXTS), "{}", offer.entry.name);
+            assert!(!wants(CHARGES_GROUPS) || wants(LIMITS_READS), "{}", elevator_type.entry.name);
+            assert!(!wants(LIMITS_READS) || wants(WANTS_CONTEXTS), "{}", elevator_type.entry.name);
             // A policy that counts in ticks chooses for all hardware queues.
-            assert!(!(wants(TICKS_DO) && wants(PER_QUEUE)), "{}", offer.entry.name);
+            assert!(!(wants(TICK_RESOLUTION) && wants(PER_QUEUE)), "{}", elevator_type.entry.name);
         }
     }
 
     #[test]
-    fn short_names_of_elevators_are_offered() {
-        assert!(offers().count() >= 10);
+    fn elevators_with_short_names_are_registrable() {
+        assert!(elevator_types().count() >= 10);
         for name in ["noop", "mq-deadline", "anticipatory", "bfq", "cfq", "kyber", "wfq"] {
-            assert!(offers().any(|offer| offer.entry.name == name), "{name}");
+            assert!(elevator_types().any(|elevator_type| elevator_type.entry.name == name), "{name}");
         }
-        assert!(!offers().any(|offer| ["none", "read-latency2"].contains(&offer.entry.name)));
+        assert!(!elevator_types().any(|elevator_type| ["none", "read-latency2"].contains(&elevator_type.entry.name)));
     }
 
     #[test]
     fn every_policy_that_counts_tags_by_group_does_so_in_the_kernel() {
         for name in ["wfq", "paternoster", "sfq", "sfq-d2", "mqfq"] {
-            let offer = offers().find(|offer| offer.entry.name == name).unwrap();
-            assert_eq!(offer.wants & (CHARGES_GROUPS | LIMITS_READS), CHARGES_GROUPS | LIMITS_READS, "{name}");
+            let elevator_type = elevator_types().find(|elevator_type| elevator_type.entry.name == name).unwrap();
+            assert_eq!(elevator_type.wants & (CHARGES_GROUPS | LIMITS_READS), CHARGES_GROUPS | LIMITS_READS, "{name}");
         }
     }
 }
