@@ -16,19 +16,19 @@
 
 static unsigned int slots_max = 65536;
 module_param(slots_max, uint, 0444);
-MODULE_PARM_DESC(slots_max, "Most requests that a policy knows at one time; others wait in a plain queue (default 65536)");
+MODULE_PARM_DESC(slots_max, "Largest number of requests that a policy handles at a time; others wait in a FIFO queue (default 65536)");
 
 static unsigned int groups_max = 1024;
 module_param(groups_max, uint, 0444);
-MODULE_PARM_DESC(groups_max, "Most cgroups that a policy tells apart on a device; others count as the nearest above that is (default 1024)");
+MODULE_PARM_DESC(groups_max, "Largest number of cgroups that a policy distinguishes on a device; others count as their nearest distinguished ancestor (default 1024)");
 
 static unsigned int record;
 module_param(record, uint, 0644);
-MODULE_PARM_DESC(record, "Calls of the policy to write down per device, read from debugfs hoistway/DISK/calls (default 0)");
+MODULE_PARM_DESC(record, "Number of policy calls to record per device, readable in debugfs hoistway/DISK/calls (default 0)");
 
 static char *version = "";
 module_param(version, charp, 0644);
-MODULE_PARM_DESC(version, "Behave as this kernel's elevators, as 5.1 or 2.6.36; taken at the next switch (default: newest)");
+MODULE_PARM_DESC(version, "Kernel version whose elevators are reproduced, for example 5.1 or 2.6.36; read at the next switch (default: newest)");
 
 /* Elevators are registered shortly before the module's initialisation is complete. */
 static bool is_ready;
@@ -111,13 +111,13 @@ static struct hoist_device *new_device(struct request_queue *q, const struct hoi
 		if (device->records)
 			hoist_record(device->core, device->records, device->record_room);
 		else
-			pr_warn("%s: no memory to write down %u calls\n", kind->name, record);
+			pr_warn("%s: no memory to record %u calls\n", kind->name, record);
 	}
 	memalloc_noio_restore(noio);
 	if (!device->core) {
 		if (why == 2) {
 			*error = -EINVAL;
-			pr_warn("%s has no form as old as version=%s\n", kind->name, version);
+			pr_warn("%s did not exist at version=%s\n", kind->name, version);
 		} else {
 			pr_warn("%s: no memory for tables of %u requests\n", kind->name, config->slots);
 		}
@@ -164,7 +164,7 @@ static int take_queue(struct request_queue *q, struct elevator_queue *eq)
 		blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
 	error = hoist_groups_on(device);
 	if (error) {
-		pr_warn("%s: no group policy for this device: error %d\n", kind->name, -error);
+		pr_warn("%s: the group policy could not be activated on this device: error %d\n", kind->name, -error);
 		q->elevator = NULL;
 		eq->elevator_data = NULL;
 		free_device(device);
@@ -212,7 +212,7 @@ void hoist_exit_sched(struct elevator_queue *eq)
 		device->kind->name, stats.inserted, stats.dispatched, stats.finished, stats.requeued, stats.absorbed,
 		device->core->queued, stats.in_driver, device->overflowed, stats.faults);
 	WARN_ONCE(device->core->queued || stats.in_driver || !list_empty(&device->overflow) || stats.faults,
-		  "hoistway: requests were lost, or the policy met what cannot be\n");
+		  "hoistway: requests were lost, or the policy counted violations\n");
 	blk_add_trace_msg(device->q, "hoistway %s off", device->kind->name);
 	if (device->wants & HOIST_SCHEDULES_WRITES)
 		hoist_enable_wbt(device->q, eq);

@@ -95,7 +95,7 @@ static int register_kind(struct hoist_kind *kind, u32 index)
 	kind->type.elevator_attrs = kind->files;
 	error = elv_register(&kind->type);
 	if (error)
-		pr_err("%s: elv_register says %d (is the name taken?)\n", kind->name, error);
+		pr_err("%s: elv_register failed with %d (is the name in use?)\n", kind->name, error);
 	else
 		kind->is_registered = true;
 	return error;
@@ -120,7 +120,7 @@ static int __init hoistway_init(void)
 	u32 i;
 
 	if (hoist_core_abi() != HOIST_ABI) {
-		pr_err("glue and core are of different builds (%u, %u): build the module anew\n", HOIST_ABI, hoist_core_abi());
+		pr_err("glue and core are from different builds (%u, %u): rebuild the module\n", HOIST_ABI, hoist_core_abi());
 		return -EINVAL;
 	}
 	kind_count = hoist_elevator_types();
@@ -136,7 +136,7 @@ static int __init hoistway_init(void)
 	if (!error) {
 		error = hoist_groups_init();
 		if (error)
-			pr_err("no slot for a group policy (error %d): the kernel has six, and all are taken\n", -error);
+			pr_err("no slot for a group policy (error %d): the kernel has six, and all are in use\n", -error);
 	}
 	if (error) {
 		unregister_kinds();

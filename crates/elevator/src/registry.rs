@@ -132,6 +132,18 @@ macro_rules! registry {
         /// Builds a policy by name, in the form of the given kernel version, or in its default form
         /// without one.
         ///
+        /// ```
+        /// use hoistway_elevator::registry::{self, BuildError};
+        /// use hoistway_elevator::{Configuration, Elevator, Version};
+        ///
+        /// let configuration = Configuration::default();
+        /// let bfq = registry::build("bfq", Some(Version(5, 4, 0)), &configuration).unwrap();
+        /// assert_eq!(bfq.name(), "bfq");
+        /// assert!(bfq.tunables().iter().any(|row| row.name == "slice_idle"));
+        /// let error = registry::build("bfq", Some(Version(4, 0, 0)), &configuration).unwrap_err();
+        /// assert_eq!(error, BuildError::TooOld { first: Version(4, 12, 0) });
+        /// ```
+        ///
         /// # Errors
         /// See [`BuildError`].
         pub fn build(name: &str, version: Option<Version>, configuration: &Configuration) -> Result<Any, BuildError> {

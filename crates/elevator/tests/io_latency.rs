@@ -139,7 +139,7 @@ fn a_and_b(target_of_b_ms: u64) -> Bench {
 #[test]
 fn t29_a_missed_target_halves_the_siblings_and_a_kept_one_widens_them() {
     let mut bench = a_and_b(0);
-    assert_eq!(bench.flood(2, 128), 128, "nobody has missed anything yet");
+    assert_eq!(bench.flood(2, 128), 128, "no group has missed its target yet");
     // A window is 16 targets long: 160 ms.
     bench.run(159, 1, 20 * MS);
     assert_eq!(bench.below(), 0);

@@ -200,7 +200,7 @@ fn t34_two_writes_are_not_enough_to_blame_writes() {
     bench.writes(2);
     bench.read(3 * MS);
     bench.end_window();
-    assert_eq!(bench.wbt.step(), -1, "too few to say anything but that somebody writes");
+    assert_eq!(bench.wbt.step(), -1, "too few samples to decide anything but that writes are in flight");
 }
 
 #[test]
@@ -371,7 +371,7 @@ fn the_tunable_switches_and_reads_back_the_effective_value() {
     assert_eq!((bench.wbt.setting(0), bench.wbt.state()), (Some(10_000), State::OnManual));
     assert_eq!(bench.flood(1, Operation::Write, Flags::NONE), 0, "40 are in flight that were counted");
     bench.wbt.disable_default(bench.now);
-    assert_eq!(bench.wbt.state(), State::OnManual, "BFQ does not switch off what somebody has set");
+    assert_eq!(bench.wbt.state(), State::OnManual, "BFQ does not switch off a target that was set by hand");
     bench.wbt.set(0, -1, bench.now).expect("the default");
     bench.wbt.disable_default(bench.now);
     assert_eq!((bench.wbt.state(), bench.wbt.setting(0)), (State::OffDefault, Some(0)));

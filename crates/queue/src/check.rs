@@ -101,7 +101,11 @@ fn check_totals<E: Elevator>(queue: &RequestQueue<E>, totals: &Totals) -> Result
         ("every request but flush commands holds a tag", totals.tagged, queue.tags.in_use()),
         ("limited requests are counted", totals.limited, queue.tags.limited()),
         ("started requests are counted as in the device", totals.started, queue.in_device_total),
-        ("every bio waits or is in a request", totals.bios + waiting + queue.held_by_limiters(), queue.bios.inside()),
+        (
+            "every bio waits or is in a request",
+            totals.bios + waiting + queue.held_by_limiters(),
+            queue.bios.in_flight(),
+        ),
         ("every bio that is not alone in a request has a record, and no other", recorded, queue.bios.recorded()),
     ];
     for (what, found, expected) in counted {

@@ -7,6 +7,24 @@
 //!              └ into a queued request     └ flush machine puts data back at the head
 //! ```
 //!
+//! ```
+//! use block::{Extent, HardwareQueue, Operation, Status};
+//! use elevator::Attributes;
+//! use hoistway_queue::{Next, RequestQueue, Settings, Submitted};
+//!
+//! let mut queue = RequestQueue::build("mq-deadline", None, &Settings::default()).unwrap();
+//! let read = |first_sector| Attributes::new(Operation::Read, Extent::new(first_sector, 8));
+//! let Ok(Submitted::Queued(id)) = queue.submit(&read(1000), 1, 0) else { panic!("a tag is free") };
+//! assert_eq!(queue.submit(&read(1008), 2, 0), Ok(Submitted::Merged(id)));
+//!
+//! let Next::Start { id, .. } = queue.dispatch(HardwareQueue(0), 0) else { panic!("a request is queued") };
+//! assert_eq!(queue.requests().attributes(id).extent, Extent::new(1000, 16));
+//! let mut cookies = Vec::new();
+//! queue.complete(id, Status::Ok, 90_000, |done| cookies.push(done.cookie));
+//! assert_eq!(cookies, [1, 2]);
+//! ```
+//!
+//! Units: extents are in sectors of 512 bytes, times in nanoseconds on the clock of the host.
 //! A host calls [`RequestQueue::submit`], then [`RequestQueue::dispatch`] until it answers anything
 //! but [`Next::Start`], and [`RequestQueue::complete`] when the device is done;
 //! [`RequestQueue::next_timer`] says when to call [`RequestQueue::timer`]. Nothing is allocated
@@ -332,12 +350,12 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Bios in flight, in any stage.
     pub fn bios_in_flight(&self) -> u32 {
-        self.bios.inside()
+        self.bios.in_flight()
     }
 
     /// How many more bios can be submitted.
     pub fn room_for_bios(&self) -> u32 {
-        self.bios.capacity() - self.bios.inside()
+        self.bios.capacity() - self.bios.in_flight()
     }
 
     /// The cookies and extents of a request's bios, in sector order.
@@ -521,7 +539,7 @@ impl<E: Elevator> RequestQueue<E> {
             Members::Alone(cookie) => {
                 // The bio became the request at its submission, so the two times are the same.
                 done(Done { cookie, bio: attributes, status, submitted_ns: start_ns, issued_ns });
-                self.bios.went_out();
+                self.bios.count_ended();
             }
             Members::Chain(chain) => self.finish_chain(chain, status, (issued_ns, now), done),
         }
@@ -544,7 +562,7 @@ impl<E: Elevator> RequestQueue<E> {
             let node = self.bios.at(index);
             done(Done { cookie: node.cookie, bio: node.bio, status, submitted_ns: node.submitted_ns, issued_ns });
             self.bios.give_back(index);
-            self.bios.went_out();
+            self.bios.count_ended();
         }
     }
 
@@ -556,7 +574,7 @@ impl<E: Elevator> RequestQueue<E> {
         let limited = self.slots.at(id.slot()).marks.has(Marks::LIMITED);
         self.requests.free(id);
         self.give_back_request(limited);
-        if self.groups.let_go(group) {
+        if self.groups.remove_request(group) {
             self.forget_group_if_unused(group, now);
         }
     }

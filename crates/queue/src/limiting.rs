@@ -40,6 +40,26 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Adds a limiter at its fixed position in the order. It sees the bios submitted from now on.
     ///
+    /// ```
+    /// use block::{Extent, GroupId, Operation};
+    /// use elevator::{Attributes, Configuration, GroupSettings, IoLimits, Rates};
+    /// use hoistway_queue::{RequestQueue, Settings, Submitted};
+    ///
+    /// let configuration = Configuration { groups: 2, ..Configuration::default() };
+    /// let settings = Settings { configuration, ..Settings::default() };
+    /// let mut queue = RequestQueue::build("noop", None, &settings).unwrap();
+    /// let group = GroupId(1);
+    /// assert!(queue.add_group(group, &GroupSettings::with_weight(100), 0));
+    ///
+    /// queue.add_limiter("throttle", 0).unwrap();
+    /// let max = Rates { ios_per_s: [10; 2], ..Rates::UNLIMITED };
+    /// queue.set_limits(group, &IoLimits { max, ..IoLimits::NONE }, 0);
+    /// let read = |sector| Attributes { group, ..Attributes::new(Operation::Read, Extent::new(sector, 8)) };
+    /// assert!(matches!(queue.submit(&read(0), 1, 0), Ok(Submitted::Queued(_))));
+    /// assert_eq!(queue.submit(&read(64), 2, 0), Ok(Submitted::Held));
+    /// assert_eq!(queue.next_timer(), Some(100_000_000), "ten reads a second");
+    /// ```
+    ///
     /// # Errors
     /// Unknown name, already added, or out of memory.
     pub fn add_limiter(&mut self, name: &str, now: Nanos) -> Result<(), LimiterError> {
@@ -81,8 +101,8 @@ impl<E: Elevator> RequestQueue<E> {
             return false;
         }
         self.limiters.remove(index);
-        for limited_bios in self.limited_bios.iter_mut() {
-            limited_bios.seen_by &= !stage;
+        for limited in self.limited_bios.iter_mut() {
+            limited.seen_by &= !stage;
         }
         true
     }
@@ -219,7 +239,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// Whether a limiter held the bio, so that its submitter did not wait for it.
     #[inline]
     pub(crate) fn was_held(&self, index: u32) -> bool {
-        self.limited_bios.get(index).is_some_and(|limited_bios| limited_bios.was_held)
+        self.limited_bios.get(index).is_some_and(|limited| limited.was_held)
     }
 
     /// The bio as the limiters know it, with the group of its submission.
@@ -231,7 +251,7 @@ impl<E: Elevator> RequestQueue<E> {
     fn begin_limiting(&mut self, index: u32) {
         let group = self.bios.at(index).bio.group;
         *self.limited_bios.at_mut(index) = LimitedBio { group, is_limited: true, ..UNSEEN };
-        self.groups.hold(group);
+        self.groups.add_request(group);
     }
 
     /// Continues the bios that limiters have released.
@@ -338,17 +358,17 @@ impl<E: Elevator> RequestQueue<E> {
     /// A bio completes.
     #[cold]
     pub(crate) fn limiters_bio_ended(&mut self, index: u32, now: Nanos) {
-        let limited_bios = *self.limited_bios.at(index);
-        if !limited_bios.is_limited {
+        let limited = *self.limited_bios.at(index);
+        if !limited.is_limited {
             return;
         }
         let (bio, submitted_ns) = (self.limited_bio(index), self.bios.at(index).submitted_ns);
-        for limiter in self.limiters.iter_mut().filter(|limiter| limited_bios.seen_by & (1 << place_of(limiter)) != 0) {
+        for limiter in self.limiters.iter_mut().filter(|limiter| limited.seen_by & (1 << place_of(limiter)) != 0) {
             limiter.bio_ended(BioId(index), &bio, submitted_ns, now);
         }
         *self.limited_bios.at_mut(index) = UNSEEN;
-        if self.groups.let_go(limited_bios.group) {
-            self.forget_group_if_unused(limited_bios.group, now);
+        if self.groups.remove_request(limited.group) {
+            self.forget_group_if_unused(limited.group, now);
         }
     }
 

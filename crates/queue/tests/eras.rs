@@ -351,7 +351,7 @@ fn s1_8b_a_requeue_neither_plugs_nor_unplugs() {
         let id = host.in_device.remove(0);
         host.queue.requeue(id, 0);
         host.queue.check().unwrap();
-        assert!(host.queue.is_plugged(), "five are queued now, and still nobody unplugged");
+        assert!(host.queue.is_plugged(), "five are queued now, and the queue was not unplugged");
     }
     host.queue.unplug_device(0);
     assert_eq!(host.start_all(), 5);

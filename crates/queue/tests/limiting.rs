@@ -216,7 +216,7 @@ fn the_policy_may_change_while_bios_are_held() {
             }
             let next = registry::build("mq-deadline", None, &bench.configuration).expect("mq-deadline");
             bench.queue.switch(next, handover, bench.now).expect("no other switch");
-            assert_eq!(bench.queue.is_switching(), is_busy, "held bios are nobody's: nothing waits for them");
+            assert_eq!(bench.queue.is_switching(), is_busy, "a switch does not wait for held bios");
             if is_busy {
                 // Released during the switch, the bio waits outside the policy.
                 bench.now = T0 + 100 * MS;
@@ -343,7 +343,7 @@ fn a_submitters_plug_stays_its_own() {
     let submitted: Vec<_> =
         [0, 100, 200].map(|sector| bench.queue.submit_plugged(&read(sector), sector, &mut plug, T0)).into();
     assert!(matches!(submitted[..], [Ok(Submitted::Queued(_)), Ok(Submitted::Queued(_)), Ok(Submitted::Held)]));
-    assert_eq!(plug.len(), 2, "nobody sleeps for a limiter");
+    assert_eq!(plug.len(), 2, "no submitter sleeps for a limiter");
     bench.until(0);
     assert!(bench.started.is_empty());
     bench.queue.unplug(&mut plug, T0);

@@ -390,8 +390,8 @@ fn advance(
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(Stuck::NothingAhead) => {
-                let (inside, at) = (run.queue.bios_in_flight(), run.now);
-                let message = format!("stuck at {at} ns with {inside} bios in the queue and no event pending");
+                let (bios, at) = (run.queue.bios_in_flight(), run.now);
+                let message = format!("stuck at {at} ns with {bios} bios in the queue and no event pending");
                 return Err(failed(format!("{message}: the scheduler does not dispatch what it holds")));
             }
             Err(Stuck::TimeStandsStill) => {

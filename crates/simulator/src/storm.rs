@@ -116,11 +116,19 @@ impl std::error::Error for StormFailure {}
 impl Storm {
     /// Runs the storm.
     ///
+    /// ```
+    /// use hoistway_simulator::Storm;
+    ///
+    /// let storm = Storm { policy: "mq-deadline".to_owned(), seed: 7, bios: 500 };
+    /// let report = storm.run().unwrap_or_else(|failure| panic!("{failure}"));
+    /// assert_eq!(report.checksum, storm.run().unwrap().checksum, "a storm depends on its seed alone");
+    /// ```
+    ///
     /// # Errors
     /// The first invariant that did not hold, or an unknown policy.
     pub fn run(&self) -> Result<StormReport, Box<StormFailure>> {
         let mut state = StormState::new(self).map_err(|what| self.failure(0, what, Vec::new()))?;
-        match state.blow(self.bios) {
+        match state.run(self.bios) {
             Ok(()) => Ok(state.report()),
             Err(what) => Err(self.failure(state.step, what, state.last_events())),
         }
@@ -209,7 +217,7 @@ impl StormState {
         self.changes.push_back(format!("{:>14} step {}: {change}", self.now, self.step));
     }
 
-    fn blow(&mut self, bios: u64) -> Result<(), Broken> {
+    fn run(&mut self, bios: u64) -> Result<(), Broken> {
         while self.ledger.submitted < bios {
             self.step += 1;
             self.change_limits()?;
@@ -280,10 +288,10 @@ impl StormState {
         }
         let tags = self.queue.tags().in_use();
         let requests = self.queue.requests().in_use();
-        let (inside, counters) = (self.queue.bios_in_flight(), self.queue.counters());
+        let (bios, counters) = (self.queue.bios_in_flight(), self.queue.counters());
         let in_flight = counters.in_flight();
-        if tags + requests + inside + in_flight > 0 {
-            let what = format!("{tags} tags, {requests} requests, {inside} bios, {in_flight} counted in flight");
+        if tags + requests + bios + in_flight > 0 {
+            let what = format!("{tags} tags, {requests} requests, {bios} bios, {in_flight} counted in flight");
             return Err(format!("P1: left after all bios were answered: {what}"));
         }
         let held: u32 = (0..GROUPS).map(|group| self.queue.groups().requests(GroupId(group))).sum();

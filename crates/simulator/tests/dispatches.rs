@@ -76,7 +76,7 @@ fn waiting_for_a_reader_is_recorded_as_a_hold() {
     assert!(told.holds.windows(2).all(|pair| pair[0].at_ns + pair[0].length_ns <= pair[1].at_ns));
     assert!(told.holds.iter().all(|hold| usize::from(hold.reason) < told.reasons.len()));
     let fifo = run(&sequential_readers("noop"), &mut Wanting(300)).dispatches.unwrap();
-    assert!(fifo.holds.is_empty(), "noop waits for nobody");
+    assert!(fifo.holds.is_empty(), "noop never holds");
 }
 
 #[test]
@@ -87,6 +87,6 @@ fn a_run_with_fewer_dispatches_records_all_of_them() {
     assert!((dispatches.requests.len() as u64).abs_diff(told.device.read.ios) <= 2);
     assert_eq!(dispatches.length_ns, asked.runtime_ns);
     let group = Group::new("c", Weight::DEFAULT, vec![random_reads(1)]);
-    let nobody = Experiment { groups: vec![group].into(), ..asked };
-    assert_eq!(run(&nobody, &mut Unattended).dispatches, None);
+    let without = Experiment { groups: vec![group].into(), ..asked };
+    assert_eq!(run(&without, &mut Unattended).dispatches, None);
 }

@@ -210,7 +210,7 @@ fn aged_writes_pass_young_reads_while_a_higher_class_is_in_the_device() {
         let aged_ns = 10_000 * MILLISECOND;
         let reads: Vec<_> = (0..6).map(|at| submit(&mut queue, read, Class::BestEffort, at * 64, aged_ns)).collect();
         let served: Vec<_> = (0..60).filter_map(|_| serve(&mut queue, aged_ns)).collect();
-        assert_eq!(served, writes, "{version:?}: all that have aged, and nobody else");
+        assert_eq!(served, writes, "{version:?}: all that have aged, and no others");
         // Alone again, the class only has to keep the order of its batches.
         queue.complete(higher, Status::Ok, aged_ns, |_| ());
         let served: Vec<_> = (0..60).filter_map(|_| serve(&mut queue, aged_ns)).collect();

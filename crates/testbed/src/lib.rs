@@ -12,6 +12,9 @@
 //! testbed.then_reason("R100", "overdue");
 //! ```
 //!
+//! Units: sectors of 512 bytes in the notation of requests, milliseconds after `t+` unless another
+//! unit is given, nanoseconds in the functions.
+//!
 //! [`Testbed`] runs scripts; [`Calls`] turns bytes into host calls for fuzzing; [`policy_benches`]
 //! measures.
 #![forbid(unsafe_code)]

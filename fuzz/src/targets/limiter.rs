@@ -157,7 +157,7 @@ impl<L: LimiterPolicy> Host<L> {
                 Where::Held
             }
         };
-        self.groups.hold(group);
+        self.groups.add_request(group);
         self.bios[id] = Entry { place, bio, submitted_ns: self.now };
     }
 
@@ -213,7 +213,7 @@ impl<L: LimiterPolicy> Host<L> {
             self.bios[part as usize].place = Where::Free;
             self.limiter.bio_ended(BioId(part), &bio, submitted_ns, self.now);
             self.collect(61);
-            self.let_go(bio.group);
+            self.remove_request(bio.group);
         }
     }
 
@@ -282,8 +282,8 @@ impl<L: LimiterPolicy> Host<L> {
         }
     }
 
-    fn let_go(&mut self, group: GroupId) {
-        if self.groups.let_go(group) {
+    fn remove_request(&mut self, group: GroupId) {
+        if self.groups.remove_request(group) {
             self.remove_if_unused(group);
         }
     }

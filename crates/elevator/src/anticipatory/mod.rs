@@ -11,7 +11,9 @@
 //!
 //! Read [`Anticipatory::pick`] first, then `wait.rs`.
 
+mod check;
 mod history;
+mod tunables;
 mod wait;
 
 use crate::interface::{
@@ -21,31 +23,11 @@ use crate::interface::{
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, OrderedSet};
 use crate::traits::{Passing, Traits};
-use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
+use crate::tunable::{SettingError, Tunable};
 use block::{ContextId, Generation, HardwareQueue, Nanos, RequestId};
 use history::{Issuer, Newcomers};
+use tunables::Settings;
 use wait::{Awaited, Wait};
-
-crate::tunables! {
-    /// The tunables, under the kernel's names.
-    pub struct Settings {
-        /// Age at which a sync request is overdue.
-        read_expire_ns: "read_expire", Unit::Milliseconds, 0..=2_147_483_647, 125, OutOfRange::Clamp,
-            "A sync request older than this is dispatched first; checked once per such interval.";
-        /// Age at which an async request is overdue.
-        write_expire_ns: "write_expire", Unit::Milliseconds, 0..=2_147_483_647, 250, OutOfRange::Clamp,
-            "The same for async requests.";
-        /// Length of a batch of sync requests.
-        read_batch_expire_ns: "read_batch_expire", Unit::Milliseconds, 0..=2_147_483_647, 500, OutOfRange::Clamp,
-            "Length of a batch of sync requests while async ones wait.";
-        /// Length of a batch of async requests.
-        write_batch_expire_ns: "write_batch_expire", Unit::Milliseconds, 0..=2_147_483_647, 125, OutOfRange::Clamp,
-            "Length of a batch of async requests while sync ones wait.";
-        /// How long the device is idled for the next request of a process.
-        antic_expire_ns: "antic_expire", Unit::Milliseconds, 0..=2_147_483_647, 6, OutOfRange::Clamp,
-            "How long the device is idled for the next request of a process; 0 = never.";
-    }
-}
 
 crate::reasons! {
     /// Why a request was chosen, or why the device is idled.
@@ -58,7 +40,7 @@ crate::reasons! {
     }
 }
 
-/// Longest backward seek, and the factor by which going back costs more than going on.
+/// Longest backward seek, and the factor applied to its cost compared with a forward one.
 const MOST_BACK_SECTORS: u64 = 1 << 20;
 const BACK_PENALTY: u64 = 2;
 
@@ -407,32 +389,7 @@ impl Elevator for Anticipatory {
     }
 
     fn check(&self, requests: &Requests) -> Result<(), Violation> {
-        let mut held = self.head.len();
-        for kind in [Kind::Sync, Kind::Async] {
-            let class = self.class(kind);
-            held = held.wrapping_add(class.fifo.len());
-            if class.sorted.len() != class.fifo.len() {
-                return Err(Violation { what: "the sorted tree and the fifo hold the same requests", at: held });
-            }
-            if (class.next == NIL) != class.fifo.is_empty() {
-                return Err(Violation { what: "there is a next request while any request is queued", at: class.next });
-            }
-            for slot in class.sorted.iter(&self.sorted).take(self.slots.len() as usize) {
-                let entry = self.slots.at(slot);
-                let key = self.sorted.key(slot).unwrap_or(0);
-                if (entry.held, entry.kind) != (Held::Sorted, kind) || key != self.first_sector(requests, slot) {
-                    return Err(Violation { what: "a request is sorted by its first sector in its class", at: slot });
-                }
-            }
-        }
-        let in_device = self.slots.iter().filter(|entry| entry.held == Held::Dispatched).count();
-        if u32::try_from(in_device) != Ok(self.dispatched) {
-            return Err(Violation { what: "requests dispatched and not completed are counted", at: self.dispatched });
-        }
-        if held != self.held {
-            return Err(Violation { what: "the lists hold as many requests as are counted", at: held });
-        }
-        Ok(())
+        self.check_all(requests)
     }
 }
 

@@ -144,9 +144,9 @@ impl Bfq {
     pub(super) fn queue_for_idle_actuator(&self) -> u32 {
         let last = self.actuators.count.wrapping_sub(1);
         let short = (0..self.actuators.count).filter(|actuator| {
-            let inside = self.actuators.in_driver(*actuator);
-            let is_behind_next = *actuator == last || inside < self.actuators.in_driver(actuator.wrapping_add(1));
-            inside < SHORT_OF_WORK && is_behind_next
+            let in_driver = self.actuators.in_driver(*actuator);
+            let is_behind_next = *actuator == last || in_driver < self.actuators.in_driver(actuator.wrapping_add(1));
+            in_driver < SHORT_OF_WORK && is_behind_next
         });
         short.map(|actuator| self.queue_of_actuator(actuator)).find(|queue| *queue != NIL).unwrap_or(NIL)
     }

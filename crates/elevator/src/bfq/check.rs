@@ -71,11 +71,11 @@ impl Bfq {
     fn is_unused(&self, index: u32, counted: &Counted) -> bool {
         let (queue, entity) = (self.queues.at(index), self.entities.at(index));
         let is_empty = queue.sorted.is_empty() & queue.fifo.is_empty() & (queue.queued_total() == 0);
-        let names_nobody = (queue.next & queue.merges_into & queue.owner & queue.waker) == NIL;
+        let refers_to_nothing = (queue.next & queue.merges_into & queue.owner & queue.waker) == NIL;
         let counts_nothing = (queue.dispatched | queue.processes | queue.candidates | queue.counted_weight) == 0;
         let is_out = (entity.set == Set::None) & !entity.is_on_tree & (entity.allocated == 0);
         is_empty
-            && names_nobody
+            && refers_to_nothing
             && counts_nothing
             && is_out
             && *counted == Counted::default()
@@ -285,8 +285,8 @@ impl Bfq {
         for actuator in (0..self.actuators.count).filter(|_| !self.actuators.is_one()) {
             let is_its_own =
                 |slot: &&Slot| slot.held == Held::Dispatched && self.actuators.of_record(slot.context) == actuator;
-            let inside = count(self.slots.iter().filter(is_its_own));
-            must(inside == self.actuators.in_driver(actuator), "requests of an actuator add up", actuator)?;
+            let in_driver = count(self.slots.iter().filter(is_its_own));
+            must(in_driver == self.actuators.in_driver(actuator), "requests of an actuator add up", actuator)?;
         }
         for queue in self.queues.iter().filter(|queue| queue.owner != NIL) {
             let actuator = self.actuators.of_record(queue.owner);
@@ -329,8 +329,8 @@ impl Bfq {
             must(group.in_service == entity, "an entity in service is the one in service of its group", entity)?;
             entity = self.parent_entity(entity);
         }
-        let nobody = self.in_service == NIL;
+        let is_idle = self.in_service == NIL;
         let is_any = self.groups.iter().any(|group| group.in_service != NIL);
-        must(!nobody || !is_any, "without a queue in service no group has one in service", 0)
+        must(!is_idle || !is_any, "without a queue in service no group has one in service", 0)
     }
 }

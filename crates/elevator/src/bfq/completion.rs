@@ -69,7 +69,7 @@ impl Bfq {
             return None;
         }
         let (group, counts_as, is_sync) = (entry.group, entry.counts_as, entry.is_sync);
-        let (queue, context) = entry.let_go();
+        let (queue, context) = entry.clear_insertion();
         let (served_ns, waited_ns) = requests.at(id).times(self.clock.ns);
         self.groups.at_mut(group).account.complete(counts_as, is_sync, served_ns, waited_ns);
         let then = self.count_out(queue, context, id);

@@ -309,7 +309,7 @@ impl Bfq {
     /// The request is no longer inserted, so its queue may be freed as well.
     #[inline(never)]
     pub(super) fn unbind(&mut self, slot: u32) {
-        let (queue, context) = self.slots.at_mut(slot).let_go();
+        let (queue, context) = self.slots.at_mut(slot).clear_insertion();
         if queue == NIL {
             return;
         }

@@ -31,6 +31,7 @@ mod completion;
 mod construction;
 mod contexts;
 mod depth;
+mod divisor;
 mod expire;
 mod group;
 mod inject;
@@ -208,7 +209,7 @@ impl Bfq {
 
     /// The request is no longer inserted, wherever it was. Inlined into its callers.
     #[inline(always)]
-    fn let_go(&mut self, id: RequestId) -> Wake {
+    fn release(&mut self, id: RequestId) -> Wake {
         let slot = self.slots.at(id.slot());
         if slot.id != id {
             return Wake::No;
@@ -375,13 +376,13 @@ impl Elevator for Bfq {
         self.clock.set(now);
         match self.end_served(requests, id) {
             Some(wake) => wake,
-            None => self.let_go(id),
+            None => self.release(id),
         }
     }
 
     fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.clock.set(now);
-        self.let_go(id)
+        self.release(id)
     }
 
     fn next_timer(&self) -> Option<Nanos> {

@@ -54,7 +54,7 @@ pub const FREE_SLOT: Slot = Slot {
 impl Slot {
     /// Marks the request as no longer inserted. Returns the queue and issuer that it had, or NIL.
     #[inline(always)]
-    pub const fn let_go(&mut self) -> (u32, u32) {
+    pub const fn clear_insertion(&mut self) -> (u32, u32) {
         self.held = Held::Nowhere;
         (core::mem::replace(&mut self.queue, NIL), core::mem::replace(&mut self.context, NIL))
     }

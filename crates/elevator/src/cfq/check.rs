@@ -52,9 +52,10 @@ impl Cfq {
     fn is_unused(&self, index: u32) -> bool {
         let queue = self.queues.at(index);
         let is_empty = queue.sorted.is_empty() & queue.fifo.is_empty() & (queue.queued_total() == 0);
-        let names_nobody = (queue.next == NIL) & (queue.tree == NIL) & (queue.references == 0) & (queue.favoured == 0);
+        let refers_to_nothing =
+            (queue.next == NIL) & (queue.tree == NIL) & (queue.references == 0) & (queue.favoured == 0);
         is_empty
-            && names_nobody
+            && refers_to_nothing
             && !queue.has(Marks::USED)
             && !queue.has(Marks::ON_RR)
             && !self.service_links.is_linked(index)

@@ -2,7 +2,7 @@
 //! for its root-issued bios.
 //!
 //! Bios issued on behalf of the root (metadata, swap) must not wait, because tasks of other groups
-//! would wait with them. The time by which they were faster than the target is recorded as owed
+//! would wait with them. The time that they gained on the target is recorded as owed
 //! instead. Source: Linux 6.1 block/blk-cgroup.c, blkcg_scale_delay.
 
 use block::Nanos;

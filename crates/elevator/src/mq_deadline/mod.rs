@@ -14,6 +14,7 @@
 //! Read [`choose`] first: it is the whole rule inside a class. The rest is bookkeeping.
 
 mod check;
+mod counting;
 mod profile;
 mod rule;
 mod state;
@@ -591,53 +592,12 @@ impl MqDeadline {
         Some(entry.class())
     }
 
-    // ---- counting ----
-
-    /// Counts a request once, however often it is inserted. Returns the state to keep of it.
-    #[inline]
-    fn count(&mut self, id: RequestId, attributes: &Attributes) -> Slot {
-        if self.slots.at(id.slot()).held() != Held::Free {
-            return self.count_again(id, attributes);
-        }
-        self.count_first(id, attributes)
-    }
-
-    #[inline]
-    fn count_first(&mut self, id: RequestId, attributes: &Attributes) -> Slot {
-        let queue = (attributes.class(), attributes.direction());
-        let level = self.level_mut(queue.0);
-        level.inserted = level.inserted.wrapping_add(1);
-        Slot::new(0, id, queue, Held::Sent)
-    }
-
-    #[cold]
-    fn count_again(&mut self, id: RequestId, attributes: &Attributes) -> Slot {
-        let before = *self.slots.at(id.slot());
-        let level = self.level_mut(before.class());
-        if before.is_of(id) {
-            // Given back by the driver: it will be dispatched a second time, but is still one
-            // request.
-            level.dispatched = level.dispatched.wrapping_sub(1);
-            return before;
-        }
-        // The host dropped a request without reporting it.
-        level.completed = level.completed.wrapping_add(1);
-        self.count_violation();
-        self.count_first(id, attributes)
-    }
-
-    #[inline]
-    fn count_dispatched(&mut self, class: Class) {
-        let level = self.level_mut(class);
-        level.dispatched = level.dispatched.wrapping_add(1);
-    }
+    // ---- access ----
 
     #[cold]
     fn count_violation(&mut self) {
         self.violations = self.violations.saturating_add(1);
     }
-
-    // ---- access ----
 
     #[inline]
     fn id_in(&self, slot: u32) -> RequestId {

@@ -7,7 +7,7 @@ const MERGES: &str = "merging with queue";
 /// Two issuers take turns in reading blocks of one file.
 fn by_turns(host: &mut Host, pause_ms: u64) -> usize {
     host.submit("R1000+32@1 R1032+32@2");
-    assert_eq!(host.lines_with("scheduling merge").len(), 0, "nobody else was busy");
+    assert_eq!(host.lines_with("scheduling merge").len(), 0, "no other queue was busy");
     host.dispatch_all();
     host.pass_ms(pause_ms);
     host.complete_all();

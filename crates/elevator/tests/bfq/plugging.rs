@@ -175,7 +175,7 @@ fn t27_a_small_request_does_not_end_a_wait_for_throughput() {
         let ends_at = small.now + 7_900_000;
         small.submit("R50000320@1");
         assert_eq!(small.policy.next_timer(), Some(ends_at), "{form}: others may yet join it");
-        assert_eq!(small.dispatch(), "R50000320@1", "{form}: if somebody looks, it goes");
+        assert_eq!(small.dispatch(), "R50000320@1", "{form}: with another dispatch call it goes");
         assert_eq!(small.policy.next_timer(), None, "{form}");
         let mut large = host();
         large.submit("R50000320+32@1");

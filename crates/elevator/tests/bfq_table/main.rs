@@ -99,7 +99,7 @@ const NO_IDLE: &str = "bfq@6.1:low_latency=0,slice_idle=0";
 const BUDGET_8: &str = "bfq@6.1:low_latency=0,max_budget=8";
 const STRICT: &str = "bfq@6.1:low_latency=0,strict_guarantees=1";
 const PHASE: &str = "hangs on which of two events some us apart comes first";
-const FORKS: &str = "hangs on the order in which 16 processes were forked, which nobody wrote down";
+const FORKS: &str = "depends on the order in which 16 processes were forked, which is not recorded";
 
 fn shallow_rows() -> Vec<Row> {
     let with = |scheduler| parallel(scheduler, pair(1));

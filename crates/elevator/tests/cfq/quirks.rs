@@ -88,7 +88,7 @@ fn q8_the_timer_ends_with_the_request_that_was_waited_for() {
         host.complete_nth(0);
         assert!(host.policy.next_timer().is_some(), "{version}");
         host.given("R8@1");
-        assert_eq!(host.policy.next_timer(), None, "{version}: a page, and nobody else is there");
+        assert_eq!(host.policy.next_timer(), None, "{version}: a page, and no other issuer exists");
         assert_eq!(host.dispatch().as_deref(), Some("R8@1"), "{version}");
         // No timer fires while the request is in flight.
         host.trace();

@@ -319,11 +319,11 @@ impl Processes {
         loop {
             let process = &mut self.processes[index];
             if !process.is_running || (process.sleeping > 0 && process.sleeps_as_one) {
-                return self.let_go(index, now, queue);
+                return self.release_plug(index, now, queue);
             }
             let is_full = process.issuer.is_full();
             if is_full && process.refills_at_once {
-                return self.let_go(index, now, queue);
+                return self.release_plug(index, now, queue);
             }
             if !self.is_never_busy && !is_full {
                 let free_at = self.cpu_free_at[process.cpu as usize];
@@ -336,9 +336,9 @@ impl Processes {
                 Next::Issue(io) => self.start_io(index, &io, now, queue),
                 // Recorded times pass within a plug as well.
                 Next::NotBefore(at) => return self.wake_at(index, at),
-                Next::Busy => return self.let_go(index, now, queue),
+                Next::Busy => return self.release_plug(index, now, queue),
                 Next::Finished => {
-                    self.let_go(index, now, queue);
+                    self.release_plug(index, now, queue);
                     if self.processes[index].issuer.in_flight() == 0 {
                         self.process_ended(index, now, queue);
                     }

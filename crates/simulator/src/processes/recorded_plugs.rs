@@ -55,14 +55,14 @@ impl Processes {
 
     /// A process has to wait: the plugs of its actors are flushed.
     #[inline]
-    pub(super) fn let_go(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+    pub(super) fn release_plug(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if !self.recorded_plugs.open.is_empty() {
-            self.let_go_of_plugs(index, now, queue);
+            self.flush_plugs(index, now, queue);
         }
     }
 
     #[cold]
-    fn let_go_of_plugs(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+    fn flush_plugs(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let own = self.recorded_plugs.open.range((index, 0)..=(index, u16::MAX)).map(|(key, _)| *key);
         for key in own.collect::<Vec<_>>() {
             if let Some(mut plug) = self.recorded_plugs.open.remove(&key) {

@@ -30,7 +30,7 @@ fn broken_in(
             state.starvation.observe(&mut state.queue).unwrap();
         }
         state.starvation.claim(&claim);
-        state.blow(storm.bios).err()
+        state.run(storm.bios).err()
     })
 }
 

@@ -129,7 +129,7 @@ impl Rig {
     /// Begins a turn.
     pub fn select(&mut self) -> u32 {
         let queue = self.bfq.take_next_queue();
-        assert_ne!(queue, NIL, "nobody is next");
+        assert_ne!(queue, NIL, "no queue is next");
         self.bfq.in_service = queue;
         self.bfq.begin_turn(queue);
         self.check();
