@@ -25,7 +25,7 @@ use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, Ordered
 use crate::traits::{Passing, Traits};
 use crate::tunable::{SettingError, Tunable};
 use block::{ContextId, Generation, HardwareQueue, Nanos, RequestId};
-use history::{Issuer, Newcomers};
+use history::{Issuer, NewIssuers};
 use tunables::Settings;
 use wait::{Awaited, Wait};
 
@@ -100,7 +100,7 @@ pub struct Anticipatory {
     asynchronous: Class,
     head: List,
     issuers: Array<Issuer>,
-    newcomers: Newcomers,
+    new_issuers: NewIssuers,
     wait: Wait,
     awaited: Option<Awaited>,
     batch: Kind,
@@ -141,7 +141,7 @@ impl Policy for Anticipatory {
             asynchronous: EMPTY,
             head: List::EMPTY,
             issuers: Array::try_new(configuration.contexts.max(1), Issuer::UNKNOWN)?,
-            newcomers: Newcomers::UNKNOWN,
+            new_issuers: NewIssuers::UNKNOWN,
             wait: Wait::Off,
             awaited: None,
             batch: Kind::Sync,
@@ -241,7 +241,7 @@ impl Elevator for Anticipatory {
             *issuer = Issuer { is_alive: true, ..Issuer::UNKNOWN };
         }
         if kind == Kind::Sync {
-            issuer.issues(&mut self.newcomers, first, end, now);
+            issuer.issues(&mut self.new_issuers, first, end, now);
         }
         issuer.queued = issuer.queued.wrapping_add(1);
         let due_ns = now.saturating_add(self.expire_ns(kind));

@@ -136,7 +136,7 @@ impl Bfq {
     pub(super) fn leave_busy(&mut self, queue: u32, on_expiration: bool) {
         self.count_idle(queue);
         self.deactivate(queue, true, on_expiration);
-        self.let_idle_go(queue);
+        self.release_idle(queue);
     }
 
     #[inline(never)]
@@ -154,7 +154,7 @@ impl Bfq {
     }
 
     #[inline(never)]
-    fn let_idle_go(&mut self, queue: u32) {
+    fn release_idle(&mut self, queue: u32) {
         if self.queues.at(queue).dispatched == 0 {
             self.stop_pending(queue);
             self.uncount_weight(queue);
@@ -175,7 +175,7 @@ impl Bfq {
         real_time.wrapping_add(best_effort).wrapping_add(idle)
     }
 
-    /// Whether the newcomer preempts the queue in service. The trees then determine which queue is
+    /// Whether the queue that became busy preempts the queue in service. The trees then determine which queue is
     /// next.
     #[inline(never)]
     pub(super) fn ends_turn_in_service(&self, queue: u32, wants_preempt: bool) -> bool {

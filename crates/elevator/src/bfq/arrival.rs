@@ -155,7 +155,7 @@ impl Bfq {
             due_ns: now.saturating_add(self.settings.fifo_expire_ns(true)),
         };
         issuer.requests = issuer.requests.wrapping_add(1);
-        state.own_if_alone(queue, context);
+        state.own_if_sole_user(queue, context);
         let idle_ns = if is_idle_class { 0 } else { self.settings.slice_idle_ns() };
         let mut joined = Joined::NO_EFFECT;
         if state.judge_think_time(true, idle_ns, &self.clock, &self.spans) {
@@ -196,7 +196,7 @@ impl Bfq {
             self.reset_injection(queue);
         }
         if joined.has(Joined::ONLY_REQUEST) && self.is_its_only_request(context) {
-            self.look_for_waker(queue);
+            self.detect_waker(queue);
             self.sample_for_injection(queue);
         }
         if joined.has(Joined::IS_NEXT) {
@@ -210,14 +210,14 @@ impl Bfq {
     pub(super) fn add(&mut self, bio: &Bio, id: RequestId, bound_to: u32, context: u32) {
         let slot = id.slot();
         let (queue, insertion) = if self.has_no_merge_target(bound_to, context) {
-            (bound_to, self.bind_and_take_in(bio, id, bound_to, context))
+            (bound_to, self.bind_and_add(bio, id, bound_to, context))
         } else {
             self.bind(bio, id, bound_to, context);
             let queue = self.redirect(bio, slot);
-            (queue, self.take_in_elsewhere(bio, slot, queue, context))
+            (queue, self.add_to_queue_outlined(bio, slot, queue, context))
         };
         if insertion.is_sync && self.is_its_only_request(context) {
-            self.look_for_waker(queue);
+            self.detect_waker(queue);
             self.sample_for_injection(queue);
         }
         let mut is_interactive = false;
@@ -261,9 +261,9 @@ impl Bfq {
     }
 
     #[inline(never)]
-    fn bind_and_take_in(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) -> Insertion {
+    fn bind_and_add(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) -> Insertion {
         self.bind_here(bio, id, queue, context);
-        self.take_in(bio, id.slot(), queue, context)
+        self.add_to_queue(bio, id.slot(), queue, context)
     }
 
     /// [`Bfq::bind`], inlined into its callers.
@@ -288,7 +288,7 @@ impl Bfq {
         let issuer = self.contexts.at_mut(context);
         issuer.requests = issuer.requests.wrapping_add(1);
         let state = self.queues.at_mut(queue);
-        state.own_if_alone(queue, context);
+        state.own_if_sole_user(queue, context);
         if state.has(Marks::JUST_CREATED) {
             self.note_burst(queue);
         }
@@ -352,13 +352,13 @@ impl Bfq {
     }
 
     #[inline(never)]
-    fn take_in_elsewhere(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Insertion {
-        self.take_in(bio, slot, queue, context)
+    fn add_to_queue_outlined(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Insertion {
+        self.add_to_queue(bio, slot, queue, context)
     }
 
     /// Learns from a request, and adds it to the orders of its queue. Inlined into its callers.
     #[inline(always)]
-    fn take_in(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Insertion {
+    fn add_to_queue(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Insertion {
         self.learn_from_arrival(bio, queue, context);
         if self.messages.is_on() {
             self.log_queue(queue, "add_request {0}", &[u64::from(bio.is_sync())]);
@@ -402,7 +402,7 @@ impl Bfq {
         }
         if is_doubtful {
             // A queue whose recent requests were all far apart is not soft real-time.
-            self.fall_back(queue);
+            self.end_soft_real_time(queue);
         }
     }
 

@@ -26,8 +26,8 @@ pub enum TurnEffect {
 impl Bfq {
     /// Applies the effect of a completion.
     #[inline]
-    pub(super) fn come_back(&mut self, then: TurnEffect) -> Wake {
-        match then {
+    pub(super) fn apply_turn_effect(&mut self, effect: TurnEffect) -> Wake {
+        match effect {
             TurnEffect::Idles => return Wake::No,
             TurnEffect::Continues => {}
             TurnEffect::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
@@ -72,8 +72,8 @@ impl Bfq {
         let (queue, context) = entry.clear_insertion();
         let (served_ns, waited_ns) = requests.at(id).times(self.clock.ns);
         self.groups.at_mut(group).account.complete(counts_as, is_sync, served_ns, waited_ns);
-        let then = self.count_out(queue, context, id);
-        let mut wake = self.come_back(then);
+        let effect = self.count_out(queue, context, id);
+        let mut wake = self.apply_turn_effect(effect);
         if self.settings.repoll_on_completion {
             wake = self.schedule_dispatch();
         }
@@ -81,7 +81,7 @@ impl Bfq {
         if self.queues.at(queue).processes == 0 {
             self.release_if_unused(queue);
         }
-        self.lose_request(context);
+        self.count_request_end(context);
         Some(wake)
     }
 
@@ -104,7 +104,7 @@ impl Bfq {
         let is_timed_out = self.clock.is_past_or_now(state.budget_timeout_ticks);
         let is_waited_for = state.is_sync() & (state.process_references() != 0);
         if !has_more {
-            self.has_none_in_device(queue);
+            self.count_out_last(queue);
         }
         // The frequent cases: it is not the queue's turn; the turn goes on; or the queue is the
         // only one, is empty with requests in flight, and the device is idled for it.
@@ -115,12 +115,12 @@ impl Bfq {
         if is_empty & has_more & is_waited_for && self.settings.slice_idle_ns() != 0 && self.is_lone_protected() {
             return TurnEffect::Idles;
         }
-        self.look_at_service(queue)
+        self.judge_service(queue)
     }
 
     /// The queue has no more requests in flight.
     #[inline(always)]
-    fn has_none_in_device(&mut self, queue: u32) {
+    fn count_out_last(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         let is_out = !state.has(Marks::BUSY);
         let ends_soft_batch = state.has(Marks::SOFTRT_UPDATE) && state.is_empty();
@@ -138,7 +138,7 @@ impl Bfq {
     /// A request of the queue in service completed: its turn may end, or the device is idled for
     /// it.
     #[inline(never)]
-    fn look_at_service(&mut self, queue: u32) -> TurnEffect {
+    fn judge_service(&mut self, queue: u32) -> TurnEffect {
         if self.must_idle(queue) {
             if self.queues.at(queue).dispatched == 0 {
                 self.begin_wait();
@@ -146,10 +146,10 @@ impl Bfq {
             return TurnEffect::Idles;
         }
         let state = self.queues.at(queue);
-        let (is_empty, has_none_in_device) = (state.is_empty(), state.dispatched == 0);
+        let (is_empty, has_none_in_flight) = (state.is_empty(), state.dispatched == 0);
         if self.may_end_for_time(queue) {
             TurnEffect::Ends(TurnEnd::BudgetTimeout)
-        } else if is_empty && (has_none_in_device || !self.better_to_idle(queue)) {
+        } else if is_empty && (has_none_in_flight || !self.better_to_idle(queue)) {
             TurnEffect::Ends(TurnEnd::NoMoreRequests)
         } else {
             TurnEffect::Continues

@@ -317,12 +317,12 @@ impl Bfq {
         if self.queues.at(queue).processes == 0 {
             self.release_if_unused(queue);
         }
-        self.lose_request(context);
+        self.count_request_end(context);
     }
 
     /// An issuer has one request less.
     #[inline(always)]
-    pub(super) fn lose_request(&mut self, context: u32) {
+    pub(super) fn count_request_end(&mut self, context: u32) {
         let issuer = self.contexts.at_mut(context);
         issuer.requests = issuer.requests.saturating_sub(1);
         if issuer.requests == 0 && !issuer.is_alive {

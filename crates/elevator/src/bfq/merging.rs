@@ -178,7 +178,7 @@ impl Bfq {
         }
         self.queues.at_mut(queue).marks.clear(Marks::IO_BOUND);
         self.inherit_waker(queue, target);
-        self.hand_over_raising(queue, target);
+        self.transfer_raising(queue, target);
         self.set_sync_queue(context, target);
         let merged = self.queues.at_mut(target);
         merged.marks.set(Marks::COOP);
@@ -191,7 +191,7 @@ impl Bfq {
         self.log_queue(target, "merge_bfqqs: wr_busy {0}", &[u64::from(self.raised_busy)]);
     }
 
-    fn hand_over_raising(&mut self, queue: u32, target: u32) {
+    fn transfer_raising(&mut self, queue: u32, target: u32) {
         let raising = self.queues.at(queue).raising;
         if raising.factor == 1 {
             return;
@@ -330,7 +330,7 @@ impl Bfq {
         }
         state.marks.clear(Marks::COOP);
         state.marks.clear(Marks::SPLIT_COOP);
-        self.queues.at_mut(queue).own_if_alone(queue, context);
+        self.queues.at_mut(queue).own_if_sole_user(queue, context);
         self.resume_state(queue, context);
         true
     }
@@ -342,7 +342,7 @@ impl Bfq {
         if is_still_there && waker != fresh {
             self.join_waker(fresh, waker);
         }
-        self.queues.at_mut(fresh).own_if_alone(fresh, context);
+        self.queues.at_mut(fresh).own_if_sole_user(fresh, context);
         self.resume_state(fresh, context);
     }
 
@@ -446,7 +446,7 @@ impl Bfq {
     #[inline(never)]
     fn change_position(&mut self, queue: u32) {
         let (is_listed, is_late) = (self.position_links.is_linked(queue), self.merges_too_late(queue));
-        if (is_listed || !is_late) && !(is_listed && !is_late && self.moves_alone(queue)) {
+        if (is_listed || !is_late) && !(is_listed && !is_late && self.update_lone_position(queue)) {
             self.renew_position(queue);
         }
     }
@@ -454,7 +454,7 @@ impl Bfq {
     /// Fast path if it is the only queue in its group's index, with the same result as
     /// [`Bfq::renew_position`].
     #[inline]
-    fn moves_alone(&mut self, queue: u32) -> bool {
+    fn update_lone_position(&mut self, queue: u32) -> bool {
         let next = self.queues.at(queue).next;
         let entity = self.entities.at(queue);
         let (group, is_idle) = (entity.parent, matches!(entity.class, Class::Idle));

@@ -219,8 +219,8 @@ impl Bfq {
             Held::Nowhere => {}
             // Ended without a completion: drained, or failed before the device.
             Held::Dispatched => {
-                let then = self.leave_device(id.slot());
-                wake = self.come_back(then);
+                let effect = self.leave_device(id.slot());
+                wake = self.apply_turn_effect(effect);
             }
             Held::Queued => self.take_out(id.slot()),
             Held::Direct => {
@@ -334,7 +334,7 @@ impl Elevator for Bfq {
         {
             return Dispatch::Request { id, reason: Why::TurnGoesOn.into() };
         }
-        self.choose_otherwise()
+        self.choose_general()
     }
 
     fn drain(&mut self, _requests: &Requests, now: Nanos) -> Option<RequestId> {
@@ -355,8 +355,8 @@ impl Elevator for Bfq {
         if !self.holds(id, Held::Dispatched) {
             return Wake::No;
         }
-        let then = self.leave_device(id.slot());
-        let wake = self.come_back(then);
+        let effect = self.leave_device(id.slot());
+        let wake = self.apply_turn_effect(effect);
         self.unbind(id.slot());
         wake
     }
@@ -366,8 +366,8 @@ impl Elevator for Bfq {
         if !self.holds(id, Held::Dispatched) {
             return Wake::No;
         }
-        let then = self.leave_device_served(requests, id);
-        let wake = self.come_back(then);
+        let effect = self.leave_device_served(requests, id);
+        let wake = self.apply_turn_effect(effect);
         if self.settings.repoll_on_completion { self.schedule_dispatch() } else { wake }
     }
 

@@ -95,10 +95,10 @@ impl Bfq {
             self.count_violation();
             return false;
         }
-        let newcomer = Candidate { slot, first_sector, kind };
+        let candidate = Candidate { slot, first_sector, kind };
         let is_first = before == NIL;
         let next =
-            if is_first { slot } else { self.better(self.candidate(before), newcomer, self.last_position_sectors) };
+            if is_first { slot } else { self.better(self.candidate(before), candidate, self.last_position_sectors) };
         self.queues.at_mut(queue).next = next;
         next != before
     }

@@ -42,7 +42,7 @@ impl Bfq {
 
     /// The next request, or what the device waits for.
     #[inline(never)]
-    pub(super) fn choose_otherwise(&mut self) -> Dispatch {
+    pub(super) fn choose_general(&mut self) -> Dispatch {
         if let Some(direct) = self.next_direct() {
             return direct;
         }
@@ -85,7 +85,7 @@ impl Bfq {
         self.sample_dispatch(extent, true);
         self.next_leaves(queue, slot, is_sync);
         self.in_driver = self.in_driver.wrapping_add(1);
-        self.look_at_raising(queue);
+        self.update_raising(queue);
         Some(id)
     }
 
@@ -97,7 +97,7 @@ impl Bfq {
             return Err(Dispatch::Empty);
         }
         if self.settings.strict_guarantees && self.in_driver > 0 {
-            return Err(self.nothing_now());
+            return Err(self.repoll_later());
         }
         let before = self.in_service;
         let mut looks_at_time = before != NIL;
@@ -123,11 +123,11 @@ impl Bfq {
             }
             looks_at_time = false;
         }
-        Err(self.nothing_now())
+        Err(self.repoll_later())
     }
 
     /// Nothing can go although requests are queued: asks to be polled again later.
-    fn nothing_now(&mut self) -> Dispatch {
+    fn repoll_later(&mut self) -> Dispatch {
         if self.requests_queued == 0 {
             return Dispatch::Empty;
         }
@@ -232,7 +232,7 @@ impl Bfq {
         let left = self.charge_and_move(slot, queue, charge, is_served);
         self.after_leaving(queue, left);
         if is_served {
-            self.look_at_raising(queue);
+            self.update_raising(queue);
             if self.busy_total() > 1 && self.is_idle_class(queue) && self.in_service == queue {
                 self.end_turn(queue, TurnEnd::BudgetExhausted, self.clock.ns);
             }

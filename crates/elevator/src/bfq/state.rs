@@ -372,7 +372,7 @@ impl Queue {
 
     /// If an issuer is its only user, the queue becomes its own.
     #[inline]
-    pub const fn own_if_alone(&mut self, index: u32, context: u32) {
+    pub const fn own_if_sole_user(&mut self, index: u32, context: u32) {
         if index != SPARE_QUEUE && self.merges_into == NIL && self.process_references() == 1 {
             (self.owner, self.issuer) = (context, context);
         }

@@ -17,7 +17,7 @@ const WINDOW_IDLES: u64 = 128;
 
 impl Bfq {
     /// Looks for a waker when the only request of an issuer has just arrived.
-    pub(super) fn look_for_waker(&mut self, queue: u32) {
+    pub(super) fn detect_waker(&mut self, queue: u32) {
         let last = self.last_completed;
         let (now, since_ns) = (self.clock.ns, self.clock.ns.saturating_sub(self.peak.last_completion_ns));
         let serial = self.queues.at(last).serial;

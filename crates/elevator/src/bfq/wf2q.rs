@@ -180,7 +180,7 @@ impl Bfq {
         is_changed
     }
 
-    /// Whether the newcomer takes precedence over the present choice, without a search.
+    /// Whether the new entity takes precedence over the present choice, without a search.
     fn overtakes(&self, new: u32, before: u32) -> bool {
         let tree = self.tree_index(new);
         tree == self.tree_index(before)
@@ -209,7 +209,7 @@ impl Bfq {
                 self.active_remove(entity);
             }
             if self.is_queue(entity) {
-                self.choose_anew_above(entity);
+                self.update_next_above(entity);
                 return entity;
             }
             group = below;
@@ -218,7 +218,7 @@ impl Bfq {
         NIL
     }
 
-    fn choose_anew_above(&mut self, queue: u32) {
+    fn update_next_above(&mut self, queue: u32) {
         let mut entity = queue;
         while entity != NIL {
             let group = self.entities.at(entity).parent;

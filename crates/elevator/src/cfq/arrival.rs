@@ -31,13 +31,13 @@ impl Cfq {
             queue = self.queue_for(bio);
             self.free_deferred();
         }
-        self.take_in(queue, id, bio, request.start_ns);
+        self.add_to_queue(queue, id, bio, request.start_ns);
         self.announce(queue, id.slot(), bio);
     }
 
     /// Assigns a queue to a request, adds the request to it, and learns from it.
     #[inline(never)]
-    fn take_in(&mut self, queue: u32, id: RequestId, bio: &Bio, start_ns: Nanos) {
+    fn add_to_queue(&mut self, queue: u32, id: RequestId, bio: &Bio, start_ns: Nanos) {
         let (slot, is_sync) = (id.slot(), bio.is_sync());
         let context = self.context_index(bio.context);
         let issuer = self.contexts.at_mut(context);
@@ -162,7 +162,7 @@ impl Cfq {
         }
     }
 
-    /// Handles the newcomer's effect on the active queue.
+    /// Handles the effect of the new request on the active queue.
     #[inline]
     fn announce(&mut self, queue: u32, slot: u32, bio: &Bio) {
         if self.active != queue {

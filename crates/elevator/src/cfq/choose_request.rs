@@ -22,7 +22,7 @@ pub struct BackSeeks {
 
 /// Whether the first of two is preferred, with the head at `last`: sync before async, favoured
 /// before plain, then the nearer; a request too far behind counts as wrapped around.
-pub fn goes_first(one: Candidate, other: Candidate, last: u64, back: BackSeeks) -> bool {
+pub fn is_preferred(one: Candidate, other: Candidate, last: u64, back: BackSeeks) -> bool {
     if one.is_sync != other.is_sync {
         return one.is_sync;
     }
@@ -59,7 +59,7 @@ impl Cfq {
         }
         let back =
             BackSeeks { most_sectors: self.settings.back_seek_max_sectors, penalty: self.settings.back_seek_penalty };
-        if goes_first(self.candidate(one), self.candidate(other), last, back) { one } else { other }
+        if is_preferred(self.candidate(one), self.candidate(other), last, back) { one } else { other }
     }
 
     fn candidate(&self, slot: u32) -> Candidate {
@@ -107,7 +107,7 @@ impl Cfq {
     /// Determines the next request from a dispatched one, even if that was not the expected next
     /// request.
     #[inline]
-    pub(super) fn go_on_from(&mut self, queue: u32, slot: u32) {
+    pub(super) fn update_next_from(&mut self, queue: u32, slot: u32) {
         let next = self.successor(queue, slot);
         self.queues.at_mut(queue).next = next;
     }
@@ -122,7 +122,7 @@ impl Cfq {
         }
         let is_next = self.queues.at(queue).next == slot;
         if is_next {
-            self.go_on_from(queue, slot);
+            self.update_next_from(queue, slot);
         }
         self.slots.at_mut(slot).held = Held::Nowhere;
         self.unlink_request(queue, slot);
@@ -202,8 +202,8 @@ mod tests {
     }
 
     fn chosen(a: u64, b: u64, last: u64) -> u64 {
-        let first = goes_first(plain(a), plain(b), last, BACK);
-        assert_eq!(first, !goes_first(plain(b), plain(a), last, BACK), "the order of asking makes no difference");
+        let first = is_preferred(plain(a), plain(b), last, BACK);
+        assert_eq!(first, !is_preferred(plain(b), plain(a), last, BACK), "the order of asking makes no difference");
         if first { a } else { b }
     }
 
@@ -220,8 +220,8 @@ mod tests {
     fn t10_sync_then_favoured_before_any_distance() {
         let asynchronous = Candidate { is_sync: false, ..plain(1000) };
         let meta = Candidate { is_favoured: true, ..plain(1) };
-        assert!(goes_first(plain(1), asynchronous, 1000, BACK));
-        assert!(goes_first(meta, plain(1000), 1000, BACK));
-        assert!(goes_first(plain(1), Candidate { is_favoured: true, ..asynchronous }, 1000, BACK));
+        assert!(is_preferred(plain(1), asynchronous, 1000, BACK));
+        assert!(is_preferred(meta, plain(1000), 1000, BACK));
+        assert!(is_preferred(plain(1), Candidate { is_favoured: true, ..asynchronous }, 1000, BACK));
     }
 }

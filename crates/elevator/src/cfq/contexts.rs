@@ -108,8 +108,8 @@ impl Cfq {
             // Not seen before, or the id belonged to an issuer that has exited.
             self.drop_queue(index);
             let think = ThinkTime::since(self.now);
-            let newcomer = Context { is_alive: true, priority: bio.priority, group: here, think, ..UNKNOWN_CONTEXT };
-            *self.contexts.at_mut(index) = newcomer;
+            let fresh = Context { is_alive: true, priority: bio.priority, group: here, think, ..UNKNOWN_CONTEXT };
+            *self.contexts.at_mut(index) = fresh;
             return;
         }
         let context = self.contexts.at_mut(index);

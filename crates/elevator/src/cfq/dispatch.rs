@@ -102,7 +102,7 @@ impl Cfq {
         let entry = self.slots.at_mut(slot);
         let Slot { id, queue, group: group_then, kind, is_sync: is_request_sync, held, .. } = *entry;
         entry.held = Held::Dispatched;
-        self.go_on_from(queue, slot);
+        self.update_next_from(queue, slot);
         let is_here = held == Held::Queued;
         if is_here {
             self.unlink_request(queue, slot);

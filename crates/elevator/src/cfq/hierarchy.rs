@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn kinship_goes_up_only() {
+    fn a_group_is_below_its_ancestors_only() {
         let policy = documented();
         assert!(policy.is_at_or_above(A, AA) && policy.is_at_or_above(0, AB) && policy.is_at_or_above(B, B));
         assert!(!policy.is_at_or_above(AA, A) && !policy.is_at_or_above(B, AB));

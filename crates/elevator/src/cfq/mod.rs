@@ -259,7 +259,7 @@ impl Elevator for Cfq {
 
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.tick(now);
-        if let Some(at_hand) = self.next_at_hand() {
+        if let Some(at_hand) = self.next_outside_queues() {
             return at_hand;
         }
         let has_rounds = self.profile.has_one_level;
@@ -449,7 +449,7 @@ impl Cfq {
     /// The request that goes next regardless of turns: put in front of everything, or already moved
     /// out of its queue.
     #[inline]
-    fn next_at_hand(&mut self) -> Option<Dispatch> {
+    fn next_outside_queues(&mut self) -> Option<Dispatch> {
         if let Some(slot) = self.head.pop_front(&mut self.fifo_links) {
             let entry = self.slots.at_mut(slot);
             // A request that came back from the driver stays counted as dispatched.

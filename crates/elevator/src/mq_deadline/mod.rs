@@ -189,7 +189,7 @@ impl Elevator for MqDeadline {
         if self.held == 0 {
             return Dispatch::Empty;
         }
-        if let Some(id) = self.go_on() {
+        if let Some(id) = self.continue_batch() {
             return Dispatch::Request { id, reason: Why::BatchGoesOn.into() };
         }
         match self.choose_among_classes(requests, self.whole_ticks(now)) {
@@ -301,7 +301,7 @@ impl MqDeadline {
     /// The result is the same as that of [`choose_among_classes`](Self::choose_among_classes),
     /// which evaluates [`choose`] in full.
     #[inline(always)]
-    fn go_on(&mut self) -> Option<RequestId> {
+    fn continue_batch(&mut self) -> Option<RequestId> {
         let Batch { direction, served, .. } = self.batch;
         let is_alone = self.real_time.unfinished() | self.idle.unfinished() == 0;
         let level = &mut self.best_effort;

@@ -154,7 +154,7 @@ fn t39_the_limit_follows_the_service_time() {
 fn t39_long_requests_are_not_injected_on_flash() {
     for (sectors, is_let_in) in [(56, true), (64, false)] {
         let mut rig = Rig::on_flash();
-        // The newcomer must not preempt the queue in service.
+        // The new queue must not preempt the queue in service.
         rig.bfq.settings.strict_guarantees = true;
         let own = rig.submit(1, 0, 8);
         assert_eq!(rig.dispatch(), Some(own));

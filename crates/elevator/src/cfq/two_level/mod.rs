@@ -238,7 +238,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
 
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.engine.tick(now);
-        if let Some(at_hand) = self.engine.next_at_hand() {
+        if let Some(at_hand) = self.engine.next_outside_queues() {
             return at_hand;
         }
         let answer = self.serve(requests);

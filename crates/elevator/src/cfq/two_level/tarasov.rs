@@ -298,8 +298,8 @@ impl super::Layer for Layer {
         if engine.requests_queued == 0 {
             return Turn::NoGroup;
         }
-        let is_spent = || engine.queued_in(self.active) == 0 && engine.groups.at(self.active).dispatched == 0;
-        let is_over = self.active == NIL || engine.now > self.slice_end_ticks || is_spent();
+        let has_no_work = || engine.queued_in(self.active) == 0 && engine.groups.at(self.active).dispatched == 0;
+        let is_over = self.active == NIL || engine.now > self.slice_end_ticks || has_no_work();
         if is_over {
             self.pick(engine);
         }

@@ -121,7 +121,7 @@ impl Layer {
 
     /// Whether the active group, whose engine is loaded, has no requests any more: queued, in
     /// flight or expected.
-    fn is_spent(&self, engine: &Cfq) -> bool {
+    fn has_no_work(&self, engine: &Cfq) -> bool {
         engine.queued_in(self.active) == 0 && engine.groups.at(self.active).dispatched == 0 && engine.timer_at.is_none()
     }
 }
@@ -188,7 +188,7 @@ impl super::Layer for Layer {
         let mut is_new = false;
         if self.active != NIL {
             engine.load_instance(self.active);
-            if self.is_slice_used(engine) || self.is_spent(engine) {
+            if self.is_slice_used(engine) || self.has_no_work(engine) {
                 self.expire(engine, false);
             }
         }
