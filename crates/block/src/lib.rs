@@ -16,6 +16,7 @@
 //!
 //! Units: positions and lengths are in sectors of 512 bytes ([`SECTOR_BYTES`]), times in nanoseconds
 //! ([`Nanos`]) since an origin that the host chooses.
+//!
 //! Plain values without behaviour of their own; no dependencies, `no_std`, no allocation. Every
 //! function is `#[inline]`, because the kernel build links the elevators as one object that must
 //! not call out of itself.

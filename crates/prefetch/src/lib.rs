@@ -11,6 +11,7 @@
 //! ```
 //!
 //! The unit is a cache line of the processor: 64 bytes on the supported ones.
+//!
 //! Only a hint to the processor that an address will be used: it reads nothing, changes nothing and
 //! cannot fault. A write that changes nothing would not do instead: x86 performs writes in order,
 //! so later writes would queue behind it until its line arrives.

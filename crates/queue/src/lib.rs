@@ -25,6 +25,7 @@
 //! ```
 //!
 //! Units: extents are in sectors of 512 bytes, times in nanoseconds on the clock of the host.
+//!
 //! A host calls [`RequestQueue::submit`], then [`RequestQueue::dispatch`] until it answers anything
 //! but [`Next::Start`], and [`RequestQueue::complete`] when the device is done;
 //! [`RequestQueue::next_timer`] says when to call [`RequestQueue::timer`]. Nothing is allocated

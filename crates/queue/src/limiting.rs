@@ -52,12 +52,17 @@ impl<E: Elevator> RequestQueue<E> {
     /// assert!(queue.add_group(group, &GroupSettings::with_weight(100), 0));
     ///
     /// queue.add_limiter("throttle", 0).unwrap();
+    /// queue.set_limiter("throttle", "throttle_sample_time", "100", 0).unwrap();
     /// let max = Rates { ios_per_s: [10; 2], ..Rates::UNLIMITED };
     /// queue.set_limits(group, &IoLimits { max, ..IoLimits::NONE }, 0);
     /// let read = |sector| Attributes { group, ..Attributes::new(Operation::Read, Extent::new(sector, 8)) };
     /// assert!(matches!(queue.submit(&read(0), 1, 0), Ok(Submitted::Queued(_))));
     /// assert_eq!(queue.submit(&read(64), 2, 0), Ok(Submitted::Held));
-    /// assert_eq!(queue.next_timer(), Some(100_000_000), "ten reads a second");
+    ///
+    /// // The next read is allowed 100 ms later.
+    /// let at_ns = queue.next_timer().unwrap();
+    /// queue.timer(at_ns);
+    /// assert_eq!((at_ns, queue.held_by_limiters()), (100_000_000, 0));
     /// ```
     ///
     /// # Errors

@@ -11,10 +11,11 @@
 //! use hoistway_simulator::Simulator;
 //! use workload::{Engine, Job};
 //!
-//! let job = Job { engine: Engine::Async, iodepth: 16, direct: true, time_based: true, runtime_ns: Some(1 << 40), ..Job::default() };
+//! let endless = Job { time_based: true, runtime_ns: Some(1 << 40), ..Job::default() };
+//! let job = Job { engine: Engine::Async, iodepth: 32, direct: true, ..endless };
 //! let group = |path: &str, weight| Group::new(path, Weight::new(weight).unwrap(), vec![job.clone()]);
 //! let experiment = Experiment {
-//!     target: "model:ssd".to_owned(),
+//!     target: "model:ssd,queue_depth=8".to_owned(),
 //!     workload: "example".to_owned(),
 //!     scheduler: "wfq".parse().unwrap(),
 //!     limiters: Vec::new(),
@@ -36,6 +37,7 @@
 //!
 //! Units: simulated times are in nanoseconds since the start of the run, extents in sectors of 512
 //! bytes, files and pages in bytes.
+//!
 //! One run is one thread, reads only its virtual clock, allocates nothing per request, and replays
 //! bit for bit from its seed. The runs of a matrix can run in parallel.
 //!
