@@ -9,10 +9,12 @@
 //! ```
 //! use experiment::{Experiment, Group, Host, Machine, ShareUnit, Unattended, Weight};
 //! use hoistway_simulator::Simulator;
+//! use workload::job::Pattern;
 //! use workload::{Engine, Job};
 //!
 //! let endless = Job { time_based: true, runtime_ns: Some(1 << 40), ..Job::default() };
-//! let job = Job { engine: Engine::Async, iodepth: 32, direct: true, ..endless };
+//! let pattern = Pattern::Random { run: 1, repeat_offset: false };
+//! let job = Job { engine: Engine::Async, iodepth: 32, direct: true, pattern, ..endless };
 //! let group = |path: &str, weight| Group::new(path, Weight::new(weight).unwrap(), vec![job.clone()]);
 //! let experiment = Experiment {
 //!     target: "model:ssd,queue_depth=8".to_owned(),
