@@ -183,7 +183,7 @@ fn too_small_an_area_is_refused() {
 fn a_run_in_which_nothing_takes_time_is_ended_with_a_reason() {
     let question = experiment("null,inline=1", "noop", vec![("a", 100, random_reads(1))]);
     let error = Simulator::with_costs(HostCosts::NONE).run(&question, &mut experiment::Unattended).unwrap_err();
-    assert!(matches!(&error, RunError::Failed { message, .. } if message.contains("time stands still")), "{error}");
+    assert!(matches!(&error, RunError::Failed { message, .. } if message.contains("time does not advance")), "{error}");
 }
 
 #[test]

@@ -135,7 +135,7 @@ impl Host {
         if let Err(violation) = self.policy.check(&self.requests) {
             panic!("broken: {} (at {})", violation.what, violation.at);
         }
-        assert_eq!((self.policy.violations(), self.requests.violations()), (0, 0), "impossible situations");
+        assert_eq!((self.policy.violations(), self.requests.violations()), (0, 0), "violations counted");
     }
 
     /// The messages since the last call.
