@@ -209,7 +209,7 @@ impl Ledger {
             return Ok(());
         }
         if open.bio.extent.sectors > 0 && open.data_completed == 0 {
-            return Err(format!("P1: bio {cookie} was answered, but its data was never written"));
+            return Err(format!("P1: bio {cookie} was answered, but its data was never transferred"));
         }
         if !self.limits.volatile_cache {
             return Ok(());
@@ -305,7 +305,7 @@ mod tests {
     fn an_answer_without_the_device_is_noticed() {
         let (mut ledger, bio) = (ledger(), write(Flags::NONE));
         ledger.submitted(1, &bio);
-        assert!(ledger.done(&answer(bio, Status::Ok)).unwrap_err().contains("its data never was"));
+        assert!(ledger.done(&answer(bio, Status::Ok)).unwrap_err().contains("its data was never transferred"));
     }
 
     #[test]
