@@ -42,37 +42,37 @@ use table::{History, Shown, Sort};
 /// `hoistway top`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hoistway top                                  a server at /run/hoistway/control.sock\n  hoistway top --control /run/h.sock -b -n 10   ten intervals as lines\n  hoistway top /dev/sda                         the kernel's scheduler and control groups\n  hoistway top hoistway-test-20261122-101500    a stored result, second by second\n  hoistway top --speed 10 -- model:sata -s cfq --weights 100,800   a simulated test, ten times as fast\n\nDUE% is by the weights among the groups that have requests waiting; who has none is due what it got. On a\nblock device nobody counts who waits: every group that does I/O is taken to want more, and latencies\nare not known. DIFF is in points of per cent, ! marks more than 5. INFL and QUEUED are averages.\nA util of 100% does not mean that a device with several slots is at its limit.\nOf a server, the lines below say whether the device is saturated, and why a group has not its share.\n\nKeys: q quit, s sort, p pause, + - interval, r reads and writes apart, d next device, h help,\nEnter tunables and reasons"
+    after_help = "Examples:\n  hoistway top                                  the server at /run/hoistway/control.sock\n  hoistway top --control /run/h.sock -b -n 10   ten intervals as plain lines\n  hoistway top /dev/sda                         the kernel's scheduler and control groups\n  hoistway top hoistway-test-20261122-101500    play a stored result\n  hoistway top --speed 10 -- model:sata -s cfq --weights 100,800   run a simulated test, and play it at ten times its speed\n\nDUE% divides the device by weight among the groups that have requests waiting; a group without waiting requests is\ndue what it got. The kernel does not count waiting requests per group, so on a block device every group that does I/O\ncounts as waiting, and latencies are not known. DIFF is in percentage points; ! marks more than 5. INFL and QUEUED are\naverages. A util of 100% does not mean that a device with a queue depth above 1 is saturated.\nFor a server, the lines below the table say whether the device is saturated, and why a group does not get its share.\n\nKeys: q quit, s sort, p pause, + - interval, r show reads and writes separately, d next device, h help,\nEnter show tunables and reasons"
 )]
 pub struct TopArguments {
-    /// A block device, or a result directory of `hoistway test`; without it the server behind --control
+    /// What to watch: a block device, or a result directory of `hoistway test` [default: the server behind --control]
     #[arg(value_name = "TARGET")]
     target: Option<PathBuf>,
-    /// The server's control socket
+    /// Control socket of the server
     #[arg(long, value_name = "PATH", default_value = crate::ctl::DEFAULT_SOCKET)]
     control: PathBuf,
-    /// Between two intervals
+    /// Length of an interval
     #[arg(short = 'd', long = "interval", value_name = "TIME", default_value = "1s", value_parser = units::time)]
     interval_ns: u64,
-    /// End after so many intervals
+    /// Exit after N intervals
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// Plain lines, for logs; usual where stdout is no terminal
+    /// Print plain lines instead of a screen; the default if stdout is not a terminal
     #[arg(short = 'b', long)]
     batch: bool,
-    /// Order of the groups
+    /// How to sort the groups
     #[arg(long, value_name = "BY", default_value = "share")]
     sort: Sort,
-    /// Only this device of a server
+    /// Show only this device of a server
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// json: one object per interval and line; diskstats: the device's counters, as in /proc/diskstats
+    /// Output format; text is the default
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// Seconds of a measurement that pass in one
+    /// Playback speed of a test: seconds of the test shown per second
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speed: f64,
-    /// Arguments of `hoistway test`; its first run is played
+    /// Arguments of `hoistway test`, after `--`; its first run is played
     #[arg(last = true, value_name = "TEST")]
     test: Vec<OsString>,
 }
@@ -83,14 +83,14 @@ impl TopArguments {
     }
 }
 
-/// How it is written.
+/// The output format.
 #[derive(clap::ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
 enum Format {
-    /// A table.
+    /// A table
     Text,
-    /// JSON lines.
+    /// One JSON object per line and interval
     Json,
-    /// As /proc/diskstats: what was counted up to the end of each interval.
+    /// The device's counters at the end of each interval, as in /proc/diskstats
     Diskstats,
 }
 

@@ -18,35 +18,35 @@ use crate::units;
 /// `hoistway stat`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hoistway stat                                 the devices of a server, as /proc/diskstats has them\n  hoistway stat --format io.stat                its groups, as io.stat has them, and what each is due\n  hoistway stat --format io.stat --group db     one group: the lines alone\n  hoistway stat /dev/sda --format io.stat       a block device and the kernel's groups\n\nIn io.stat, bytes, requests and throttled_us count from the beginning; share_due, share_got, inflight, p50_us and\np99_us are of the last --interval. Times in diskstats are milliseconds; how long flushes take is not known."
+    after_help = "Examples:\n  hoistway stat                                 counters of a server's devices, as in /proc/diskstats\n  hoistway stat --format io.stat                counters of its groups as in io.stat, with shares\n  hoistway stat --format io.stat --group db     only the lines of one group\n  hoistway stat /dev/sda --format io.stat       the kernel's cgroups on a block device\n\nIn io.stat, bytes, requests and throttled_us are totals since the start; share_due, share_got, inflight, p50_us and\np99_us are those of one --interval. Times in diskstats are in milliseconds; the time of a server's flushes is not\nmeasured (0)."
 )]
 pub struct StatArguments {
-    /// A block device; without it the server behind --control
+    /// Block device [default: the server behind --control]
     #[arg(value_name = "DEVICE")]
     target: Option<PathBuf>,
-    /// The server's control socket
+    /// Control socket of the server
     #[arg(long, value_name = "PATH", default_value = crate::ctl::DEFAULT_SOCKET)]
     control: PathBuf,
-    /// As which of the kernel's files
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "diskstats")]
     format: File,
-    /// Only this device of a server
+    /// Print only this device of a server
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// io.stat: only this group, without its name in front
+    /// With io.stat: print only this group's lines, without the group's path in front
     #[arg(long, value_name = "PATH")]
     group: Option<String>,
-    /// io.stat: time over which shares and latencies are taken
+    /// With io.stat: interval over which shares and latencies are measured
     #[arg(short = 'd', long = "interval", value_name = "TIME", default_value = "1s", value_parser = units::time)]
     interval_ns: u64,
 }
 
-/// The kernel's files.
+/// The output format.
 #[derive(clap::ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
 enum File {
-    /// `/proc/diskstats`: a line per device.
+    /// One line per device, as in /proc/diskstats
     Diskstats,
-    /// `io.stat` of control groups, extended.
+    /// One line per group, as in io.stat of cgroups, with additional fields
     #[value(name = "io.stat")]
     IoStat,
 }

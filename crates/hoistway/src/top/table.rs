@@ -8,18 +8,18 @@ use block::Nanos;
 use super::look::{DeviceLook, Flow, GroupLook, Interval, quantile_of};
 use super::shares::{self, Share};
 
-/// By what groups are sorted.
+/// The order of the groups.
 #[derive(clap::ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Sort {
-    /// Who got most first.
+    /// Largest share first
     Share,
-    /// Requests per second.
+    /// Most requests per second first
     Iops,
-    /// Bytes per second.
+    /// Most bytes per second first
     Bw,
-    /// The slowest first.
+    /// Highest 99th percentile of latency first
     P99,
-    /// By path.
+    /// By path
     Name,
 }
 
