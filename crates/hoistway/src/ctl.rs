@@ -146,7 +146,7 @@ pub fn run(arguments: CtlArguments) -> u8 {
     };
     let is_refused = answer.get("error").is_some();
     if arguments.json {
-        say(&format!("{answer}\n"));
+        print(&format!("{answer}\n"));
     } else if let Some(error) = answer.get("error") {
         let field = answer.get("field").and_then(Value::as_str).unwrap_or("");
         let place = if field.is_empty() { String::new() } else { format!(" ({field})") };
@@ -156,13 +156,13 @@ pub fn run(arguments: CtlArguments) -> u8 {
     } else {
         let mut text = String::new();
         show(&answer["ok"], 0, &mut text);
-        say(&text);
+        print(&text);
     }
     if is_refused { 2 } else { 0 }
 }
 
 /// A reader that has closed the pipe (`| head`) is no error.
-fn say(text: &str) {
+fn print(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
 }
 

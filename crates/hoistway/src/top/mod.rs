@@ -14,8 +14,8 @@ use experiment::{Exit, Measurement};
 
 mod json;
 mod kernel;
-mod look;
-mod played;
+mod playback;
+mod sample;
 mod screen;
 mod server;
 mod shares;
@@ -25,7 +25,7 @@ mod table;
 
 use crate::arguments::test::ProgressName;
 use crate::arguments::{Command, TestArguments};
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
 use crate::test::plan::Plan;
@@ -33,8 +33,8 @@ use crate::test::{self, store};
 use crate::units;
 use crate::usage;
 use kernel::Kernel;
-use look::Interval;
-use played::Played;
+use playback::Playback;
+use sample::Interval;
 use server::Server;
 use source::Source;
 use table::{History, Shown, Sort};
@@ -95,60 +95,64 @@ enum Format {
 }
 
 /// Runs the subcommand.
-pub fn run(arguments: &TopArguments, voice: Voice) -> Outcome {
+pub fn run(arguments: &TopArguments, reporter: Reporter) -> Outcome {
     if !(arguments.speed > 0.0 && arguments.speed.is_finite()) {
         let what = format!("--speed {}: not above 0", arguments.speed);
-        return Err(Error::usage(what, "10 plays ten seconds in one"));
+        return Err(Error::usage(what, "write 10 to play ten seconds per second"));
     }
     if arguments.interval() < Duration::from_millis(10) {
         return Err(Error::usage("an interval is at least 10 ms long", "-d 1s").at("--interval"));
     }
     let interrupt = Interrupt::install()?;
-    let source = source(arguments, &interrupt, voice)?;
+    let source = source(arguments, &interrupt, reporter)?;
     let is_batch = arguments.batch || arguments.format.is_some() || !std::io::stdout().is_terminal();
     if is_batch { batch(arguments, source, &interrupt) } else { screen::run(arguments, source, &interrupt) }
 }
 
-fn source(arguments: &TopArguments, interrupt: &Interrupt, voice: Voice) -> Result<Source, Error> {
+fn source(arguments: &TopArguments, interrupt: &Interrupt, reporter: Reporter) -> Result<Source, Error> {
     if !arguments.test.is_empty() {
-        return played(&simulate(&arguments.test, interrupt, voice)?, arguments.speed);
+        return playback(&simulate(&arguments.test, interrupt, reporter)?, arguments.speed);
     }
     match &arguments.target {
         None => Source::server(Server::new(&arguments.control)),
-        Some(path) if path.is_dir() => played(&store::read(path)?.measurements, arguments.speed),
+        Some(path) if path.is_dir() => playback(&store::read(path)?.measurements, arguments.speed),
         Some(path) => {
             let kernel = Kernel::new(path)?;
-            kernel.note().into_iter().for_each(|note| voice.note(note));
+            kernel.note().into_iter().for_each(|note| reporter.note(note));
             Source::kernel(kernel)
         }
     }
 }
 
-fn played(measurements: &[Measurement], speed: f64) -> Result<Source, Error> {
+fn playback(measurements: &[Measurement], speed: f64) -> Result<Source, Error> {
     let first = measurements.first().ok_or_else(|| {
         Error::failed(
             "no run was finished: there is nothing to play",
-            "hoistway test --resume DIR makes what is missing",
+            "hoistway test --resume DIR runs the missing ones",
         )
     })?;
-    Ok(Source::Played(Played::new(first), speed))
+    Ok(Source::Playback(Playback::new(first), speed))
 }
 
 /// Runs the test after `--`.
-fn simulate(words: &[OsString], interrupt: &Interrupt, voice: Voice) -> Result<Vec<Measurement>, Error> {
+fn simulate(words: &[OsString], interrupt: &Interrupt, reporter: Reporter) -> Result<Vec<Measurement>, Error> {
     let words = [OsString::from("hoistway"), OsString::from("test")].into_iter().chain(words.iter().cloned());
-    let no_test =
-        || Error::usage("what follows -- is no test", "as in: hoistway top -- model:sata -s cfq --weights 100,800");
+    let no_test = || {
+        Error::usage(
+            "the arguments after -- are not a test",
+            "write: hoistway top -- model:sata -s cfq --weights 100,800",
+        )
+    };
     let read = usage::parse(words).map_err(|answer| answer.err().unwrap_or_else(no_test))?;
     let Command::Test(test) = read.command else { return Err(no_test()) };
     let test: TestArguments = *test;
     if test.stored.is_some() || test.scenario.is_some() {
         return Err(no_test());
     }
-    let plan = Plan::of(&test, voice)?;
+    let plan = Plan::of(&test, reporter)?;
     test::check(&plan)?;
-    let display = Display::new(ProgressName::Auto, voice.quiet, false, test::real_time(&plan));
-    let made = test::make(&plan, &test, &mut None, interrupt, display, voice)?;
+    let display = Display::new(ProgressName::Auto, reporter.quiet, false, test::real_time(&plan));
+    let made = test::make(&plan, &test, &mut None, interrupt, display, reporter)?;
     made.failure.map_or(Ok(made.measurements), Err)
 }
 
