@@ -43,7 +43,7 @@ pub struct Experiment {
     pub limiters: Vec<SchedulerSpec>,
     /// The groups with their jobs; at least one has jobs.
     pub groups: GroupList,
-    /// NR in tables: the factor by which the threads of each job were multiplied, at least 1. The
+    /// NR in tables: the factor of the thread count of each job, at least 1. The
     /// jobs' `threads` already include it, so hosts ignore it.
     pub threads: u32,
     /// Number of the repetition, from 1.

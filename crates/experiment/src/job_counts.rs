@@ -86,7 +86,7 @@ impl JobCounters {
         Self { results, result_of_thread, by_direction }
     }
 
-    /// The lane of a thread; `None` if its job has no results of its own. A new lane starts at
+    /// The counts of a thread; `None` if its job has no results of its own. New counts start at
     /// `begun_ns`.
     #[inline]
     pub fn of(&mut self, thread: usize, direction: IoDirection, begun_ns: Nanos) -> Option<&mut JobCounts> {

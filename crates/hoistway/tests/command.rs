@@ -267,7 +267,7 @@ fn case_10_an_assertion_within_the_noise_is_inconclusive() {
     let near = asserted(mean - ci95 / 2.0, "0.1%");
     assert_eq!(near.code, 5, "{}{}", near.stdout, near.stderr);
     assert!(near.stdout.contains("INCONCLUSIVE: total_bw >="), "{}", near.stdout);
-    assert_eq!(asserted(mean - ci95 / 2.0, "90%").code, 0, "precise enough for whoever asks for less");
+    assert_eq!(asserted(mean - ci95 / 2.0, "90%").code, 0, "precise enough for a lower limit");
     assert_eq!((asserted(mean / 2.0, "0.1%").code, asserted(mean * 2.0, "0.1%").code), (0, 4));
 }
 

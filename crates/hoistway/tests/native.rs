@@ -494,7 +494,7 @@ fn version_2_of_cgroups_is_tested_where_it_owns_the_controller() {
     let controllers = |mount: &str| fs::read_to_string(Path::new(mount).join("cgroup.controllers")).unwrap_or_default();
     let Some(mount) = mounted.find(|mount| controllers(mount[1]).split_whitespace().any(|name| name == "io")) else {
         eprintln!(
-            "skipped: cgroup v2: no cgroup2 mount here has the io controller: it belongs to a version 1 mount, or to nobody"
+            "skipped: cgroup v2: no cgroup2 mount here has the io controller: a version 1 mount owns it, or it is not mounted"
         );
         return;
     };

@@ -194,5 +194,5 @@ fn a_device_in_use_is_not_deleted() {
 /// Opened exclusively, as a mount does.
 fn rustix_exclusive(node: &str) -> File {
     use std::os::unix::fs::OpenOptionsExt;
-    File::options().read(true).custom_flags(libc::O_EXCL).open(node).expect("nobody else has it")
+    File::options().read(true).custom_flags(libc::O_EXCL).open(node).expect("no other process has it open")
 }

@@ -541,9 +541,9 @@ fn ctl_changes_weights_schedulers_and_tunables_under_load() {
     let group = status["groups"].as_array().unwrap().iter().find(|it| it["path"] == "a").unwrap().clone();
     assert_eq!((&group["weight"], &group["priority"], &group["leaf_weight"]), (&json!(900), &json!(7), &json!(300)));
     assert_eq!(status["devices"][0]["scheduler"], "wfq", "{status}");
-    let (said, code) = served.ctl(&["set", "group", "nobody", "900"]);
+    let (said, code) = served.ctl(&["set", "group", "missing", "900"]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("nobody"), "{said}");
+    assert!(said.contains("missing"), "{said}");
     let group_now = || {
         let status = served.status();
         status["groups"].as_array().unwrap().iter().find(|it| it["path"] == "a").unwrap().clone()
@@ -575,7 +575,7 @@ fn ctl_evicts_by_export_and_drains() {
     assert_eq!(served.ctl(&["evict", "--export", "a"]), ("{\"ok\":{\"closed\":1}}\n".to_owned(), Some(0)));
     evicted.assert_closed();
     stays.assert_alive();
-    assert_eq!(served.ctl(&["evict", "pid:1"]).1, Some(2), "nobody is called so");
+    assert_eq!(served.ctl(&["evict", "pid:1"]).1, Some(2), "no client has this name");
     assert_eq!(served.ctl(&["drain"]).1, Some(0));
     assert_eq!(wait_for_exit(&mut served.child).code(), Some(0));
 }

@@ -145,7 +145,7 @@ fn differs(old: &Estimate, new: &Estimate) -> bool {
     Difference::between(old, new).is_some_and(|it| it.ci95.is_some() && it.is_significant())
 }
 
-/// The answer; `names` are the titles for a single contender and for several.
+/// The answer; `names` are the titles for a single candidate and for several.
 fn compare_candidates<'a>(
     names: [&str; 2],
     asks_for_shares: bool,

@@ -1,4 +1,4 @@
-//! The result: which settings to change, by which rule, on what evidence and with what confidence.
+//! The result: which settings to change, the rule, the evidence and the confidence.
 
 use experiment::SchedulerSpec;
 use serde::{Deserialize, Serialize};

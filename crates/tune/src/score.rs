@@ -90,7 +90,7 @@ impl Goal {
         }
     }
 
-    /// Weights of the figures by which a change must pay off: those that the goal is about.
+    /// Weights of the figures that a change must improve: those that the goal is about.
     const fn main_weights(self) -> [f64; 5] {
         match self {
             Goal::Throughput => [0.5, 0.3, 0.0, 0.0, 0.0],

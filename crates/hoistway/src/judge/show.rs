@@ -9,7 +9,7 @@ use super::runs::Plan;
 use super::summary::{Counts, Medium, goal_ns};
 use super::verdict::{Field, Score, Verdict};
 
-/// The media by which summaries are divided.
+/// The media, which divide the summaries.
 pub const MEDIA: [(&str, bool); 2] = [("flash", false), ("disks and arrays", true)];
 
 /// The plan of the runs: cells with their times, then all measured schedulers.

@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(field.judge(&field.scores[1]), Verdict::Lost);
         field.scores[1].give = 0.3;
         field.scores[0].give = 0.3;
-        assert_eq!(field.judge(&field.scores[0]), Verdict::Exact, "whoever may give 30 may be exact at 70");
+        assert_eq!(field.judge(&field.scores[0]), Verdict::Exact, "with give = 30, exact at 70 is exact");
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl LoopDevice {
                 return Err(format!("{path} cannot be attached: {error}"));
             }
         }
-        Err("every free loop device was taken by somebody else".into())
+        Err("another process took every free loop device".into())
     }
 
     /// A number below `queue` in sysfs.

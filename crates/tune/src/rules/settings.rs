@@ -12,7 +12,7 @@ use crate::probe::Probe;
 use crate::recommendation::Item;
 use crate::score::{Goal, STREAMS};
 
-/// Factor by which streams must gain before BFQ's idling is changed.
+/// Minimum gain of streams, as a factor, for a change of BFQ's idling.
 pub(crate) const PAYS: f64 = 1.2;
 /// Fraction to which a reader's p99 must fall.
 const BETTER_LATENCY: f64 = 0.8;
@@ -24,7 +24,7 @@ const DISTURBED: f64 = 3.0;
 const STARVED: f64 = 10.0;
 /// Maximum of `nr_requests`.
 const MOST_REQUESTS: u32 = 1024;
-/// Factor by which more requests must raise the rate.
+/// Minimum gain of the rate, as a factor, for a change of nr_requests.
 const MORE_REQUESTS_PAY: f64 = 1.05;
 /// The kernel's defaults of the write-back throttling target, for flash and for mechanical devices.
 const WBT_US: (u64, u64) = (2_000, 75_000);

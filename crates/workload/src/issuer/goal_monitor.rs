@@ -87,7 +87,7 @@ pub(super) struct GoalMonitor {
 }
 
 impl GoalMonitor {
-    /// The governor of a job; `None` for a job without goals.
+    /// The monitor of a job; `None` for a job without goals.
     pub fn new(job: &Job) -> Option<Box<Self>> {
         let goals = &job.goals;
         let depth = job.effective_depth();

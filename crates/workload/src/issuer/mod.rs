@@ -77,7 +77,7 @@ pub struct Io {
     pub call: Call,
     /// The process of the job that issues it, below [`Issuer::actors`]; each has its own context.
     pub actor: u16,
-    /// Time by which it must complete to be useful, in ns; late ones are counted. `None` means
+    /// Deadline of its completion in ns; later completions are counted as late. `None` means
     /// there is no deadline.
     pub deadline_ns: Option<Nanos>,
     /// Scheduled time of its submission, if there is one; the delay is counted.

@@ -17,7 +17,7 @@ pub const FORMAT: Format = Format {
     name: "disksim",
     doc: "DiskSim 4, ASCII: time(ms) devno blkno bcount flags",
     has_stages: false,
-    fits: |begin| fits(DiskSim::told(), begin),
+    fits: |begin| fits(DiskSim::with_fraction(), begin),
     open: |sources, _| Box::new(Lines::new(DiskSim::default(), sources, "a line is 4.851300 0 524288 16 1")),
 };
 
@@ -29,7 +29,7 @@ struct DiskSim {
 }
 
 impl DiskSim {
-    fn told() -> Self {
+    fn with_fraction() -> Self {
         Self { needs_point: true, ..Self::default() }
     }
 }

@@ -89,7 +89,7 @@ pub enum GroupBy {
     Table(BTreeMap<String, String>),
 }
 
-/// The properties by which I/Os are grouped.
+/// The properties that determine the group of an I/O.
 #[derive(Clone, Debug)]
 pub struct GroupingKey<'a> {
     /// Process id.
