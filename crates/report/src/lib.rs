@@ -7,7 +7,8 @@
 //! use hoistway_report::{fio_json, table};
 //!
 //! let direction = r#"{"bw_bytes": 4096000, "iops": 1000.0, "total_ios": 30000, "lat_ns": {"max": 900000}}"#;
-//! let text = format!(r#"{{"fio version": "fio-3.33", "jobs": [{{"jobname": "db", "error": 0, "read": {direction}}}]}}"#);
+//! let jobs = format!(r#"[{{"jobname": "db", "error": 0, "read": {direction}, "write": {direction}}}]"#);
+//! let text = format!(r#"{{"fio version": "fio-3.33", "jobs": {jobs}}}"#);
 //! let jobs = fio_json::read(&text).unwrap();
 //! let row = table::ClassicRow {
 //!     job: jobs[0].name.clone(),

@@ -287,11 +287,11 @@ fn t18_wait_for_needs_an_earlier_job_of_that_name() {
 #[test]
 fn t19_zoned_devices_are_refused_with_file_line_option_and_quoted_line() {
     let message = errors("[j]\nrw=write\nzonemode=zbd\n");
-    let expected = "error: t.fio:3:1: option 'zonemode': zoned devices are not supported: no host knows write pointers or \
-                    resets zones\n   3 | zonemode=zbd\n  help: zonemode: Zones of the area: none, strided; zbd only by \
-                    fio itself: hoistway test TARGET --generator fio.";
+    let expected = "error: t.fio:3:1: option 'zonemode': zoned devices are not supported: no host tracks write pointers or \
+                    resets zones\n   3 | zonemode=zbd\n  help: zonemode: Division of the area into zones: none, strided; \
+                    zbd needs fio itself: hoistway test TARGET --generator fio.";
     assert_eq!(message, expected);
-    assert!(errors("[j]\nmax_open_zones=3\n").contains("no host knows write pointers"));
+    assert!(errors("[j]\nmax_open_zones=3\n").contains("no host tracks write pointers"));
 }
 
 #[test]

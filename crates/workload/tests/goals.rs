@@ -197,7 +197,7 @@ fn what_contradicts_itself_is_refused_with_its_remedy() {
         ("steadystate=speed:5%", "'speed' is not one of"),
         ("steadystate=iops", "is not FIGURE:LIMIT"),
         ("write_hist_log=x", "needs a log_hist_msec"),
-        ("ignore_error=EWHAT", "'EWHAT' is no error"),
+        ("ignore_error=EWHAT", "'EWHAT' is not an error"),
         ("cpus_allowed=3-1", "'3-1' is not a processor"),
         ("cpus_allowed=5000", "'5000' is not a processor"),
         ("flow=1001", "outside the allowed 0 to 1000"),

@@ -11,7 +11,7 @@ use crate::job::{Ends, FileOrder, PerDirection, RateProcess, SyncKind};
 use crate::program::Program;
 
 const U32: u64 = u32::MAX as u64;
-pub(super) const ZONES: &str = "zoned devices are not supported";
+pub(super) const ZONES: &str = "zoned devices are not supported: no host tracks write pointers or resets zones";
 
 /// Converts a number that an `Integer` row has already limited to 32 bits.
 pub(super) fn small(value: u64) -> u32 {
