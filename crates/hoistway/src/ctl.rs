@@ -13,7 +13,7 @@ pub const DEFAULT_SOCKET: &str = "/run/hoistway/control.sock";
 /// Arguments of `hoistway ctl`.
 #[derive(Args, Debug)]
 pub struct CtlArguments {
-    /// The server's control socket
+    /// Control socket of the server
     #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET, global = true)]
     control: PathBuf,
     /// Print the answer as one line of JSON

@@ -64,7 +64,7 @@ const SET_BY_SCENARIO: [&str; 31] = [
   hoistway test --host engine model:ssd -s wfq      real I/O on a temporary file, with the timing of a model SSD
   hoistway test --scenario write-bomb               repeat a published experiment with its own settings
   hoistway test --scenario everyday:quick -s bfq    54 everyday situations, a verdict on each, in half a minute
-  hoistway test --scenario everyday model:nvme -w drm:bs=16k,iodepth=8 --weights 100,800 --weights 50,100 --seeds 1,2,3,4
+  hoistway test --scenario everyday model:nvme -w drm:bs=16k,iodepth=8 --weights 100,800 --weights 50,100
   hoistway test -s none -s wfq --assert 'share_error_max <= 10% @ sched=wfq'
   hoistway test report DIR                          print a stored result again
   hoistway test compare DIR1 DIR2                   which differences exceed the noise
@@ -211,7 +211,7 @@ pub struct WorkloadArguments {
     /// Repeat the test with these numbers of threads per group: 1,3,6
     #[arg(long, value_name = "LIST", value_parser = units::threads)]
     pub threads: Option<ThreadCounts>,
-    /// Block size
+    /// Size of an I/O
     #[arg(long = "bs", value_name = "SIZE", value_parser = units::size)]
     pub block_bytes: Option<u64>,
     /// I/Os in flight per thread
@@ -229,7 +229,7 @@ pub struct WorkloadArguments {
     /// Limit each thread to this many I/Os per second
     #[arg(long, value_name = "IOPS", value_parser = units::ios_per_s)]
     pub rate_iops: Option<u64>,
-    /// Measured time per run [default: 30s; simulator: virtual]
+    /// Measured time per run; virtual time on the simulator [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     pub runtime: Option<Nanos>,
     /// Warm-up before the measured time of each run [default: 2s; simulator: 1s]

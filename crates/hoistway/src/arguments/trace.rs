@@ -226,8 +226,8 @@ impl RecordArguments {
   hoistway replay web_0.csv /mnt/disk --speed 10 --scale
   hoistway replay db.csv memory:1GiB -s none --trace-out again    and again: hoistway trace info again-*.blktrace.0
 
-This is the same as `hoistway test --trace`. On a block device or an existing file only the reads are replayed, unless writing
-is allowed (--destructive).")]
+This is the same as `hoistway test --trace`. On a block device or an existing file only the reads are replayed,
+unless writing is allowed (--destructive).")]
 pub struct ReplayArguments {
     /// Trace: a file, or the base name of blktrace files
     #[arg(value_name = "TRACE")]
@@ -281,8 +281,8 @@ pub struct ReplayOptions {
     /// [default: documented]
     #[arg(long, value_name = "documented|fio", requires = "trace")]
     pub iolog_wait: Option<WaitName>,
-    /// When to issue I/Os: at their recorded times (as-recorded), whenever fewer than --iodepth are in flight (closed),
-    /// or when the I/Os have completed that had completed before it in the recording (dependent) [default: as-recorded]
+    /// When to issue I/Os: at their recorded times (as-recorded), whenever fewer than --iodepth are in flight (closed), or
+    /// after the completion of those I/Os that had completed before it in the recording (dependent) [default: as-recorded]
     #[arg(long, value_name = "PACE", requires = "trace")]
     pub pace: Option<String>,
     /// Replay speed as a multiple of the recorded one, 0.001 to 1000

@@ -25,7 +25,8 @@ use crate::units;
   hoistway tune model:ssd --iocost --emit iocost    print the lines for io.cost.model and io.cost.qos
   hoistway tune model:sata --classic                print the table of the tool iostune (2010)
 
-Exit codes: 0 also if the recommendation is \"keep\", 5 if the figures are too noisy to decide, 6 if a setting could not be\nrestored.")]
+Exit codes: 0 also if the recommendation is \"keep\", 5 if the figures are too noisy to decide, 6 if a setting
+could not be restored.")]
 pub struct TuneArguments {
     /// What to tune: model:NAME[,KEY=VALUE...] (simulated), a block device, or a directory [default: list all disks]
     #[arg(value_name = "TARGET")]
