@@ -170,7 +170,7 @@ fn hosts_that_do_not_exist_or_cannot_use_the_target() {
     refused(
         &["test", "--host", "kernel"],
         2,
-        &["needs a block device, a file or a directory, and 'model:sata' is none", "(--host)"],
+        &["needs a block device, a file or a directory, and 'model:sata' is not one", "(--host)"],
     );
     refused(&["test", "--host", "native", "memory:1MiB"], 2, &["a file or a directory, and 'memory:1MiB' is none"]);
     refused(&["test", "--host", "native", "Cargo.toml"], 2, &["does not exist"]);
@@ -181,7 +181,7 @@ fn hosts_that_do_not_exist_or_cannot_use_the_target() {
 #[test]
 fn options_of_later_issues_are_refused_not_ignored() {
     refused(&["test", "--trace", "x.blk"], 2, &["there is no trace x.blk, nor x.blk.blktrace.0"]);
-    refused(&["test", "--generator", "fio"], 2, &["(--generator fio)", "the simulator none"]);
+    refused(&["test", "--generator", "fio"], 2, &["(--generator fio)", "the simulator has none"]);
     refused(&["test", "--group", "name=a,low_rbps=1M"], 2, &["no effect", "idle=", "latency="]);
 }
 
@@ -280,8 +280,8 @@ fn targets_that_are_no_disks() {
 fn files_that_are_not_ours_are_not_written() {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("precious"), vec![7; 1 << 20]).unwrap();
-    refused_in(directory.path(), &["test", "precious", "-w", "drw"], 3, &["not ours to write to"]);
-    refused_in(directory.path(), &["test", "--file", "precious"], 3, &["not a test file of ours"]);
+    refused_in(directory.path(), &["test", "precious", "-w", "drw"], 3, &["may not be written to"]);
+    refused_in(directory.path(), &["test", "--file", "precious"], 3, &["was not created by hoistway as a test file"]);
     assert_eq!(fs::read(directory.path().join("precious")).unwrap(), vec![7; 1 << 20]);
 }
 
@@ -319,15 +319,15 @@ fn a_file_that_may_not_be_read() {
         output.code,
         output.stderr
     );
-    assert!(output.stderr.contains("  help: ask for read permission"), "{}", output.stderr);
+    assert!(output.stderr.contains("  help: get read permission"), "{}", output.stderr);
 }
 
 #[test]
 fn precision_alone_and_other_options_without_effect() {
     refused(&["test", "--precision", "1%"], 2, &["--max-sets"]);
     refused(&["test", "--max-sets", "2", "--sets", "3"], 2, &["below"]);
-    refused(&["test", "--exclusive"], 2, &["--exclusive means nothing"]);
-    refused(&["test", "--keep"], 2, &["--keep has nothing to keep"]);
+    refused(&["test", "--exclusive"], 2, &["--exclusive has no meaning"]);
+    refused(&["test", "--keep"], 2, &["--keep needs a directory as the target"]);
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn a_device_in_use_is_read_with_a_note_and_refused_when_exclusive() {
         "{}",
         plain.stderr
     );
-    assert!(write.code == 3 && write.stderr.contains("not ours to write to"), "{}", write.stderr);
+    assert!(write.code == 3 && write.stderr.contains("may not be written to"), "{}", write.stderr);
 }
 
 #[test]

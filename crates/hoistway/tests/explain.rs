@@ -45,7 +45,7 @@ fn where_nothing_can_be_said_that_is_said() {
     let result = hoistway(directory.path(), &words(mixed));
     assert_eq!(result.code, 0, "{}", result.stderr);
     assert!(
-        result.stdout.contains("what can be had is not known: the groups ask for different kinds"),
+        result.stdout.contains("the attainable rates are not known: the groups issue different kinds"),
         "{}",
         result.stdout
     );

@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn recorded_plugs_are_refused_on_hosts_without_plugs() {
         let refusal = plugs(Some(PlugsName::Recorded), HostName::Native).expect_err("calls are the kernel's");
-        assert!(refusal.messages[0].what.contains("the kernel ends a plug with the call"), "{refusal:?}");
+        assert!(refusal.messages[0].what.contains("the kernel ends a plug with the system call"), "{refusal:?}");
         assert_eq!(plugs(None, HostName::Native).ok(), Some(PlugsName::None));
         assert_eq!(plugs(None, HostName::Engine).ok(), Some(PlugsName::Recorded));
         assert_eq!(plugs(Some(PlugsName::None), HostName::Simulator).ok(), Some(PlugsName::None));

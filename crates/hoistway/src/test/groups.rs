@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(what("weight=5"), "the group has no name");
         assert_eq!(what("name=a,name=b"), "'name' is given twice");
         assert_eq!(what("name=a,workload=drr,threads=2,threads=3"), "'threads' is given twice");
-        assert_eq!(what("name=a,workload=drr,workload=drw,workload=drr"), "the group does 'drr' twice");
+        assert_eq!(what("name=a,workload=drr,workload=drw,workload=drr"), "the group has the workload 'drr' twice");
         assert_eq!(what("name=a,workload=none,workload=drw"), "the group has workload=none and another one");
         assert_eq!(what("name=a,start=5s,stop=1s"), "the group stops before it starts");
         assert_eq!(what("name=a,ioprio=be/9"), "'be/9' is not an I/O priority");

@@ -144,7 +144,7 @@ mod tests {
         let seen = |in_flight, held| Some(Seen { requests: 1200, in_flight, held });
         let short = Together { seen: seen(3.1, 0.09), ..together(175.0, 157.0) };
         let text = of_throughput(&short).unwrap();
-        let causes = "; of its first 1200 requests 3.1 were in flight on average and 8.0 are needed, and it kept requests back 9 % of the time";
+        let causes = "; of its first 1200 requests 3.1 were in flight on average and 8.0 are needed, and it held requests back 9 % of the time";
         assert!(text.ends_with(causes), "{text}");
         // As many in flight as needed, and nothing held back: the reason was neither.
         let full = Together { seen: seen(8.0, 0.001), ..together(175.0, 157.0) };
@@ -183,6 +183,6 @@ mod tests {
         assert!(of_share(&share(0.75, 0.75, 0.5), false).contains("; this scheduler ignores weights (-33 %)"));
         assert!(of_share(&share(0.75, 0.75, 0.5), true).contains("; it got less than that, others more (-33 %)"));
         assert!(of_share(&share(0.25, 0.25, 0.5), true).contains("; it got more than that, others less (+100 %)"));
-        assert!(of_share(&share(0.01, 0.01, 0.5), true).ends_with("(a share below 2 % is not judged)"));
+        assert!(of_share(&share(0.01, 0.01, 0.5), true).ends_with("(shares below 2 % are not assessed)"));
     }
 }
