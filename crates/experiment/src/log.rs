@@ -269,7 +269,7 @@ mod tests {
             actor: 0,
             deadline_ns: None,
             due_ns: None,
-            is_held: false,
+            is_plugged: false,
         }
     }
 

@@ -182,5 +182,5 @@ fn fio_can_make_the_load_and_leaves_nothing_behind() {
     let missing = hoistway(directory.path(), &["test", &target, "--generator", "fio=/no/fio", "--no-store"]);
     assert!(missing.code == 2 && missing.stderr.contains("install fio"), "{}", missing.stderr);
     let simulated = hoistway(directory.path(), &["test", "--generator", "fio"]);
-    assert!(simulated.code == 2 && simulated.stderr.contains("the simulator none"), "{}", simulated.stderr);
+    assert!(simulated.code == 2 && simulated.stderr.contains("the simulator has none"), "{}", simulated.stderr);
 }

@@ -213,7 +213,7 @@ impl Performance {
         self.recorder.submitted(self.index, direction, submitted_ns);
         self.recorder.log_begin(self.index, &io, submitted_ns);
         if let Some(due_ns) = io.due_ns {
-            self.recorder.slipped(self.index, submitted_ns.saturating_sub(due_ns));
+            self.recorder.record_issue_delay(self.index, submitted_ns.saturating_sub(due_ns));
         }
         let flying = Flying { direction, submitted_ns, bytes: io.length_bytes, deadline_ns: io.deadline_ns };
         self.flying[io.token as usize] = Some(flying);
