@@ -2,7 +2,7 @@
 //! cgroups.
 //!
 //! ```text
-//! NativeHost::run -> stage  (lock, journal, watcher; scheduler and tunables; cgroups and weights)
+//! NativeHost::run -> run_setup (lock, journal, watcher; scheduler and tunables; cgroups and weights)
 //!                 -> workers   (one worker process per thread; pipes)  <-> worker (issuer, recorder, AIO)
 //!                 -> merged figures, then everything is restored
 //! ```
@@ -20,7 +20,7 @@ mod merge;
 mod message;
 mod recordings;
 mod run;
-mod stage;
+mod run_setup;
 pub mod target;
 mod tunables;
 mod weights;

@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! processes -> /dev/loop64 (the kernel's scheduler) -> loop driver -> FUSE -> server: device model in real time
-//!                  ^ open in the keeper                                 ^ open in the server
+//!                  ^ open in the holder                                 ^ open in the server
 //! ```
 //! Two processes hold it, so that it vanishes whichever of them is killed, in whatever order and by
 //! whatever signal:
 //! - the [`server`] has `/dev/fuse` open and answers; it never accesses the block device, because
 //!   it could wait for itself;
-//! - the [`keeper`] has the loop device open. The kernel detaches the file when the last descriptor closes.
+//! - the [`device_holder`] has the loop device open. The kernel detaches the file when the last descriptor closes.
 //!
 //! There is no mount point and no file on any disk ([`linux::fuse::Session::mount`]). The note in
 //! `/run/hoistway` is only used by `device list`. Source:
@@ -21,17 +21,17 @@
 //! cgroup).
 #![forbid(unsafe_code)]
 
-pub mod keeper;
+pub mod device_holder;
 mod lateness;
 mod note;
 pub mod server;
 mod service;
 mod store;
 
-pub use keeper::keep;
+pub use device_holder::hold;
 pub use lateness::Lateness;
 pub use note::{Rig, find, list};
-pub use server::{Leash, Settings, serve};
+pub use server::{Lifetime, Settings, serve};
 
 /// Why there is no device, or the device has ended.
 #[derive(Debug, thiserror::Error)]
@@ -50,9 +50,9 @@ pub enum RigError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// The keeper failed.
+    /// The holder failed.
     #[error("{0}")]
-    Keeper(String),
+    Holder(String),
 }
 
 impl RigError {

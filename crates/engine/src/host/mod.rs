@@ -52,7 +52,7 @@ impl Host for EngineHost {
         experiment.check()?;
         experiment.check_weights_stay()?;
         if !experiment.machine.is_default() {
-            let message = format!("the machine '{}' is a simulated one", experiment.machine.text());
+            let message = format!("the machine '{}' exists only in the simulator", experiment.machine.text());
             return Err(Refusal::usage(message, "leave --machine out, or use --host simulator"));
         }
         if let Some(place) =
