@@ -1,14 +1,4 @@
 //! The engine's public interface: a handle on a shard, its volumes, groups and clients.
-//!
-//! ```no_run
-//! use hoistway_engine::{Backing, ShardSettings, VolumeSettings, start};
-//! let volume = VolumeSettings::new("scratch", Backing::parse("memory:64MiB").unwrap());
-//! let shard = start(ShardSettings::default(), &[volume]).unwrap();
-//! let tenant = shard.add_group("tenants/db", 300).unwrap();
-//! let client = shard.client(shard.volumes()[0], tenant).unwrap();
-//! client.write(4096, b"hello").unwrap();
-//! assert_eq!(client.read(4096, 5).unwrap(), b"hello");
-//! ```
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};

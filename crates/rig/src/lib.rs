@@ -1,6 +1,32 @@
 //! The model rig: a device model as a block device of this machine, so that the kernel's schedulers
 //! can be measured on a disk that is not there.
 //!
+//! ```
+//! use hoistway_rig::{Lateness, Settings};
+//!
+//! let settings = Settings { model: "sata".to_owned(), size_bytes: Some(8 << 30), seed: 1, memory_bytes: 1 << 30 };
+//! let (model, sectors) = settings.resolve()?;
+//! assert_eq!((model.name(), sectors), ("sata", (8 << 30) / 512));
+//! assert!(Settings { size_bytes: Some(4_097), ..settings }.resolve().is_err());
+//! let mut lateness = Lateness::default();
+//! lateness.add(1_500);
+//! assert_eq!((lateness.replies(), lateness.below_us(50)), (1, 2));
+//! # Ok::<(), hoistway_rig::RigError>(())
+//! ```
+//! Serving a device needs root, `/dev/fuse` and loop devices:
+//! ```no_run
+//! use hoistway_rig::{Lifetime, RigError, Settings, serve};
+//!
+//! fn run(settings: &Settings, holder: std::process::Command) -> Result<(), RigError> {
+//!     serve(settings, holder, Lifetime::UntilSignal, &mut |rig| {
+//!         println!("{}", rig.node().display());
+//!         true
+//!     })
+//! }
+//! ```
+//! Units: sizes and memory in bytes, the model's capacity in sectors of 512 bytes, times in
+//! nanoseconds of the monotonic clock; lateness is counted in powers of two of a microsecond.
+//!
 //! ```text
 //! processes -> /dev/loop64 (the kernel's scheduler) -> loop driver -> FUSE -> server: device model in real time
 //!                  ^ open in the holder                                 ^ open in the server
