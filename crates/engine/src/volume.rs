@@ -205,7 +205,7 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
     let model = common_model(&opened)?;
     let note = crate::positioning::decide(&mut opened, settings.rotational);
     let is_rotational = opened.iter().any(|volume| volume.facts.is_rotational);
-    let mut depth = opened.iter().map(OpenVolume::usual_depth).min().unwrap_or(128);
+    let mut depth = opened.iter().map(OpenVolume::default_depth).min().unwrap_or(128);
     let mut rotational = is_rotational;
     let mut actuators = common_actuators(&opened);
     let mut gate = None;

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_ends_early_is_told_to_its_end() {
+    fn a_run_that_ends_early_is_recorded_to_its_end() {
         let mut recorder = DispatchRecorder::new(10, 0);
         recorder.started(id(1), 10, &attributes(100, 1));
         recorder.held(20, Reason(0));

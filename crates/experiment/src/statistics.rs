@@ -18,6 +18,16 @@ pub struct Estimate {
 
 impl Estimate {
     /// The estimate from one value per repetition; all zero if there is none.
+    ///
+    /// ```
+    /// use hoistway_experiment::statistics::{Difference, Estimate};
+    ///
+    /// let (old, new) = (Estimate::of(&[100.0, 101.0, 99.0]), Estimate::of(&[110.0, 111.0, 109.0]));
+    /// let difference = Difference::between(&old, &new).unwrap();
+    /// assert!(difference.is_significant() && difference.interval().0 > 0.05, "{difference:?}");
+    /// // One repetition has no spread and therefore no interval.
+    /// assert_eq!(Estimate::of(&[100.0]).ci95, None);
+    /// ```
     pub fn of(values: &[f64]) -> Self {
         let n = values.len();
         if n == 0 {
@@ -167,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn one_repetition_says_nothing_about_precision() {
+    fn one_repetition_has_no_precision() {
         assert_eq!(Estimate::of(&[7.0]).relative_half_width(), None);
         assert_eq!(Estimate::of(&[7.0, 7.0]).relative_half_width(), Some(0.0));
     }

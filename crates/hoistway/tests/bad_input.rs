@@ -62,7 +62,7 @@ fn a_tunable_out_of_range() {
 }
 
 #[test]
-fn a_sweep_of_a_tunable_nobody_has() {
+fn a_sweep_of_an_unknown_tunable() {
     refused(&["test", "--sweep", "fifo_bach=1,2"], 2, &["tunable 'fifo_bach'", "did you mean 'fifo_batch'"]);
 }
 
@@ -79,9 +79,9 @@ fn an_unknown_key_behind_a_workload() {
 
 #[test]
 fn units_that_do_not_exist() {
-    refused(&["test", "--runtime", "3x"], 2, &["'3x' is no time", "(--runtime 3x)", "ms"]);
+    refused(&["test", "--runtime", "3x"], 2, &["'3x' is not a time", "(--runtime 3x)", "ms"]);
     refused(&["test", "--bs", "4q"], 2, &["'4q' is no size", "(--bs 4q)", "KiB"]);
-    refused(&["test", "--max-sets", "3", "--precision", "5pct"], 2, &["'5pct' is no percentage"]);
+    refused(&["test", "--max-sets", "3", "--precision", "5pct"], 2, &["'5pct' is not a percentage"]);
     refused(&["test", "--percentiles", "50,101"], 2, &["'50,101'", "up to 100"]);
     refused(&["test", "--threads", "1,0"], 2, &["'1,0'", "1 to 4096"]);
 }
@@ -115,7 +115,7 @@ fn an_unknown_model_and_an_unknown_parameter_of_one() {
 }
 
 #[test]
-fn a_models_file_with_a_mistake_is_told_with_line_value_range_and_nearest_key() {
+fn a_mistake_in_a_models_file_is_reported_with_line_value_range_and_nearest_key() {
     let directory = tempfile::tempdir().expect("a directory");
     let refused_file = |text: &str, words: &[&str]| {
         fs::write(directory.path().join("my.toml"), text).unwrap();
@@ -157,7 +157,7 @@ fn rows_that_cannot_be_calibrated_with() {
     refused_rows("r.toml", &unit, &[], &["r.toml:5:8: ", "unit = \"MB\"", "allowed: 1/s"]);
     let sound = format!("{row}{job}");
     refused_rows("r.toml", &sound, &["--free", "t_raed_us"], &["'t_raed_us'", "did you mean 't_read_us'"]);
-    refused_rows("r.toml", &sound, &["--free", "read_priority"], &["is no number"]);
+    refused_rows("r.toml", &sound, &["--free", "read_priority"], &["is not a number"]);
     refused_rows("r.toml", &sound, &["--free", "error_ppm"], &["error_ppm is 0", "MODEL,error_ppm=1"]);
     refused_rows("r.toml", &sound.replace("none", "nine"), &[], &["no scheduler 'nine'"]);
     refused_rows("r.json", "{\"jobs\": [", &[], &["fio output ends at byte 10", "(--rows r.json)"]);
@@ -197,12 +197,12 @@ fn models_that_cannot_become_devices() {
     refused(&["device", "create", "--model", "sat"], 2, &["nearest: sata"]);
     refused(&["device", "create", "--model", "sata", "--size", "5000"], 2, &["5000 bytes", "(--size)"]);
     refused(&["device", "create"], 2, &["--model <MODEL>"]);
-    refused(&["device", "delete", "/dev/loop9999"], 2, &["/dev/loop9999 is no device of `hoistway device create`"]);
+    refused(&["device", "delete", "/dev/loop9999"], 2, &["/dev/loop9999 is not a device of `hoistway device create`"]);
 }
 
 #[test]
 fn limits_and_limiters_that_cannot_be() {
-    refused(&["test", "--group", "name=a,rbps=1"], 2, &["rbps=1 is too little", "at least 2"]);
+    refused(&["test", "--group", "name=a,rbps=1"], 2, &["rbps=1 is too small", "at least 2"]);
     refused(&["test", "--limiter", "trottle"], 2, &["no limiter 'trottle'", "throttle"]);
     refused(&["test", "--limiter", "throttle:high=2"], 2, &["high=2", "allowed: 0 to 1"]);
     refused(&["test", "--limiter", "throttle:hihg=1"], 2, &["no tunable 'hihg'", "high"]);
@@ -342,8 +342,8 @@ fn judged_cells_say_what_they_do_not_have() {
         |more: &[&str], words: &[&str]| refused(&[&["test", "--scenario", "everyday"], more].concat(), 2, words);
     refused_of(&["--device", "sdd"], &["sdd", "model:sdd"]);
     refused_of(&["/tmp"], &["'/tmp' is none", "model:NAME"]);
-    refused_of(&["--seeds", "1,x"], &["'1,x' is no list of seeds", "--seeds"]);
-    refused_of(&["--seeds", "1,1"], &["'1,1' is no list of seeds"]);
+    refused_of(&["--seeds", "1,x"], &["'1,x' is not a list of seeds", "--seeds"]);
+    refused_of(&["--seeds", "1,1"], &["'1,1' is not a list of seeds"]);
     refused_of(&["--cells", "floppy"], &["no cell has 'floppy' in its name", "--dry-run"]);
     refused_of(&["--against", "mqfk"], &["mqfk", "nearest: mqfq"]);
     refused_of(&["--weights", "100,0"], &["weight 0 is outside 1 to 10000"]);
@@ -358,7 +358,7 @@ fn judged_cells_say_what_they_do_not_have() {
 }
 
 #[test]
-fn a_scenario_of_cells_with_a_mistake_is_told_its_line() {
+fn a_mistake_in_a_scenario_of_cells_is_reported_with_its_line() {
     let directory = tempfile::tempdir().expect("a directory");
     let refused = |text: &str, words: &[&str]| {
         fs::write(directory.path().join("own.toml"), text).expect("a file");

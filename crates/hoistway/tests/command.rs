@@ -57,7 +57,7 @@ fn first_word(line: &str) -> &str {
 /// The load of the first run is one in which weights act: schedulers that support weights keep
 /// them, the others are far from them.
 #[test]
-fn case_1_without_arguments_weights_act_and_nothing_says_they_cannot() {
+fn case_1_without_arguments_weights_have_an_effect_and_no_warning_is_printed() {
     let directory = directory();
     let said = hoistway(directory.path(), &["test", "--no-store", "--format", "json"]);
     assert_eq!(said.code, 0, "{}", said.stderr);

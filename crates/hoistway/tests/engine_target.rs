@@ -75,7 +75,7 @@ fn a_kept_file_is_used_again_and_only_ours() {
 }
 
 #[test]
-fn somebodys_file_is_only_read() {
+fn an_existing_file_is_only_read() {
     let directory = temporary();
     let content: Vec<u8> = (0..8_u32 << 20).map(|byte| (byte % 251).to_le_bytes()[0]).collect();
     fs::write(directory.path().join("theirs"), &content).unwrap();

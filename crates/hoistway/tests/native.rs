@@ -163,7 +163,7 @@ fn t27_everything_is_as_before_after_the_end_an_interrupt_and_a_kill() {
 }
 
 #[test]
-fn t28_what_nobody_could_restore_is_restored_on_request() {
+fn t28_settings_of_a_killed_run_are_restored_on_request() {
     let Some(_alone) = possible("t28") else { return };
     let rig = Rig::create(&FLASH);
     let (before, left) = (by_hand(&rig), left_behind());
@@ -199,7 +199,7 @@ fn killed_with_its_watcher(rig: &Rig) {
 }
 
 #[test]
-fn t29_what_somebody_else_changes_during_a_run_stays() {
+fn t29_a_change_by_another_program_during_a_run_is_kept() {
     let Some(_alone) = possible("t29") else { return };
     let rig = Rig::create(&FLASH);
     by_hand(&rig);

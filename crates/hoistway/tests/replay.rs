@@ -168,8 +168,11 @@ fn what_contradicts_the_trace_or_the_target_is_refused() {
         .expect("written");
     for (arguments, needed) in [
         (&["replay", "t.csv", "model:ssd", "--pace", "fast"][..], "there is no pace 'fast'"),
-        (&["replay", "t.csv", "model:ssd", "--pace", "closed", "--speed", "2"], "only recorded times have a speed"),
-        (&["replay", "t.csv", "model:ssd", "--speed", "0"], "'0' is no speed"),
+        (
+            &["replay", "t.csv", "model:ssd", "--pace", "closed", "--speed", "2"],
+            "--speed applies only to the recorded times",
+        ),
+        (&["replay", "t.csv", "model:ssd", "--speed", "0"], "'0' is not a speed"),
         (&["replay", "plain.iolog", "--pace", "dependent"], "does not say when I/Os completed"),
         (&["replay", "t.csv", "memory:1MiB", "--strict", "-s", "none"], "give it a larger area"),
         (&["replay", "t.csv", "--weights", "100,200"], "2 weights for 1 groups: trace"),

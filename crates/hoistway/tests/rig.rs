@@ -126,7 +126,7 @@ fn the_block_device_is_as_deep_as_the_model() {
 }
 
 #[test]
-fn whoever_is_killed_nothing_stays() {
+fn nothing_is_left_after_any_process_is_killed() {
     let Some(_alone) = possible("kill") else { return };
     let before = left_behind();
     for victims in [&["server"][..], &["keeper"], &["server", "keeper"]] {

@@ -60,7 +60,7 @@ fn tcp_listens_on_the_port_that_the_ready_line_names() {
 }
 
 #[test]
-fn the_service_manager_is_told_when_the_server_is_ready_and_when_it_stops() {
+fn the_service_manager_is_notified_of_readiness_and_of_the_stop() {
     let directory = directory();
     let manager = UnixDatagram::bind(directory.path().join("notify.sock")).unwrap();
     manager.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
@@ -115,7 +115,7 @@ fn check_prints_a_file_that_check_prints_again() {
 // ---- refusals ----
 
 #[test]
-fn configuration_mistakes_are_told_with_their_place_and_exit_2() {
+fn configuration_mistakes_are_reported_with_their_place_and_exit_2() {
     let directory = directory();
     let text = "[[device]]\nname = \"d\"\nscheduler = \"wqf\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n\
                 [[group]]\npath = \"g\"\nweight = 20000\n[[listen]]\nunix = \"@/x.sock\"\nmax_conections = 5\n";
@@ -177,7 +177,7 @@ fn two_servers_on_one_file_the_second_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
-fn a_missing_file_is_told_with_its_flag_and_exit_2() {
+fn a_missing_file_is_reported_with_its_flag_and_exit_2() {
     let directory = directory();
     let (code, said) = refused(&directory, &[&NBD[..], &["--export", "a=@/none.img"]].concat());
     assert_eq!(code, Some(2));
@@ -581,7 +581,7 @@ fn ctl_evicts_by_export_and_drains() {
 }
 
 #[test]
-fn ctl_without_a_server_says_where_it_looked() {
+fn ctl_without_a_server_names_the_socket() {
     let output: Output = run_command(hoistway().args(["ctl", "--control", "/nonexistent/control.sock", "status"]));
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));

@@ -60,7 +60,7 @@ fn said_by(directory: &Path, tool: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn every_sample_is_told_about_and_survives_conversion() {
+fn every_sample_is_described_and_survives_conversion() {
     let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../workload/tests/traces");
     for entry in std::fs::read_dir(samples).expect("samples").flatten() {
         let directory = temporary();

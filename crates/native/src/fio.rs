@@ -24,7 +24,7 @@ use experiment::{
     RunError, SchedulerInForce, TargetFacts,
 };
 use linux::device::{Kind, Opening};
-use workload::job::{Amount, GroupWishes, Placement};
+use workload::job::{Amount, GroupSettings, Placement};
 use workload::{Engine, Job};
 
 use crate::host::NativeHost;
@@ -101,7 +101,7 @@ impl FioHost {
                 fios.push(None);
                 continue;
             }
-            let text = match foreign(group) {
+            let text = match fio_only(group) {
                 Some(text) => workload::fio::on_target(text, &target.path).map_err(refused_file)?,
                 None => job_file(experiment, index, &target)?,
             };
@@ -176,8 +176,8 @@ fn is_block_device(target: &str) -> bool {
 }
 
 /// The group's job file, if it is one that only fio can run.
-fn foreign(group: &Group) -> Option<&str> {
-    group.jobs.iter().find_map(|job| job.foreign.as_deref())
+fn fio_only(group: &Group) -> Option<&str> {
+    group.jobs.iter().find_map(|job| job.fio_only.as_deref())
 }
 
 fn refused_file(what: String) -> Refusal {
@@ -188,7 +188,7 @@ fn refused_file(what: String) -> Refusal {
 fn check_jobs(experiment: &Experiment) -> Result<(), Refusal> {
     for IssuerPlace { job, group, .. } in experiment.issuers() {
         let what = match job {
-            Job { foreign: Some(text), .. } => {
+            Job { fio_only: Some(text), .. } => {
                 workload::fio::on_target(text, "x").map_err(refused_file)?;
                 continue;
             }
@@ -223,7 +223,7 @@ fn job_file(experiment: &Experiment, index: usize, target: &Target) -> Result<St
         jobs.push(Job {
             name: format!("{}.{}", place.job.name, place.thread),
             group: String::new(),
-            wishes: GroupWishes::default(),
+            group_settings: GroupSettings::default(),
             threads: 1,
             file: target.path.clone(),
             directory: String::new(),
@@ -275,7 +275,7 @@ fn answer(
         trim,
         sync: Tally::default(),
         late: 0,
-        slip: Histogram::default(),
+        issue_delay: Histogram::default(),
         throttled_ns: Vec::new(),
         threads: Vec::new(),
         jobs: jobs.next().unwrap_or_default(),
@@ -295,7 +295,7 @@ fn answer(
         dispatch_reasons: BTreeMap::new(),
         dispatches: None,
         blkio: BTreeMap::new(),
-        alone: Vec::new(),
+        solo_rates: Vec::new(),
         flags,
     }
 }
@@ -305,7 +305,7 @@ fn wait(fios: &mut [Option<Fio>], experiment: &Experiment, progress: &mut dyn Pr
     let begun = Instant::now();
     let total_ns = experiment.length_ns();
     // How long an unmodified job file takes is not known.
-    let is_foreign = experiment.groups.iter().any(|group| foreign(group).is_some());
+    let is_foreign = experiment.groups.iter().any(|group| fio_only(group).is_some());
     let timeout = if is_foreign { Duration::MAX } else { Duration::from_nanos(total_ns) + DRAIN_TIMEOUT };
     while fios.iter_mut().flatten().any(|fio| fio.is_running()) {
         if progress.cancelled() {

@@ -335,7 +335,7 @@ fn answer(
         dispatch_reasons: BTreeMap::new(),
         dispatches: None,
         blkio: BTreeMap::new(),
-        alone: Vec::new(),
+        solo_rates: Vec::new(),
         flags,
     };
     note(&mut measurement, setup.notes.clone());

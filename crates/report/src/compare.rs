@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_interval_reaches_past_is_not_passed() {
+    fn an_interval_that_contains_the_limit_does_not_pass() {
         let noisy = change(&[100.0, 130.0, 70.0], &[95.0, 60.0, 125.0]);
         assert_eq!(noisy.sign(), '~');
         assert_eq!((noisy.against(0.03), noisy.against(0.1)), (Against::Unsure, Against::Unsure), "+-60 % hides 10 %");
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_of_too_few_samples_is_told() {
+    fn a_percentile_of_too_few_samples_is_reported() {
         let of = |samples| Percentile { percent: 99.0, ns: 5.0, samples, interval_ns: None };
         assert_eq!(too_few(&of(71), &of(500)), "p99 of 71 samples is their maximum; 368 are needed for an interval");
         assert_eq!(too_few(&of(400), &of(300)), "p99 of 300 samples; 368 are needed for an interval");

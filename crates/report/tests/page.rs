@@ -42,7 +42,7 @@ fn t13_the_page_has_charts_and_no_scripts() {
 
 /// The chart of dispatches: a mark per request with its reason, grey for holds, a lane per group.
 #[test]
-fn every_dispatch_has_a_mark_that_says_why() {
+fn every_dispatch_has_a_mark_with_its_reason() {
     let page = page("work.html", &Example::new(1, &[4], 2));
     let work = page.split_once("<h2>At work</h2>").unwrap().1.split_once("</section>").unwrap().0;
     let of_shape = |shape: &str| work.matches(shape).count();
@@ -70,7 +70,7 @@ fn what_happened_twice_is_drawn_once() {
     let work = page.split_once("<h2>At work</h2>").unwrap().1.split_once("</section>").unwrap().0;
     assert_eq!(work.matches("role=\"img\"").count(), 3);
     assert!(work.contains(
-        "The very same as under none, request by request, happened under: <b>mq-deadline, cfq@2.6.36 slice_idle=8</b>"
+        "The very same as under none, request by request, was dispatched under: <b>mq-deadline, cfq@2.6.36 slice_idle=8</b>"
     ));
 }
 

@@ -485,7 +485,7 @@ fn measure(
         dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
         dispatches: None,
         blkio,
-        alone: Vec::new(),
+        solo_rates: Vec::new(),
         flags,
     }
 }

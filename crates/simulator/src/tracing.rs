@@ -61,7 +61,7 @@ impl TraceSinks {
             };
             if let Some(tracer) = &mut tracer {
                 let when = (event.at_ns, event.attributes.hardware_queue.0);
-                experiment::trace::tell(*tracer, event.kind.letter(), when, &event.attributes, event.status);
+                experiment::trace::emit_event(*tracer, event.kind.letter(), when, &event.attributes, event.status);
             }
             if let Some(recorder) = &mut self.recorder {
                 note(recorder, &event);

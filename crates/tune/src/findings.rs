@@ -556,7 +556,7 @@ pub(crate) mod tests {
     }
 
     /// Streams of 1, 2, 4 and 8 readers, in MB/s.
-    pub(crate) fn staircase(mb_per_s: [f64; 4]) -> Vec<StreamStep> {
+    pub(crate) fn streams(mb_per_s: [f64; 4]) -> Vec<StreamStep> {
         let step = |(count, rate): (u32, f64)| StreamStep {
             count,
             bytes_per_s: exact(rate * 1e6),
@@ -591,7 +591,7 @@ pub(crate) mod tests {
     #[test]
     fn findings_are_written_and_read_back() {
         let findings = Findings {
-            streams: staircase([63.3, 18.7, 21.6, 29.6]),
+            streams: streams([63.3, 18.7, 21.6, 29.6]),
             candidates: vec![CandidateFindings { spec: "bfq:low_latency=0".into(), ..CandidateFindings::default() }],
             ..Findings::default()
         };

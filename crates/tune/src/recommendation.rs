@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::candidates::RunsIn;
 use crate::class::Classified;
-use crate::heritage::Idling;
+use crate::iostune::Idling;
 use crate::score::{Goal, Scores};
 
 /// Confidence of an item.
@@ -58,7 +58,8 @@ pub struct Item {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Advice {
     /// Which of them it is for.
-    pub carrier: RunsIn,
+    #[serde(rename = "carrier")]
+    pub runs_in: RunsIn,
     /// What to do.
     pub verdict: Verdict,
     /// The scheduler to run; the current one if it is to be kept.

@@ -192,7 +192,7 @@ pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: 
             let parts = parts(own, &raws);
             let (total, noise) = weighted(&parts, goal.weights());
             let (main, main_noise) = weighted(&parts, goal.main_weights());
-            let dropped = unfit(&parts, behaves, spec, goal).filter(|_| has_floors);
+            let dropped = unsuitable(&parts, behaves, spec, goal).filter(|_| has_floors);
             Score { spec: (*spec).clone(), parts, total, noise, main, main_noise, dropped }
         })
         .collect();
@@ -294,11 +294,11 @@ fn weighted(parts: &[Option<Part>; 5], weights: [f64; 5]) -> (f64, f64) {
 }
 
 /// Why a candidate is unsuitable for this device regardless of its score.
-fn unfit(parts: &[Option<Part>; 5], behaves: Class, spec: &SchedulerSpec, goal: Goal) -> Option<String> {
+fn unsuitable(parts: &[Option<Part>; 5], behaves: Class, spec: &SchedulerSpec, goal: Goal) -> Option<String> {
     let is_flash = matches!(behaves, Class::FlashSq | Class::FlashMq);
     let waits = spec.name == "bfq" && spec.setting("slice_idle").is_none_or(|value| value != "0");
     if is_flash && waits && goal != Goal::Fairness {
-        return Some("waits for readers where nothing seeks; only shares are worth that".to_owned());
+        return Some("idles for readers on a device that does not seek, which only shares would justify".to_owned());
     }
     too_slow(parts, behaves, &spec.name, goal)
 }
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_disk_throughput_decides_whatever_the_goal() {
+    fn on_a_disk_throughput_decides_for_every_goal() {
         for goal in [Goal::Balanced, Goal::Throughput, Goal::Fairness, Goal::Latency] {
             assert_eq!(won(disk(), goal), "bfq:low_latency=0", "{goal}");
         }
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn on_flash_nobody_is_waited_for_but_for_shares() {
+    fn on_flash_idling_is_accepted_only_for_shares() {
         let two = vec![candidate("bfq", 100.0, 1000.0, 5.0, Some(0.1)), candidate("none", 95.0, 950.0, 9.0, None)];
         let won = |goal| {
             let findings = Findings { candidates: two.clone(), ..Findings::default() };

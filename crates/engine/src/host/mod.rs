@@ -347,7 +347,7 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
         dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
         dispatches: None,
         blkio: status.groups.iter().filter_map(|group| Some((format!("/{}", group.path), group.blkio?))).collect(),
-        alone: Vec::new(),
+        solo_rates: Vec::new(),
         flags,
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn pass_on(traced: &[Traced], names: &Names, tracer: &mut dyn Tracer)
             }
             Traced::Event(event) => {
                 let when = (event.at_ns, 0);
-                experiment::trace::tell(tracer, event.kind.letter(), when, &event.attributes, event.status);
+                experiment::trace::emit_event(tracer, event.kind.letter(), when, &event.attributes, event.status);
             }
         }
     }

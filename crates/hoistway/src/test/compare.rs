@@ -35,7 +35,7 @@ pub fn run(arguments: &CompareArguments) -> Outcome {
         exit = exit.worse(outcome);
     }
     if exit == Exit::Inconclusive {
-        print("help: more --sets, or a longer --runtime, make the intervals narrower\n")?;
+        print("help: more --sets or a longer --runtime give narrower intervals\n")?;
     }
     Ok(exit)
 }

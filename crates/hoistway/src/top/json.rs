@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::look::{DeviceLook, Interval};
+use super::sample::{DeviceSample, Interval};
 use super::table::{self, Line, Sort};
 
 /// The interval; values that are not counted are null.
@@ -11,7 +11,7 @@ pub fn line(interval: &Interval) -> String {
     format!("{}\n", json!({ "interval_ns": interval.length_ns, "devices": devices }))
 }
 
-fn device(device: &DeviceLook, interval: &Interval) -> Value {
+fn device(device: &DeviceSample, interval: &Interval) -> Value {
     let groups: Vec<Value> = table::lines(device, interval.seconds(), Sort::Name).iter().map(group).collect();
     let busy = device.busy_ns.map(|busy_ns| rounded(100.0 * busy_ns as f64 / interval.length_ns as f64));
     json!({

@@ -77,6 +77,6 @@ impl LoopDevice {
     pub fn limit(&self, name: &str) -> Result<u64, String> {
         let path = self.queue.join(name);
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        text.trim().parse().map_err(|_| format!("{}: {text:?} is no number", path.display()))
+        text.trim().parse().map_err(|_| format!("{}: {text:?} is not a number", path.display()))
     }
 }

@@ -215,7 +215,7 @@ impl WorkerRun {
         self.recorder.submitted(self.index, direction, submitted_ns);
         self.recorder.log_begin(self.index, &io, submitted_ns);
         if let Some(due_ns) = io.due_ns {
-            self.recorder.slipped(self.index, submitted_ns.saturating_sub(due_ns));
+            self.recorder.record_issue_delay(self.index, submitted_ns.saturating_sub(due_ns));
         }
         let in_flight = InFlight { direction, submitted_ns, bytes: io.length_bytes, deadline_ns: io.deadline_ns };
         self.in_flight[io.token as usize] = Some(in_flight);

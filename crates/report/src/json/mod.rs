@@ -111,8 +111,8 @@ fn cell(cell: &Cell<'_>) -> Json {
         ("dispatch_reasons", dispatch_reasons(cell)),
         ("flags", Json::List(flags)),
     ]);
-    if let Some(slip) = slip(cell) {
-        json.push("slip_ns", slip);
+    if let Some(issue_delay) = issue_delay(cell) {
+        json.push("slip_ns", issue_delay);
     }
     json
 }
@@ -127,15 +127,15 @@ fn total(cell: &Cell<'_>) -> Json {
 }
 
 /// Delay of a replay's I/Os relative to their recorded times; `None` for other jobs.
-fn slip(cell: &Cell<'_>) -> Option<Json> {
+fn issue_delay(cell: &Cell<'_>) -> Option<Json> {
     let groups = cell.runs.iter().flat_map(|run| &run.groups);
-    let slip = Histogram::merged(groups.map(|group| &group.slip));
-    (!slip.is_empty()).then(|| {
+    let issue_delay = Histogram::merged(groups.map(|group| &group.issue_delay));
+    (!issue_delay.is_empty()).then(|| {
         Json::object([
-            ("p50", Json::Whole(slip.percentile_ns(50.0))),
-            ("p99", Json::Whole(slip.percentile_ns(99.0))),
-            ("max", Json::Whole(slip.max_ns())),
-            ("n", Json::Whole(slip.count())),
+            ("p50", Json::Whole(issue_delay.percentile_ns(50.0))),
+            ("p99", Json::Whole(issue_delay.percentile_ns(99.0))),
+            ("max", Json::Whole(issue_delay.max_ns())),
+            ("n", Json::Whole(issue_delay.count())),
         ])
     })
 }

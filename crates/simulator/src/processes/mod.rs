@@ -398,7 +398,7 @@ impl Processes {
             self.deadlines[number as usize] = io.deadline_ns.unwrap_or(NEVER);
         }
         if let Some(due_ns) = io.due_ns {
-            self.recorder.slipped(index, now.saturating_sub(due_ns));
+            self.recorder.record_issue_delay(index, now.saturating_sub(due_ns));
         }
         if is_counted(self.ios[number as usize].bytes, io.operation) {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
@@ -490,7 +490,7 @@ impl Processes {
             && (self.is_never_busy || self.cpu_free_at[process.cpu as usize] <= now);
         if may_act
             && status.is_ok()
-            && let Some(io) = process.issuer.turn_over(token, now)
+            && let Some(io) = process.issuer.complete_and_issue_next(token, now)
         {
             let is_full = process.issuer.is_full();
             self.start_io(index, &io, now, queue);

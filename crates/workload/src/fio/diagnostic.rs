@@ -107,7 +107,7 @@ impl Findings {
     }
 
     /// Whether there are so many errors that reading stops.
-    pub fn is_hopeless(&self) -> bool {
+    pub fn is_over_limit(&self) -> bool {
         self.errors_left_out >= MAX_COUNTED
     }
 

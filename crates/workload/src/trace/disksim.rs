@@ -9,7 +9,7 @@ use block::Operation;
 use block::time::MILLISECOND;
 
 use super::formats::Format;
-use super::lines::{LineFormat, Lines, Named, Unread, decimal_ns, fits, number, put, sectors};
+use super::lines::{LineError, LineFormat, Lines, Named, decimal_ns, fits, number, put, sectors};
 use super::record::{Item, Record};
 
 /// The format.
@@ -35,17 +35,18 @@ impl DiskSim {
 }
 
 impl LineFormat for DiskSim {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let [time, device, block, count, flags] = fields[..] else {
-            return Err(Unread::Wrong("not 5 fields".to_owned()));
+            return Err(LineError::Wrong("not 5 fields".to_owned()));
         };
         if self.needs_point && !time.contains('.') {
-            return Err(Unread::Wrong("the time has no fraction".to_owned()));
+            return Err(LineError::Wrong("the time has no fraction".to_owned()));
         }
         let at_ns = decimal_ns(time, MILLISECOND, "the time")?;
         let _: u32 = number(device, "the device")?;
-        let flags = u32::from_str_radix(flags, 16).map_err(|_| Unread::Wrong("the flags are no number".to_owned()))?;
+        let flags =
+            u32::from_str_radix(flags, 16).map_err(|_| LineError::Wrong("the flags are no number".to_owned()))?;
         let operation = if flags & 1 == 1 { Operation::Read } else { Operation::Write };
         let record = Record::io(at_ns, operation, sectors(block, "the block")?, sectors(count, "the count")?);
         put(record, device, &mut self.devices, to)

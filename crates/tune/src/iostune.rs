@@ -32,20 +32,19 @@ pub fn idling(streams: &[StreamStep], seeks: bool) -> Option<(Idling, String)> {
         (true, false) => (
             Idling::Pointless,
             format!(
-                "{figures}: parallel readers cost nothing and the device does not seek; there is nothing to wait for"
+                "{figures}: parallel readers cost no throughput and the device does not seek, so idling is useless"
             ),
         ),
         (true, true) => (
             Idling::PerGroup,
             format!(
-                "{figures}: parallel readers add up; waiting for one of them leaves the other arms idle. slice_idle=0, \
+                "{figures}: parallel readers add up; idling for one of them leaves the other arms unused. slice_idle=0, \
                  and groups by group_idle (2.6.35 and 36: group_isolation=1 too)"
             ),
         ),
-        (false, _) => (
-            Idling::PerQueue,
-            format!("{figures}: parallel readers cost each other the device's speed; slice_idle stays"),
-        ),
+        (false, _) => {
+            (Idling::PerQueue, format!("{figures}: parallel readers reduce the device's throughput; keep slice_idle"))
+        }
     })
 }
 
@@ -66,7 +65,7 @@ pub fn classic_table(scheduler: &str, streams: &[StreamStep]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::tests::staircase;
+    use crate::findings::tests::streams;
 
     /// The three published rows for noop, and the conclusions of the thread.
     #[test]
@@ -77,16 +76,16 @@ mod tests {
             ([243.0, 231.0, 270.6, 262.9], false, Idling::Pointless),
         ];
         for (row, seeks, conclusion) in rows {
-            assert_eq!(idling(&staircase(row), seeks).map(|(idling, _)| idling), Some(conclusion), "{row:?}");
+            assert_eq!(idling(&streams(row), seeks).map(|(idling, _)| idling), Some(conclusion), "{row:?}");
         }
-        let (_, array) = idling(&staircase(rows[1].0), true).unwrap();
+        let (_, array) = idling(&streams(rows[1].0), true).unwrap();
         assert!(array.contains("slice_idle=0") && array.contains("group_idle"), "{array}");
         assert_eq!(idling(&[], true), None);
     }
 
     #[test]
     fn the_table_has_one_decimal_and_the_largest_first() {
-        let mut streams = staircase([63.3, 18.7, 21.6, 29.6]);
+        let mut streams = streams([63.3, 18.7, 21.6, 29.6]);
         streams.truncate(2);
         streams[1].each_bytes_per_s = vec![10e6, 8.7e6];
         assert_eq!(classic_table("noop", &streams), "iosched=noop\n1     63.3   63.3\n2     18.7   10.0 8.7\n");

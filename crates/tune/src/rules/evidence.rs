@@ -17,10 +17,10 @@ pub fn megabytes(bytes_per_s: f64) -> String {
 /// Why devices of this class are scheduled as they are.
 pub fn reason_of(case: &Case<'_>) -> &'static str {
     match case.class.behaves {
-        Class::SeekBound => "one arm, which loses its speed between streams: sort, or wait for each reader",
-        Class::Array => "several arms: waiting for one reader leaves the others idle, so no waiting for readers",
-        Class::FlashSq | Class::FlashMq => "no arm: there is nothing to wait for and little to sort",
-        _ => "what is below schedules again",
+        Class::SeekBound => "one arm, which loses throughput by seeking between streams: sort, or idle for each reader",
+        Class::Array => "several arms: idling for one reader leaves the others unused, so no idling for readers",
+        Class::FlashSq | Class::FlashMq => "no arm: idling is useless, and sorting brings little",
+        _ => "the device below schedules again",
     }
 }
 

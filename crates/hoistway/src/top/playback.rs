@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, VecDeque};
 use experiment::Measurement;
 use experiment::measurement::{GroupMeasurement, Sample, Tally};
 
-use super::look::{DeviceLook, Flow, GroupLook, Interval};
+use super::sample::{DeviceSample, Flow, GroupSample, Interval};
 
 /// The intervals left to play.
 #[derive(Debug)]
-pub struct Played(VecDeque<Interval>);
+pub struct Playback(VecDeque<Interval>);
 
-impl Played {
+impl Playback {
     /// All of a measurement.
     pub fn new(measurement: &Measurement) -> Self {
         let seconds = measurement.groups.iter().map(|group| group.read.samples.len().max(group.write.samples.len()));
@@ -30,20 +30,20 @@ impl Played {
     }
 }
 
-fn device(measurement: &Measurement, at: usize) -> DeviceLook {
+fn device(measurement: &Measurement, at: usize) -> DeviceSample {
     let scheduler = &measurement.scheduler;
     let tunables = scheduler.tunables.iter().map(|it| (it.name.clone(), format!("{}{}", it.value, it.unit)));
-    DeviceLook {
+    DeviceSample {
         name: measurement.target.path.clone(),
         scheduler: scheduler.name.clone(),
         depth: u64::from(measurement.target.queue_depth),
         notes: tunables.collect::<BTreeMap<_, _>>(),
         groups: measurement.groups.iter().map(|it| group(it, at)).collect(),
-        ..DeviceLook::default()
+        ..DeviceSample::default()
     }
 }
 
-fn group(group: &GroupMeasurement, at: usize) -> GroupLook {
+fn group(group: &GroupMeasurement, at: usize) -> GroupSample {
     let in_flight = |tally: &Tally| tally.samples.get(at).map_or(0.0, |sample| sample.inflight);
     #[expect(
         clippy::cast_possible_truncation,
@@ -51,13 +51,13 @@ fn group(group: &GroupMeasurement, at: usize) -> GroupLook {
         reason = "requests in flight are few and not negative"
     )]
     let outstanding = (in_flight(&group.read) + in_flight(&group.write)).round() as u64;
-    GroupLook {
+    GroupSample {
         path: group.path.clone(),
         weight: group.effective_weight,
         flows: [&group.read, &group.write].map(|tally| tally.samples.get(at).map(flow).unwrap_or_default()),
         outstanding: Some(outstanding),
         throttled_ns: group.throttled_ns.get(at).copied(),
-        ..GroupLook::default()
+        ..GroupSample::default()
     }
 }
 
@@ -73,7 +73,7 @@ fn flow(sample: &Sample) -> Flow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::look::quantile_of;
+    use super::super::sample::quantile_of;
     use super::*;
 
     #[test]

@@ -4,20 +4,20 @@ use crate::job::Direction;
 
 /// What a token stands for while in flight. It is one byte, because a thread may have thousands.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Flying {
+pub(super) enum InFlight {
     Data(Direction),
     /// A read whose block is written back after its completion; the thread stores which block.
     Original,
     Sync,
 }
 
-impl Flying {
+impl InFlight {
     /// The direction of a transfer; `None` for a sync.
     pub(super) const fn direction(self) -> Option<Direction> {
         match self {
-            Flying::Data(direction) => Some(direction),
-            Flying::Original => Some(Direction::Read),
-            Flying::Sync => None,
+            InFlight::Data(direction) => Some(direction),
+            InFlight::Original => Some(Direction::Read),
+            InFlight::Sync => None,
         }
     }
 }

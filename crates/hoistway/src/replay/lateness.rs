@@ -5,35 +5,35 @@ use experiment::{Histogram, Measurement};
 use workload::Replay;
 use workload::replay::Fit;
 
-use crate::exit::Voice;
+use crate::exit::Reporter;
 
 /// If more than one I/O in a hundred is later than this, the target cannot keep the recorded pace.
 const LATE_NS: u64 = 10_000_000;
 
 /// Reports on every run that was a replay.
-pub fn say(measurements: &[Measurement], voice: Voice) {
+pub fn report(measurements: &[Measurement], reporter: Reporter) {
     for measurement in measurements {
-        let slip = Histogram::merged(measurement.groups.iter().map(|group| &group.slip));
-        if slip.is_empty() {
+        let issue_delay = Histogram::merged(measurement.groups.iter().map(|group| &group.issue_delay));
+        if issue_delay.is_empty() {
             continue;
         }
         let run = crate::test::run::name_of(&measurement.experiment);
-        let [p50, p99, max] =
-            [slip.percentile_ns(50.0), slip.percentile_ns(99.0), slip.max_ns()].map(|ns| ns as f64 / 1e6);
-        let figures = format!("slip p50 {p50:.3} ms, p99 {p99:.3} ms, max {max:.3} ms ({} I/Os)", slip.count());
-        if slip.percentile_ns(99.0) > LATE_NS {
+        let [p50, p99, max] = [issue_delay.percentile_ns(50.0), issue_delay.percentile_ns(99.0), issue_delay.max_ns()]
+            .map(|ns| ns as f64 / 1e6);
+        let figures = format!("slip p50 {p50:.3} ms, p99 {p99:.3} ms, max {max:.3} ms ({} I/Os)", issue_delay.count());
+        if issue_delay.percentile_ns(99.0) > LATE_NS {
             let what = format!("{run}: {figures}: the target cannot keep the recorded pace");
-            voice.warn(what, "slower: --speed 0.5; or as fast as it can: --pace closed");
+            reporter.warn(what, "replay slower (--speed 0.5), or as fast as the target can (--pace closed)");
         } else {
-            voice.note(format!("{run}: {figures}"));
+            reporter.note(format!("{run}: {figures}"));
         }
     }
     if let Some(first) = measurements.first() {
-        say_folded(first, voice);
+        say_folded(first, reporter);
     }
 }
 
-fn say_folded(measurement: &Measurement, voice: Voice) {
+fn say_folded(measurement: &Measurement, reporter: Reporter) {
     let jobs = measurement.experiment.groups.iter().flat_map(|group| &group.jobs);
     let (mut all, mut beyond) = (0_u64, 0_u64);
     let size_bytes = measurement.target.size_bytes;
@@ -47,8 +47,8 @@ fn say_folded(measurement: &Measurement, voice: Voice) {
     }
     if beyond > 0 {
         let percent = beyond as f64 * 100.0 / all as f64;
-        voice.note(format!(
-            "{percent:.1}% of the I/Os lay beyond the target and were folded into it (--wrap); --scale shrinks all"
+        reporter.note(format!(
+            "{percent:.1}% of the I/Os were beyond the end of the target and were wrapped around (--wrap); --scale scales all offsets"
         ));
     }
 }

@@ -8,7 +8,7 @@ use block::Nanos;
 use block::time::SECOND;
 
 use crate::Experiment;
-use crate::job_results::{JobMeasurement, JobTally, Place, places};
+use crate::job_results::{JobMeasurement, JobResult, JobTally, results};
 use crate::measurement::{Sample, Tally};
 use crate::outcome::{Errors, Outcome};
 use crate::recorder::Window;
@@ -16,15 +16,15 @@ use crate::{Histogram, IoDirection};
 
 /// Counts of all results of jobs of a run.
 #[derive(Debug)]
-pub(crate) struct JobLanes {
-    places: Vec<Place>,
-    of_threads: Vec<Option<usize>>,
-    lanes: Vec<[Option<Box<JobLane>>; 4]>,
+pub(crate) struct JobCounters {
+    results: Vec<JobResult>,
+    result_of_thread: Vec<Option<usize>>,
+    by_direction: Vec<[Option<Box<JobCounts>>; 4]>,
 }
 
 /// Counts of one result in one direction.
 #[derive(Debug, Default)]
-pub(crate) struct JobLane {
+pub(crate) struct JobCounts {
     bytes: u64,
     ios: u64,
     pub errors: Errors,
@@ -36,7 +36,7 @@ pub(crate) struct JobLane {
     seconds: Vec<(u64, u64)>,
 }
 
-impl JobLane {
+impl JobCounts {
     /// Counts a request that completed without an error.
     #[inline]
     pub fn done(&mut self, bytes: u64, completed_ns: Nanos) {
@@ -79,36 +79,36 @@ impl JobLane {
     }
 }
 
-impl JobLanes {
+impl JobCounters {
     pub fn new(experiment: &Experiment) -> Self {
-        let (places, of_threads) = places(experiment);
-        let lanes = places.iter().map(|_| [const { None }; 4]).collect();
-        Self { places, of_threads, lanes }
+        let (results, result_of_thread) = results(experiment);
+        let by_direction = results.iter().map(|_| [const { None }; 4]).collect();
+        Self { results, result_of_thread, by_direction }
     }
 
     /// The lane of a thread; `None` if its job has no results of its own. A new lane starts at
     /// `begun_ns`.
     #[inline]
-    pub fn of(&mut self, thread: usize, direction: IoDirection, begun_ns: Nanos) -> Option<&mut JobLane> {
-        let place = (*self.of_threads.get(thread)?)?;
-        let new = || Box::new(JobLane { begun_ns, ..JobLane::default() });
-        Some(self.lanes[place][direction as usize].get_or_insert_with(new))
+    pub fn of(&mut self, thread: usize, direction: IoDirection, begun_ns: Nanos) -> Option<&mut JobCounts> {
+        let result = (*self.result_of_thread.get(thread)?)?;
+        let new = || Box::new(JobCounts { begun_ns, ..JobCounts::default() });
+        Some(self.by_direction[result][direction as usize].get_or_insert_with(new))
     }
 
     /// Counts the error that ended a thread, in the first direction that the thread used.
     pub fn failed(&mut self, thread: usize, failed: Outcome) {
-        let Some(Some(place)) = self.of_threads.get(thread) else { return };
-        if let Some(lane) = self.lanes[*place].iter_mut().flatten().next() {
-            lane.errors.count(failed);
+        let Some(Some(result)) = self.result_of_thread.get(thread) else { return };
+        if let Some(counts) = self.by_direction[*result].iter_mut().flatten().next() {
+            counts.errors.count(failed);
         }
     }
 
     /// Adds the counts of a thread that ended in its ramp.
     pub fn add_early(&mut self, thread: usize, tallies: &[Tally; 4]) {
-        let Some(Some(place)) = self.of_threads.get(thread) else { return };
-        for (lane, tally) in self.lanes[*place].iter_mut().zip(tallies) {
+        let Some(Some(result)) = self.result_of_thread.get(thread) else { return };
+        for (counts, tally) in self.by_direction[*result].iter_mut().zip(tallies) {
             if tally.ios > 0 || !tally.errors.is_empty() {
-                lane.get_or_insert_default().add(tally);
+                counts.get_or_insert_default().add(tally);
             }
         }
     }
@@ -121,22 +121,22 @@ impl JobLanes {
         runtime_ns: impl Fn(usize) -> Nanos,
     ) -> Vec<Vec<JobMeasurement>> {
         let mut groups: Vec<Vec<JobMeasurement>> = experiment.groups.iter().map(|_| Vec::new()).collect();
-        let mut longest_ns = vec![0; self.places.len()];
-        for (thread, place) in self.of_threads.iter().enumerate() {
-            let Some(place) = *place else { continue };
-            longest_ns[place] = runtime_ns(thread).max(longest_ns[place]);
+        let mut longest_ns = vec![0; self.results.len()];
+        for (thread, result) in self.result_of_thread.iter().enumerate() {
+            let Some(result) = *result else { continue };
+            longest_ns[result] = runtime_ns(thread).max(longest_ns[result]);
         }
-        for ((place, lanes), longest_ns) in self.places.into_iter().zip(self.lanes).zip(longest_ns) {
-            let job = &experiment.groups[place.group].jobs[place.job_index];
+        for ((result, by_direction), longest_ns) in self.results.into_iter().zip(self.by_direction).zip(longest_ns) {
+            let job = &experiment.groups[result.group].jobs[result.job_index];
             // Written data is read back afterwards, so each direction has its own time.
             let reads_back = job.mix.has_writes() && job.verify.as_ref().is_some_and(|verify| verify.reads_back);
-            let [read, write, trim, sync] = lanes.map(|lane| {
-                let Some(lane) = lane else { return JobTally::default() };
-                let tally = lane.finish(window);
+            let [read, write, trim, sync] = by_direction.map(|counts| {
+                let Some(counts) = counts else { return JobTally::default() };
+                let tally = counts.finish(window);
                 if reads_back { tally } else { JobTally { runtime_ns: longest_ns, ..tally } }
             });
-            let Place { name, report_group, first_thread, threads, .. } = place;
-            groups[place.group].push(JobMeasurement {
+            let JobResult { name, report_group, first_thread, threads, .. } = result;
+            groups[result.group].push(JobMeasurement {
                 name,
                 report_group,
                 first_thread,

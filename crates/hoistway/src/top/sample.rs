@@ -6,16 +6,16 @@ use block::Nanos;
 
 /// All counters at one time.
 #[derive(Clone, Debug, Default)]
-pub struct Look {
+pub struct Sample {
     /// Its time on the source's own clock, in nanoseconds.
     pub at_ns: Nanos,
     /// The devices.
-    pub devices: Vec<DeviceLook>,
+    pub devices: Vec<DeviceSample>,
 }
 
 /// A device at one time.
 #[derive(Clone, Debug, Default)]
-pub struct DeviceLook {
+pub struct DeviceSample {
     /// Its name.
     pub name: String,
     /// The scheduler, and notable settings.
@@ -35,10 +35,10 @@ pub struct DeviceLook {
     /// Its saturation, as the server reports it; null elsewhere.
     pub saturation: serde_json::Value,
     /// Its groups.
-    pub groups: Vec<GroupLook>,
+    pub groups: Vec<GroupSample>,
 }
 
-impl DeviceLook {
+impl DeviceSample {
     /// Sentences about its saturation, and about shares that are not kept and why; empty if not
     /// known.
     pub fn sentences(&self) -> Vec<String> {
@@ -49,7 +49,7 @@ impl DeviceLook {
 
 /// A group on a device at one time.
 #[derive(Clone, Debug, Default)]
-pub struct GroupLook {
+pub struct GroupSample {
     /// Its path.
     pub path: String,
     /// Its weight.
@@ -123,12 +123,12 @@ pub struct Interval {
     /// Its length, in nanoseconds.
     pub length_ns: Nanos,
     /// The devices; `flows` and `busy_ns` are the increases.
-    pub devices: Vec<DeviceLook>,
+    pub devices: Vec<DeviceSample>,
 }
 
 impl Interval {
     /// From `before` to `now`; new devices and groups count from zero.
-    pub fn between(before: &Look, now: &Look) -> Self {
+    pub fn between(before: &Sample, now: &Sample) -> Self {
         let devices = now.devices.iter().map(|device| {
             let old = before.devices.iter().find(|old| old.name == device.name);
             difference(device, old)
@@ -142,7 +142,7 @@ impl Interval {
     }
 }
 
-fn difference(device: &DeviceLook, old: Option<&DeviceLook>) -> DeviceLook {
+fn difference(device: &DeviceSample, old: Option<&DeviceSample>) -> DeviceSample {
     let none = Flow::default();
     let groups = device.groups.iter().map(|group| {
         let old = old.and_then(|old| old.groups.iter().find(|it| it.path == group.path));
@@ -150,10 +150,10 @@ fn difference(device: &DeviceLook, old: Option<&DeviceLook>) -> DeviceLook {
         let discards = group.discards.since(old.map_or(&none, |old| &old.discards));
         let before_ns = old.and_then(|old| old.throttled_ns).unwrap_or(0);
         let throttled_ns = group.throttled_ns.map(|now| now.saturating_sub(before_ns));
-        GroupLook { flows: [flow(0), flow(1)], discards, throttled_ns, ..group.clone() }
+        GroupSample { flows: [flow(0), flow(1)], discards, throttled_ns, ..group.clone() }
     });
     let old_flows = old.and_then(|old| old.flows.as_ref());
-    DeviceLook {
+    DeviceSample {
         flows: device.flows.as_ref().map(|now| [0, 1].map(|at| now[at].since(old_flows.map_or(&none, |old| &old[at])))),
         busy_ns: device.busy_ns.map(|now| now.saturating_sub(old.and_then(|old| old.busy_ns).unwrap_or(now))),
         groups: groups.collect(),

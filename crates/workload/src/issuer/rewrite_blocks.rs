@@ -6,7 +6,7 @@ use crate::job::Mix;
 
 /// What a rewriting thread has read.
 #[derive(Clone, Debug)]
-pub(super) struct Originals {
+pub(super) struct RewriteBlocks {
     /// The block that is being read, indexed by token. Empty in other threads, as are the other
     /// fields.
     pub asked: Vec<(u64, u32)>,
@@ -16,7 +16,7 @@ pub(super) struct Originals {
     pub unwritten_bytes: u64,
 }
 
-impl Originals {
+impl RewriteBlocks {
     pub(super) fn new(mix: Mix, depth: u32) -> Self {
         let blocks = if mix == Mix::Rewrite { depth as usize } else { 0 };
         Self { asked: vec![(0, 0); blocks], ready: VecDeque::with_capacity(blocks), unwritten_bytes: 0 }

@@ -12,7 +12,7 @@ use crate::test::explain::Curves;
 
 /// A cell with its figures.
 #[derive(Clone, Debug)]
-pub struct JudgedCell {
+pub struct CellVerdict {
     /// The cell.
     pub cell: Cell,
     /// The tenants that are judged, as indices into those of the cell.
@@ -27,7 +27,7 @@ pub struct JudgedCell {
     pub none: usize,
 }
 
-impl JudgedCell {
+impl CellVerdict {
     /// Combines the runs of a cell; none if a signal left some of them out.
     pub fn of(plan: &Plan, runs: &Runs, index: usize, curves: &mut Curves) -> Option<Self> {
         let cell = &plan.cells[index];
@@ -35,8 +35,8 @@ impl JudgedCell {
         if all.iter().any(|runs| runs.len() < plan.seeds.len()) {
             return None;
         }
-        let alone = runs.alone(index);
-        let scores: Vec<_> = all.iter().map(|runs| score(cell, &alone, runs)).collect();
+        let solo_rates = runs.solo_rates(index);
+        let scores: Vec<_> = all.iter().map(|runs| score(cell, &solo_rates, runs)).collect();
         let none = plan.schedulers.iter().position(|spec| spec.name == "none")?;
         let (nones, shares) = scores[none].clone();
         let mut scores: Vec<_> = scores.into_iter().map(|(score, _)| score).collect();

@@ -75,25 +75,25 @@ struct Done {
 
 /// Checks the goals of a thread.
 #[derive(Clone, Debug)]
-pub(super) struct Governor {
+pub(super) struct GoalMonitor {
     goals: Goals,
     start_ns: Nanos,
     done: PerDirection<Done>,
-    seeker: Option<Seeker>,
+    depth_search: Option<DepthSearch>,
     observed: Option<Observed>,
     /// Time and length of each I/O in flight, indexed by token.
     issued: Vec<(Nanos, u32)>,
     ending: Option<Ending>,
 }
 
-impl Governor {
+impl GoalMonitor {
     /// The governor of a job; `None` for a job without goals.
     pub fn new(job: &Job) -> Option<Box<Self>> {
         let goals = &job.goals;
         let depth = job.effective_depth();
         goals.watch_completions().then(|| {
             Box::new(Self {
-                seeker: goals.search.map(|search| Seeker::new(search, depth)),
+                depth_search: goals.search.map(|search| DepthSearch::new(search, depth)),
                 observed: goals.steady.map(Observed::new),
                 goals: goals.clone(),
                 start_ns: 0,
@@ -107,8 +107,8 @@ impl Governor {
     /// Starts the thread's clocks.
     pub fn start(&mut self, at_ns: Nanos) {
         self.start_ns = at_ns;
-        if let Some(seeker) = &mut self.seeker {
-            seeker.begin_cycle(at_ns);
+        if let Some(depth_search) = &mut self.depth_search {
+            depth_search.begin_cycle(at_ns);
         }
         if let Some(observed) = &mut self.observed {
             observed.start(at_ns);
@@ -117,14 +117,14 @@ impl Governor {
 
     /// Maximum number of I/Os in flight at present.
     pub fn depth(&self) -> u32 {
-        self.seeker.as_ref().map_or(u32::MAX, |seeker| seeker.depth)
+        self.depth_search.as_ref().map_or(u32::MAX, |depth_search| depth_search.depth)
     }
 
     /// Whether everything in flight has to complete before more is issued.
     pub fn is_quiescing(&mut self, in_flight: u32) -> bool {
-        let Some(seeker) = &mut self.seeker else { return false };
-        seeker.is_quiescing &= in_flight > 0;
-        seeker.is_quiescing
+        let Some(depth_search) = &mut self.depth_search else { return false };
+        depth_search.is_quiescing &= in_flight > 0;
+        depth_search.is_quiescing
     }
 
     pub fn issued(&mut self, token: u32, length_bytes: u32, now: Nanos) {
@@ -142,17 +142,17 @@ impl Governor {
         if self.ending.is_none() {
             self.ending = self.judge(io, now);
         }
-        self.ending.is_some_and(|ending| !matches!(ending, Ending::Found { .. }) || !self.goes_on())
+        self.ending.is_some_and(|ending| !matches!(ending, Ending::Found { .. }) || !self.continues())
     }
 
     /// Why the thread ended, and the depth that it found.
     pub fn ending(&self) -> Option<Ending> {
-        let found = |seeker: &Seeker| Ending::Found { depth: seeker.depth };
-        self.ending.or_else(|| self.seeker.as_ref().filter(|_| self.goes_on()).map(found))
+        let found = |depth_search: &DepthSearch| Ending::Found { depth: depth_search.depth };
+        self.ending.or_else(|| self.depth_search.as_ref().filter(|_| self.continues()).map(found))
     }
 
-    fn goes_on(&self) -> bool {
-        self.goals.search.is_some_and(|search| search.goes_on)
+    fn continues(&self) -> bool {
+        self.goals.search.is_some_and(|search| search.continues)
     }
 
     fn judge(&mut self, io: Completed, now: Nanos) -> Option<Ending> {
@@ -165,7 +165,7 @@ impl Governor {
         if self.observed.as_mut().is_some_and(|observed| observed.completed(io.bytes, io.latency_ns, now)) {
             return Some(Ending::Steady);
         }
-        self.seeker.as_mut().and_then(|seeker| seeker.completed(io.latency_ns, now))
+        self.depth_search.as_mut().and_then(|depth_search| depth_search.completed(io.latency_ns, now))
     }
 
     fn is_too_slow(&mut self, direction: Direction, now: Nanos) -> bool {
@@ -196,7 +196,7 @@ impl Governor {
 /// Searches the largest depth that holds a latency target: doubles it while the target holds, then
 /// bisects between the last depth that held and the first that did not.
 #[derive(Clone, Debug)]
-struct Seeker {
+struct DepthSearch {
     search: Search,
     largest: u32,
     depth: u32,
@@ -211,7 +211,7 @@ struct Seeker {
     is_quiescing: bool,
 }
 
-impl Seeker {
+impl DepthSearch {
     fn new(search: Search, largest: u32) -> Self {
         Self {
             search,
@@ -278,7 +278,7 @@ impl Seeker {
         self.low = self.depth;
         if self.depth + 1 == self.high {
             self.good_cycles += 1;
-            if self.good_cycles >= GOOD_CYCLES && self.search.goes_on {
+            if self.good_cycles >= GOOD_CYCLES && self.search.continues {
                 self.good_cycles = 0;
                 self.high = (self.high + 1).min(self.largest);
             }
@@ -287,7 +287,7 @@ impl Seeker {
             if self.high == self.largest { self.depth.saturating_mul(2) } else { u32::midpoint(self.depth, self.high) };
         self.depth = self.depth.min(self.largest);
         self.begin_cycle(now);
-        if self.depth == before && !self.search.goes_on {
+        if self.depth == before && !self.search.continues {
             // One more cycle runs at this depth alone before the end.
             if self.is_last_cycle {
                 return Some(Ending::Found { depth: self.depth });
@@ -305,19 +305,20 @@ mod tests {
     /// Searches with I/Os whose latency is `ns_per_depth` for each one in flight; returns the
     /// ending.
     fn seek(search: Search, largest: u32, ns_per_depth: Nanos) -> Option<Ending> {
-        let mut seeker = Seeker::new(search, largest);
+        let mut depth_search = DepthSearch::new(search, largest);
         let mut now = 0;
         for _ in 0..10_000 {
             now += 1_000;
-            seeker.is_quiescing = false;
-            if let Some(ending) = seeker.completed(u64::from(seeker.depth) * ns_per_depth, now) {
+            depth_search.is_quiescing = false;
+            if let Some(ending) = depth_search.completed(u64::from(depth_search.depth) * ns_per_depth, now) {
                 return Some(ending);
             }
         }
         None
     }
 
-    const SEARCH: Search = Search { target_ns: 2_050, window_ns: 10_000, share_millionths: 1_000_000, goes_on: false };
+    const SEARCH: Search =
+        Search { target_ns: 2_050, window_ns: 10_000, share_millionths: 1_000_000, continues: false };
 
     #[test]
     fn the_largest_depth_that_holds_is_found() {
@@ -334,23 +335,23 @@ mod tests {
 
     #[test]
     fn a_search_that_goes_on_never_ends() {
-        assert_eq!(seek(Search { goes_on: true, ..SEARCH }, 128, 100), None);
+        assert_eq!(seek(Search { continues: true, ..SEARCH }, 128, 100), None);
     }
 
-    fn governor(goals: Goals) -> Governor {
-        let mut governor = *Governor::new(&Job { goals, ..Job::default() }).expect("goals");
-        governor.start(0);
-        governor
+    fn goal_monitor(goals: Goals) -> GoalMonitor {
+        let mut goal_monitor = *GoalMonitor::new(&Job { goals, ..Job::default() }).expect("goals");
+        goal_monitor.start(0);
+        goal_monitor
     }
 
     #[test]
     fn a_rate_is_looked_at_once_it_has_settled_and_averaged_over_its_cycle() {
         let goals = Goals { least_ios_per_s: PerDirection { read: 100, write: 0, trim: 0 }, ..Goals::default() };
-        let mut governor = governor(goals);
+        let mut goal_monitor = goal_monitor(goals);
         let mut io = |at_ms: u64| {
             let now = at_ms * 1_000_000;
-            governor.issued(0, 4096, now - 500_000);
-            governor.completed(0, Direction::Read, now)
+            goal_monitor.issued(0, 4096, now - 500_000);
+            goal_monitor.completed(0, Direction::Read, now)
         };
         // One I/O in two seconds does not matter while rates settle.
         assert!(!io(1) && !io(2_000));
@@ -358,16 +359,16 @@ mod tests {
         assert!(!io(3_001));
         assert!((3_100..4_000).step_by(100).all(|at_ms| !io(at_ms)));
         assert!(io(4_002), "11 a second");
-        assert_eq!(governor.ending(), Some(Ending::TooSlow));
+        assert_eq!(goal_monitor.ending(), Some(Ending::TooSlow));
     }
 
     #[test]
     fn one_io_that_takes_too_long_ends_the_thread() {
-        let mut governor = governor(Goals { longest_io_ns: 1_000, ..Goals::default() });
-        governor.issued(0, 512, 5_000);
-        assert!(!governor.completed(0, Direction::Write, 6_000));
-        governor.issued(0, 512, 6_000);
-        assert!(governor.completed(0, Direction::Write, 7_001));
-        assert_eq!(governor.ending().and_then(Ending::errno), Some(110));
+        let mut goal_monitor = goal_monitor(Goals { longest_io_ns: 1_000, ..Goals::default() });
+        goal_monitor.issued(0, 512, 5_000);
+        assert!(!goal_monitor.completed(0, Direction::Write, 6_000));
+        goal_monitor.issued(0, 512, 6_000);
+        assert!(goal_monitor.completed(0, Direction::Write, 7_001));
+        assert_eq!(goal_monitor.ending().and_then(Ending::errno), Some(110));
     }
 }
