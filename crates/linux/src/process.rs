@@ -4,10 +4,11 @@ use std::fs;
 use std::io;
 
 use rustix::process::{Pid, Signal};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A process of this boot.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// Its process ID.
     pub pid: i32,

@@ -9,12 +9,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use linux::process::Process;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::lateness::Lateness;
 
 /// A device of ours.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Rig {
     /// Number of its loop device.
     pub number: u32,

@@ -1,6 +1,7 @@
 //! The running shards with their exports, groups and clients. Only this module calls the engine.
 
 pub mod blkio;
+pub mod report;
 mod status;
 
 use std::collections::BTreeMap;
