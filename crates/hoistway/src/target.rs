@@ -406,7 +406,8 @@ fn refuse_holes(path: &Path, opened: &Opened) -> Result<(), Error> {
         return Ok(());
     }
     let size_bytes = opened.facts.size_bytes;
-    let first = data_run_at(opened.file.as_fd(), 0, size_bytes).map_err(|error| Error::file(path, "look at", &error))?;
+    let first =
+        data_run_at(opened.file.as_fd(), 0, size_bytes).map_err(|error| Error::file(path, "look at", &error))?;
     if !first.is_hole && first.end_bytes >= size_bytes {
         return Ok(());
     }
