@@ -169,7 +169,7 @@ impl VolumeSettings {
     }
 }
 
-/// What clients are told about a volume.
+/// The facts of a volume, which its clients get.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeFacts {
     /// Its name.
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn backings_are_told_apart() {
+    fn each_form_of_backing_is_recognised() {
         let kind = |text: &str| Backing::parse(text).map(|backing| backing.kind);
         assert_eq!(kind("null:1TiB"), Ok(BackingKind::Null(1 << 40)));
         assert_eq!(kind("memory:1MiB"), Ok(BackingKind::Memory(1 << 20)));

@@ -1,33 +1,33 @@
 //! The client for other threads of this process: submit, do something else, wait.
 //!
 //! Requests travel through the shard's mailbox, so each costs a hand-over between threads. Load
-//! generators that must avoid this cost run on the shard's thread instead ([`crate::Resident`]).
+//! generators that must avoid this cost run on the shard's thread instead ([`crate::LocalClient`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use crate::error::EngineError;
 use crate::protocol::{Command, Failure};
-use crate::shard::{Answer, Data, Door, LocalRequest, Payload, Resident};
+use crate::shard::{Answer, ClientContext, Data, LocalClient, LocalRequest, Payload};
 use crate::volume::ShardHandle;
 
 /// The result of a request: the data of a read (else empty), or the failure.
 type Outcome = Result<Vec<u8>, Failure>;
 
 /// A request on its way to the shard.
-struct Letter {
+struct QueuedRequest {
     request: LocalRequest,
     data: Vec<u8>,
     answer: mpsc::Sender<Outcome>,
 }
 
 #[derive(Default)]
-pub(crate) struct Letters {
-    waiting: VecDeque<Letter>,
+pub(crate) struct ClientQueue {
+    waiting: VecDeque<QueuedRequest>,
     next_cookie: u64,
     /// The client has been dropped.
-    is_leaving: bool,
-    /// The shard has stopped: letters are no longer taken.
+    is_dropped: bool,
+    /// The shard has stopped: requests are no longer taken.
     is_closed: bool,
 }
 
@@ -35,13 +35,13 @@ pub(crate) struct Letters {
 /// group.
 pub struct Client {
     shard: ShardHandle,
-    resident: u32,
-    letters: Arc<Mutex<Letters>>,
+    number: u32,
+    queue: Arc<Mutex<ClientQueue>>,
 }
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("resident", &self.resident).finish_non_exhaustive()
+        f.debug_struct("Client").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
@@ -82,8 +82,8 @@ impl Ticket {
 }
 
 impl Client {
-    pub(crate) fn new(shard: ShardHandle, resident: u32, letters: Arc<Mutex<Letters>>) -> Self {
-        Self { shard, resident, letters }
+    pub(crate) fn new(shard: ShardHandle, number: u32, queue: Arc<Mutex<ClientQueue>>) -> Self {
+        Self { shard, number, queue }
     }
 
     /// Submits a request without waiting. `data` is used by a write only.
@@ -96,18 +96,18 @@ impl Client {
         data: Vec<u8>,
     ) -> Ticket {
         let (answer, ticket) = mpsc::channel();
-        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
-        let cookie = letters.next_cookie;
-        letters.next_cookie += 1;
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let cookie = queue.next_cookie;
+        queue.next_cookie += 1;
         let request =
             LocalRequest { cookie, command, offset_bytes, length_bytes, is_durable, actor: 0, is_held: false };
-        if !letters.is_closed {
-            letters.waiting.push_back(Letter { request, data, answer });
+        if !queue.is_closed {
+            queue.waiting.push_back(QueuedRequest { request, data, answer });
         }
-        let must_ring = letters.waiting.len() == 1;
-        drop(letters);
-        if must_ring {
-            self.shard.poke(self.resident);
+        let must_wake = queue.waiting.len() == 1;
+        drop(queue);
+        if must_wake {
+            self.shard.wake(self.number);
         }
         Ticket { answer: ticket }
     }
@@ -155,66 +155,66 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner).is_leaving = true;
-        self.shard.poke(self.resident);
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).is_dropped = true;
+        self.shard.wake(self.number);
     }
 }
 
-/// The client's counterpart on the shard's thread.
+/// Takes the client's requests from the queue, on the shard's thread.
 #[derive(Default)]
-pub(crate) struct Correspondent {
-    letters: Arc<Mutex<Letters>>,
-    open: HashMap<u64, Letter>,
+pub(crate) struct QueueServer {
+    queue: Arc<Mutex<ClientQueue>>,
+    open: HashMap<u64, QueuedRequest>,
 }
 
-impl Correspondent {
-    pub fn letters(&self) -> Arc<Mutex<Letters>> {
-        Arc::clone(&self.letters)
+impl QueueServer {
+    pub fn queue(&self) -> Arc<Mutex<ClientQueue>> {
+        Arc::clone(&self.queue)
     }
 }
 
-impl Resident for Correspondent {
-    fn turn(&mut self, door: &mut Door<'_>) {
-        while door.has_room(0) {
-            let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(mut letter) = letters.waiting.pop_front() else {
-                if letters.is_leaving && self.open.is_empty() {
-                    door.leave();
+impl LocalClient for QueueServer {
+    fn turn(&mut self, context: &mut ClientContext<'_>) {
+        while context.has_room(0) {
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(mut queued) = queue.waiting.pop_front() else {
+                if queue.is_dropped && self.open.is_empty() {
+                    context.close();
                 }
                 return;
             };
-            drop(letters);
-            let (request, data) = (letter.request, std::mem::take(&mut letter.data));
+            drop(queue);
+            let (request, data) = (queued.request, std::mem::take(&mut queued.data));
             if request.command == Command::Read {
-                letter.data = vec![0; usize::try_from(request.length_bytes).unwrap_or(0)];
+                queued.data = vec![0; usize::try_from(request.length_bytes).unwrap_or(0)];
             }
-            door.submit(0, request, &mut |offset_bytes, mut to| put(&data, offset_bytes, &mut to));
+            context.submit(0, request, &mut |offset_bytes, mut to| put(&data, offset_bytes, &mut to));
             if request.command == Command::Write {
                 // There is no memory yet for the data; it is requested later.
-                letter.data = data;
+                queued.data = data;
             }
-            self.open.insert(request.cookie, letter);
+            self.open.insert(request.cookie, queued);
         }
     }
 
-    fn fill(&mut self, _lane: usize, cookie: u64, offset_bytes: u64, mut to: Payload<'_>) {
-        if let Some(letter) = self.open.get(&cookie) {
-            put(&letter.data, offset_bytes, &mut to);
+    fn fill(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, mut to: Payload<'_>) {
+        if let Some(queued) = self.open.get(&cookie) {
+            put(&queued.data, offset_bytes, &mut to);
         }
     }
 
-    fn data(&mut self, _lane: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) {
+    fn data(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) {
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
-        if let Some(place) = self.open.get_mut(&cookie).and_then(|letter| letter.data.get_mut(start..)) {
+        if let Some(place) = self.open.get_mut(&cookie).and_then(|queued| queued.data.get_mut(start..)) {
             from.copy_to(place);
         }
     }
 
     fn answered(&mut self, answer: Answer) {
-        let Some(letter) = self.open.remove(&answer.cookie) else { return };
-        let data = if letter.request.command == Command::Read { letter.data } else { Vec::new() };
+        let Some(queued) = self.open.remove(&answer.cookie) else { return };
+        let data = if queued.request.command == Command::Read { queued.data } else { Vec::new() };
         // The ticket may have been dropped; then the answer is not needed.
-        let _ = letter.answer.send(answer.result.map(|()| data));
+        let _ = queued.answer.send(answer.result.map(|()| data));
     }
 
     fn abandoned(&mut self) {
@@ -222,12 +222,12 @@ impl Resident for Correspondent {
     }
 }
 
-impl Drop for Correspondent {
-    /// Every waiting client must be told that no answer will come, however the shard ends.
+impl Drop for QueueServer {
+    /// Wakes every waiting client, because no answer will come, however the shard ends.
     fn drop(&mut self) {
-        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
-        letters.is_closed = true;
-        letters.waiting.clear();
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.is_closed = true;
+        queue.waiting.clear();
     }
 }
 

@@ -23,18 +23,18 @@ use block::time::{MILLISECOND, SECOND};
 /// A depth is sufficient if it delivers this fraction of the full depth's throughput, in parts per
 /// million: within about 1 per cent, less the half per cent that the test needs to tell the
 /// difference.
-const ENOUGH_PPM: i64 = 985_000;
+const SUFFICIENT_PPM: i64 = 985_000;
 const WHOLE_PPM: i64 = 1_000_000;
 /// The largest deviation from the threshold that one pair of epochs may contribute (Huber 1964): a
 /// pause of the machine looks like a large loss and must not decide. The bound is wide against the
 /// differences to be detected and narrow against a pause.
-const MOST_TOLD_PPM: i64 = 50_000;
+const DEVIATION_LIMIT_PPM: i64 = 50_000;
 /// The fewest pairs of epochs with a meaningful standard error.
-const LEAST_PAIRS: i64 = 4;
+const MIN_PAIRS: i64 = 4;
 /// Pairs after which the mean decides if its standard error is at most a per cent; otherwise noise
 /// hides the answer. This many pairs detect a per cent where a pair scatters by ten.
-const MOST_PAIRS: i64 = 96;
-const KNOWN_PPM: i128 = 10_000;
+const MAX_PAIRS: i64 = 96;
+const PRECISION_PPM: i128 = 10_000;
 /// Square of the number of standard errors that decide, about 2.5: two would suffice for a single
 /// test, but a comparison is tested after every pair.
 const DECISIVE_SQUARED: i128 = 6;
@@ -44,8 +44,8 @@ const RESOLUTION: u32 = 8;
 /// The time from an answer to the first check of whether it still holds, and the longest time after
 /// checks that confirmed it. A check takes about a tenth of a second, so at the longest interval it
 /// costs a fraction of a per cent.
-const FIRST_REST_NS: Nanos = 2 * SECOND;
-const LONGEST_REST_NS: Nanos = 64 * SECOND;
+const FIRST_CHECK_INTERVAL_NS: Nanos = 2 * SECOND;
+const LONGEST_CHECK_INTERVAL_NS: Nanos = 64 * SECOND;
 /// After this many quiet epochs in a row the device counts as unused.
 const QUIET_EPOCHS: u32 = 16;
 /// Shortest and longest epoch: a few time slices of the processor; the time that a slow device
@@ -54,10 +54,10 @@ pub(crate) const SHORTEST_EPOCH_NS: Nanos = 10 * MILLISECOND;
 pub(crate) const LONGEST_EPOCH_NS: Nanos = SECOND;
 /// Completions per epoch: the error of one completion is then within the scatter of a pair of
 /// epochs.
-const LEAST_COMPLETIONS: u32 = 64;
+const MIN_COMPLETIONS: u32 = 64;
 /// How often the requests in flight are replaced during an epoch, so that those that began before
 /// it are a small fraction.
-const EXCHANGES: u32 = 4;
+const REPLACEMENTS: u32 = 4;
 
 /// Measurements under one limit, from one completion to another.
 #[derive(Copy, Clone, Debug, Default)]
@@ -71,7 +71,7 @@ pub(crate) struct Epoch {
     /// Unanswered requests, integrated over time.
     pub outstanding_ns: u64,
     /// Groups that had a request outstanding at least half of the time.
-    pub rivals: u32,
+    pub competing_groups: u32,
     /// Upper bound of the mean residence time; 0 = none.
     pub latency_bound_ns: Nanos,
 }
@@ -93,7 +93,7 @@ impl Epoch {
 
     /// Whether the device is used by fewer than two groups, or not kept busy.
     fn is_quiet(&self) -> bool {
-        self.rivals < 2 || self.in_flight_ns < self.duration_ns / 2
+        self.competing_groups < 2 || self.in_flight_ns < self.duration_ns / 2
     }
 }
 
@@ -103,7 +103,7 @@ fn per_second(amount: u64, duration_ns: Nanos) -> u64 {
 
 /// The number of completions in an epoch under a limit.
 pub(crate) fn completions_of_epoch(limit: u32) -> u32 {
-    limit.saturating_mul(EXCHANGES).max(LEAST_COMPLETIONS)
+    limit.saturating_mul(REPLACEMENTS).max(MIN_COMPLETIONS)
 }
 
 /// A comparison of a depth with a deeper one.
@@ -162,7 +162,7 @@ impl Trial {
             let both = u128::from(before) + u128::from(rate);
             let gain = u128::from(held) * 2 * u128::from(WHOLE_PPM.unsigned_abs()) / both.max(1);
             let gain = i64::try_from(gain).unwrap_or(i64::MAX);
-            self.add((gain - ENOUGH_PPM).clamp(-MOST_TOLD_PPM, MOST_TOLD_PPM));
+            self.add((gain - SUFFICIENT_PPM).clamp(-DEVIATION_LIMIT_PPM, DEVIATION_LIMIT_PPM));
         }
         self.verdict()
     }
@@ -174,7 +174,7 @@ impl Trial {
     }
 
     fn verdict(&self) -> Option<Verdict> {
-        if self.pairs < LEAST_PAIRS {
+        if self.pairs < MIN_PAIRS {
             return None;
         }
         let (pairs, sum) = (i128::from(self.pairs), i128::from(self.sum_ppm));
@@ -184,8 +184,8 @@ impl Trial {
         if sum * sum * (pairs - 1) > DECISIVE_SQUARED * scatter {
             return Some(by_mean);
         }
-        let is_known = scatter <= KNOWN_PPM * KNOWN_PPM * pairs * pairs * (pairs - 1);
-        (self.pairs >= MOST_PAIRS).then_some(if is_known { by_mean } else { Verdict::Unknown })
+        let is_known = scatter <= PRECISION_PPM * PRECISION_PPM * pairs * pairs * (pairs - 1);
+        (self.pairs >= MAX_PAIRS).then_some(if is_known { by_mean } else { Verdict::Unknown })
     }
 }
 
@@ -230,9 +230,9 @@ impl Load {
     }
 }
 
-/// What is known about the depth.
+/// The state of learning the depth.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Knowledge {
+pub enum DepthState {
     /// The device is not kept busy, or there is only one tenant: the full depth is given.
     Idle,
     /// The smallest sufficient depth is being searched for.
@@ -256,8 +256,8 @@ pub(crate) struct Learner {
     state: State,
     learned: Load,
     recent: Load,
-    /// How long the next rest lasts.
-    rest_ns: Nanos,
+    /// The time to the next check.
+    check_interval_ns: Nanos,
     quiet: u32,
 }
 
@@ -270,7 +270,7 @@ impl Learner {
             state: State::Watching,
             learned: Load::default(),
             recent: Load::default(),
-            rest_ns: FIRST_REST_NS,
+            check_interval_ns: FIRST_CHECK_INTERVAL_NS,
             quiet: 0,
         }
     }
@@ -285,18 +285,20 @@ impl Learner {
         limit.min(self.latency_cap).max(1)
     }
 
-    pub fn knowledge(&self) -> Knowledge {
+    pub fn depth_state(&self) -> DepthState {
         match self.state {
-            State::Watching => Knowledge::Idle,
-            State::Searching { .. } => Knowledge::Learning,
-            State::Settled { .. } | State::Probing { .. } if self.found < self.full => Knowledge::Saturated(self.found),
-            State::Settled { .. } | State::Probing { .. } => Knowledge::Unsaturated,
+            State::Watching => DepthState::Idle,
+            State::Searching { .. } => DepthState::Learning,
+            State::Settled { .. } | State::Probing { .. } if self.found < self.full => {
+                DepthState::Saturated(self.found)
+            }
+            State::Settled { .. } | State::Probing { .. } => DepthState::Unsaturated,
         }
     }
 
     /// Takes an epoch that ended under [`Learner::limit`].
     pub fn step(&mut self, epoch: &Epoch) {
-        self.heed_latency(epoch);
+        self.apply_latency_bound(epoch);
         self.quiet = if epoch.is_quiet() { self.quiet + 1 } else { 0 };
         if self.quiet > 0 {
             // A comparison is void if the device was quiet during one of its epochs.
@@ -323,7 +325,7 @@ impl Learner {
                 } else if rest_ns > epoch.duration_ns {
                     self.state = State::Settled { rest_ns: rest_ns - epoch.duration_ns };
                 } else {
-                    self.look_up(epoch);
+                    self.probe_deeper(epoch);
                 }
             }
             State::Probing { mut trial } => {
@@ -333,10 +335,10 @@ impl Learner {
                     // Until now no smaller depth was sufficient, so how much smaller one may be now
                     // is unknown.
                     (Verdict::Enough, true) if self.found == self.full => self.watch(),
-                    (Verdict::Enough, true) => self.settle(trial.candidate, FIRST_REST_NS, epoch),
-                    (Verdict::TooFew, false) => self.settle(trial.reference, FIRST_REST_NS, epoch),
-                    (_, false) => self.look_down(epoch),
-                    (_, true) => self.rest((self.rest_ns * 2).min(LONGEST_REST_NS)),
+                    (Verdict::Enough, true) => self.settle(trial.candidate, FIRST_CHECK_INTERVAL_NS, epoch),
+                    (Verdict::TooFew, false) => self.settle(trial.reference, FIRST_CHECK_INTERVAL_NS, epoch),
+                    (_, false) => self.probe_shallower(epoch),
+                    (_, true) => self.keep_until_check((self.check_interval_ns * 2).min(LONGEST_CHECK_INTERVAL_NS)),
                 }
             }
         }
@@ -345,7 +347,7 @@ impl Learner {
     fn watch(&mut self) {
         self.state = State::Watching;
         self.found = self.full;
-        self.rest_ns = FIRST_REST_NS;
+        self.check_interval_ns = FIRST_CHECK_INTERVAL_NS;
     }
 
     fn search(&mut self, epoch: &Epoch) {
@@ -365,7 +367,7 @@ impl Learner {
         // A depth hardly below the number that the load has in flight would only prevent it from
         // growing.
         let found = if high <= population - population / RESOLUTION { high } else { self.full };
-        self.settle(found, FIRST_REST_NS, epoch);
+        self.settle(found, FIRST_CHECK_INTERVAL_NS, epoch);
     }
 
     /// Keeps a depth for a while. `epoch` was measured under a depth with the same throughput.
@@ -373,29 +375,29 @@ impl Learner {
         self.found = found;
         self.learned = Load::of(epoch);
         self.recent = self.learned;
-        self.rest(rest_ns);
+        self.keep_until_check(rest_ns);
     }
 
-    fn rest(&mut self, rest_ns: Nanos) {
-        self.rest_ns = rest_ns;
+    fn keep_until_check(&mut self, rest_ns: Nanos) {
+        self.check_interval_ns = rest_ns;
         self.state = State::Settled { rest_ns };
     }
 
     /// Tests whether twice the depth is faster, and then whether half of it is as fast. The full depth
     /// is not tried, so that shares are kept meanwhile: on a concave curve X(n), if doubling gains
     /// nothing, the full depth gains little.
-    fn look_up(&mut self, epoch: &Epoch) {
+    fn probe_deeper(&mut self, epoch: &Epoch) {
         if self.found == self.full {
-            return self.look_down(epoch);
+            return self.probe_shallower(epoch);
         }
         let trial = Trial::new(self.found, self.found.saturating_mul(2).min(self.full));
         self.state = State::Probing { trial };
     }
 
-    fn look_down(&mut self, epoch: &Epoch) {
+    fn probe_shallower(&mut self, epoch: &Epoch) {
         let in_force = if self.found == self.full { epoch.population() } else { self.found };
         match in_force / 2 {
-            0 => self.rest(LONGEST_REST_NS),
+            0 => self.keep_until_check(LONGEST_CHECK_INTERVAL_NS),
             half => self.state = State::Probing { trial: Trial::new(half, self.found) },
         }
     }
@@ -403,7 +405,7 @@ impl Learner {
     /// Limits the depth so that the mean residence time stays below the bound: residence is
     /// proportional to the number in flight once the device is busy (Little's law). The limit is
     /// raised again one by one, as in TCP Vegas.
-    fn heed_latency(&mut self, epoch: &Epoch) {
+    fn apply_latency_bound(&mut self, epoch: &Epoch) {
         let (bound, residence) = (epoch.latency_bound_ns, epoch.residence_ns());
         if bound == 0 || epoch.ios == 0 {
             self.latency_cap = self.full;
@@ -426,7 +428,7 @@ mod tests {
         learner: Learner,
         curve: Box<dyn Fn(f64) -> f64>,
         outstanding: u32,
-        rivals: u32,
+        competing_groups: u32,
         noise: f64,
         random: Stream,
         latency_bound_ns: Nanos,
@@ -438,15 +440,25 @@ mod tests {
         fn new(full: u32, outstanding: u32, noise: f64, curve: impl Fn(f64) -> f64 + 'static) -> Self {
             let (learner, random) = (Learner::new(full), Stream::of(7, "depth"));
             let curve = Box::new(curve);
-            Self { learner, curve, outstanding, rivals: 2, noise, random, latency_bound_ns: 0, elapsed_ns: 0, got: 0.0 }
+            Self {
+                learner,
+                curve,
+                outstanding,
+                competing_groups: 2,
+                noise,
+                random,
+                latency_bound_ns: 0,
+                elapsed_ns: 0,
+                got: 0.0,
+            }
         }
 
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates of a test")]
         fn epoch(&mut self) {
-            let inside = f64::from(self.outstanding.min(self.learner.limit()));
+            let in_flight = f64::from(self.outstanding.min(self.learner.limit()));
             // Nearly normal: the sum of twelve uniform numbers.
             let normal: f64 = (0..12).map(|_| self.random.below(1_000_000) as f64 / 1e6).sum::<f64>() - 6.0;
-            let rate = (self.curve)(inside) * (1.0 + self.noise * normal).max(0.01);
+            let rate = (self.curve)(in_flight) * (1.0 + self.noise * normal).max(0.01);
             let needed = f64::from(completions_of_epoch(self.learner.limit()));
             let duration_ns = ((needed / rate * 1e9) as Nanos).clamp(SHORTEST_EPOCH_NS, LONGEST_EPOCH_NS);
             let ios = (rate * duration_ns as f64 / 1e9) as u64;
@@ -456,9 +468,9 @@ mod tests {
                 work_bytes: ios * 8_192,
                 ios,
                 duration_ns,
-                in_flight_ns: inside as u64 * duration_ns,
+                in_flight_ns: in_flight as u64 * duration_ns,
                 outstanding_ns: u64::from(self.outstanding) * duration_ns,
-                rivals: self.rivals,
+                competing_groups: self.competing_groups,
                 latency_bound_ns: self.latency_bound_ns,
             });
         }
@@ -478,11 +490,11 @@ mod tests {
     }
 
     fn sharp(capacity: f64, latency_s: f64) -> impl Fn(f64) -> f64 {
-        move |inside| (inside / latency_s).min(capacity)
+        move |in_flight| (in_flight / latency_s).min(capacity)
     }
 
     fn soft(capacity: f64, half: f64) -> impl Fn(f64) -> f64 {
-        move |inside| capacity * inside / (inside + half)
+        move |in_flight| capacity * in_flight / (in_flight + half)
     }
 
     #[test]
@@ -492,7 +504,7 @@ mod tests {
             bench.run(4);
             let found = bench.learner.found;
             assert!(found >= knee && found <= knee + knee / 8 + 1, "knee {knee}: {found}");
-            assert_eq!(bench.learner.knowledge(), Knowledge::Saturated(found));
+            assert_eq!(bench.learner.depth_state(), DepthState::Saturated(found));
         }
     }
 
@@ -516,16 +528,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_saturated_keeps_the_full_depth() {
+    fn an_unsaturated_device_keeps_the_full_depth() {
         let mut bench = Bench::new(128, 20, 0.01, sharp(1e6, 1e-4));
         bench.run(10);
-        assert_eq!((bench.learner.found, bench.learner.knowledge()), (128, Knowledge::Unsaturated));
+        assert_eq!((bench.learner.found, bench.learner.depth_state()), (128, DepthState::Unsaturated));
     }
 
     #[test]
     fn one_tenant_is_never_limited() {
         let mut bench = Bench::new(128, 64, 0.0, sharp(8e4, 1e-4));
-        bench.rivals = 1;
+        bench.competing_groups = 1;
         for _ in 0..1_000 {
             bench.epoch();
             assert_eq!(bench.learner.limit(), 128);
@@ -533,17 +545,17 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_goes_leaves_the_full_depth() {
+    fn the_full_depth_returns_when_the_load_ends() {
         let mut bench = Bench::new(128, 64, 0.0, sharp(8e4, 1e-4));
         bench.run(4);
         assert_eq!(bench.learner.found, 8);
-        bench.rivals = 1;
+        bench.competing_groups = 1;
         bench.run(1);
-        assert_eq!((bench.learner.limit(), bench.learner.knowledge()), (128, Knowledge::Idle));
+        assert_eq!((bench.learner.limit(), bench.learner.depth_state()), (128, DepthState::Idle));
     }
 
     #[test]
-    fn a_device_that_gets_slower_or_faster_is_learned_anew() {
+    fn a_device_that_gets_slower_or_faster_is_learned_again() {
         let mut bench = Bench::new(128, 64, 0.005, sharp(8e4, 1e-4));
         bench.run(4);
         assert_eq!(bench.learner.found, 8);
@@ -576,7 +588,7 @@ mod tests {
             assert!(bench.learner.limit() <= 17, "{}", bench.learner.limit());
         }
         bench.latency_bound_ns = 0;
-        bench.rivals = 1;
+        bench.competing_groups = 1;
         bench.run(1);
         assert_eq!(bench.learner.limit(), 128);
     }

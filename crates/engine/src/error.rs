@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_scheduler_is_answered_with_what_there_is() {
+    fn an_unknown_scheduler_is_answered_with_the_available_names() {
         let text = describe_build("nop", BuildError::UnknownName);
         assert!(text.contains("did you mean 'noop'?") && text.contains("available:"), "{text}");
     }

@@ -1,12 +1,28 @@
 //! The host that does real I/O: a request queue over io_uring, files and block devices.
 //!
+//! ```
+//! use hoistway_engine::{Backing, ShardSettings, VolumeSettings, start};
+//!
+//! let volume = VolumeSettings::new("scratch", Backing::parse("memory:64MiB")?);
+//! let shard = start(ShardSettings::default(), &[volume])?;
+//! let group = shard.add_group("tenants/db", 300)?;
+//! let client = shard.client(shard.volumes()[0], group)?;
+//! client.write(4096, b"hello").expect("written");
+//! assert_eq!(client.read(4096, 5).expect("read"), b"hello");
+//! shard.stop()?;
+//! # Ok::<(), hoistway_engine::EngineError>(())
+//! ```
+//! Units: offsets and lengths in bytes, positions for the elevator in sectors of 512 bytes, times in
+//! nanoseconds of the monotonic clock; names say which (`_bytes`, `_sectors`, `_ns`). Weights are 1
+//! to 10,000.
+//!
 //! ```text
 //!  clients ─► protocol ─► shard ─► turn ─► queue ─► elevator        files, devices
 //!             (codec)     (I/O)    (decides, pure)           ─► shard ─► io_uring ─►
 //! ```
 //! [`start`] opens volumes and starts a shard: one thread that owns one device with everything on
 //! the data path. Socket clients bring a [`protocol::Protocol`] (NBD: crate `export`), threads of
-//! the process use a [`Client`], and load generators run on the shard's thread as a [`Resident`].
+//! the process use a [`Client`], and load generators run on the shard's thread as a [`LocalClient`].
 //! Read `turn` for the decisions and `shard` for the loop.
 #![forbid(unsafe_code)]
 
@@ -29,14 +45,16 @@ mod volume;
 
 pub use backing::{Backing, BackingKind, VolumeFacts, VolumeSettings, parse_size};
 pub use client::{Client, ClientError, Ticket};
-pub use depth::Knowledge;
+pub use depth::DepthState;
 pub use error::{EngineError, ErrorKind};
 pub use host::EngineHost;
 pub use positioning::Rotational;
 pub use saturation::{GroupShare, Saturation};
 pub use shard::{
-    Answer, ConnectionStatus, Data, Door, DrainReport, GroupStatus, LocalRequest, Payload, Resident, ShardStatus,
-    TunableStatus, VolumeStatus,
+    Answer, ClientContext, ConnectionStatus, Data, DrainReport, GroupStatus, LocalClient, LocalRequest, Payload,
+    ShardStatus, TunableStatus, VolumeStatus,
 };
 pub use turn::ConnectionBounds;
-pub use volume::{ClientSocket, ConnectionId, GroupHandle, Lane, ShardHandle, ShardSettings, VolumeId, start};
+pub use volume::{
+    ClientSocket, ConnectionId, GroupHandle, LocalConnection, ShardHandle, ShardSettings, VolumeId, start,
+};

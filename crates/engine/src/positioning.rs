@@ -32,15 +32,15 @@ pub enum Rotational {
 
 const READ_BYTES: u32 = 4_096;
 /// The number of informative reads that ends the measurement, and the fewest that count.
-const ENOUGH: usize = 32;
-const LEAST: usize = 16;
-const MOST_READS: u32 = 256;
+const SUFFICIENT_READS: usize = 32;
+const MIN_READS: usize = 16;
+const MAX_READS: u32 = 256;
 /// The time limit; a disk that needs 27 ms per read is left at what the system reports.
-const MOST_TIME: Duration = Duration::from_millis(400);
+const TIME_LIMIT: Duration = Duration::from_millis(400);
 /// Smaller devices are not measured, because a disk's cache may hold that much.
-const LEAST_BYTES: u64 = 64 << 20;
+const MIN_DEVICE_BYTES: u64 = 64 << 20;
 /// A disk needs more than this for half of its reads.
-const POSITIONED: Duration = Duration::from_millis(1);
+const POSITIONING_TIME: Duration = Duration::from_millis(1);
 
 /// Decides for all volumes of a device. Returns a message for the user if the decision contradicts
 /// the system.
@@ -58,28 +58,28 @@ pub(crate) fn decide(volumes: &mut [OpenVolume], wanted: Rotational) -> Option<S
 
 fn correct(volumes: &mut [OpenVolume]) -> Option<String> {
     let mut medians = BTreeMap::new();
-    for volume in volumes.iter().filter(|volume| says_so(volume)) {
+    for volume in volumes.iter().filter(|volume| is_reported_rotational(volume)) {
         let Some(number) = device_number(volume).filter(|number| !medians.contains_key(number)) else { continue };
         if let Some(median) = median_of_reads(volume) {
             medians.insert(number, median);
         }
     }
-    medians.retain(|_, median| *median < POSITIONED);
-    for volume in volumes.iter_mut().filter(|volume| says_so(volume)) {
-        let is_quick = device_number(volume).is_some_and(|number| medians.contains_key(&number));
-        volume.facts.is_rotational = !is_quick;
+    medians.retain(|_, median| *median < POSITIONING_TIME);
+    for volume in volumes.iter_mut().filter(|volume| is_reported_rotational(volume)) {
+        let is_fast = device_number(volume).is_some_and(|number| medians.contains_key(&number));
+        volume.facts.is_rotational = !is_fast;
     }
     let slowest = medians.values().max()?;
     Some(format!(
-        "the system calls it rotational, but {READ_BYTES} bytes at a random place take {} us (median): positioning is taken to cost \
-         nothing (rotational = \"yes\" says otherwise)",
+        "the system reports it as rotational, but a random read of {READ_BYTES} bytes takes {} us (median), so it is \
+         treated as non-rotational (rotational = \"yes\" overrides this)",
         slowest.as_micros()
     ))
 }
 
 /// Whether a volume is a file or device with direct I/O that the system reports as rotational,
 /// without a model in front.
-fn says_so(volume: &OpenVolume) -> bool {
+fn is_reported_rotational(volume: &OpenVolume) -> bool {
     let is_disk = |kind| matches!(kind, Kind::BlockDevice | Kind::RegularFile);
     volume.facts.is_rotational
         && volume.model.is_none()
@@ -115,23 +115,23 @@ struct Read {
 /// The median time of reads at random places. `None` if there are too few informative reads: the
 /// device is small or slow, mostly zeroes, or unreadable.
 fn median(size_bytes: u64, mut read: impl FnMut(u64) -> io::Result<Read>) -> Option<Duration> {
-    if size_bytes < LEAST_BYTES {
+    if size_bytes < MIN_DEVICE_BYTES {
         return None;
     }
     let mut places = Stream::of(1, "engine/positioning");
-    let (mut taken, mut spent) = (Vec::with_capacity(ENOUGH), Duration::ZERO);
-    for _ in 0..MOST_READS {
+    let (mut taken, mut spent) = (Vec::with_capacity(SUFFICIENT_READS), Duration::ZERO);
+    for _ in 0..MAX_READS {
         let place = places.below(size_bytes / u64::from(READ_BYTES)) * u64::from(READ_BYTES);
         let one = read(place).ok()?;
         spent += one.taken;
         taken.extend((!one.is_empty).then_some(one.taken));
-        if taken.len() == ENOUGH || spent >= MOST_TIME {
+        if taken.len() == SUFFICIENT_READS || spent >= TIME_LIMIT {
             break;
         }
     }
     taken.sort_unstable();
     let middle = taken.get(taken.len() / 2).copied();
-    middle.filter(|_| taken.len() >= LEAST)
+    middle.filter(|_| taken.len() >= MIN_READS)
 }
 
 #[cfg(test)]
@@ -152,15 +152,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_tells_how_long_positioning_takes() {
+    fn the_median_of_random_reads_is_the_positioning_time() {
         for taken_us in [80, 999, 1_000, 8_000, 25_000] {
             assert_eq!(found(GIB, taken_us, 1), Some(Duration::from_micros(taken_us)));
         }
     }
 
     #[test]
-    fn what_tells_too_little_tells_nothing() {
-        assert_eq!(found(LEAST_BYTES - 4_096, 80, 1), None, "a disk's cache may hold all of it");
+    fn too_few_informative_reads_give_no_median() {
+        assert_eq!(found(MIN_DEVICE_BYTES - 4_096, 80, 1), None, "a disk's cache may hold all of it");
         assert_eq!(found(GIB, 27_000, 1), None, "it is slow");
         assert_eq!((found(GIB, 80, 16), found(GIB, 80, 17)), (Some(Duration::from_micros(80)), None), "zeroes");
         assert_eq!(median(GIB, |_| Err(io::ErrorKind::PermissionDenied.into())), None);

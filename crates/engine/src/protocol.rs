@@ -51,7 +51,7 @@ pub enum Command {
 /// A client's request. The engine keeps it until the last byte of the reply is encoded and passes
 /// it to [`Protocol::encode`] unchanged.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct ClientRequest {
     /// The client's number for the request; opaque, need not be unique.
     pub cookie: u64,
     /// First byte on the volume.
@@ -110,7 +110,7 @@ pub enum Parsed {
         /// Length of the header.
         consumed_bytes: usize,
         /// The request.
-        asked: Asked,
+        asked: ClientRequest,
     },
     /// A request that needs no I/O: refused, or already known to succeed. `asked` is passed to
     /// `encode` with [`Body::Done`] or [`Body::Failed`] after `skip_bytes` of payload were read and
@@ -121,7 +121,7 @@ pub enum Parsed {
         /// Payload bytes to discard before the next header.
         skip_bytes: u64,
         /// The request, as far as it was parsed (the cookie is needed).
-        asked: Asked,
+        asked: ClientRequest,
         /// The answer: `None` for success.
         failure: Option<Failure>,
         /// A short reason for protocols that can transmit one; must not contain paths.
@@ -154,7 +154,7 @@ pub struct StatusExtent {
 pub enum Body<'a> {
     /// Success without data: the last piece of this reply. For a read, only if its length is 0.
     Done,
-    /// `length_bytes` of data follow directly behind the encoded bytes. If [`Asked::one_piece`] was
+    /// `length_bytes` of data follow directly behind the encoded bytes. If [`ClientRequest::one_piece`] was
     /// set there is exactly one such piece, which covers the whole request and is the last.
     Data {
         /// Position on the volume of the first byte.
@@ -193,5 +193,5 @@ pub trait Protocol: Send {
 
     /// Appends to `out` the bytes that precede this piece's payload (or the whole piece if it has
     /// none).
-    fn encode(&mut self, asked: &Asked, body: Body<'_>, out: &mut Vec<u8>);
+    fn encode(&mut self, asked: &ClientRequest, body: Body<'_>, out: &mut Vec<u8>);
 }

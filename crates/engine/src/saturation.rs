@@ -1,4 +1,4 @@
-//! Tells whether a device is saturated, and which groups miss their share because they have too few
+//! Reports whether a device is saturated, and which groups miss their share because they have too few
 //! requests outstanding: numbers and the sentences that `ctl status`, `top` and the server's log
 //! show.
 //!
@@ -7,14 +7,14 @@
 //! needs more than N* to be saturated, at least one share cannot be reached. Source:
 //! docs/specifications/paternoster.md, section 3.1.
 
-use crate::depth::Knowledge;
+use crate::depth::DepthState;
 
 /// A group with fewer requests outstanding on average gets all it asks for and does not compete.
-const ASKS_FOR_MORE: f64 = 0.5;
+const DEMAND_MIN: f64 = 0.5;
 /// A share counts as kept if the service received is within this fraction of the service due.
-const KEPT: f64 = 0.05;
+const SHARE_TOLERANCE: f64 = 0.05;
 /// A given depth counts as used up if this fraction of it is in flight on average.
-const USED_UP: f64 = 0.9;
+const FULL_FRACTION: f64 = 0.9;
 
 /// A group's measurements over at least the last second.
 #[derive(Clone, Debug)]
@@ -51,8 +51,8 @@ pub struct GroupShare {
 /// A device's measurements over at least the last second.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Saturation {
-    /// What is known about its depth.
-    pub knowledge: Knowledge,
+    /// The state of learning its depth.
+    pub depth_state: DepthState,
     /// Whether more requests in flight would not make it faster.
     pub is_saturated: bool,
     /// Requests in flight that saturate it (n), if known.
@@ -62,7 +62,7 @@ pub struct Saturation {
     pub exact: Option<f64>,
     /// Mean number of requests in flight.
     pub in_flight: f64,
-    /// The state in words.
+    /// The state as a sentence.
     pub text: String,
     /// The groups that ask for more than they get.
     pub groups: Vec<GroupShare>,
@@ -77,18 +77,24 @@ impl GroupShare {
 
 impl Saturation {
     /// Derives the state from the measurements.
-    pub(crate) fn of(tenants: &[Tenant], knowledge: Knowledge, in_flight: f64, limit: u32, has_shares: bool) -> Self {
-        let needed = match knowledge {
-            Knowledge::Saturated(depth) => Some(depth),
-            Knowledge::Fixed if in_flight >= USED_UP * f64::from(limit) => Some(limit),
+    pub(crate) fn of(
+        tenants: &[Tenant],
+        depth_state: DepthState,
+        in_flight: f64,
+        limit: u32,
+        has_shares: bool,
+    ) -> Self {
+        let needed = match depth_state {
+            DepthState::Saturated(depth) => Some(depth),
+            DepthState::Fixed if in_flight >= FULL_FRACTION * f64::from(limit) => Some(limit),
             _ => None,
         };
-        let wanting: Vec<&Tenant> = tenants.iter().filter(|tenant| tenant.outstanding >= ASKS_FOR_MORE).collect();
+        let demanding: Vec<&Tenant> = tenants.iter().filter(|tenant| tenant.outstanding >= DEMAND_MIN).collect();
         let total: u64 = tenants.iter().map(|tenant| tenant.bytes).sum();
-        let theirs: u64 = wanting.iter().map(|tenant| tenant.bytes).sum();
+        let theirs: u64 = demanding.iter().map(|tenant| tenant.bytes).sum();
         let part = |bytes: u64| if total > 0 { bytes as f64 / total as f64 } else { 0.0 };
         let mut state = Self {
-            knowledge,
+            depth_state,
             is_saturated: needed.is_some(),
             needed,
             exact: None,
@@ -96,8 +102,8 @@ impl Saturation {
             text: String::new(),
             groups: Vec::new(),
         };
-        for tenant in &wanting {
-            let share = share_of(tenant, tenants, &wanting);
+        for tenant in &demanding {
+            let share = share_of(tenant, tenants, &demanding);
             let (due, got) = (share * part(theirs), part(tenant.bytes));
             let outstanding = tenant.outstanding;
             let path = tenant.path.clone();
@@ -105,22 +111,23 @@ impl Saturation {
         }
         if state.groups.len() >= 2 {
             state.exact = state.groups.iter().map(|group| group.outstanding / group.share.max(1e-9)).reduce(f64::min);
-            let whys: Vec<_> = state.groups.iter().zip(&wanting).map(|it| state.why(it.0, it.1, has_shares)).collect();
+            let whys: Vec<_> =
+                state.groups.iter().zip(&demanding).map(|it| state.why(it.0, it.1, has_shares)).collect();
             state.groups.iter_mut().zip(whys).for_each(|(group, why)| group.why = why);
         }
-        state.text = state.words(limit);
+        state.text = state.sentence(limit);
         state
     }
 
     fn why(&self, group: &GroupShare, tenant: &Tenant, has_shares: bool) -> Option<String> {
-        if group.got >= group.due * (1.0 - KEPT) {
+        if group.got >= group.due * (1.0 - SHARE_TOLERANCE) {
             return None;
         }
         let (path, percent) = (group.name(), shown_percent(group.share));
         let keeps = format!("{path} keeps {} outstanding", requests(group.outstanding));
-        Some(match (self.needed, self.knowledge) {
-            _ if !has_shares => format!("{path} is due {percent} %, but this scheduler knows no weights"),
-            _ if tenant.is_limited => format!("{path} is due {percent} %, but has a limit of its own"),
+        Some(match (self.needed, self.depth_state) {
+            _ if !has_shares => format!("{path} is due {percent} %, but this scheduler ignores weights"),
+            _ if tenant.is_limited => format!("{path} is due {percent} %, but a limit of its own caps it"),
             (Some(needed), _) => {
                 let needs = group.share * f64::from(needed);
                 if group.outstanding < needs {
@@ -130,27 +137,27 @@ impl Saturation {
                     format!("{keeps}, enough for its share of {percent} %; the scheduler gave it {got} %")
                 }
             }
-            (None, Knowledge::Learning) => {
-                format!("{keeps}; how many its share of {percent} % needs is being learned")
+            (None, DepthState::Learning) => {
+                format!("{keeps}; the number that its share of {percent} % needs is being measured")
             }
             (None, _) => format!(
-                "{keeps}, and all of them are in the device, which {} do not saturate: without requests that wait there is \
-                 nothing to divide",
+                "{keeps}, and all of them are in flight in the device, which {} do not saturate: weights have no effect while \
+                 no request is queued",
                 requests(self.in_flight)
             ),
         })
     }
 
-    fn words(&self, limit: u32) -> String {
+    fn sentence(&self, limit: u32) -> String {
         let in_flight = requests(self.in_flight);
         let exact = self.exact.map_or(String::new(), |exact| format!("; shares can be exact with up to {exact:.0}"));
-        match (self.needed, self.knowledge) {
+        match (self.needed, self.depth_state) {
             (Some(needed), _) => format!("saturated by {}{exact}", requests(f64::from(needed))),
-            (None, Knowledge::Learning) => format!("how many requests saturate it is being learned{exact}"),
-            (None, Knowledge::Fixed) => {
+            (None, DepthState::Learning) => format!("the depth that saturates it is being measured{exact}"),
+            (None, DepthState::Fixed) => {
                 format!("not known to be saturated: {in_flight} in flight of a depth of {limit}")
             }
-            (None, Knowledge::Idle) => "not asked for enough to tell: fewer than two groups keep it busy".to_owned(),
+            (None, DepthState::Idle) => "not measured: fewer than two groups keep it busy".to_owned(),
             (None, _) => format!("not saturated: {in_flight} in flight, and fewer would be slower{exact}"),
         }
     }
@@ -170,7 +177,7 @@ fn shown_percent(part: f64) -> String {
 
 /// The share that the weights promise, level by level, among groups that ask for more. A group's
 /// own requests count as one of its children.
-fn share_of(tenant: &Tenant, all: &[Tenant], wanting: &[&Tenant]) -> f64 {
+fn share_of(tenant: &Tenant, all: &[Tenant], demanding: &[&Tenant]) -> f64 {
     let above = |group: u32| all.iter().find(|tenant| tenant.group == group).map(|tenant| tenant.parent);
     // A tree of groups has fewer levels than groups.
     let path_of = |group: u32| {
@@ -180,7 +187,7 @@ fn share_of(tenant: &Tenant, all: &[Tenant], wanting: &[&Tenant]) -> f64 {
         }
         path
     };
-    let is_wanting = |group: u32| wanting.iter().any(|other| path_of(other.group).contains(&group));
+    let is_demanding = |group: u32| demanding.iter().any(|other| path_of(other.group).contains(&group));
     let mut share = 1.0;
     for &node in &path_of(tenant.group) {
         let Some(own) = all.iter().find(|other| other.group == node) else { continue };
@@ -189,7 +196,7 @@ fn share_of(tenant: &Tenant, all: &[Tenant], wanting: &[&Tenant]) -> f64 {
         if node == tenant.group {
             let below: u32 = all
                 .iter()
-                .filter(|it| it.parent == node && it.group != node && is_wanting(it.group))
+                .filter(|it| it.parent == node && it.group != node && is_demanding(it.group))
                 .map(|it| it.weight)
                 .sum();
             share *= f64::from(own.weight) / f64::from(own.weight + below);
@@ -198,8 +205,8 @@ fn share_of(tenant: &Tenant, all: &[Tenant], wanting: &[&Tenant]) -> f64 {
             continue;
         }
         let siblings =
-            all.iter().filter(|it| it.parent == own.parent && it.group != own.parent && is_wanting(it.group));
-        let parents_own = wanting.iter().find(|it| it.group == own.parent).map_or(0, |it| it.weight);
+            all.iter().filter(|it| it.parent == own.parent && it.group != own.parent && is_demanding(it.group));
+        let parents_own = demanding.iter().find(|it| it.group == own.parent).map_or(0, |it| it.weight);
         let weights = siblings.map(|it| it.weight).sum::<u32>() + parents_own;
         share *= f64::from(own.weight) / f64::from(weights.max(1));
     }
@@ -224,9 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_too_few_is_told_how_many_it_needs() {
+    fn a_group_with_too_few_requests_gets_the_number_it_needs() {
         let tenants = [root(), tenant(1, 0, 400, 4.0, 20), tenant(2, 0, 100, 60.0, 80)];
-        let state = Saturation::of(&tenants, Knowledge::Saturated(32), 32.0, 32, true);
+        let state = Saturation::of(&tenants, DepthState::Saturated(32), 32.0, 32, true);
         assert_eq!((state.is_saturated, state.needed, state.exact), (true, Some(32), Some(5.0)));
         assert_eq!(state.groups[0].why.as_deref(), Some("db keeps 4 requests outstanding; its share of 80 % needs 26"));
         assert_eq!(state.groups[1].why, None);
@@ -234,17 +241,17 @@ mod tests {
     }
 
     #[test]
-    fn every_other_reason_has_its_words() {
+    fn every_other_cause_has_its_sentence() {
         let tenants = [root(), tenant(1, 0, 800, 32.0, 50), tenant(2, 0, 100, 32.0, 50)];
-        let why = |knowledge, has_shares| {
-            let state = Saturation::of(&tenants, knowledge, 64.0, 128, has_shares);
+        let why = |depth_state, has_shares| {
+            let state = Saturation::of(&tenants, depth_state, 64.0, 128, has_shares);
             (state.is_saturated, state.groups[0].why.clone().expect("it is far from its due"))
         };
-        let (is_saturated, text) = why(Knowledge::Unsaturated, true);
+        let (is_saturated, text) = why(DepthState::Unsaturated, true);
         assert!(!is_saturated && text.contains("which 64 requests do not saturate"), "{text}");
-        assert!(why(Knowledge::Learning, true).1.contains("is being learned"));
-        assert!(why(Knowledge::Fixed, false).1.contains("knows no weights"));
-        let (is_saturated, text) = why(Knowledge::Saturated(8), true);
+        assert!(why(DepthState::Learning, true).1.contains("is being measured"));
+        assert!(why(DepthState::Fixed, false).1.contains("ignores weights"));
+        let (is_saturated, text) = why(DepthState::Saturated(8), true);
         assert!(is_saturated && text.ends_with("enough for its share of 89 %; the scheduler gave it 50 %"), "{text}");
     }
 
@@ -257,13 +264,13 @@ mod tests {
             tenant(3, 1, 100, 9.0, 25),
             tenant(4, 1, 200, 9.0, 50),
         ];
-        let state = Saturation::of(&tenants, Knowledge::Saturated(8), 8.0, 8, true);
+        let state = Saturation::of(&tenants, DepthState::Saturated(8), 8.0, 8, true);
         let shares: Vec<f64> = state.groups.iter().map(|group| group.share).collect();
         assert!(near(shares[0], 0.25) && near(shares[1], 0.25) && near(shares[2], 0.5), "{shares:?}");
         assert!(state.groups.iter().all(|group| group.why.is_none()));
         // A group that asks for almost nothing is left out: 300 of 100 + 300 becomes 100 %.
         let idle = [root(), tenant(1, 0, 300, 8.0, 99), tenant(2, 0, 100, 0.1, 1)];
-        let state = Saturation::of(&idle, Knowledge::Idle, 8.0, 128, true);
+        let state = Saturation::of(&idle, DepthState::Idle, 8.0, 128, true);
         assert!(near(state.groups[0].share, 1.0) && state.exact.is_none());
     }
 }

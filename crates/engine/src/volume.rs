@@ -1,14 +1,4 @@
 //! The engine's public interface: a handle on a shard, its volumes, groups and clients.
-//!
-//! ```no_run
-//! use hoistway_engine::{Backing, ShardSettings, VolumeSettings, start};
-//! let volume = VolumeSettings::new("scratch", Backing::parse("memory:64MiB").unwrap());
-//! let shard = start(ShardSettings::default(), &[volume]).unwrap();
-//! let tenant = shard.add_group("tenants/db", 300).unwrap();
-//! let client = shard.client(shard.volumes()[0], tenant).unwrap();
-//! client.write(4096, b"hello").unwrap();
-//! assert_eq!(client.read(4096, 5).unwrap(), b"hello");
-//! ```
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -20,13 +10,13 @@ use elevator::Actuators;
 use experiment::SchedulerSpec;
 
 use crate::backing::{OpenVolume, VolumeFacts, VolumeSettings, common_actuators, common_model};
-use crate::client::{Client, Correspondent};
+use crate::client::{Client, QueueServer};
 use crate::error::EngineError;
 use crate::gate::Gate;
 use crate::positioning::Rotational;
 use crate::protocol::Protocol;
 use crate::saturation::Saturation;
-use crate::shard::{Attachment, DrainReport, Listener, LoopSettings, Mailbox, Resident, Shard, ShardStatus};
+use crate::shard::{Attachment, DrainReport, LocalClient, LoopSettings, Mailbox, Shard, ShardStatus, TraceSink};
 use crate::turn::{ConnectionBounds, TurnSettings};
 
 /// Tags of a gate: every I/O slot of the queue, and one fsync per volume.
@@ -168,9 +158,9 @@ impl std::fmt::Debug for ClientSocket {
     }
 }
 
-/// One connection of a resident: an issuer with a context of its own.
+/// One connection of a local client: an issuer with a context of its own.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Lane {
+pub struct LocalConnection {
     /// Its volume.
     pub volume: VolumeId,
     /// The group of its requests.
@@ -372,7 +362,7 @@ impl ShardHandle {
         self.ask(move |shard| shard.remove_volume(volume.0))
     }
 
-    /// What clients are told about a volume.
+    /// The facts of a volume, which its clients get.
     ///
     /// # Errors
     /// No such volume, or the engine has stopped.
@@ -520,29 +510,33 @@ impl ShardHandle {
         self.ask(move |shard| shard.evict(connection.0))
     }
 
-    /// Adds a resident, a client that runs on the shard's thread with one connection per lane.
-    /// Returns its number for [`ShardHandle::poke`].
+    /// Adds a client that runs on the shard's thread, with its connections.
+    /// Returns its number for [`ShardHandle::wake`].
     ///
     /// # Errors
     /// No connection is free, or a volume or group does not exist.
-    pub fn house(&self, resident: Box<dyn Resident>, lanes: Vec<Lane>) -> Result<u32, EngineError> {
-        self.ask(move |shard| shard.house(resident, &lanes))?
+    pub fn add_local_client(
+        &self,
+        client: Box<dyn LocalClient>,
+        connections: Vec<LocalConnection>,
+    ) -> Result<u32, EngineError> {
+        self.ask(move |shard| shard.add_local_client(client, &connections))?
     }
 
-    /// The contexts of a resident's requests, by lane.
-    pub(crate) fn contexts_of(&self, resident: u32) -> Result<Vec<ContextId>, EngineError> {
-        self.ask(move |shard| shard.contexts_of(resident))
+    /// The contexts of a local client's requests, by connection.
+    pub(crate) fn contexts_of(&self, client: u32) -> Result<Vec<ContextId>, EngineError> {
+        self.ask(move |shard| shard.contexts_of(client))
     }
 
-    /// Starts or stops sending trace events of queue and scheduler to a listener, which is called
+    /// Starts or stops sending trace events of queue and scheduler to a sink, which is called
     /// on the shard's thread.
-    pub(crate) fn set_listener(&self, listener: Option<Listener>) -> Result<(), EngineError> {
-        self.ask(move |shard| shard.set_listener(listener))
+    pub(crate) fn set_trace_sink(&self, sink: Option<TraceSink>) -> Result<(), EngineError> {
+        self.ask(move |shard| shard.set_trace_sink(sink))
     }
 
-    /// Requests an early turn for a resident. Does not wait.
-    pub fn poke(&self, resident: u32) {
-        self.inner.mailbox.post(Box::new(move |shard: &mut Shard| shard.poke(resident)));
+    /// Requests an early turn for a local client. Does not wait.
+    pub fn wake(&self, client: u32) {
+        self.inner.mailbox.post(Box::new(move |shard: &mut Shard| shard.wake(client)));
     }
 
     /// A client for other threads of this process.
@@ -550,12 +544,12 @@ impl ShardHandle {
     /// # Errors
     /// No connection is free, or the volume or group does not exist.
     pub fn client(&self, volume: VolumeId, group: GroupHandle) -> Result<Client, EngineError> {
-        let correspondent = Correspondent::default();
-        let letters = correspondent.letters();
+        let server = QueueServer::default();
+        let queue = server.queue();
         let (bounds, priority) = (ConnectionBounds::default(), Priority::NONE);
-        let lanes = vec![Lane { volume, group, bounds, priority }];
-        let resident = self.house(Box::new(correspondent), lanes)?;
-        Ok(Client::new(self.clone(), resident, letters))
+        let connections = vec![LocalConnection { volume, group, bounds, priority }];
+        let number = self.add_local_client(Box::new(server), connections)?;
+        Ok(Client::new(self.clone(), number, queue))
     }
 
     /// Replaces the scheduler under load: no request is lost, repeated or failed; clients see a

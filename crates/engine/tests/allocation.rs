@@ -11,8 +11,8 @@ use block::Priority;
 use experiment::SchedulerSpec;
 use hoistway_engine::protocol::Command;
 use hoistway_engine::{
-    Answer, Backing, ConnectionBounds, Door, Lane, LocalRequest, Payload, Resident, ShardSettings, VolumeSettings,
-    start,
+    Answer, Backing, ClientContext, ConnectionBounds, LocalClient, LocalConnection, LocalRequest, Payload,
+    ShardSettings, VolumeSettings, start,
 };
 
 struct Counting;
@@ -52,8 +52,8 @@ struct Prober {
     result: Sender<u64>,
 }
 
-impl Resident for Prober {
-    fn turn(&mut self, door: &mut Door<'_>) {
+impl LocalClient for Prober {
+    fn turn(&mut self, context: &mut ClientContext<'_>) {
         while self.in_flight < DEPTH && self.answered < WARM_UP + MEASURED {
             let command = if self.stream.chance(1, 3) { Command::Write } else { Command::Read };
             let offset_bytes = self.stream.below(4_096) * 4_096;
@@ -66,8 +66,8 @@ impl Resident for Prober {
                 actor: 0,
                 is_held: false,
             };
-            let lane = usize::try_from(self.stream.below(4)).unwrap_or(0);
-            if !door.submit(lane, request, &mut |_, mut to| to.put(0, &[1; 4_096])) {
+            let connection = usize::try_from(self.stream.below(4)).unwrap_or(0);
+            if !context.submit(connection, request, &mut |_, mut to| to.put(0, &[1; 4_096])) {
                 return;
             }
             self.in_flight += 1;
@@ -100,11 +100,11 @@ fn allocations(backing: &str, scheduler: &str) -> u64 {
     let stream = block::random::Stream::new(1);
     let prober = Prober { stream, in_flight: 0, answered: 0, at_start: 0, result };
     let bounds = ConnectionBounds::default();
-    let lanes = [100, 200, 300, 400].map(|weight| {
+    let connections = [100, 200, 300, 400].map(|weight| {
         let group = shard.add_group(&format!("g{weight}"), weight).expect("a group");
-        Lane { volume: shard.volumes()[0], group, bounds, priority: Priority::NONE }
+        LocalConnection { volume: shard.volumes()[0], group, bounds, priority: Priority::NONE }
     });
-    shard.house(Box::new(prober), lanes.to_vec()).expect("housed");
+    shard.add_local_client(Box::new(prober), connections.to_vec()).expect("a client");
     inbox.recv_timeout(Duration::from_secs(120)).expect("a result")
 }
 

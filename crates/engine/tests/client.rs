@@ -200,13 +200,13 @@ fn test_44_a_switch_under_load_loses_nothing() {
 }
 
 #[test]
-fn test_58_a_drain_answers_what_is_in_flight_and_refuses_the_rest() {
+fn test_58_a_drain_answers_requests_in_flight_and_refuses_new_ones() {
     let shard = shard_on("model:null,latency_us=1000000,memory:1MiB");
     let client = shard.client(shard.volumes()[0], GroupHandle::ROOT).expect("a client");
     let ticket = client.submit(Command::Write, 0, 4_096, false, vec![1; 4_096]);
-    // The write enters in the turn of the loop that follows its arrival.
-    let is_inside = (0..10_000).any(|_| shard.status().expect("status").requests_in_flight == 1);
-    assert!(is_inside);
+    // The write is submitted in the turn of the loop that follows its arrival.
+    let is_in_flight = (0..10_000).any(|_| shard.status().expect("status").requests_in_flight == 1);
+    assert!(is_in_flight);
     let report = shard.drain(Duration::from_secs(10)).expect("drained");
     assert_eq!((report.abandoned_requests, report.failed_syncs), (0, 0));
     assert_eq!(ticket.wait(), Ok(Vec::new()));

@@ -76,7 +76,7 @@ fn a_limit_is_kept_and_leaves_the_other_group_alone() {
 
 /// 64 reads at 2 a second would delay the end of the run by half a minute.
 #[test]
-fn a_run_does_not_wait_for_what_tight_limits_still_hold() {
+fn a_run_does_not_wait_for_requests_held_by_tight_limits() {
     let mut experiment = experiment("memory:64MiB", "none", &[100], &job(Mix::Read, 64));
     experiment.groups[0].limits.read_ios_per_s = Some(2);
     let began = std::time::Instant::now();
@@ -131,7 +131,7 @@ fn a_job_that_ends_early_ends_the_window() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_before_anything_is_touched() {
+fn impossible_experiments_are_refused_before_anything_is_touched() {
     let check = |target: &str, scheduler: &str| {
         EngineHost.check(&experiment(target, scheduler, &[100], &job(Mix::Read, 1))).map_err(|refusal| refusal.message)
     };
@@ -183,17 +183,18 @@ impl experiment::Progress for Wanting {
 
 /// The first dispatches after the window's start, with the groups and reasons that the page shows.
 #[test]
-fn the_first_dispatches_are_told() {
+fn the_first_dispatches_are_recorded() {
     let experiment = experiment("model:null,latency_us=400,memory:64MiB", "wfq", &[100, 400], &job(Mix::Read, 32));
     let measured = EngineHost.run(&experiment, &mut Wanting(300)).expect("measured");
-    let told = measured.dispatches.expect("told");
-    assert_eq!(told.requests.len(), 300);
-    assert!(told.requests.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
+    let dispatches = measured.dispatches.expect("recorded");
+    assert_eq!(dispatches.requests.len(), 300);
+    assert!(dispatches.requests.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
     // Adjacent requests that wait together are merged into one.
-    assert!(told.requests.iter().all(|it| it.extent.sectors.is_multiple_of(8) && it.service_ns >= 300_000));
-    let of_group = |group: u16| told.requests.iter().filter(|request| request.group == Some(group)).count();
+    assert!(dispatches.requests.iter().all(|it| it.extent.sectors.is_multiple_of(8) && it.service_ns >= 300_000));
+    let of_group = |group: u16| dispatches.requests.iter().filter(|request| request.group == Some(group)).count();
     assert!(of_group(1) > 2 * of_group(0) && of_group(0) + of_group(1) == 300, "{} {}", of_group(0), of_group(1));
-    let with_reason = told.requests.iter().filter_map(|request| told.reasons.get(usize::from(request.reason?)));
+    let with_reason =
+        dispatches.requests.iter().filter_map(|request| dispatches.reasons.get(usize::from(request.reason?)));
     assert!(with_reason.count() > 200);
 }
 

@@ -42,7 +42,7 @@ fn test_16_two_requests_with_one_cookie_are_answered_twice() {
 }
 
 #[test]
-fn test_17_what_was_asked_before_the_goodbye_is_answered() {
+fn test_17_requests_before_a_disconnect_are_answered() {
     let shard = shard("memory:1MiB", PATIENT);
     for round in 0..200 {
         let (closed, is_closed) = mpsc::channel();
@@ -138,7 +138,7 @@ fn test_41_a_burst_of_one_client_does_not_hold_up_the_next() {
 }
 
 #[test]
-fn test_40_idle_clients_wake_nobody() {
+fn test_40_idle_clients_cause_no_wake_ups() {
     let shard = shard("memory:1MiB", PATIENT);
     let peers: Vec<_> = (0..100).map(|_| connect(&shard, None)).collect();
     let turns = || shard.status().expect("status").loop_counters.turns;

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Diagnostic;
@@ -15,7 +16,7 @@ use crate::Diagnostic;
 const GRAMMAR: &str = "write NAME[@VERSION][:key=value[,key=value...]], for example bfq:low_latency=0,slice_idle=4";
 
 /// A scheduler's name, version and settings, as text.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct SchedulerSpec {
     /// The host's name of the policy: `bfq`, `mq-deadline`, `none`.

@@ -1,9 +1,10 @@
 //! Statistics of repetitions: mean, spread and confidence interval.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A figure from n repetitions.
-#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
     /// The point estimate: the mean, except for percentiles, where it is the percentile of the
     /// merged histograms.
@@ -91,7 +92,7 @@ pub fn truncated_mean(values: &[f64]) -> u64 {
 }
 
 /// The difference of two means by Welch's test.
-#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// Second mean minus first: relative to the first (0.05 = 5 % more), or absolute.
     pub change: f64,

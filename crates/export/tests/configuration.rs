@@ -6,7 +6,7 @@ use experiment::Limits;
 use hoistway_export::configuration::check::{Checks, Verdict, check, warnings};
 use hoistway_export::configuration::flags::{self, Flags};
 use hoistway_export::configuration::show::show;
-use hoistway_export::configuration::{Address, Configuration, Problem, Size, Who, file};
+use hoistway_export::configuration::{Address, Configuration, PeerMatch, Problem, Size, file};
 use proptest::prelude::*;
 
 const WHOLE: &str = r#"
@@ -109,12 +109,12 @@ fn the_whole_file_is_read() {
     let Address::Unix { mode, owner_group, .. } = &configuration.listeners[0].address.value else { panic!() };
     assert_eq!((*mode, owner_group.as_deref()), (0o600, Some("disk")));
     assert_eq!(configuration.listeners[1].address.to_string(), "tcp:127.0.0.1:10809");
-    assert_eq!(configuration.identities[0].who.value, Who::Uid(1000));
+    assert_eq!(configuration.identities[0].property.value, PeerMatch::Uid(1000));
     assert!(warnings(&configuration).is_empty());
 }
 
 #[test]
-fn check_prints_what_reads_back_as_itself() {
+fn check_prints_a_configuration_that_parses_to_itself() {
     let configuration = read(WHOLE).unwrap();
     let shown = show(&configuration);
     assert_eq!(read(&shown).unwrap(), configuration, "{shown}");
@@ -125,7 +125,7 @@ fn check_prints_what_reads_back_as_itself() {
 }
 
 #[test]
-fn an_unknown_key_is_told_with_its_place_and_the_nearest() {
+fn an_unknown_key_is_reported_with_its_place_and_the_nearest() {
     says(
         "weight = 300",
         "wieght = 300",
@@ -135,7 +135,7 @@ fn an_unknown_key_is_told_with_its_place_and_the_nearest() {
 }
 
 #[test]
-fn values_outside_their_range_are_told_with_the_range() {
+fn values_outside_their_range_are_reported_with_the_range() {
     says(
         "weight = 300",
         "weight = 0",
@@ -176,13 +176,13 @@ fn limits_are_read_by_key_and_by_the_kernels_line() {
 }
 
 #[test]
-fn a_wrong_limit_is_told_with_its_line_and_the_kernels_error() {
+fn a_wrong_limit_is_reported_with_its_line_and_the_kernels_error() {
     let place = "serve.toml:28:";
     says("read_bps_max = 0", "read_bps_max = \"50MB\"", &[place, "\"50MB\" is not a size"]);
     says("read_bps_max = 0", "read_bps_max = 1", &[place, "read_bps_max = 1 is too little"]);
     says("read_bps_max = 0", "read_bps_max = -5", &[place, "read_bps_max = -5 is not a size: it is negative"]);
     let beyond = "read_bps_max = 99999999999999999999";
-    says("read_bps_max = 0", beyond, &[place, "is not a size: it is more than 64 bits hold", "\"64MiB\""]);
+    says("read_bps_max = 0", beyond, &[place, "is not a size: it does not fit in 64 bits", "\"64MiB\""]);
     says("read_bps_max = 0", "read_iops_max = -5", &[place, "-5 is outside 0 to 4294967294"]);
     says("read_bps_max = 0", "read_iops_max = 4294967296", &[place, "outside"]);
     says("read_bps_max = 0", "rbps = 2000\nread_bps_max = 3000", &["rbps and read_bps_max are the same limit"]);
@@ -206,7 +206,7 @@ fn a_wrong_limit_is_told_with_its_line_and_the_kernels_error() {
 }
 
 #[test]
-fn what_this_version_lacks_is_refused_and_never_ignored() {
+fn unavailable_features_are_refused_and_never_ignored() {
     says("tls = \"off\"", "tls = \"require\"", &["serve.toml:35:7: ", "TLS is not available in this version"]);
     says("tls = \"off\"", "certificates = \"/etc/pki\"", &["TLS is not available in this version"]);
     says("uid = 1000", "certificate = \"tenant-a\"", &["identities by certificate are not available"]);
@@ -219,7 +219,7 @@ fn what_this_version_lacks_is_refused_and_never_ignored() {
 }
 
 #[test]
-fn names_must_differ_and_references_must_lead_somewhere() {
+fn names_must_differ_and_references_must_exist() {
     says("name = \"scratch\"", "name = \"db\"", &["the export \"db\" is declared twice", "serve.toml:15:8"]);
     says("exports = [\"db\"]", "exports = [\"db2\"]", &["no export \"db2\"; did you mean \"db\"?"]);
     says("path = \"tenants/db\"", "path = \"/tenants\"", &["not a group's path"]);
@@ -230,7 +230,7 @@ fn names_must_differ_and_references_must_lead_somewhere() {
 }
 
 #[test]
-fn listeners_have_one_address_and_tcp_stays_at_home() {
+fn listeners_have_one_address_and_plain_tcp_is_limited_to_loopback() {
     says("tcp = \"127.0.0.1:10809\"", "", &["has neither unix nor tcp"]);
     says("tcp = \"127.0.0.1:10809\"", "tcp = \"localhost\"", &["not an IP address and a port"]);
     says(
@@ -240,39 +240,39 @@ fn listeners_have_one_address_and_tcp_stays_at_home() {
     );
     assert!(with("tcp = \"127.0.0.1:10809\"", "tcp = \"0.0.0.0:10809\"\nallow_plain = true").is_empty());
     says("exports = [\"db\"]", "stall_timeout_s = 5", &["stall_timeout_s = 5 differs from another listener's 30"]);
-    says("tcp = \"127.0.0.1:10809\"", "unix = \"/run/hoistway/nbd.sock\"", &["listened on twice"]);
+    says("tcp = \"127.0.0.1:10809\"", "unix = \"/run/hoistway/nbd.sock\"", &["two listeners have the address"]);
 }
 
 #[test]
-fn an_identity_is_known_by_one_thing() {
-    says("uid = 1000", "uid = 1000\ngid = 5", &["names 2 ways"]);
-    says("uid = 1000", "", &["names 0 ways"]);
-    says("uid = 1000", "cgroup = true", &["group does not go with cgroup"]);
+fn an_identity_has_one_property() {
+    says("uid = 1000", "uid = 1000\ngid = 5", &["gives 2 properties"]);
+    says("uid = 1000", "", &["gives 0 properties"]);
+    says("uid = 1000", "cgroup = true", &["group cannot be combined with cgroup"]);
     says("uid = 1000", "listener = \"tcp:1.2.3.4:5\"", &["is none of the listeners", "tcp:127.0.0.1:10809"]);
     assert!(with("uid = 1000", "listener = \"tcp:127.0.0.1:10809\"").is_empty());
 }
 
 #[test]
-fn all_problems_come_at_once() {
+fn all_problems_are_reported_at_once() {
     let text = WHOLE.replacen("weight = 300", "weight = 0", 1).replacen("queue_depth", "queue_deep", 1);
     assert_eq!(file::read("serve.toml", &text).unwrap_err().len(), 2);
 }
 
 #[test]
-fn what_is_not_toml_is_told_with_its_line() {
+fn invalid_toml_is_reported_with_its_line() {
     let problems = file::read("serve.toml", "root = \"/srv\n[[device]]\n").unwrap_err();
     assert!(problems[0].to_string().starts_with("hoistway: error: serve.toml:1:"), "{}", problems[0]);
 }
 
 #[test]
-fn nothing_to_export_and_nowhere_to_listen_are_problems() {
+fn missing_exports_and_missing_listeners_are_problems() {
     let problems = read("").unwrap_err();
     assert_eq!(problems.len(), 2);
     assert!(problems[0].to_string().starts_with("hoistway: error: there is nothing to export\n  help: "));
 }
 
 #[test]
-fn a_group_that_nobody_uses_is_worth_a_warning() {
+fn an_unused_group_gives_a_warning() {
     let text = WHOLE.replace("[[listen]]\ntcp", "[[group]]\npath = \"tenant/db\"\n[[listen]]\ntcp");
     let warnings = warnings(&read(&text).unwrap());
     assert_eq!(warnings.len(), 1);
@@ -342,7 +342,7 @@ proptest! {
 }
 
 #[test]
-fn whether_positioning_costs_time_can_be_said() {
+fn whether_positioning_costs_time_can_be_configured() {
     let of = |text: &str| read(text).unwrap().devices[0].rotational;
     assert_eq!(of(WHOLE), Rotational::Measured);
     for (word, meaning) in [("auto", Rotational::Measured), ("yes", Rotational::Yes), ("no", Rotational::No)] {

@@ -163,7 +163,7 @@ fn list_with_data_is_invalid_and_switched_off_is_policy() {
 }
 
 #[test]
-fn n2_info_and_go_of_one_export_say_the_same() {
+fn n2_info_and_go_of_one_export_give_the_same_facts() {
     let mut client = Client::new(3);
     client.option(option::INFO, &go("a", &[]));
     let info = client.replies();
@@ -188,7 +188,7 @@ fn name_and_description_come_when_asked_for() {
 }
 
 #[test]
-fn go_that_does_not_add_up_is_invalid_and_the_next_option_works() {
+fn an_inconsistent_go_is_invalid_and_the_next_option_works() {
     let mut client = Client::new(3);
     let whole = go("a", &[3]);
     let name_beyond_the_data = [&0xffff_u32.to_be_bytes()[..], b"a\0\0"].concat();
@@ -256,7 +256,7 @@ fn structured_after_extended_is_ext_header_reqd() {
 }
 
 #[test]
-fn n5_the_form_of_replies_follows_what_was_negotiated() {
+fn n5_replies_have_the_negotiated_form() {
     for (options, form) in [
         (&[][..], ReplyForm::Simple),
         (&[option::STRUCTURED_REPLY], ReplyForm::Structured),
@@ -314,7 +314,7 @@ fn metadata_ids_are_zero_when_listed_and_one_when_set() {
 }
 
 #[test]
-fn a_failed_set_forgets_the_one_before() {
+fn a_failed_set_cancels_the_previous_selection() {
     let mut client = Client::new(3);
     client.kinds(option::STRUCTURED_REPLY, &[]);
     client.kinds(option::SET_META_CONTEXT, &queries("a", &["base:allocation"]));
@@ -323,7 +323,7 @@ fn a_failed_set_forgets_the_one_before() {
 }
 
 #[test]
-fn n8_export_name_answers_10_bytes_and_124_zeroes_unless_spared() {
+fn n8_export_name_answers_10_bytes_and_124_zeroes_unless_disabled() {
     for (client_flags, length) in [(1, 134), (3, 10)] {
         let mut client = Client::new(client_flags);
         let result = negotiated(client.option(option::EXPORT_NAME, b"b"));
@@ -353,7 +353,7 @@ fn while_draining_options_are_answered_shutdown() {
 }
 
 #[test]
-fn what_follows_go_is_left_for_the_transmission() {
+fn bytes_after_go_are_left_for_the_transmission() {
     let mut client = Client::new(3);
     let bytes = [option_bytes(option::GO, &go("a", &[])), b"next".to_vec()].concat();
     let mut input = bytes.as_slice();

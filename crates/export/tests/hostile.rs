@@ -68,7 +68,7 @@ fn bend(bytes: &mut Vec<u8>, random: &mut Stream) {
 }
 
 #[test]
-fn n4_a_thousand_bent_sessions_end_and_disturb_nobody() {
+fn n4_a_thousand_malformed_sessions_end_and_disturb_no_other_client() {
     let server = Running::listening(
         "handshake_timeout_s = 5\nstall_timeout_s = 5\n",
         "[[device]]\nname = \"m\"\nmemory = \"64MiB\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:8MiB\"\n\

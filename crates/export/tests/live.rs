@@ -85,7 +85,7 @@ fn option_length_of_all_ones_closes() {
 }
 
 #[test]
-fn go_that_does_not_add_up_is_invalid_and_the_next_option_works() {
+fn an_inconsistent_go_is_invalid_and_the_next_option_works() {
     let server = running();
     let mut client = Client::connect(server.socket(), 3);
     let whole = go_data("a");
@@ -169,7 +169,7 @@ exports = ["a"]
 }
 
 #[test]
-fn n2_info_and_go_say_the_same_and_never_size_0() {
+fn n2_info_and_go_give_the_same_facts_and_never_size_0() {
     let server = running();
     let mut client = Client::connect(server.socket(), 3);
     let info = client.option(option::INFO, &go_data("a"));
@@ -181,7 +181,7 @@ fn n2_info_and_go_say_the_same_and_never_size_0() {
 }
 
 #[test]
-fn n5_a_read_is_answered_in_the_form_negotiated() {
+fn n5_a_read_is_answered_in_the_negotiated_form() {
     // `Client::reply` asserts the magic number of its form, and the echoed offset of the extended
     // one.
     let server = running();
@@ -205,7 +205,7 @@ fn n6_a_context_of_another_export_does_not_count() {
 }
 
 #[test]
-fn n8_export_name_answers_10_bytes_and_124_zeroes_unless_spared() {
+fn n8_export_name_answers_10_bytes_and_124_zeroes_unless_disabled() {
     let server = running();
     for client_flags in [1, 1 | CLIENT_NO_ZEROES] {
         let mut client = Client::connect(server.socket(), client_flags);
@@ -220,7 +220,7 @@ fn n8_export_name_answers_10_bytes_and_124_zeroes_unless_spared() {
 }
 
 #[test]
-fn n9_a_handshake_that_stops_is_closed_and_64_of_them_delay_nobody() {
+fn n9_stalled_handshakes_are_closed_and_64_of_them_delay_no_client() {
     let server = Running::listening(
         "handshake_timeout_s = 2\n",
         "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n",
@@ -310,7 +310,7 @@ fn t13_an_offset_that_overflows_is_einval() {
 }
 
 #[test]
-fn t14_length_0_is_success_but_for_block_status() {
+fn t14_length_0_succeeds_except_for_block_status() {
     let server = running();
     for form in FORMS {
         let mut client = Client::open(server.socket(), "a", form);
@@ -408,7 +408,7 @@ fn t19_write_zeroes_reads_back_zero_and_leaves_a_hole() {
 }
 
 #[test]
-fn t21_block_status_begins_at_the_offset_and_never_overshoots() {
+fn t21_block_status_begins_at_the_offset_and_ends_within_the_range() {
     let server = running_on_a_file();
     for form in [ReplyForm::Structured, ReplyForm::Extended] {
         let mut client = Client::open(server.socket(), "file", form);
@@ -431,7 +431,7 @@ fn t21_block_status_begins_at_the_offset_and_never_overshoots() {
 }
 
 #[test]
-fn t21_a_file_of_many_extents_is_told_in_pieces_of_at_most_8192() {
+fn t21_a_file_of_many_extents_is_reported_in_pieces_of_at_most_8192() {
     const STRETCHES: u64 = 10_000;
     let directory =
         if std::path::Path::new("/dev/shm").is_dir() { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() };
@@ -552,7 +552,7 @@ fn large_reads_come_back_whole_in_every_form() {
 }
 
 #[test]
-fn half_a_header_and_silence_leaves_the_others_alone() {
+fn a_client_that_stops_within_a_header_does_not_affect_others() {
     let server = running();
     let mut stuck = Client::open(server.socket(), "a", ReplyForm::Simple);
     let half = stuck.request(0, command::READ, 1, 0, 512);
@@ -565,7 +565,7 @@ fn half_a_header_and_silence_leaves_the_others_alone() {
 // ---- bounds ----
 
 #[test]
-fn b36_a_client_that_never_reads_is_closed_and_nobody_else_notices() {
+fn b36_a_client_that_never_reads_is_closed_and_others_are_unaffected() {
     let server = Running::listening(
         "stall_timeout_s = 1\n",
         "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:64MiB\"\n",

@@ -3,7 +3,7 @@
 //! docs/specifications/engine.md, section 4.4; docs/specifications/engine.md, section 10 (cases 12
 //! to 18, 23, 24).
 
-use engine::protocol::{Asked, Body, Command, Failure, Parsed, Protocol, StatusExtent};
+use engine::protocol::{Body, ClientRequest, Command, Failure, Parsed, Protocol, StatusExtent};
 use hoistway_export::nbd::handshake::{Negotiated, ReplyForm};
 use hoistway_export::nbd::transmission::Transmission;
 use hoistway_export::nbd::wire::{self, command, command_flag, error, transmission_flag as flag};
@@ -48,7 +48,7 @@ fn extended(flags: u16, command: u16, offset: u64, length: u64) -> Vec<u8> {
     bytes
 }
 
-fn request(parsed: Parsed) -> Asked {
+fn request(parsed: Parsed) -> ClientRequest {
     match parsed {
         Parsed::Request { asked, .. } => asked,
         other => panic!("not a request: {other:?}"),
@@ -153,7 +153,7 @@ fn t18_a_flush_with_offset_or_length_is_invalid() {
 }
 
 #[test]
-fn t14_length_0_is_the_engines_but_for_block_status() {
+fn t14_length_0_is_passed_to_the_engine_except_for_block_status() {
     let mut codec = transmission(ReplyForm::Structured);
     for number in [command::READ, command::WRITE, command::TRIM, command::WRITE_ZEROES] {
         assert_eq!(request(codec.parse(&compact(0, number, 0, 0))).length_bytes, 0);
@@ -199,12 +199,12 @@ fn block_status_with_a_payload_names_its_context_and_length() {
 }
 
 #[test]
-fn disconnect_is_told_from_the_header_alone() {
+fn disconnect_is_recognised_by_the_header_alone() {
     let bytes = compact(0, command::DISCONNECT, 7, 7);
     assert_eq!(transmission(ReplyForm::Simple).parse(&bytes), Parsed::Disconnect { consumed_bytes: 28 });
 }
 
-fn read_of(form: ReplyForm, length: u32) -> (Transmission, Asked) {
+fn read_of(form: ReplyForm, length: u32) -> (Transmission, ClientRequest) {
     let mut codec = transmission(form);
     let bytes = match form {
         ReplyForm::Extended => extended(0, command::READ, 0x1000, u64::from(length)),
@@ -214,7 +214,7 @@ fn read_of(form: ReplyForm, length: u32) -> (Transmission, Asked) {
     (codec, asked)
 }
 
-fn encoded(codec: &mut Transmission, asked: &Asked, body: Body<'_>) -> Vec<u8> {
+fn encoded(codec: &mut Transmission, asked: &ClientRequest, body: Body<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     codec.encode(asked, body, &mut out);
     out
@@ -265,7 +265,7 @@ fn a_structured_error_names_offset_and_reason() {
 }
 
 #[test]
-fn success_without_data_is_simple_but_for_structured_reads() {
+fn success_without_data_is_simple_except_for_structured_reads() {
     let (mut codec, asked) = read_of(ReplyForm::Structured, 0);
     assert_eq!(encoded(&mut codec, &asked, Body::Done)[..8], [0x66, 0x8e, 0x33, 0xef, 0, 1, 0, 0]);
     let flush = request(codec.parse(&compact(0, command::FLUSH, 0, 0)));
@@ -299,7 +299,7 @@ fn extents_are_32_bit_pairs_or_64_bit_pairs() {
 #[test]
 fn errors_have_the_numbers_of_the_protocol_and_no_other() {
     let (mut codec, asked) = read_of(ReplyForm::Simple, 512);
-    let mut number = |asked: &Asked, failure| {
+    let mut number = |asked: &ClientRequest, failure| {
         let failed = Body::Failed { failure, offset_bytes: None, message: "", last: true };
         u32::from_be_bytes(encoded(&mut codec, asked, failed)[4..8].try_into().unwrap())
     };
@@ -310,7 +310,7 @@ fn errors_have_the_numbers_of_the_protocol_and_no_other() {
     assert_eq!(number(&asked, Failure::Overflow), error::EOVERFLOW);
     assert_eq!(number(&asked, Failure::Shutdown), error::ESHUTDOWN);
     assert_eq!(number(&asked, Failure::NotSupported), error::EIO, "ENOTSUP belongs to FAST_ZERO");
-    assert_eq!(number(&Asked { fast_zero: true, ..asked }, Failure::NotSupported), error::ENOTSUP);
+    assert_eq!(number(&ClientRequest { fast_zero: true, ..asked }, Failure::NotSupported), error::ENOTSUP);
 }
 
 proptest! {

@@ -117,6 +117,11 @@ pub enum Command {
     Completions(CompletionsArguments),
     /// Print the manual page, or write one page per subcommand into a directory
     Man(ManArguments),
+    /// Print the JSON Schema of a JSON output, or list the outputs that have one
+    #[command(after_help = "Examples:
+  hoistway schema                   the outputs, and the commands that print them
+  hoistway schema test > test.json  for `hoistway test --format json`")]
+    Schema(SchemaArguments),
     /// Run one thread of a job (started by the native host)
     #[command(hide = true)]
     Worker,
@@ -180,6 +185,13 @@ pub struct WatchArguments {
 pub struct CompletionsArguments {
     /// Shell to generate completions for
     pub shell: clap_complete::Shell,
+}
+
+/// `hoistway schema`.
+#[derive(Args, Debug)]
+pub struct SchemaArguments {
+    /// Output to describe [default: list them]
+    pub output: Option<String>,
 }
 
 /// `hoistway man`.

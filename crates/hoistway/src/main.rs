@@ -17,6 +17,7 @@ mod progress;
 mod replay;
 mod restore;
 mod scenario;
+mod schema;
 mod serve;
 mod target;
 mod test;
@@ -63,6 +64,7 @@ fn run(arguments: Arguments, reporter: Reporter) -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments, reporter),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::manual(&arguments),
+        Command::Schema(arguments) => schema::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments, reporter),
         Command::Top(arguments) => top::run(&arguments, reporter),
         Command::Stat(arguments) => top::stat::run(&arguments),

@@ -78,7 +78,7 @@ pub fn run(arguments: ServeArguments) -> u8 {
     match Server::start(configuration, origin, inherited) {
         Ok(server) => {
             // A process that is told that the server is ready may send a signal at once.
-            server.heed_signals();
+            server.handle_signals();
             server.announce(arguments.print_uri);
             server.run()
         }

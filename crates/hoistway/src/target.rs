@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use device::Model;
 use experiment::Refusal;
-use linux::device::{Kind, Opened, Opening, stretch_at};
+use linux::device::{Kind, Opened, Opening, data_run_at};
 
 use crate::arguments::test::PlaceArguments;
 use crate::exit::{Error, Reporter};
@@ -196,9 +196,9 @@ impl Target {
     pub fn stand_in(&self, host: HostName, bytes: u64) -> String {
         match &self.what {
             // The kernel schedules the disk that the file will be on.
-            What::Directory(directory) if host == HostName::Native => native::target::stand_in(directory, bytes),
+            What::Directory(directory) if host == HostName::Native => native::target::placeholder(directory, bytes),
             What::Own(path) if host == HostName::Native => {
-                native::target::stand_in(path.parent().unwrap_or(Path::new("")), bytes)
+                native::target::placeholder(path.parent().unwrap_or(Path::new("")), bytes)
             }
             What::Simulated => self.text.clone(),
             What::Existing(path) => self.behind_model(path.display().to_string()),
@@ -406,7 +406,8 @@ fn refuse_holes(path: &Path, opened: &Opened) -> Result<(), Error> {
         return Ok(());
     }
     let size_bytes = opened.facts.size_bytes;
-    let first = stretch_at(opened.file.as_fd(), 0, size_bytes).map_err(|error| Error::file(path, "look at", &error))?;
+    let first =
+        data_run_at(opened.file.as_fd(), 0, size_bytes).map_err(|error| Error::file(path, "look at", &error))?;
     if !first.is_hole && first.end_bytes >= size_bytes {
         return Ok(());
     }

@@ -173,8 +173,8 @@ fn fio_can_make_the_load_and_leaves_nothing_behind() {
     assert_eq!(entries(directory.path()), [""; 0], "a file is left behind");
     for (more, what) in [
         (&["-w", "drr", "-s", "bfq"][..], "cannot choose the scheduler 'bfq'"),
-        (&["-w", "startup"], "fio is not asked for that"),
-        (&["-w", "drr", "--weights", "100,200"], "knows no groups"),
+        (&["-w", "startup"], "fio is not used for such jobs"),
+        (&["-w", "drr", "--weights", "100,200"], "has no groups"),
     ] {
         let said = test(more);
         assert!(said.code == 2 && said.stderr.contains(what), "{more:?}: {} {}", said.code, said.stderr);

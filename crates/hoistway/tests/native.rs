@@ -213,7 +213,7 @@ fn t29_a_change_by_another_program_during_a_run_is_kept() {
     std::thread::sleep(Duration::from_millis(500));
     rig.set("nr_requests", "40");
     let said = Said::from(child.wait_with_output().expect("its end"));
-    assert!(said.code == 0 && said.stderr.contains("changed by someone else: now 40"), "{}", said.stderr);
+    assert!(said.code == 0 && said.stderr.contains("changed by another program: now 40"), "{}", said.stderr);
     assert_eq!(now(&rig), ["bfq", "0", "4", "40"]);
 }
 
@@ -296,7 +296,7 @@ fn names_and_values_that_the_kernel_does_not_know_are_refused_before_anything_ch
     refused("bfq:slice_idel=0", &["bfq has no tunable 'slice_idel'", "did you mean 'slice_idle'"]);
     refused("bfq:slice_idle=99999999", &["slice_idle=99999999", "0 to 1000", "ms"]);
     refused("bfq@6.1", &["the kernel has its own bfq"]);
-    refused("current:slice_idle=0", &["keeps everything as it is"]);
+    refused("current:slice_idle=0", &["changes no settings"]);
     let said = test(&rig, &["-w", "drr", "--limiter", "io.cost", "--no-store", "-s", "none"]);
     assert!(said.code == 2 && said.stderr.contains("cannot set the limiter 'io.cost'"), "{}", said.stderr);
 }

@@ -55,7 +55,7 @@ fn the_system_is_corrected_where_reads_contradict_it() {
     let mut found = (0..10).map(|_| served_as(&flash, &[]));
     let (_, depth, said) = found.find(|(rotates, ..)| !rotates).expect("once in ten times reads are quick");
     assert_eq!(depth, 128);
-    for part in ["note: device 'default': the system calls it rotational", "us (median)", "rotational = \"yes\""] {
+    for part in ["note: device 'default': the system reports it as rotational", "us (median)", "rotational = \"yes\""] {
         assert!(said.contains(part), "{part:?} is not in {said:?}");
     }
     // With an explicit option it does not measure.

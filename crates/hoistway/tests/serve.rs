@@ -385,9 +385,9 @@ fn t59_reload_applies_weights_and_refuses_backings() {
         said
     };
     let said = replace(&|path| symlink("/dev/zero", path).unwrap());
-    assert!(said.contains("it is no regular file"), "{said}");
+    assert!(said.contains("it is not a regular file"), "{said}");
     let said = replace(&|path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success()));
-    assert!(said.contains("it is no regular file"), "{said}");
+    assert!(said.contains("it is not a regular file"), "{said}");
     let said = replace(&|path| fs::File::create(path).unwrap().set_len(1 << 30).unwrap());
     assert!(said.contains("byte 0 is zero"), "{said}");
     Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple).assert_alive();

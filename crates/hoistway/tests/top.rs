@@ -208,7 +208,7 @@ fn what_cannot_be_shown_is_said_with_a_way_on() {
     let cases: [(&[&str], i32, &str); 7] = [
         (&["--control", "/nowhere/x.sock"], 1, "no server answers at /nowhere/x.sock"),
         (&[&place], 2, "is not a result directory"),
-        (&[&format!("{place}/file")], 2, "no block device"),
+        (&[&format!("{place}/file")], 2, "not a block device"),
         (&["--speed", "0", "--", "model:ssd"], 2, "--speed 0: not above 0"),
         (&["-d", "1ms"], 2, "at least 10 ms"),
         (&["--", "list", "--nonsense"], 2, "--nonsense"),

@@ -12,6 +12,8 @@ use experiment::Percentile;
 use experiment::cell::Cell;
 use experiment::metric::Metric;
 use experiment::statistics::Difference;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::quantity::{amount, percentile_name, scheduler};
 
@@ -22,7 +24,8 @@ pub const METRICS: [Metric; 3] = [Metric::TotalBw, Metric::LatP99, Metric::Share
 const PERCENT: f64 = 99.0;
 
 /// How a change compares with the permitted worsening.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Against {
     /// The whole interval is within the permitted worsening.
     Within,
@@ -33,7 +36,7 @@ pub enum Against {
 }
 
 /// One figure of one cell in two results.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Change {
     /// The cell: workload, scheduler, thread count.
     pub cell: String,

@@ -3,13 +3,14 @@
 //! Source: docs/specifications/harness.md, section 8.6.
 
 use experiment::SchedulerSpec;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
 use crate::device::{Device, HostKind};
 
 /// Where a scheduler would run.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunsIn {
     /// The running kernel, or one like it.
@@ -19,7 +20,7 @@ pub enum RunsIn {
 }
 
 /// A scheduler that is measured.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
     /// Scheduler and settings.
     pub spec: SchedulerSpec,

@@ -4,6 +4,7 @@
 
 use std::fmt::Write;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::findings::{StreamStep, delta_gamma};
@@ -12,7 +13,7 @@ use crate::findings::{StreamStep, delta_gamma};
 const KEPT: f64 = 0.90;
 
 /// Whether the scheduler is to idle for a reader's next request.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Idling {
     /// Streams reduce each other's rate: idle for each of them (default `slice_idle`).

@@ -1,6 +1,7 @@
 //! The result: which settings to change, the rule, the evidence and the confidence.
 
 use experiment::SchedulerSpec;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::candidates::RunsIn;
@@ -9,7 +10,7 @@ use crate::iostune::Idling;
 use crate::score::{Goal, Scores};
 
 /// Confidence of an item.
-#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     /// Decided by properties alone, or by preference between equals.
@@ -21,7 +22,7 @@ pub enum Confidence {
 }
 
 /// What to do.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Change something.
@@ -35,7 +36,7 @@ pub enum Verdict {
 }
 
 /// One setting.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Item {
     /// `scheduler`, `iosched/low_latency`, `wbt_lat_usec`, ...: a file below the device's `queue/`.
     /// `io.cost/rbps`, ...: a key of the device's lines in `io.cost.model` and `io.cost.qos`.
@@ -55,7 +56,7 @@ pub struct Item {
 }
 
 /// Advice for the kernel or for `hoistway serve`.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
     /// Which of them it is for.
     #[serde(rename = "carrier")]
@@ -73,7 +74,7 @@ pub struct Advice {
 }
 
 /// The complete result.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Recommendation {
     /// The user's goal.
     pub goal: Goal,

@@ -13,6 +13,7 @@ use std::str::FromStr;
 
 use experiment::statistics::Estimate;
 use experiment::{Diagnostic, SchedulerSpec};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
@@ -32,7 +33,7 @@ const FLOOR_FOR_LATENCY: f64 = 0.60;
 const FLOOR_OF_FLASH_MQ: f64 = 0.90;
 
 /// What the user wants most.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Goal {
     /// A mixture of all goals.
@@ -116,7 +117,7 @@ impl Goal {
 }
 
 /// A figure as a fraction of the best one, with its uncertainty.
-#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
     /// From 0 to 1.
     pub value: f64,
@@ -125,7 +126,7 @@ pub struct Part {
 }
 
 /// Score of one candidate.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Score {
     /// The candidate.
     pub spec: SchedulerSpec,
@@ -145,7 +146,7 @@ pub struct Score {
 }
 
 /// Scores of all candidates, and the winner.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Scores {
     /// In order of preference.
     pub scores: Vec<Score>,

@@ -14,7 +14,7 @@ use workload::verify::{Blocks, REMARK};
 use workload::{Engine, Io, Issuer, Job, Next};
 
 use crate::protocol::{Command, Failure};
-use crate::shard::{Answer, Data, Door, LocalRequest, Payload, Resident, Traced};
+use crate::shard::{Answer, ClientContext, Data, LocalClient, LocalRequest, Payload, Traced};
 
 /// The interval of progress reports.
 const REPORT_NS: Nanos = 250_000_000;
@@ -54,7 +54,7 @@ pub(super) struct Snapshot {
 
 /// An I/O in flight.
 #[derive(Copy, Clone, Debug)]
-struct Flying {
+struct InFlight {
     direction: IoDirection,
     submitted_ns: Nanos,
     bytes: u64,
@@ -67,9 +67,9 @@ pub(super) struct Thread {
     /// First byte of its area on the volume.
     pub first_byte: u64,
     /// I/Os in flight by token.
-    flying: Vec<Option<Flying>>,
-    /// An I/O that was refused because the lane was full.
-    kept: Option<Io>,
+    in_flight: Vec<Option<InFlight>>,
+    /// An I/O that was refused because the connection was full.
+    deferred_io: Option<Io>,
     /// The blocks written and read by a job that verifies.
     blocks: Option<Blocks>,
     is_running: bool,
@@ -78,13 +78,22 @@ pub(super) struct Thread {
 
 impl Thread {
     pub fn new(issuer: Issuer, job: &Job, first_byte: u64, seed: u64) -> Self {
-        let flying = vec![None; issuer.depth() as usize + 1];
+        let in_flight = vec![None; issuer.depth() as usize + 1];
         let blocks = Blocks::of(job, issuer.depth(), first_byte, seed);
-        Self { issuer, engine: job.engine, first_byte, flying, kept: None, blocks, is_running: false, is_queued: false }
+        Self {
+            issuer,
+            engine: job.engine,
+            first_byte,
+            in_flight,
+            deferred_io: None,
+            blocks,
+            is_running: false,
+            is_queued: false,
+        }
     }
 }
 
-/// All issuers of an experiment; thread `n` uses lane `n`.
+/// All issuers of an experiment; thread `n` uses connection `n`.
 pub(super) struct Load {
     experiment: Arc<Experiment>,
     threads: Vec<Thread>,
@@ -162,7 +171,7 @@ impl Load {
     fn stop(&mut self, threads: impl IntoIterator<Item = usize>) {
         for thread in threads {
             let state = &mut self.threads[thread];
-            if let Some(io) = state.kept.take() {
+            if let Some(io) = state.deferred_io.take() {
                 state.issuer.completed(io.token, true);
             }
             state.issuer.stop();
@@ -172,20 +181,20 @@ impl Load {
 
     /// Handles what depends on the clock alone: the window's borders, groups that begin or end,
     /// reports, a stop by the user.
-    fn look_at_clock(&mut self, door: &mut Door<'_>) {
-        let now = door.now_ns();
+    fn handle_clock(&mut self, context: &mut ClientContext<'_>) {
+        let now = context.now_ns();
         let elapsed_ns = now.saturating_sub(self.begin_ns);
         if self.at_begin.is_none() && now >= self.window.start_ns {
-            self.at_begin = Some(snapshot(door));
+            self.at_begin = Some(snapshot(context));
         }
         let is_stopped = self.is_cancelled.load(Ordering::Relaxed) || now >= self.window.end_ns;
         if self.at_end.is_none() && is_stopped {
-            self.at_end = Some(snapshot(door));
+            self.at_end = Some(snapshot(context));
             self.lift_limits_at_ns = Some(now + LIFT_LIMITS_AFTER_NS);
             self.stop(0..self.threads.len());
         }
         if self.lift_limits_at_ns.take_if(|at_ns| *at_ns <= now).is_some() {
-            door.lift_limits();
+            context.lift_limits();
         }
         if self.schedule.next_change_ns().is_some_and(|at| at <= elapsed_ns) {
             let mut ending = Vec::new();
@@ -211,15 +220,15 @@ impl Load {
     }
 
     /// Lets one thread issue everything that it may.
-    fn run(&mut self, index: usize, door: &mut Door<'_>) {
-        let now = door.now_ns();
+    fn run(&mut self, index: usize, context: &mut ClientContext<'_>) {
+        let now = context.now_ns();
         let mut null_ios = 0;
         loop {
             if !self.threads[index].is_running {
                 return;
             }
-            let kept = self.threads[index].kept.take();
-            let next = kept.map_or_else(|| self.threads[index].issuer.next(now), Next::Issue);
+            let deferred_io = self.threads[index].deferred_io.take();
+            let next = deferred_io.map_or_else(|| self.threads[index].issuer.next(now), Next::Issue);
             match next {
                 Next::Issue(io) if self.threads[index].engine == Engine::Null => {
                     self.record_null(index, io, now);
@@ -230,20 +239,20 @@ impl Load {
                         return;
                     }
                 }
-                Next::Issue(io) if !door.has_room(index) => {
-                    self.threads[index].kept = Some(io);
+                Next::Issue(io) if !context.has_room(index) => {
+                    self.threads[index].deferred_io = Some(io);
                     self.enqueue(index);
-                    return door.let_go(index);
+                    return context.unplug_all(index);
                 }
-                Next::Issue(io) => self.issue(index, io, door),
+                Next::Issue(io) => self.issue(index, io, context),
                 // Recorded times also pass inside a plug.
                 Next::NotBefore(at_ns) => {
                     self.waiting.push(Reverse((at_ns, index)));
                     return;
                 }
-                Next::Busy => return door.let_go(index),
+                Next::Busy => return context.unplug_all(index),
                 Next::Finished => {
-                    door.let_go(index);
+                    context.unplug_all(index);
                     if self.threads[index].issuer.in_flight() == 0 {
                         self.end_thread(index, now);
                     }
@@ -270,8 +279,8 @@ impl Load {
         recorder.log_end(index, io.token, now);
     }
 
-    fn issue(&mut self, index: usize, io: Io, door: &mut Door<'_>) {
-        let now = door.now_ns();
+    fn issue(&mut self, index: usize, io: Io, context: &mut ClientContext<'_>) {
+        let now = context.now_ns();
         let direction = IoDirection::from(io.operation);
         let bytes = u64::from(io.length_bytes);
         if let Some(recorder) = &mut self.recorder {
@@ -282,7 +291,7 @@ impl Load {
             }
         }
         let thread = &mut self.threads[index];
-        thread.flying[io.token as usize] = Some(Flying { direction, submitted_ns: now, bytes });
+        thread.in_flight[io.token as usize] = Some(InFlight { direction, submitted_ns: now, bytes });
         let request = LocalRequest {
             cookie: u64::from(io.token),
             command: command_of(io.operation),
@@ -298,7 +307,7 @@ impl Load {
         let (pattern, blocks) = (&self.pattern, &thread.blocks);
         let mut supply =
             |offset_bytes, mut to: Payload<'_>| fill(pattern, blocks.as_ref(), io.token, offset_bytes, &mut to);
-        door.submit(index, request, &mut supply);
+        context.submit(index, request, &mut supply);
     }
 
     fn end_thread(&mut self, index: usize, now: Nanos) {
@@ -316,45 +325,45 @@ impl Load {
     }
 
     fn is_done(&self) -> bool {
-        let nobody_runs = self.threads.iter().all(|thread| !thread.is_running);
-        nobody_runs && (self.at_end.is_some() || self.schedule.is_over())
+        let all_stopped = self.threads.iter().all(|thread| !thread.is_running);
+        all_stopped && (self.at_end.is_some() || self.schedule.is_over())
     }
 
-    fn finish(&mut self, door: &mut Door<'_>) {
+    fn finish(&mut self, context: &mut ClientContext<'_>) {
         self.is_over = true;
-        let end = self.at_end.take().unwrap_or_else(|| snapshot(door));
+        let end = self.at_end.take().unwrap_or_else(|| snapshot(context));
         let begin = self.at_begin.take().unwrap_or_default();
         if let Some(mut recorder) = self.recorder.take() {
-            if door.now_ns() < self.window.end_ns {
-                recorder.end_window(door.now_ns());
+            if context.now_ns() < self.window.end_ns {
+                recorder.end_window(context.now_ns());
             }
             let _ = self.reports.send(Report::Over(Box::new(Over { recorder, begin, end })));
         }
-        door.leave();
+        context.close();
     }
 }
 
-impl Resident for Load {
-    fn turn(&mut self, door: &mut Door<'_>) {
+impl LocalClient for Load {
+    fn turn(&mut self, context: &mut ClientContext<'_>) {
         if self.is_over {
             return;
         }
         if self.recorder.is_none() {
-            self.begin(door.now_ns());
+            self.begin(context.now_ns());
         }
-        self.look_at_clock(door);
+        self.handle_clock(context);
         let mut runnable = std::mem::take(&mut self.runnable);
         for &thread in &runnable {
             self.threads[thread].is_queued = false;
         }
         for thread in runnable.drain(..) {
-            self.run(thread, door);
+            self.run(thread, context);
         }
         if self.runnable.is_empty() {
             self.runnable = runnable;
         }
         if self.is_done() {
-            self.finish(door);
+            self.finish(context);
         }
     }
 
@@ -370,13 +379,13 @@ impl Resident for Load {
         Some(window_ns.min(thread_ns).min(change_ns).min(lift_ns).min(self.next_report_ns))
     }
 
-    fn fill(&mut self, lane: usize, cookie: u64, offset_bytes: u64, mut to: Payload<'_>) {
+    fn fill(&mut self, connection: usize, cookie: u64, offset_bytes: u64, mut to: Payload<'_>) {
         let token = u32::try_from(cookie).unwrap_or(u32::MAX);
-        fill(&self.pattern, self.threads[lane].blocks.as_ref(), token, offset_bytes, &mut to);
+        fill(&self.pattern, self.threads[connection].blocks.as_ref(), token, offset_bytes, &mut to);
     }
 
-    fn data(&mut self, lane: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) {
-        let (Some(blocks), Ok(token)) = (&mut self.threads[lane].blocks, u32::try_from(cookie)) else { return };
+    fn data(&mut self, connection: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) {
+        let (Some(blocks), Ok(token)) = (&mut self.threads[connection].blocks, u32::try_from(cookie)) else { return };
         if let Some(room) = blocks.room(token, offset_bytes) {
             from.copy_to(room);
         }
@@ -384,32 +393,32 @@ impl Resident for Load {
 
     fn answered(&mut self, answer: Answer) {
         let Ok(token) = u32::try_from(answer.cookie) else { return };
-        let thread = &mut self.threads[answer.lane];
-        let Some(flying) = thread.flying[token as usize].take() else { return };
+        let thread = &mut self.threads[answer.connection];
+        let Some(in_flight) = thread.in_flight[token as usize].take() else { return };
         let mut outcome = answer.result.map_or_else(outcome_of, |()| Outcome::Done);
         if let Some(blocks) = &mut thread.blocks
             && let Err((errno, damage)) = blocks.ended(token, outcome == Outcome::Done)
         {
             outcome = Outcome::Errno(errno);
             if let Some(recorder) = &mut self.recorder {
-                recorder.remarked(answer.lane, || format!("{REMARK}{damage}"));
+                recorder.remarked(answer.connection, || format!("{REMARK}{damage}"));
             }
         }
-        let completed_ns = answer.now_ns.max(flying.submitted_ns);
+        let completed_ns = answer.now_ns.max(in_flight.submitted_ns);
         thread.issuer.ended(token, outcome.errno(), completed_ns);
         if let Some(recorder) = &mut self.recorder {
             recorder.completed(&Completion {
-                issuer: answer.lane,
-                direction: flying.direction,
-                submitted_ns: flying.submitted_ns,
+                issuer: answer.connection,
+                direction: in_flight.direction,
+                submitted_ns: in_flight.submitted_ns,
                 completed_ns,
-                bytes: flying.bytes,
+                bytes: in_flight.bytes,
                 device_ns: 0,
                 outcome,
             });
-            recorder.log_end(answer.lane, token, completed_ns);
+            recorder.log_end(answer.connection, token, completed_ns);
         }
-        self.enqueue(answer.lane);
+        self.enqueue(answer.connection);
     }
 
     fn abandoned(&mut self) {
@@ -419,8 +428,8 @@ impl Resident for Load {
     }
 }
 
-fn snapshot(door: &Door<'_>) -> Snapshot {
-    Snapshot { counters: door.queue_counters(), reasons: door.reasons().into_iter().collect() }
+fn snapshot(context: &ClientContext<'_>) -> Snapshot {
+    Snapshot { counters: context.queue_counters(), reasons: context.reasons().into_iter().collect() }
 }
 
 fn fill(pattern: &[u8], blocks: Option<&Blocks>, token: u32, offset_bytes: u64, to: &mut Payload<'_>) {

@@ -5,8 +5,8 @@
 //! `model:ssd,FILE`, `memory:1GiB`. The host creates no files: a caller that needs a temporary one
 //! creates it first.
 
+mod dispatch_recording;
 mod load;
-mod pictured;
 mod tracing;
 
 use std::collections::BTreeMap;
@@ -28,16 +28,16 @@ use crate::backing::{Backing, OpenVolume, VolumeSettings};
 use crate::error::{EngineError, ErrorKind};
 use crate::shard::{ShardStatus, Traced};
 use crate::turn::{ConnectionBounds, TurnSettings, check_limiter, check_scheduler};
-use crate::volume::{GroupHandle, Lane, ShardHandle, ShardSettings, VolumeId, start};
+use crate::volume::{GroupHandle, LocalConnection, ShardHandle, ShardSettings, VolumeId, start};
+use dispatch_recording::DispatchRecording;
 use load::{Load, Over, Report, Thread};
-use pictured::Pictured;
 
 /// How often the waiting thread checks whether the user wants to stop.
-const PATIENCE: Duration = Duration::from_millis(200);
+const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 const MIB: u64 = 1 << 20;
 
 /// Groups by path.
-type Made = BTreeMap<String, GroupHandle>;
+type GroupsByPath = BTreeMap<String, GroupHandle>;
 
 /// The host that does real I/O.
 #[derive(Copy, Clone, Debug, Default)]
@@ -52,7 +52,7 @@ impl Host for EngineHost {
         experiment.check()?;
         experiment.check_weights_stay()?;
         if !experiment.machine.is_default() {
-            let message = format!("the machine '{}' is a simulated one", experiment.machine.text());
+            let message = format!("the machine '{}' exists only in the simulator", experiment.machine.text());
             return Err(Refusal::usage(message, "leave --machine out, or use --host simulator"));
         }
         if let Some(place) =
@@ -73,9 +73,9 @@ impl Host for EngineHost {
         }
         // Describing the target is always allowed: it is opened read-only and without a lock, and
         // closed at once.
-        let looked_at = OpenVolume::open(&volume_settings(experiment, true)?)?;
-        check_depth(experiment, &looked_at)?;
-        threads(experiment, looked_at.facts.size_bytes).map(drop)
+        let volume = OpenVolume::open(&volume_settings(experiment, true)?)?;
+        check_depth(experiment, &volume)?;
+        threads(experiment, volume.facts.size_bytes).map(drop)
     }
 
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
@@ -93,7 +93,7 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     let volume = shard.volumes()[0];
     let facts = shard.facts(volume).map_err(run_error)?;
     let threads = threads(experiment, facts.size_bytes)?;
-    let (groups, made) = add_groups(shard, experiment).map_err(run_error)?;
+    let (groups, groups_by_path) = add_groups(shard, experiment).map_err(run_error)?;
     for limiter in &experiment.limiters_needed() {
         shard.add_limiter(limiter).map_err(run_error)?;
     }
@@ -103,27 +103,28 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     }
     // Read before the run, because at its end the limiters may have been removed.
     let limiters = shard.status().map_err(run_error)?.limiters;
-    let lanes = lanes(experiment, volume, &groups, &threads);
+    let connections = connections(experiment, volume, &groups, &threads);
     let (reports, inbox) = mpsc::channel();
     let is_cancelled = Arc::new(AtomicBool::new(false));
     let begin_ns = linux::thread::monotonic_ns();
     let window_begin_ns = begin_ns.saturating_add(experiment.ramp_ns);
-    let pictured = Pictured::new(progress.wanted_dispatches(), window_begin_ns, progress.tracer().is_some());
+    let dispatch_recording =
+        DispatchRecording::new(progress.wanted_dispatches(), window_begin_ns, progress.tracer().is_some());
     if progress.tracer().is_some() {
-        let told = reports.clone();
+        let sender = reports.clone();
         // If the receiver is gone, the run is over.
-        let listener = move |traced| drop(told.send(Report::Traced(traced)));
-        shard.set_listener(Some(Box::new(listener))).map_err(run_error)?;
+        let sink = move |traced| drop(sender.send(Report::Traced(traced)));
+        shard.set_trace_sink(Some(Box::new(sink))).map_err(run_error)?;
     }
     let load = Load::new(Arc::new(experiment.clone()), threads, reports, Arc::clone(&is_cancelled));
     progress.started(experiment);
     let began = Instant::now();
-    let resident = shard.house(Box::new(load), lanes).map_err(run_error)?;
-    let names = tracing::names(shard, experiment, resident, &made).map_err(run_error)?;
+    let client = shard.add_local_client(Box::new(load), connections).map_err(run_error)?;
+    let names = tracing::names(shard, experiment, client, &groups_by_path).map_err(run_error)?;
     if let Some(tracer) = progress.tracer() {
         names.introduce(begin_ns, tracer);
     }
-    let mut watch = Watch { shard, experiment, inbox, names, began, resident, is_cancelled, pictured };
+    let mut watch = RunWatch { shard, experiment, inbox, names, began, client, is_cancelled, dispatch_recording };
     let over = watch.until_over(progress)?;
     let status = shard.status().map_err(run_error)?;
     if status.violations > 0 {
@@ -132,26 +133,27 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
         return Err(RunError::Failed { message, source: None });
     }
     let reasons: Vec<&str> = status.reasons.iter().map(|(name, _)| *name).collect();
-    let dispatches = watch.pictured.take().and_then(|pictured| pictured.dispatches(&reasons, &groups));
+    let dispatches =
+        watch.dispatch_recording.take().and_then(|dispatch_recording| dispatch_recording.dispatches(&reasons, &groups));
     Ok(Measurement { dispatches, ..answer(experiment, *over, &ShardStatus { limiters, ..status }) })
 }
 
 /// The thread that waits for a load on the shard's thread.
-struct Watch<'a> {
+struct RunWatch<'a> {
     shard: &'a ShardHandle,
     experiment: &'a Experiment,
     inbox: Receiver<Report>,
     names: Names,
     began: Instant,
-    resident: u32,
+    client: u32,
     is_cancelled: Arc<AtomicBool>,
-    pictured: Option<Pictured>,
+    dispatch_recording: Option<DispatchRecording>,
 }
 
-impl Watch<'_> {
+impl RunWatch<'_> {
     fn until_over(&mut self, progress: &mut dyn Progress) -> Result<Box<Over>, RunError> {
         let over = loop {
-            match self.inbox.recv_timeout(PATIENCE) {
+            match self.inbox.recv_timeout(CANCEL_CHECK_INTERVAL) {
                 Ok(Report::Live { elapsed_ns, groups }) => self.show(elapsed_ns, &groups, progress),
                 Ok(Report::Traced(traced)) => self.pass_on(&traced, progress),
                 Ok(Report::Over(over)) => break over,
@@ -161,22 +163,22 @@ impl Watch<'_> {
                     return Err(RunError::Failed { message, source: None });
                 }
             }
-            if let Some(pictured) = &mut self.pictured {
-                pictured.attend(self.shard).map_err(run_error)?;
+            if let Some(dispatch_recording) = &mut self.dispatch_recording {
+                dispatch_recording.poll(self.shard).map_err(run_error)?;
             }
             if progress.cancelled() && !self.is_cancelled.swap(true, Ordering::Relaxed) {
-                self.shard.poke(self.resident);
+                self.shard.wake(self.client);
             }
         };
         if self.is_cancelled.load(Ordering::Relaxed) {
             return Err(RunError::Cancelled);
         }
-        if let Some(pictured) = &mut self.pictured {
-            pictured.end(self.shard).map_err(run_error)?;
+        if let Some(dispatch_recording) = &mut self.dispatch_recording {
+            dispatch_recording.end(self.shard).map_err(run_error)?;
         }
         if progress.tracer().is_some() {
             // Once the shard has answered, all events sent before are in the inbox.
-            self.shard.set_listener(None).map_err(run_error)?;
+            self.shard.set_trace_sink(None).map_err(run_error)?;
             let rest: Vec<Report> = self.inbox.try_iter().collect();
             for report in rest {
                 if let Report::Traced(traced) = report {
@@ -195,8 +197,8 @@ impl Watch<'_> {
     }
 
     fn pass_on(&mut self, traced: &[Traced], progress: &mut dyn Progress) {
-        if let Some(pictured) = &mut self.pictured {
-            pictured.hear(traced);
+        if let Some(dispatch_recording) = &mut self.dispatch_recording {
+            dispatch_recording.record(traced);
         }
         if let Some(tracer) = progress.tracer() {
             tracing::pass_on(traced, &self.names, tracer);
@@ -266,22 +268,27 @@ fn threads(experiment: &Experiment, size_bytes: u64) -> Result<Vec<Thread>, Refu
     experiment.issuers().map(thread).collect()
 }
 
-/// One lane per thread, in order.
-fn lanes(experiment: &Experiment, volume: VolumeId, groups: &[GroupHandle], threads: &[Thread]) -> Vec<Lane> {
+/// One connection per thread, in order.
+fn connections(
+    experiment: &Experiment,
+    volume: VolumeId,
+    groups: &[GroupHandle],
+    threads: &[Thread],
+) -> Vec<LocalConnection> {
     let places = experiment.issuers().zip(threads);
     places
         .map(|(place, thread)| {
             let priority = experiment.priority_of(&place);
             let bounds = ConnectionBounds { requests: thread.issuer.depth() + 1, bytes: u64::MAX / 2 };
-            Lane { volume, group: groups[place.group], bounds, priority }
+            LocalConnection { volume, group: groups[place.group], bounds, priority }
         })
         .collect()
 }
 
 /// Creates the groups, parents first; a path component without a group of its own gets the default
 /// weight. Returns the handles of the experiment's groups, and all created groups.
-fn add_groups(shard: &ShardHandle, experiment: &Experiment) -> Result<(Vec<GroupHandle>, Made), EngineError> {
-    let mut made = Made::new();
+fn add_groups(shard: &ShardHandle, experiment: &Experiment) -> Result<(Vec<GroupHandle>, GroupsByPath), EngineError> {
+    let mut groups_by_path = GroupsByPath::new();
     let mut handles = Vec::new();
     for group in &experiment.groups {
         if group.is_in_root {
@@ -291,7 +298,7 @@ fn add_groups(shard: &ShardHandle, experiment: &Experiment) -> Result<(Vec<Group
         let mut above = GroupHandle::ROOT;
         for end in group.path.match_indices('/').map(|(at, _)| at).chain([group.path.len()]) {
             let path = &group.path[..end];
-            above = match made.get(path) {
+            above = match groups_by_path.get(path) {
                 Some(&known) => known,
                 None => {
                     let own = experiment.groups.iter().find(|other| other.path == path);
@@ -303,14 +310,14 @@ fn add_groups(shard: &ShardHandle, experiment: &Experiment) -> Result<(Vec<Group
                     if let Some(weight) = own.and_then(|group| group.leaf_weight) {
                         shard.set_leaf_weight(new, Some(weight.get()))?;
                     }
-                    made.insert(path.to_owned(), new);
+                    groups_by_path.insert(path.to_owned(), new);
                     new
                 }
             };
         }
         handles.push(above);
     }
-    Ok((handles, made))
+    Ok((handles, groups_by_path))
 }
 
 fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurement {

@@ -10,14 +10,14 @@ use crate::error::EngineError;
 use crate::shard::Traced;
 use crate::volume::{GroupHandle, ShardHandle};
 
-/// Names for the objects in the shard: jobs by the contexts of their lanes, groups by their ids.
+/// Names for the objects in the shard: jobs by the contexts of their connections, groups by their ids.
 pub(super) fn names(
     shard: &ShardHandle,
     experiment: &Experiment,
-    resident: u32,
+    client: u32,
     groups: &BTreeMap<String, GroupHandle>,
 ) -> Result<Names, EngineError> {
-    let contexts = shard.contexts_of(resident)?;
+    let contexts = shard.contexts_of(client)?;
     let mut processes = Vec::new();
     for (place, context) in experiment.issuers().zip(contexts) {
         put(&mut processes, context.0, &place.job.name);
@@ -36,9 +36,9 @@ fn put(names: &mut Vec<String>, index: u32, name: &str) {
 }
 
 /// Passes events on in their order.
-pub(super) fn pass_on(told: &[Traced], names: &Names, tracer: &mut dyn Tracer) {
-    for traced in told {
-        match traced {
+pub(super) fn pass_on(traced: &[Traced], names: &Names, tracer: &mut dyn Tracer) {
+    for item in traced {
+        match item {
             Traced::Message(TraceMessage { limiter, message: it }) => {
                 tracer.message(it.at_ns, &experiment::trace::line(names, *limiter, it));
             }

@@ -6,11 +6,11 @@ use std::sync::{Arc, mpsc};
 
 use block::{Extent, Nanos, Operation, RequestId};
 use linux::buffer::Span;
-use linux::device::stretch_at;
+use linux::device::data_run_at;
 use linux::ring::Emptying;
 
 use super::{FIRST_SYNC_TAG, Shard, Token};
-use crate::protocol::{Asked, MAX_EXTENTS, StatusExtent};
+use crate::protocol::{ClientRequest, MAX_EXTENTS, StatusExtent};
 
 /// I/Os done inline per turn of the loop; more wait for the next turn, so that sockets are served
 /// in time.
@@ -41,7 +41,7 @@ pub(super) struct InlineIo {
 pub(super) struct StatusJob {
     file: Arc<OwnedFd>,
     request: u32,
-    asked: Asked,
+    asked: ClientRequest,
     base_bytes: u64,
 }
 
@@ -251,10 +251,10 @@ fn allocation(job: &StatusJob) -> Option<Vec<StatusExtent>> {
     let mut found = Vec::new();
     let mut at = start;
     while at < end && found.len() < limit {
-        let stretch = stretch_at(job.file.as_fd(), at, end).ok()?;
-        let is_hole = stretch.is_hole;
-        found.push(StatusExtent { length_bytes: stretch.end_bytes - at, hole: is_hole, zero: is_hole });
-        at = stretch.end_bytes;
+        let run = data_run_at(job.file.as_fd(), at, end).ok()?;
+        let is_hole = run.is_hole;
+        found.push(StatusExtent { length_bytes: run.end_bytes - at, hole: is_hole, zero: is_hole });
+        at = run.end_bytes;
     }
     Some(found)
 }

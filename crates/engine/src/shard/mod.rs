@@ -9,9 +9,9 @@
 //! helper thread queries allocation.
 
 mod disk;
+mod local_client;
 mod mailbox;
 mod output;
-mod resident;
 mod status;
 mod stream;
 mod wait;
@@ -24,8 +24,8 @@ use block::{Nanos, RequestId};
 use linux::buffer::Arena;
 use linux::ring::{Completion, FileId, Ring};
 
+pub use local_client::{Answer, ClientContext, Data, LocalClient, LocalRequest, Payload};
 pub(crate) use mailbox::Mailbox;
-pub use resident::{Answer, Data, Door, LocalRequest, Payload, Resident};
 pub(crate) use status::Drain;
 pub use status::{ConnectionStatus, DrainReport, GroupStatus, ShardStatus, TunableStatus, VolumeStatus};
 pub(crate) use stream::Attachment;
@@ -37,7 +37,7 @@ use crate::gate::Gate;
 use crate::protocol::StatusExtent;
 pub use crate::turn::Traced;
 use crate::turn::{Action, Actions, Turn, TurnSettings, Verdict};
-use resident::Residency;
+use local_client::LocalClientState;
 use stream::Socket;
 use wait::Idle;
 
@@ -95,15 +95,15 @@ impl Token {
     }
 }
 
-/// The receiver of a connection's answers.
+/// The receiver of a connection's answers; none once it is closed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 enum Route {
     #[default]
-    Nobody,
+    None,
     Socket(u32),
-    Lane {
-        resident: u32,
-        lane: u32,
+    Local {
+        client: u32,
+        connection: u32,
     },
 }
 
@@ -145,7 +145,7 @@ pub(crate) struct Shard {
     sockets: Vec<Option<Box<Socket>>>,
     free_sockets: Vec<u32>,
     generation: u16,
-    residents: Vec<Option<Box<Residency>>>,
+    local_clients: Vec<Option<Box<LocalClientState>>>,
     /// Sockets with received bytes that were left unparsed for fairness.
     ready: Vec<u32>,
     /// Sockets with output that is not being sent.
@@ -165,12 +165,12 @@ pub(crate) struct Shard {
     idle: Idle,
     stall_check_at_ns: Option<Nanos>,
     drain: Option<Drain>,
-    listener: Option<Listener>,
+    sink: Option<TraceSink>,
     must_stop: bool,
 }
 
 /// Receives trace events of the queue and its policies, in batches.
-pub(crate) type Listener = Box<dyn FnMut(Vec<Traced>) + Send>;
+pub(crate) type TraceSink = Box<dyn FnMut(Vec<Traced>) + Send>;
 
 impl Shard {
     /// Builds a shard on the thread that will run it.
@@ -186,7 +186,7 @@ impl Shard {
         };
         // This only improves timing; where it is forbidden the engine works without.
         let _ = linux::thread::precise_timers();
-        let _ = linux::thread::short_turns();
+        let _ = linux::thread::short_slices();
         if settings.is_urgent {
             let _ = linux::thread::most_urgent();
         }
@@ -224,7 +224,7 @@ impl Shard {
             sockets: Vec::new(),
             free_sockets: Vec::new(),
             generation: 0,
-            residents: Vec::new(),
+            local_clients: Vec::new(),
             ready: Vec::with_capacity(connections),
             dirty: Vec::with_capacity(connections),
             deferred: Vec::with_capacity(256),
@@ -239,18 +239,18 @@ impl Shard {
             counters: LoopCounters::default(),
             stall_check_at_ns: None,
             drain: None,
-            listener: None,
+            sink: None,
             must_stop: false,
             turn_settings,
         })
     }
 
-    /// Runs until the shard is told to stop.
+    /// Runs until the shard is stopped.
     pub fn run(&mut self) -> Result<(), EngineError> {
         while !self.must_stop {
             let now = linux::thread::monotonic_ns();
             self.turn_once(now);
-            self.look_after_drain();
+            self.advance_drain();
             if self.must_stop {
                 break;
             }
@@ -262,7 +262,7 @@ impl Shard {
 
     fn turn_once(&mut self, now: Nanos) {
         self.counters.turns += 1;
-        self.turn.begin_round(now);
+        self.turn.begin_turn(now);
         let mut completions = std::mem::take(&mut self.completions);
         completions.clear();
         self.ring.reap(COMPLETIONS_PER_TURN, &mut completions);
@@ -280,9 +280,9 @@ impl Shard {
         self.check_stalls(now);
         self.turn.expire(now);
         self.perform_deferred(now);
-        self.run_residents(now);
+        self.run_local_clients(now);
         self.settle(now);
-        self.pass_on_traced();
+        self.send_traced();
         self.send_dirty(now);
     }
 
@@ -294,14 +294,14 @@ impl Shard {
             Token::Sync(volume) => self.sync_done(volume, completion.result, now),
             Token::Mailbox => {
                 self.ring.poll(Token::Mailbox.pack(), self.mailbox_file);
-                self.open_mail();
+                self.run_jobs();
             }
         }
     }
 
     /// Runs the jobs that are waiting now, and only these, so that a client that posts continually
     /// cannot occupy the loop.
-    fn open_mail(&mut self) {
+    fn run_jobs(&mut self) {
         self.mailbox.event.clear();
         for job in self.mailbox.take_all() {
             job(self);
@@ -328,7 +328,7 @@ impl Shard {
                 }
                 self.inline_done = done;
             }
-            self.run_residents(now);
+            self.run_local_clients(now);
         }
     }
 
@@ -356,13 +356,15 @@ impl Shard {
             Action::Copy { from, to } => self.ring.arena().copy_within(from, to),
             Action::Reply { connection, request, piece } => match self.route(connection) {
                 Route::Socket(socket) => self.queue_piece(socket, request, piece, now),
-                Route::Lane { resident, lane } => self.answer_resident(resident, lane, request, piece, now),
-                Route::Nobody => self.turn.sent(request, piece, now, &mut self.actions),
+                Route::Local { client, connection } => {
+                    self.answer_local_client(client, connection, request, piece, now)
+                }
+                Route::None => self.turn.sent(request, piece, now, &mut self.actions),
             },
             Action::Continue { connection, verdict } => match self.route(connection) {
                 Route::Socket(socket) => self.continue_stream(socket, verdict, now),
-                Route::Lane { resident, lane } => self.continue_lane(resident, lane, verdict, now),
-                Route::Nobody => {}
+                Route::Local { client, connection } => self.continue_local_client(client, connection, verdict, now),
+                Route::None => {}
             },
             Action::Status { request, volume } => self.ask_helper(request, volume, now),
             Action::Finished { connection } => {
@@ -370,8 +372,8 @@ impl Shard {
                 self.turn.retire(connection);
                 match route {
                     Route::Socket(socket) => self.turn_finished(socket),
-                    Route::Lane { resident, lane } => self.lane_finished(resident, lane),
-                    Route::Nobody => {}
+                    Route::Local { client, connection } => self.local_connection_finished(client, connection),
+                    Route::None => {}
                 }
             }
         }
@@ -438,7 +440,7 @@ impl Shard {
         true
     }
 
-    /// The facts that clients are told about a volume.
+    /// The facts of a volume.
     pub fn facts(&self, volume: u32) -> Option<VolumeFacts> {
         Some(self.volumes.get(volume as usize)?.as_ref()?.facts.clone())
     }
@@ -456,18 +458,18 @@ impl Shard {
         self.turn.switch(spec, version, &self.turn_settings, now).map_err(|message| EngineError::usage(message, help))
     }
 
-    /// Starts or stops sending trace events to a listener.
-    pub fn set_listener(&mut self, listener: Option<Listener>) {
-        self.turn.set_tracing(listener.is_some());
-        self.pass_on_traced();
-        self.listener = listener;
+    /// Starts or stops sending trace events to a sink.
+    pub fn set_trace_sink(&mut self, sink: Option<TraceSink>) {
+        self.turn.set_tracing(sink.is_some());
+        self.send_traced();
+        self.sink = sink;
     }
 
-    fn pass_on_traced(&mut self) {
-        if let Some(listener) = &mut self.listener {
+    fn send_traced(&mut self) {
+        if let Some(sink) = &mut self.sink {
             let traced = self.turn.take_traced();
             if !traced.is_empty() {
-                listener(traced);
+                sink(traced);
             }
         }
     }

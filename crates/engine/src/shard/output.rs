@@ -18,7 +18,8 @@ const SPANS_PER_PIECE: usize = 2 + 40;
 impl Shard {
     /// Adds a piece to a socket's output.
     pub(super) fn queue_piece(&mut self, index: u32, request: u32, piece: Piece, now: Nanos) {
-        let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut).filter(|s| !s.is_dead) else {
+        let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut).filter(|s| !s.is_closed)
+        else {
             return self.turn.sent(request, piece, now, &mut self.actions);
         };
         socket.output.push_back(Out { request, piece });
@@ -44,11 +45,11 @@ impl Shard {
     /// progress.
     fn send(&mut self, index: u32, now: Nanos) {
         let Some(mut socket) = self.sockets.get_mut(index as usize).and_then(Option::take) else { return };
-        if !socket.is_sending && !socket.is_dead && !socket.output.is_empty() {
+        if !socket.is_sending && !socket.is_closed && !socket.output.is_empty() {
             self.encode_batch(&mut socket);
             if socket.unsent.is_empty() {
                 // Reached only with a protocol that encodes nothing; its pieces count as sent.
-                let sent = std::mem::take(&mut socket.on_the_way);
+                let sent = std::mem::take(&mut socket.in_transit);
                 for out in &sent {
                     self.turn.sent(out.request, out.piece, now, &mut self.actions);
                 }
@@ -96,7 +97,7 @@ impl Shard {
                 _ => 0,
             };
             socket.output.pop_front();
-            socket.on_the_way.push(out);
+            socket.in_transit.push(out);
         }
         self.ring.arena().copy_in(Span::of(socket.headers, 0, HEADER_BYTES), &self.scratch);
     }
@@ -128,7 +129,7 @@ impl Shard {
         let accepted = u64::try_from(result).unwrap_or(0);
         drop_front(&mut socket.unsent, accepted);
         socket.stalled_since_ns = None;
-        if !socket.unsent.is_empty() && accepted > 0 && !socket.is_dead {
+        if !socket.unsent.is_empty() && accepted > 0 && !socket.is_closed {
             socket.stalled_since_ns = Some(now);
             let (token, file) = (Token::Send { socket: index, generation }.pack(), socket.file);
             let spans = std::mem::take(&mut socket.unsent);
@@ -140,16 +141,16 @@ impl Shard {
         }
         let is_failed = !socket.unsent.is_empty();
         socket.is_sending = false;
-        let mut sent = std::mem::take(&mut socket.on_the_way);
+        let mut sent = std::mem::take(&mut socket.in_transit);
         for out in sent.drain(..) {
             self.turn.sent(out.request, out.piece, now, &mut self.actions);
         }
         let Some(socket) = self.socket_of(index, generation) else { return };
-        socket.on_the_way = sent;
-        if socket.is_dead {
-            self.bury_if_over(index);
+        socket.in_transit = sent;
+        if socket.is_closed {
+            self.free_if_unused(index);
         } else if is_failed {
-            self.kill(index, now);
+            self.close_connection(index, now);
         } else if socket.output.is_empty() {
             self.end_if_done(index, now);
         } else if !socket.is_dirty {
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_took_is_taken_off_the_front() {
+    fn accepted_bytes_are_removed_from_the_front() {
         let mut spans = vec![span(0, 16), span(4_096, 4_096), span(16, 16)];
         drop_front(&mut spans, 16 + 100);
         assert_eq!(spans, [span(4_196, 3_996), span(16, 16)]);

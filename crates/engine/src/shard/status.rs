@@ -75,7 +75,7 @@ pub struct TunableStatus {
 pub struct VolumeStatus {
     /// Its number.
     pub volume: u32,
-    /// The facts that clients are told.
+    /// What clients can learn about it.
     pub facts: VolumeFacts,
     /// Whether flushes are answered without flushing.
     pub has_unsafe_flush: bool,
@@ -220,7 +220,7 @@ impl Shard {
     }
 
     fn connection_statuses(&self) -> Vec<ConnectionStatus> {
-        let sockets = self.sockets.iter().flatten().filter(|socket| !socket.is_dead);
+        let sockets = self.sockets.iter().flatten().filter(|socket| !socket.is_closed);
         sockets
             .filter_map(|socket| {
                 let (sums, volume, group) = self.turn.connection(socket.connection)?;
@@ -240,7 +240,7 @@ impl Shard {
     pub fn evict(&mut self, connection: u32) -> bool {
         let is_it = |socket: &Option<Box<super::Socket>>| socket.as_ref().is_some_and(|s| s.connection == connection);
         let Some(index) = self.sockets.iter().position(is_it) else { return false };
-        self.kill(u32::try_from(index).unwrap_or(u32::MAX), linux::thread::monotonic_ns());
+        self.close_connection(u32::try_from(index).unwrap_or(u32::MAX), linux::thread::monotonic_ns());
         true
     }
 
@@ -258,7 +258,7 @@ impl Shard {
     }
 
     /// Ends a drain that is finished or has timed out.
-    pub(super) fn look_after_drain(&mut self) {
+    pub(super) fn advance_drain(&mut self) {
         let Some(drain) = &self.drain else { return };
         let in_flight = self.turn.requests_in_flight();
         let is_late = block::time::is_due(linux::thread::monotonic_ns(), drain.deadline_ns);
@@ -280,7 +280,7 @@ impl Shard {
     /// Ends the loop after this turn.
     pub fn stop(&mut self) {
         self.must_stop = true;
-        self.abandon_residents();
+        self.abandon_local_clients();
         for socket in self.sockets.iter().flatten() {
             if let Some(fd) = self.ring.file(socket.file) {
                 linux::socket::shut_down(fd);

@@ -4,7 +4,7 @@
 //! Parsing ─► submit ─► Go ───────────────► Parsing
 //!                ├──► Fill(span) ─ bytes ─► filled ─► Go | Fill | Wait
 //!                ├──► Skip(n) ──── bytes ─► Parsing
-//!                └──► Wait ─── Continue ──► as told
+//!                └──► Wait ─── Continue ──► as decided
 //! ```
 //! A waiting connection is simply not read: the socket's buffer fills and the client's own send
 //! blocks.
@@ -19,7 +19,7 @@ use linux::ring::FileId;
 
 use super::{Route, Shard, Token};
 use crate::error::EngineError;
-use crate::protocol::{Asked, Failure, MAX_HEADER_BYTES, Parsed, Protocol};
+use crate::protocol::{ClientRequest, Failure, MAX_HEADER_BYTES, Parsed, Protocol};
 use crate::turn::{Action, ConnectionBounds, Piece, Verdict};
 
 /// Requests parsed per connection and turn of the loop.
@@ -96,18 +96,18 @@ pub(super) struct Socket {
     receiving: Receiving,
     is_ready: bool,
     /// A request that the protocol answered, and for which there is no credit yet.
-    answered: Option<(Asked, Option<Failure>, &'static str, u64)>,
+    answered: Option<(ClientRequest, Option<Failure>, &'static str, u64)>,
     // outgoing
     pub headers: Slot,
     pub output: VecDeque<Out>,
-    pub on_the_way: Vec<Out>,
+    pub in_transit: Vec<Out>,
     pub unsent: Vec<Span>,
     pub is_sending: bool,
     pub is_dirty: bool,
     /// Reasons that the protocol gave for its own answers, by request.
     pub notes: Vec<(u32, &'static str)>,
     // end
-    pub is_dead: bool,
+    pub is_closed: bool,
     turn_is_finished: bool,
     /// Since when an expected operation has made no progress.
     pub stalled_since_ns: Option<Nanos>,
@@ -158,22 +158,22 @@ impl Shard {
             answered: None,
             headers,
             output: VecDeque::with_capacity(64),
-            on_the_way: Vec::with_capacity(64),
+            in_transit: Vec::with_capacity(64),
             unsent: Vec::with_capacity(linux::ring::MAX_SPANS),
             is_sending: false,
             is_dirty: false,
             notes: Vec::new(),
-            is_dead: false,
+            is_closed: false,
             turn_is_finished: false,
             stalled_since_ns: None,
         };
-        let index = self.seat(socket);
+        let index = self.insert_socket(socket);
         self.routes[connection as usize] = Route::Socket(index);
         self.pump(index, now);
         Ok(connection)
     }
 
-    fn seat(&mut self, socket: Socket) -> u32 {
+    fn insert_socket(&mut self, socket: Socket) -> u32 {
         let free = self.free_sockets.pop().unwrap_or_else(|| {
             self.sockets.push(None);
             u32::try_from(self.sockets.len() - 1).unwrap_or(u32::MAX)
@@ -214,8 +214,8 @@ impl Shard {
         let Some(socket) = self.socket_of(index, generation) else { return };
         let into = std::mem::replace(&mut socket.receiving, Receiving::No);
         socket.stalled_since_ns = None;
-        if socket.is_dead {
-            return self.bury_if_over(index);
+        if socket.is_closed {
+            return self.free_if_unused(index);
         }
         let Ok(bytes @ 1..) = u32::try_from(result) else {
             const EINTR: i32 = 4;
@@ -224,7 +224,7 @@ impl Shard {
                 return self.arm(index, now);
             }
             // The peer is gone, so the answers to its requests are not needed.
-            return self.kill(index, now);
+            return self.close_connection(index, now);
         };
         match (into, socket.stream) {
             (Receiving::Slot, Stream::Filling(span)) => socket.stream = Stream::Filling(span.behind(bytes)),
@@ -238,7 +238,7 @@ impl Shard {
         let Some(mut socket) = self.sockets.get_mut(index as usize).and_then(Option::take) else { return };
         socket.is_ready = false;
         let mut budget = PARSED_PER_TURN;
-        while !socket.is_dead && self.step(&mut socket, now) {
+        while !socket.is_closed && self.step(&mut socket, now) {
             budget -= 1;
             if budget == 0 {
                 socket.is_ready = true;
@@ -246,9 +246,9 @@ impl Shard {
                 break;
             }
         }
-        let (is_ready, is_dead) = (socket.is_ready, socket.is_dead);
+        let (is_ready, is_closed) = (socket.is_ready, socket.is_closed);
         self.sockets[index as usize] = Some(socket);
-        if !is_ready && !is_dead {
+        if !is_ready && !is_closed {
             self.arm(index, now);
             self.end_if_done(index, now);
         }
@@ -270,7 +270,7 @@ impl Shard {
                     return false;
                 }
                 let verdict = self.turn.filled(socket.connection, now, &mut self.actions);
-                obey(socket, verdict);
+                apply_verdict(socket, verdict);
                 true
             }
             Stream::Skipping(left) => {
@@ -317,7 +317,7 @@ impl Shard {
             Parsed::Request { consumed_bytes, asked } => {
                 consume(socket, consumed_bytes);
                 let verdict = self.turn.submit(socket.connection, asked, now, &mut self.actions);
-                obey(socket, verdict);
+                apply_verdict(socket, verdict);
                 true
             }
             Parsed::Answered { consumed_bytes, skip_bytes, asked, failure, message } => {
@@ -340,7 +340,7 @@ impl Shard {
     fn answer_parsed(
         &mut self,
         socket: &mut Socket,
-        asked: Asked,
+        asked: ClientRequest,
         failure: Option<Failure>,
         note: &'static str,
         skip_bytes: u64,
@@ -362,7 +362,7 @@ impl Shard {
     pub(super) fn continue_stream(&mut self, index: u32, verdict: Verdict, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if socket.stream == Stream::Waiting {
-            obey(socket, verdict);
+            apply_verdict(socket, verdict);
             self.pump(index, now);
         }
     }
@@ -371,7 +371,7 @@ impl Shard {
     fn arm(&mut self, index: u32, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
         let wants = matches!(socket.stream, Stream::Parsing | Stream::Filling(_) | Stream::Skipping(_));
-        if socket.receiving != Receiving::No || socket.is_dead || !wants {
+        if socket.receiving != Receiving::No || socket.is_closed || !wants {
             return;
         }
         let token = Token::Receive { socket: index, generation: socket.generation }.pack();
@@ -404,24 +404,24 @@ impl Shard {
     /// Closes a disconnected client when all its requests were answered and sent.
     pub(super) fn end_if_done(&mut self, index: u32, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
-        let is_said = socket.stream == Stream::Ended && !socket.is_dead;
-        if is_said
+        let is_disconnected = socket.stream == Stream::Ended && !socket.is_closed;
+        if is_disconnected
             && !socket.is_sending
             && socket.output.is_empty()
             && self.turn.connection_requests(socket.connection) == 0
         {
-            self.kill(index, now);
+            self.close_connection(index, now);
         }
     }
 
     /// Ends a connection: shuts down both directions at once, then waits for everything that refers
     /// to it.
-    pub(super) fn kill(&mut self, index: u32, now: Nanos) {
+    pub(super) fn close_connection(&mut self, index: u32, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
-        if socket.is_dead {
+        if socket.is_closed {
             return;
         }
-        socket.is_dead = true;
+        socket.is_closed = true;
         socket.stream = Stream::Ended;
         let (file, connection) = (socket.file, socket.connection);
         let is_busy = socket.is_sending || socket.receiving != Receiving::No;
@@ -437,7 +437,7 @@ impl Shard {
             self.extents.remove(&out.request);
             self.turn.sent(out.request, out.piece, now, &mut self.actions);
         }
-        self.bury_if_over(index);
+        self.free_if_unused(index);
     }
 
     /// Notes that nothing of the connection is left in the turn.
@@ -445,14 +445,14 @@ impl Shard {
         if let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) {
             socket.turn_is_finished = true;
         }
-        self.bury_if_over(index);
+        self.free_if_unused(index);
     }
 
     /// Frees a dead socket's entry once neither turn nor ring refer to it.
-    pub(super) fn bury_if_over(&mut self, index: u32) {
+    pub(super) fn free_if_unused(&mut self, index: u32) {
         let Some(place) = self.sockets.get_mut(index as usize) else { return };
         let Some(socket) = place else { return };
-        if !socket.is_dead || socket.is_sending || socket.receiving != Receiving::No || !socket.turn_is_finished {
+        if !socket.is_closed || socket.is_sending || socket.receiving != Receiving::No || !socket.turn_is_finished {
             return;
         }
         if let Some(mut socket) = place.take() {
@@ -485,7 +485,7 @@ impl Shard {
             let Some(since) = socket.stalled_since_ns else { continue };
             let at = since.saturating_add(timeout_ns);
             if block::time::is_due(now, at) {
-                self.kill(index, now);
+                self.close_connection(index, now);
             } else {
                 self.stall_check_at_ns = Some(self.stall_check_at_ns.map_or(at, |earlier| earlier.min(at)));
             }
@@ -500,7 +500,7 @@ impl Shard {
 }
 
 /// Applies the turn's verdict.
-fn obey(socket: &mut Socket, verdict: Verdict) {
+fn apply_verdict(socket: &mut Socket, verdict: Verdict) {
     socket.stream = match verdict {
         Verdict::Go => Stream::Parsing,
         Verdict::Fill(span) => Stream::Filling(span),

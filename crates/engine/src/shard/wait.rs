@@ -14,7 +14,7 @@ use super::Shard;
 use crate::gate::Gate;
 
 /// After this many fruitless polls in a row the loop sleeps without polling, for as many times.
-const PATIENCE: u32 = 8;
+const FRUITLESS_LIMIT: u32 = 8;
 /// A model event closer than this is awaited by polling, because sleeping would overshoot it.
 const MODEL_SPIN_NS: Nanos = 50_000;
 /// The number of requests on the device from which waiting for a batch is worthwhile.
@@ -22,7 +22,7 @@ const BATCH_DEPTH: u32 = 8;
 /// The number of completions that a batch waits for.
 const BATCH_COMPLETIONS: u32 = 4;
 /// Polls of the ring between two readings of the clock.
-const LOOKS_PER_CLOCK: u32 = 64;
+const POLLS_PER_CLOCK: u32 = 64;
 
 /// The state of waiting.
 #[derive(Debug)]
@@ -68,9 +68,9 @@ impl Idle {
             return;
         }
         self.fruitless += 1;
-        if self.fruitless >= PATIENCE {
+        if self.fruitless >= FRUITLESS_LIMIT {
             self.fruitless = 0;
-            self.sleeps_without = PATIENCE;
+            self.sleeps_without = FRUITLESS_LIMIT;
         }
     }
 }
@@ -93,7 +93,7 @@ impl Shard {
         let deadlines = [
             self.turn.next_deadline(),
             model_at_ns,
-            self.next_resident_wake(),
+            self.next_local_wake(),
             self.stall_check_at_ns,
             self.drain_deadline(),
         ];
@@ -103,11 +103,11 @@ impl Shard {
             return Ok(());
         }
         if model_at_ns.is_some_and(|at| at.saturating_sub(now) <= MODEL_SPIN_NS) {
-            self.look_until(next_ns.unwrap_or(now));
+            self.poll_until(next_ns.unwrap_or(now));
             return self.ring.enter(Wait::No);
         }
         if self.idle.may_poll(next_in_ns) {
-            let is_fruitful = self.look_until(now + self.idle.poll_ns);
+            let is_fruitful = self.poll_until(now + self.idle.poll_ns);
             self.idle.polled(is_fruitful);
             if is_fruitful {
                 self.counters.polls_fruitful += 1;
@@ -142,9 +142,9 @@ impl Shard {
     }
 
     /// Polls the ring without a system call until there is a completion or the time is up.
-    fn look_until(&mut self, until_ns: Nanos) -> bool {
+    fn poll_until(&mut self, until_ns: Nanos) -> bool {
         loop {
-            for _ in 0..LOOKS_PER_CLOCK {
+            for _ in 0..POLLS_PER_CLOCK {
                 if self.ring.has_news() {
                     return true;
                 }
@@ -157,7 +157,7 @@ impl Shard {
     }
 
     fn has_work_at_hand(&self) -> bool {
-        self.turn.must_go_on()
+        self.turn.needs_another_turn()
             || !self.ready.is_empty()
             || !self.dirty.is_empty()
             || !self.deferred.is_empty()
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_polls_while_a_deadline_is_near() {
+    fn no_polling_while_a_deadline_is_near() {
         let mut idle = idle();
         assert!(!idle.may_poll(Some(40_000)));
         assert!(idle.may_poll(Some(60_000)));

@@ -7,7 +7,7 @@ use linux::ring::Emptying;
 use super::state::{Part, PartKind, Pending, Request, Stage, Waiting};
 use super::{Action, Actions, Piece, Turn, Verdict};
 use crate::flush::Joined;
-use crate::protocol::{Asked, Command, Failure};
+use crate::protocol::{ClientRequest, Command, Failure};
 use crate::table::NIL;
 
 /// Parts of one request that may be active at once, so that a long request needs little memory.
@@ -28,7 +28,7 @@ struct Cut {
 }
 
 /// The result of an attempt to make a part.
-enum Made {
+enum PartOutcome {
     /// It was submitted.
     Submitted,
     /// It was made; its payload goes into this span.
@@ -40,10 +40,10 @@ enum Made {
 impl Turn {
     /// Takes a request from a connection's stream. Must not be called unless the last verdict was
     /// `Go`, or was carried out.
-    pub fn submit(&mut self, connection: u32, asked: Asked, now: Nanos, actions: &mut Actions) -> Verdict {
+    pub fn submit(&mut self, connection: u32, asked: ClientRequest, now: Nanos, actions: &mut Actions) -> Verdict {
         debug_assert_eq!(self.connections[connection].pending, Pending::Nothing);
         self.connections[connection].pending = Pending::New(asked);
-        self.go_on(connection, now, actions)
+        self.continue_pending(connection, now, actions)
     }
 
     /// Takes a request that the protocol has already decided, so that it only has to be answered.
@@ -51,7 +51,7 @@ impl Turn {
     pub fn submit_answered(
         &mut self,
         connection: u32,
-        asked: Asked,
+        asked: ClientRequest,
         failure: Option<Failure>,
         now: Nanos,
         actions: &mut Actions,
@@ -71,12 +71,12 @@ impl Turn {
             return Verdict::Go;
         };
         self.enter(part, now, actions);
-        self.go_on(connection, now, actions)
+        self.continue_pending(connection, now, actions)
     }
 
     /// Continues the pending request of a connection; if it needs memory, the connection joins its
     /// group's queue.
-    fn go_on(&mut self, connection: u32, now: Nanos, actions: &mut Actions) -> Verdict {
+    fn continue_pending(&mut self, connection: u32, now: Nanos, actions: &mut Actions) -> Verdict {
         let verdict = self.advance(connection, now, actions);
         if verdict == Verdict::Wait {
             self.queue_up(connection);
@@ -97,24 +97,24 @@ impl Turn {
 
     /// Continues a connection that waited for its own requests.
     pub(super) fn resume(&mut self, connection: u32, now: Nanos, actions: &mut Actions) {
-        let verdict = self.go_on(connection, now, actions);
+        let verdict = self.continue_pending(connection, now, actions);
         if verdict != Verdict::Wait {
             actions.push(Action::Continue { connection, verdict });
         }
     }
 
-    /// Memory was freed: retries the waiting groups in rotation, until a whole round was in vain.
+    /// Memory was freed: retries the waiting groups in rotation, until every group was tried without success.
     pub(super) fn retry_waiting(&mut self, now: Nanos, actions: &mut Actions) {
         self.memory_was_freed = false;
-        let mut in_vain = 0;
-        while in_vain < self.memory.waiting_groups() {
+        let mut failures = 0;
+        while failures < self.memory.waiting_groups() {
             let Some((group, connection)) = self.memory.next_waiting() else { return };
             let verdict = self.advance(connection, now, actions);
             if verdict != Verdict::Wait {
-                in_vain = 0;
+                failures = 0;
                 actions.push(Action::Continue { connection, verdict });
             } else if self.connections[connection].waiting == Waiting::Memory {
-                in_vain += 1;
+                failures += 1;
                 self.memory.wait_on(group, connection);
             }
         }
@@ -151,9 +151,9 @@ impl Turn {
                         return Verdict::Wait;
                     }
                     match self.make_parts(request, now, actions) {
-                        Made::Submitted => {}
-                        Made::ToFill(span) => return Verdict::Fill(span),
-                        Made::NoMemory => {
+                        PartOutcome::Submitted => {}
+                        PartOutcome::ToFill(span) => return Verdict::Fill(span),
+                        PartOutcome::NoMemory => {
                             self.connections[connection].waiting = Waiting::Memory;
                             return Verdict::Wait;
                         }
@@ -164,10 +164,10 @@ impl Turn {
     }
 
     /// Takes a table entry and the connection's credit, or stores the reason to wait in `waiting`.
-    fn take_credit(&mut self, connection: u32, asked: Asked, now: Nanos) -> Option<u32> {
+    fn take_credit(&mut self, connection: u32, asked: ClientRequest, now: Nanos) -> Option<u32> {
         // Only reads have data to keep in one piece; a stray flag on a write must not make it count
         // as filled.
-        let asked = Asked { one_piece: asked.one_piece && asked.command == Command::Read, ..asked };
+        let asked = ClientRequest { one_piece: asked.one_piece && asked.command == Command::Read, ..asked };
         let cost = credit_bytes(&asked);
         let state = &mut self.connections[connection];
         let is_over = state.bytes + cost > state.bounds.bytes && state.requests > 0;
@@ -189,7 +189,7 @@ impl Turn {
     }
 
     /// The reason to refuse a request, if there is one.
-    fn refusal(&self, connection: u32, asked: &Asked) -> Option<Failure> {
+    fn refusal(&self, connection: u32, asked: &ClientRequest) -> Option<Failure> {
         let volume = self.volume_of(connection)?;
         let is_write = matches!(asked.command, Command::Write | Command::Trim | Command::WriteZeroes);
         if self.is_draining {
@@ -215,7 +215,7 @@ impl Turn {
     }
 
     /// How zeroes can be made without writing them, if the volume can.
-    fn emptying_for(&self, connection: u32, asked: &Asked) -> Option<Emptying> {
+    fn emptying_for(&self, connection: u32, asked: &ClientRequest) -> Option<Emptying> {
         let abilities = &self.volume_of(connection)?.abilities;
         if !asked.no_hole && abilities.can_punch {
             return Some(Emptying::PunchHole);
@@ -279,22 +279,22 @@ impl Turn {
     }
 
     /// Makes the next part of a request; for a read in one piece, all parts or none.
-    fn make_parts(&mut self, request: u32, now: Nanos, actions: &mut Actions) -> Made {
+    fn make_parts(&mut self, request: u32, now: Nanos, actions: &mut Actions) -> PartOutcome {
         if !self.requests[request].asked.one_piece {
             let group = self.connections[self.requests[request].connection].group;
             let has_nothing = self.memory.used_bytes(group) == 0;
             return match self.make_part(request, has_nothing, actions) {
-                None => Made::NoMemory,
+                None => PartOutcome::NoMemory,
                 Some(part) if self.parts[part].stage == Stage::Filling => {
                     let connection = self.requests[request].connection;
                     if self.requests[request].asked.command == Command::Write {
                         self.connections[connection].filling = Some(part);
-                        return Made::ToFill(self.data_of(part));
+                        return PartOutcome::ToFill(self.data_of(part));
                     }
                     self.enter(part, now, actions);
-                    Made::Submitted
+                    PartOutcome::Submitted
                 }
-                Some(_) => Made::Submitted,
+                Some(_) => PartOutcome::Submitted,
             };
         }
         let start = self.requests[request].next_bytes;
@@ -305,7 +305,7 @@ impl Turn {
         while self.requests[request].next_bytes < self.requests[request].end_bytes {
             if self.make_part(request, may_pass_bound, actions).is_none() {
                 self.unmake_parts(request, start);
-                return Made::NoMemory;
+                return PartOutcome::NoMemory;
             }
         }
         let mut at = self.requests[request].first_part;
@@ -313,7 +313,7 @@ impl Turn {
             self.enter(at, now, actions);
             at = self.parts[at].next;
         }
-        Made::Submitted
+        PartOutcome::Submitted
     }
 
     fn unmake_parts(&mut self, request: u32, start_bytes: u64) {
@@ -437,7 +437,7 @@ impl Turn {
 }
 
 /// Bytes of its connection's bound that a request uses.
-pub(super) fn credit_bytes(asked: &Asked) -> u64 {
+pub(super) fn credit_bytes(asked: &ClientRequest) -> u64 {
     match asked.command {
         Command::Read | Command::Write => asked.length_bytes,
         _ => 0,

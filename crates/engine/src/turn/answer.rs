@@ -221,7 +221,7 @@ impl Turn {
             return;
         }
         state.is_closed = true;
-        self.let_go(connection, now);
+        self.unplug_all(connection, now);
         let state = &mut self.connections[connection];
         let (pending, filling) = (std::mem::take(&mut state.pending), state.filling.take());
         if std::mem::take(&mut state.waiting) == Waiting::Memory {

@@ -4,7 +4,7 @@
 use block::{Priority, RequestId};
 
 use super::{Action, Actions, ConnectionBounds, Piece, Positions, Turn, TurnSettings, Verdict, VolumeAbilities};
-use crate::protocol::{Asked, Command, Failure};
+use crate::protocol::{ClientRequest, Command, Failure};
 use experiment::Limits;
 
 const MIB: u64 = 1 << 20;
@@ -37,7 +37,7 @@ impl Bench {
     }
 
     /// Submits, fills and dispatches; returns the resulting actions.
-    fn asks(&mut self, asked: Asked) -> Vec<Action> {
+    fn asks(&mut self, asked: ClientRequest) -> Vec<Action> {
         let mut verdict = self.turn.submit(self.connection, asked, 1, &mut self.actions);
         while let Verdict::Fill(_) = verdict {
             verdict = self.turn.filled(self.connection, 1, &mut self.actions);
@@ -57,7 +57,7 @@ impl Bench {
 
     fn settle(&mut self) -> Vec<Action> {
         let mut all = Vec::new();
-        self.turn.begin_round(2);
+        self.turn.begin_turn(2);
         loop {
             self.turn.dispatch(2, &mut self.actions);
             if self.actions.list.is_empty() {
@@ -69,8 +69,8 @@ impl Bench {
     }
 }
 
-fn asked(command: Command, offset_bytes: u64, length_bytes: u64) -> Asked {
-    Asked {
+fn asked(command: Command, offset_bytes: u64, length_bytes: u64) -> ClientRequest {
+    ClientRequest {
         cookie: 0,
         offset_bytes,
         length_bytes,
@@ -123,7 +123,7 @@ fn test_20_a_long_trim_is_cut_into_parts_of_a_gibibyte() {
 #[test]
 fn test_25_a_failing_part_of_a_read_in_one_piece_fails_all_of_it_without_data() {
     let mut bench = Bench::new(1, 64 * MIB);
-    let actions = bench.asks(Asked { one_piece: true, ..asked(Command::Read, 0, 8 * MIB) });
+    let actions = bench.asks(ClientRequest { one_piece: true, ..asked(Command::Read, 0, 8 * MIB) });
     let mut replies = Vec::new();
     for (number, (io, bytes, _)) in starts(&actions).into_iter().enumerate() {
         let result = if number == 5 { -5 } else { i32::try_from(bytes).expect("small") };
@@ -149,7 +149,7 @@ fn test_25_a_failing_part_of_a_chunked_read_says_where_and_the_others_are_delive
 fn test_27_fua_writes_are_durable_and_others_are_not() {
     let mut bench = Bench::new(1, 64 * MIB);
     assert!(!starts(&bench.asks(asked(Command::Write, 0, 4_096)))[0].2);
-    let actions = bench.asks(Asked { fua: true, ..asked(Command::Write, 65_536, 4_096) });
+    let actions = bench.asks(ClientRequest { fua: true, ..asked(Command::Write, 65_536, 4_096) });
     assert!(starts(&actions)[0].2);
     assert_eq!(syncs(&bench.seen), 0);
 }
@@ -157,7 +157,7 @@ fn test_27_fua_writes_are_durable_and_others_are_not() {
 #[test]
 fn test_27_fua_zeroing_is_followed_by_an_fsync_before_its_answer() {
     let mut bench = Bench::new(1, 64 * MIB);
-    let actions = bench.asks(Asked { fua: true, ..asked(Command::WriteZeroes, 0, MIB) });
+    let actions = bench.asks(ClientRequest { fua: true, ..asked(Command::WriteZeroes, 0, MIB) });
     let [Action::Empty { io, .. }] = actions[..] else { panic!("{actions:?}") };
     let after = bench.ends(io, 0);
     assert_eq!((syncs(&after), pieces(&after)), (1, Vec::new()));
@@ -231,15 +231,15 @@ fn a_refused_write_has_its_payload_skipped() {
 #[test]
 fn fast_zeroing_is_refused_where_zeroes_would_have_to_be_written() {
     let mut bench = Bench::new(1, MIB);
-    let no_hole = Asked { fast_zero: true, no_hole: true, ..asked(Command::WriteZeroes, 0, 4_096) };
+    let no_hole = ClientRequest { fast_zero: true, no_hole: true, ..asked(Command::WriteZeroes, 0, 4_096) };
     let refused = Piece::Failed { failure: Failure::NotSupported, offset_bytes: None, last: true };
     assert_eq!(pieces(&bench.asks(no_hole)), [refused]);
-    let actions = bench.asks(Asked { fast_zero: false, ..no_hole });
+    let actions = bench.asks(ClientRequest { fast_zero: false, ..no_hole });
     assert_eq!(starts(&actions).len(), 1, "zeroes are written instead");
 }
 
 #[test]
-fn a_drain_lets_go_what_limits_hold_and_takes_no_new_ones() {
+fn a_drain_releases_throttled_requests_and_refuses_new_limits() {
     let mut bench = Bench::new(512, MIB);
     let slow = Limits { write_bytes_per_s: Some(2), ..Limits::NONE };
     assert_eq!(bench.turn.set_limits(0, &slow, 1), Ok(true));

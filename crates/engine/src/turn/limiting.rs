@@ -121,8 +121,8 @@ fn io_limits(limits: &Limits) -> IoLimits {
 mod tests {
     use super::*;
 
-    /// Other tests run whole experiments; this one checks what the queue and its limiters are told,
-    /// and when.
+    /// Other tests run whole experiments; this one checks the settings that the queue and its
+    /// limiters get, and when.
     #[test]
     fn limits_bring_their_limiters_and_a_target_outlives_other_changes() {
         let settings = TurnSettings { groups: 4, scheduler: "noop".to_owned(), ..TurnSettings::probe() };

@@ -38,7 +38,7 @@ pub(crate) use state::{MAX_EXTENTS_KEPT, Positions, VolumeAbilities};
 pub use tracing::Traced;
 
 use crate::memory::Memory;
-use crate::protocol::{Asked, Failure};
+use crate::protocol::{ClientRequest, Failure};
 use crate::table::Table;
 use occupancy::Occupancy;
 use plugs::Plugs;
@@ -253,7 +253,7 @@ pub(crate) struct Turn {
 impl Turn {
     /// A request as the client asked for it.
     #[inline]
-    pub fn asked(&self, request: u32) -> &Asked {
+    pub fn asked(&self, request: u32) -> &ClientRequest {
         &self.requests[request].asked
     }
 
@@ -305,10 +305,10 @@ impl Turn {
         while self.has_room()
             && let Next::Start { id, .. } = self.queue.dispatch(HardwareQueue(0), now)
         {
-            self.listen();
+            self.take_trace();
             self.start(id, now, actions);
         }
-        self.listen();
+        self.take_trace();
     }
 
     /// When [`Turn::expire`] must be called next.
@@ -322,7 +322,7 @@ impl Turn {
     pub fn expire(&mut self, now: Nanos) {
         if self.queue.next_timer().is_some_and(|at| block::time::is_due(now, at)) {
             self.queue.timer(now);
-            self.listen();
+            self.take_trace();
         }
     }
 

@@ -12,7 +12,7 @@ use elevator::registry;
 
 use super::Turn;
 use super::state::{Group, Io};
-use crate::depth::{Epoch, Knowledge, LONGEST_EPOCH_NS, Learner, SHORTEST_EPOCH_NS, completions_of_epoch};
+use crate::depth::{DepthState, Epoch, LONGEST_EPOCH_NS, Learner, SHORTEST_EPOCH_NS, completions_of_epoch};
 use crate::saturation::{Saturation, Tenant};
 
 /// A device's cost per request, in bytes: on flash about as much as moving a page.
@@ -164,7 +164,7 @@ impl Occupancy {
 impl Turn {
     /// Begins a turn of the shard's loop: requests done within the last one leave the device.
     #[inline]
-    pub fn begin_round(&mut self, now: Nanos) {
+    pub fn begin_turn(&mut self, now: Nanos) {
         // An epoch ends between turns, so that simultaneous completions are counted together, and
         // only after a turn that had some, so that epochs last from completion to completion.
         if let Some(at) = self.occupancy.completed_ns.take() {
@@ -192,7 +192,7 @@ impl Turn {
 
     /// Whether requests wait for the next turn, which no other event would start.
     #[inline]
-    pub fn must_go_on(&self) -> bool {
+    pub fn needs_another_turn(&self) -> bool {
         self.occupancy.is_full && self.occupancy.done_in_turn > 0
     }
 
@@ -230,13 +230,13 @@ impl Turn {
     }
 
     fn end_epoch(&mut self, now: Nanos) {
-        self.look_at_scheduler();
+        self.refresh_scheduler();
         let duration_ns = self.occupancy.length_ns(now);
-        let (mut outstanding_ns, mut rivals) = (0, 0);
+        let (mut outstanding_ns, mut competing_groups) = (0, 0);
         for group in self.groups.iter_mut().flatten() {
             let of_group = group.usage.of_epoch(now);
             outstanding_ns += of_group;
-            rivals += u32::from(of_group >= duration_ns / 2);
+            competing_groups += u32::from(of_group >= duration_ns / 2);
         }
         let latency_bound_ns = self.latency_bound_ns();
         let occupancy = &mut self.occupancy;
@@ -248,7 +248,7 @@ impl Turn {
                 duration_ns,
                 in_flight_ns: occupancy.in_flight_ns - occupancy.epoch_mark_ns,
                 outstanding_ns,
-                rivals,
+                competing_groups,
                 latency_bound_ns,
             });
         }
@@ -262,7 +262,7 @@ impl Turn {
     }
 
     /// Checks whether the current scheduler divides by weight.
-    fn look_at_scheduler(&mut self) {
+    fn refresh_scheduler(&mut self) {
         let name = self.queue.elevator().name();
         if name == self.occupancy.scheduler {
             return;
@@ -295,7 +295,7 @@ impl Turn {
         if now.saturating_sub(self.occupancy.window_began_ns) >= WINDOW_NS {
             self.end_window(now);
         }
-        let knowledge = self.occupancy.learner.as_ref().map_or(Knowledge::Fixed, Learner::knowledge);
+        let depth_state = self.occupancy.learner.as_ref().map_or(DepthState::Fixed, Learner::depth_state);
         let tenant = |group: &Group| Tenant {
             group: group.id.0,
             parent: self.queue.groups().settings(group.id).parent.0,
@@ -308,7 +308,7 @@ impl Turn {
         let tenants: Vec<Tenant> = self.groups.iter().flatten().map(tenant).collect();
         let name = self.queue.elevator().name();
         let has_shares = registry::ENTRIES.iter().any(|entry| entry.name == name && entry.traits.has_shares);
-        Saturation::of(&tenants, knowledge, self.occupancy.mean_in_flight, self.occupancy.limit(), has_shares)
+        Saturation::of(&tenants, depth_state, self.occupancy.mean_in_flight, self.occupancy.limit(), has_shares)
     }
 
     /// The number of commands that the device is given at a time, and the most.

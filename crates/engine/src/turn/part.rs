@@ -74,7 +74,7 @@ impl Turn {
             self.counters.violations += 1;
             self.end_part(part, Some(Failure::Io), now, actions);
         }
-        self.listen();
+        self.take_trace();
     }
 
     fn bio_of(&self, part: &Part) -> Attributes {
@@ -139,12 +139,12 @@ impl Turn {
         }
         let turn = self.enter_device(now);
         self.ios[io.slot() as usize] = Io { turn, ..Io::default() };
-        self.hand_over(io, &parts, actions);
+        self.push_transfer(io, &parts, actions);
         self.gathered = parts;
     }
 
     /// Makes the action that transfers a request, or the rest of it.
-    fn hand_over(&mut self, io: RequestId, parts: &[u32], actions: &mut Actions) {
+    fn push_transfer(&mut self, io: RequestId, parts: &[u32], actions: &mut Actions) {
         let Some(&first) = parts.first() else {
             self.counters.violations += 1;
             return;
@@ -196,7 +196,7 @@ impl Turn {
         let failure = match u32::try_from(result) {
             Err(_) if matches!(-result, EAGAIN | EINTR) && state.retries < MAX_RETRIES => {
                 state.retries += 1;
-                return self.again(io, actions);
+                return self.retry(io, actions);
             }
             Err(_) => Some(failure_of(-result)),
             Ok(_) if is_emptying => None,
@@ -205,7 +205,7 @@ impl Turn {
                 if state.done_bytes < state.total_bytes {
                     state.empty_answers += u8::from(moved == 0);
                     if state.empty_answers < 2 {
-                        return self.again(io, actions);
+                        return self.retry(io, actions);
                     }
                     // A read returned nothing although the range lies inside the volume: the file
                     // was truncated by another program.
@@ -221,7 +221,7 @@ impl Turn {
         self.leave_device(io, now);
         let mut done = std::mem::take(&mut self.done);
         self.queue.complete(io, status_of(failure), now, |bio| done.push(bio));
-        self.listen();
+        self.take_trace();
         for bio in done.drain(..) {
             if let Ok(part) = u32::try_from(bio.cookie) {
                 self.part_completed(part, failure, now, actions);
@@ -230,11 +230,11 @@ impl Turn {
         self.done = done;
     }
 
-    fn again(&mut self, io: RequestId, actions: &mut Actions) {
+    fn retry(&mut self, io: RequestId, actions: &mut Actions) {
         let mut parts = std::mem::take(&mut self.gathered);
         parts.clear();
         parts.extend(self.queue.bios_of(io).filter_map(|(cookie, _)| u32::try_from(cookie).ok()));
-        self.hand_over(io, &parts, actions);
+        self.push_transfer(io, &parts, actions);
         self.gathered = parts;
     }
 
@@ -256,7 +256,7 @@ impl Turn {
         match (failure, at.stage) {
             (None, Stage::ReadingHead) => {
                 self.patch_head(&at, actions);
-                let next = if self.has_tail_of_its_own(&at) { Stage::ReadingTail } else { Stage::Transfer };
+                let next = if self.has_separate_tail(&at) { Stage::ReadingTail } else { Stage::Transfer };
                 self.parts[part].stage = next;
                 self.submit_bio(part, now, actions);
             }
@@ -270,7 +270,7 @@ impl Turn {
     }
 
     /// Whether the last block is covered partly and is not the first.
-    fn has_tail_of_its_own(&self, part: &Part) -> bool {
+    fn has_separate_tail(&self, part: &Part) -> bool {
         let alignment = u64::from(self.alignment_of(part));
         !part.end_bytes().is_multiple_of(alignment) && part.offset_bytes / alignment != part.end_bytes() / alignment
     }
@@ -279,7 +279,7 @@ impl Turn {
         let (Some(slot), Some(scratch)) = (part.slot, part.scratch) else { return };
         let skip = self.skip_of(part);
         actions.push(Action::Copy { from: Span::of(scratch, 0, skip), to: Span::of(slot, 0, skip) });
-        if !self.has_tail_of_its_own(part) {
+        if !self.has_separate_tail(part) {
             self.patch_tail(part, true, actions);
         }
     }
@@ -321,13 +321,13 @@ impl Turn {
             volume.writers_head = part;
         }
         volume.modifying += u32::from(is_modifying);
-        let must_look = volume.modifying > 0;
+        let has_modifying = volume.modifying > 0;
         self.parts[part].older_writer = older;
         self.parts[part].newer_writer = NIL;
         if older != NIL {
             self.parts[older].newer_writer = part;
         }
-        if !must_look || !self.conflicts_with_older(part) {
+        if !has_modifying || !self.conflicts_with_older(part) {
             return false;
         }
         self.parts[part].stage = Stage::Blocked;

@@ -51,7 +51,7 @@ impl Turn {
 
     /// Releases all plugs of a connection.
     #[inline]
-    pub fn let_go(&mut self, connection: u32, now: Nanos) {
+    pub fn unplug_all(&mut self, connection: u32, now: Nanos) {
         if self.plugs.open.is_empty() {
             return;
         }
@@ -65,6 +65,6 @@ impl Turn {
 
     fn unplug(&mut self, mut plug: Plug, now: Nanos) {
         self.queue.unplug(&mut plug, now);
-        self.listen();
+        self.take_trace();
     }
 }

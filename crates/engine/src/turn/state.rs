@@ -7,7 +7,7 @@ use linux::ring::Emptying;
 
 use crate::counters::Sums;
 use crate::flush::FlushMachine;
-use crate::protocol::{Asked, Command, Failure};
+use crate::protocol::{ClientRequest, Command, Failure};
 use crate::table::NIL;
 
 /// Bits of [`block`]'s `device` attribute that distinguish a volume's extents; the other bits are
@@ -171,7 +171,7 @@ pub(crate) enum Pending {
     #[default]
     Nothing,
     /// A request without credit yet.
-    New(Asked),
+    New(ClientRequest),
     /// A request whose parts do not all exist yet.
     Parts(u32),
 }
@@ -199,7 +199,7 @@ pub(crate) struct Connection {
 /// A client's request.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub asked: Asked,
+    pub asked: ClientRequest,
     pub connection: u32,
     pub arrived_ns: Nanos,
     /// When the first part was started; 0 = none yet.
@@ -226,7 +226,7 @@ pub(crate) struct Request {
 
 impl Default for Request {
     fn default() -> Self {
-        let asked = Asked {
+        let asked = ClientRequest {
             cookie: 0,
             offset_bytes: 0,
             length_bytes: 0,
@@ -244,7 +244,7 @@ impl Default for Request {
 }
 
 impl Request {
-    pub fn new(asked: Asked, connection: u32, now: Nanos) -> Self {
+    pub fn new(asked: ClientRequest, connection: u32, now: Nanos) -> Self {
         Self {
             asked,
             connection,
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_of_different_volumes_have_different_attributes() {
+    fn extents_of_different_volumes_have_different_attributes() {
         assert_ne!(device_attribute(0, NOWHERE), device_attribute(1, NOWHERE));
         assert_ne!(device_attribute(1, 0), device_attribute(1, 1));
     }

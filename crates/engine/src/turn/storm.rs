@@ -14,7 +14,7 @@ use experiment::{Limits, SchedulerSpec};
 
 use super::state::{Positions, VolumeAbilities};
 use super::{Action, Actions, ConnectionBounds, Piece, Turn, TurnSettings, Verdict};
-use crate::protocol::{Asked, Command, Failure};
+use crate::protocol::{ClientRequest, Command, Failure};
 
 const VOLUME_BYTES: u64 = 64 << 20;
 
@@ -130,7 +130,7 @@ impl Storm {
 
     /// Dispatches, and records the turn's actions.
     fn settle(&mut self) {
-        self.turn.begin_round(self.now);
+        self.turn.begin_turn(self.now);
         loop {
             self.turn.dispatch(self.now, &mut self.actions);
             if self.actions.list.is_empty() {
@@ -173,7 +173,7 @@ impl Storm {
             Action::Continue { connection, verdict } => {
                 let client = self.clients.get_mut(&connection).expect("a client that exists");
                 assert!(client.waits && verdict != Verdict::Wait, "seed {}", self.seed);
-                obey(client, verdict);
+                apply_verdict(client, verdict);
             }
             Action::Status { request, .. } => self.statuses.push(request),
             Action::Finished { connection } => {
@@ -309,7 +309,7 @@ impl Storm {
         if command == Command::Flush {
             length_bytes = 0;
         }
-        let asked = Asked {
+        let asked = ClientRequest {
             cookie: self.next_cookie,
             offset_bytes,
             length_bytes,
@@ -340,7 +340,7 @@ impl Storm {
             self.turn.submit(connection, asked, self.now, &mut self.actions)
         };
         if let Some(client) = self.clients.get_mut(&connection) {
-            obey(client, verdict);
+            apply_verdict(client, verdict);
         }
     }
 
@@ -348,7 +348,7 @@ impl Storm {
         let Some(connection) = self.pick_client(|client| !client.is_closed && client.fills) else { return };
         let verdict = self.turn.filled(connection, self.now, &mut self.actions);
         if let Some(client) = self.clients.get_mut(&connection) {
-            obey(client, verdict);
+            apply_verdict(client, verdict);
         }
     }
 
@@ -411,7 +411,7 @@ impl Storm {
     }
 }
 
-fn obey(client: &mut Client, verdict: Verdict) {
+fn apply_verdict(client: &mut Client, verdict: Verdict) {
     client.waits = verdict == Verdict::Wait;
     client.fills = matches!(verdict, Verdict::Fill(_));
 }

@@ -1,4 +1,4 @@
-//! Collects trace events of the queue and its policies while there is a listener. Without one, the
+//! Collects trace events of the queue and its policies while there is a sink. Without one, the
 //! cost is one flag test per call.
 
 use block::ContextId;
@@ -16,7 +16,7 @@ impl Turn {
     /// Called after each call that may produce events, because the queue and the policies keep only
     /// those of the last call.
     #[inline]
-    pub(super) fn listen(&mut self) {
+    pub(super) fn take_trace(&mut self) {
         if self.is_traced {
             self.collect();
         }
@@ -24,8 +24,8 @@ impl Turn {
 
     #[cold]
     fn collect(&mut self) {
-        while let Some(told) = self.queue.take_item() {
-            self.traced.push(told);
+        while let Some(item) = self.queue.take_item() {
+            self.traced.push(item);
         }
     }
 

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use hoistway_engine::protocol::{Asked, Body, Command, Parsed, Protocol};
+use hoistway_engine::protocol::{Body, ClientRequest, Command, Parsed, Protocol};
 use hoistway_engine::{ClientSocket, ConnectionId, GroupHandle, ShardHandle};
 
 pub const HEADER_BYTES: usize = 21;
@@ -35,7 +35,7 @@ impl Protocol for Plain {
             _ => return Parsed::Close,
         };
         let length_bytes = number(17, 4);
-        let asked = Asked {
+        let asked = ClientRequest {
             cookie: number(1, 8),
             offset_bytes: number(9, 8),
             length_bytes,
@@ -51,7 +51,7 @@ impl Protocol for Plain {
         Parsed::Request { consumed_bytes: HEADER_BYTES, asked }
     }
 
-    fn encode(&mut self, asked: &Asked, body: Body<'_>, out: &mut Vec<u8>) {
+    fn encode(&mut self, asked: &ClientRequest, body: Body<'_>, out: &mut Vec<u8>) {
         let (error, length) = match body {
             Body::Done => (0, 0),
             Body::Data { length_bytes, last, .. } => {

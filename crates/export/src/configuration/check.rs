@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::problem::{Located, Place, Problem, nearest};
-use super::{Address, Configuration, MAXIMUM_NAME_BYTES, Who, matches};
+use super::problem::{Place, Problem, Sourced, nearest};
+use super::{Address, Configuration, MAXIMUM_NAME_BYTES, PeerMatch, matches};
 
 /// What is wrong with a text, and how to correct it.
 pub type Verdict = Result<(), (String, String)>;
@@ -40,7 +40,7 @@ pub fn check(configuration: &Configuration, checks: Checks<'_>) -> Vec<Problem> 
 
 /// Warnings, which do not keep the server from starting.
 pub fn warnings(configuration: &Configuration) -> Vec<String> {
-    let by_cgroup = configuration.identities.iter().any(|identity| identity.who.value == Who::Cgroup);
+    let by_cgroup = configuration.identities.iter().any(|identity| identity.property.value == PeerMatch::Cgroup);
     let is_used = |path: &str| {
         let below = |user: &str| user == path || user.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
         configuration.exports().any(|(_, export)| below(&export.group.value))
@@ -99,7 +99,7 @@ fn names(configuration: &Configuration, problems: &mut Vec<Problem>) {
     }
 }
 
-fn distinct<'a>(kind: &str, names: impl Iterator<Item = &'a Located<String>>, problems: &mut Vec<Problem>) {
+fn distinct<'a>(kind: &str, names: impl Iterator<Item = &'a Sourced<String>>, problems: &mut Vec<Problem>) {
     let mut seen: BTreeMap<&str, &Place> = BTreeMap::new();
     for name in names {
         if let Some(first) = seen.insert(&name.value, &name.place) {
@@ -109,7 +109,7 @@ fn distinct<'a>(kind: &str, names: impl Iterator<Item = &'a Located<String>>, pr
     }
 }
 
-fn well_formed(kind: &str, name: &Located<String>, problems: &mut Vec<Problem>) {
+fn well_formed(kind: &str, name: &Sourced<String>, problems: &mut Vec<Problem>) {
     let reason = if name.value.is_empty() {
         "is empty"
     } else if name.value.len() > MAXIMUM_NAME_BYTES {
@@ -123,7 +123,7 @@ fn well_formed(kind: &str, name: &Located<String>, problems: &mut Vec<Problem>) 
     problems.push(Problem::new(&name.place, what, "use 1 to 256 bytes of printable UTF-8"));
 }
 
-fn path(key: &str, path: &Located<String>, problems: &mut Vec<Problem>) {
+fn path(key: &str, path: &Sourced<String>, problems: &mut Vec<Problem>) {
     let good = path.value.len() <= MAXIMUM_NAME_BYTES
         && !path.value.chars().any(char::is_control)
         && path.value.split('/').all(|part| !matches!(part, "" | "." | ".."));
@@ -139,7 +139,7 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
     for listener in &configuration.listeners {
         let address = &listener.address;
         if let Some(first) = seen.insert(address.value.to_string(), &address.place) {
-            let what = format!("{address} is listened on twice");
+            let what = format!("two listeners have the address {address}");
             problems.push(Problem::new(&address.place, what, format!("the first is at {}", first.at)));
         }
         if let Address::Tcp(socket) = address.value
@@ -148,7 +148,7 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
         {
             let what =
                 format!("{address} can be reached from other machines without TLS, not available in this version");
-            let help = "listen on 127.0.0.1, or say allow_plain = true if the network is trusted";
+            let help = "listen on 127.0.0.1, or set allow_plain = true if the network is trusted";
             problems.push(Problem::new(&address.place, what, help));
         }
         visible(configuration, &listener.exports, problems);
@@ -161,7 +161,7 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
         problems.push(Problem::new(
             &other.place,
             what,
-            "give all listeners the same: it is a device's in this version",
+            "give all listeners the same value: in this version it applies per device",
         ));
     }
     if let Some(control) = &configuration.control
@@ -176,11 +176,11 @@ fn identities(configuration: &Configuration, problems: &mut Vec<Problem>) {
     let known: Vec<String> = configuration.listeners.iter().map(|it| it.address.value.to_string()).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     for identity in &configuration.identities {
-        if let Who::Listener(address) = &identity.who.value
+        if let PeerMatch::Listener(address) = &identity.property.value
             && !known.contains(&address.as_str())
         {
             let what = format!("listener = {address:?} is none of the listeners");
-            problems.push(Problem::new(&identity.who.place, what, format!("they are {}", known.join(", "))));
+            problems.push(Problem::new(&identity.property.place, what, format!("they are {}", known.join(", "))));
         }
         visible(configuration, &identity.exports, problems);
     }
@@ -188,7 +188,7 @@ fn identities(configuration: &Configuration, problems: &mut Vec<Problem>) {
 
 /// A name without a star must be an export; otherwise it is taken for a typing error. A pattern may
 /// match exports added later.
-fn visible(configuration: &Configuration, patterns: &[Located<String>], problems: &mut Vec<Problem>) {
+fn visible(configuration: &Configuration, patterns: &[Sourced<String>], problems: &mut Vec<Problem>) {
     let known: Vec<&str> = configuration.exports().map(|(_, export)| export.name.value.as_str()).collect();
     for pattern in patterns {
         if pattern.value.contains('*') || known.iter().any(|name| matches(&pattern.value, name)) {

@@ -6,12 +6,12 @@ use engine::Rotational;
 use experiment::{GroupPriority, Limits};
 use toml::de::DeTable;
 
-use super::problem::{Located, Place, Problem};
+use super::problem::{Place, Problem, Sourced};
 use super::reader::{Reader, Source};
 use super::size::Size;
 use super::{
     Address, Cache, Configuration, Control, DEFAULT_MEMORY, DEFAULT_SCHEDULER, DEFAULT_WEIGHT, Device, Export, Group,
-    Identity, Listener, MEMORY, PRIORITIES, QUEUE_DEPTHS, ROTATIONAL, WEIGHTS, Who, write_limits,
+    Identity, Listener, MEMORY, PRIORITIES, PeerMatch, QUEUE_DEPTHS, ROTATIONAL, WEIGHTS, write_limits,
 };
 
 /// Parses a whole file; `file` is its name for messages. All errors of form and range are reported
@@ -21,7 +21,7 @@ pub fn read(file: &str, text: &str) -> Result<Configuration, Vec<Problem>> {
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let place = error.span().map_or(Place { at: file.into(), quoted: "".into() }, |span| source.place(span));
-        source.complain(&place, format!("not TOML: {}", error.message()), "see https://toml.io for the notation");
+        source.report(&place, format!("not TOML: {}", error.message()), "see https://toml.io for the notation");
     }
     if !source.problems.borrow().is_empty() {
         return Err(source.problems.into_inner());
@@ -33,7 +33,7 @@ pub fn read(file: &str, text: &str) -> Result<Configuration, Vec<Problem>> {
 }
 
 fn top(mut reader: Reader<'_>) -> Configuration {
-    let root = reader.text("root").map(|root| Located::new(PathBuf::from(&root.value), &root.place));
+    let root = reader.text("root").map(|root| Sourced::new(PathBuf::from(&root.value), &root.place));
     let configuration = Configuration {
         root,
         drain_timeout_s: reader.number("drain_timeout_s", 1..=3_600, 30).value,
@@ -51,7 +51,7 @@ fn top(mut reader: Reader<'_>) -> Configuration {
 fn device(mut reader: Reader<'_>) -> Device {
     let name = reader.needed_text("name", "ssd0");
     let scheduler =
-        reader.text("scheduler").unwrap_or_else(|| Located::new(DEFAULT_SCHEDULER.to_owned(), &reader.place));
+        reader.text("scheduler").unwrap_or_else(|| Sourced::new(DEFAULT_SCHEDULER.to_owned(), &reader.place));
     let device = Device {
         name,
         scheduler,
@@ -87,7 +87,7 @@ fn max_request(reader: &mut Reader<'_>) -> Size {
         return size;
     }
     let what = format!("max_request = \"{size}\" is no power of two");
-    reader.complain(&reader.place, what, "write 4KiB, 16KiB, 64KiB, 256KiB or 1MiB");
+    reader.report(&reader.place, what, "write 4KiB, 16KiB, 64KiB, 256KiB or 1MiB");
     default
 }
 
@@ -102,7 +102,7 @@ fn export(mut reader: Reader<'_>) -> Export {
         1 => 1,
         other => {
             let what = format!("min_block = {other} is not one of 1, 512, 4096");
-            reader.complain(&min_block.place, what, "the default is 1");
+            reader.report(&min_block.place, what, "the default is 1");
             1
         }
     };
@@ -158,7 +158,7 @@ fn limits(reader: &mut Reader<'_>) -> Limits {
         for (key, file) in [("max", "io.max"), ("low", "io.low"), ("latency", "io.latency")] {
             let Some(line) = lines.text(key) else { continue };
             if let Err(wrong) = write_limits(file, &line.value, &mut limits) {
-                lines.complain(&line.place, format!("{file}: {}", wrong.message), wrong.help);
+                lines.report(&line.place, format!("{file}: {}", wrong.message), wrong.help);
             }
         }
         lines.finish();
@@ -173,7 +173,7 @@ fn given(reader: &mut Reader<'_>, key: &'static str, short: &'static str) -> &'s
     }
     if reader.has(key) {
         let what = format!("{short} and {key} are the same limit");
-        reader.complain(&reader.place_of(short), what, "give one of them");
+        reader.report(&reader.place_of(short), what, "give one of them");
         reader.ignore(key);
     }
     short
@@ -184,11 +184,7 @@ fn limit(reader: &mut Reader<'_>, key: &'static str, read: impl FnOnce(&mut Read
     match read(reader) {
         0 => None,
         1 => {
-            reader.complain(
-                &reader.place_of(key),
-                format!("{key} = 1 is too little"),
-                "0 is no limit; else at least 2",
-            );
+            reader.report(&reader.place_of(key), format!("{key} = 1 is too little"), "0 is no limit; else at least 2");
             None
         }
         limit => Some(limit),
@@ -205,11 +201,7 @@ fn listener(mut reader: Reader<'_>) -> Option<Listener> {
         (None, Some(address)) => {
             for (key, value) in [("mode", mode), ("owner_group", owner_group)] {
                 if let Some(value) = value {
-                    reader.complain(
-                        &value.place,
-                        format!("{key} is for unix sockets, this one is tcp"),
-                        "leave it out",
-                    );
+                    reader.report(&value.place, format!("{key} is for unix sockets, this one is tcp"), "leave it out");
                 }
             }
             tcp_address(&reader, &address)
@@ -218,7 +210,7 @@ fn listener(mut reader: Reader<'_>) -> Option<Listener> {
             let place = tcp.as_ref().map_or(&reader.place, |address| &address.place);
             let what = if unix.is_some() { "has both unix and tcp" } else { "has neither unix nor tcp" };
             let help = "give one: unix = \"/run/hoistway/nbd.sock\" or tcp = \"127.0.0.1:10809\"";
-            reader.complain(place, format!("[[listen]] {what}"), help);
+            reader.report(place, format!("[[listen]] {what}"), help);
             None
         }
     };
@@ -238,28 +230,28 @@ fn listener(mut reader: Reader<'_>) -> Option<Listener> {
 
 fn unix_address(
     reader: &Reader<'_>,
-    path: Located<String>,
-    mode: Option<Located<String>>,
-    owner_group: Option<Located<String>>,
-) -> Located<Address> {
+    path: Sourced<String>,
+    mode: Option<Sourced<String>>,
+    owner_group: Option<Sourced<String>>,
+) -> Sourced<Address> {
     let mode = mode.map_or(0o660, |mode| match u32::from_str_radix(&mode.value, 8) {
         Ok(bits) if bits <= 0o777 => bits,
         _ => {
             let what = format!("mode = \"{}\" is not three octal digits", mode.value);
-            reader.complain(&mode.place, what, "the default is \"0660\"");
+            reader.report(&mode.place, what, "the default is \"0660\"");
             0o660
         }
     });
     let owner_group = owner_group.map(|group| group.value).filter(|group| !group.is_empty());
-    Located::new(Address::Unix { path: PathBuf::from(&path.value), mode, owner_group }, &path.place)
+    Sourced::new(Address::Unix { path: PathBuf::from(&path.value), mode, owner_group }, &path.place)
 }
 
-fn tcp_address(reader: &Reader<'_>, address: &Located<String>) -> Option<Located<Address>> {
+fn tcp_address(reader: &Reader<'_>, address: &Sourced<String>) -> Option<Sourced<Address>> {
     match address.value.parse() {
-        Ok(parsed) => Some(Located::new(Address::Tcp(parsed), &address.place)),
+        Ok(parsed) => Some(Sourced::new(Address::Tcp(parsed), &address.place)),
         Err(_) => {
             let what = format!("tcp = \"{}\" is not an IP address and a port", address.value);
-            reader.complain(&address.place, what, "for example tcp = \"127.0.0.1:10809\" or \"[::1]:10809\"");
+            reader.report(&address.place, what, "for example tcp = \"127.0.0.1:10809\" or \"[::1]:10809\"");
             None
         }
     }
@@ -268,46 +260,46 @@ fn tcp_address(reader: &Reader<'_>, address: &Located<String>) -> Option<Located
 fn identity(mut reader: Reader<'_>) -> Option<Identity> {
     let ids = 0..=u64::from(u32::MAX - 1);
     let place = reader.place.clone();
-    let mut who = Vec::new();
-    for (key, wrap) in [("uid", Who::Uid as fn(u32) -> Who), ("gid", Who::Gid)] {
+    let mut property = Vec::new();
+    for (key, wrap) in [("uid", PeerMatch::Uid as fn(u32) -> PeerMatch), ("gid", PeerMatch::Gid)] {
         let present = reader.has(key);
         let id = reader.number(key, ids.clone(), 0).value;
         if present {
-            who.push(wrap(u32::try_from(id).unwrap_or(u32::MAX)));
+            property.push(wrap(u32::try_from(id).unwrap_or(u32::MAX)));
         }
     }
     if reader.switch("cgroup", false) {
-        who.push(Who::Cgroup);
+        property.push(PeerMatch::Cgroup);
     }
     if let Some(listener) = reader.text("listener") {
-        who.push(Who::Listener(listener.value));
+        property.push(PeerMatch::Listener(listener.value));
     }
     reader.unavailable("certificate", None, "identities by certificate are");
     let group = reader.text("group");
     let exports = reader.texts("exports", &["*"]);
     let certificate = reader.has("certificate");
-    if who.len() != 1 && !certificate {
+    if property.len() != 1 && !certificate {
         let help = "give exactly one of uid = 1000, gid = 100, cgroup = true, listener = \"unix:/run/x.sock\"";
-        reader.complain(&place, format!("[[identity]] names {} ways to know a client", who.len()), help);
+        reader.report(&place, format!("[[identity]] gives {} properties to match a client by", property.len()), help);
     }
-    let who = who.pop();
-    match (&who, &group) {
-        (Some(Who::Cgroup), Some(group)) => {
+    let property = property.pop();
+    match (&property, &group) {
+        (Some(PeerMatch::Cgroup), Some(group)) => {
             let help = "leave group out: the client's own cgroup is the group";
-            reader.complain(&group.place, "group does not go with cgroup = true", help);
+            reader.report(&group.place, "group cannot be combined with cgroup = true", help);
         }
-        (Some(Who::Uid(_) | Who::Gid(_) | Who::Listener(_)), None) => {
-            reader.complain(&place, "[[identity]] has no group", "add group = \"tenants/db\"");
+        (Some(PeerMatch::Uid(_) | PeerMatch::Gid(_) | PeerMatch::Listener(_)), None) => {
+            reader.report(&place, "[[identity]] has no group", "add group = \"tenants/db\"");
         }
         _ => {}
     }
     reader.finish();
-    who.map(|who| Identity { who: Located::new(who, &place), group, exports })
+    property.map(|property| Identity { property: Sourced::new(property, &place), group, exports })
 }
 
 fn control(mut reader: Reader<'_>) -> Option<Control> {
     let unix = reader.needed_text("unix", "/run/hoistway/control.sock");
     reader.unavailable("metrics", Some(""), "metrics are");
     reader.finish();
-    Some(Control { unix: Located::new(PathBuf::from(&unix.value), &unix.place) })
+    Some(Control { unix: Sourced::new(PathBuf::from(&unix.value), &unix.place) })
 }

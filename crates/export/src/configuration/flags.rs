@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use super::problem::{Located, Place, Problem, nearest};
+use super::problem::{Place, Problem, Sourced, nearest};
 use super::size::Size;
 use super::{
     Address, Configuration, Control, Device, Export, Group, Listener, MEMORY, QUEUE_DEPTHS, ROTATIONAL, WEIGHTS,
@@ -37,9 +37,9 @@ pub struct Flags {
 /// Builds a configuration of one device called `default`, or reports all errors in the flags.
 pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
     let mut problems = Vec::new();
-    let mut device = Device { name: Located::new("default".to_owned(), &Place::default()), ..Device::default() };
+    let mut device = Device { name: Sourced::new("default".to_owned(), &Place::default()), ..Device::default() };
     if let Some(scheduler) = &flags.scheduler {
-        device.scheduler = Located::new(scheduler.clone(), &Place::flag("--scheduler", scheduler));
+        device.scheduler = Sourced::new(scheduler.clone(), &Place::flag("--scheduler", scheduler));
     }
     if let Some(memory) = &flags.memory {
         match Size::parse(memory).filter(|size| MEMORY.contains(size)) {
@@ -55,7 +55,11 @@ pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
             device.queue_depth = depth;
         } else {
             let what = format!("{depth} is outside {} to {}", QUEUE_DEPTHS.start(), QUEUE_DEPTHS.end());
-            problems.push(Problem::new(&Place::flag("--queue-depth", ""), what, "0 learns how many the device takes"));
+            problems.push(Problem::new(
+                &Place::flag("--queue-depth", ""),
+                what,
+                "0 learns the depth that saturates the device",
+            ));
         }
     }
     if let Some(word) = &flags.rotational {
@@ -63,7 +67,7 @@ pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
             Some((_, meaning)) => device.rotational = *meaning,
             None => {
                 let what = format!("{word:?} is not one of {}", ROTATIONAL.map(|(word, _)| word).join(", "));
-                problems.push(Problem::new(&Place::flag("--rotational", ""), what, "auto measures it"));
+                problems.push(Problem::new(&Place::flag("--rotational", ""), what, "auto measures the device"));
             }
         }
     }
@@ -87,7 +91,7 @@ pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
     }
     configuration.devices.push(device);
     configuration.control = flags.control.as_ref().map(|path| Control {
-        unix: Located::new(path.clone(), &Place::flag("--control", &path.display().to_string())),
+        unix: Sourced::new(path.clone(), &Place::flag("--control", &path.display().to_string())),
     });
     if problems.is_empty() { Ok(configuration) } else { Err(problems) }
 }
@@ -101,9 +105,9 @@ fn export(text: &str) -> Result<(Export, Option<u64>), Problem> {
     };
     let (backing, options) = split_backing(rest);
     let mut export = Export {
-        name: Located::new(name.to_owned(), &place),
-        backing: Located::new(backing.to_owned(), &place),
-        group: Located::new(name.to_owned(), &place),
+        name: Sourced::new(name.to_owned(), &place),
+        backing: Sourced::new(backing.to_owned(), &place),
+        group: Sourced::new(name.to_owned(), &place),
         read_only: false,
         min_block: 1,
         description: String::new(),
@@ -163,7 +167,7 @@ fn split_backing(text: &str) -> (&str, impl Iterator<Item = &str>) {
 }
 
 /// Sets a group's weight; two exports of one group must agree.
-fn share(groups: &mut Vec<Group>, path: &Located<String>, weight: u64, problems: &mut Vec<Problem>) {
+fn share(groups: &mut Vec<Group>, path: &Sourced<String>, weight: u64, problems: &mut Vec<Problem>) {
     match groups.iter().find(|group| group.path == *path) {
         Some(group) if group.weight != weight => {
             let what = format!("the group {path} has the weight {} already", group.weight);
@@ -184,5 +188,5 @@ fn listener(text: &str) -> Result<Listener, Problem> {
         let help = "for example --nbd unix:/run/hoistway.sock, --nbd tcp:127.0.0.1:10809 or --nbd tcp:[::1]:10809";
         return Err(Problem::new(&place, format!("{text:?} is neither unix:PATH nor tcp:ADDRESS:PORT"), help));
     };
-    Ok(Listener::at(Located::new(address, &place)))
+    Ok(Listener::at(Sourced::new(address, &place)))
 }

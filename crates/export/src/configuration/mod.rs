@@ -25,7 +25,7 @@ use experiment::io_latency_line::{read_io_latency, write_io_latency};
 use experiment::limit_lines;
 use experiment::{Diagnostic, GroupPriority, Limits};
 
-pub use problem::{Located, Place, Problem};
+pub use problem::{Place, Problem, Sourced};
 pub use size::Size;
 
 /// The scheduler of a device that names none: it keeps shares on disks and on flash, and costs at
@@ -56,7 +56,7 @@ pub const ROTATIONAL: [(&str, Rotational); 3] =
 pub struct Configuration {
     /// Directory below which backings are opened; none: the working directory, and absolute paths
     /// are allowed.
-    pub root: Option<Located<PathBuf>>,
+    pub root: Option<Sourced<PathBuf>>,
     /// How long a drain may last, in seconds.
     pub drain_timeout_s: u64,
     /// The devices, one shard each.
@@ -75,9 +75,9 @@ pub struct Configuration {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
     /// Its name in messages and on the control socket.
-    pub name: Located<String>,
+    pub name: Sourced<String>,
     /// `NAME[:TUNABLE=VALUE,...]`.
-    pub scheduler: Located<String>,
+    pub scheduler: Sourced<String>,
     /// Size of the buffer arena.
     pub memory: Size,
     /// Requests given to the device at once; 0 = learned: the number beyond which it gets no
@@ -114,11 +114,11 @@ pub enum Cache {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Export {
     /// NBD export name.
-    pub name: Located<String>,
+    pub name: Sourced<String>,
     /// File, device, slice, model, `memory:SIZE` or `null:SIZE`.
-    pub backing: Located<String>,
+    pub backing: Sourced<String>,
     /// The group charged for its I/O unless the client's identity says otherwise.
-    pub group: Located<String>,
+    pub group: Sourced<String>,
     /// Whether writes are refused.
     pub read_only: bool,
     /// Smallest block advertised: 1, 512 or 4,096 bytes.
@@ -133,7 +133,7 @@ pub struct Export {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// Its path, for example `tenants/db`.
-    pub path: Located<String>,
+    pub path: Sourced<String>,
     /// Weight relative to its siblings, 1 to 10,000.
     pub weight: u64,
     /// Weight of its own queues among the groups below it, 1 to 10,000; none = `weight`.
@@ -149,9 +149,9 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
     /// The address.
-    pub address: Located<Address>,
+    pub address: Sourced<Address>,
     /// Names or patterns (`b-*`) of the exports visible here.
-    pub exports: Vec<Located<String>>,
+    pub exports: Vec<Sourced<String>>,
     /// Whether the LIST option is answered.
     pub list: bool,
     /// Whether plain TCP beyond the loopback interface is allowed.
@@ -161,7 +161,7 @@ pub struct Listener {
     /// How long a handshake may last, in seconds.
     pub handshake_timeout_s: u64,
     /// How long a client may stall inside a payload or without reading replies, in seconds.
-    pub stall_timeout_s: Located<u64>,
+    pub stall_timeout_s: Sourced<u64>,
 }
 
 /// An address to listen on.
@@ -203,17 +203,17 @@ impl std::fmt::Display for Address {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
     /// The property that identifies it.
-    pub who: Located<Who>,
-    /// The group charged for its I/O; none with [`Who::Cgroup`], where the peer's cgroup is the
+    pub property: Sourced<PeerMatch>,
+    /// The group charged for its I/O; none with [`PeerMatch::Cgroup`], where the peer's cgroup is the
     /// group.
-    pub group: Option<Located<String>>,
+    pub group: Option<Sourced<String>>,
     /// Names or patterns of the exports that it may open.
-    pub exports: Vec<Located<String>>,
+    pub exports: Vec<Sourced<String>>,
 }
 
 /// The property that identifies a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum PeerMatch {
     /// The user id of a unix socket's peer.
     Uid(u32),
     /// The group id of a unix socket's peer.
@@ -228,14 +228,14 @@ pub enum Who {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
     /// Path of the unix socket, created with mode 0600.
-    pub unix: Located<PathBuf>,
+    pub unix: Sourced<PathBuf>,
 }
 
 impl Default for Device {
     fn default() -> Self {
         Self {
-            name: Located::default(),
-            scheduler: Located::new(DEFAULT_SCHEDULER.to_owned(), &Place::default()),
+            name: Sourced::default(),
+            scheduler: Sourced::new(DEFAULT_SCHEDULER.to_owned(), &Place::default()),
             memory: DEFAULT_MEMORY,
             queue_depth: 0,
             rotational: Rotational::Measured,
@@ -252,10 +252,10 @@ impl Default for Device {
 
 impl Listener {
     /// A listener with an address and defaults for everything else.
-    pub fn at(address: Located<Address>) -> Self {
+    pub fn at(address: Sourced<Address>) -> Self {
         Self {
-            exports: vec![Located::new("*".to_owned(), &address.place)],
-            stall_timeout_s: Located::new(30, &address.place),
+            exports: vec![Sourced::new("*".to_owned(), &address.place)],
+            stall_timeout_s: Sourced::new(30, &address.place),
             address,
             list: true,
             allow_plain: false,
@@ -312,7 +312,7 @@ impl Configuration {
 
 impl Group {
     /// A group with a weight and no other settings.
-    pub fn new(path: Located<String>, weight: u64) -> Self {
+    pub fn new(path: Sourced<String>, weight: u64) -> Self {
         Self { path, weight, leaf_weight: None, priority: None, limits: Limits::NONE }
     }
 }

@@ -19,29 +19,29 @@ impl Place {
     }
 }
 
-/// A value and the place that set it; compared by value alone.
+/// A value with the place where it was set; compared by value alone.
 #[derive(Clone, Debug, Default)]
-pub struct Located<T> {
+pub struct Sourced<T> {
     /// The value.
     pub value: T,
     /// Where it was set.
     pub place: Place,
 }
 
-impl<T> Located<T> {
+impl<T> Sourced<T> {
     /// `value` as set at `place`.
     pub fn new(value: T, place: &Place) -> Self {
         Self { value, place: place.clone() }
     }
 }
 
-impl<T: PartialEq> PartialEq for Located<T> {
+impl<T: PartialEq> PartialEq for Sourced<T> {
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value
     }
 }
 
-impl<T: fmt::Display> fmt::Display for Located<T> {
+impl<T: fmt::Display> fmt::Display for Sourced<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.value.fmt(formatter)
     }

@@ -9,7 +9,7 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Located, Place, Problem, nearest};
+use super::problem::{Place, Problem, Sourced, nearest};
 use super::size::Size;
 
 /// The text being read, its file name, and the problems found.
@@ -39,7 +39,7 @@ impl<'a> Source<'a> {
     }
 
     /// Adds a problem.
-    pub fn complain(&self, place: &Place, what: impl Into<String>, help: impl Into<String>) {
+    pub fn report(&self, place: &Place, what: impl Into<String>, help: impl Into<String>) {
         self.problems.borrow_mut().push(Problem::new(place, what, help));
     }
 }
@@ -75,12 +75,12 @@ impl<'a> Reader<'a> {
 
     fn wrong_type(&self, key: &str, value: &DeValue<'_>, place: &Place, wanted: &str, example: &str) {
         let what = format!("{key} is {} where {wanted} is needed", article(value.type_str()));
-        self.source.complain(place, what, format!("for example: {key} = {example}"));
+        self.source.report(place, what, format!("for example: {key} = {example}"));
     }
 
     /// Adds a problem of this table.
-    pub fn complain(&self, place: &Place, what: impl Into<String>, help: impl Into<String>) {
-        self.source.complain(place, what, help);
+    pub fn report(&self, place: &Place, what: impl Into<String>, help: impl Into<String>) {
+        self.source.report(place, what, help);
     }
 
     /// Marks a key as known whose problem was reported already.
@@ -94,10 +94,10 @@ impl<'a> Reader<'a> {
     }
 
     /// A string, if the key is present.
-    pub fn text(&mut self, key: &'static str) -> Option<Located<String>> {
+    pub fn text(&mut self, key: &'static str) -> Option<Sourced<String>> {
         let (value, place) = self.value(key)?;
         match value.as_str() {
-            Some(text) => Some(Located::new(text.to_owned(), &place)),
+            Some(text) => Some(Sourced::new(text.to_owned(), &place)),
             None => {
                 self.wrong_type(key, value, &place, "a text", "\"...\"");
                 None
@@ -106,12 +106,12 @@ impl<'a> Reader<'a> {
     }
 
     /// A required string.
-    pub fn needed_text(&mut self, key: &'static str, example: &str) -> Located<String> {
+    pub fn needed_text(&mut self, key: &'static str, example: &str) -> Sourced<String> {
         if !self.table.contains_key(key) {
             let what = format!("{} has no {key}", self.title);
-            self.source.complain(&self.place, what, format!("add {key} = \"{example}\""));
+            self.source.report(&self.place, what, format!("add {key} = \"{example}\""));
         }
-        self.text(key).unwrap_or_else(|| Located::new(String::new(), &self.place))
+        self.text(key).unwrap_or_else(|| Sourced::new(String::new(), &self.place))
     }
 
     /// One of a few words.
@@ -122,15 +122,15 @@ impl<'a> Reader<'a> {
         }
         let meant = nearest(&text.value, allowed).map_or(String::new(), |word| format!("; did you mean \"{word}\"?"));
         let what = format!("{key} = \"{}\" is not one of {}{meant}", text.value, allowed.join(", "));
-        self.source.complain(&text.place, what, format!("the default is \"{default}\""));
+        self.source.report(&text.place, what, format!("the default is \"{default}\""));
         default
     }
 
     /// An integer in a range.
-    pub fn number(&mut self, key: &'static str, range: RangeInclusive<u64>, default: u64) -> Located<u64> {
+    pub fn number(&mut self, key: &'static str, range: RangeInclusive<u64>, default: u64) -> Sourced<u64> {
         let place = self.place_of(key);
         let number = self.optional_number(key, range, default, &format!("the default is {default}"));
-        Located::new(number.unwrap_or(default), &place)
+        Sourced::new(number.unwrap_or(default), &place)
     }
 
     /// An integer in a range, if the key is present; `example` is shown for a value that is not an
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
             Ok(number) if range.contains(&number) => Some(number),
             _ => {
                 let what = format!("{key} = {integer} is outside {} to {}", range.start(), range.end());
-                self.source.complain(&place, what, help);
+                self.source.report(&place, what, help);
                 None
             }
         }
@@ -171,8 +171,8 @@ impl<'a> Reader<'a> {
             match number.filter(|number| range.contains(number)) {
                 Some(number) => numbers.push(number),
                 None => {
-                    let what = format!("{key} holds something outside {} to {}", range.start(), range.end());
-                    self.source.complain(&place, what, "give whole numbers");
+                    let what = format!("{key} contains a value outside {} to {}", range.start(), range.end());
+                    self.source.report(&place, what, "give whole numbers");
                 }
             }
         }
@@ -205,28 +205,28 @@ impl<'a> Reader<'a> {
             Some(size) if range.contains(&size) => size,
             Some(_) => {
                 let what = format!("{key} = {shown} is outside {} to {}", range.start(), range.end());
-                self.source.complain(&place, what, format!("the default is \"{default}\""));
+                self.source.report(&place, what, format!("the default is \"{default}\""));
                 default
             }
             None => {
                 let reason = match value.as_integer() {
                     Some(integer) if integer.as_str().starts_with('-') => ": it is negative",
-                    Some(_) => ": it is more than 64 bits hold",
+                    Some(_) => ": it does not fit in 64 bits",
                     None => "",
                 };
                 let what = format!("{key} = {shown} is not a size{reason}");
                 // 0 has no unit, so another example is shown.
                 let example = if default == Size(0) { Size(64 << 20) } else { default };
                 let help = format!("write a whole number and KiB, MiB, GiB or TiB, for example {key} = \"{example}\"");
-                self.source.complain(&place, what, help);
+                self.source.report(&place, what, help);
                 default
             }
         }
     }
 
     /// A list of strings.
-    pub fn texts(&mut self, key: &'static str, default: &[&str]) -> Vec<Located<String>> {
-        let by_default = default.iter().map(|text| Located::new((*text).to_owned(), &self.place)).collect();
+    pub fn texts(&mut self, key: &'static str, default: &[&str]) -> Vec<Sourced<String>> {
+        let by_default = default.iter().map(|text| Sourced::new((*text).to_owned(), &self.place)).collect();
         let Some((value, place)) = self.value(key) else { return by_default };
         let Some(list) = value.as_array() else {
             self.wrong_type(key, value, &place, "a list of texts", "[\"a\", \"b-*\"]");
@@ -236,10 +236,10 @@ impl<'a> Reader<'a> {
         for entry in list {
             let place = self.source.place(entry.span());
             match entry.get_ref().as_str() {
-                Some(text) => texts.push(Located::new(text.to_owned(), &place)),
+                Some(text) => texts.push(Sourced::new(text.to_owned(), &place)),
                 None => {
                     let what = format!("{key} holds {}", article(entry.get_ref().type_str()));
-                    self.source.complain(&place, what, "give texts only");
+                    self.source.report(&place, what, "give texts only");
                 }
             }
         }
@@ -259,7 +259,7 @@ impl<'a> Reader<'a> {
         }
         if value.as_array().is_none() {
             let what = format!("{key} is {} where {title} is needed", article(value.type_str()));
-            self.source.complain(&place, what, format!("begin each one with {title}"));
+            self.source.report(&place, what, format!("begin each one with {title}"));
         }
         readers
     }
@@ -269,7 +269,7 @@ impl<'a> Reader<'a> {
         let (value, place) = self.value(key)?;
         let Some(table) = value.as_table() else {
             let what = format!("{key} is {} where {title} is needed", article(value.type_str()));
-            self.source.complain(&place, what, format!("begin it with {title}"));
+            self.source.report(&place, what, format!("begin it with {title}"));
             return None;
         };
         Some(Reader::new(self.source, title, table, place))
@@ -290,7 +290,7 @@ impl<'a> Reader<'a> {
                 Some(off) => format!("leave {key} out, or at {off:?}"),
                 None => format!("leave {key} out"),
             };
-            self.source.complain(&place, format!("{key} = {written}: {what} not available in this version"), help);
+            self.source.report(&place, format!("{key} = {written}: {what} not available in this version"), help);
         }
     }
 
@@ -304,7 +304,7 @@ impl<'a> Reader<'a> {
             let meant = nearest(name, &self.known).map_or(String::new(), |word| format!("; did you mean {word}?"));
             let place = self.source.place(key.span());
             let what = format!("{} has no key {name}{meant}", self.title);
-            self.source.complain(&place, what, format!("known keys: {}", self.known.join(", ")));
+            self.source.report(&place, what, format!("known keys: {}", self.known.join(", ")));
         }
     }
 }

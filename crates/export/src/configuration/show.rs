@@ -2,7 +2,9 @@
 
 use std::fmt::{Display, Write};
 
-use super::{Address, Cache, Configuration, Device, Export, Identity, Listener, Located, ROTATIONAL, Who, read_limits};
+use super::{
+    Address, Cache, Configuration, Device, Export, Identity, Listener, PeerMatch, ROTATIONAL, Sourced, read_limits,
+};
 
 /// The whole configuration, with every default.
 pub fn show(configuration: &Configuration) -> String {
@@ -88,11 +90,11 @@ fn listener(listener: &Listener, text: &mut Text) {
 
 fn identity(identity: &Identity, text: &mut Text) {
     text.heading("[[identity]]");
-    match &identity.who.value {
-        Who::Uid(id) => text.plain("uid", id),
-        Who::Gid(id) => text.plain("gid", id),
-        Who::Cgroup => text.plain("cgroup", true),
-        Who::Listener(address) => text.quoted("listener", address),
+    match &identity.property.value {
+        PeerMatch::Uid(id) => text.plain("uid", id),
+        PeerMatch::Gid(id) => text.plain("gid", id),
+        PeerMatch::Cgroup => text.plain("cgroup", true),
+        PeerMatch::Listener(address) => text.quoted("listener", address),
     }
     if let Some(group) = &identity.group {
         text.quoted("group", group);
@@ -116,7 +118,7 @@ impl Text {
         let _ = writeln!(self.0, "{key} = {}", quote(&value.to_string()));
     }
 
-    fn list(&mut self, key: &str, values: &[Located<String>]) {
+    fn list(&mut self, key: &str, values: &[Sourced<String>]) {
         let quoted: Vec<String> = values.iter().map(|value| quote(&value.value)).collect();
         let _ = writeln!(self.0, "{key} = [{}]", quoted.join(", "));
     }

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_wholly_a_size_is_refused() {
+    fn text_that_is_not_exactly_a_size_is_refused() {
         for text in ["", "MiB", "1.5GiB", "-1", "+1", "1MB", "1 MiB", "99999999TiB"] {
             assert_eq!(Size::parse(text), None, "{text}");
         }

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_by_field() {
+    fn errors_name_the_field() {
         assert_eq!(error("nonsense").1, "");
         assert_eq!(error("[]").1, "");
         assert_eq!(error("{}"), ("command is missing".into(), "command"));

@@ -25,7 +25,7 @@ const MAXIMUM_OPERATORS: usize = 16;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A request with the channel for its answer.
-pub struct Asked {
+pub struct PendingRequest {
     /// The request.
     pub request: Request,
     /// Takes exactly one answer.
@@ -35,7 +35,7 @@ pub struct Asked {
 /// Serves a control socket until the process ends, or until requests are no longer taken.
 ///
 /// `ask` passes a request on and returns whether it will be answered.
-pub fn serve(listening: Listening, ask: impl Fn(Asked) -> bool + Clone + Send + 'static) -> io::Result<()> {
+pub fn serve(listening: Listening, ask: impl Fn(PendingRequest) -> bool + Clone + Send + 'static) -> io::Result<()> {
     let operators = Arc::new(AtomicUsize::new(0));
     thread::Builder::new().name("control".into()).spawn(move || {
         loop {
@@ -51,7 +51,7 @@ pub fn serve(listening: Listening, ask: impl Fn(Asked) -> bool + Clone + Send + 
             let (ask, count) = (ask.clone(), operators.clone());
             let worker = thread::Builder::new().name("operator".into()).spawn(move || {
                 // An operator that disconnects early is no error.
-                let _ = converse(stream, &ask);
+                let _ = serve_operator(stream, &ask);
                 count.fetch_sub(1, Ordering::Relaxed);
             });
             if worker.is_err() {
@@ -62,7 +62,7 @@ pub fn serve(listening: Listening, ask: impl Fn(Asked) -> bool + Clone + Send + 
     Ok(())
 }
 
-fn converse(mut stream: UnixStream, ask: &impl Fn(Asked) -> bool) -> io::Result<()> {
+fn serve_operator(mut stream: UnixStream, ask: &impl Fn(PendingRequest) -> bool) -> io::Result<()> {
     stream.set_read_timeout(Some(IDLE_TIMEOUT))?;
     stream.set_write_timeout(Some(IDLE_TIMEOUT))?;
     let mut reader = BufReader::new(stream.try_clone()?);
@@ -76,19 +76,19 @@ fn converse(mut stream: UnixStream, ask: &impl Fn(Asked) -> bool) -> io::Result<
         if line.last() != Some(&b'\n') && line.len() >= MAXIMUM_LINE_BYTES {
             return answer(&mut stream, &Refusal::new("", "the line is longer than 65536 bytes").to_json());
         }
-        let said = match parse(&line) {
+        let reply = match parse(&line) {
             Err(refusal) => refusal.to_json(),
             Ok(request) => {
                 let (sender, receiver) = mpsc::channel();
-                let leaving = || json!({"error": "the server is going down", "field": ""});
-                if ask(Asked { request, answer: sender }) {
-                    receiver.recv().unwrap_or_else(|_| leaving())
+                let shutting_down = || json!({"error": "the server is shutting down", "field": ""});
+                if ask(PendingRequest { request, answer: sender }) {
+                    receiver.recv().unwrap_or_else(|_| shutting_down())
                 } else {
-                    leaving()
+                    shutting_down()
                 }
             }
         };
-        answer(&mut stream, &said)?;
+        answer(&mut stream, &reply)?;
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Read [`Transmission::parse`] first; `refusal` lists the possible errors of a header.
 
-use engine::protocol::{Asked, Body, Command, Failure, MAX_PAYLOAD_BYTES, Parsed, Protocol, StatusExtent};
+use engine::protocol::{Body, ClientRequest, Command, Failure, MAX_PAYLOAD_BYTES, Parsed, Protocol, StatusExtent};
 
 use super::handshake::{Negotiated, ReplyForm};
 use super::wire::{self, chunk, command, command_flag, error, transmission_flag};
@@ -156,7 +156,7 @@ impl Transmission {
     }
 
     /// A BLOCK_STATUS whose length and contexts are in a payload (extended headers only).
-    fn filtered_status(&self, header: &Header, bytes: &[u8], asked: Asked) -> Parsed {
+    fn filtered_status(&self, header: &Header, bytes: &[u8], asked: ClientRequest) -> Parsed {
         let refused = |skip_bytes, message| Parsed::Answered {
             consumed_bytes: EXTENDED_REQUEST_BYTES,
             skip_bytes,
@@ -180,7 +180,7 @@ impl Transmission {
         if length_bytes == 0 {
             return refused(header.length_bytes, "a block status of no bytes");
         }
-        Parsed::Request { consumed_bytes: needed_bytes, asked: Asked { length_bytes, ..asked } }
+        Parsed::Request { consumed_bytes: needed_bytes, asked: ClientRequest { length_bytes, ..asked } }
     }
 }
 
@@ -206,7 +206,7 @@ impl Protocol for Transmission {
             return Parsed::Close;
         }
         let has = |flag| header.flags & flag != 0;
-        let mut asked = Asked {
+        let mut asked = ClientRequest {
             cookie: header.cookie,
             offset_bytes: header.offset_bytes,
             length_bytes: header.length_bytes,
@@ -237,7 +237,7 @@ impl Protocol for Transmission {
         }
     }
 
-    fn encode(&mut self, asked: &Asked, body: Body<'_>, out: &mut Vec<u8>) {
+    fn encode(&mut self, asked: &ClientRequest, body: Body<'_>, out: &mut Vec<u8>) {
         match body {
             Body::Done if self.form == ReplyForm::Simple => simple_reply(asked, 0, out),
             Body::Done if self.form == ReplyForm::Structured && asked.command != Command::Read => {
@@ -262,7 +262,7 @@ impl Protocol for Transmission {
 
 /// Encoding of single pieces.
 impl Transmission {
-    fn chunk(&self, asked: &Asked, kind: u16, last: bool, length_bytes: u64, out: &mut Vec<u8>) {
+    fn chunk(&self, asked: &ClientRequest, kind: u16, last: bool, length_bytes: u64, out: &mut Vec<u8>) {
         let magic = if self.is_extended() { wire::EXTENDED_REPLY_MAGIC } else { wire::STRUCTURED_REPLY_MAGIC };
         out.extend_from_slice(&magic.to_be_bytes());
         out.extend_from_slice(&(if last { chunk::DONE } else { 0 }).to_be_bytes());
@@ -279,7 +279,7 @@ impl Transmission {
 
     fn failure(
         &self,
-        asked: &Asked,
+        asked: &ClientRequest,
         failure: Failure,
         offset_bytes: Option<u64>,
         message: &str,
@@ -304,7 +304,7 @@ impl Transmission {
         }
     }
 
-    fn extents(&self, asked: &Asked, extents: &[StatusExtent], out: &mut Vec<u8>) {
+    fn extents(&self, asked: &ClientRequest, extents: &[StatusExtent], out: &mut Vec<u8>) {
         let flags = |extent: &StatusExtent| {
             (if extent.hole { wire::ALLOCATION_HOLE } else { 0 })
                 | (if extent.zero { wire::ALLOCATION_ZERO } else { 0 })
@@ -329,7 +329,7 @@ impl Transmission {
     }
 }
 
-fn simple_reply(asked: &Asked, error: u32, out: &mut Vec<u8>) {
+fn simple_reply(asked: &ClientRequest, error: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&wire::SIMPLE_REPLY_MAGIC.to_be_bytes());
     out.extend_from_slice(&error.to_be_bytes());
     out.extend_from_slice(&asked.cookie.to_be_bytes());
@@ -337,7 +337,7 @@ fn simple_reply(asked: &Asked, error: u32, out: &mut Vec<u8>) {
 
 /// The protocol's number for a failure; ENOTSUP is reserved for FAST_ZERO, so elsewhere it becomes
 /// EIO.
-fn error_number(asked: &Asked, failure: Failure) -> u32 {
+fn error_number(asked: &ClientRequest, failure: Failure) -> u32 {
     match failure {
         Failure::NotPermitted => error::EPERM,
         Failure::Io => error::EIO,

@@ -1,7 +1,7 @@
 //! The server: sockets, clients, operators and signals around the engine.
 //!
 //! ```text
-//! reception threads ──► Acceptor::attach ──► a device's shard (engine)     data never comes through here
+//! handshake threads ──► ClientSink::attach ──► a device's shard (engine)     no data passes through here
 //! control thread ───┐
 //! signal thread ────┴─► Event ──► Server::run, one at a time: status, switch, weights, reload, evict, drain
 //! ```
@@ -9,12 +9,12 @@
 
 pub mod announce;
 pub mod devices;
+pub mod handshake_thread;
 pub mod peer;
-pub mod reception;
 pub mod reload;
 mod share;
+mod share_monitor;
 pub mod socket;
-mod watch;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -30,15 +30,16 @@ use signal_hook::iterator::Signals;
 
 use crate::configuration::check::check;
 use crate::configuration::{
-    Address, Configuration, DEFAULT_WEIGHT, Device, Group, Listener, Located, Place, Problem, file, read_limits,
+    Address, Configuration, DEFAULT_WEIGHT, Device, Group, Listener, Place, Problem, Sourced, file, read_limits,
     write_limits,
 };
 use crate::control::{Refusal, Request, socket as control_socket};
+use devices::report::{ListenerReport, StatusAnswer, StatusReport};
 use devices::{Devices, Drained};
-use reception::{Acceptor, Arrival, Bell, Counts, InForce, Reception};
+use handshake_thread::{AcceptedClient, ActiveState, ClientSink, Counts, HandshakeThread, Waker};
 use reload::{Change, difference};
+use share_monitor::ShareMonitor;
 use socket::{Listening, SocketFile, inherited, listen, listen_private};
-use watch::Watch;
 
 pub use devices::CHECKS;
 
@@ -74,7 +75,7 @@ pub enum Event {
     /// Read the configuration again.
     Reload,
     /// Answer an operator's request.
-    Operator(control_socket::Asked),
+    Operator(control_socket::PendingRequest),
     /// The drain has ended.
     Drained(Drained),
 }
@@ -83,7 +84,7 @@ pub enum Event {
 pub struct Server {
     state: Arc<State>,
     origin: Origin,
-    doors: Vec<Door>,
+    listeners: Vec<ListenerThread>,
     /// The control socket's file: its thread blocks in accept until the process ends, so it cannot
     /// remove the file.
     control_file: Option<SocketFile>,
@@ -94,35 +95,35 @@ pub struct Server {
 }
 
 /// One listener's thread.
-struct Door {
+struct ListenerThread {
     address: Address,
     configured: Address,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     counts: Arc<Counts>,
     thread: JoinHandle<()>,
 }
 
-/// The state that reception threads share with the server.
+/// The state that handshake threads share with the server.
 struct State {
-    in_force: RwLock<Arc<InForce>>,
+    active: RwLock<Arc<ActiveState>>,
     devices: Devices,
 }
 
-impl Acceptor for State {
-    fn in_force(&self) -> Arc<InForce> {
-        self.in_force.read().unwrap_or_else(PoisonError::into_inner).clone()
+impl ClientSink for State {
+    fn active(&self) -> Arc<ActiveState> {
+        self.active.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn attach(&self, arrival: Arrival) {
-        self.devices.attach(arrival, &self.in_force().configuration);
+    fn attach(&self, client: AcceptedClient) {
+        self.devices.attach(client, &self.active().configuration);
     }
 }
 
 impl State {
-    fn put_in_force(&self, configuration: Configuration, draining: bool) {
+    fn set_active(&self, configuration: Configuration, draining: bool) {
         let facts = self.devices.facts(&configuration);
-        let next = Arc::new(InForce { configuration, facts, draining });
-        *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = next;
+        let next = Arc::new(ActiveState { configuration, facts, draining });
+        *self.active.write().unwrap_or_else(PoisonError::into_inner) = next;
     }
 }
 
@@ -134,8 +135,8 @@ impl State {
 pub fn inherited_listeners(configuration: &mut Configuration) -> Result<Vec<Listening>, Problem> {
     let place = Place::flag("LISTEN_FDS", "");
     let sockets = inherited().map_err(|error| {
-        let what = format!("the sockets passed on by the service manager cannot be used: {error}");
-        Problem::new(&place, what, "pass stream sockets on, or start without socket activation")
+        let what = format!("the sockets passed by the service manager cannot be used: {error}");
+        Problem::new(&place, what, "pass stream sockets, or start without socket activation")
     })?;
     add_listeners(configuration, sockets.iter().map(|socket| &socket.configured));
     Ok(sockets)
@@ -145,7 +146,7 @@ fn add_listeners<'a>(configuration: &mut Configuration, addresses: impl Iterator
     for address in addresses {
         if !configuration.listeners.iter().any(|listener| listener.address.value.is_same_place(address)) {
             let place = Place::flag("LISTEN_FDS", "");
-            configuration.listeners.push(Listener::at(Located::new(address.clone(), &place)));
+            configuration.listeners.push(Listener::at(Sourced::new(address.clone(), &place)));
         }
     }
 }
@@ -178,47 +179,47 @@ impl Server {
             None => None,
         };
         let facts = devices.facts(&configuration);
-        let in_force = RwLock::new(Arc::new(InForce { configuration, facts, draining: false }));
-        let state = Arc::new(State { in_force, devices });
+        let active = RwLock::new(Arc::new(ActiveState { configuration, facts, draining: false }));
+        let state = Arc::new(State { active, devices });
         let (sender, events) = mpsc::channel();
         let failed = |error: io::Error| StartFailure {
             problems: vec![Problem::new(&Place::default(), format!("cannot start a thread: {error}"), "")],
             exit_status: ABANDONED,
         };
-        let mut doors = Vec::new();
+        let mut listeners = Vec::new();
         for socket in sockets {
-            doors.push(Door::open(socket, &state).map_err(failed)?);
+            listeners.push(ListenerThread::open(socket, &state).map_err(failed)?);
         }
         let mut control_file = None;
         if let Some(mut control) = control {
             control_file = control.file.take();
             let sender = sender.clone();
-            let ask = move |asked| sender.send(Event::Operator(asked)).is_ok();
+            let ask = move |pending| sender.send(Event::Operator(pending)).is_ok();
             control_socket::serve(control, ask).map_err(failed)?;
         }
-        Ok(Self { state, origin, doors, control_file, inherited: addresses, events, sender, is_draining: false })
+        Ok(Self { state, origin, listeners, control_file, inherited: addresses, events, sender, is_draining: false })
     }
 
     /// Reports on stdout, and to the service manager, that clients may connect.
     pub fn announce(&self, with_uris: bool) {
-        let in_force = self.state.in_force();
+        let active = self.state.active();
         let mut lines = String::new();
-        for door in &self.doors {
-            let visible = door.exports(&in_force);
-            lines += &announce::ready_line(&door.address, &visible);
+        for listener in &self.listeners {
+            let visible = listener.exports(&active);
+            lines += &announce::ready_line(&listener.address, &visible);
             lines.push('\n');
             if with_uris {
-                visible.iter().for_each(|export| lines += &format!("{}\n", announce::uri(&door.address, export)));
+                visible.iter().for_each(|export| lines += &format!("{}\n", announce::uri(&listener.address, export)));
             }
         }
         // The parent process may have closed the pipe, which must not stop the server.
         let _ = io::stdout().write_all(lines.as_bytes());
-        tell_service_manager("READY=1");
+        notify_service_manager("READY=1");
     }
 
     /// The actual address of each listener.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
-        self.doors.iter().map(|door| &door.address)
+        self.listeners.iter().map(|listener| &listener.address)
     }
 
     /// A sender of events to [`Server::run`], for other threads.
@@ -228,7 +229,7 @@ impl Server {
 
     /// Handles signals: SIGTERM and SIGINT drain, SIGHUP reloads. A second SIGTERM or SIGINT ends
     /// the server at once.
-    pub fn heed_signals(&self) {
+    pub fn handle_signals(&self) {
         let sender = self.sender.clone();
         match Signals::new([SIGTERM, SIGINT, SIGHUP]) {
             Ok(mut signals) => {
@@ -241,20 +242,22 @@ impl Server {
                     }
                 });
             }
-            Err(error) => eprintln!("hoistway: warning: signals keep their default meaning: {error}"),
+            Err(error) => {
+                eprintln!("hoistway: warning: signals cannot be handled and keep their default effect: {error}")
+            }
         }
     }
 
     /// Serves until a drain ends; returns the exit status.
     pub fn run(mut self) -> u8 {
-        let mut watch = Watch::default();
-        let mut next_look = Instant::now() + watch::PAUSE;
+        let mut monitor = ShareMonitor::default();
+        let mut next_check = Instant::now() + share_monitor::CHECK_INTERVAL;
         loop {
-            let event = match self.events.recv_timeout(next_look.saturating_duration_since(Instant::now())) {
+            let event = match self.events.recv_timeout(next_check.saturating_duration_since(Instant::now())) {
                 Ok(event) => event,
                 Err(RecvTimeoutError::Timeout) => {
-                    next_look = Instant::now() + watch::PAUSE;
-                    watch.look(&self.state.devices.saturations()).iter().for_each(|line| eprintln!("{line}"));
+                    next_check = Instant::now() + share_monitor::CHECK_INTERVAL;
+                    monitor.check(&self.state.devices.saturations()).iter().for_each(|line| eprintln!("{line}"));
                     continue;
                 }
                 // The server holds a sender itself, so the channel cannot be disconnected.
@@ -272,13 +275,13 @@ impl Server {
                         eprintln!("hoistway: warning: the configuration stays as it was");
                     }
                 }
-                Event::Operator(asked) => {
-                    let answer = self.answer(asked.request);
+                Event::Operator(pending) => {
+                    let answer = self.answer(pending.request);
                     // The operator may have disconnected in the meantime.
-                    let _ = asked.answer.send(answer);
+                    let _ = pending.answer.send(answer);
                 }
                 Event::Drained(drained) => {
-                    let status = self.tell(&drained);
+                    let status = self.report_drain(&drained);
                     return self.end(status);
                 }
             }
@@ -287,11 +290,11 @@ impl Server {
 
     fn drain(&mut self) {
         self.is_draining = true;
-        tell_service_manager("STOPPING=1");
-        let in_force = self.state.in_force();
-        self.state.put_in_force(in_force.configuration.clone(), true);
-        self.doors.iter().for_each(|door| door.bell.ring());
-        let timeout = Duration::from_secs(in_force.configuration.drain_timeout_s);
+        notify_service_manager("STOPPING=1");
+        let active = self.state.active();
+        self.state.set_active(active.configuration.clone(), true);
+        self.listeners.iter().for_each(|listener| listener.waker.wake());
+        let timeout = Duration::from_secs(active.configuration.drain_timeout_s);
         let (state, sender) = (self.state.clone(), self.sender.clone());
         thread::spawn(move || {
             let drained = state.devices.drain(timeout);
@@ -300,10 +303,10 @@ impl Server {
     }
 
     /// Reports the failures of a drain; returns the exit status.
-    fn tell(&self, drained: &Drained) -> u8 {
+    fn report_drain(&self, drained: &Drained) -> u8 {
         let count = drained.abandoned_requests;
         if count > 0 {
-            let seconds = self.state.in_force().configuration.drain_timeout_s;
+            let seconds = self.state.active().configuration.drain_timeout_s;
             eprintln!("hoistway: error: {count} requests were abandoned after {seconds} s of draining");
         }
         if drained.failed_syncs > 0 {
@@ -313,14 +316,14 @@ impl Server {
         if *drained == Drained::default() { DRAINED } else { ABANDONED }
     }
 
-    /// Removes the sockets and waits for the reception threads.
+    /// Removes the sockets and waits for the handshake threads.
     fn end(self, status: u8) -> u8 {
         drop(self.control_file);
-        for door in self.doors {
-            door.bell.stop();
-            // A reception thread that panicked has reported it on stderr; the status does not
+        for listener in self.listeners {
+            listener.waker.stop();
+            // A handshake thread that panicked has reported it on stderr; the status does not
             // change.
-            let _ = door.thread.join();
+            let _ = listener.thread.join();
         }
         status
     }
@@ -343,7 +346,7 @@ impl Server {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let old = self.state.in_force();
+        let old = self.state.active();
         let changes = difference(&old.configuration, &configuration)?;
         // Exports are opened first: only this change can fail, and it can be undone.
         let added = changes.iter().filter(|change| matches!(change, Change::Added { .. }));
@@ -351,15 +354,15 @@ impl Server {
         for change in &changes {
             self.state.devices.apply(change).map_err(|problem| vec![problem])?;
         }
-        self.state.put_in_force(configuration, self.is_draining);
-        self.doors.iter().for_each(|door| door.bell.ring());
+        self.state.set_active(configuration, self.is_draining);
+        self.listeners.iter().for_each(|listener| listener.waker.wake());
         Ok(changes.len())
     }
 
     fn answer(&mut self, request: Request) -> Value {
         let devices = &self.state.devices;
         let answer = match request {
-            Request::Status { buckets } => Ok(self.status(buckets)),
+            Request::Status { buckets } => return json!(StatusAnswer { ok: self.status(buckets) }),
             Request::Scheduler { device, scheduler } => self.switch(device.as_deref(), &scheduler),
             Request::Tunable { device, name, value } => self.set_tunable(device.as_deref(), &name, &value),
             Request::Share { group, share } => self.set_share(&group, share),
@@ -402,7 +405,7 @@ impl Server {
     /// Changes a group's limits by a line of `io.max`, `io.low` or `io.latency`; omitted keys keep
     /// their values.
     fn set_limits(&self, path: &str, file: &str, line: &str) -> Result<Value, Refusal> {
-        let mut configuration = self.state.in_force().configuration.clone();
+        let mut configuration = self.state.active().configuration.clone();
         if file.starts_with("blkio.") {
             return self.write_blkio(path, file, line);
         }
@@ -418,11 +421,11 @@ impl Server {
         match declared {
             Some(group) => group.limits = limits,
             None => {
-                let path = Located::new(path.to_owned(), &Place::flag("ctl limit", ""));
+                let path = Sourced::new(path.to_owned(), &Place::flag("ctl limit", ""));
                 configuration.groups.push(Group { limits, ..Group::new(path, DEFAULT_WEIGHT) });
             }
         }
-        self.state.put_in_force(configuration, self.is_draining);
+        self.state.set_active(configuration, self.is_draining);
         let mut answer = json!({"group": path, "devices": devices});
         for (file, line) in read_limits(&limits) {
             answer[file] = json!(line);
@@ -431,54 +434,54 @@ impl Server {
     }
 
     fn amend_device(&self, name: &str, amend: impl FnOnce(&mut Device)) {
-        let mut configuration = self.state.in_force().configuration.clone();
+        let mut configuration = self.state.active().configuration.clone();
         if let Some(device) = configuration.devices.iter_mut().find(|device| device.name.value == name) {
             amend(device);
         }
-        self.state.put_in_force(configuration, self.is_draining);
+        self.state.set_active(configuration, self.is_draining);
     }
 
-    fn status(&self, with_buckets: bool) -> Value {
-        let in_force = self.state.in_force();
-        let listeners: Vec<Value> = self.doors.iter().map(|door| door.status(&in_force)).collect();
-        let mut status = self.state.devices.status(with_buckets);
-        status["draining"] = json!(self.is_draining);
-        status["listeners"] = json!(listeners);
-        status
+    fn status(&self, with_buckets: bool) -> StatusReport {
+        let active = self.state.active();
+        StatusReport {
+            draining: self.is_draining,
+            listeners: self.listeners.iter().map(|listener| listener.status(&active)).collect(),
+            devices: self.state.devices.status(with_buckets),
+        }
     }
 }
 
-impl Door {
+impl ListenerThread {
     fn open(socket: Listening, state: &Arc<State>) -> io::Result<Self> {
-        let (bell, counts) = (Arc::new(Bell::new()?), Arc::new(Counts::default()));
+        let (waker, counts) = (Arc::new(Waker::new()?), Arc::new(Counts::default()));
         let (address, configured) = (socket.address.clone(), socket.configured.clone());
-        let reception = Reception::new(socket, state.clone(), counts.clone(), bell.clone())?;
-        let thread = thread::Builder::new().name("reception".into()).spawn(move || reception.run())?;
-        Ok(Self { address, configured, bell, counts, thread })
+        let handshakes = HandshakeThread::new(socket, state.clone(), counts.clone(), waker.clone())?;
+        let thread = thread::Builder::new().name("handshakes".into()).spawn(move || handshakes.run())?;
+        Ok(Self { address, configured, waker, counts, thread })
     }
 
     /// The exports that a client without an identity sees here.
-    fn exports<'a>(&self, in_force: &'a InForce) -> Vec<&'a str> {
-        let listeners = &in_force.configuration.listeners;
+    fn exports<'a>(&self, active: &'a ActiveState) -> Vec<&'a str> {
+        let listeners = &active.configuration.listeners;
         let listener = listeners.iter().find(|it| it.address.value.is_same_place(&self.configured));
-        let names = in_force.facts.iter().map(|facts| facts.name.as_str());
+        let names = active.facts.iter().map(|facts| facts.name.as_str());
         names.filter(|name| listener.is_some_and(|listener| peer::may_see(None, listener, name))).collect()
     }
 
-    fn status(&self, in_force: &InForce) -> Value {
-        json!({
-            "address": self.address.to_string(),
-            "exports": self.exports(in_force),
-            "connections": self.counts.open.load(Ordering::Relaxed),
-            "accepted": self.counts.accepted.load(Ordering::Relaxed),
-            "refused": self.counts.refused.load(Ordering::Relaxed),
-            "expired": self.counts.expired.load(Ordering::Relaxed),
-        })
+    fn status(&self, active: &ActiveState) -> ListenerReport {
+        ListenerReport {
+            address: self.address.to_string(),
+            exports: self.exports(active).into_iter().map(str::to_owned).collect(),
+            connections: self.counts.open.load(Ordering::Relaxed),
+            accepted: self.counts.accepted.load(Ordering::Relaxed),
+            refused: self.counts.refused.load(Ordering::Relaxed),
+            expired: self.counts.expired.load(Ordering::Relaxed),
+        }
     }
 }
 
-fn tell_service_manager(state: &str) {
+fn notify_service_manager(state: &str) {
     if let Err(error) = announce::notify(state) {
-        eprintln!("hoistway: warning: the service manager does not listen at NOTIFY_SOCKET: {error}");
+        eprintln!("hoistway: warning: the service manager cannot be notified (NOTIFY_SOCKET): {error}");
     }
 }

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 
 use rustix::net::sockopt;
 
-use crate::configuration::{Address, Configuration, Export, Identity, Listener, Who, matches};
+use crate::configuration::{Address, Configuration, Export, Identity, Listener, PeerMatch, matches};
 
 /// The other end of a connection, as the system reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -68,20 +68,21 @@ fn cgroup_in(text: &str) -> Option<String> {
 
 /// The identity that matches a peer on a listener, if any.
 pub fn identify<'a>(configuration: &'a Configuration, peer: &Peer, listener: &Address) -> Option<&'a Identity> {
-    let first = |fits: &dyn Fn(&Who) -> bool| configuration.identities.iter().find(|it| fits(&it.who.value));
-    let by_credentials = |who: &Who| match who {
-        Who::Uid(uid) => peer.uid == Some(*uid),
-        Who::Gid(gid) => peer.gid == Some(*gid),
-        Who::Cgroup => peer.cgroup.is_some(),
-        Who::Listener(_) => false,
+    let first = |fits: &dyn Fn(&PeerMatch) -> bool| configuration.identities.iter().find(|it| fits(&it.property.value));
+    let by_credentials = |property: &PeerMatch| match property {
+        PeerMatch::Uid(uid) => peer.uid == Some(*uid),
+        PeerMatch::Gid(gid) => peer.gid == Some(*gid),
+        PeerMatch::Cgroup => peer.cgroup.is_some(),
+        PeerMatch::Listener(_) => false,
     };
-    let by_listener = |who: &Who| matches!(who, Who::Listener(address) if *address == listener.to_string());
+    let by_listener =
+        |property: &PeerMatch| matches!(property, PeerMatch::Listener(address) if *address == listener.to_string());
     first(&by_credentials).or_else(|| first(&by_listener))
 }
 
 /// Whether a client with this identity may see an export on this listener.
 pub fn may_see(identity: Option<&Identity>, listener: &Listener, export: &str) -> bool {
-    let allows = |patterns: &[crate::configuration::Located<String>]| {
+    let allows = |patterns: &[crate::configuration::Sourced<String>]| {
         patterns.iter().any(|pattern| matches(&pattern.value, export))
     };
     allows(&listener.exports) && identity.is_none_or(|identity| allows(&identity.exports))
@@ -89,8 +90,8 @@ pub fn may_see(identity: Option<&Identity>, listener: &Listener, export: &str) -
 
 /// The group charged for this client's I/O on an export.
 pub fn group_of(identity: Option<&Identity>, peer: &Peer, export: &Export) -> String {
-    let by_identity = identity.and_then(|identity| match identity.who.value {
-        Who::Cgroup => peer.cgroup.clone(),
+    let by_identity = identity.and_then(|identity| match identity.property.value {
+        PeerMatch::Cgroup => peer.cgroup.clone(),
         _ => identity.group.as_ref().map(|group| group.value.clone()),
     });
     by_identity.unwrap_or_else(|| export.group.value.clone())
@@ -148,7 +149,7 @@ cgroup = true
     fn an_export_is_seen_where_listener_and_identity_agree() {
         let (configuration, ..) = fixture();
         let listener = &configuration.listeners[0];
-        let user = configuration.identities.iter().find(|it| it.who.value == Who::Uid(1000));
+        let user = configuration.identities.iter().find(|it| it.property.value == PeerMatch::Uid(1000));
         assert!(may_see(None, listener, "a") && may_see(user, listener, "a"));
         assert!(!may_see(None, listener, "b"), "the listener shows a only");
     }

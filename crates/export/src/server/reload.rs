@@ -8,7 +8,7 @@
 
 use experiment::{GroupPriority, Limits};
 
-use crate::configuration::{Address, Configuration, DEFAULT_WEIGHT, Device, Export, Listener, Located, Place, Problem};
+use crate::configuration::{Address, Configuration, DEFAULT_WEIGHT, Device, Export, Listener, Place, Problem, Sourced};
 
 /// One change to apply.
 #[derive(Clone, Debug, PartialEq)]
@@ -185,7 +185,7 @@ impl Comparison {
             let (device, scheduler) = (new.name.value.clone(), new.scheduler.value.clone());
             self.changes.push(Change::Scheduler { device, scheduler });
         }
-        let named = |exports: &[Export], name: &Located<String>| exports.iter().any(|it| it.name == *name);
+        let named = |exports: &[Export], name: &Sourced<String>| exports.iter().any(|it| it.name == *name);
         for export in &new.exports {
             match old.exports.iter().find(|it| it.name == export.name) {
                 Some(before) => self.export(before, export),
@@ -236,7 +236,7 @@ unix = "/run/x.sock"
     }
 
     #[test]
-    fn nothing_changed_is_nothing_to_do() {
+    fn an_equal_configuration_needs_no_change() {
         assert_eq!(changed("", ""), Ok(Vec::new()));
     }
 
@@ -250,7 +250,7 @@ unix = "/run/x.sock"
     }
 
     #[test]
-    fn priorities_change_at_once_and_go_with_their_group() {
+    fn priorities_change_at_once_and_are_reset_with_their_group() {
         let priority = |level| Change::Priority { group: "g".into(), priority: level };
         let third = Some(GroupPriority::new(3).unwrap());
         assert_eq!(changed("weight = 300", "weight = 300\npriority = 3"), Ok(vec![priority(third)]));
@@ -262,7 +262,7 @@ unix = "/run/x.sock"
     }
 
     #[test]
-    fn limits_change_at_once_and_go_with_their_group() {
+    fn limits_change_at_once_and_are_lifted_with_their_group() {
         let limits = Limits { read_bytes_per_s: Some(50 << 20), ..Limits::NONE };
         let limited = "weight = 300\nread_bps_max = \"50MiB\"";
         assert_eq!(changed("weight = 300", limited), Ok(vec![Change::Limits { group: "g".into(), limits }]));
@@ -273,7 +273,7 @@ unix = "/run/x.sock"
     }
 
     #[test]
-    fn exports_come_and_go() {
+    fn exports_are_added_and_removed() {
         let another = "[[device.export]]\nname = \"b\"\nbacking = \"b.img\"\n[[group]]";
         let added = changed("[[group]]", another).unwrap();
         assert!(matches!(&added[..], [Change::Added { export, .. }] if export.name.value == "b"), "{added:?}");
@@ -282,7 +282,7 @@ unix = "/run/x.sock"
     }
 
     #[test]
-    fn what_only_new_handshakes_go_by_needs_no_change() {
+    fn settings_of_new_handshakes_need_no_change() {
         assert_eq!(changed("[[listen]]", "[[listen]]\nmax_connections = 5"), Ok(Vec::new()));
         assert_eq!(changed("group = \"g\"", "group = \"g\"\ndescription = \"x\""), Ok(Vec::new()));
     }

@@ -4,15 +4,15 @@ use experiment::blkio::Generation;
 use experiment::blkio::weights::WeightFile;
 use serde_json::{Value, json};
 
-use super::reception::Acceptor;
+use super::handshake_thread::ClientSink;
 use super::{Server, devices};
-use crate::configuration::{DEFAULT_WEIGHT, Group, Located, Place};
+use crate::configuration::{DEFAULT_WEIGHT, Group, Place, Sourced};
 use crate::control::{Refusal, Share};
 
 impl Server {
     /// Sets a group's share wherever the group exists, and in the configuration in force.
     pub(super) fn set_share(&self, path: &str, share: Share) -> Result<Value, Refusal> {
-        let mut configuration = self.state.in_force().configuration.clone();
+        let mut configuration = self.state.active().configuration.clone();
         let declared = configuration.groups.iter().position(|group| group.path.value == path);
         let there = &self.state.devices;
         let devices = match share {
@@ -25,7 +25,7 @@ impl Server {
             return Err(Refusal::new("group", format!("there is no group {path:?}; there are: {known}")));
         }
         let index = declared.unwrap_or_else(|| {
-            let path = Located::new(path.to_owned(), &Place::flag("ctl set", ""));
+            let path = Sourced::new(path.to_owned(), &Place::flag("ctl set", ""));
             configuration.groups.push(Group::new(path, DEFAULT_WEIGHT));
             configuration.groups.len() - 1
         });
@@ -44,7 +44,7 @@ impl Server {
                 ("priority", json!(level.map(experiment::GroupPriority::get)))
             }
         };
-        self.state.put_in_force(configuration, self.is_draining);
+        self.state.set_active(configuration, self.is_draining);
         Ok(json!({"group": path, name: value, "devices": devices}))
     }
 
@@ -61,8 +61,8 @@ impl Server {
             let there_are = format!("there are {}", names.collect::<Vec<_>>().join(", "));
             return Err(Refusal::new("file", format!("there is no file '{file}' to write; {there_are}")));
         }
-        let in_force = self.state.in_force();
-        let configuration = &in_force.configuration;
+        let active = self.state.active();
+        let configuration = &active.configuration;
         let leaf_weight = configuration.leaf_weight(path);
         self.state.devices.write_blkio(path, file, line, (configuration.weight(path), leaf_weight))
     }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
-use crate::configuration::{Address, Located, Problem};
+use crate::configuration::{Address, Problem, Sourced};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -44,25 +44,25 @@ impl Drop for SocketFile {
 }
 
 /// Opens a socket at an address, or reports in one message why not.
-pub fn listen(address: &Located<Address>) -> Result<Listening, Problem> {
+pub fn listen(address: &Sourced<Address>) -> Result<Listening, Problem> {
     match &address.value {
         Address::Unix { path, mode, owner_group } => unix(address, path, *mode, owner_group.as_deref()),
         Address::Tcp(socket) => tcp(*socket).map_err(|error| {
             let what = format!("cannot listen on {address}: {error}");
-            Problem::new(&address.place, what, "choose another port, or stop what listens there")
+            Problem::new(&address.place, what, "choose another port, or stop the program that listens there")
         }),
     }
 }
 
 /// A unix socket that only its owner may use: the control socket.
-pub fn listen_private(path: &Located<PathBuf>) -> Result<Listening, Problem> {
+pub fn listen_private(path: &Sourced<PathBuf>) -> Result<Listening, Problem> {
     let address = Address::Unix { path: path.value.clone(), mode: 0o600, owner_group: None };
-    listen(&Located::new(address, &path.place))
+    listen(&Sourced::new(address, &path.place))
 }
 
-fn unix(address: &Located<Address>, path: &Path, mode: u32, owner_group: Option<&str>) -> Result<Listening, Problem> {
+fn unix(address: &Sourced<Address>, path: &Path, mode: u32, owner_group: Option<&str>) -> Result<Listening, Problem> {
     let wrong = |what: String, help: &str| Problem::new(&address.place, what, help);
-    clear_the_way(path).map_err(|(what, help)| wrong(what, help))?;
+    remove_stale_socket(path).map_err(|(what, help)| wrong(what, help))?;
     let group = match owner_group {
         Some(name) => Some(group_id(name).ok_or_else(|| {
             wrong(format!("there is no group {name:?} on this system"), "give a name from /etc/group, or a number")
@@ -89,14 +89,14 @@ fn unix(address: &Located<Address>, path: &Path, mode: u32, owner_group: Option<
     };
     finish().map_err(|error| {
         let what = format!("cannot give {} mode {mode:04o} and its group: {error}", path.display());
-        wrong(what, "a group must be one that this process belongs to, or the process must be root's")
+        wrong(what, "give a group that this process belongs to, or start it as root")
     })?;
     Ok(listening)
 }
 
 /// Removes a socket file on which no server listens. Any other file is kept and reported as an
 /// error.
-fn clear_the_way(path: &Path) -> Result<(), (String, &'static str)> {
+fn remove_stale_socket(path: &Path) -> Result<(), (String, &'static str)> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
     let shown = path.display();
     if !metadata.file_type().is_socket() {
@@ -106,9 +106,10 @@ fn clear_the_way(path: &Path) -> Result<(), (String, &'static str)> {
         Ok(_) => Err((format!("a server listens on {shown} already"), "stop it first, or choose another path")),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path)
             .map_err(|error| (format!("cannot remove the stale socket {shown}: {error}"), "remove it by hand")),
-        Err(error) => {
-            Err((format!("{shown} is in the way and does not say if it is used: {error}"), "remove it by hand"))
-        }
+        Err(error) => Err((
+            format!("{shown} exists, and it cannot be determined whether a server uses it: {error}"),
+            "remove it by hand",
+        )),
     }
 }
 
@@ -142,7 +143,7 @@ fn group_id(name: &str) -> Option<u32> {
     })
 }
 
-/// The sockets passed by a service manager (`LISTEN_FDS`, from descriptor 3), if they are meant for
+/// The sockets passed by a service manager (`LISTEN_FDS`, from descriptor 3), if they were passed to
 /// this process.
 pub fn inherited() -> io::Result<Vec<Listening>> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();

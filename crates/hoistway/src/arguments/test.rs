@@ -140,6 +140,9 @@ pub struct CompareArguments {
     /// three]
     #[arg(long, value_name = "PCT[@METRIC]")]
     pub max_regression: Option<String>,
+    /// Print the comparison as JSON; `hoistway schema compare` describes it
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The target, and the host that issues the I/O.

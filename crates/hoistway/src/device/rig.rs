@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use experiment::Exit;
 use linux::device::Opening;
-use rig::{Leash, Rig, RigError, Settings};
+use rig::{Lifetime, Rig, RigError, Settings};
 
 use crate::arguments::device::{CreateArguments, DeleteArguments, RigListArguments};
 use crate::exit::{Error, Outcome, Reporter, print};
@@ -138,14 +138,14 @@ pub fn serve(arguments: &CreateArguments) -> Outcome {
         stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()).is_ok()
     };
     let keeper = again(&["device", "keep"]);
-    rig::serve(&settings(arguments), keeper, Leash::StandardInput, &mut ready).map_err(refused)?;
+    rig::serve(&settings(arguments), keeper, Lifetime::StandardInput, &mut ready).map_err(refused)?;
     Ok(Exit::Done)
 }
 
 /// Runs the hidden `hoistway device keep`.
 pub fn keep() -> Outcome {
     // The server reports the error itself.
-    Ok(rig::keep().map_or(Exit::Failed, |()| Exit::Done))
+    Ok(rig::hold().map_or(Exit::Failed, |()| Exit::Done))
 }
 
 /// `hoistway device list`.
@@ -193,7 +193,7 @@ pub fn delete(arguments: &DeleteArguments, reporter: Reporter) -> Outcome {
     for rig in &found {
         rig.server.terminate();
         if !rig.server.is_alive() {
-            rig.keeper.terminate();
+            rig.holder.terminate();
         }
         let begin = Instant::now();
         while rig.is_alive() && begin.elapsed() < END_PATIENCE {
@@ -229,7 +229,7 @@ fn refused(error: RigError) -> Error {
         RigError::Size(what) => {
             Error::usage(what, "write for example --size 8G, or leave it out to use the model's size").at("--size")
         }
-        RigError::System { .. } | RigError::Keeper(_) => {
+        RigError::System { .. } | RigError::Holder(_) => {
             Error::failed(error.to_string(), "it needs root, /dev/fuse and loop devices (modprobe fuse loop)")
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use experiment::{Exit, Measurement};
 
-mod json;
+pub mod json;
 mod kernel;
 mod playback;
 mod sample;

@@ -121,7 +121,7 @@ fn set_all(journal: &mut Journal, disk: &Disk, list: &[Assignment], reporter: Re
         }
     }
     let place = queue.attribute_path("");
-    journal.look_again().map_err(failed(&place))
+    journal.refresh().map_err(failed(&place))
 }
 
 /// The device's line in a file of io.cost.

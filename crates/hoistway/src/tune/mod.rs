@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use block::DeviceNumber;
 use experiment::{Exit, SchedulerSpec};
+use schemars::JsonSchema;
 use serde::Serialize;
 use tune::{
     Device, Findings, HostKind, Pace, Recommendation, Request, Tuner, Verdict, classic_batch, gather, idling, recommend,
@@ -399,13 +400,18 @@ fn conclude(found: &Found, arguments: &TuneArguments, reporter: Reporter) -> Out
     Ok(exit)
 }
 
-/// The whole result as one document.
-#[derive(Serialize)]
-struct Document<'a> {
+/// The recommendation for a device, and the measurements that it is based on.
+#[derive(Serialize, JsonSchema)]
+pub struct Document<'a> {
+    /// Version of hoistway.
     hoistway: &'a str,
+    /// Version of this layout.
     schema: u32,
+    /// The device.
     device: &'a Device,
+    /// The measurements.
     findings: &'a Findings,
+    /// What to set, and why.
     recommendation: &'a Recommendation,
 }
 

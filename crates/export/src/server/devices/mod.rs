@@ -1,6 +1,7 @@
 //! The running shards with their exports, groups and clients. Only this module calls the engine.
 
 pub mod blkio;
+pub mod report;
 mod status;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use engine::{
 use experiment::{GroupPriority, Limits, SchedulerSpec};
 use serde_json::{Value, json};
 
-use super::reception::Arrival;
+use super::handshake_thread::AcceptedClient;
 use super::reload::Change;
 use super::{ABANDONED, StartFailure, USAGE};
 use crate::configuration::check::{Checks, Verdict};
@@ -83,19 +84,19 @@ struct Names {
     exports: BTreeMap<String, VolumeId>,
     groups: BTreeMap<String, GroupHandle>,
     /// Volumes of removed exports that still had clients at the last check.
-    leaving: Vec<VolumeId>,
+    removed: Vec<VolumeId>,
 }
 
 /// The clients that were passed on and are still connected.
 struct Clients {
     next: u64,
-    present: BTreeMap<u64, Present>,
-    gone: Receiver<u64>,
+    connected: BTreeMap<u64, ConnectedClient>,
+    closed: Receiver<u64>,
     /// Given to the shards, which send a client's number when nothing of it is left.
-    leaving: Sender<u64>,
+    on_closed: Sender<u64>,
 }
 
-struct Present {
+struct ConnectedClient {
     device: String,
     connection: ConnectionId,
     peer: String,
@@ -105,8 +106,8 @@ struct Present {
 impl Clients {
     /// Removes disconnected clients; called before any use of the list.
     fn sweep(&mut self) {
-        while let Ok(number) = self.gone.try_recv() {
-            self.present.remove(&number);
+        while let Ok(number) = self.closed.try_recv() {
+            self.connected.remove(&number);
         }
     }
 }
@@ -127,8 +128,8 @@ impl Devices {
         if !twice.is_empty() {
             return Err(StartFailure { problems: twice, exit_status: USAGE });
         }
-        let (leaving, gone) = mpsc::channel();
-        let clients = Mutex::new(Clients { next: 0, present: BTreeMap::new(), gone, leaving });
+        let (on_closed, closed) = mpsc::channel();
+        let clients = Mutex::new(Clients { next: 0, connected: BTreeMap::new(), closed, on_closed });
         let mut devices = Self { shards: Vec::new(), root, clients };
         for device in &configuration.devices {
             let shard = devices.start(device, configuration)?;
@@ -169,7 +170,7 @@ impl Devices {
             .map(|export| self.volume(device, export))
             .collect::<Result<_, _>>()
             .map_err(failed)?;
-        let handle = start_patiently(&settings, &volumes).map_err(failed)?;
+        let handle = start_with_retry(&settings, &volumes).map_err(failed)?;
         if let Some(note) = handle.note() {
             eprintln!("hoistway: note: device '{}': {note}", device.name);
         }
@@ -198,8 +199,8 @@ impl Devices {
         self.shards.iter().find(|shard| shard.handle.name() == name)
     }
 
-    /// The device that an operator means: by name, or the only one.
-    fn meant(&self, device: Option<&str>) -> Result<&Shard, Refusal> {
+    /// The device that an operator names, or the only one.
+    fn resolve_device(&self, device: Option<&str>) -> Result<&Shard, Refusal> {
         let known = || self.shards.iter().map(|shard| shard.handle.name()).collect::<Vec<_>>().join(", ");
         match (device, self.shards.as_slice()) {
             (Some(name), _) => self
@@ -222,44 +223,44 @@ impl Devices {
     }
 
     /// Passes a client to the shard of its export. A client that cannot be served is disconnected.
-    pub fn attach(&self, arrival: Arrival, configuration: &Configuration) {
-        let name = arrival.negotiated.export.clone();
+    pub fn attach(&self, client: AcceptedClient, configuration: &Configuration) {
+        let name = client.negotiated.export.clone();
         let device = configuration.exports().find(|(_, export)| export.name.value == name).map(|(device, _)| device);
         let Some(shard) = device.and_then(|device| self.shard(&device.name.value)) else { return };
         let mut names = lock(&shard.names);
         let Some(volume) = names.exports.get(&name).copied() else { return };
-        let label = arrival.peer.name();
-        let group = match names.group(&shard.handle, &arrival.group, configuration) {
+        let label = client.peer.name();
+        let group = match names.group(&shard.handle, &client.group, configuration) {
             Ok(group) => group,
-            Err(error) => return eprintln!("hoistway: warning: client {label} was turned away: {}", error.message),
+            Err(error) => return eprintln!("hoistway: warning: client {label} was refused: {}", error.message),
         };
         drop(names);
         let mut clients = lock(&self.clients);
         clients.sweep();
         let number = clients.next;
         clients.next += 1;
-        let leaving = clients.leaving.clone();
-        let ticket = arrival.ticket;
+        let on_closed = clients.on_closed.clone();
+        let slot = client.slot;
         let attached = shard.handle.attach(ClientSocket {
-            socket: arrival.socket,
-            protocol: Box::new(Transmission::new(&arrival.negotiated)),
+            socket: client.socket,
+            protocol: Box::new(Transmission::new(&client.negotiated)),
             volume,
             group,
-            received: arrival.received,
+            received: client.received,
             label: label.clone(),
             beside: None,
             on_closed: Some(Box::new(move || {
-                drop(ticket);
+                drop(slot);
                 // If the server itself is ending, the receiver is gone.
-                let _ = leaving.send(number);
+                let _ = on_closed.send(number);
             })),
         });
         match attached {
             Ok(connection) => {
                 let device = shard.handle.name().to_owned();
-                clients.present.insert(number, Present { device, connection, peer: label, export: name });
+                clients.connected.insert(number, ConnectedClient { device, connection, peer: label, export: name });
             }
-            Err(error) => eprintln!("hoistway: warning: client {label} was turned away: {}", error.message),
+            Err(error) => eprintln!("hoistway: warning: client {label} was refused: {}", error.message),
         }
     }
 
@@ -277,7 +278,7 @@ impl Devices {
             let Change::Added { device: name, export } = change else { continue };
             let device = configuration.devices.iter().find(|device| device.name.value == *name);
             let (Some(device), Some(shard)) = (device, self.shard(name)) else { continue };
-            shard.close_what_was_left();
+            shard.close_unused_volumes();
             let opened = self.volume(device, export).and_then(|volume| shard.handle.open_volume(&volume));
             match opened {
                 Ok(volume) => added.push((shard, &export.name.value, volume)),
@@ -307,10 +308,10 @@ impl Devices {
                 for shard in &self.shards {
                     let mut names = lock(&shard.names);
                     if let Some(volume) = names.exports.remove(export) {
-                        names.leaving.push(volume);
+                        names.removed.push(volume);
                     }
                     drop(names);
-                    shard.close_what_was_left();
+                    shard.close_unused_volumes();
                 }
             }
             Change::Weight { group, weight } => {
@@ -409,7 +410,7 @@ impl Devices {
     /// # Errors
     /// No such device, policy or tunable; the old policy stays.
     pub fn switch(&self, device: Option<&str>, scheduler: &str) -> Result<(String, String), Refusal> {
-        let shard = self.meant(device)?;
+        let shard = self.resolve_device(device)?;
         let spec = parse_scheduler(scheduler)?;
         shard.handle.switch_scheduler(&spec).map_err(|error| Refusal::new("scheduler", error.message))?;
         Ok((shard.handle.name().to_owned(), spec.to_string()))
@@ -420,7 +421,7 @@ impl Devices {
     /// # Errors
     /// No such device or tunable, or a value out of range.
     pub fn set_tunable(&self, device: Option<&str>, name: &str, value: &str) -> Result<(String, i64), Refusal> {
-        let shard = self.meant(device)?;
+        let shard = self.resolve_device(device)?;
         let stored = shard.handle.set_tunable(name, value).map_err(|error| Refusal::new("tunable", error.message))?;
         Ok((shard.handle.name().to_owned(), stored))
     }
@@ -437,7 +438,7 @@ impl Devices {
     ) -> Result<Value, Refusal> {
         let mut clients = lock(&self.clients);
         clients.sweep();
-        let chosen = clients.present.values().filter(|client| fits(&client.peer, &client.export));
+        let chosen = clients.connected.values().filter(|client| fits(&client.peer, &client.export));
         let mut closed = 0;
         for client in chosen {
             let shard = self.shard(&client.device);
@@ -483,9 +484,9 @@ pub struct Drained {
 
 impl Shard {
     /// Closes volumes of removed exports that have no clients left.
-    fn close_what_was_left(&self) {
+    fn close_unused_volumes(&self) {
         let mut names = lock(&self.names);
-        names.leaving.retain(|volume| !self.handle.close_volume(*volume).unwrap_or(true));
+        names.removed.retain(|volume| !self.handle.close_volume(*volume).unwrap_or(true));
     }
 }
 
@@ -530,7 +531,7 @@ impl Names {
 /// The kernel destroys a ring some time after its process has ended, and until then the ring holds
 /// its files with their locks: a restart straight after `kill -9` would be refused because of a
 /// server that has ended.
-fn start_patiently(settings: &ShardSettings, volumes: &[VolumeSettings]) -> Result<ShardHandle, EngineError> {
+fn start_with_retry(settings: &ShardSettings, volumes: &[VolumeSettings]) -> Result<ShardHandle, EngineError> {
     let deadline = Instant::now() + RELEASE_TIMEOUT;
     loop {
         match engine::start(settings.clone(), volumes) {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{RigError, note};
 
-/// The properties of the model that the keeper needs.
+/// The properties of the model that the holder needs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Facts {
     /// The name that listings of loop devices show.
@@ -30,40 +30,40 @@ pub(crate) struct Facts {
     pub server: Process,
 }
 
-/// The keeper's answer.
+/// The holder's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// The number of the loop device, and the keeper's process.
-    Attached { number: u32, keeper: Process },
+    /// The number of the loop device, and the holder's process.
+    Attached { number: u32, holder: Process },
     /// Why there is no device.
     Failed(String),
 }
 
-/// The keeper's main function.
+/// The holder's main function.
 ///
 /// # Errors
 /// Any error from the system; it is reported to the server too.
-pub fn keep() -> Result<(), RigError> {
+pub fn hold() -> Result<(), RigError> {
     let socket = io::stdout().as_fd().try_clone_to_owned().map_err(RigError::system("the server's socket"))?;
     let mut socket = UnixStream::from(socket);
     let mut lines = BufReader::new(socket.try_clone().map_err(RigError::system("the server's socket"))?);
     let mut line = String::new();
     lines.read_line(&mut line).map_err(RigError::system("the server's socket"))?;
-    let facts: Facts = serde_json::from_str(&line).map_err(|error| RigError::Keeper(error.to_string()))?;
-    // The server handles a terminal's signals and closes the socket when the keeper must end.
+    let facts: Facts = serde_json::from_str(&line).map_err(|error| RigError::Holder(error.to_string()))?;
+    // The server handles a terminal's signals and closes the socket when the holder must end.
     let _ = rustix::process::setsid();
     let attached = attach(&facts);
-    let keeper = Process::this().map_err(RigError::system("/proc/self/stat"))?;
+    let holder = Process::this().map_err(RigError::system("/proc/self/stat"))?;
     let answer = match &attached {
-        Ok(device) => Answer::Attached { number: device.number(), keeper },
+        Ok(device) => Answer::Attached { number: device.number(), holder },
         Err(error) => Answer::Failed(error.to_string()),
     };
-    let text = serde_json::to_string(&answer).map_err(|error| RigError::Keeper(error.to_string()))?;
-    // If the server is gone, the next line ends the keeper.
+    let text = serde_json::to_string(&answer).map_err(|error| RigError::Holder(error.to_string()))?;
+    // If the server is gone, the next line ends the holder.
     let _ = writeln!(socket, "{text}");
     let device = attached?;
     let number = device.number();
-    // The server never sends anything: the keeper waits for the end of the socket.
+    // The server never sends anything: the holder waits for the end of the socket.
     let _ = io::copy(&mut lines, &mut io::sink());
     drop(device);
     // The server tries the same, because either process may be the last.

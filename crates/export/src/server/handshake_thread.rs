@@ -1,4 +1,4 @@
-//! Reception: one thread per listening socket that accepts clients and performs their handshakes.
+//! Handshakes: one thread per listening socket that accepts clients and performs their handshakes.
 //!
 //! Promise  a client that is slow, silent or hostile occupies one of [`MAXIMUM_HALF_OPEN`] entries for
 //!          at most the handshake's timeout, and delays no other: no call here waits for one client.
@@ -8,7 +8,7 @@
 //!          handshake is a few microseconds of parsing, so this thread performs all of them, and a
 //!          worker is needed only with TLS.
 //!
-//! accept -> limits -> identity -> [`Handshake`] -> [`Acceptor::attach`]: from there the shard owns
+//! accept -> limits -> identity -> [`Handshake`] -> [`ClientSink::attach`]: from there the shard owns
 //! the socket.
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 
 use super::peer::{Peer, group_of, identify, may_see};
 use super::socket::Listening;
-use crate::configuration::{Address, Configuration, Listener, Who};
+use crate::configuration::{Address, Configuration, Listener, PeerMatch};
 use crate::nbd::handshake::{ExportFacts, Handshake, Negotiated, Step, View};
 
 /// Handshakes in progress on one listener; a further one ends the oldest.
@@ -39,7 +39,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The state that handshakes use; replaced as a whole by a reload.
 #[derive(Debug)]
-pub struct InForce {
+pub struct ActiveState {
     /// The configuration.
     pub configuration: Configuration,
     /// The facts for clients of each open export.
@@ -49,7 +49,7 @@ pub struct InForce {
 }
 
 /// A client that has completed its handshake.
-pub struct Arrival {
+pub struct AcceptedClient {
     /// The socket, blocking, with nothing left to send.
     pub socket: OwnedFd,
     /// Bytes that arrived behind the handshake.
@@ -61,15 +61,15 @@ pub struct Arrival {
     /// The group charged for its I/O.
     pub group: String,
     /// Its slot among the listener's connections; released when dropped.
-    pub ticket: Ticket,
+    pub slot: ConnectionSlot,
 }
 
-/// Takes clients over from reception.
-pub trait Acceptor: Send + Sync {
+/// Takes over clients whose handshake is complete.
+pub trait ClientSink: Send + Sync {
     /// The current state for handshakes.
-    fn in_force(&self) -> Arc<InForce>;
+    fn active(&self) -> Arc<ActiveState>;
     /// Takes a client over; later failures of its connection affect no other client.
-    fn attach(&self, arrival: Arrival);
+    fn attach(&self, client: AcceptedClient);
 }
 
 /// Counters of one listener since the start.
@@ -87,9 +87,9 @@ pub struct Counts {
 
 /// One connection's slot; released when dropped.
 #[derive(Debug)]
-pub struct Ticket(Arc<Counts>);
+pub struct ConnectionSlot(Arc<Counts>);
 
-impl Ticket {
+impl ConnectionSlot {
     /// Takes a slot, unless `limit` are in use.
     fn take(counts: &Arc<Counts>, limit: usize) -> Option<Self> {
         let free = |open: usize| (open < limit).then_some(open + 1);
@@ -98,27 +98,27 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Wakes a reception thread from other threads.
+/// Wakes a handshake thread from other threads.
 #[derive(Debug)]
-pub struct Bell {
+pub struct Waker {
     event: Event,
     stop: AtomicBool,
 }
 
-impl Bell {
-    /// A bell that has not been rung.
+impl Waker {
+    /// A waker whose thread has nothing to do yet.
     pub fn new() -> io::Result<Self> {
         Ok(Self { event: Event::new()?, stop: AtomicBool::new(false) })
     }
 
     /// Wakes the thread, because the state has changed.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         self.event.signal();
     }
 
@@ -130,11 +130,11 @@ impl Bell {
 }
 
 /// A client during its handshake.
-struct HalfOpen {
+struct PendingHandshake {
     socket: OwnedFd,
     handshake: Handshake,
     peer: Peer,
-    ticket: Ticket,
+    slot: ConnectionSlot,
     deadline: Instant,
     received: Vec<u8>,
     unsent: Vec<u8>,
@@ -142,7 +142,7 @@ struct HalfOpen {
     end: Option<End>,
 }
 
-impl HalfOpen {
+impl PendingHandshake {
     /// Whether the client has to send next.
     fn is_idle(&self) -> bool {
         self.unsent.is_empty() && self.received.is_empty()
@@ -155,56 +155,56 @@ enum End {
 }
 
 /// The result of a client's turn.
-enum Turn {
-    Stays,
-    Leaves,
+enum Progress {
+    Waits,
+    Closes,
     Attach(Negotiated),
 }
 
-/// The state of one reception thread.
-pub struct Reception {
+/// The state of one handshake thread.
+pub struct HandshakeThread {
     listening: Option<Listening>,
     /// The address as configured.
     address: Address,
-    acceptor: Arc<dyn Acceptor>,
+    sink: Arc<dyn ClientSink>,
     counts: Arc<Counts>,
-    bell: Arc<Bell>,
-    bell_descriptor: OwnedFd,
-    half_open: VecDeque<HalfOpen>,
+    waker: Arc<Waker>,
+    waker_descriptor: OwnedFd,
+    half_open: VecDeque<PendingHandshake>,
     accept_again_at: Option<Instant>,
 }
 
-impl Reception {
-    /// A reception for a listening socket. [`Reception::run`] is its thread.
+impl HandshakeThread {
+    /// The handshakes of a listening socket. [`HandshakeThread::run`] is their thread.
     pub fn new(
         listening: Listening,
-        acceptor: Arc<dyn Acceptor>,
+        sink: Arc<dyn ClientSink>,
         counts: Arc<Counts>,
-        bell: Arc<Bell>,
+        waker: Arc<Waker>,
     ) -> io::Result<Self> {
-        let bell_descriptor = bell.event.descriptor()?;
+        let waker_descriptor = waker.event.descriptor()?;
         let address = listening.configured.clone();
         let half_open = VecDeque::new();
         let listening = Some(listening);
-        Ok(Self { listening, address, acceptor, counts, bell, bell_descriptor, half_open, accept_again_at: None })
+        Ok(Self { listening, address, sink, counts, waker, waker_descriptor, half_open, accept_again_at: None })
     }
 
-    /// Serves until [`Bell::stop`].
+    /// Serves until [`Waker::stop`].
     pub fn run(mut self) {
         loop {
             let events = self.wait();
-            self.bell.event.clear();
-            if self.bell.stop.load(Ordering::Acquire) {
+            self.waker.event.clear();
+            if self.waker.stop.load(Ordering::Acquire) {
                 return;
             }
-            let in_force = self.acceptor.in_force();
-            if in_force.draining {
+            let active = self.sink.active();
+            if active.draining {
                 // Closes the socket and removes its file, so that the next server can take its
                 // place.
                 self.listening = None;
             }
-            self.turn(&events, &in_force);
-            self.accept(&in_force);
+            self.turn(&events, &active);
+            self.accept(&active);
         }
     }
 
@@ -212,7 +212,7 @@ impl Reception {
     fn wait(&self) -> Vec<bool> {
         let now = Instant::now();
         let paused = self.accept_again_at.filter(|at| *at > now);
-        let mut descriptors = vec![PollFd::new(&self.bell_descriptor, PollFlags::IN)];
+        let mut descriptors = vec![PollFd::new(&self.waker_descriptor, PollFlags::IN)];
         for client in &self.half_open {
             let wanted = if client.is_idle() { PollFlags::IN } else { PollFlags::OUT };
             descriptors.push(PollFd::new(&client.socket, wanted));
@@ -230,7 +230,7 @@ impl Reception {
         descriptors[1..=self.half_open.len()].iter().map(|descriptor| !descriptor.revents().is_empty()).collect()
     }
 
-    fn turn(&mut self, events: &[bool], in_force: &InForce) {
+    fn turn(&mut self, events: &[bool], active: &ActiveState) {
         let now = Instant::now();
         let count = self.half_open.len();
         for index in 0..count {
@@ -238,59 +238,59 @@ impl Reception {
             let had_event = events.get(index).copied().unwrap_or(false);
             let turn = if client.deadline <= now {
                 self.counts.expired.fetch_add(1, Ordering::Relaxed);
-                Turn::Leaves
+                Progress::Closes
             } else if had_event {
-                self.serve(&mut client, in_force)
+                self.serve(&mut client, active)
             } else {
-                Turn::Stays
+                Progress::Waits
             };
             match turn {
-                Turn::Stays => self.half_open.push_back(client),
-                Turn::Leaves => shut_down(client.socket.as_fd()),
-                Turn::Attach(negotiated) => self.attach(client, negotiated, in_force),
+                Progress::Waits => self.half_open.push_back(client),
+                Progress::Closes => shut_down(client.socket.as_fd()),
+                Progress::Attach(negotiated) => self.attach(client, negotiated, active),
             }
         }
     }
 
     /// One client's turn: read if no input is left, answer, send the output.
-    fn serve(&self, client: &mut HalfOpen, in_force: &InForce) -> Turn {
+    fn serve(&self, client: &mut PendingHandshake, active: &ActiveState) -> Progress {
         if client.is_idle() {
             let mut buffer = [0; RECEIVE_BYTES];
             match rustix::net::recv(&client.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return Turn::Leaves,
+                Ok((0, _)) => return Progress::Closes,
                 Ok((length, _)) => client.received.extend_from_slice(&buffer[..length]),
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Turn::Stays,
-                Err(_) => return Turn::Leaves,
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Progress::Waits,
+                Err(_) => return Progress::Closes,
             }
         }
         if client.unsent.is_empty() && client.end.is_none() {
-            self.answer(client, in_force);
+            self.answer(client, active);
         }
         if !send(client) {
-            return Turn::Leaves;
+            return Progress::Closes;
         }
         match client.end.take() {
             end if !client.unsent.is_empty() => {
                 client.end = end;
-                Turn::Stays
+                Progress::Waits
             }
-            Some(End::Close) => Turn::Leaves,
-            Some(End::Attach(negotiated)) => Turn::Attach(negotiated),
-            None => Turn::Stays,
+            Some(End::Close) => Progress::Closes,
+            Some(End::Attach(negotiated)) => Progress::Attach(negotiated),
+            None => Progress::Waits,
         }
     }
 
     /// Runs the handshake on the received bytes, until it ends or the answers grow long.
-    fn answer(&self, client: &mut HalfOpen, in_force: &InForce) {
-        let configuration = &in_force.configuration;
+    fn answer(&self, client: &mut PendingHandshake, active: &ActiveState) {
+        let configuration = &active.configuration;
         let Some(listener) = listener_at(configuration, &self.address) else {
             client.end = Some(End::Close);
             return;
         };
         let identity = identify(configuration, &client.peer, &self.address);
         let exports: Vec<ExportFacts> =
-            in_force.facts.iter().filter(|facts| may_see(identity, listener, &facts.name)).cloned().collect();
-        let view = View { exports: &exports, listing: listener.list, draining: in_force.draining };
+            active.facts.iter().filter(|facts| may_see(identity, listener, &facts.name)).cloned().collect();
+        let view = View { exports: &exports, listing: listener.list, draining: active.draining };
         let mut input = client.received.as_slice();
         while !input.is_empty() && client.end.is_none() && client.unsent.len() < MAXIMUM_UNSENT_BYTES {
             client.end = match client.handshake.advance(&mut input, view, &mut client.unsent) {
@@ -303,26 +303,26 @@ impl Reception {
         client.received.drain(..used);
     }
 
-    fn attach(&self, client: HalfOpen, negotiated: Negotiated, in_force: &InForce) {
-        let configuration = &in_force.configuration;
+    fn attach(&self, client: PendingHandshake, negotiated: Negotiated, active: &ActiveState) {
+        let configuration = &active.configuration;
         let export = configuration.exports().find(|(_, export)| export.name.value == negotiated.export);
         let Some((_, export)) = export else {
             // A reload removed the export between the answer and now.
             return shut_down(client.socket.as_fd());
         };
         let identity = identify(configuration, &client.peer, &self.address);
-        self.acceptor.attach(Arrival {
+        self.sink.attach(AcceptedClient {
             group: group_of(identity, &client.peer, export),
             socket: client.socket,
             received: client.received,
             negotiated,
             peer: client.peer,
-            ticket: client.ticket,
+            slot: client.slot,
         });
     }
 
     /// Accepts all waiting clients.
-    fn accept(&mut self, in_force: &InForce) {
+    fn accept(&mut self, active: &ActiveState) {
         let now = Instant::now();
         if self.accept_again_at.is_some_and(|at| at > now) {
             return;
@@ -333,7 +333,7 @@ impl Reception {
             // The socket is blocking on purpose: on a non-blocking one a ring returns EAGAIN where
             // the shard wants to wait.
             match rustix::net::accept_with(&listening.descriptor, SocketFlags::CLOEXEC) {
-                Ok(socket) => self.welcome(socket, in_force, now),
+                Ok(socket) => self.begin_handshake(socket, active, now),
                 Err(rustix::io::Errno::AGAIN) => return,
                 Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE | rustix::io::Errno::NOMEM) => {
                     self.accept_again_at = Some(now + ACCEPT_PAUSE);
@@ -345,21 +345,21 @@ impl Reception {
         }
     }
 
-    fn welcome(&mut self, socket: OwnedFd, in_force: &InForce, now: Instant) {
-        let configuration = &in_force.configuration;
+    fn begin_handshake(&mut self, socket: OwnedFd, active: &ActiveState, now: Instant) {
+        let configuration = &active.configuration;
         let Some(listener) = listener_at(configuration, &self.address) else { return shut_down(socket.as_fd()) };
         let limit = usize::try_from(listener.max_connections).unwrap_or(usize::MAX);
-        let Some(ticket) = Ticket::take(&self.counts, limit) else {
+        let Some(slot) = ConnectionSlot::take(&self.counts, limit) else {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
             return shut_down(socket.as_fd());
         };
         self.counts.accepted.fetch_add(1, Ordering::Relaxed);
-        let by_cgroup = configuration.identities.iter().any(|identity| identity.who.value == Who::Cgroup);
-        let mut client = HalfOpen {
+        let by_cgroup = configuration.identities.iter().any(|identity| identity.property.value == PeerMatch::Cgroup);
+        let mut client = PendingHandshake {
             peer: Peer::of(&socket, &self.address, by_cgroup),
             socket,
             handshake: Handshake::new(),
-            ticket,
+            slot,
             deadline: now + Duration::from_secs(listener.handshake_timeout_s),
             received: Vec::new(),
             unsent: Handshake::greeting().to_vec(),
@@ -384,7 +384,7 @@ fn listener_at<'a>(configuration: &'a Configuration, address: &Address) -> Optio
 }
 
 /// Sends as much as the socket takes; false if the connection is broken.
-fn send(client: &mut HalfOpen) -> bool {
+fn send(client: &mut PendingHandshake) -> bool {
     while !client.unsent.is_empty() {
         match rustix::net::send(&client.socket, &client.unsent, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(sent) => {

@@ -24,7 +24,7 @@ use crate::weights::Scaled;
 const RESET_BY_SWITCH: [&str; 2] = ["nr_requests", "wbt_lat_usec"];
 
 /// The system settings and groups that are in force for a run.
-pub struct Stage {
+pub struct RunSetup {
     pub queue: BlockQueue,
     pub scheduler: SchedulerInForce,
     /// Directory of each group of the experiment, in order; none for groups that exist in reports
@@ -47,20 +47,20 @@ fn failed(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> RunError {
     move |error| RunError::Failed { message, source: Some(error) }
 }
 
-impl Stage {
+impl RunSetup {
     /// Sets up everything for a run. `watcher` makes the command that calls
     /// [`linux::setting::watch`] for a journal.
     ///
     /// # Errors
     /// The setting that failed; the settings made before are restored.
-    pub fn set(experiment: &Experiment, watcher: &dyn Fn(&Path) -> Command) -> Result<Self, RunError> {
+    pub fn apply(experiment: &Experiment, watcher: &dyn Fn(&Path) -> Command) -> Result<Self, RunError> {
         let queue = Target::of(&experiment.target)?.queue()?;
         let lock = lock(&queue)?;
         let mut journal = Journal::begin("").map_err(failed("the journal in /run/hoistway"))?;
         let started = Watcher::start(watcher(journal.path())).map_err(failed("the watcher"))?;
         let process = started.process().map_err(failed("the watcher"))?;
         journal.watched_by(process).map_err(failed("the journal in /run/hoistway"))?;
-        let mut stage = Self {
+        let mut setup = Self {
             queue,
             scheduler: SchedulerInForce::default(),
             cgroups: Vec::new(),
@@ -71,12 +71,12 @@ impl Stage {
             watcher: Some(started),
             _lock: lock,
         };
-        let outcome = stage.choose_scheduler(experiment).and_then(|()| stage.make_groups(experiment));
+        let outcome = setup.choose_scheduler(experiment).and_then(|()| setup.make_groups(experiment));
         match outcome {
-            Ok(()) => Ok(stage),
+            Ok(()) => Ok(setup),
             Err(error) => {
                 // The user gets the first failure, unless the second one leaves settings behind.
-                stage.teardown().and(Err(error))
+                setup.teardown().and(Err(error))
             }
         }
     }
@@ -89,7 +89,7 @@ impl Stage {
         let Restored { foreign, failed, .. } = self.journal.restore();
         if !failed.is_empty() {
             // The watcher would fail in the same way; `hoistway restore` may succeed later.
-            let what = format!("these could not be put back: {}; try `hoistway restore`", failed.join("; "));
+            let what = format!("these settings could not be restored: {}; try `hoistway restore`", failed.join("; "));
             self.dismiss();
             return Err(RunError::NotRestored(what));
         }
@@ -132,15 +132,15 @@ impl Stage {
         if let Some(requests) = experiment.queue_requests {
             self.set_attribute("nr_requests", &self.queue.attribute_path("nr_requests"), &requests.to_string())?;
         } else if spec.name != CURRENT && spec.setting("nr_requests").is_none() {
-            self.heed_advice(&name, &experiment.groups)?;
+            self.raise_nr_requests(&name, &experiment.groups)?;
         }
         let is_cost = spec.name == io_cost::NAME;
         for setting in spec.settings.iter().filter(|setting| !(is_cost && io_cost::is_key(&setting.key))) {
             let path = self.path_of(&name, &setting.key)?;
             self.set_attribute(&setting.key, &path, &setting.value)?;
         }
-        let controller = if is_cost { self.switch_cost_control_on(spec)? } else { Vec::new() };
-        self.journal.look_again().map_err(failed("the journal in /run/hoistway"))?;
+        let controller = if is_cost { self.enable_cost_control(spec)? } else { Vec::new() };
+        self.journal.refresh().map_err(failed("the journal in /run/hoistway"))?;
         self.scheduler = self.in_force(&name, spec, &defaults, &defaults_of_queue);
         if is_cost {
             io_cost::NAME.clone_into(&mut self.scheduler.name);
@@ -151,7 +151,7 @@ impl Stage {
 
     /// Raises `nr_requests` to the value that our module advises where groups share the device by
     /// weight: with fewer, processes wait for tags, which no policy controls.
-    fn heed_advice(&mut self, scheduler: &str, groups: &[Group]) -> Result<(), RunError> {
+    fn raise_nr_requests(&mut self, scheduler: &str, groups: &[Group]) -> Result<(), RunError> {
         let is_shared = groups.iter().filter(|group| !group.is_in_root).nth(1).is_some();
         let number = |text: Option<String>| text.and_then(|text| text.parse::<u32>().ok());
         let advised = number(self.queue.attribute("iosched/nr_requests_advised"));
@@ -160,14 +160,14 @@ impl Stage {
             let path = self.queue.attribute_path("nr_requests");
             self.set_attribute("nr_requests", &path, &advised.to_string())?;
             self.notes.push(format!(
-                "nr_requests raised from {now} to {advised}, as {scheduler} advises for shares (another: --queue-requests {now})"
+                "nr_requests raised from {now} to {advised}, as {scheduler} advises for shares (to keep {now}: --queue-requests {now})"
             ));
         }
         Ok(())
     }
 
     /// Writes the controller's lines, and returns their content afterwards.
-    fn switch_cost_control_on(&mut self, spec: &SchedulerSpec) -> Result<Vec<TunableInForce>, RunError> {
+    fn enable_cost_control(&mut self, spec: &SchedulerSpec) -> Result<Vec<TunableInForce>, RunError> {
         let Lines { model, qos } = Lines::of(spec)?;
         let number = self.queue.number();
         let Some(hierarchy) = Hierarchy::find() else { return Ok(Vec::new()) };
@@ -356,7 +356,7 @@ fn lock(queue: &BlockQueue) -> Result<File, RunError> {
     Ok(file)
 }
 
-impl Drop for Stage {
+impl Drop for RunSetup {
     /// After a panic or an early return everything is restored before the watcher ends. Settings
     /// that `teardown` could not restore stay as they are.
     fn drop(&mut self) {

@@ -12,63 +12,63 @@ use crate::shard::Traced;
 use crate::volume::{GroupHandle, ShardHandle};
 
 /// Records the shard's trace events.
-pub(super) struct Pictured {
+pub(super) struct DispatchRecording {
     recorder: DispatchRecorder,
     window_begin_ns: Nanos,
-    /// The events sent for the diagram alone; none while not listening, or while a tracer receives
+    /// The events sent for the diagram alone; none while not recording, or while a tracer receives
     /// them anyway.
-    heard: Option<Receiver<Vec<Traced>>>,
+    events: Option<Receiver<Vec<Traced>>>,
     shares_tracer: bool,
     has_begun: bool,
 }
 
-impl Pictured {
+impl DispatchRecording {
     /// A recorder of `room` dispatches; `None` for no room. With `shares_tracer` it gets its events
-    /// by [`Pictured::hear`] only.
+    /// by [`DispatchRecording::record`] only.
     pub(super) fn new(room: usize, window_begin_ns: Nanos, shares_tracer: bool) -> Option<Self> {
         let recorder = DispatchRecorder::new(room, window_begin_ns);
-        (room > 0).then_some(Self { recorder, window_begin_ns, heard: None, shares_tracer, has_begun: false })
+        (room > 0).then_some(Self { recorder, window_begin_ns, events: None, shares_tracer, has_begun: false })
     }
 
-    /// Starts and stops listening when it is time. Called a few times per second.
-    pub(super) fn attend(&mut self, shard: &ShardHandle) -> Result<(), EngineError> {
+    /// Starts and stops recording when it is time. Called a few times per second.
+    pub(super) fn poll(&mut self, shard: &ShardHandle) -> Result<(), EngineError> {
         if self.shares_tracer {
             return Ok(());
         }
         if !self.has_begun && linux::thread::monotonic_ns() >= self.window_begin_ns {
             self.has_begun = true;
-            let (told, heard) = mpsc::channel();
-            shard.set_listener(Some(Box::new(move |traced| drop(told.send(traced)))))?;
+            let (sender, events) = mpsc::channel();
+            shard.set_trace_sink(Some(Box::new(move |traced| drop(sender.send(traced)))))?;
             // The shard's queue had requests before, so the recorder's time starts now.
             self.recorder.begin_at(linux::thread::monotonic_ns());
-            self.heard = Some(heard);
+            self.events = Some(events);
         }
         self.drain();
-        if self.heard.is_some() && self.recorder.is_full() {
+        if self.events.is_some() && self.recorder.is_full() {
             return self.end(shard);
         }
         Ok(())
     }
 
-    /// Stops listening.
+    /// Stops recording.
     pub(super) fn end(&mut self, shard: &ShardHandle) -> Result<(), EngineError> {
-        if self.heard.is_some() {
-            shard.set_listener(None)?;
+        if self.events.is_some() {
+            shard.set_trace_sink(None)?;
             self.drain();
-            self.heard = None;
+            self.events = None;
         }
         Ok(())
     }
 
     fn drain(&mut self) {
-        let told: Vec<Vec<Traced>> = self.heard.iter().flat_map(Receiver::try_iter).collect();
-        told.iter().for_each(|told| self.hear(told));
+        let batches: Vec<Vec<Traced>> = self.events.iter().flat_map(Receiver::try_iter).collect();
+        batches.iter().for_each(|batch| self.record(batch));
     }
 
     /// Records events.
-    pub(super) fn hear(&mut self, told: &[Traced]) {
-        for traced in told {
-            if let Traced::Event(event) = traced {
+    pub(super) fn record(&mut self, traced: &[Traced]) {
+        for item in traced {
+            if let Traced::Event(event) = item {
                 note(&mut self.recorder, event);
             }
         }

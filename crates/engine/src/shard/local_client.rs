@@ -1,0 +1,388 @@
+//! Clients inside the process: they run on the shard's thread and are called by its loop, so that
+//! they cost no hand-over. The load of `hoistway test` is one; [`crate::Client`] uses another.
+
+use block::Nanos;
+use linux::buffer::{Arena, Span};
+
+use super::{Route, Shard};
+use crate::error::EngineError;
+use crate::protocol::{ClientRequest, Command, Failure};
+use crate::turn::{Actions, Piece, Turn, Verdict};
+use crate::volume::LocalConnection;
+
+/// A request of a local client.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct LocalRequest {
+    /// The client's own number for it, unique among the unanswered requests of a connection.
+    pub cookie: u64,
+    /// The operation; `BlockStatus` is not offered here.
+    pub command: Command,
+    /// First byte on the volume.
+    pub offset_bytes: u64,
+    /// Length in bytes, 0 for a flush; at most 4 GiB - 1.
+    pub length_bytes: u64,
+    /// Answer only when it is on stable storage.
+    pub is_durable: bool,
+    /// The process of the connection that makes it; each process has a plug of its own.
+    pub actor: u16,
+    /// More requests of its process follow at once: until then it waits in the plug.
+    pub is_held: bool,
+}
+
+/// The answer to a request of a local client.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// The index of the connection on which it was submitted.
+    pub connection: usize,
+    /// Its number.
+    pub cookie: u64,
+    /// Its result.
+    pub result: Result<(), Failure>,
+    /// When it ended, in nanoseconds of the monotonic clock.
+    pub now_ns: Nanos,
+}
+
+/// A client that runs on the shard's thread.
+pub trait LocalClient: Send {
+    /// Called at the start, after answers, when a full connection has room again, at
+    /// [`LocalClient::next_wake_ns`], and after a wake. Submits requests; must not block.
+    fn turn(&mut self, context: &mut ClientContext<'_>);
+
+    /// When [`LocalClient::turn`] is to be called even without any other reason.
+    fn next_wake_ns(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Supplies the data of a write: `to` takes the bytes from `offset_bytes` inside the request
+    /// on.
+    fn fill(&mut self, connection: usize, cookie: u64, offset_bytes: u64, to: Payload<'_>);
+
+    /// Takes data of a read: the bytes from `offset_bytes` inside the request on; parts arrive in
+    /// any order.
+    fn data(&mut self, _connection: usize, _cookie: u64, _offset_bytes: u64, _from: Data<'_>) {}
+
+    /// Takes the answer to a request.
+    fn answered(&mut self, answer: Answer);
+
+    /// The shard is shutting down: no more answers will come.
+    fn abandoned(&mut self) {}
+}
+
+/// Memory that takes a write's data.
+#[derive(Debug)]
+pub struct Payload<'a> {
+    arena: &'a ArenaView<'a>,
+    span: Span,
+}
+
+/// Memory that holds a read's data.
+#[derive(Debug)]
+pub struct Data<'a> {
+    arena: &'a ArenaView<'a>,
+    span: Span,
+}
+
+/// The arena without its debug output.
+struct ArenaView<'a>(&'a Arena);
+
+impl std::fmt::Debug for ArenaView<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Arena")
+    }
+}
+
+impl Payload<'_> {
+    /// Length in bytes.
+    pub fn bytes(&self) -> u32 {
+        self.span.length_bytes
+    }
+
+    /// Writes `bytes` from `offset_bytes` of this memory on; bytes that do not fit are ignored.
+    pub fn put(&mut self, offset_bytes: u32, bytes: &[u8]) {
+        self.arena.0.copy_in(self.span.behind(offset_bytes), bytes);
+    }
+}
+
+impl Data<'_> {
+    /// Length in bytes.
+    pub fn bytes(&self) -> u32 {
+        self.span.length_bytes
+    }
+
+    /// Copies the start to `bytes`; returns the number of bytes copied.
+    pub fn copy_to(&self, bytes: &mut [u8]) -> usize {
+        self.arena.0.copy_out(self.span, bytes)
+    }
+}
+
+/// The state of one connection of a local client.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionState {
+    /// Its number in the turn.
+    number: u32,
+    is_waiting: bool,
+    is_finished: bool,
+    /// The write whose payload is being requested: its number, and the bytes supplied.
+    filling: Option<(u64, u64)>,
+}
+
+/// A local client and its connections.
+pub(super) struct LocalClientState {
+    client: Box<dyn LocalClient>,
+    connections: Vec<ConnectionState>,
+    wants_turn: bool,
+    is_closing: bool,
+}
+
+/// The operations that a local client may use during its turn.
+pub struct ClientContext<'a> {
+    index: u32,
+    connections: &'a mut [ConnectionState],
+    turn: &'a mut Turn,
+    arena: &'a Arena,
+    actions: &'a mut Actions,
+    now_ns: Nanos,
+    is_closing: &'a mut bool,
+}
+
+impl std::fmt::Debug for ClientContext<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientContext")
+            .field("index", &self.index)
+            .field("now_ns", &self.now_ns)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClientContext<'_> {
+    /// The time of this turn, in nanoseconds of the monotonic clock.
+    pub fn now_ns(&self) -> Nanos {
+        self.now_ns
+    }
+
+    /// The number of connections.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Whether a connection takes a request now. If it is full, the local client gets another turn when it
+    /// has room again.
+    pub fn has_room(&self, connection: usize) -> bool {
+        self.connections.get(connection).is_some_and(|connection| !connection.is_waiting && !connection.is_finished)
+    }
+
+    /// Submits a request. The data of a write is requested from `fill` (offset inside the request,
+    /// memory) as far as there is memory now, and from [`LocalClient::fill`] for the rest later. False
+    /// if the connection is full: then nothing was taken.
+    pub fn submit(&mut self, connection: usize, request: LocalRequest, fill: &mut dyn FnMut(u64, Payload<'_>)) -> bool {
+        if !self.has_room(connection) {
+            return false;
+        }
+        let number = self.connections[connection].number;
+        let is_write = request.command == Command::Write;
+        let asked = ClientRequest {
+            cookie: request.cookie,
+            offset_bytes: request.offset_bytes,
+            length_bytes: request.length_bytes,
+            payload_bytes: if is_write { u32::try_from(request.length_bytes).unwrap_or(u32::MAX) } else { 0 },
+            command: request.command,
+            fua: request.is_durable,
+            no_hole: false,
+            fast_zero: false,
+            one_piece: false,
+            one_extent: false,
+            tag: 0,
+        };
+        self.connections[connection].filling = is_write.then_some((request.cookie, 0));
+        self.turn.plug(number, request.actor, request.is_held);
+        let mut verdict = self.turn.submit(number, asked, self.now_ns, self.actions);
+        while let Verdict::Fill(span) = verdict {
+            let Some((_, done)) = &mut self.connections[connection].filling else { break };
+            fill(*done, Payload { arena: &ArenaView(self.arena), span });
+            *done += u64::from(span.length_bytes);
+            verdict = self.turn.filled(number, self.now_ns, self.actions);
+        }
+        self.connections[connection].is_waiting = verdict == Verdict::Wait;
+        self.turn.end_plug(request.is_held, self.now_ns);
+        if verdict == Verdict::Wait {
+            self.unplug_all(connection);
+        }
+        true
+    }
+
+    /// Submits everything that the plugs of a connection hold, because its processes have to wait.
+    pub fn unplug_all(&mut self, connection: usize) {
+        if let Some(connection) = self.connections.get(connection) {
+            self.turn.unplug_all(connection.number, self.now_ns);
+        }
+    }
+
+    /// The queue's counters so far.
+    pub fn queue_counters(&self) -> queue::Counters {
+        self.turn.queue_counters()
+    }
+
+    /// The number of times that the scheduler gave each reason.
+    pub fn reasons(&self) -> Vec<(&'static str, u64)> {
+        self.turn.reasons()
+    }
+
+    /// Removes the limiters; the requests that they hold go on at once.
+    pub fn lift_limits(&mut self) {
+        self.turn.lift_limits(self.now_ns);
+    }
+
+    /// Closes the client: it gets no further turn, and is dropped when its last request has ended.
+    pub fn close(&mut self) {
+        *self.is_closing = true;
+    }
+}
+
+impl Shard {
+    /// Adds a local client, with its connections.
+    pub fn add_local_client(
+        &mut self,
+        client: Box<dyn LocalClient>,
+        connections: &[LocalConnection],
+    ) -> Result<u32, EngineError> {
+        let index = self.local_clients.iter().position(Option::is_none).unwrap_or(self.local_clients.len());
+        let client_number = u32::try_from(index).unwrap_or(u32::MAX);
+        let mut opened: Vec<ConnectionState> = Vec::with_capacity(connections.len());
+        for connection in connections {
+            let Some(number) =
+                self.turn.open(connection.volume.0, connection.group.0, connection.bounds, connection.priority, None)
+            else {
+                let now = linux::thread::monotonic_ns();
+                for connection in opened {
+                    self.routes[connection.number as usize] = Route::None;
+                    self.turn.close(connection.number, now, &mut self.actions);
+                }
+                let message =
+                    format!("no connection is free for {} issuers, or volume or group is gone", connections.len());
+                return Err(EngineError::usage(message, "use fewer issuers"));
+            };
+            self.routes[number as usize] =
+                Route::Local { client: client_number, connection: u32::try_from(opened.len()).unwrap_or(u32::MAX) };
+            opened.push(ConnectionState { number, ..ConnectionState::default() });
+        }
+        if index == self.local_clients.len() {
+            self.local_clients.push(None);
+        }
+        self.local_clients[index] =
+            Some(Box::new(LocalClientState { client, connections: opened, wants_turn: true, is_closing: false }));
+        Ok(client_number)
+    }
+
+    /// The contexts of a local client's requests, by connection.
+    pub fn contexts_of(&self, client: u32) -> Vec<block::ContextId> {
+        let Some(Some(state)) = self.local_clients.get(client as usize) else { return Vec::new() };
+        state.connections.iter().filter_map(|connection| self.turn.context_of(connection.number)).collect()
+    }
+
+    /// Requests an early turn for a local client.
+    pub fn wake(&mut self, client: u32) {
+        if let Some(Some(state)) = self.local_clients.get_mut(client as usize) {
+            state.wants_turn = true;
+        }
+    }
+
+    /// Calls every local client that has a reason for a turn.
+    pub(super) fn run_local_clients(&mut self, now: Nanos) {
+        for index in 0..self.local_clients.len() {
+            let Some(state) = &self.local_clients[index] else { continue };
+            let is_due = state.client.next_wake_ns().is_some_and(|at| block::time::is_due(now, at));
+            if (state.wants_turn || is_due) && !state.is_closing {
+                self.run_local_client(index, now);
+            }
+        }
+    }
+
+    fn run_local_client(&mut self, index: usize, now: Nanos) {
+        let Some(mut state) = self.local_clients[index].take() else { return };
+        state.wants_turn = false;
+        let LocalClientState { client, connections, is_closing, .. } = &mut *state;
+        let mut context = ClientContext {
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            connections,
+            turn: &mut self.turn,
+            arena: self.ring.arena(),
+            actions: &mut self.actions,
+            now_ns: now,
+            is_closing,
+        };
+        client.turn(&mut context);
+        let is_closing = state.is_closing;
+        let connections: Vec<u32> = if is_closing {
+            state.connections.iter().map(|connection| connection.number).collect()
+        } else {
+            Vec::new()
+        };
+        self.local_clients[index] = Some(state);
+        for number in connections {
+            self.turn.close(number, now, &mut self.actions);
+        }
+    }
+
+    /// The earliest time at which a local client wants a turn.
+    pub(super) fn next_local_wake(&self) -> Option<Nanos> {
+        let open = self.local_clients.iter().flatten().filter(|state| !state.is_closing);
+        open.filter_map(|state| state.client.next_wake_ns()).min()
+    }
+
+    /// Continues a waiting connection.
+    pub(super) fn continue_local_client(&mut self, client: u32, connection: u32, verdict: Verdict, now: Nanos) {
+        let Some(Some(state)) = self.local_clients.get_mut(client as usize) else { return };
+        let LocalClientState { client, connections, wants_turn, .. } = &mut **state;
+        let index = connection as usize;
+        let Some(connection) = connections.get_mut(index) else { return };
+        let mut verdict = verdict;
+        while let Verdict::Fill(span) = verdict {
+            let Some((cookie, done)) = &mut connection.filling else { break };
+            let view = ArenaView(self.ring.arena());
+            client.fill(index, *cookie, *done, Payload { arena: &view, span });
+            *done += u64::from(span.length_bytes);
+            verdict = self.turn.filled(connection.number, now, &mut self.actions);
+        }
+        connection.is_waiting = verdict == Verdict::Wait;
+        *wants_turn |= !connection.is_waiting;
+    }
+
+    /// Passes a piece of an answer to a connection.
+    pub(super) fn answer_local_client(&mut self, index: u32, connection: u32, request: u32, piece: Piece, now: Nanos) {
+        if let Some(Some(state)) = self.local_clients.get_mut(index as usize) {
+            let asked = *self.turn.asked(request);
+            if let Piece::Data { part, .. } = piece {
+                let view = ArenaView(self.ring.arena());
+                let from = Data { arena: &view, span: self.turn.data_of(part) };
+                let offset_bytes = self.turn.offset_of(part) - asked.offset_bytes;
+                state.client.data(connection as usize, asked.cookie, offset_bytes, from);
+            }
+            if piece.is_last() {
+                let result = self.turn.failure_of(request).map_or(Ok(()), Err);
+                let (connection, cookie) = (connection as usize, asked.cookie);
+                state.client.answered(Answer { connection, cookie, result, now_ns: now });
+                state.wants_turn = true;
+            }
+        }
+        self.turn.sent(request, piece, now, &mut self.actions);
+    }
+
+    /// Ends a connection of which nothing is left in the turn.
+    pub(super) fn local_connection_finished(&mut self, index: u32, connection: u32) {
+        let Some(place) = self.local_clients.get_mut(index as usize) else { return };
+        let Some(state) = place else { return };
+        if let Some(connection) = state.connections.get_mut(connection as usize) {
+            connection.is_finished = true;
+        }
+        if state.connections.iter().all(|connection| connection.is_finished) {
+            *place = None;
+        }
+    }
+
+    /// Tells every local client that the shard is shutting down.
+    pub(super) fn abandon_local_clients(&mut self) {
+        for state in self.local_clients.iter_mut().flatten() {
+            state.client.abandoned();
+        }
+    }
+}
