@@ -1,5 +1,6 @@
 #!/bin/sh
 # Policies that share tags by group keep 300:100 when all scheduler tags are taken.
+# part: long
 # With 1 process of 32 reads in each group every read has one of the 256 tags, and the order alone
 # divides the disk. With 8 processes of 64 reads each group asks for twice as many tags as there are.
 load null_blk nr_devices=0 || die 10 "null_blk"
@@ -16,11 +17,11 @@ ios() {
 }
 wrong=
 for name in hw-wfq hw-paternoster hw-sfq hw-sfq-d2 hw-mqfq; do
-    tolerance=50
-    # It limits a group only once half of the tags are taken, and keeps an eighth for newcomers.
-    [ $name = hw-paternoster ] && tolerance=150
-    for load in 1:32 8:64; do
-        processes=${load%:*} depth=${load#*:}
+    # Tags are given back in bursts, so that shares by tags are coarser. Without them, 3 : 1 is 1 : 1,
+    # which is off by 667.
+    for load in 1:32:50 8:64:250; do
+        processes=${load%%:*} depth=${load#*:}
+        tolerance=${depth#*:} depth=${depth%:*}
         use v0 none || die 14 "none"
         use v0 $name || die 14 "switch to $name"
         echo 256 >/sys/block/v0/queue/nr_requests || die 15 "nr_requests"

@@ -73,7 +73,7 @@ struct Node {
     tag: u64,
     inverse_weight: u64,
     parent: u32,
-    /// Under a strict order: requests in flight; `done_ns` is when the last one ended.
+    /// Under a strict order: requests in flight; `done_ns` is when the last one ended, 0 if none did.
     in_flight: u32,
     /// It did not come back in time after its last request, so it is not waited for until it does.
     is_late: bool,
@@ -496,7 +496,8 @@ impl Order {
             let node = self.nodes.at_mut(at);
             let group = self.groups.at_mut(node.parent);
             group.busy.remove(&mut self.busy, at);
-            let is_kept = node.in_flight > 0 || now < node.done_ns.saturating_add(self.keep_ns);
+            let is_remembered = node.done_ns > 0 && now < node.done_ns.saturating_add(self.keep_ns);
+            let is_kept = node.in_flight > 0 || is_remembered;
             node.tag = node.tag.max(if is_kept { group.floor } else { group.virtual_time });
             node.is_late &= now >= node.done_ns.saturating_add(self.wait_ns);
             let (tag, parent, was_waiting) = (node.tag, node.parent, !group.ready.is_empty());
@@ -534,7 +535,8 @@ impl Order {
     }
 
     /// Moves an idle issuer to another group. The old group keeps the issuer's tag as the start for
-    /// newcomers, so that leaving does not shed a tag.
+    /// newcomers, so that leaving does not shed a tag. In the new group it is a newcomer: a tag kept
+    /// from its last request would lie behind the virtual time there.
     fn move_to(&mut self, context: u32, group: u32) {
         let Node { tag, parent, .. } = *self.nodes.at(context);
         let from = self.groups.at_mut(parent);
@@ -542,7 +544,7 @@ impl Order {
         from.left_tag = from.left_tag.max(tag);
         let tag = self.groups.at(group).left_tag;
         let node = self.nodes.at_mut(context);
-        (node.parent, node.tag) = (group, tag);
+        (node.parent, node.tag, node.done_ns, node.is_late) = (group, tag, 0, false);
     }
 
     pub fn context_exited(&mut self, context: u32) {
