@@ -97,31 +97,34 @@ impl Siblings {
         self.waits.insert(member, wait);
     }
 
-    /// Checks a service against all waiting siblings, which it may exceed by `lead`; without a lead
-    /// it is only counted. Returns the number of siblings.
-    fn serve(&mut self, member: Member, cost: u64, weight: u32, lead: Option<u128>) -> Result<u64, Broken> {
+    /// Checks a service against all waiting siblings, which it may exceed by `lead`. Returns the
+    /// number of siblings.
+    fn passes(&self, member: Member, lead: u128) -> Result<u64, Broken> {
         let had = self.had.get(&member).copied().unwrap_or_default();
         let mut passed = 0;
-        let lead_or_any = lead.map_or(i128::MAX >> 1, signed);
         for (other, wait) in self.waits.iter().filter(|(other, _)| **other != member) {
             let from = wait.siblings_from.get(&member).copied().unwrap_or_default();
             let sibling = signed(had.normalized - from.normalized);
             let own = signed(self.had.get(other).copied().unwrap_or_default().normalized) - wait.own_from;
-            if sibling > own + signed(had.cut - from.cut) + lead_or_any {
-                let [sibling, own] = [sibling, own].map(|service| service * 1_000 >> UNIT_BITS);
+            if sibling > own + signed(had.cut - from.cut + lead) {
+                let [sibling, own] = [sibling, own].map(|service| (service * 1_000) >> UNIT_BITS);
                 return Err(format!(
-                    "P7: {other:?} waits and has had {own} thousandths of a sector over its weight, lead included; {member:?} goes \
-                     before it with {sibling} already"
+                    "P7: {other:?} waits and has had {own} thousandths of a sector over its weight, lead included; \
+                     {member:?} goes before it with {sibling} already"
                 ));
             }
-            passed += u64::from(lead.is_some());
+            passed += 1;
         }
+        Ok(passed)
+    }
+
+    fn serve(&mut self, member: Member, cost: u64, weight: u32) {
+        let had = self.had.get(&member).copied().unwrap_or_default();
         let normalized = (u128::from(cost) << UNIT_BITS) / u128::from(weight.max(1));
         // First 2^32 / weight is truncated to a whole number, then the product to a whole unit.
         let cut = had.cut + POLICY_UNIT + u128::from(cost);
         self.had.insert(member, Service { normalized: had.normalized + normalized, cut });
         self.last.insert(member, normalized);
-        Ok(passed)
     }
 }
 
@@ -361,7 +364,11 @@ impl Shares {
         }
         loop {
             let (weight, lead) = (self.weight_of(member), self.lead_in(group));
-            passed += self.siblings.entry(group).or_default().serve(member, cost, weight, lead)?;
+            let siblings = self.siblings.entry(group).or_default();
+            if let Some(lead) = lead {
+                passed += siblings.passes(member, lead)?;
+            }
+            siblings.serve(member, cost, weight);
             if let Some(strict) = &mut self.strict {
                 *strict.in_flight.entry(member).or_default() += 1;
             }
