@@ -77,6 +77,8 @@ struct Node {
     in_flight: u32,
     /// It did not come back in time after its last request, so it is not waited for until it does.
     is_late: bool,
+    /// Others went before it because it was not waited for.
+    was_passed: bool,
     done_ns: Nanos,
 }
 
@@ -164,6 +166,7 @@ impl Order {
             parent: ROOT,
             in_flight: 0,
             is_late: false,
+            was_passed: false,
             done_ns: 0,
         };
         Ok(Self {
@@ -360,7 +363,8 @@ impl Order {
                 return Standing::AheadUntil(until);
             }
             group.busy.remove(&mut self.busy, first);
-            self.nodes.at_mut(first).is_late = true;
+            let behind = self.nodes.at_mut(first);
+            (behind.is_late, behind.was_passed) = (true, true);
         }
         Standing::InOrder
     }
@@ -497,7 +501,11 @@ impl Order {
             let group = self.groups.at_mut(node.parent);
             group.busy.remove(&mut self.busy, at);
             let is_remembered = node.done_ns > 0 && now < node.done_ns.saturating_add(self.keep_ns);
-            let is_kept = node.in_flight > 0 || is_remembered;
+            // mqfq bounds by how much a child may be behind: one that others were allowed to pass
+            // begins anew. Elsewhere the tag is kept for longer than its child is waited for.
+            let begins_anew = self.strict == Strict::AtRoot && node.was_passed;
+            let is_kept = node.in_flight > 0 || (is_remembered && !begins_anew);
+            node.was_passed = false;
             node.tag = node.tag.max(if is_kept { group.floor } else { group.virtual_time });
             node.is_late &= now >= node.done_ns.saturating_add(self.wait_ns);
             let (tag, parent, was_waiting) = (node.tag, node.parent, !group.ready.is_empty());
@@ -574,6 +582,7 @@ impl Order {
             parent,
             in_flight: 0,
             is_late: false,
+            was_passed: false,
             done_ns: 0,
         };
         *self.nodes.at_mut(shared) = fresh(0, WEIGHT_DEFAULT, group.0);
