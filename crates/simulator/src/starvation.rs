@@ -22,8 +22,8 @@
 //! not counted. After a change of policy or tunables the ledger starts again with the requests that
 //! arrive afterwards, once all those queued before have left. mq-deadline's classes share one
 //! batch: its promise within a class is counted between fruitless looks (`deadline.rs`), and a
-//! class in which all requests have aged precedes every higher one. Policies that bound no passes say
-//! why in their traits: cfq's first engine, uchida and tarasov are not checked here.
+//! class in which all requests have aged precedes every higher one. Policies that bound no passes
+//! say why in their traits: cfq's first engine, uchida and tarasov are not checked here.
 
 mod aged;
 mod anticipatory;
@@ -127,7 +127,8 @@ impl Promise {
         }
     }
 
-    /// Resets the counts, but not the requests in the device. Shares go on; mqfq's depend on tunables.
+    /// Resets the counts, but not the requests in the device. Shares go on; mqfq's depend on
+    /// tunables.
     fn begin_anew(&mut self, terms: &Terms) {
         match self {
             Promise::Rounds(rounds) => rounds.begin_anew(),

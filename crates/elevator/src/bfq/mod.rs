@@ -239,8 +239,8 @@ impl Bfq {
 }
 
 impl Elevator for Bfq {
-    /// The number of turns that a queue waits for has no useful bound: classes are strict, and weights
-    /// of 1 to 10,000, raised 30 times, divide the service in between.
+    /// The number of turns that a queue waits for has no useful bound: classes are strict, and
+    /// weights of 1 to 10,000, raised 30 times, divide the service in between.
     const TRAITS: Traits =
         Traits { limits: Limits::All, schedules_writeback: true, passing: Passing::Budgets, ..Traits::SHARES };
 

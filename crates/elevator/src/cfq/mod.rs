@@ -159,9 +159,10 @@ pub struct Cfq {
 }
 
 impl Elevator for Cfq {
-    /// The number of turns that a queue waits for has no bound: real-time queues go before all others,
-    /// a sync request preempts an async queue, and one near the head preempts a queue that is waited
-    /// for. In the first engine not even the end of a turn shows: rounds leave their queue in advance.
+    /// The number of turns that a queue waits for has no bound: real-time queues go before all
+    /// others, a sync request preempts an async queue, and one near the head preempts a queue that
+    /// is waited for. In the first engine not even the end of a turn shows: rounds leave their queue
+    /// in advance.
     const TRAITS: Traits = Traits { schedules_writeback: true, passing: Passing::Slices, ..Traits::SHARES };
 
     /// The request that the device is idled for must not wait for a tag; once per turn.

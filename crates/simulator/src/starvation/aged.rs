@@ -1,5 +1,5 @@
-//! The promise of paternoster: the oldest best-effort request goes out of turn once it has waited for
-//! long enough. Between two such requests the device completes a number of others, and a run of
+//! The promise of paternoster: the oldest best-effort request goes out of turn once it has waited
+//! for long enough. Between two such requests the device completes a number of others, and a run of
 //! real-time requests may precede it. Requests that arrived before it may precede it in any case.
 
 use block::{Class, Nanos, RequestId};

@@ -84,8 +84,8 @@ struct Siblings {
     left: u128,
     /// Members with a queued request.
     backlogged: BTreeSet<Member>,
-    /// Members whose service is compared with that of their siblings: the backlogged ones, and those
-    /// that count while in flight.
+    /// Members whose service is compared with that of their siblings: the backlogged ones, and
+    /// those that count while in flight.
     waits: BTreeMap<Member, Wait>,
 }
 
@@ -341,8 +341,8 @@ impl Shares {
         }
     }
 
-    /// By how much a sibling's service may exceed that of a member of this group besides one request
-    /// of each; None if that is not promised.
+    /// By how much a sibling's service may exceed that of a member of this group besides one
+    /// request of each; None if that is not promised.
     fn lead_in(&self, group: GroupId) -> Option<u128> {
         match &self.strict {
             None => Some(0),
