@@ -13,7 +13,7 @@ use crate::traits::Traits;
 use crate::tunable::{SettingError, Tunable};
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
-registry! {
+registry! { ($)
     // name          variant      type                              one line for `hoistway list schedulers`
     "noop"         = Noop       : crate::noop::Noop,                "first come, first served, with merging";
     "wfq"          = Wfq        : crate::wfq::Wfq,                  "weights of groups and issuers by start-time fair queueing";
@@ -100,9 +100,10 @@ pub fn parse_version(text: &str) -> Option<Version> {
     parts.next().is_none().then_some(version)
 }
 
-/// Expands the rows into the [`Any`] enum, the list [`ENTRIES`] and [`build`].
+/// Expands the rows into the [`Any`] enum, the list [`ENTRIES`], [`build`] and `for_each_policy!`.
+/// The first argument is a dollar sign, for the parameters of the macro that it defines.
 macro_rules! registry {
-    ($($name:literal = $variant:ident : $type:ty, $summary:literal;)+) => {
+    (($dollar:tt) $($name:literal = $variant:ident : $type:ty, $summary:literal;)+) => {
         /// One of the policies, dispatched by `match` rather than through a trait object, because
         /// the kernel build forbids indirect calls.
         #[derive(Debug)]
@@ -128,6 +129,14 @@ macro_rules! registry {
                 &VERSIONS
             },
         },)+];
+
+        /// Calls the named macro once, with name and variant of every policy: `"noop" Noop, ...`.
+        /// For hosts that need an item for each policy, such as a test; others read
+        /// [`registry::ENTRIES`](crate::registry::ENTRIES).
+        #[macro_export]
+        macro_rules! for_each_policy {
+            ($dollar callback:ident) => { $dollar callback! { $($name $variant,)+ } };
+        }
 
         /// Builds a policy by name, in the form of the given kernel version, or in its default form
         /// without one.

@@ -5,11 +5,13 @@
 //! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [INSIDE [OUTSTANDING]]]]
 //! cargo run --release -p hoistway-testbed --example policy_cost -- batch NAME REQUESTS TURNS [ROUNDS]
 //! cargo run --release -p hoistway-testbed --example policy_cost -- calibrate
+//! cargo run --release -p hoistway-testbed --example policy_cost -- names
 //! ```
 //! NAME may include a version (`cfq@2.6.36`). With GROUPS (policy only) the issuers are spread over
 //! this many groups, each keeps OUTSTANDING reads (default 2) queued or in flight, and a turn takes
 //! 10 us, so that slices expire and groups alternate; INSIDE requests are in flight (default 1).
-//! `calibrate` prints the nanoseconds of one xorshift step, for comparing processors.
+//! `calibrate` prints the nanoseconds of one xorshift step, for comparing processors; `names` the
+//! policies of the registry.
 //!
 //! `batch` is one issuer alone: REQUESTS requests arrive at once, then each is chosen and completed
 //! before the next one, as in the kernel module's test `cost`; a turn is a request. `policy` drives
@@ -38,12 +40,16 @@ fn main() -> ExitCode {
         println!("{:.2}", xorshift_ns());
         return ExitCode::SUCCESS;
     }
+    if arguments == ["names"] {
+        registry::ENTRIES.iter().for_each(|entry| println!("{}", entry.name));
+        return ExitCode::SUCCESS;
+    }
     let number = |at: usize, default: u64| arguments.get(at).map_or(Some(default), |text| text.parse().ok());
     let parsed = (arguments.first(), arguments.get(1), number(2, 0), number(3, 0), number(4, 1));
     let (Some(what), Some(name), Some(queues @ 1..=100_000), Some(turns @ 1..), Some(rounds @ 1..)) = parsed else {
         eprintln!(
             "usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [INSIDE [OUTSTANDING]]]]   (QUEUES up to 100000)\n       \
-             policy_cost batch NAME REQUESTS TURNS [ROUNDS]\n       policy_cost calibrate"
+             policy_cost batch NAME REQUESTS TURNS [ROUNDS]\n       policy_cost calibrate\n       policy_cost names"
         );
         return ExitCode::from(2);
     };

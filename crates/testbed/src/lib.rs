@@ -27,7 +27,7 @@ pub mod notation;
 mod spec;
 mod testbed;
 
-pub use benches::{grouped_benches, policy_benches, turn_benches};
+pub use benches::{grouped_benches, policy_benches};
 pub use calls::{Call, Calls};
 pub use document::{check_table, check_tunables_table};
 pub use load::{GroupedLoad, LoadShape};

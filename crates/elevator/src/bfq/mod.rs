@@ -59,7 +59,7 @@ use crate::interface::{
 use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, SortedLinks};
-use crate::traits::{Limits, Traits};
+use crate::traits::{Limits, Passing, Traits};
 use crate::tunable::{SettingError, Tunable};
 use actuator::ActuatorTable;
 use arrival::Joined;
@@ -240,7 +240,10 @@ impl Bfq {
 }
 
 impl Elevator for Bfq {
-    const TRAITS: Traits = Traits { limits: Limits::All, schedules_writeback: true, ..Traits::SHARES };
+    /// The number of turns that a queue waits for has no useful bound: classes are strict, and
+    /// weights of 1 to 10,000, raised 30 times, divide the service in between.
+    const TRAITS: Traits =
+        Traits { limits: Limits::All, schedules_writeback: true, passing: Passing::Budgets, ..Traits::SHARES };
 
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         self.depth_for(bio)

@@ -50,7 +50,7 @@ use crate::interface::{Admission, Dispatch, Elevator, Hint, Merge, MergeSearch, 
 use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, SortedLinks, Tree};
-use crate::traits::Traits;
+use crate::traits::{Passing, Traits};
 use crate::tunable::{SettingError, Tunable};
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
@@ -159,7 +159,11 @@ pub struct Cfq {
 }
 
 impl Elevator for Cfq {
-    const TRAITS: Traits = Traits { schedules_writeback: true, ..Traits::SHARES };
+    /// The number of turns that a queue waits for has no bound: real-time queues go before all
+    /// others, a sync request preempts an async queue, and one near the head preempts a queue that
+    /// is waited for. In the first engine not even the end of a turn shows: rounds leave their queue
+    /// in advance.
+    const TRAITS: Traits = Traits { schedules_writeback: true, passing: Passing::Slices, ..Traits::SHARES };
 
     /// The request that the device is idled for must not wait for a tag; once per turn.
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {

@@ -73,10 +73,12 @@ struct Node {
     tag: u64,
     inverse_weight: u64,
     parent: u32,
-    /// Under a strict order: requests in flight; `done_ns` is when the last one ended.
+    /// Under a strict order: requests in flight; `done_ns` is when the last one ended, 0 if none did.
     in_flight: u32,
     /// It did not come back in time after its last request, so it is not waited for until it does.
     is_late: bool,
+    /// Others went before it because it was not waited for.
+    was_passed: bool,
     done_ns: Nanos,
 }
 
@@ -164,6 +166,7 @@ impl Order {
             parent: ROOT,
             in_flight: 0,
             is_late: false,
+            was_passed: false,
             done_ns: 0,
         };
         Ok(Self {
@@ -360,7 +363,8 @@ impl Order {
                 return Standing::AheadUntil(until);
             }
             group.busy.remove(&mut self.busy, first);
-            self.nodes.at_mut(first).is_late = true;
+            let behind = self.nodes.at_mut(first);
+            (behind.is_late, behind.was_passed) = (true, true);
         }
         Standing::InOrder
     }
@@ -496,7 +500,12 @@ impl Order {
             let node = self.nodes.at_mut(at);
             let group = self.groups.at_mut(node.parent);
             group.busy.remove(&mut self.busy, at);
-            let is_kept = node.in_flight > 0 || now < node.done_ns.saturating_add(self.keep_ns);
+            let is_remembered = node.done_ns > 0 && now < node.done_ns.saturating_add(self.keep_ns);
+            // mqfq bounds by how much a child may be behind: one that others were allowed to pass
+            // begins anew. Elsewhere the tag is kept for longer than its child is waited for.
+            let begins_anew = self.strict == Strict::AtRoot && node.was_passed;
+            let is_kept = node.in_flight > 0 || (is_remembered && !begins_anew);
+            node.was_passed = false;
             node.tag = node.tag.max(if is_kept { group.floor } else { group.virtual_time });
             node.is_late &= now >= node.done_ns.saturating_add(self.wait_ns);
             let (tag, parent, was_waiting) = (node.tag, node.parent, !group.ready.is_empty());
@@ -534,7 +543,8 @@ impl Order {
     }
 
     /// Moves an idle issuer to another group. The old group keeps the issuer's tag as the start for
-    /// newcomers, so that leaving does not shed a tag.
+    /// newcomers, so that leaving does not shed a tag. In the new group it is a newcomer: a tag kept
+    /// from its last request would lie behind the virtual time there.
     fn move_to(&mut self, context: u32, group: u32) {
         let Node { tag, parent, .. } = *self.nodes.at(context);
         let from = self.groups.at_mut(parent);
@@ -542,7 +552,7 @@ impl Order {
         from.left_tag = from.left_tag.max(tag);
         let tag = self.groups.at(group).left_tag;
         let node = self.nodes.at_mut(context);
-        (node.parent, node.tag) = (group, tag);
+        (node.parent, node.tag, node.done_ns, node.is_late) = (group, tag, 0, false);
     }
 
     pub fn context_exited(&mut self, context: u32) {
@@ -572,6 +582,7 @@ impl Order {
             parent,
             in_flight: 0,
             is_late: false,
+            was_passed: false,
             done_ns: 0,
         };
         *self.nodes.at_mut(shared) = fresh(0, WEIGHT_DEFAULT, group.0);

@@ -11,7 +11,7 @@ pub(super) const LEAST_SECTORS: u32 = 8;
 const IDLE_WAITS_NS: Nanos = 5 * SECOND;
 const IDLE_LOOKS_NS: Nanos = 2 * MILLISECOND;
 /// After this time a request is dispatched out of order.
-const OVERDUE_NS: Nanos = 30 * SECOND;
+pub(super) const OVERDUE_NS: Nanos = 30 * SECOND;
 /// On disks and arrays a tenant may lead by this many times what it has in flight. The others may
 /// lag only because the one disk that they need is busy, and waiting for them would leave the other
 /// disks idle.

@@ -1,8 +1,11 @@
 //! The host's calls: paternoster's implementation of `Elevator`.
 
-use super::choose::Decision;
+use super::age::OVERDUE_EVERY;
+use super::choose::{Decision, OVERDUE_NS};
+use super::classes::REAL_TIME_RUN;
 use super::*;
 use crate::order::Place;
+use crate::traits::Passing;
 use block::{Direction, Priority};
 
 /// Weight of a request without a priority: that of level 4.
@@ -29,7 +32,13 @@ fn weight_of(priority: Priority) -> u32 {
 }
 
 impl Elevator for Paternoster {
-    const TRAITS: Traits = Traits { schedules_writeback: true, ..Traits::TAG_SHARES };
+    /// Shares are exact only where they cost little, so that no bound on service holds in general.
+    /// The idle class has no promise: it waits for as long as others are queued.
+    const TRAITS: Traits = Traits {
+        schedules_writeback: true,
+        passing: Passing::Aged { after_ns: OVERDUE_NS, completions: OVERDUE_EVERY, run: REAL_TIME_RUN },
+        ..Traits::TAG_SHARES
+    };
 
     /// Tags are shared by group once more than half of them are taken; an eighth is kept for
     /// newcomers.

@@ -159,7 +159,7 @@ impl<R: Rule> StartTime<R> {
 
 impl<R: Rule> Elevator for StartTime<R> {
     const TRAITS: Traits = Traits {
-        passing: if R::IS_STRICT { Passing::Unchecked } else { Passing::WeightedService },
+        passing: if R::IS_STRICT { Passing::WeightedServiceInFlight } else { Passing::WeightedService },
         ..Traits::TAG_SHARES
     };
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::starvation::{Terms, passing_of};
-use elevator::{Version, registry};
+use elevator::{Passing, Version, registry};
 use queue::Handover;
 
 /// The violation that a storm over `policy` reports when it is checked against other terms than its
@@ -108,13 +108,35 @@ fn the_bounds_of_shares_can_break() {
     assert_broken("wfq", None, "waits and has had", tighter("request_cost", 1_000_000));
 }
 
+#[test]
+fn the_bounds_of_shares_in_flight_can_break() {
+    // sfq does not wait for a tenant whose requests are all in flight.
+    assert_broken("sfq", None, "waits and has had", called("mqfq"));
+    assert_broken("mqfq", None, "waits and has had", tighter("request_cost", 1_000_000));
+}
+
+#[test]
+fn the_ends_of_turns_can_break() {
+    let shortest = |terms: &mut Terms| terms.tunables.extend([("slice_sync_us", 0), ("slice_async_us", 0)]);
+    assert_broken("cfq", None, "and is not the first", shortest);
+    assert_broken("cfq", Some(Version(2, 6, 36)), "and is not the first", |terms| {
+        terms.tunables.extend([("slice_sync", 0), ("slice_async", 0)]);
+    });
+    assert_broken("bfq", None, "after its time", tighter("timeout_sync", 0));
+}
+
+#[test]
+fn the_bound_of_age_can_break() {
+    let Passing::Aged { completions, run, .. } = passing_of("paternoster") else { panic!("another promise") };
+    let soon = |terms: &mut Terms| terms.passing = Passing::Aged { after_ns: 1_000_000, completions, run };
+    assert_broken("paternoster", None, "is overdue", soon);
+}
+
 /// The same storms, checked against the true terms.
 #[test]
 fn nothing_breaks_by_itself() {
-    for policy in
-        ["linus", "read-latency2", "nas", "deadline", "mq-deadline", "anticipatory", "kyber", "none", "noop", "wfq"]
-    {
-        assert_eq!(broken_in(0..2, policy, None, |_| ()), None, "{policy}");
+    for entry in registry::ENTRIES {
+        assert_eq!(broken_in(0..2, entry.name, None, |_| ()), None, "{}", entry.name);
     }
     let old_forms = [
         ("mq-deadline", Version(6, 1, 0)),

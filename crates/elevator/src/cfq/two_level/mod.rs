@@ -187,6 +187,8 @@ impl<L: Layer> TwoLevel<L> {
 }
 
 impl<L: Layer> Elevator for TwoLevel<L> {
+    /// `passing` is unchecked because the first engine's rounds leave their queue in advance, so
+    /// that the order of requests does not show where a turn ends (see [`Cfq`](super::Cfq)).
     const TRAITS: Traits = Traits { has_shares: false, schedules_writeback: true, ..Traits::SHARES };
 
     fn admit(&self, bio: &Bio, now: Nanos) -> Admission {
