@@ -303,13 +303,13 @@ fn a_file_that_may_not_be_read() {
     set_mode(directory.path(), 0o755);
     let mut program = program::command(directory.path(), &["test", "secret"]);
     if fs::read(&path).is_ok() {
-        // Root can read everything; the user nobody cannot.
+        // Root can read everything; the user 65534 cannot.
         program.uid(65_534).gid(65_534);
     }
     let output = match program.output() {
         Ok(output) => program::Said::from(output),
         Err(error) => {
-            eprintln!("skipped: the program cannot be started as nobody: {error}");
+            eprintln!("skipped: the program cannot be started as user 65534: {error}");
             return;
         }
     };

@@ -452,7 +452,7 @@ fn t20_shares_of_the_area_are_read_as_fio_reads_them() {
     assert!(message("zipf:1.2:1.5").contains("the centre '1.5' is outside"));
 }
 
-// ---- section 6.6: --show-jobs
+// ---- --show-jobs: docs/specifications/harness.md, section 6.6
 
 const EVERYTHING: &str = "[global]\nioengine=libaio\ndirect=1\niodepth=16\nruntime=90\ntime_based\nramp_time=500ms\n\
     [ one ]\nrw=randrw:4\nrwmixread=70\nbs=4k,8k\nfilename=/dev/x\\:y\nrandom_distribution=zipf:1.2\nnorandommap\n\

@@ -28,7 +28,8 @@ pub struct Host {
     checks: bool,
 }
 
-/// The configuration of a host: the specification's defaults except for what a case states.
+/// The configuration of a host: the defaults of docs/specifications/cfq.md, except for what a case
+/// states.
 pub struct Built {
     pub rotational: bool,
     pub tick_ns: Nanos,
