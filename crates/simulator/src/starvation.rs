@@ -40,7 +40,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use block::{ContextId, Direction, Extent, GroupId, Nanos, RequestId, Sector};
 use elevator::{Any, Attributes, Elevator, Passing, Version};
-use queue::{Next, RequestQueue, Said, Told, TraceEvent, TraceKind};
+use queue::{Next, RequestQueue, TraceEvent, TraceItem, TraceKind, TraceMessage};
 
 use crate::invariants::Broken;
 use aged::{Aged, Bounds};
@@ -232,16 +232,16 @@ impl Starvation {
         if let Promise::Shares(shares) = &mut self.promise {
             shares.learn(queue.groups());
         }
-        while let Some(told) = queue.take_told() {
-            match told {
-                Told::Event(event) => self.event(event, queue)?,
-                Told::Message(said) => self.heard(&said),
+        while let Some(item) = queue.take_item() {
+            match item {
+                TraceItem::Event(event) => self.event(event, queue)?,
+                TraceItem::Message(said) => self.heard(&said),
             }
         }
         Ok(())
     }
 
-    fn heard(&mut self, said: &Said) {
+    fn heard(&mut self, said: &TraceMessage) {
         let message = &said.message;
         match &mut self.promise {
             Promise::Rounds(rounds) => rounds.heard(message.text, message.numbers[1]),
