@@ -3,7 +3,7 @@
 //! Each function is one call of the glue; [`crate::DevicePolicy`] selects the policy.
 
 use crate::device_state::DeviceState;
-use crate::values::{ATTEND, Action, Ask, DISPATCH, EMPTY, Effect, HOLD, NONE, THROTTLED, WAIT_COMPLETION};
+use crate::values::{ATTEND, Action, Ask, DISPATCH, EMPTY, Effect, HOLD, NONE, THROTTLED, UNTIL_COMPLETION};
 use block::{HardwareQueue, Nanos, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
 use elevator::{Attributes, Dispatch, Elevator, Hint, Merge, Place, Position, Side, Wake};
@@ -195,7 +195,7 @@ pub(crate) fn dispatch<E: Elevator>(state: &mut DeviceState, policy: &mut E, que
         Dispatch::Throttled => {
             state.stats.throttled = state.stats.throttled.wrapping_add(1);
             state.shared.set_condition(THROTTLED);
-            (WAIT_COMPLETION, 0)
+            (UNTIL_COMPLETION, 0)
         }
         Dispatch::Empty => (EMPTY, 0),
     };

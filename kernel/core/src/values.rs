@@ -168,7 +168,7 @@ pub const DISPATCH: u32 = 1;
 /// [`Action::kind`]: the device is kept idle in anticipation of a request.
 pub const HOLD: u32 = 2;
 /// [`Action::kind`]: nothing before a completion.
-pub const WAIT_COMPLETION: u32 = 3;
+pub const UNTIL_COMPLETION: u32 = 3;
 
 /// The policy's wishes after an event.
 pub type Effect = u32;
