@@ -24,6 +24,8 @@ fn higher_classes_go_first() {
 fn from_half_a_second_on_the_oldest_goes_first() {
     order("R100idle t+499 R300rt", "rest", "R300rt R100idle");
     order("R100idle t+500 R300rt", "rest", "R100idle R300rt");
+    // Of two that arrived at the same time, the first.
+    order("R100idle R300rt t+500", "rest", "R100idle R300rt");
 }
 
 #[test]
