@@ -80,7 +80,7 @@ fn an_unknown_key_behind_a_workload() {
 #[test]
 fn units_that_do_not_exist() {
     refused(&["test", "--runtime", "3x"], 2, &["'3x' is not a time", "(--runtime 3x)", "ms"]);
-    refused(&["test", "--bs", "4q"], 2, &["'4q' is no size", "(--bs 4q)", "KiB"]);
+    refused(&["test", "--bs", "4q"], 2, &["'4q' is not a size", "(--bs 4q)", "KiB"]);
     refused(&["test", "--max-sets", "3", "--precision", "5pct"], 2, &["'5pct' is not a percentage"]);
     refused(&["test", "--percentiles", "50,101"], 2, &["'50,101'", "up to 100"]);
     refused(&["test", "--threads", "1,0"], 2, &["'1,0'", "1 to 4096"]);
@@ -172,7 +172,7 @@ fn hosts_that_do_not_exist_or_cannot_use_the_target() {
         2,
         &["needs a block device, a file or a directory, and 'model:sata' is not one", "(--host)"],
     );
-    refused(&["test", "--host", "native", "memory:1MiB"], 2, &["a file or a directory, and 'memory:1MiB' is none"]);
+    refused(&["test", "--host", "native", "memory:1MiB"], 2, &["a file or a directory, and 'memory:1MiB' is not one"]);
     refused(&["test", "--host", "native", "Cargo.toml"], 2, &["does not exist"]);
     refused(&["test", "--host", "engin"], 2, &["no host 'engin'", "did you mean 'engine'"]);
     refused(&["test", "--host", "sim", "/tmp"], 2, &["the simulator has no target '/tmp'"]);
@@ -230,7 +230,7 @@ fn a_result_directory_that_is_in_use() {
 #[test]
 fn results_that_are_none() {
     let directory = tempfile::tempdir().expect("a directory");
-    refused_in(directory.path(), &["test", "report", "."], 2, &["no result directory", "plan.json"]);
+    refused_in(directory.path(), &["test", "report", "."], 2, &["not a result directory", "plan.json"]);
     refused_in(
         directory.path(),
         &["test", "--assert", "total_bw >= 1*baseline"],
@@ -341,7 +341,7 @@ fn judged_cells_say_what_they_do_not_have() {
     let refused_of =
         |more: &[&str], words: &[&str]| refused(&[&["test", "--scenario", "everyday"], more].concat(), 2, words);
     refused_of(&["--device", "sdd"], &["sdd", "model:sdd"]);
-    refused_of(&["/tmp"], &["'/tmp' is none", "model:NAME"]);
+    refused_of(&["/tmp"], &["'/tmp' is not one", "model:NAME"]);
     refused_of(&["--seeds", "1,x"], &["'1,x' is not a list of seeds", "--seeds"]);
     refused_of(&["--seeds", "1,1"], &["'1,1' is not a list of seeds"]);
     refused_of(&["--cells", "floppy"], &["no cell has 'floppy' in its name", "--dry-run"]);

@@ -25,7 +25,7 @@ fn an_unattainable_share_is_explained() {
     // Without weights both keep four in flight, which is nearly the attainable result here.
     assert!(blocks[0].contains("all its 4 requests are in flight at once"), "{}", blocks[0]);
     assert!(blocks[1].contains("exact shares at any cost"), "{}", blocks[1]);
-    assert!(blocks[1].lines().filter(|line| line.contains("and it has that")).count() == 2, "{}", blocks[1]);
+    assert!(blocks[1].lines().filter(|line| line.contains("and it got that")).count() == 2, "{}", blocks[1]);
 }
 
 #[test]

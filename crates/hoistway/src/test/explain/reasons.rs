@@ -167,11 +167,11 @@ mod tests {
         let heavy = Share { is_all_in_flight: true, ..share(0.75, 0.6, 0.61) };
         let text = of_share(&heavy, true);
         assert!(
-            text.starts_with("all its 4 requests are in flight at once") && text.contains("and it has that"),
+            text.starts_with("all its 4 requests are in flight at once") && text.contains("and it got that"),
             "{text}"
         );
         let light = of_share(&share(0.25, 0.4, 0.39), true);
-        assert!(light.starts_with("others cannot use their whole shares") && light.contains("it has that"), "{light}");
+        assert!(light.starts_with("others cannot use their whole shares") && light.contains("it got that"), "{light}");
         // A group that got much more than all its requests were computed to give was not limited by
         // their number.
         let contradicted = of_share(&Share { got: 0.74, ..heavy }, true);
