@@ -32,7 +32,7 @@ const OUTPUTS: [Output; 6] = [
     Output { name: "tune", commands: "tune --json, tune --emit json", schema: schema_of::<Document<'_>> },
     Output { name: "ctl-status", commands: "ctl --json status", schema: schema_of::<StatusAnswer> },
     Output { name: "device-list", commands: "device list --json", schema: schema_of::<Vec<Rig>> },
-    Output { name: "top", commands: "top --json: each line", schema: schema_of::<IntervalLine> },
+    Output { name: "top", commands: "top --format json: each line", schema: schema_of::<IntervalLine> },
 ];
 
 /// The schema of a type as it is serialised.

@@ -2,11 +2,14 @@
 //! them.
 
 mod program;
+#[path = "program/rig.rs"]
+#[allow(dead_code, reason = "every test file uses a part of it")]
+mod rig;
 mod served;
 
 use std::path::{Path, PathBuf};
 
-use program::{hoistway, rig};
+use program::hoistway;
 use serde_json::Value;
 
 /// The names of the outputs that have a schema.
@@ -84,11 +87,15 @@ fn results_of_a_test_and_their_comparison_conform() {
             "test",
             "model:sata",
             "-s",
-            "bfq:low_latency=0,wfq",
+            "bfq:low_latency=0",
+            "-s",
+            "wfq",
             "-w",
-            "drr,drw",
-            "--groups",
-            "db:300,ci:100",
+            "drr",
+            "-w",
+            "drw",
+            "--weights",
+            "300,100",
             "--sets",
             "2",
             "--runtime",
@@ -141,7 +148,7 @@ fn a_recommendation_conforms() {
 
 #[test]
 fn intervals_of_top_conform() {
-    let arguments = ["top", "--json", "--speed", "100", "--", "model:ssd", "--runtime", "1s"];
+    let arguments = ["top", "--format", "json", "--speed", "100", "--", "model:ssd", "--runtime", "1s"];
     let said = hoistway(Path::new("/"), &arguments);
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(!said.stdout.is_empty());
