@@ -1,7 +1,7 @@
 //! P7: how long a request can wait in a policy, checked from outside at every choice.
 //!
 //! The ledger reads the queue's trace: insertions, choices and requeues. From these alone it
-//! derives which request was passed over by which, and checks it against the promise of the policy:
+//! derives which request was dispatched ahead of which earlier one, and checks this against the promise of the policy:
 //!
 //! | policy | promise |
 //! | --- | --- |
@@ -129,13 +129,13 @@ impl Promise {
 
     /// Resets the counts, but not the requests in the device. Shares go on; mqfq's depend on
     /// tunables.
-    fn begin_anew(&mut self, terms: &Terms) {
+    fn reset(&mut self, terms: &Terms) {
         match self {
-            Promise::Rounds(rounds) => rounds.begin_anew(),
-            Promise::Batches(batches) => batches.begin_anew(),
-            Promise::Turns(turns) => turns.begin_anew(terms),
-            Promise::Slices(slices) | Promise::Budgets(slices) => slices.begin_anew(),
-            Promise::Aged(aged) => aged.begin_anew(),
+            Promise::Rounds(rounds) => rounds.reset(),
+            Promise::Batches(batches) => batches.reset(),
+            Promise::Turns(turns) => turns.reset(terms),
+            Promise::Slices(slices) | Promise::Budgets(slices) => slices.reset(),
+            Promise::Aged(aged) => aged.reset(),
             Promise::Shares(shares) => shares.tuned(terms),
             Promise::Unchecked | Promise::Lists(_) => {}
         }
@@ -190,7 +190,7 @@ impl Starvation {
     pub(crate) fn claim(&mut self, change: impl FnOnce(&mut Terms)) {
         change(&mut self.terms);
         self.promise = Promise::of(&self.terms);
-        self.begin_anew();
+        self.reset();
     }
 
     /// A switch was requested: the version of the new policy.
@@ -201,7 +201,7 @@ impl Starvation {
     /// The tunables may have changed: queued requests are exempt, and the promise counts from here.
     pub(crate) fn tuned<E: Elevator>(&mut self, queue: &RequestQueue<E>) {
         self.terms.tunables = queue.settings().map(|(row, value)| (row.name, value)).collect();
-        self.begin_anew();
+        self.reset();
     }
 
     /// A group was added.
@@ -218,9 +218,9 @@ impl Starvation {
         }
     }
 
-    fn begin_anew(&mut self) {
+    fn reset(&mut self) {
         self.excused.extend(std::mem::take(&mut self.waiting).into_keys());
-        self.promise.begin_anew(&self.terms);
+        self.promise.reset(&self.terms);
     }
 
     /// Processes the queue's trace since the last call. To be called after every call that may
@@ -422,7 +422,7 @@ impl Starvation {
             return Ok(());
         }
         let Some(reason) = reason else {
-            self.begin_anew();
+            self.reset();
             return Ok(());
         };
         self.passed_over += match &mut self.promise {
@@ -436,7 +436,7 @@ impl Starvation {
         // Requests that are not known were inserted in front and may pass others.
         let Some(chosen) = chosen else { return Ok(()) };
         if !self.excused.is_empty() {
-            self.promise.begin_anew(&self.terms);
+            self.promise.reset(&self.terms);
             return Ok(());
         }
         let (waiting, terms) = (&mut self.waiting, &self.terms);

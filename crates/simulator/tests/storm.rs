@@ -14,7 +14,7 @@ const REQUESTS_OF_A_PAIR: u64 = 10_000;
 
 /// Storms of `bios` bios each: as many as are needed for `requests` requests and until `is_enough`,
 /// but for no more than three times as many requests.
-#[allow(clippy::disallowed_methods, reason = "how much is stormed is asked of whoever runs the tests, not of a run")]
+#[allow(clippy::disallowed_methods, reason = "the length of a storm is a setting of the test run, not of a simulation")]
 fn storms_of(policy: &str, bios: u64, requests: u64, is_enough: impl Fn(&StormReport) -> bool) {
     let wanted = std::env::var("HOISTWAY_STORM_REQUESTS").ok().and_then(|text| text.parse().ok()).unwrap_or(requests);
     let mut total = StormReport::default();

@@ -180,7 +180,7 @@ fn t19_async_depth_grows_again_after_a_late_read() {
 }
 
 #[test]
-fn t20_an_async_turn_is_so_many_requests() {
+fn t20_an_async_turn_dispatches_a_given_number_of_requests() {
     let mut host = Host::new("cfq@2.6.36:low_latency=0,quantum=64");
     host.trace();
     host.given(&requests('W', 2, 40));

@@ -33,7 +33,7 @@ impl Aged {
         Self { bounds, oldest: None, completions: 0, passed: 0 }
     }
 
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn reset(&mut self) {
         *self = Self::new(self.bounds);
     }
 

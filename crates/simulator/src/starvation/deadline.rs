@@ -73,7 +73,7 @@ pub(super) struct Batches {
 
 impl Batches {
     /// Resets the counts, but not the requests in the policy or the device.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn reset(&mut self) {
         let inside = std::mem::take(&mut self.inside);
         *self = Self { inside, is_moved: true, ..Self::default() };
     }

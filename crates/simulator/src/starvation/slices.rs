@@ -46,7 +46,7 @@ pub(super) struct Slices {
 
 impl Slices {
     /// The present turn may have its length from earlier terms.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.turn = None;
     }
 
