@@ -2,6 +2,7 @@
 
 pub mod blkio;
 mod disks;
+pub mod report;
 mod status;
 
 use std::collections::BTreeMap;
