@@ -487,7 +487,12 @@ impl Devices {
     /// returns a line about each that stays. Called before [`Devices::drain`], because removing a
     /// device finishes its requests.
     pub fn close_disks(&self) -> Vec<String> {
-        self.shards.iter().flat_map(|shard| disks::close(lock(&shard.names).take_disks())).collect()
+        let close = |shard: &Shard| {
+            // Removing waits for the shard, which must not wait for the names meanwhile.
+            let disks = lock(&shard.names).take_disks();
+            disks::close(disks)
+        };
+        self.shards.iter().flat_map(close).collect()
     }
 
     /// A line about each block device.
