@@ -16,7 +16,7 @@ grep -q 'kills=' /proc/cmdline && kills=$(sed 's/.*kills=\([0-9]*\).*/\1/' /proc
 
 # serve EXPORT...: starts the server and waits until it is ready.
 serve() {
-    hoistway serve "$@" --control /tmp/ctl >/tmp/out 2>/tmp/err &
+    hoistway serve "$@" >/tmp/out 2>/tmp/err &
     server=$!
     local tries=0
     until [ "$(grep -c '^serving' /tmp/out)" -ge "$devices" ]; do
@@ -37,14 +37,14 @@ stop() {
 # A file system: made, used with verified data, checked.
 devices=1
 truncate -s 256M /tmp/a.img
-serve --export a=/tmp/a.img,ublk
+serve --export a=/tmp/a.img,ublk --control /tmp/ctl
 cat /tmp/out
 node=$(sed -n 's/^serving \(.*\): a$/\1/p' /tmp/out)
 [ -b "$node" ] || die 13 "no node: $node"
 [ "$(cat /sys/block/${node#/dev/}/queue/scheduler)" = "[none]" ] || [ "$(cat /sys/block/${node#/dev/}/queue/scheduler | grep -c '\[none\]')" = 1 ] || die 13 "the block layer orders as well"
 mkfs.ext4 -q "$node" || die 13 "mkfs"
 mount -t ext4 "$node" /tmp/m || die 13 "mount"
-fio --name=v --filename=/tmp/m/file --size=64m --rw=randwrite --bs=4k --iodepth=16 --ioengine=libaio --direct=1 --verify=crc32c \
+fio --name=v --filename=/tmp/m/file --size=16m --rw=randwrite --bs=4k --iodepth=16 --ioengine=libaio --direct=1 --verify=crc32c \
     --output=/tmp/fio || { cat /tmp/fio; die 14 "fio --verify"; }
 hoistway ctl --control /tmp/ctl status | grep -F "$node" || die 14 "ctl status does not show the node"
 fstrim /tmp/m 2>/dev/null
@@ -53,22 +53,22 @@ e2fsck -fn "$node" || die 14 "e2fsck"
 stop
 [ -e "$node" ] && die 15 "the node is left"
 [ -z "$(ls /run/hoistway/ublk)" ] || die 15 "a note is left: $(ls /run/hoistway/ublk)"
-echo "= file system: made, 64 MiB verified, checked, nothing left"
+echo "= file system: made, 16 MiB verified, checked, nothing left"
 
 # Recovery: the server is killed under verified writes, and the next one goes on.
-serve --export a=/tmp/a.img,ublk
+serve --export a=/tmp/a.img,ublk --control /tmp/ctl
 node=$(sed -n 's/^serving \(.*\): a$/\1/p' /tmp/out)
 mount -t ext4 "$node" /tmp/m || die 16 "mount"
 round=0
 while [ $round -lt "$kills" ]; do
     round=$((round + 1))
-    fio --name=w --filename=/tmp/m/w$((round % 4)) --size=16m --rw=randwrite --bs=4k --iodepth=8 --ioengine=libaio --direct=1 \
+    fio --name=w --filename=/tmp/m/w$((round % 4)) --size=8m --rw=randwrite --bs=4k --iodepth=8 --ioengine=libaio --direct=1 \
         --verify=crc32c --fsync=64 --output=/tmp/fio &
     writer=$!
     sleep 0.$((round % 7 + 2))
     kill -9 $server
     wait $server
-    serve --export a=/tmp/a.img,ublk
+    serve --export a=/tmp/a.img,ublk --control /tmp/ctl
     grep -q "^serving $node: a" /tmp/out || die 17 "another node: $(cat /tmp/out)"
     wait $writer || { cat /tmp/fio; dmesg | tail -n 20; die 17 "round $round: fio"; }
 done
@@ -82,7 +82,7 @@ mount -t ext4 "$node" /tmp/m || die 19 "mount"
 kill $server
 wait $server
 grep "mounted on /tmp/m" /tmp/err || { cat /tmp/err; die 19 "the users are not named"; }
-serve --export a=/tmp/a.img,ublk
+serve --export a=/tmp/a.img,ublk --control /tmp/ctl
 echo x >/tmp/m/x && sync && umount /tmp/m || die 19 "umount after the restart"
 stop
 [ -e "$node" ] && die 19 "the node is left"
@@ -104,8 +104,7 @@ ublk = true
 unix = "/tmp/ctl2"
 END
 devices=2
-serve_file() { hoistway serve /tmp/s.toml >/tmp/out 2>/tmp/err & server=$!; sleep 0.2; local tries=0; until [ "$(grep -c '^serving' /tmp/out)" -ge 2 ]; do tries=$((tries + 1)); [ $tries -gt 300 ] && { cat /tmp/out /tmp/err; die 20 "not ready"; }; sleep 0.1; done; }
-serve_file
+serve /tmp/s.toml
 [ -b /dev/ublkb5 ] || die 20 "no /dev/ublkb5"
 fio --name=r --filename=/dev/ublkb5 --rw=randrw --bs=4k --iodepth=8 --ioengine=libaio --direct=1 --time_based --runtime=4 --output=/tmp/fio &
 load=$!

@@ -38,6 +38,8 @@ const UNSAFE: u8 = 3;
 /// How long a killed server may still hold its files, and how often to retry.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 const RELEASE_POLL: Duration = Duration::from_millis(10);
+/// Local block devices, which need a connection each: the ublk driver's default limit.
+const MAX_LOCAL_DISKS: u32 = 64;
 /// The block size advised to clients where the device has no larger block of its own.
 const PREFERRED_BLOCK_BYTES: u32 = 4_096;
 
@@ -166,7 +168,7 @@ impl Devices {
             busy_poll_us: number(device.busy_poll_us),
             stall_timeout: Duration::from_secs(configuration.stall_timeout_s()),
             cpus: device.cpu.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect(),
-            max_connections: connections.clamp(1, 16_384),
+            max_connections: (connections + MAX_LOCAL_DISKS).min(16_384),
             ..ShardSettings::default()
         };
         let volumes: Vec<VolumeSettings> = device
