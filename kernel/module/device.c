@@ -20,7 +20,7 @@ MODULE_PARM_DESC(slots_max, "Largest number of requests that a policy handles at
 
 static unsigned int groups_max = 1024;
 module_param(groups_max, uint, 0444);
-MODULE_PARM_DESC(groups_max, "Largest number of cgroups that a policy distinguishes on a device; others count as their nearest distinguished ancestor (default 1024)");
+MODULE_PARM_DESC(groups_max, "Largest number of cgroups that a policy distinguishes on a device; I/O of others counts for their nearest ancestor among these (default 1024)");
 
 static unsigned int record;
 module_param(record, uint, 0644);
@@ -30,7 +30,7 @@ static char *version = "";
 module_param(version, charp, 0644);
 MODULE_PARM_DESC(version, "Kernel version whose elevators are reproduced, for example 5.1 or 2.6.36; read at the next switch (default: newest)");
 
-/* Elevators are registered shortly before the module's initialisation is complete. */
+/* Elevators are registered before initialisation is complete; until then no device may use one. */
 static bool is_ready;
 
 void hoist_set_ready(void)
@@ -128,8 +128,8 @@ static struct hoist_device *new_device(struct request_queue *q, const struct hoi
 }
 
 /*
- * A policy chooses among requests that hold a tag: with eight tags for each command of the device,
- * no group needs to wait for one.
+ * A policy can choose only among requests that hold a tag. With eight tags for each command that
+ * the device accepts, a group rarely has to wait for a tag.
  */
 u32 hoist_advised_requests(const struct hoist_device *device)
 {
@@ -205,7 +205,7 @@ void hoist_exit_sched(struct elevator_queue *eq)
 
 	hoist_hide_calls(device);
 	hoist_groups_off(device);
-	/* Ending groups may have started it again. */
+	/* hoist_groups_off() may have started the timer again. */
 	hrtimer_cancel(&device->timer);
 	hoist_stats(device->core, &stats);
 	pr_info("%s off: inserted %llu dispatched %llu finished %llu requeued %llu absorbed %llu queued %u in driver %llu spilled %llu faults %llu\n",
@@ -223,7 +223,7 @@ static void depth_changed(struct blk_mq_hw_ctx *hctx)
 {
 	struct hoist_device *device = hoist_device_of(hctx->queue);
 
-	/* Any later shallow depth is at least this; without this call sbitmap warns. */
+	/* Announces the smallest shallow depth in use; sbitmap warns about a smaller one. */
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 	spin_lock_irq(&device->lock);
 	/* Not q->nr_requests: blk-mq updates that after this callback. */

@@ -160,7 +160,7 @@ fn a_tenant_that_completed_its_requests_is_waited_for_wait_us() {
 /// A tag is kept in its own group only: elsewhere it would lie behind the virtual time.
 #[test]
 fn an_issuer_that_moves_to_another_group_while_it_is_waited_for_is_a_newcomer_there() {
-    // With a large lead the group that is waited for holds nobody back, and tags alone decide.
+    // With a large lead the group that is waited for holds no other group back, and tags alone decide.
     let mut driven = Driven::new("mqfq", &[("lead", 1_048_576)], &[(1, 0, 100)]);
     for _ in 0..100 {
         driven.insert_of(1, 0, 8);

@@ -13,7 +13,7 @@ use crate::depth::DepthState;
 const DEMAND_MIN: f64 = 0.5;
 /// A share counts as kept if the service received is within this fraction of the service due.
 const SHARE_TOLERANCE: f64 = 0.05;
-/// A given depth counts as used up if this fraction of it is in flight on average.
+/// A depth given by the user counts as used up if this fraction of it is in flight on average.
 const FULL_FRACTION: f64 = 0.9;
 
 /// A group's measurements over at least the last second.
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_those_of_the_levels() {
+    fn shares_are_computed_level_by_level_of_the_group_tree() {
         let tenants = [
             root(),
             tenant(1, 0, 300, 0.0, 0),

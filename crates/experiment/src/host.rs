@@ -22,8 +22,9 @@ pub trait Host {
     /// Runs the experiment.
     ///
     /// The caller guarantees that [`Host::check`] accepted it. The host calls `progress` from this
-    /// thread only and asks [`Progress::cancelled`] at least twice a second of wall time. However
-    /// the run ends, threads, cgroups, settings and temporary files are gone when this returns.
+    /// thread only and asks [`Progress::cancelled`] at least twice a second of wall time. When this
+    /// returns, for whatever reason, the host has ended its threads, removed its cgroups and
+    /// temporary files, and restored the settings that it changed.
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError>;
 }
 
@@ -34,17 +35,18 @@ pub struct Refusal {
     pub message: String,
     /// How to fix it.
     pub help: String,
-    /// [`Exit::Usage`] for impossible requests, [`Exit::Refused`] for dangerous ones.
+    /// [`Exit::Usage`] for an experiment that is impossible, [`Exit::Refused`] for one that is
+    /// dangerous.
     pub exit: Exit,
 }
 
 impl Refusal {
-    /// An impossible request (exit 2).
+    /// An experiment that is impossible (exit 2).
     pub fn usage(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { message: message.into(), help: help.into(), exit: Exit::Usage }
     }
 
-    /// A dangerous request (exit 3).
+    /// An experiment that is dangerous (exit 3).
     pub fn unsafe_target(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { message: message.into(), help: help.into(), exit: Exit::Refused }
     }

@@ -96,8 +96,8 @@ pub struct TunableInForce {
 }
 
 impl TunableInForce {
-    /// A tunable with the value read back from the policy. It counts as default if it equals the
-    /// default of its row or, if the default depends on the device (`None`), if it was not set.
+    /// A tunable with the value read back from the policy. It counts as default if it equals
+    /// `default` or, if the default depends on the device (`None`), if it was not set.
     pub fn read_back(name: &str, unit: &str, value: i64, default: Option<i64>, was_set: bool) -> Self {
         let is_default = default.map_or(!was_set, |default| default == value);
         Self { name: name.to_owned(), value: value.to_string(), unit: unit.to_owned(), is_default }
@@ -145,7 +145,7 @@ pub struct GroupMeasurement {
     pub path: String,
     /// The requested weight.
     pub weight: u32,
-    /// The weight in force, in the mechanism's own range.
+    /// The weight in force, in the range of the scheduler or of the kernel's cgroup file.
     pub effective_weight: u32,
     /// Reads.
     pub read: Tally,
@@ -271,10 +271,12 @@ pub struct ThreadTally {
     /// Requests completed.
     pub ios: u64,
     /// Time from the submission of its first counted request to the completion of its last,
-    /// including syncs, in ns; `dd` divides by this.
+    /// including syncs, in ns. The rate that the workload `dd` reports is its bytes divided by this
+    /// time.
     #[serde(default)]
     pub elapsed_ns: Nanos,
-    /// Why it ended before its work or time was done, or what it found; usually empty.
+    /// Why it ended before its work or time was done, or the depth that it found for
+    /// `latency_target`; usually empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ending: String,
     /// Whether the end of the run prevented it from completing its work or its requested time;
@@ -364,7 +366,7 @@ pub fn reasons_since(
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flag {
-    /// The device was used by others: more than 2 % of its traffic was not from this run (`D`).
+    /// Other programs used the device: more than 2 % of its traffic was not from this run (`D`).
     Disturbed,
     /// CPU time was short: pressure above 20 % or steal above 2 % (`C`).
     CpuShort,
@@ -388,7 +390,7 @@ impl Flag {
         if groups.iter().any(|group| group.errors() > 0) {
             flags.push(Flag::Errors);
         }
-        // A replay ends with its trace.
+        // A replay ends with its trace, so a shorter window is no fault.
         let ends_by_itself = experiment.runtime_ns == Experiment::UNTIL_DONE_NS
             || experiment.issuers().all(|place| place.job.replay.is_some());
         if window_ns < experiment.runtime_ns && !ends_by_itself {

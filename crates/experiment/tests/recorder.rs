@@ -1,4 +1,4 @@
-//! Which requests count, and when.
+//! Which submissions and completions the recorder counts in a measured window.
 //!
 //! Source: docs/specifications/harness.md, section 5.5.
 
@@ -20,7 +20,7 @@ fn experiment(runtime_ms: u64, ramp_ms: u64) -> Experiment {
     experiment
 }
 
-/// Records requests of 4 KiB by group 0 (from, to in ms) in order of time.
+/// Records requests of 4 KiB of group 0, given as (submitted, completed) in ms, in order of time.
 fn record(experiment: &Experiment, requests: &[(u64, u64)], ends_at_ms: Option<u64>) -> GroupMeasurement {
     let mut recorder = Recorder::new(experiment, Window::of(experiment, 0));
     let submitted = requests.iter().map(|&(from, _)| (from, None));
@@ -70,8 +70,8 @@ fn latency_counts_submissions_inside_the_window_however_late_they_complete() {
 
 #[test]
 fn each_second_has_a_sample_with_its_average_in_flight() {
-    // One in flight in 0..500, two in 500..1000, none in the second second, one in half of the
-    // last, half second.
+    // In flight: 1 from 0 to 500 ms, 2 until 999 ms, 0 from 1000 to 2250 ms, and 1 until the window
+    // ends at 2500 ms. The last sample is half a second long.
     let group = record(&experiment(2500, 0), &[(0, 1000), (500, 999), (2250, 2600)], None);
     let samples = &group.read.samples;
     let shape: Vec<_> = samples.iter().map(|s| (s.at_ns / MS, s.length_ns / MS, s.ios)).collect();
@@ -82,7 +82,7 @@ fn each_second_has_a_sample_with_its_average_in_flight() {
 }
 
 #[test]
-fn a_window_that_ends_early_counts_nothing_behind_its_end() {
+fn a_window_that_ends_early_counts_nothing_after_its_end() {
     let group = record(&experiment(3000, 0), &[(0, 100), (100, 1200)], Some(1200));
     let samples: Vec<_> = group.read.samples.iter().map(|s| (s.at_ns / MS, s.length_ns / MS)).collect();
     assert_eq!(samples, [(0, 1000), (1000, 200)]);
@@ -90,7 +90,7 @@ fn a_window_that_ends_early_counts_nothing_behind_its_end() {
 }
 
 #[test]
-fn discards_of_a_job_that_ends_in_its_ramp_are_no_transferred_bytes() {
+fn discards_of_a_job_that_ends_in_its_ramp_do_not_count_as_transferred_bytes() {
     let mut experiment = experiment(1000, 1000);
     experiment.groups[0].jobs[0].ramp_ns = 1000 * MS;
     let mut recorder = Recorder::new(&experiment, Window::of(&experiment, 0));
@@ -120,7 +120,7 @@ fn errors_are_counted_by_name_and_carry_no_bytes() {
 }
 
 #[test]
-fn flushes_are_no_throughput() {
+fn flushes_do_not_count_as_throughput() {
     let experiment = experiment(1000, 0);
     let mut recorder = Recorder::new(&experiment, Window::of(&experiment, 0));
     recorder.submitted(0, IoDirection::Sync, 0);
@@ -144,11 +144,11 @@ unsafe impl GlobalAlloc for Counting {
         if WATCHED.try_with(std::cell::Cell::get).unwrap_or(false) {
             ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         }
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`; the call is passed on unchanged.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`; the call is passed on unchanged.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -157,7 +157,7 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 #[test]
-fn nothing_is_allocated_after_a_lanes_first_request() {
+fn nothing_is_allocated_after_a_threads_first_request() {
     let experiment = experiment(10_000, 0);
     let mut recorder = Recorder::new(&experiment, Window::of(&experiment, 0));
     recorder.submitted(0, IoDirection::Read, 0);
@@ -181,7 +181,7 @@ fn record_of(job: Job, requests: &[(u64, u64)], ends_at_ms: Option<u64>) -> Grou
 }
 
 #[test]
-fn what_ends_in_its_ramp_is_measured_whole() {
+fn a_job_that_ends_in_its_ramp_is_measured_from_its_start() {
     let job = Job { ramp_ns: 1000 * MS, runtime_ns: Some(1000 * MS), ..Job::default() };
     let group = record_of(job.clone(), &[(0, 10), (10, 30)], Some(30));
     assert_eq!((group.read.ios, group.read.bytes, group.read.latency.count()), (2, 8192, 2));

@@ -26,8 +26,8 @@ pub struct ServeArguments {
     /// Listen for NBD clients on unix:PATH or tcp:ADDRESS:PORT (repeatable)
     #[arg(long, value_name = "ADDRESS")]
     nbd: Vec<String>,
-    /// Serve the file or block device PATH as NAME, with options weight=N, group=G, read_only, min_block=N,
-    /// description=TEXT and unsafe_flush (repeatable)
+    /// Serve the file or block device PATH as NAME, with options weight=N, group=G, read_only, min_block=N (smallest
+    /// block size to advertise), description=TEXT and unsafe_flush (answer flushes without doing them); repeatable
     #[arg(long, value_name = "NAME=PATH[,OPTION...]")]
     export: Vec<String>,
     /// Scheduler: NAME[:TUNABLE=VALUE,...]; `hoistway list schedulers` lists them

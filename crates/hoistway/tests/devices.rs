@@ -42,7 +42,8 @@ fn may_change_devices(test: &str, programs: &[&str]) -> bool {
 struct Loop(String);
 
 impl Loop {
-    /// Attaches a file; prints why not where the system does not allow root to do it (containers).
+    /// Attaches a file. If the system does not allow it, as in containers, prints the reason and
+    /// returns `None`.
     fn attach(test: &str, file: &Path) -> Option<Self> {
         let output = run("losetup", &["--find", "--show", "--partscan", file.to_str().unwrap()]);
         if !output.status.success() {
@@ -118,7 +119,7 @@ impl Drop for Removed {
     }
 }
 
-/// `hoistway serve` of this backing must not start: returns its exit code and output.
+/// Runs `hoistway serve` with a backing that it must refuse; returns its exit code and messages.
 fn refused(directory: &TempDir, backing: &str) -> (Option<i32>, String) {
     let mut command = hoistway();
     command.args(["serve", "--memory", "64MiB", "--nbd", &format!("unix:{}/other.sock", directory.path().display())]);
@@ -176,7 +177,7 @@ fn t10_fio_verifies_on_a_block_device() {
     let result: serde_json::Value = serde_json::from_str(&output[output.find('{').unwrap()..]).unwrap();
     let job = &result["jobs"][0];
     assert_eq!(job["error"], 0, "{job}");
-    assert!(job["read"]["total_ios"].as_u64().unwrap() > 0, "nothing was read back to be verified");
+    assert!(job["read"]["total_ios"].as_u64().unwrap() > 0, "fio read nothing back, so it verified nothing");
     assert_eq!(served.terminate(), Some(0));
 }
 
@@ -242,7 +243,7 @@ fn t60_a_device_with_a_mounted_partition_is_refused_and_left_untouched() {
     let before = settled(&image);
     assert_in_use(&files, &device.0, &partition);
     assert!(settled(&image) == before, "a refused device was written to");
-    // The partition was the only obstacle.
+    // Without the mounted partition the device is accepted.
     drop(mounted);
     let served = Served::flags(files, &["--export", &format!("x={}", device.0)]);
     client_of(&served).assert_alive();

@@ -381,7 +381,11 @@ fn files_and_directories_lie_on_a_disk_whose_scheduler_is_chosen() {
         "{cells:?}"
     );
     let disk = rig.node.trim_start_matches("/dev/");
-    assert!(said.stderr.contains(&format!("the file lies on {disk}")), "{}", said.stderr);
+    assert!(
+        said.stderr.contains(&format!("the file is on {disk}, and the scheduler is that device's")),
+        "{}",
+        said.stderr
+    );
     assert_eq!((now(&rig), mounted.names(), left_since(&left)), (before.clone(), names.clone(), vec![]));
 
     // A file that stays can be read again; a file of another origin is never written.

@@ -260,7 +260,7 @@ fn filters_by_time_device_action_and_process() {
     for (arguments, needed) in [
         (["--actions", "Y"], "there is no action 'Y'"),
         (["--devices", "8:99"], "the filters leave nothing"),
-        (["--time", "9-5"], "no span of time"),
+        (["--time", "9-5"], "not a time range"),
     ] {
         let said = hoistway(directory.path(), &[&["trace", "cat", "t"], &arguments[..]].concat());
         assert!(said.code == 2 && said.stderr.contains(needed), "{arguments:?}: {}", said.stderr);

@@ -119,7 +119,7 @@ fn t14_integers_need_a_value_and_booleans_take_0_and_1_only() {
 }
 
 #[test]
-fn t14_includes_are_put_in_place_relative_to_their_file_and_circles_are_refused() {
+fn t14_includes_are_relative_to_their_file_and_must_not_include_themselves() {
     let read_include = |path: &str| match path {
         "dir/common.inc" => Ok(b"iodepth=7\ninclude deep.inc\n".to_vec()),
         "dir/deep.inc" => Ok(b"numjobs=2\n".to_vec()),
@@ -171,7 +171,7 @@ fn t15_suffixes_mean_what_they_mean_in_fio() {
 }
 
 #[test]
-fn t15_kb_base_1000_swaps_them_wherever_it_stands_in_the_section() {
+fn t15_kb_base_1000_swaps_kb_and_kib_at_any_place_in_the_section() {
     assert_eq!(size_of("size=1m\nkb_base=1000"), 1_000_000);
     assert_eq!(size_of("kb_base=1000\nsize=1mib"), 1_048_576);
 }
@@ -282,7 +282,7 @@ fn t18_wait_for_needs_an_earlier_job_of_that_name() {
     assert!(message.contains("t.fio:3:1:") && message.contains("did you mean 'prepare'?"), "{message}");
 }
 
-// ---- 19: honoured, noted, refused
+// ---- 19: options that are applied, noted or refused
 
 #[test]
 fn t19_zoned_devices_are_refused_with_file_line_option_and_quoted_line() {
@@ -295,7 +295,7 @@ fn t19_zoned_devices_are_refused_with_file_line_option_and_quoted_line() {
 }
 
 #[test]
-fn t19_verify_is_read_in_all_kinds_and_fits_headers_into_blocks() {
+fn t19_all_kinds_of_verify_are_parsed_and_headers_must_fit_into_blocks() {
     for (name, kind) in Kind::NAMES {
         let verify = job(&format!("rw=write\nverify={name}\nverify_pattern=0xff")).verify.expect("it verifies");
         assert_eq!((verify.kind, verify.reads_back), (kind, true));
@@ -331,7 +331,7 @@ fn t19_verify_0_and_flow_sleep_are_accepted() {
 }
 
 #[test]
-fn t19_an_engine_that_is_not_mapped_is_refused_by_name() {
+fn t19_an_unsupported_engine_is_refused_by_name() {
     // The engine's own options produce no message; the engine is the reason, and it is reported
     // once.
     let message = errors("[global]\nioengine=cpuio\ncpuload=50\n[j]\ncpumode=qsort\n[k]\n[l]\nioengine=psync\n");
@@ -345,7 +345,7 @@ fn t19_an_engine_that_is_not_mapped_is_refused_by_name() {
 }
 
 #[test]
-fn warm_caches_are_asked_for_in_vain_and_that_is_noted() {
+fn invalidate_0_has_no_effect_and_gets_a_note() {
     let notes = all(&parsed("[j]\ninvalidate=0\n").notes);
     assert!(notes.contains("note: t.fio:2:1: option 'invalidate' has no effect here"), "{notes}");
     assert!(parsed("[j]\ninvalidate=1\n").notes.is_empty());
@@ -368,7 +368,7 @@ fn t19_buffered_libaio_is_limited_to_one_unless_asked_otherwise() {
 }
 
 #[test]
-fn t19_what_no_host_can_do_yet_is_refused_and_never_ignored() {
+fn t19_options_that_no_host_supports_are_refused_and_never_ignored() {
     for option in ["lockfile=exclusive", "uid=7", "file_append=1", "stats=0", "nowait=1", "pre_read=1"] {
         assert!(errors(&format!("[j]\n{option}\n")).contains("is not supported yet"), "{option}");
     }
@@ -464,7 +464,7 @@ const EVERYTHING: &str = "[global]\nioengine=libaio\ndirect=1\niodepth=16\nrunti
     continue_on_error=io\niodepth_low=4\nnice=-7\nrandseed=5\nexitall\nio_size=3g\npercentage_random=50\n";
 
 #[test]
-fn show_jobs_prints_a_file_that_parses_to_itself() {
+fn show_jobs_prints_a_file_that_parses_to_the_same_jobs() {
     let text = EVERYTHING.replace("wait_for= one\n", "");
     let jobs = jobs(&text);
     let shown = fio::show(&jobs);
@@ -696,7 +696,7 @@ fn mostly_wrong() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn every_setting_the_property_tests_draw_from_is_right_alone() {
+fn every_setting_of_the_property_tests_is_accepted_alone() {
     for line in RIGHT {
         parsed(&format!("[x]\n[y]\nruntime=1\n{line}\n[z]\n"));
     }

@@ -1,8 +1,10 @@
 //! The controller's read cache: lines that are loading or present, with LRU replacement.
 //!
-//! A write updates a line in place, so writes change nothing here. A loading line is never
-//! replaced. The index is a chained hash table of fixed size, because lines come and go with every
-//! stream.
+//! A line is an aligned range of `prefetch_line_kib`; it is read from the disks in pieces, one for
+//! each part on another disk. A write updates a line in place, so writes change nothing here. A
+//! loading line is never replaced. The index is a chained hash table of fixed size: lines are
+//! inserted and removed all the time, and chains then need neither rehashing nor marks for removed
+//! entries.
 
 use block::Status;
 
@@ -51,7 +53,8 @@ impl LineCache {
         (at != NONE).then_some(at)
     }
 
-    /// Uses a line. If it is still loading, `waiter` is recorded and the result is true.
+    /// Marks a line as the most recently used. If it is still loading, `waiter` is recorded and the
+    /// result is true.
     pub(super) fn wait_for(&mut self, place: u32, waiter: u32) -> bool {
         self.unlink(place);
         self.link_newest(place);
@@ -80,13 +83,13 @@ impl LineCache {
         Some(place)
     }
 
-    /// Adds `count` pieces of a line in flight.
+    /// Counts `pieces` more reads in flight for a line.
     pub(super) fn add_pieces(&mut self, place: u32, pieces: u32) {
         self.lines[place].loading += pieces;
     }
 
-    /// A piece was read; after the last one the waiters are appended. Returns the line's status: a
-    /// line that could not be read is dropped.
+    /// Counts a piece as read. After the last piece it appends the line's waiters, and drops the
+    /// line if a piece failed. Returns the line's status.
     pub(super) fn piece_loaded(&mut self, place: u32, status: Status, waiters: &mut Vec<u32>) -> Status {
         let line = &mut self.lines[place];
         line.loading -= 1;
@@ -161,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_recently_used_line_that_is_here_is_replaced() {
+    fn the_least_recently_used_loaded_line_is_replaced() {
         let mut cache = LineCache::new(3);
         for number in [10, 20, 30] {
             let place = cache.insert(number).unwrap();

@@ -1,7 +1,7 @@
 //! The parameters of a RAID array. Source: docs/specifications/devices.md, section 5.1.
 use crate::parameter::{COMMAND_SECTORS, DEPTH, LINK, MICROSECONDS, MILLISECONDS, Row, SWITCH, rows};
 
-/// Written as numbers: 5 has one parity chunk per row, 0 has none.
+/// RAID levels, written as numbers: 5 has one parity chunk per row, 0 has none.
 pub(crate) const LEVELS: &[&str] = &["5", "0"];
 
 /// Settings of an array behind a controller; those of its member disks are
@@ -10,7 +10,7 @@ pub(crate) const LEVELS: &[&str] = &["5", "0"];
 pub struct ArrayParameters {
     /// Member disks, all identical, each with its own random stream.
     pub disks: u64,
-    /// RAID level; an index into the words.
+    /// RAID level; an index into [`LEVELS`].
     pub level: u64,
     /// Contiguous data per disk (stripe unit); in KiB.
     pub chunk_kib: u64,
@@ -34,7 +34,7 @@ pub struct ArrayParameters {
     pub streams: u64,
     /// Read cache of the controller; in MiB.
     pub read_cache_mib: u64,
-    /// Battery-backed write cache; off = write-through; 0 = no, 1 = yes.
+    /// Whether the battery-backed write cache is used: 0 = no (write-through), 1 = yes.
     pub write_back: u64,
     /// Size of the write cache; in MiB.
     pub write_cache_mib: u64,

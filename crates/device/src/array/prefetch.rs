@@ -9,7 +9,7 @@ use block::{Extent, Sector};
 struct Entry {
     /// Where the stream's next read is expected.
     next_sector: Sector,
-    /// Number of reads that began there.
+    /// Number of reads that began at the expected sector.
     hits: u64,
     prefetched_to: Sector,
     /// Time of last use, for LRU replacement.

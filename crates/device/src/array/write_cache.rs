@@ -1,8 +1,9 @@
-//! The battery-backed write cache: the dirty data by row, and which row is destaged next.
+//! The battery-backed write cache: the dirty data by row, and which row is destaged next. A row is
+//! one chunk at the same position on every disk; to destage is to write dirty data to the disks.
 //!
-//! * Guarantee: data is dirty from when it is stored until a disk has it; data stored into a row
-//!   that is being destaged stays dirty afterwards. Disks and completions of commands are handled
-//!   in [`super::writing`].
+//! * Guarantee: data is dirty from the time at which it is stored until a disk has it. Data stored
+//!   into a row that is being destaged is destaged later. Disks and completions of commands are
+//!   handled in [`super::writing`].
 //! * Source: docs/specifications/devices.md, section 5.4.
 
 use std::collections::VecDeque;
@@ -87,16 +88,17 @@ impl WriteCache {
         self.order.len() == 0
     }
 
-    /// Whether there is room. The buffer is allocated before the overwritten data is known. An
-    /// empty cache accepts any length.
+    /// Whether there is room for a command of this length. It needs all of it even if it overwrites
+    /// cached data, because the controller allocates before it compares. An empty cache accepts any
+    /// length.
     pub(super) fn has_room_for(&self, sectors: u32) -> bool {
         let used = self.dirty_sectors + self.busy_sectors;
         used == 0 || used + u64::from(sectors) <= self.capacity_sectors
     }
 
     /// Whether the dirty data that is not being destaged exceeds the low mark. Rows being destaged
-    /// do not count, because otherwise a sequential writer's unfinished row would be written early,
-    /// with all its reads.
+    /// do not count: otherwise the row that a sequential writer has not completed would be destaged
+    /// early, and its parity would need reads.
     pub(super) fn is_above_low(&self) -> bool {
         self.dirty_sectors > self.low_sectors
     }
@@ -167,8 +169,8 @@ impl WriteCache {
         self.order.earliest().saturating_add(self.age_ns)
     }
 
-    /// The next row to destage: a complete one if there is any, unless the oldest is asked for. It
-    /// is busy from here to [`WriteCache::finish`].
+    /// Chooses the next row to destage: a complete one if there is any, except for
+    /// [`Turn::Oldest`]. The row is busy until [`WriteCache::finish`].
     pub(super) fn begin(&mut self, now: Nanos, turn: Turn) -> Option<u32> {
         let slot = match turn {
             Turn::Oldest => {
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn complete_rows_go_first_then_upward_and_round() {
+    fn complete_rows_are_destaged_first_and_then_others_in_ascending_order() {
         let (mut cache, _) = cache();
         for row in [7, 3, 9] {
             cache.store(0, (row, 0, 8), None);
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_commands_wait_for_go_in_order_of_their_coming() {
+    fn rows_that_commands_wait_for_are_destaged_oldest_first() {
         let (mut cache, _) = cache();
         for (at, row) in [(0, 7), (1, 3), (2, 9), (3, 3), (3, 9)] {
             cache.store(at, (row, 0, 8), None);
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_while_a_row_is_written_stays_dirty() {
+    fn data_stored_while_its_row_is_destaged_stays_dirty() {
         let (mut cache, _) = cache();
         cache.store(0, (1, 0, 8), Some(4));
         let slot = cache.begin(0, Turn::Any).unwrap();
@@ -293,7 +295,7 @@ mod tests {
         let mut waiters = Vec::new();
         cache.finish(slot, &mut waiters);
         assert_eq!(waiters, [4]);
-        assert_eq!(cache.missing(1, 0, 16), Some((0, 16)), "one piece from the first missing to the last");
+        assert_eq!(cache.missing(1, 0, 16), Some((0, 16)), "one range from the first missing sector to the last");
         assert_eq!(cache.missing(1, 4, 12), None);
         assert_eq!(cache.next_age(), 510);
     }
@@ -306,7 +308,7 @@ mod tests {
         cache.discard(&layout, Extent::new(8, 16));
         assert_eq!(cache.missing(0, 0, 16), Some((8, 16)));
         assert_eq!(cache.missing(1, 0, 4), Some((0, 4)));
-        assert_eq!(begin_row(&mut cache, 0, Turn::Aged), None, "no longer complete, and not of age");
+        assert_eq!(begin_row(&mut cache, 0, Turn::Aged), None, "the row is no longer complete, and too young");
         cache.discard(&layout, Extent::new(0, 8));
         assert!(cache.is_clean() && cache.has_room_for(1 << 20));
     }

@@ -170,11 +170,11 @@ impl Device for Arms {
 
     fn advance(&mut self, now: Nanos, out: &mut Vec<Completion>) {
         loop {
-            let (at, whose) = self.next();
+            let (at, arm) = self.next();
             if at > now || at == NEVER {
                 return;
             }
-            match whose {
+            match arm {
                 Some(number) => self.advance_arm(number, at, out),
                 None => {
                     if let Some((at_ns, (tag, status))) = self.refused.pop() {
@@ -252,8 +252,9 @@ mod tests {
         }
     }
 
-    /// Each arm has the full stroke and half of the commands: with enough of them twice the reads,
-    /// less the loss from each arm's shorter queue.
+    /// Each arm seeks over as many cylinders as the single arm of a disk, but gets half of the
+    /// commands. With enough commands in flight the drive reads nearly twice as much; it loses a
+    /// little because each arm chooses from a shorter queue.
     #[test]
     fn two_actuators_read_at_random_at_nearly_twice_the_rate() {
         let mut one = Disk::new("disk", &DiskParameters::default(), Stream::of(1, "arm0"));

@@ -103,7 +103,9 @@ impl Disk {
         self.head = self.mechanics.place(at).track;
     }
 
-    /// A hit that ends at `end` of a segment continues the segment's look-ahead.
+    /// After a cache hit that ends at `end`, continues the prefetch into the segment. If none is
+    /// running and the media is unused, it starts one when less than half of the read-ahead is
+    /// cached beyond `end`.
     pub(super) fn look_ahead(&mut self, now: Nanos, segment: SegmentId, end: Sector) {
         let readahead = self.timing.readahead_sectors;
         let limit = (end + readahead).min(self.info.capacity_sectors);

@@ -1,9 +1,10 @@
 //! The time of a seek over a distance in cylinders. Source: docs/specifications/devices.md, section
 //! 4.3.
 //!
-//! The curve of Lee & Katz (1993), which matches three figures of a data sheet: next track, mean
-//! over random pairs, full stroke. Alternatively measured points, linear in between. Computed once
-//! into a table, so that a run uses no floating point.
+//! The time follows the curve of Lee & Katz (1993), which matches three figures of a data sheet:
+//! next track, mean over random pairs, full stroke. If measured points are given, it is
+//! interpolated linearly between them instead. The times are computed once, into a table, so that a
+//! run uses no floating point.
 
 use std::sync::Arc;
 

@@ -1,14 +1,16 @@
 //! A flash SSD: channels, dies, a host link, a write buffer, a translation layer with garbage
 //! collection.
 //!
-//! * Models: latency and rate of reads with queueing at dies, channels and link; writes at buffer
-//!   speed until the back end falls behind, then the write cliff; write amplification of greedy
-//!   collection; reads that meet programs.
-//! * Suited for SATA and NVMe drives. Not modelled: single-level-cell caches, misses of the
-//!   mapping, wear levelling, retries.
-//! * Method: a resource is the time at which it becomes free (FEMU); there is an event only where
-//!   order can change: a command taken, a page sensed, a write arrived, a program completed.
-//!   Sources: MQSim, SimpleSSD, FEMU; docs/specifications/devices.md, section 6.
+//! * Models: latency and rate of reads with queueing at dies, channels and link; writes at the
+//!   speed of the buffer until the dies cannot keep up, then at the speed of programming and
+//!   collection (the write cliff); write amplification of greedy garbage collection; reads that
+//!   wait for a program on their die.
+//! * Suited for SATA and NVMe drives. Not modelled: single-level-cell caches, misses in the
+//!   controller's cache of the mapping, wear levelling, retries.
+//! * Method: a resource (die, channel, link) is represented by the time at which it becomes free,
+//!   as in FEMU. Events exist only where they can change the order of operations: when the firmware
+//!   takes a command, a page has been read from the cells, a write has arrived, or a program
+//!   completes. Sources: MQSim, SimpleSSD, FEMU; docs/specifications/devices.md, section 6.
 //! * Cost: some 100 ns per 4 KiB read, half of it for the mapping, which is larger than the CPU's
 //!   cache; 10 bytes per 4 KiB of simulated capacity; nothing is allocated after the peak of
 //!   commands in flight.
@@ -85,7 +87,8 @@ pub struct Flash {
     /// With `die_hold`, the pages that wait for each die; empty without.
     holding: Vec<read::HeldDie>,
     link_rate: Rate,
-    /// When the link is free: to the device, to the host. Both are the same if it is half duplex.
+    /// When the link becomes free, to the device and to the host; a half-duplex link uses only the
+    /// first.
     link_free: [Nanos; 2],
     to_host: usize,
     translation: Translation,
@@ -222,9 +225,9 @@ impl Flash {
         out.push(Completion { at_ns, tag: self.commands.remove(command), status });
     }
 
-    /// Processes everything up to and including `latest`. With `stops_from`, stops at the first
-    /// time from there on at which something completes. Returns when it stopped, or the time of the
-    /// next event.
+    /// Processes everything up to and including `latest`. With `stops_from`, stops at the time of
+    /// the first completion, but not before `stops_from`. Returns the time at which it stopped, or
+    /// else the time of the next event.
     fn pass(&mut self, mut latest: Nanos, stops_from: Option<Nanos>, out: &mut Vec<Completion>) -> Nanos {
         while let Some((at, source)) = self.agenda.first_until(latest) {
             self.step(at, source, out);
@@ -338,7 +341,7 @@ impl Device for Flash {
         }
         let record = self.commands.insert(in_flight);
         if in_flight.work == Work::Flush && !self.power_loss_protection {
-            // It covers what is in the buffer now; later writes do not delay it.
+            // The flush waits for the data that is in the buffer now, and not for later writes.
             let (to, left) = (self.buffer.admitted(), self.buffer.unprogrammed());
             if left > 0 {
                 self.buffer.wait(Waiter { command: record, from: 0, to, left, armed: false });
@@ -346,7 +349,7 @@ impl Device for Flash {
         }
         if let Some(at) = self.commands.take_up(now) {
             if in_flight.work == Work::Read && !self.stages.starting.is_empty() {
-                // It is behind others, so the next event stays the same.
+                // Other commands start before this read, so the next event stays the same.
                 self.stages.starting.push(at + self.command_ns, record);
                 return Submit::Accepted;
             }

@@ -3,15 +3,17 @@ use super::layout::Sizes;
 use super::write_buffer::MOST_UNITS;
 use crate::parameter::{COMMAND_SECTORS, DEPTH, LINK, MICROSECONDS, QUEUES, Row, SECTORS, SWITCH, rows};
 
-/// A read waits for all programs, overtakes queued ones, or suspends the running one.
+/// In this order: a read waits for all page programs of its die, only for the running one, or
+/// suspends that one.
 pub(crate) const READ_PRIORITIES: &[&str] = &["none", "residual", "suspend"];
-/// Unmapped, written once in order, or written over at random as well.
+/// In this order: nothing is mapped; everything was written once in order; then also overwritten at
+/// random.
 pub(crate) const PRECONDITIONS: &[&str] = &["none", "fill", "random"];
 
 /// Settings of a flash SSD.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlashParameters {
-    /// Capacity the host sees; see sim_mib; in sectors.
+    /// Capacity that the host sees, in sectors; `simulated_mib` may simulate less.
     pub capacity_sectors: u64,
     /// Channels between controller and dies.
     pub channels: u64,
@@ -21,11 +23,12 @@ pub struct FlashParameters {
     pub planes: u64,
     /// Size of a flash page of one plane; in KiB.
     pub page_kib: u64,
-    /// Pages of an erase block; made smaller so that there are at least 500 superblocks.
+    /// Pages of an erase block. Blocks are made smaller until there are 500 superblocks, which are
+    /// one block of every plane of every die.
     pub pages_per_block: u64,
     /// Cell time of a page read; in nanoseconds.
     pub read_ns: u64,
-    /// Width of the uniform addition to it; in nanoseconds.
+    /// A random time up to this, uniformly distributed, is added to each page read; in nanoseconds.
     pub read_jitter_ns: u64,
     /// Time of a multi-plane program; in nanoseconds.
     pub program_ns: u64,
@@ -49,11 +52,11 @@ pub struct FlashParameters {
     pub overprovision_millionths: u64,
     /// Free superblocks at which garbage collection begins.
     pub gc_low: u64,
-    /// Free superblocks below which the host waits for it.
+    /// Free superblocks below which writes of the host wait for garbage collection.
     pub gc_reserve: u64,
     /// Programs in flight or queued in the back end.
     pub max_programs: u64,
-    /// What a read does that meets a program or erase on its die; an index into the words.
+    /// What a read does if its die is programming or erasing; an index into [`READ_PRIORITIES`].
     pub read_priority: u64,
     /// Time to suspend a program; in nanoseconds.
     pub suspend_ns: u64,
@@ -65,10 +68,11 @@ pub struct FlashParameters {
     pub hardware_queues: u64,
     /// The write buffer survives a power loss: a flush costs nothing; 0 = no, 1 = yes.
     pub power_loss_protection: u64,
-    /// Mapping that is simulated; addresses beyond it wrap; in MiB.
+    /// Capacity whose page mapping is simulated, in MiB; higher addresses use it again from its
+    /// start.
     pub simulated_mib: u64,
     /// State at the start: none mapped, filled once, or filled and overwritten at random; an index
-    /// into the words.
+    /// into [`PRECONDITIONS`].
     pub precondition: u64,
     /// Random overwrites of precondition=random, in multiples of the capacity; in millionths.
     pub random_mult_millionths: u64,
@@ -161,14 +165,14 @@ impl FlashParameters {
 
 /// Every parameter with its unit, range and field.
 pub(crate) const FLASH: &[Row<FlashParameters>] = rows! { FlashParameters:
-    "capacity_sectors", Sectors, SECTORS, capacity_sectors, "Capacity the host sees; see sim_mib.";
+    "capacity_sectors", Sectors, SECTORS, capacity_sectors, "Capacity that the host sees; sim_mib may simulate less.";
     "channels", Count, (1..=1_024), channels, "Channels between controller and dies.";
     "dies_per_channel", Count, (1..=64), dies_per_channel, "Dies on each channel.";
     "planes", Count, (1..=8), planes, "Planes of a die, programmed together.";
     "page_kib", Kibibytes, (4..=64), page_kib, "Flash page of one plane.";
-    "pages_per_block", Count, (4..=4_096), pages_per_block, "Pages of an erase block; made smaller so that there are at least 500 superblocks.";
+    "pages_per_block", Count, (4..=4_096), pages_per_block, "Pages of an erase block; reduced until there are 500 superblocks (one block of every plane of every die).";
     "t_read_us", Microseconds, MICROSECONDS, read_ns, "Cell time of a page read.";
-    "t_read_jitter_us", Microseconds, MICROSECONDS, read_jitter_ns, "Width of the uniform addition to it.";
+    "t_read_jitter_us", Microseconds, MICROSECONDS, read_jitter_ns, "A random time up to this, uniformly distributed, is added to each page read.";
     "t_prog_us", Microseconds, MICROSECONDS, program_ns, "Time of a multi-plane program.";
     "t_erase_us", Microseconds, MICROSECONDS, erase_ns, "Time of an erase.";
     "channel_MBps", MegabytesPerSecond, LINK, channel_kb_per_s, "Rate of a channel, one transfer at a time.";
@@ -189,7 +193,7 @@ pub(crate) const FLASH: &[Row<FlashParameters>] = rows! { FlashParameters:
     "queue_depth" | "qd", Count, DEPTH, depth, "Commands in flight per hardware queue.";
     "hw_queues", Count, QUEUES, hardware_queues, "Submission queues.";
     "plp", Switch, SWITCH, power_loss_protection, "The write buffer survives a power loss: a flush costs nothing.";
-    "sim_mib", Mebibytes, (16..=1_048_576), simulated_mib, "Mapping that is simulated; addresses beyond it wrap.";
+    "sim_mib", Mebibytes, (16..=1_048_576), simulated_mib, "Capacity whose page mapping is simulated; higher addresses use it again from its start.";
     "precondition", Choice(PRECONDITIONS), (0..=2), precondition, "State at the start: none mapped, filled once, or filled and overwritten at random.";
     "random_mult", Ratio, (0..=100), random_mult_millionths, "Random overwrites of precondition=random, in multiples of the capacity.";
     "max_sectors", Sectors, COMMAND_SECTORS, max_sectors, "Longest command.";

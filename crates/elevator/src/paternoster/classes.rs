@@ -5,7 +5,7 @@ use crate::structures::{Links, List};
 use block::Class;
 
 /// Real-time requests in a row before one of another class.
-pub const REAL_TIME_RUN: u32 = 16;
+pub const REAL_TIME_RUN_COUNT: u32 = 16;
 
 /// Three lists, the oldest request first.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Classes {
     /// The next real-time request; `None` after each full run if others wait.
     pub const fn next_real_time(&mut self, others_wait: bool) -> Option<u32> {
         let Some(first) = self.real_time.first() else { return None };
-        if others_wait && self.real_time_run >= REAL_TIME_RUN {
+        if others_wait && self.real_time_run >= REAL_TIME_RUN_COUNT {
             self.real_time_run = 0;
             return None;
         }

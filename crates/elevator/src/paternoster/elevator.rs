@@ -2,7 +2,7 @@
 
 use super::age::OVERDUE_EVERY;
 use super::choose::{Decision, OVERDUE_NS};
-use super::classes::REAL_TIME_RUN;
+use super::classes::REAL_TIME_RUN_COUNT;
 use super::*;
 use crate::order::Place;
 use crate::traits::Passing;
@@ -36,7 +36,7 @@ impl Elevator for Paternoster {
     /// The idle class has no promise: it waits for as long as others are queued.
     const TRAITS: Traits = Traits {
         schedules_writeback: true,
-        passing: Passing::Aged { after_ns: OVERDUE_NS, completions: OVERDUE_EVERY, run: REAL_TIME_RUN },
+        passing: Passing::Aged { after_ns: OVERDUE_NS, completions: OVERDUE_EVERY, run: REAL_TIME_RUN_COUNT },
         ..Traits::TAG_SHARES
     };
 

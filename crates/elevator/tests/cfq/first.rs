@@ -1,4 +1,6 @@
-//! CFQ of 2.6.26 (docs/specifications/cfq.md, section 14): one tree of queues, rounds, no groups.
+//! CFQ of 2.6.26 (docs/specifications/cfq.md, section 14): one tree of queues and no groups. A
+//! round is the requests that CFQ moves from a queue to the dispatch list at a time, at most
+//! `quantum`.
 
 use crate::host::{Host, MS};
 use crate::model::{Reader, assert_shares, reader, run, servers};
@@ -23,14 +25,14 @@ fn a_round_is_quantum_requests_of_a_queue() {
     many(&mut host, 'R', 2, 20);
     assert_eq!(host.dispatched(), 4);
     host.pass_ms(1);
-    // The next round comes when the queue has less than a quantum in flight.
+    // The next round comes when fewer than `quantum` requests of the queue are in flight.
     host.complete_nth(0);
     assert_eq!(host.dispatched(), 4);
     assert_eq!(host.in_device.len(), 7);
 }
 
 #[test]
-fn alone_a_queue_has_four_rounds_in_the_device() {
+fn a_lone_queue_may_have_four_rounds_in_flight() {
     let mut host = Host::new(FIRST);
     many(&mut host, 'R', 1, 40);
     assert_eq!(host.dispatched(), 16);
@@ -39,37 +41,38 @@ fn alone_a_queue_has_four_rounds_in_the_device() {
 }
 
 #[test]
-fn a_round_goes_to_its_end_whatever_happens_meanwhile() {
+fn a_round_is_dispatched_completely_despite_a_preemption() {
     let mut host = Host::new(FIRST);
     many(&mut host, 'W', 1, 8);
     assert_eq!(host.dispatch().as_deref(), Some("W67108864@1"));
-    // A reader preempts the writers, but not requests that have left their queue already.
+    // The read preempts the queue of writes, but the requests of the running round are dispatched
+    // before it.
     host.given("R900000000@3");
     let rest: Vec<_> = std::iter::from_fn(|| host.dispatch()).collect();
     assert!(rest[..3].iter().all(|text| text.starts_with('W')), "{rest:?}");
 }
 
 #[test]
-fn async_waits_for_sync_in_the_device() {
+fn async_requests_wait_while_sync_requests_are_in_flight() {
     let mut host = Host::new(FIRST);
     host.given("R0@1");
     assert_eq!(host.dispatched(), 1);
     many(&mut host, 'W', 2, 4);
     assert_eq!(host.dispatched(), 0);
     host.complete_nth(0);
-    assert_eq!(host.dispatched(), 0, "the reader is waited for");
+    assert_eq!(host.dispatched(), 0, "CFQ idles for the reader");
     host.pass_ms(8);
     assert_eq!(host.dispatched(), 4);
 }
 
 #[test]
-fn an_async_turn_ends_with_a_round_beyond_its_allowance() {
+fn an_async_slice_ends_after_the_round_that_reaches_its_request_limit() {
     let mut host = Host::new("cfq@2.6.26:quantum=16");
     host.trace();
     many(&mut host, 'W', 1, 40);
     host.given("W900000000@2be5 W900000100@2be5");
     assert!(host.dispatched() >= 16);
-    assert_eq!(host.lines_with("1A slice expired t=0").len(), 1, "16 requests are the allowance of level 4");
+    assert_eq!(host.lines_with("1A slice expired t=0").len(), 1, "a slice of async level 4 ends after 16 requests");
 }
 
 #[test]
@@ -88,7 +91,7 @@ fn classes_are_strict() {
 }
 
 #[test]
-fn q13_time_left_over_puts_a_queue_back() {
+fn q13_unused_time_delays_a_queue_only_in_2_6_26() {
     let next_after_preemption = |version: &str| {
         let mut host = Host::new(version);
         host.trace();
@@ -96,8 +99,9 @@ fn q13_time_left_over_puts_a_queue_back() {
         host.dispatch();
         host.complete_nth(0);
         host.pass_ms(5);
-        // Metadata preempts queue 1, which has 95 of 100 ms left. Its key is now + 80, plus this
-        // rest in the first engine, minus it later.
+        // A metadata request preempts queue 1, which has used 5 of its 100 ms. The queue's new key
+        // in the tree is the current time + 80 ms; CFQ of 2.6.26 adds the unused 95 ms, and later
+        // versions subtract them.
         host.given("R900000000@3meta");
         assert_eq!(host.lines_with("resid="), ["1S resid=95"]);
         while host.dispatch().is_some_and(|text| !text.contains("@3")) {}
@@ -110,12 +114,12 @@ fn q13_time_left_over_puts_a_queue_back() {
         let next = host.dispatch().expect("two queues are busy");
         next.split('@').nth(1).map(str::to_owned)
     };
-    assert_eq!(next_after_preemption(FIRST).as_deref(), Some("2"), "175 comes behind 20 + 80");
-    assert_eq!(next_after_preemption("cfq@2.6.36").as_deref(), Some("1"), "-15 comes before it");
+    assert_eq!(next_after_preemption(FIRST).as_deref(), Some("2"), "key 80 + 95 is behind queue 2's key 20 + 80");
+    assert_eq!(next_after_preemption("cfq@2.6.36").as_deref(), Some("1"), "key 80 - 95 is before it");
 }
 
 #[test]
-fn t15_levels_share_by_slices_in_the_first_engine_as_well() {
+fn t15_priority_levels_share_in_proportion_to_their_slices() {
     let level = |n: u32, level: u8| reader(n, 0).priority(Priority::new(Class::BestEffort, level));
     let readers: Vec<Reader> = vec![level(0, 0), level(1, 4), level(2, 7)];
     let mut host = Host::new(FIRST).unchecked();
@@ -124,7 +128,7 @@ fn t15_levels_share_by_slices_in_the_first_engine_as_well() {
 }
 
 #[test]
-fn groups_mean_nothing() {
+fn groups_have_no_effect() {
     let mut host = Host::new(FIRST);
     host.group(1, 100);
     host.group(2, 1000);
@@ -135,7 +139,7 @@ fn groups_mean_nothing() {
 }
 
 #[test]
-fn a_seeky_process_is_waited_for_briefly_until_the_device_is_known_to_be_deep() {
+fn cfq_idles_briefly_for_a_seeky_process_unless_the_device_queues_commands() {
     let wait = |is_deep: bool| {
         let mut host = Host::new(FIRST);
         host.teach_depth(is_deep);

@@ -1,5 +1,5 @@
-//! The cases of the specification as literal events and the resulting actions. Source:
-//! docs/specifications/engine.md, section 10.
+//! Cases of docs/specifications/engine.md, section 10: the events given to a [`Turn`], and the
+//! actions that it returns. The number in a test's name is the number of the case.
 
 use block::{Priority, RequestId};
 
@@ -36,7 +36,8 @@ impl Bench {
         Self { turn, actions: Actions::default(), connection, seen: Vec::new() }
     }
 
-    /// Submits, fills and dispatches; returns the resulting actions.
+    /// Submits a request, reports its payload as received as often as the turn asks for data, and
+    /// dispatches; returns the resulting actions.
     fn asks(&mut self, asked: ClientRequest) -> Vec<Action> {
         let mut verdict = self.turn.submit(self.connection, asked, 1, &mut self.actions);
         while let Verdict::Fill(_) = verdict {
@@ -178,7 +179,7 @@ fn test_27_a_flush_is_answered_by_an_fsync_that_began_after_it() {
 }
 
 #[test]
-fn test_28_a_failed_fsync_poisons_later_flushes_but_not_reads() {
+fn test_28_after_a_failed_fsync_flushes_fail_and_reads_do_not() {
     let mut bench = Bench::new(1, 64 * MIB);
     bench.asks(asked(Command::Flush, 0, 0));
     let failed = Piece::Failed { failure: Failure::Io, offset_bytes: None, last: true };
@@ -239,7 +240,7 @@ fn fast_zeroing_is_refused_where_zeroes_would_have_to_be_written() {
 }
 
 #[test]
-fn a_drain_releases_throttled_requests_and_refuses_new_limits() {
+fn a_drain_releases_throttled_requests_and_installs_no_more_limiters() {
     let mut bench = Bench::new(512, MIB);
     let slow = Limits { write_bytes_per_s: Some(2), ..Limits::NONE };
     assert_eq!(bench.turn.set_limits(0, &slow, 1), Ok(true));

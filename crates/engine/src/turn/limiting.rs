@@ -124,7 +124,7 @@ mod tests {
     /// Other tests run whole experiments; this one checks the settings that the queue and its
     /// limiters get, and when.
     #[test]
-    fn limits_bring_their_limiters_and_a_target_outlives_other_changes() {
+    fn a_limit_installs_its_limiter_and_a_latency_target_survives_other_changes() {
         let settings = TurnSettings { groups: 4, scheduler: "noop".to_owned(), ..TurnSettings::probe() };
         let mut turn = Turn::new(&settings).expect("a turn");
         let group = turn.add_group("g", 0, 300, 0).expect("a group");

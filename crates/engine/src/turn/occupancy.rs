@@ -1,11 +1,11 @@
 //! Measures the requests in flight on the device, their residence time and the outstanding requests
 //! of each group; the [`Learner`] decides the depth.
 //!
-//! A backing in memory completes an I/O while the shard starts it, so that nothing is ever in
-//! flight there. Such a device is bounded by the shard's own turn; an I/O that was started and done
-//! within one turn counts as in flight until the next, which begins after the sockets were read
-//! again. The depth then decides how many requests are taken from the scheduler before others may
-//! join the queue.
+//! A backing in memory completes an I/O in the call that starts it, so it would never have a
+//! request in flight and its depth would have no effect. Therefore an I/O that starts and completes
+//! within one turn of the engine's loop counts as in flight until the next turn. The loop reads the
+//! sockets between turns, so the depth decides how many requests are dispatched before newly
+//! received ones can join the queue.
 
 use block::{Nanos, RequestId};
 use elevator::registry;
@@ -15,7 +15,8 @@ use super::state::{Group, Io};
 use crate::depth::{DepthState, Epoch, LONGEST_EPOCH_NS, Learner, SHORTEST_EPOCH_NS, completions_of_epoch};
 use crate::saturation::{Saturation, Tenant};
 
-/// A device's cost per request, in bytes: on flash about as much as moving a page.
+/// The cost of a request for the device beside its data, in bytes: on flash about as much as a
+/// page.
 const REQUEST_BYTES: u64 = 4_096;
 /// Figures about shares are means over at least this time.
 const WINDOW_NS: Nanos = block::time::SECOND;
@@ -25,13 +26,14 @@ const LATENCY_BOUND: &str = "lat_us";
 /// Outstanding requests and service of a group.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Usage {
-    /// Requests not yet answered and sent.
+    /// Requests whose reply has not been sent yet.
     requests: u32,
-    /// Their number, integrated over time up to `since_ns`.
+    /// The number of these requests, integrated over time up to `since_ns`.
     outstanding_ns: u64,
     since_ns: Nanos,
     bytes: u64,
-    /// The values at the start of the epoch and of the window.
+    /// The values at the start of the epoch (the interval over which the learner measures one
+    /// depth) and of the window.
     epoch_mark_ns: u64,
     window_mark_ns: u64,
     window_mark_bytes: u64,
@@ -77,9 +79,11 @@ impl Usage {
 pub(crate) struct Occupancy {
     /// The device's depth, or the depth that the user gave.
     most: u32,
-    /// False where the depth was given, or on a disk, where the scheduler decides.
+    /// False if the user gave the depth, and on a rotating disk, where the scheduler itself limits
+    /// the requests in flight.
     may_learn: bool,
-    /// Present while the scheduler divides by weight; other schedulers do not need queued requests.
+    /// Present while the scheduler divides by weight. Only then does it matter that requests stay
+    /// queued, where the scheduler can still choose among them.
     learner: Option<Learner>,
     /// The scheduler that was checked last.
     scheduler: &'static str,

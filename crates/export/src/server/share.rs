@@ -10,7 +10,8 @@ use crate::configuration::{DEFAULT_WEIGHT, Group, Place, Sourced};
 use crate::control::{Refusal, Share};
 
 impl Server {
-    /// Sets a group's share wherever the group exists, and in the configuration in force.
+    /// Sets a group's weight, leaf weight or priority level on every device that has the group, and
+    /// in the configuration in force.
     pub(super) fn set_share(&self, path: &str, share: Share) -> Result<Value, Refusal> {
         let mut configuration = self.state.active().configuration.clone();
         let declared = configuration.groups.iter().position(|group| group.path.value == path);
@@ -48,7 +49,7 @@ impl Server {
         Ok(json!({"group": path, name: value, "devices": devices}))
     }
 
-    /// Writes a line to one of CFQ's files of a group.
+    /// Writes a line to one of the `blkio.*` files that a group has under CFQ.
     pub(super) fn write_blkio(&self, path: &str, file: &str, line: &str) -> Result<Value, Refusal> {
         let whole = [WeightFile::All(Generation::Tree), WeightFile::Leaf];
         if let Some(known) = whole.into_iter().find(|known| known.name() == file) {

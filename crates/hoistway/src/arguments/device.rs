@@ -19,7 +19,7 @@ pub struct DeviceArguments {
 /// The subcommands.
 #[derive(Subcommand, Debug, Clone)]
 pub enum DeviceCommand {
-    /// Print a model as a TOML file, as a start for your own
+    /// Print a model as a TOML file, as a starting point for your own
     Show(ShowArguments),
     /// Repeat published measurements of real devices on their models, and compare the figures
     Fit(FitArguments),
@@ -101,7 +101,7 @@ pub struct ShowArguments {
 /// `hoistway device fit`.
 #[derive(Args, Debug, Clone)]
 #[command(
-    after_help = "Examples:\n  hoistway device fit\n  hoistway device fit sata ssd-lsi\n  hoistway device fit ./my.toml --tolerance 5%\n  hoistway device fit --markdown                    the table of docs/devices.md\n\nExit code 4 if a row that is not provisional is off by more than the tolerance."
+    after_help = "Examples:\n  hoistway device fit\n  hoistway device fit sata ssd-lsi\n  hoistway device fit ./my.toml --tolerance 5%\n  hoistway device fit --markdown                    the table of docs/devices.md\n\nA row is one published figure of a model's file. Exit code 4 if a row deviates by more than the\ntolerance; rows that the file marks as provisional do not count."
 )]
 pub struct FitArguments {
     /// Models: NAME or FILE, with parameters as [,KEY=VALUE...] [default: all models]

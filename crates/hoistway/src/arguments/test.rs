@@ -258,7 +258,7 @@ pub struct GroupArguments {
     #[arg(long, value_name = "LIST")]
     pub weights: Vec<String>,
     /// Define one group; repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s,
-    /// rbps=..,wbps=..,riops=..,wiops=.. (limits of io.max), low_rbps=..,idle=US,latency=US (io.low), high=.. (io.high of 2016), target=US
+    /// rbps=..,wbps=..,riops=..,wiops=.. (limits of io.max), low_rbps=..,idle=US,latency=US (io.low), high=.. (io.high of the kernel patches of 2016), target=US
     /// (io.latency), ioprio=be/4, leaf_weight=N (weight of its own threads beside its child groups, for cfq),
     /// priority=0..7 (for uchida and tarasov), files=own (one file per thread), cgroup=root (a group in the report
     /// only: its processes stay in the root cgroup). Two workload=...,threads=... pairs run both workloads in one

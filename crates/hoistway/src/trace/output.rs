@@ -20,7 +20,7 @@ pub(super) struct Out {
 }
 
 enum Target {
-    /// In the same directory, under another name, until it is complete.
+    /// A file that has a temporary name in the same directory until it is complete.
     Whole { file: BufWriter<NamedTempFile>, is_forced: bool },
     /// Standard output, a pipe, a device.
     Stream(BufWriter<File>),
@@ -51,7 +51,8 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A temporary directory beside a path, for incomplete files; it is removed with the value.
+/// A temporary directory beside a path, for incomplete files; it is removed when the value is
+/// dropped.
 pub(super) fn directory_beside(path: &Path) -> Result<TempDir, Error> {
     let made = tempfile::Builder::new().prefix(".hoistway-").tempdir_in(directory_of(path));
     made.map_err(|error| Error::file(directory_of(path), "write into", &error))

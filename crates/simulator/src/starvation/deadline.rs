@@ -6,8 +6,8 @@
 //! class therefore holds between fruitless looks, and starts again after each. A fruitless look is
 //! possible only while requests of two classes are in the policy or the device and a lower class
 //! has a queued request that has not aged. While this continues, there is no bound within a class
-//! at all: see `a_class_that_is_looked_at_in_vain_takes_the_bound_from_the_others` of the
-//! starvation tests.
+//! at all: see the starvation test
+//! `a_young_request_of_a_lower_class_suspends_the_bound_of_a_higher_class`.
 
 use std::collections::BTreeMap;
 

@@ -470,14 +470,14 @@ mod tests {
         }
         shares.left_device(RequestId::new(0, 0));
         shares.entered(RequestId::new(turns + 1, 0), &of(2), false);
-        // With the other one gone, nobody is passed.
+        // With the other one gone, no request is passed.
         assert_eq!(shares.chosen(RequestId::new(turns + 1, 0), &of(2), &terms)?, 0);
         Ok(passed)
     }
 
     #[test]
     fn mqfq_counts_requests_in_flight_and_its_threshold() {
-        assert_eq!(beside_one_in_flight("wfq", 0, 10), Ok(1), "nobody is backlogged beside the second");
+        assert_eq!(beside_one_in_flight("wfq", 0, 10), Ok(1), "no other queue is backlogged beside the second");
         assert_eq!(beside_one_in_flight("mqfq", 0, 2), Ok(3));
         let what = beside_one_in_flight("mqfq", 0, 3).unwrap_err();
         assert!(what.contains("Context(ContextId(1)) waits"), "{what}");

@@ -2,9 +2,11 @@
 //! loops.
 //!
 //! I/Os are issued until `iodepth` are in flight. Then the thread waits for at least one
-//! completion, takes all that are available and issues as many new I/Os. `iodepth_low` and the
-//! completion batch widen the gap between "full" and "refill". Cost: a few branches and at most
-//! three random draws per I/O. Source: docs/specifications/devices.md, section 9.1.
+//! completion, takes all that are available and issues as many new I/Os. With `iodepth_low` or
+//! `iodepth_batch_complete_min` it waits for more completions before it issues again. A pass is one
+//! run over the job's size; `loops` repeats it. Goals are the options that end or slow a job down
+//! depending on its results, as `latency_target` does. Cost: a few branches and at most three
+//! random draws per I/O. Source: docs/specifications/devices.md, section 9.1.
 
 mod checking;
 
@@ -37,7 +39,8 @@ enum Stage {
     Running,
     /// Has issued enough to pause; waits for completions.
     BeforePause,
-    /// Is ahead of its part of a flow; sleeps for this time once everything has completed.
+    /// Has done more I/O than fio's option `flow` allows in proportion to other jobs; sleeps for
+    /// this time once everything has completed.
     BeforeFlowSleep(Nanos),
     /// Pauses until this time.
     Pausing(Nanos),
@@ -60,8 +63,8 @@ struct FastPath {
 }
 
 impl FastPath {
-    /// Returns them if the job has one direction, one size, one priority and one file, and no
-    /// stride, rate, pause, sync or goal.
+    /// Returns the shared properties if the job has one direction, one size, one priority and one
+    /// file, and no stride, rate, pause, sync or goal.
     fn of(job: &Job, sizes: &[Sizes; 3], has_one_file: bool) -> Option<Self> {
         let direction = match job.mix {
             Mix::Read => Direction::Read,
@@ -97,7 +100,7 @@ pub(super) struct Thread {
     sizes_by_pattern: bool,
     offsets: Files,
     choices: Stream,
-    /// The direction that was drawn for an I/O that its rate or flow delays.
+    /// The direction that was drawn for the next I/O, while a rate or flow delays it.
     chosen: Option<Direction>,
     /// TrimWrite: the discarded block that is to be written next.
     trimmed: Option<(u64, u32)>,
@@ -374,8 +377,8 @@ impl Thread {
         self.tokens.depth()
     }
 
-    /// Notes that a block was read. A block that could not be read is not written and counts as
-    /// done.
+    /// Records that a block of a rewriting job was read, so that it can be written. A block that
+    /// could not be read is not written and counts as done.
     fn block_was_read(&mut self, token: u32, ok: bool) {
         let (offset_bytes, length_bytes) = self.rewrite_blocks.asked[token as usize];
         if ok {
@@ -582,8 +585,8 @@ impl Thread {
         Next::Issue(Io::plain(token, Operation::Flush, Flags::SYNC, (0, 0), self.priority))
     }
 
-    /// Subtracts an I/O from the rest of the pass. Of two I/Os to one block only the last one
-    /// counts.
+    /// Subtracts an I/O from the rest of the pass. A job that reads and rewrites, or discards and
+    /// writes, each block counts only the write.
     fn account(&mut self, direction: Direction, offset_bytes: u64, length_bytes: u32) -> InFlight {
         let bytes = u64::from(length_bytes);
         match (self.mix, direction) {

@@ -22,7 +22,7 @@ impl Pattern {
     /// Parses `0xdeadbeef`, `-12`, `"text"`, `%o`, or several of them in sequence.
     ///
     /// # Errors
-    /// One sentence.
+    /// The first part that is not a pattern, as a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut pattern = Self::default();
         let mut rest = text.trim();
