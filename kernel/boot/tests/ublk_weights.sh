@@ -6,11 +6,12 @@
 # memory: 2G
 # time: real
 # seconds: 600
+# part: long
 export LD_LIBRARY_PATH=/bin
 load ublk_drv || die 10 "ublk_drv"
 mkdir -p /run
 truncate -s 256M /tmp/a.img /tmp/b.img
-for scheduler in paternoster mqfq; do
+for scheduler in paternoster; do
     hoistway serve --export light=model:sata,/tmp/a.img,weight=100,ublk --export heavy=model:sata,/tmp/b.img,weight=800,ublk --control /tmp/ctl \
         --scheduler $scheduler >/tmp/out 2>/tmp/err &
     server=$!
@@ -22,7 +23,7 @@ for scheduler in paternoster mqfq; do
     done
     light=$(sed -n 's/^serving \(.*\): light$/\1/p' /tmp/out)
     heavy=$(sed -n 's/^serving \(.*\): heavy$/\1/p' /tmp/out)
-    fio --direct=1 --ioengine=libaio --iodepth=16 --rw=randread --bs=4k --time_based --ramp_time=10 --runtime=60 --norandommap \
+    fio --direct=1 --ioengine=libaio --iodepth=16 --rw=randread --bs=4k --time_based --ramp_time=10 --runtime=40 --norandommap \
         --output-format=json --output=/tmp/fio --name=light --filename="$light" --name=heavy --filename="$heavy" || die 12 "fio"
     kill $server
     wait $server || { cat /tmp/err; die 13 "the server"; }

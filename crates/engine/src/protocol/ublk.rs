@@ -1,6 +1,7 @@
 //! ublk: the block layer's requests as requests of the engine, and failures as errno values.
 
 use linux::ublk::{Operation, Request};
+use rustix::io::Errno;
 
 use super::{Command, Failure};
 use crate::shard::LocalRequest;
@@ -30,16 +31,16 @@ pub(crate) fn translate(tag: u16, request: &Request) -> Option<LocalRequest> {
 /// The errno that the block layer gets; `None` where the request is not answered, because the server
 /// ends and the next one gets it again.
 pub(crate) fn errno(failure: Failure) -> Option<i32> {
-    Some(match failure {
-        Failure::NotPermitted => rustix::io::Errno::PERM,
-        Failure::Io => rustix::io::Errno::IO,
-        Failure::Invalid => rustix::io::Errno::INVAL,
-        Failure::NoSpace => rustix::io::Errno::NOSPC,
-        Failure::Overflow => rustix::io::Errno::OVERFLOW,
-        Failure::NotSupported => rustix::io::Errno::OPNOTSUPP,
+    let errno = match failure {
+        Failure::NotPermitted => Errno::PERM,
+        Failure::Io => Errno::IO,
+        Failure::Invalid => Errno::INVAL,
+        Failure::NoSpace => Errno::NOSPC,
+        Failure::Overflow => Errno::OVERFLOW,
+        Failure::NotSupported => Errno::OPNOTSUPP,
         Failure::Shutdown => return None,
-    })
-    .map(rustix::io::Errno::raw_os_error)
+    };
+    Some(errno.raw_os_error())
 }
 
 #[cfg(test)]
