@@ -157,7 +157,7 @@ pub trait Limiter {
     /// Switches trace messages on or off. They are off at the start.
     fn trace(&mut self, _on: bool) {}
 
-    /// How many impossible calls were survived.
+    /// How many impossible calls were counted and ignored.
     fn violations(&self) -> u32 {
         0
     }

@@ -82,7 +82,7 @@ impl Queues {
     }
 }
 
-/// The limit of a bio; `None` = not tracked. Only writes and discards are tracked, without direct
+/// The limit of a bio; `None` = not tracked. Only writes and discards are tracked, except direct
 /// sync writes.
 pub fn need_of(bio: &Bio) -> Option<Need> {
     const DIRECT: Flags = Flags(Flags::SYNC.0 | Flags::IDLE.0);
