@@ -98,7 +98,7 @@ fn s1_7a_sleepers_wake_one_by_one_once_a_batch_is_free_and_late_comers_take_what
     }
     assert_eq!(host.sleeping(), 2);
     assert!(matches!(host.submit(&c), Submitted::Queued(_)), "nothing keeps a late comer out");
-    // C has one of the five: 27 more make 31 free ones.
+    // Bio C got one of the five freed requests: 27 more make 31 free ones.
     for _ in 5..32 {
         host.complete_oldest();
     }

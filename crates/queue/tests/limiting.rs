@@ -218,7 +218,7 @@ fn the_policy_may_change_while_bios_are_held() {
             bench.queue.switch(next, handover, bench.now).expect("no other switch");
             assert_eq!(bench.queue.is_switching(), is_busy, "a switch does not wait for held bios");
             if is_busy {
-                // Released during the switch, the bio waits outside the policy.
+                // The bio is released during the switch and waits outside the policy.
                 bench.now = T0 + 100 * MS;
                 bench.queue.timer(bench.now);
                 bench.queue.check().expect("invariants");

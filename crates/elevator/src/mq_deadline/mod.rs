@@ -52,8 +52,8 @@ pub struct MqDeadline {
     held: u32,
     /// When a request that is too young to be dispatched will be old enough.
     retry_at: Option<Nanos>,
-    /// Whether a setting has changed since something was queued: only then can a request seem to be
-    /// younger than a new one.
+    /// Whether a setting has changed since something was queued: only then can a queued request
+    /// seem younger than one that arrives now.
     is_retuned: bool,
     tick_ns: Nanos,
     /// The latest time that was rounded to ticks, and the result. Requests come in batches, so the
@@ -276,7 +276,7 @@ impl Elevator for MqDeadline {
     }
 }
 
-/// Which requests may be dispatched by age when their class is chosen.
+/// How old a request must be to be dispatched when its class is chosen.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum AnyAge {
     Yes,

@@ -1,5 +1,5 @@
-//! Start-time fair queueing over a tree of groups: which request is next, and whether its tenant
-//! leads a tenant whose requests are all in flight.
+//! Start-time fair queueing over a tree of groups: which request is next, and whether its queue or
+//! group leads a sibling whose requests are all in flight.
 //!
 //! On each level the backlogged child with the smallest start tag is served, and its tag advances
 //! by cost / weight (Goyal, Vin, Cheng 1996). A child that becomes backlogged after idleness starts
@@ -319,7 +319,7 @@ impl Order {
         (now < until && !node.is_late).then_some(until)
     }
 
-    /// A queue that was waited for did not come back in time.
+    /// A queue sent no request in the time for which it was waited for.
     pub fn was_late(&mut self, queue: u32) {
         self.end_sole();
         self.nodes.at_mut(queue).is_late = true;

@@ -2,8 +2,8 @@
 //! `give` per cent.
 //!
 //! Promise  shares are exact as long as they cost no more than `give` per cent of what the device
-//!          delivers without a scheduler; where they cost more, that much is spent, and shares are
-//!          as near to the weights as it buys.
+//!          delivers without a scheduler; where they would cost more, `give` per cent is spent, and
+//!          shares are as near to the weights as that allows.
 //! Cost     O(log n) per level of groups and request, as wfq.
 //! Fits     flash, arrays and disks whose tenants have weights.
 //! Source   start-time fair queueing (Goyal, Vin, Cheng 1996) with strict dispatch (MQFQ, Hedayati
