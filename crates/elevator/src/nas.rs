@@ -287,7 +287,7 @@ impl Nas {
     }
 }
 
-/// Whether it is a driver's own command or a barrier, which no request may pass.
+/// Whether a request is a driver's own command or a barrier, which no request may pass.
 fn is_special(queued: &Attributes) -> bool {
     queued.operation == Operation::Passthrough || queued.flags.contains(Flags::BARRIER)
 }

@@ -26,7 +26,8 @@ pub struct Traits {
     pub limits: Limits,
     /// It keeps separate queues per hardware queue: a request queued for one cannot go to another.
     pub is_per_queue: bool,
-    /// Its times are in milliseconds, so a clock that counts the kernel's ticks is fine enough.
+    /// The policy's times are in milliseconds, so a clock that counts the kernel's ticks is fine
+    /// enough.
     pub ticks_suffice: bool,
     /// It schedules or limits async writes itself, so blk-mq's writeback throttling is switched off
     /// for it, as for the kernel's bfq.

@@ -122,13 +122,14 @@ impl Default for Settings {
 /// The result of a submission.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Submitted {
-    /// It joined this request.
+    /// The bio joined this request.
     Merged(RequestId),
-    /// It became this request.
+    /// The bio became this request.
     Queued(RequestId),
-    /// It waits for a tag and enters by itself when one is free.
+    /// The bio waits for a tag. The queue takes it in when one is free.
     Waiting,
-    /// A limiter holds it and releases it by itself. Its submitter does not sleep.
+    /// A limiter holds the bio and releases it later without a call of the host. The submitter does
+    /// not sleep.
     Held,
     /// There was nothing to do (a flush on a device without a volatile cache): it has completed,
     /// and no [`Done`] follows.

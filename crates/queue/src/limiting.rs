@@ -27,8 +27,8 @@ pub(crate) struct LimitedBio {
     is_limited: bool,
     /// Since when it has waited for a request.
     waits_since_ns: Nanos,
-    /// It was answered with [`crate::Submitted::Held`]: no submitter sleeps for it, whatever it
-    /// waits for later.
+    /// The submission was answered with [`crate::Submitted::Held`]: no submitter sleeps for the
+    /// bio, whatever it waits for later.
     was_held: bool,
 }
 

@@ -48,7 +48,7 @@ crate::tunables! {
 /// Targets where none is given.
 const FLASH_TARGET_NS: Nanos = 2 * MILLISECOND;
 const DISK_TARGET_NS: Nanos = 75 * MILLISECOND;
-/// Whether it is on, and on whose decision. The numbers are those of debugfs `enabled`.
+/// Whether wbt is on, and on whose decision. The numbers are those that debugfs shows in `enabled`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum State {
     /// On, with the target of the device's class.
@@ -314,7 +314,7 @@ impl Wbt {
         }
     }
 
-    /// Whether it is on, and why.
+    /// Whether wbt is on, and why.
     pub fn state(&self) -> State {
         self.state
     }
