@@ -6,8 +6,8 @@
 //!   asynchronous engine.
 //! - All passes together transfer `io_size` (or else `size`) times `loops`; the last I/O is issued
 //!   in full.
-//! - If at least a largest block of `io_size` is missing after the passes of `loops`, further
-//!   passes follow.
+//! - If at least one block of the largest size is missing from `io_size` after the passes of
+//!   `loops`, further passes follow.
 
 use crate::job::{BlockSize, Direction, Engine, Job, Mix, Pattern};
 
