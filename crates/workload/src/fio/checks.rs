@@ -150,7 +150,7 @@ pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a
     job.verify = Some(Box::new(verify));
 }
 
-/// Adds warnings about data that may be reported as damaged or may not be checked.
+/// Warns, as fio does, about data that may be reported as damaged or may not be checked.
 fn remark<'a>(job: &Job, verify: &Verify, at: impl Fn(&str) -> &'a Place, findings: &mut Findings) {
     if !job.mix.has_writes() || !verify.reads_back {
         return;
