@@ -19,7 +19,8 @@ struct Pacing {
     bytes_per_s: u64,
     ios_per_s: u64,
     due_ns: Nanos,
-    /// Accumulated remainder of the divisions, in units of 1 / rate nanoseconds.
+    /// Sum of the remainders that the divisions of [`Pacing::gap_ns`] leave, in units of 1 / rate
+    /// nanoseconds; a whole nanosecond is added to a gap.
     cut_off: u64,
 }
 

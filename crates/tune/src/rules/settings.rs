@@ -121,8 +121,8 @@ fn kyber_with_relaxed_targets(
     })
 }
 
-/// Twice the requests, and the depth that shows the effect, if the rate still rises at the present
-/// number of requests.
+/// The winner with twice the requests, and the depth at which the effect shows; `None` unless the
+/// rate still rises at the present number of requests.
 fn more_requests(case: &Case<'_>, winner: &SchedulerSpec) -> Option<(SchedulerSpec, u32)> {
     let now = case.device.nr_requests.filter(|now| case.class.behaves == Class::Array && *now < MOST_REQUESTS)?;
     let at = |depth: u32| case.findings.depths.iter().rfind(|step| step.depth <= depth);

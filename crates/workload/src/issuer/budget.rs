@@ -17,7 +17,7 @@ pub(super) struct Budget {
     issued_bytes: u64,
     /// Value of `issued_bytes` at which this pass ends at the latest.
     ends_at_bytes: u64,
-    /// I/Os left over all passes.
+    /// Number of I/Os that are left, over all passes together.
     pub ios_left: u64,
     began_at_bytes: u64,
     /// Bytes of a pass that visits every block once; `u64::MAX` if only the pattern determines the
