@@ -3,9 +3,10 @@
 //! * 2.4: above the limit the writer itself writes batches of 32 buffers until below it.
 //! * 2.6: a writer checks after a number of pages; above the limit it writes one and a half times
 //!   as many pages itself, sleeps 100 ms or until the queue is not congested, and checks again.
-//! * 3, mq: writers do not write pages themselves. Above the middle between background and limit
-//!   every writer pauses, so that their total rate matches the device's and the dirty pages stay
-//!   near the set point.
+//! * 3, mq: writers do not write pages themselves. Above the middle between background limit and
+//!   limit (up to there is the free run) every writer pauses, so that their total rate matches the
+//!   device's and the dirty pages stay near the set point, halfway between the end of the free run
+//!   and the limit.
 //! * Cost: a comparison per call; the computation runs only when a quota is used up, in integers.
 //! * Source: docs/specifications/devices.md, section 8.4 (Linux mm/page-writeback.c, fs/buffer.c of
 //!   2.4.20).

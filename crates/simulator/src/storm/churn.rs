@@ -95,8 +95,8 @@ impl StormState {
         self.note(format!("{} = {value}: {outcome:?}", row.name));
     }
 
-    /// CFQ counts time while it idles for issuers, and requests while it does not: both under the
-    /// same load.
+    /// Switches CFQ's idling on or off. With idling CFQ charges time, without it requests; a storm
+    /// must do both under one load.
     fn flip_idling(&mut self) {
         let is_waiting = self.queue.settings().any(|(row, value)| row.name == "slice_idle" && value > 0);
         let value = if is_waiting { "0" } else { "8" };

@@ -144,7 +144,8 @@ impl StormState {
         }
     }
 
-    /// The limits of a removed group's last bios can no longer be changed.
+    /// Lifts the limits of a group, also before it is removed: the limits of its last bios can no
+    /// longer be changed then.
     pub(super) fn lift_tight_limits_of(&mut self, group: GroupId) {
         if self.limiting.is_tight {
             self.queue.set_limits(group, &IoLimits::NONE, self.now);
