@@ -252,7 +252,8 @@ impl EventWheel {
         self.overflow.push(Reverse(Far { time, sequence, node }));
     }
 
-    /// Inserts into `front` in order; of events at the same time the newest comes out last.
+    /// Inserts an event into `front` in order; of events at the same time, the newest is removed
+    /// last.
     #[inline]
     fn insert_into_front(&mut self, time: Nanos, node: u32) {
         let nodes = &self.nodes;

@@ -356,7 +356,7 @@ impl Testbed {
         self.history.push(format!("switch:{spec}:{handover:?}"));
         let next = registry::build(name, version, &self.settings.configuration);
         let next = next.unwrap_or_else(|error| panic!("{spec}: {error:?}"));
-        // If it is busy, the switch in progress goes on and this one is dropped.
+        // If a switch is in progress, the queue refuses another one, and the call has no effect.
         let _ = self.queue.switch(next, handover, self.now);
         self.check();
     }

@@ -330,8 +330,8 @@ impl<L: LimiterPolicy> Host<L> {
         }
     }
 
-    /// Whatever was called, every bio comes out: bios in flight complete, and a drain releases the
-    /// rest.
+    /// Ends the run: completes the bios in flight and drains the limiter. Every bio must be
+    /// released then, whatever calls were made.
     fn finish(mut self) -> Seen {
         self.limiter.drain(self.now);
         self.collect(65);

@@ -169,7 +169,7 @@ impl Writers {
 
 /// Size in bytes of the target of the replay.
 const AREA_BYTES: u64 = 10 << 20;
-/// I/Os drawn from a thread.
+/// Number of I/Os that are requested from a thread.
 const DRAWS: usize = 200;
 
 fn replay(recording: &Arc<Recording>) {
@@ -189,7 +189,8 @@ fn replay(recording: &Arc<Recording>) {
     }
 }
 
-/// Draws I/Os, completing the oldest when nothing else can proceed; returns their number.
+/// Requests I/Os from the issuer, and completes the oldest when it has none to issue; returns their
+/// number.
 fn draw(issuer: &mut Issuer) -> usize {
     let (mut now, mut in_flight, mut issued) = (0, Vec::new(), 0);
     while issued < DRAWS {

@@ -76,7 +76,8 @@ impl Chooser {
         reads: &ReadQueue,
         writes: &WriteCache,
     ) -> Option<Choice> {
-        // Commands by their time of submission, all work by its cost.
+        // `oldest` is the command that was submitted first, `command` and (below) `cached` the
+        // command and the cached extent of the smallest cost.
         let mut oldest: Least<Nanos> = Least(None);
         let mut command: Least<i64> = Least(None);
         for (index, read) in reads.iter().enumerate() {

@@ -4,8 +4,8 @@
 //! Units, program units, stripes and superblocks are defined in [`super::layout`]. The choice is
 //! greedy: the victim is the full superblock with the fewest valid units. Its pages are sensed up
 //! to a stripe ahead, their valid units become `ready`, and full programs of those go to the
-//! collector's own open superblock. The pace keeps the two writers in step: each host unit earns as
-//! many moves as it takes to gain one free unit.
+//! collector's own open superblock. The pace keeps the two writers in step: for each unit that the
+//! host writes, garbage collection may move as many units as it must move to gain one free unit.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use super::translation::{NONE, Translation, Writer};
 
 /// Credit is counted in fractions of a unit.
 const CREDIT_BITS: u32 = 16;
-/// Largest number of moves that a host unit earns.
+/// Largest number of moves that one unit of the host allows.
 const MOST_MOVES: u64 = 40;
 
 /// A page to be sensed for garbage collection.
@@ -75,7 +75,7 @@ impl Collector {
         self.credit_per_host_unit = i64::try_from(earned).unwrap_or(0);
     }
 
-    /// The host has written `units` units.
+    /// Adds the credit for units that the host has written.
     #[inline]
     pub(super) fn earn(&mut self, units: u32) {
         if self.is_working() {

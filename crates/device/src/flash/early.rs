@@ -1,5 +1,5 @@
-//! Reads whose die is reserved early: when the firmware takes them, if nothing can change the
-//! result until their start.
+//! Reads whose die is reserved early: as soon as the firmware takes them, instead of when they
+//! start, if nothing can change the result until then.
 //!
 //! Between the time at which the firmware takes a read and its start is a fixed delay that ends
 //! with an event of its own, although in a device that only reads nothing can change mapping, dies

@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// Calls `visit` with every row, its prefix, and its value.
+    /// Calls `visit` with every parameter of this kind, the prefix of its key, and its value.
     pub(crate) fn each(&mut self, visit: &mut impl FnMut(&'static str, &'static Parameter, &mut u64)) {
         match self {
             Kind::Null(parameters) => walk("", NULL, parameters, visit),
@@ -135,7 +135,7 @@ fn chunk_sectors(array: &ArrayParameters) -> u64 {
     array.chunk_kib * 2
 }
 
-/// Visits the rows of one table.
+/// Calls `visit` with the parameters of one table.
 pub(crate) fn walk<P>(
     prefix: &'static str,
     rows: &'static [Row<P>],

@@ -187,7 +187,7 @@ impl Model {
         error::unknown_key(key, known.into_iter())
     }
 
-    /// Calls `visit` with every row of this model, its prefix, and its value.
+    /// Calls `visit` with every parameter of this model, the prefix of its key, and its value.
     fn each_parameter(&mut self, mut visit: impl FnMut(&'static str, &'static Parameter, &mut u64)) {
         self.kind.each(&mut visit);
         walk("", DELAY, &mut self.delay, &mut visit);

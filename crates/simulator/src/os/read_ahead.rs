@@ -119,8 +119,8 @@ impl ReadAhead {
         };
     }
 
-    /// A position that does not continue the last window, but has a stream's pages before it in the
-    /// cache.
+    /// Continues a stream at a position that does not continue the last window, if enough pages
+    /// directly before it are in the cache; else returns false.
     fn goes_on_from_history(&mut self, place: Place, limit: u64, cache: &PageCache) -> bool {
         let behind = cache.present_before(place.file, place.page, limit);
         if behind <= place.left {

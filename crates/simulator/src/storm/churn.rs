@@ -124,7 +124,8 @@ impl StormState {
     }
 }
 
-/// A weight for the group's own tasks, and a level, to go with a weight; some groups have none.
+/// Derives from a group's weight the weight of its own tasks and its priority level; some groups
+/// get none.
 fn beside(weight: u32) -> (Option<u32>, Option<GroupPriority>) {
     let leaf_weight = weight.is_multiple_of(3).then_some(1 + weight / 7);
     (leaf_weight, GroupPriority::new(weight % 9).ok())

@@ -31,7 +31,8 @@ pub(super) struct Limiting {
 }
 
 impl Limiting {
-    /// The limiters `given`, or in every third storm some of all.
+    /// Draws the limiters of a storm: those `given` or, if none are given, in every third storm
+    /// some of all limiters.
     pub(super) fn draw(seed: u64, given: &[&str]) -> Result<Self, Broken> {
         let mut random = Stream::of(seed, "storm/limiters");
         let mut names = Vec::new();
