@@ -27,10 +27,12 @@
 //! Units: sizes and memory in bytes, the model's capacity in sectors of 512 bytes, times in
 //! nanoseconds of the monotonic clock; lateness is counted in powers of two of a microsecond.
 //!
-//! ```text processes -> /dev/loop64 (the kernel's scheduler) -> loop driver -> FUSE -> server:
-//! device model in real time ^ open in the holder ^ open in the server ``` Two processes hold the
-//! block device, so that it vanishes if either of them is killed, or both in any order, by any
-//! signal:
+//! ```text
+//! processes -> /dev/loop64 (the kernel's scheduler) -> loop driver -> FUSE -> server: device model in real time
+//!                  ^ open in the holder                                 ^ open in the server
+//! ```
+//! Two processes hold the block device, so that it vanishes if either of them is killed, or both in
+//! any order, by any signal:
 //! - the [`server`] has `/dev/fuse` open and answers; it never accesses the block device, because
 //!   it could wait for itself;
 //! - the [`device_holder`] has the loop device open. The kernel detaches the file when the last descriptor closes.

@@ -97,7 +97,8 @@ impl Lists {
             Lists::BudgetOfWrites if chosen.touched || is_read => Ok(0),
             Lists::BudgetOfWrites => pass(waiting, chosen, SEEK_COST, came_before),
             // With `merge_past_expired` a request may merge beyond an overdue request of its
-            // direction; if that neighbour is too full, the request is placed beside it.
+            // direction; if the request that it would merge into is too full, it is placed beside
+            // that one.
             Lists::Wall if chosen.touched && terms.count("merge_past_expired") > 0 => Ok(0),
             Lists::Wall => pass(waiting, chosen, 1, |other| {
                 other.attributes.direction() == chosen.attributes.direction()
