@@ -51,7 +51,7 @@ pub struct DiskParameters {
     /// Whether the command with the shortest positioning time is served next: 0 = no (order of
     /// arrival), 1 = yes.
     pub reorder: u64,
-    /// When the next command is chosen; an index into [`COMMITS`].
+    /// When the next command is chosen; an index into `COMMITS`.
     pub commit: u64,
     /// A read waits for the waiting read that ends where it begins; 0 = no, 1 = yes.
     pub coalesce: u64,
