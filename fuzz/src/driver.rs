@@ -1,4 +1,5 @@
-//! The parent of a worker: waits for it, and turns whatever ends it into a finding.
+//! The parent of a worker: waits for it, and reports a panic, an abort or a hang of the worker as a
+//! finding.
 //!
 //! A finding is confirmed and shortened in fresh processes, so that an abort, a hang or a stack
 //! overflow is handled like a panic.
@@ -89,8 +90,8 @@ pub fn replay(target: &Target, input: &[u8], patience: Duration) -> std::io::Res
 /// `message` is the worker's output for the input.
 fn finding(target: &Target, input: &[u8], folder: &Path, message: String) -> std::io::Result<Finding> {
     let Some(first) = replay(target, input, TIME_LIMIT)? else {
-        // Still a finding: state survives between runs inside the worker, or the machine is short
-        // of memory.
+        // This is still a finding. It may depend on state that earlier inputs left in the worker,
+        // or on a shortage of memory.
         return keep(folder, target, input.to_vec(), ("not seen again in a fresh process".into(), message));
     };
     // A different failure is a different finding: the shortened input must fail in the same way.
@@ -181,8 +182,8 @@ fn idle_time(current: &Path) -> Option<Duration> {
 
 fn this_program() -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    // The location of the panic and the input suffice; a backtrace would push the script out of the
-    // message.
+    // The location of the panic and the input suffice; a backtrace would use up the part of the
+    // output that is kept, in which the calls are printed.
     command.env("RUST_BACKTRACE", "0");
     Ok(command)
 }

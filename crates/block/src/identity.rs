@@ -7,9 +7,9 @@ pub const NIL: u32 = u32::MAX;
 
 /// A request: a slot of the request table and the generation of its use.
 ///
-/// The low [`RequestId::SLOT_BITS`] bits are the slot; the rest counts the slot's reuses, so that
-/// an id that outlives its request is recognised (with 12 bits: unless an exact multiple of 4,096
-/// reuses lies between).
+/// The low [`RequestId::SLOT_BITS`] bits are the slot; the other 12 bits count the slot's reuses.
+/// An id that outlives its request therefore no longer matches, unless the slot was reused an exact
+/// multiple of 4,096 times since.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestId(u32);
 
@@ -50,8 +50,8 @@ impl RequestId {
     }
 }
 
-/// The generation alone, which is all that a table indexed by slot has to store of an id: half of
-/// its size.
+/// The generation of an id without its slot. A table that is indexed by slot stores this instead of
+/// the id, which takes half the memory.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct Generation(u16);

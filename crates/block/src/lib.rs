@@ -17,9 +17,9 @@
 //! Units: positions and lengths are in sectors of 512 bytes ([`SECTOR_BYTES`]), times in nanoseconds
 //! ([`Nanos`]) since an origin that the host chooses.
 //!
-//! Plain values without behaviour of their own; no dependencies, `no_std`, no allocation. Every
-//! function is `#[inline]`, because the kernel build links the elevators as one object that must
-//! not call out of itself.
+//! All types are plain values. The crate has no dependencies, is `no_std` and allocates nothing.
+//! Every function is `#[inline]`, because the kernel build compiles the elevators into one object,
+//! which must not call functions outside itself.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]

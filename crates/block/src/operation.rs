@@ -41,7 +41,7 @@ impl Operation {
     }
 }
 
-/// Reads, and everything else.
+/// The direction of an operation: reads, and everything else.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Direction {
     /// Data from the device.
@@ -125,7 +125,8 @@ impl Flags {
     }
 }
 
-/// Whether a task waits for it: always for reads, otherwise if a flag says so (Linux `op_is_sync`).
+/// Whether a task waits for the I/O: always for reads, otherwise if a flag says so (Linux
+/// `op_is_sync`).
 #[inline]
 pub const fn is_sync(operation: Operation, flags: Flags) -> bool {
     matches!(operation, Operation::Read) || flags.intersects(Flags(Flags::SYNC.0 | Flags::FUA.0 | Flags::PREFLUSH.0))

@@ -64,7 +64,7 @@ const fn splitmix64(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// FNV-1a, 64 bits: names of components, checksums of logs.
+/// The 64-bit FNV-1a hash, used for names of components and checksums of logs.
 #[inline]
 pub const fn fnv1a64(bytes: &[u8]) -> u64 {
     fnv1a64_continued(0xcbf2_9ce4_8422_2325, bytes)

@@ -8,7 +8,7 @@ pub enum Status {
     Ok,
     /// The device could not read or write the range (EIO).
     IoError,
-    /// No space left behind a thin volume or file (ENOSPC).
+    /// The storage below a thin volume or a sparse file is full (ENOSPC).
     NoSpace,
     /// The device does not support the operation (EOPNOTSUPP).
     NotSupported,

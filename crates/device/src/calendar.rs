@@ -44,9 +44,9 @@ pub(crate) struct Calendar<T> {
     occupied: Box<[u64; WORDS]>,
     nodes: Vec<Node<T>>,
     free: u32,
-    /// Events beyond the window: (time, number of insertion, node). They enter whenever the window
-    /// moves, so an event never meets one of its own time that was inserted later but entered
-    /// earlier.
+    /// Events beyond the window: (time, number of insertion, node). They enter the buckets whenever
+    /// the window moves, before any event is inserted there directly. So, of two events with the
+    /// same time, the one that was inserted first is always in the bucket first.
     beyond: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     insertions_beyond: u64,
 }

@@ -229,7 +229,8 @@ impl<D: Device> Device for Faulty<D> {
         let shown = if inner == NEVER { NEVER } else { (inner + self.lag_ns).max(self.stalled_until) };
         match shown.min(self.answers.next()) {
             NEVER => NEVER,
-            // A hiccup before the event postpones it: the time is asked for again then.
+            // A hiccup before the event postpones it, so the host must call at the hiccup's
+            // beginning and ask for the next time again.
             next => next.min(self.hiccups.begin),
         }
     }

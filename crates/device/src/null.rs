@@ -214,7 +214,8 @@ mod tests {
     fn the_earliest_of_the_servers_takes_the_next() {
         let two = NullParameters { servers: 2, ..NullParameters::default() };
         let commands = [(0, 8), (4_000, 8), (4_000, 8), (4_000, 8), (50_000, 8)];
-        // Free at 10,000 and 14,000, then at 20,000 and 24,000, then both.
+        // The servers become free at 10,000 and 14,000 ns, then at 20,000 and 24,000 ns. When the
+        // last read arrives, both are free.
         let expected = [(0, 10_000), (1, 14_000), (2, 20_000), (3, 24_000), (4, 60_000)];
         assert_eq!(ends(&two, &commands), expected);
     }

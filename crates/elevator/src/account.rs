@@ -193,7 +193,8 @@ impl GroupAccount {
         self.merged.absorb(&other.merged);
     }
 
-    // These run for every request. Sync reads are tested first: for them one branch is enough.
+    // The following functions run for every request. Sync reads are tested first: for them one
+    // branch is enough.
 
     /// A request was queued.
     #[inline]

@@ -171,7 +171,8 @@ impl Elevator for Deadline {
         let Slot { held, direction, .. } = *self.slots.at(id.slot());
         match (held, side) {
             (Held::Sorted, Side::Front) => {
-                // The remembered next request stays remembered wherever it begins now.
+                // If the request was remembered as the next one, it still is, wherever it begins
+                // now.
                 let (queue, sorted, _) = self.queue_and_links(direction);
                 queue.sorted.remove(sorted, id.slot());
                 queue.sorted.insert(sorted, id.slot(), requests.at(id).first_sector());
@@ -184,7 +185,7 @@ impl Elevator for Deadline {
     fn requests_merged(&mut self, _requests: &Requests, keep: RequestId, gone: RequestId, _now: Nanos) {
         let (kept, absorbed) = (*self.slots.at(keep.slot()), *self.slots.at(gone.slot()));
         if absorbed.held == Held::Nowhere || absorbed.generation != Generation::of(gone) {
-            // Merged on its way in: it was never inserted.
+            // `gone` was merged before it was inserted, so the policy does not hold it.
             return;
         }
         let are_alike = kept.direction == absorbed.direction;
@@ -305,7 +306,8 @@ impl Elevator for Deadline {
 }
 
 impl Deadline {
-    /// The next request, its direction, and the reason. Only the counts of batches change.
+    /// The next request, its direction, and the reason. Of the policy's state only the counts of
+    /// batches change.
     #[inline]
     fn pick(&mut self, requests: &Requests, now: Nanos) -> Option<(Direction, u32, Why)> {
         let going_on = if self.write.next == NIL { Direction::Read } else { Direction::Write };
@@ -333,8 +335,8 @@ impl Deadline {
             return Some((direction, oldest, Why::Overdue));
         }
         match self.batches {
-            // The count stays above the limit, so that every further request decides on the
-            // direction again.
+            // `batching` is not reset and stays above the limit, so that the direction is decided
+            // again for every further request.
             Batches::OfContiguous if next != NIL => Some((direction, next, Why::NextInOrder)),
             Batches::OfContiguous => {
                 self.batching = 0;

@@ -32,9 +32,9 @@ pub struct GroupSettings {
 
 /// The level of a group, 0 to 7, for policies with levels of groups instead of weights.
 ///
-/// It is a separate setting and not derived from the weight: which end of the scale is high, where
-/// the middle lies and what a level is worth differ from policy to policy, so no mapping of weights
-/// would mean the same in two of them.
+/// The level is a separate setting and not derived from the weight: which end of the scale is high,
+/// where the middle lies and what a level is worth differ from policy to policy, so no mapping of
+/// weights would mean the same in two of them.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct GroupPriority(u8);
 

@@ -132,7 +132,8 @@ pub enum Merge {
     No(Hint),
 }
 
-/// Where a list policy wants a request for which it found no merge candidate.
+/// Where a policy that searches its own list ([`MergeSearch::Own`]) wants a request for which it
+/// found no merge candidate.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Hint {
     /// No preference: the policy's own order decides.
@@ -198,7 +199,7 @@ pub enum Wake {
 }
 
 impl Wake {
-    /// Combines two wishes; two different hardware queues become all of them.
+    /// Combines two values; two different hardware queues become [`Wake::All`].
     #[inline]
     pub fn and(self, other: Wake) -> Wake {
         match (self, other) {
@@ -441,8 +442,8 @@ pub trait Elevator {
     /// Switches trace messages on or off. They are off at the start.
     fn trace(&mut self, _on: bool) {}
 
-    /// How many impossible calls were survived. Anything above 0 is a defect of the host or the
-    /// policy.
+    /// How many impossible calls were counted and ignored. Anything above 0 is a defect of the host
+    /// or the policy.
     fn violations(&self) -> u32 {
         0
     }

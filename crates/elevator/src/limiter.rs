@@ -1,5 +1,5 @@
-//! The stages above an elevator: which bios may go on to it, and when. Limiters compose with every
-//! elevator because none of them knows the elevator.
+//! The stages above an elevator: which bios may go on to it, and when. Every limiter works above
+//! every elevator, because no limiter knows which elevator is used.
 //!
 //! A limiter sees each bio once, before merging, and answers whether it passes or is held. It keeps
 //! held bios in its own queues and names them again when they may go on
@@ -7,8 +7,8 @@
 //! below [`LimiterConfiguration::bios`], and time is an argument.
 //!
 //! The order of the stages is fixed: throttle, io.cost, io.latency, wbt. A bio released by one
-//! stage goes on to the next. Source of the division of labour: Linux 6.1 block/blk-throttle.c and
-//! block/blk-rq-qos.c.
+//! stage goes on to the next. Source of the division into stages: Linux 6.1 block/blk-throttle.c
+//! and block/blk-rq-qos.c.
 
 use crate::group::{GroupSettings, IoLimits};
 use crate::interface::{Depth, Violation};
@@ -157,7 +157,7 @@ pub trait Limiter {
     /// Switches trace messages on or off. They are off at the start.
     fn trace(&mut self, _on: bool) {}
 
-    /// How many impossible calls were survived.
+    /// How many impossible calls were counted and ignored.
     fn violations(&self) -> u32 {
         0
     }

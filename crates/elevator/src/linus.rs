@@ -4,8 +4,8 @@
 //!
 //! Promise  each request can be overtaken for a number of charge points only (`read_latency`,
 //!          `write_latency`): 16 for an insertion in front of it, 1 for a merge. Once its budget is
-//!          spent it is a barrier: no request goes in front of it. read-latency2: a lone read waits
-//!          for `max_bomb_segments` units of writes, not for the whole queue.
+//!          spent it is a barrier: no request goes in front of it. read-latency2: a read without
+//!          merge candidate waits for `max_bomb_segments` units of writes, not for the whole queue.
 //! Cost     O(queue) per bio, as the originals; 20 bytes a slot.
 //! Fits     one disk without command queueing, 64 to 1,024 requests. A read may have to wait for a
 //!          full queue of writes.
@@ -54,8 +54,8 @@ pub enum Accounting {
     SeeksCost,
     /// 2.4.21 and later: as 2.4.20, and a request with a spent budget may still take a back merge.
     SeeksCostBackMerges,
-    /// read-latency2: the same, each scan costs 1 in addition, and merges pass requests with a
-    /// spent budget.
+    /// read-latency2: as 2.4.20; in addition each scan costs the scanned requests 1, and a merge
+    /// may pass requests with a spent budget.
     MergesPass,
 }
 

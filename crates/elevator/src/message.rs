@@ -25,8 +25,8 @@ pub struct Message {
     /// The issuer's queue it is about, and whether that is the sync one; `None` = no particular
     /// queue.
     pub queue: Option<(ContextId, bool)>,
-    /// Whether that queue is not idled for, where the policy's messages have a column for this (CFQ
-    /// of 4.20).
+    /// Whether the policy does not idle for that queue; `None` if its messages have no column for
+    /// this. Only those of CFQ of 4.20 have one.
     pub is_no_idle: Option<bool>,
     /// The numbers that the text refers to; the rest is 0.
     pub numbers: [u64; NUMBERS],

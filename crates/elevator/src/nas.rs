@@ -1,6 +1,6 @@
 //! nas: Neil Schemenauer's elevator for Linux 2.4.20. A request is inserted behind a lower sector
-//! of its direction; a read that finds none overtakes as many writes as there are more writes than
-//! reads.
+//! of its direction; a read that finds none overtakes *w - r* writes if *w* writes and *r* reads
+//! are queued.
 //!
 //! Promise  a request older than `expire_ms` is a barrier for later ones of its direction. A read
 //!          never overtakes while as many reads as writes are queued, so neither direction starves
@@ -249,8 +249,8 @@ impl Nas {
         found
     }
 
-    /// A read without a lower sector to follow overtakes as many writes as there are more writes
-    /// than reads, but no old read.
+    /// A read that finds no lower sector to be inserted behind overtakes *w - r* writes if *w*
+    /// writes and *r* reads are queued, but no read that is older than the limit.
     fn overtake(&self, requests: &Requests, surplus: i64, now: Nanos) -> Merge {
         let mut surplus = surplus;
         let mut at = self.queued.last();
@@ -258,7 +258,7 @@ impl Nas {
             let Some(id) = requests.id_of(slot) else { return Merge::No(Hint::None) };
             let queued = requests.attributes(id);
             let is_passed = if is_special(queued) {
-                // Counted as a write, and yet not to be overtaken.
+                // It counted as a write in the scan, but must not be overtaken.
                 false
             } else if queued.operation == Operation::Read {
                 surplus > 0 && !self.is_old(requests.at(id).start_ns, now)
@@ -287,7 +287,7 @@ impl Nas {
     }
 }
 
-/// Whether it is a driver's own command or a barrier, which no request may pass.
+/// Whether a request is a driver's own command or a barrier, which no request may pass.
 fn is_special(queued: &Attributes) -> bool {
     queued.operation == Operation::Passthrough || queued.flags.contains(Flags::BARRIER)
 }

@@ -1,5 +1,5 @@
-//! noop: first come, first served; adjacent requests are merged. The tutorial: the least that an
-//! elevator must do.
+//! noop: first come, first served; adjacent requests are merged. It serves as a tutorial: it does
+//! only what every elevator must do.
 //!
 //! Promise  arrival order.
 //! Cost     O(1) everywhere, 8 bytes a slot; the form of 2.4 reads the whole list for every bio.

@@ -26,7 +26,8 @@ pub struct Traits {
     pub limits: Limits,
     /// It keeps separate queues per hardware queue: a request queued for one cannot go to another.
     pub is_per_queue: bool,
-    /// Its times are in milliseconds, so a clock that counts the kernel's ticks is fine enough.
+    /// The policy's times are in milliseconds, so a clock that counts the kernel's ticks is fine
+    /// enough.
     pub ticks_suffice: bool,
     /// It schedules or limits async writes itself, so blk-mq's writeback throttling is switched off
     /// for it, as for the kernel's bfq.
@@ -52,7 +53,8 @@ pub enum Limits {
 /// it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Passing {
-    /// Nothing that the order of requests shows. The policy's traits say why.
+    /// No promise that could be checked from the order of requests. The comment on the policy's
+    /// traits says why.
     Unchecked,
     /// No request is overtaken.
     Never,
@@ -87,8 +89,8 @@ pub enum Passing {
     /// BFQ: a queue's turn ends with its budget and its time. How many turns a request waits for is
     /// not promised.
     Budgets,
-    /// The oldest best-effort request that has waited for `after_ns` is passed by no more requests
-    /// than it takes to complete `completions`, and then by at most `run`.
+    /// Once the oldest best-effort request has waited for `after_ns`, others overtake it only until
+    /// `completions` requests have completed, and after that at most `run` real-time requests do.
     Aged {
         /// Age at which a request is overdue.
         after_ns: Nanos,

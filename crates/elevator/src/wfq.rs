@@ -7,8 +7,8 @@
 //! Cost     O(log n) per level of groups and request; 12 bytes a slot, about 50 bytes a context or
 //!          group.
 //! Fits     fast devices under several tenants with deep queues. It does not sort, does not idle
-//!          for an issuer that thinks between requests, and has no priority classes: a disk or a
-//!          shallow reader needs more than this.
+//!          for an issuer that thinks between requests, and has no priority classes: a disk, or an
+//!          issuer with few requests outstanding, needs more than this.
 //! Source   start-time fair queueing: Goyal, Vin, Cheng 1996; over a tree of groups as in section 3
 //!          of the same paper.
 //!
@@ -70,8 +70,8 @@ struct Group {
     waiting: Tree,
     vtime: u64,
     /// The latest tag of an issuer that left the group. Newcomers start there: otherwise an issuer
-    /// that leaves and comes back, or sends a new issuer, would never pay, and those that wait
-    /// would be overtaken without end.
+    /// that leaves and comes back, or is replaced by a new one, would never pay, and those that
+    /// wait would be overtaken without end.
     left_tag: u64,
 }
 

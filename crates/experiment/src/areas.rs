@@ -31,7 +31,8 @@ impl Areas {
     /// last area may end at the target's unaligned end.
     ///
     /// # Errors
-    /// The areas do not fit. The help is general; a host may know better.
+    /// The areas do not fit. The help of the message is general; a host may replace it with one
+    /// that fits its target.
     pub fn lay_out(experiment: &Experiment, size_bytes: u64) -> Result<Self, Diagnostic> {
         let wanted = wanted(experiment);
         if let ([(name, None)], 1..) = (wanted.as_slice(), size_bytes) {

@@ -170,8 +170,8 @@ impl Attainable {
     pub fn new(tenants: &[Tenant], curve: &Curve, depth: f64, loss: f64) -> Self {
         let full = n_work_conserving(tenants, curve, depth);
         let (n_star, n_eps) = (n_star(tenants, curve, depth), n_eps(curve, full, loss));
-        // Exact shares are taken if they deliver as much, and regardless of their rate if all of it
-        // may be lost.
+        // Takes exact shares (N* requests in flight) if they deliver at least as much as `n_eps` in
+        // flight, and whatever they deliver if a loss of everything is permitted.
         let population = if loss >= 1.0 { n_star } else { n_eps.max(n_star.min(full)) };
         let residence_ns = curve.residence_ns(population);
         let in_flight = waterfill(tenants, residence_ns, population);
@@ -219,8 +219,8 @@ mod tests {
         assert!(near(n_work_conserving(&two, &knee(), 32.0), 2.0));
         let deep = tenants(&[(60.0, 32.0), (20.0, 32.0)]);
         assert!(near(n_star(&deep, &knee(), 32.0), 32.0));
-        // A think time equal to the residence time halves the requests in flight: d / (s (1 + z /
-        // L)).
+        // A think time equal to the residence time halves the requests in flight: outstanding /
+        // (share x (1 + think time / residence time)).
         let thinking: Vec<_> = two.iter().map(|tenant| Tenant { think_ns: 100_000.0, ..*tenant }).collect();
         assert!(near(n_star(&thinking, &knee(), 32.0), 0.5 / 0.75));
     }

@@ -216,7 +216,7 @@ pub fn amount(group: &GroupMeasurement, unit: ShareUnit) -> u64 {
 }
 
 /// Groups measurements into cells: by workload in order of appearance, by scheduler in the order of
-/// `schedulers` (others last), by NR.
+/// `schedulers` (others last), by number of threads.
 pub fn cells<'a>(measurements: &'a [Measurement], schedulers: &[SchedulerSpec]) -> Vec<Cell<'a>> {
     let mut workloads: Vec<&str> = Vec::new();
     let mut specs: Vec<&SchedulerSpec> = schedulers.iter().collect();

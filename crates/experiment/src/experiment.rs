@@ -168,8 +168,8 @@ impl Experiment {
         needed
     }
 
-    /// Seed of this run, from the user's seed and the set but not the scheduler, so that rows can
-    /// be compared.
+    /// Seed of this run, from the user's seed and the set but not the scheduler, so that schedulers
+    /// are compared under the same load.
     pub const fn run_seed(&self) -> u64 {
         fnv1a64_continued(fnv1a64(&self.seed.to_le_bytes()), &self.set.to_le_bytes())
     }

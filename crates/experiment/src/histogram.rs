@@ -8,7 +8,7 @@
 use block::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Number of buckets: 29 groups of 64.
+/// Number of buckets: 29 ranges of 64 buckets; from 64 ns up, each range is one power of two.
 pub const BUCKETS: usize = 29 << SUB_BITS;
 
 /// Sub-buckets per power of two, as bits.
@@ -296,8 +296,8 @@ fn percentile_bucket(mut bins: impl Iterator<Item = (usize, u64)>, count: u64, p
     last.map(|(bucket, _)| bucket)
 }
 
-/// Counts of one second: the minimum that yields its percentiles, because it is updated in addition
-/// to the [`Histogram`].
+/// Counts of one second. It holds only what percentiles need, because every latency is added to it
+/// in addition to the [`Histogram`].
 #[derive(Debug)]
 pub(crate) struct SecondCounts {
     counts: Counts<u32>,

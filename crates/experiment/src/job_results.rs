@@ -156,8 +156,8 @@ impl JobMeasurement {
     }
 }
 
-/// The results by group, from one entry per thread in the order of threads. If another program has
-/// created entries of its own, those are returned unchanged.
+/// The results by group, from one entry per thread in the order of threads. Entries from fio, which
+/// has run a job file of its own (`fio_only`), are returned unchanged.
 pub fn of_entries(experiment: &Experiment, entries: Vec<Vec<JobMeasurement>>) -> Vec<Vec<JobMeasurement>> {
     let (results, _) = results(experiment);
     let of_group = |(index, (group, entries)): (usize, (&Group, Vec<JobMeasurement>))| {

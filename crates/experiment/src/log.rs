@@ -21,7 +21,7 @@ const MOST_ENTRIES: usize = 500_000;
 pub struct ThreadLog {
     /// Single I/Os in order of completion; times count from the start of the window.
     pub ios: Vec<LoggedIo>,
-    /// Sums over intervals, likewise.
+    /// Sums over intervals; times count from the start of the window.
     pub spans: Vec<LoggedSpan>,
     /// Histograms of latency.
     pub histograms: Vec<LoggedHistogram>,

@@ -11,12 +11,13 @@ use crate::{Experiment, GroupList, Machine, SchedulerSpec, ShareUnit};
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// Set, workload, thread count; within these the schedulers in a random order drawn from the
-    /// seed. Slow drift of the device becomes noise instead of favouring the scheduler that runs
-    /// first.
+    /// The loops, outermost first, are set, workload and thread count; within them the schedulers
+    /// run in a random order drawn from the seed. Slow drift of the device becomes noise instead of
+    /// favouring the scheduler that runs first.
     #[default]
     Interleaved,
-    /// Scheduler, set, workload, thread count, as in iostest.
+    /// The loops, outermost first, are scheduler, set, workload and thread count, as in the test
+    /// script iostest of 2010.
     Classic,
 }
 

@@ -63,10 +63,10 @@ impl Cell<'_> {
 
 /// Error probability on each side of the interval.
 const HALF_LEVEL: f64 = 0.025;
-/// Distance from the mean, in standard deviations, beyond which this probability lies on one side.
+/// Distance from the mean, in standard deviations, beyond which [`HALF_LEVEL`] lies on one side.
 const DEVIATIONS: f64 = 1.96;
-/// Expected number of samples above up to which the binomial distribution is summed; beyond that
-/// the normal approximation is used.
+/// If at most this number of samples is expected above the percentile, the binomial distribution is
+/// summed; otherwise the normal approximation is used.
 const EXACT: f64 = 200.0;
 
 /// The rank of a percentile among n samples, from 1.
@@ -89,7 +89,7 @@ fn ranks(samples: u64, percent: f64) -> Option<(u64, u64)> {
         return None;
     }
     if above > 0.5 {
-        // The same, counted from the other end.
+        // A percentile below the median mirrors the one that is as far above it.
         let (low, high) = ranks(samples, 100.0 - percent)?;
         return Some((samples + 1 - high, samples + 1 - low));
     }
@@ -108,7 +108,7 @@ fn above_by_chance(samples: u64, above: f64) -> Option<(u64, u64)> {
         let ends = ((expected - spread).floor() as u64, (expected + spread).ceil() as u64);
         return Some(ends);
     }
-    // P(0 above), then each from the previous one.
+    // The probability that no sample is above; each further one follows from the one before it.
     let mut of_count = (samples as f64 * (1.0 - above).ln()).exp();
     let (mut up_to, mut fewest) = (0.0, None);
     for count in 0..=samples {

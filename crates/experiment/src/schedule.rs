@@ -48,8 +48,8 @@ pub struct Schedule {
     /// Jobs that have not started, in order.
     waiting: Vec<usize>,
     job_of_thread: Vec<usize>,
-    /// Time of the last call of [`Schedule::begin`]; starts up to then no longer wait for the
-    /// clock.
+    /// Time of the last call of [`Schedule::begin`]. Jobs that were to start up to then have
+    /// started or wait for other jobs, not for a time.
     asked_ns: Nanos,
 }
 
@@ -133,7 +133,7 @@ impl Schedule {
             if job.running > 0 {
                 threads.extend(job.threads.clone());
             } else if ends == Ends::All {
-                // It never starts.
+                // A job that has not started never starts, and so it counts as over.
                 job.has_started = true;
             }
         }

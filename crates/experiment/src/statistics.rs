@@ -83,7 +83,7 @@ pub fn t_975(degrees_of_freedom: usize) -> f64 {
     }
 }
 
-/// The mean truncated to an integer, as in iostest's tables.
+/// The mean truncated to an integer, as in the tables of the test script iostest of 2010.
 pub fn truncated_mean(values: &[f64]) -> u64 {
     // Means of throughput are positive and far below 2^53.
     #[expect(clippy::cast_possible_truncation, reason = "truncation is what is wanted; `as` saturates")]

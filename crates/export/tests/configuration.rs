@@ -188,7 +188,7 @@ fn a_wrong_limit_is_reported_with_its_line_and_the_kernels_error() {
     says("read_bps_max = 0", "rbps = 2000\nread_bps_max = 3000", &["rbps and read_bps_max are the same limit"]);
     says("read_bps_max = 0", "io.max = \"rbps=1M\"", &[place, "io.max: rbps=1M", "EINVAL", "rbps=1048576"]);
     says("read_bps_max = 0", "io.max = \"rbps=0\"", &[place, "ERANGE", "rbps=max"]);
-    says("read_bps_max = 0", "io.max = \"rbps=-1\"", &[place, "rbps=-1 is no whole number (EINVAL)"]);
+    says("read_bps_max = 0", "io.max = \"rbps=-1\"", &[place, "rbps=-1 is not a whole number (EINVAL)"]);
     says("read_bps_max = 0", "io.max = \"rbps=99999999999999999999\"", &[place, "does not fit into 64 bits (EINVAL)"]);
     says("read_bps_max = 0", "io.max = \"bps=5000\"", &[place, "io.max has no 'bps' (EINVAL)", "rbps"]);
     says(

@@ -43,7 +43,8 @@ pub fn keys() -> impl Iterator<Item = &'static str> + Clone {
     std::iter::once(MODEL).chain(COEFFICIENTS).chain(QOS)
 }
 
-/// The device's line in one of the controller's files, as the journal keeps it.
+/// The device's line in one of the controller's files, in the form in which the journal of changed
+/// settings stores it to be restored.
 pub fn line_of(device: &str, file: &str) -> DeviceLine {
     let absent = if file == QOS_FILE { "enable=0 ctrl=auto" } else { "ctrl=auto" };
     DeviceLine { device: device.to_owned(), absent: absent.to_owned() }
@@ -77,7 +78,8 @@ impl Lines {
     }
 }
 
-/// The parameters if none are given: any latency, the whole range of the device's clock.
+/// The parameters if none are given: any latency is good enough, and the rate of the controller's
+/// virtual time may vary over its whole range, 1 to 10,000 %.
 fn widest() -> QosValues {
     let none = Percent::whole(0);
     QosValues {

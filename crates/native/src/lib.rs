@@ -1,5 +1,5 @@
-//! Host 3: the kernel's own schedulers on a real block device, under real processes in real
-//! cgroups.
+//! The native host: the kernel's own schedulers on a real block device, under real processes in
+//! real cgroups.
 //!
 //! ```
 //! use hoistway_native::{Scaled, known};

@@ -1,5 +1,5 @@
-//! The target of the I/O: a block device, a file, or a part of a file of ours; and the disk below
-//! it.
+//! The target of the I/O: a block device, a file, or a part of a file that Hoistway created for the
+//! test; and the disk below it.
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,8 @@ pub struct Target {
 const NO_DEVICE: &str = "lsblk lists the block devices of this machine";
 
 impl Target {
-    /// Parses a target: a path, or `PATH@FIRST+SIZE` for a part of a file of ours. Nothing is
-    /// opened for writing.
+    /// Parses a target: a path, or `PATH@FIRST+SIZE` for a part of a file that was created for the
+    /// test. Nothing is opened for writing.
     ///
     /// # Errors
     /// The target cannot be opened, or is neither device nor file.

@@ -1,7 +1,7 @@
 //! The tunables of the kernel's schedulers, as far as they must be known before switching to one.
 //!
-//! A kernel may have more or fewer; a run uses those that sysfs has then. Units are those of the
-//! files.
+//! A kernel may have more or fewer tunables; a run uses those that sysfs shows after the switch.
+//! Units are those of the files.
 
 /// One tunable.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -94,7 +94,7 @@ pub fn unit(scheduler: &str, name: &str) -> &'static str {
 /// The prefix of the names of our kernel module's elevators (`kernel/`, docs/kernel.md).
 const OF_OUR_MODULE: &str = "hw-";
 
-/// The remedy if the kernel does not offer one of them.
+/// The remedy if the kernel does not offer an elevator of our module.
 pub const HOW_TO_LOAD: &str = "the kernel module hoistway is not loaded: modprobe hoistway (docs/kernel.md builds it) ";
 
 /// Whether the scheduler is one of our kernel module's.

@@ -4,8 +4,8 @@ use alloc::collections::VecDeque;
 
 use elevator::structures::NoMemory;
 
-/// Cookies of bios that waited and have been admitted, oldest first. If the host never reads them,
-/// those beyond the capacity are dropped.
+/// Cookies (the values that the host submitted with them) of bios that waited and have been
+/// admitted, oldest first. If the host never reads them, those beyond the capacity are dropped.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     cookies: VecDeque<u64>,

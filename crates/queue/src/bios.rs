@@ -111,7 +111,7 @@ impl Bios {
 
     #[inline]
     pub(crate) fn count_ended(&mut self) {
-        // Each bio was counted when it was submitted.
+        // Each bio was counted when it was submitted, so this does not wrap.
         self.in_flight = self.in_flight.wrapping_sub(1);
     }
 

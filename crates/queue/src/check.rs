@@ -41,7 +41,7 @@ struct Totals {
     started: u32,
     hashed: u32,
     bios: u32,
-    /// Those of them that have no record.
+    /// Bios that have no record.
     alone: u32,
     sectors: u64,
 }

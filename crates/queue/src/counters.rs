@@ -26,7 +26,7 @@ pub struct Counters {
     pub flushes: u64,
     /// Time with any request in flight, in ns.
     pub io_ticks_ns: u64,
-    /// Time weighted by the number in flight, in ns.
+    /// Time weighted by the number of requests in flight, in ns.
     pub weighted_ns: u64,
     /// Requests the device or driver gave back.
     pub requeues: u64,
@@ -79,8 +79,7 @@ impl Counters {
     fn advance(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.changed_at_ns);
         if passed == 0 {
-            // A completion is mostly followed by the next allocation at the same time. Time does
-            // not go back.
+            // A frequent case: an allocation usually follows a completion at the same time.
             return;
         }
         self.changed_at_ns = now;
@@ -117,7 +116,7 @@ impl Counters {
         sums.ios += 1;
         sums.sectors += u64::from(sectors);
         sums.ticks_ns += now.saturating_sub(start_ns);
-        // It was counted when it was allocated.
+        // The request was counted when it was allocated, so this does not wrap.
         sums.in_flight = sums.in_flight.wrapping_sub(1);
     }
 }

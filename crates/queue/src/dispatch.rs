@@ -17,11 +17,12 @@ pub enum Next {
         /// requests chosen earlier.
         reason: Option<Reason>,
     },
-    /// The policy idles: it holds its requests back until then. `next_timer` returns the same time.
+    /// The policy idles: it holds its requests back until `until`, the time that `next_timer`
+    /// returns as well.
     Hold {
         /// When the policy stops idling.
         until: Nanos,
-        /// Why it holds them back.
+        /// Why the policy idles.
         reason: Reason,
     },
     /// Requests are queued, but none may be dispatched before a completion.
@@ -76,7 +77,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
         match (has_room, has_chosen) {
             (true, true) => false,
-            // A round that finds nothing lowers the average of a busy device.
+            // While the average is above 0, a dispatch changes it even if nothing is queued: a
+            // round in which the device had room lowers it.
             (true, false) => self.busy_average == 0 && !self.elevator.has_work(queue),
             (false, true) => true,
             (false, false) => !self.era.look_ahead || !self.elevator.has_work(queue),
@@ -182,8 +184,8 @@ impl<E: Elevator> RequestQueue<E> {
         Next::Start { id, reason }
     }
 
-    /// Updates blk-mq's measure of a busy device: an integer moving average of the rounds that did
-    /// not fit, in which a new round weighs one eighth.
+    /// Updates blk-mq's measure of a busy device: an integer moving average of the dispatch rounds
+    /// in which the device had no room for a request. A new round weighs one eighth.
     pub(crate) fn round_ended(&mut self, queue: HardwareQueue, did_fit: bool) {
         let was_busy = self.busy_average > 0;
         if did_fit && !was_busy {

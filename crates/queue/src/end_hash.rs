@@ -1,9 +1,9 @@
 //! A hash of requests by the sector after their last one, which finds the request that a bio can be
 //! appended to.
 //!
-//! Only the buckets are stored here. The chains use the links of the dispatch list, which a request
-//! is never on while it can be merged, and the key is the end in the table of requests: a hashed
-//! request costs two to four bytes.
+//! Only the buckets are stored here. The chains use the links of the dispatch list, because a
+//! request is never on that list while it can be merged, and the key, the request's end, is in the
+//! table of requests. So the hash takes only two to four bytes per request.
 
 use block::{RequestId, Sector};
 use elevator::Requests;
@@ -25,7 +25,8 @@ impl EndHash {
 
     #[inline]
     fn bucket(&self, end: Sector) -> u32 {
-        // Multiplying by 2^64/phi spreads ends that differ only in high or only in low bits.
+        // Multiplying by 2^64 divided by the golden ratio spreads ends that differ only in high or
+        // only in low bits.
         let spread = (end >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         u32::try_from(spread & self.mask).unwrap_or(0)
     }

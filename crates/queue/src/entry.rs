@@ -1,4 +1,5 @@
-//! Submission of a bio: limits, merging, a request of its own, the plug, the policy.
+//! Submission of a bio: it passes the limiters, then merges into a request or gets its own, which
+//! enters a plug or the policy.
 
 use crate::bios::{Arrival, Members};
 use crate::era::{Allocation, Flushes, Specials};
@@ -24,7 +25,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// # Errors
     /// As [`RequestQueue::submit`].
     pub fn submit_plugged(&mut self, bio: &Bio, cookie: u64, plug: &mut Plug, now: Nanos) -> Result<Submitted, Full> {
-        // Before submitters had plugs, the queue itself had one.
+        // In the eras in which submitters have no plugs, the queue itself has one.
         let plug = (self.era.plug_requests > 0).then_some(plug);
         self.submit_through(bio, cookie, plug, now)
     }
@@ -239,8 +240,9 @@ impl<E: Elevator> RequestQueue<E> {
         Entered::Queued(id)
     }
 
-    /// Takes a tag as blk-mq does, except that arrivals do not overtake waiting bios. Either way,
-    /// the result says whether the request is a limited one.
+    /// Takes a tag as blk-mq does, except that arrivals do not overtake waiting bios. An error
+    /// means that the bio has to wait. Both results say whether the request is limited, that is,
+    /// whether the policy allows it only a part of the tags ([`Admission::Shallow`]).
     #[inline]
     fn take_tag(&mut self, bio: &Bio, is_new: bool, now: Nanos) -> Result<bool, bool> {
         let admission = self.elevator.admit(bio, now);
@@ -293,8 +295,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.insert_inline(id, at, open_end, now);
     }
 
-    /// The inlined form of the insertion, for the common path; `open_end` is the request's end if
-    /// others may merge into it.
+    /// The inlined form of [`RequestQueue::insert`], for the common path; `open_end` is the
+    /// request's end if others may merge into it.
     #[inline(always)]
     fn insert_inline(&mut self, id: RequestId, at: Position, open_end: Option<Sector>, now: Nanos) {
         self.sequence += 1;
@@ -307,7 +309,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
         slot.marks.set(Marks::INSERTED);
         self.requests.move_to(id, Place::Queued);
-        // As in Linux, the policy's messages about the insertion follow its event.
+        // The event is recorded first: as in Linux, the policy's messages about an insertion follow
+        // the event of the insertion.
         let kind = if matches!(at, Position::Sorted(_)) { TraceKind::Inserted } else { TraceKind::InsertedInFront };
         self.trace(kind, id, None, now);
         let wake = self.elevator.insert(&self.requests, id, at, now);
@@ -369,8 +372,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// Retries a waiting bio. It has left the queue of waiters and keeps its reference to its group
-    /// until it has entered.
+    /// Retries a waiting bio, which is no longer in the queue of waiting bios. It keeps its
+    /// reference to its group until it has entered.
     pub(crate) fn admit_bio(&mut self, index: u32, now: Nanos) -> Entered {
         let group = self.bios.at(index).bio.group;
         self.bios.at_mut(index).bio.group = self.groups.nearest_online(group);

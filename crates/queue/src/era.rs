@@ -58,7 +58,7 @@ pub enum Allocation {
     /// request while at least `min(nr_requests / 4, 32)` are free; a bio that arrives before it
     /// runs may take the request.
     SplitLists,
-    /// 2.4.23 and -aa ("low latency"): one pool, and a cap on the sectors in flight.
+    /// 2.4.23 and the -aa trees ("low latency"): one pool, and a cap on the sectors in flight.
     SharedList {
         /// Above this number of sectors writes sleep, and so do all but a few reads; a quarter of
         /// it is the width of a batch.
@@ -153,7 +153,8 @@ impl Era {
         max_sectors: 255,
     };
 
-    /// Linux 2.4.23 and the -aa trees, "elevator low latency": at most 4 MiB in flight.
+    /// Linux 2.4.23 and Andrea Arcangeli's -aa trees, "elevator low latency": at most 4 MiB in
+    /// flight.
     pub const LINUX_2_4_LOW_LATENCY: Era =
         Era { allocation: Allocation::SharedList { max_queue_sectors: 8192 }, ..Era::LINUX_2_4 };
 

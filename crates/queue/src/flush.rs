@@ -90,7 +90,7 @@ impl FlushMachine {
         self.command.is_some_and(|id| requests.at(id).place == Place::Started)
     }
 
-    /// The data of a sequenced write was started.
+    /// The data step of a write with a flush sequence was started.
     pub(crate) fn add_running_data(&mut self) {
         self.data_running += 1;
     }
@@ -125,8 +125,9 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// The device sees FUA only if it supports it; SYNC preserves the accounting that the cleared
-    /// flags implied.
+    /// Clears the flags that the sequence carries out; FUA stays only if the device supports it.
+    /// SYNC is set because the cleared flags meant that a task waits, and the request still counts
+    /// as sync.
     fn clear_flush_flags(&mut self, id: RequestId) {
         let keeps_fua = self.limits.fua && self.limits.volatile_cache;
         let Some(request) = self.requests.live_mut(id) else { return };
@@ -152,7 +153,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
         let mut attributes = Attributes::new(Operation::Flush, block::Extent::new(0, 0));
         attributes.flags = Flags::SYNC;
-        // The table has one slot more than there are tags, for this command.
+        // The table of requests has one slot per hardware queue beyond the tags, for this command.
         let Some(id) = self.requests.allocate(attributes, now) else { return };
         core::mem::swap(&mut self.flush.pending, &mut self.flush.running);
         *self.slots.at_mut(id.slot()) = crate::Slot::COMMAND;
@@ -186,8 +187,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.kick_flush(now);
     }
 
-    /// The data step of a sequenced write completed. Returns whether the request continues with a
-    /// flush.
+    /// The data step of a write with a flush sequence completed. Returns whether the request
+    /// continues with a flush.
     pub(crate) fn data_step_completed(&mut self, id: RequestId, status: Status, now: Nanos) -> bool {
         let Stage::Data(steps) = self.slots.at(id.slot()).stage else { return false };
         self.flush.data_running = self.flush.data_running.saturating_sub(1);

@@ -122,13 +122,14 @@ impl Default for Settings {
 /// The result of a submission.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Submitted {
-    /// It joined this request.
+    /// The bio joined this request.
     Merged(RequestId),
-    /// It became this request.
+    /// The bio became this request.
     Queued(RequestId),
-    /// It waits for a tag and enters by itself when one is free.
+    /// The bio waits for a tag. The queue takes it in when one is free.
     Waiting,
-    /// A limiter holds it and releases it by itself. Its submitter does not sleep.
+    /// A limiter holds the bio and releases it later without a call of the host. The submitter does
+    /// not sleep.
     Held,
     /// There was nothing to do (a flush on a device without a volatile cache): it has completed,
     /// and no [`Done`] follows.
@@ -162,8 +163,9 @@ pub struct RequestQueue<E = Any> {
     requests: Requests,
     slots: Array<Slot>,
     bios: Bios,
-    /// Bios that wait for a tag: unlimited ones, limited ones (before blk-mq: of the first kind, of
-    /// the second).
+    /// Bios that wait for a tag: first those that may use every tag, then the limited ones, which
+    /// may use only a part of the tags. Before blk-mq: those of the first kind and those of the
+    /// second.
     waiting: [Chain; 2],
     admitted: admitted::Admitted,
     tags: Tags,
@@ -172,7 +174,8 @@ pub struct RequestQueue<E = Any> {
     /// The request inserted last, with its end, if it may be merged into but is not in the hash
     /// yet.
     unhashed: Option<(RequestId, Sector)>,
-    /// Requests that can be found by their end. It is mostly zero, and the lookup is skipped then.
+    /// Number of requests that can be found by their end. It is mostly zero, and the lookup is
+    /// skipped then.
     findable: u32,
     last_merge: Option<RequestId>,
     /// Links of the merge hash, the dispatch lists, the flush machine's lists and the list of
@@ -201,13 +204,13 @@ pub struct RequestQueue<E = Any> {
     merging: Merging,
     device_plug: DevicePlug,
     order: DispatchOrder,
-    /// Whether a dispatch has to check the plug or a barrier first: the only state of both that the
-    /// data path reads.
+    /// Whether the queue is plugged or a barrier is in flight. A dispatch reads this flag, and the
+    /// state of the plug and the barriers only if it is set.
     is_gated: bool,
     /// False for solid-state devices that queue commands: they are not plugged (since 2.6.29).
     is_plug_useful: bool,
     tick_ns: Nanos,
-    /// In the order in which a bio passes them; mostly empty.
+    /// The limiters, in the order in which a bio passes them; mostly empty.
     limiters: Vec<AnyLimiter>,
     /// Empty until the first limiter is added.
     limited_bios: Array<limiting::LimitedBio>,
@@ -243,9 +246,9 @@ impl<E: Elevator> RequestQueue<E> {
         Self::growing(elevator, settings, settings.bios)
     }
 
-    /// The same for hosts that may allocate at any time. Of the bios that need a record (those that
-    /// wait, share a request or pass a limiter), `reserved` have theirs from the start; memory for
-    /// the others is allocated on demand.
+    /// Like [`RequestQueue::new`], for hosts that may allocate at any time. Of the bios that need a
+    /// record (those that wait, share a request or pass a limiter), `reserved` have theirs from the
+    /// start; memory for the others is allocated on demand.
     ///
     /// # Errors
     /// Out of memory.
@@ -429,7 +432,7 @@ impl<E: Elevator> RequestQueue<E> {
 // ---- completion ----
 impl<E: Elevator> RequestQueue<E> {
     /// The device completed a request. `done` is called for every bio that completes with it; a
-    /// sequenced write may continue with a flush first. Dispatch again afterwards.
+    /// write with a flush sequence may continue with a flush first. Dispatch again afterwards.
     #[inline]
     pub fn complete(&mut self, id: RequestId, status: Status, now: Nanos, mut done: impl FnMut(Done)) {
         let Some(queue) = self.requests.take_back(id, Place::Complete) else {
@@ -516,7 +519,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     #[inline]
     fn left_device(&mut self, queue: HardwareQueue) {
-        // Each was counted when it was started.
+        // Each request was counted when it was started, so this does not wrap.
         let in_device = self.in_device.at_mut(u32::from(queue.0));
         *in_device = in_device.wrapping_sub(1);
         self.in_device_total = self.in_device_total.wrapping_sub(1);
@@ -538,7 +541,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
         match self.slots.at(id.slot()).members() {
             Members::Alone(cookie) => {
-                // The bio became the request at its submission, so the two times are the same.
+                // The bio became the request at its submission, so the time of submission is the
+                // request's start.
                 done(Done { cookie, bio: attributes, status, submitted_ns: start_ns, issued_ns });
                 self.bios.count_ended();
             }
@@ -568,7 +572,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Returns the slot, the tag and the reference to the group.
-    // The call and its saved registers would be a third of its cost.
+    // Always inlined: the call and the saved registers would be a third of the function's cost.
     #[inline(always)]
     pub(crate) fn free(&mut self, id: RequestId, group: GroupId, now: Nanos) {
         self.elevator.freed(&self.requests, id, now);
@@ -687,7 +691,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.push_event(TraceEvent { at_ns: now, kind, id, attributes, reason, status: Status::Ok });
     }
 
-    /// The same for a bio.
+    /// Records an event of a bio if tracing is on.
     #[inline]
     pub(crate) fn trace_bio(&mut self, kind: TraceKind, bio: &Bio, id: RequestId, now: Nanos) {
         if self.tracing {

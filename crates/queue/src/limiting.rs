@@ -19,16 +19,16 @@ use elevator::{
 /// What is stored per bio, beside the table of bios, once there are limiters.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct LimitedBio {
-    /// The group of the submission. The limiters know the bio by it, even if it is accounted to
-    /// another group later.
+    /// The group of the submission. Limiters always see the bio with this group, even if it is
+    /// accounted to another group later.
     group: GroupId,
     /// The limiters that have seen it, one bit for each in the list.
     seen_by: u8,
     is_limited: bool,
     /// Since when it has waited for a request.
     waits_since_ns: Nanos,
-    /// It was answered with [`crate::Submitted::Held`]: no submitter sleeps for it, whatever it
-    /// waits for later.
+    /// The submission was answered with [`crate::Submitted::Held`]: no submitter sleeps for the
+    /// bio, whatever it waits for later.
     was_held: bool,
 }
 
@@ -175,8 +175,8 @@ impl<E: Elevator> RequestQueue<E> {
     /// The depths that limiters are told.
     pub(crate) fn limiters_depth(&self) -> Depth {
         let Depth { requests, device } = self.depth;
-        // The limiter halves the depth step by step, twice a second; from a table of thousands of
-        // requests it would take long to reach a depth that limits anything.
+        // A limiter such as `io.latency` halves the depth at most twice a second. From a table of
+        // thousands of requests it would take seconds to reach a depth that limits anything.
         let usual = if self.era.has_large_table { self.era.usual_requests(device) } else { requests };
         Depth { requests: requests.min(usual), device }
     }
@@ -194,7 +194,8 @@ impl<E: Elevator> RequestQueue<E> {
             }
             depth
         };
-        // The root always exists; limits apply to it where there is no hierarchy (v1).
+        // The root always exists, so it is not added but changed. Its limits apply if groups form
+        // no hierarchy (cgroup v1).
         limiter.group_changed(GroupId::ROOT, self.groups.settings(GroupId::ROOT), now);
         if *self.io_limits.at(GroupId::ROOT.0) != IoLimits::NONE {
             limiter.limits_changed(GroupId::ROOT, self.io_limits.at(GroupId::ROOT.0), now);
@@ -279,8 +280,8 @@ impl<E: Elevator> RequestQueue<E> {
                 has_entered = true;
             }
         }
-        // No task waits for these bios and would unplug the queue; in Linux, blk-throttle's worker
-        // did it itself.
+        // No task waits for these bios, so none would unplug the queue. In Linux the worker thread
+        // of blk-throttle unplugs it.
         if has_entered {
             self.unplug_device(now);
         }

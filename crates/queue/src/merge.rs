@@ -109,7 +109,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// Where a list policy wants a request that is not to be merged.
+    /// The position at which a policy that searches its own list wants a request that is not to be
+    /// merged.
     pub(crate) fn hint_for(&mut self, bio: &Bio, now: Nanos) -> Hint {
         if self.elevator.merge_search() != MergeSearch::Own {
             return Hint::None;
@@ -384,7 +385,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// Whether a request with the mark can be found by its end.
+    /// Whether a request with [`Marks::HASHED`] can really be found by its end.
     pub(crate) fn is_findable(&self, id: RequestId, end: Sector) -> bool {
         self.unhashed == Some((id, end)) || self.hash.holds(&self.dispatch_links, id.slot(), end)
     }

@@ -14,7 +14,7 @@ use elevator::{Bio, Elevator, Wake};
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct DevicePlug {
     pub is_in: bool,
-    /// When it is unplugged by itself.
+    /// The time at which the plug is removed without a call of the host.
     pub until: Option<Nanos>,
 }
 
@@ -76,7 +76,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Requests allocated and not in the driver.
     fn queued(&self) -> u32 {
-        // The queue's own flush command is in the driver, but was not allocated.
+        // The queue's own flush command counts as in the driver, but not as allocated.
         let own = u32::from(self.flush.command_is_in(&self.requests));
         self.tags.in_use().saturating_sub(self.in_device_total.saturating_sub(own))
     }

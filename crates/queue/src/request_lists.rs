@@ -177,8 +177,8 @@ impl RequestLists {
         }
         for (index, (kind, sleeps)) in self.kinds.iter_mut().zip(sleeping).enumerate() {
             let is_own = index == usize::from(queue);
-            // A kind that has no requests out never sees one freed; its sleepers wait because the
-            // request table itself was full.
+            // If no request of a kind is allocated, none of that kind can be freed. Its sleepers
+            // wait because the request table was full, so the request of the other kind wakes them.
             let is_starved = !is_own && tags.of_kind(index == 1) == 0;
             let is_woken = sleeps && ((is_own && wakes) || is_starved);
             kind.wakes_due = kind.wakes_due.saturating_add(u32::from(is_woken));

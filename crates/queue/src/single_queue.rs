@@ -27,8 +27,9 @@ pub(crate) struct DispatchOrder {
 }
 
 impl<E: Elevator> RequestQueue<E> {
-    /// A driver's own command in 2.4: it goes on the list of a policy that has one. Any other
-    /// policy would sort it.
+    /// Handles a driver's own command (passthrough) in 2.4: puts it on the list of a policy that
+    /// has its own list. Any other policy would sort the command, so that policy is drained first
+    /// and the command is appended.
     pub(crate) fn queue_special(&mut self, id: RequestId, now: Nanos) {
         if self.elevator.merge_search() == MergeSearch::Own {
             self.insert(id, Position::Sorted(Hint::None), now);

@@ -9,7 +9,7 @@ pub(crate) struct Marks(u8);
 
 impl Marks {
     pub(crate) const NONE: Marks = Marks(0);
-    /// It holds one of the tags that limited requests may hold.
+    /// It is a limited request: the policy allows such requests only a part of the tags.
     pub(crate) const LIMITED: Marks = Marks(1);
     /// Nothing may merge into it.
     pub(crate) const NO_MERGE: Marks = Marks(1 << 1);

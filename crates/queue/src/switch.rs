@@ -96,8 +96,9 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// Sorts the carried requests by their order of insertion: a bottom-up merge sort in place, in
-    /// which runs of 1, 2, 4 ... merge as the carries of a binary counter.
+    /// Sorts the carried requests by their order of insertion: a bottom-up merge sort in place.
+    /// Sorted runs have 1, 2, 4 ... requests, and two runs of the same length are merged at once,
+    /// like the carries of a binary counter.
     fn sort_carried(&mut self) {
         let mut runs = [const { List::EMPTY }; RUNS];
         while let Some(slot) = self.carried.pop_front(&mut self.dispatch_links) {

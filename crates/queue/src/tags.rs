@@ -1,6 +1,6 @@
-//! Scheduler tags: how many requests may exist, and how many of them may be limited ones. The
-//! kernels before blk-mq use the same two numbers for their two kinds of request
-//! (`request_lists.rs`).
+//! Scheduler tags: how many requests may exist, and how many of them may be limited ones, for which
+//! the policy allows only a part of the tags. The kernels before blk-mq use the same two numbers
+//! for their two kinds of request (`request_lists.rs`).
 
 /// Counts tags. A tag's number is not stored; the request's slot identifies it.
 #[derive(Copy, Clone, Debug)]

@@ -23,25 +23,25 @@ pub enum TraceKind {
     /// A request entered the policy ahead of all others: requeued by the driver, or data of a
     /// sequenced flush.
     InsertedInFront,
-    /// A bio merged into it at its end; the attributes are the bio's.
+    /// A bio merged into the end of a request; the attributes are the bio's.
     BackMerged,
-    /// A bio merged into it at its beginning; the attributes are the bio's.
+    /// A bio merged into the beginning of a request; the attributes are the bio's.
     FrontMerged,
-    /// It absorbed its neighbour.
+    /// A request absorbed its neighbour.
     RequestsMerged,
-    /// It is the neighbour that was absorbed; follows [`TraceKind::RequestsMerged`] directly.
+    /// The neighbour that was absorbed; follows [`TraceKind::RequestsMerged`] directly.
     Absorbed,
-    /// The policy chose it.
+    /// The policy chose a request.
     Chosen,
     /// The policy holds its requests back (idles); the event has no request.
     Held,
-    /// The device started it.
+    /// The device started a request.
     Started,
-    /// The device completed it.
+    /// The device completed a request.
     Completed,
-    /// The driver returned it, and it entered the policy again.
+    /// The driver returned a request, and it entered the policy again.
     Requeued,
-    /// The driver had no room for it.
+    /// The driver had no room for a request.
     Refused,
     /// A flush command was issued.
     FlushIssued,

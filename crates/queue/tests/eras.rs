@@ -98,7 +98,7 @@ fn s1_7a_sleepers_wake_one_by_one_once_a_batch_is_free_and_late_comers_take_what
     }
     assert_eq!(host.sleeping(), 2);
     assert!(matches!(host.submit(&c), Submitted::Queued(_)), "nothing keeps a late comer out");
-    // C has one of the five: 27 more make 31 free ones.
+    // Bio C got one of the five freed requests: 27 more make 31 free ones.
     for _ in 5..32 {
         host.complete_oldest();
     }
@@ -148,8 +148,8 @@ fn s1_7b_above_4_mib_writes_sleep_and_a_few_reads_go() {
     while host.sleeping() == 2 {
         host.complete_oldest();
     }
-    // A quarter of the cap must be free: 33 * 255 + 5 * 8 sectors less 9 * 255 are 6160, still
-    // above 6144.
+    // Sleepers are woken when a quarter of the cap of 8192 sectors is free. 33 * 255 + 5 * 8
+    // sectors less 9 * 255 are 6160, still above 6144.
     assert_eq!((host.ended.len(), host.sleeping()), (10, 1));
 }
 
@@ -196,7 +196,8 @@ fn s1_7c_a_sleeper_wakes_below_the_limit_and_is_a_batcher() {
     host.now = 5 * MILLISECOND;
     host.complete_oldest();
     assert_eq!(host.sleeping(), 0, "127 were out");
-    // The request that it slept for counts: 31 are left of its batch, and the kind is full again.
+    // The request that the context slept for is part of its batch: 31 are left, and the kind is
+    // full again.
     for n in 0..31 {
         assert!(matches!(host.submit(&apart(Operation::Write, 600 + n, 2)), Submitted::Queued(_)), "{n}");
     }
@@ -502,7 +503,7 @@ fn s1_11_without_a_flush_concept_a_flush_is_done_at_once() {
 #[test]
 fn s1_10_a_special_of_2_6_goes_behind_the_drained_policy_and_before_what_comes_later() {
     for (era, expected) in [(Era::LINUX_3, "R1 P0 R5"), (Era::BLK_MQ, "P0 R1 R5"), (Era::LINUX_2_4, "R1 R5 P0")] {
-        // Only a sorting policy shows the difference: in 2.4 it is drained as well.
+        // A policy that sorts has no list for the command, so it is drained in 2.4 as well.
         let mut testbed = testbed::Testbed::with("mq-deadline", &settings(era, 1));
         testbed.given(if era == Era::LINUX_2_4 { "R5 R1 P0" } else { "R1 P0 R5" });
         testbed.when("rest");
@@ -518,7 +519,8 @@ fn random_calls_lose_nothing_in_any_era_under_any_policy() {
     let eras = [Era::LINUX_2_4, Era::LINUX_2_4_LOW_LATENCY, Era::LINUX_2_6, Era::LINUX_3, mixed];
     for (number, policy) in testbed::Testbed::policies().iter().enumerate() {
         for (index, era) in eras.into_iter().enumerate() {
-            // The last row has a table too small for both kinds, so that one starves the other.
+            // In the last row the table is too small for both kinds, so that one kind can take all
+            // requests and the other has to wait.
             for (device, requests, missing) in [(1, 8, 0), (8, 3, 0), (31, 128, 0), (4, 12, 14)] {
                 let mut settings = settings(era, device);
                 settings.configuration.depth.requests = requests;

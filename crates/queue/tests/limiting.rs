@@ -218,7 +218,7 @@ fn the_policy_may_change_while_bios_are_held() {
             bench.queue.switch(next, handover, bench.now).expect("no other switch");
             assert_eq!(bench.queue.is_switching(), is_busy, "a switch does not wait for held bios");
             if is_busy {
-                // Released during the switch, the bio waits outside the policy.
+                // The bio is released during the switch and waits outside the policy.
                 bench.now = T0 + 100 * MS;
                 bench.queue.timer(bench.now);
                 bench.queue.check().expect("invariants");
@@ -244,7 +244,7 @@ fn removing_a_limiter_releases_all_bios_at_once() {
         bench.submit_bio(Bio { group, ..Attributes::new(Operation::Read, Extent::new(n * 100, 8)) });
     }
     assert_eq!(bench.queue.held_by_limiters(), 199);
-    // A few are held at several levels of the hierarchy.
+    // Several bios are held at different levels of the hierarchy.
     bench.until(350);
     assert!(bench.queue.remove_limiter("throttle", bench.now));
     bench.queue.check().expect("invariants");
@@ -351,8 +351,8 @@ fn a_submitters_plug_stays_its_own() {
     assert_eq!(bench.times(), [0, 0, 100]);
 }
 
-/// In 2.6.18 to 2.6.38 the queue itself plugs; no task waits for a released bio and would unplug
-/// it.
+/// In 2.6.18 to 2.6.38 the queue itself is plugged. No task waits for a released bio, so none would
+/// unplug the queue.
 #[test]
 fn a_queues_own_plug_does_not_keep_what_was_released() {
     let mut bench = Bench::unlimited(Era::LINUX_2_6).with_throttle(10);

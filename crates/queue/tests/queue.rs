@@ -194,8 +194,8 @@ fn bios_beyond_the_tags_wait_and_enter_in_order() {
     assert_eq!(cookies, [0, 1, 2, 3, 4]);
 }
 
-/// Anticipatory lets the anticipated process enter whatever the number of requests; the table's
-/// last slot is reserved for the flush.
+/// The anticipatory elevator admits the process that it waits for even if no tag is free. The last
+/// slot of the table is reserved for the flush command.
 #[test]
 fn a_request_beyond_the_tags_leaves_the_slot_of_the_flush_command() {
     let by = |context: u32, bio: Bio| Bio { context: ContextId(context), ..bio };

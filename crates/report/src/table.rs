@@ -1,4 +1,5 @@
-//! Tables for the terminal: iostest's layout, stable for scripts, and the more detailed text table.
+//! Tables for the terminal: the layout of iostest (the test script of 2010 that `hoistway test`
+//! succeeds), stable for scripts, and the more detailed text table.
 
 use std::fmt::Write;
 

@@ -87,7 +87,7 @@ fn attach(facts: &Facts) -> Result<LoopDevice, RigError> {
     set("max_sectors_kb", &facts.max_kib.to_string())?;
     // Without a scheduler this sets the number of the driver's tags, which is kept under every
     // scheduler chosen later: the device then takes as many commands as the model does. A few
-    // kernels refuse, which the model tolerates.
+    // kernels refuse. The server then queues the commands that exceed the model's depth.
     let _ = set("scheduler", "none");
     let _ = set("nr_requests", &facts.depth.to_string());
     Ok(device)

@@ -37,7 +37,8 @@ impl Lateness {
         self.sum_ns.checked_div(self.replies()).unwrap_or(0)
     }
 
-    /// The upper bound of `percent` of the replies, in microseconds: a power of two.
+    /// The lateness, in microseconds, below which at least `percent` of the replies were: a power
+    /// of two.
     pub fn below_us(&self, percent: u64) -> u64 {
         let wanted = (self.replies() * percent).div_ceil(100).max(1);
         let mut sum = 0;

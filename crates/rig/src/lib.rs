@@ -31,8 +31,8 @@
 //! processes -> /dev/loop64 (the kernel's scheduler) -> loop driver -> FUSE -> server: device model in real time
 //!                  ^ open in the holder                                 ^ open in the server
 //! ```
-//! Two processes hold it, so that it vanishes whichever of them is killed, in whatever order and by
-//! whatever signal:
+//! Two processes hold the block device, so that it vanishes if either of them is killed, or both in
+//! any order, by any signal:
 //! - the [`server`] has `/dev/fuse` open and answers; it never accesses the block device, because
 //!   it could wait for itself;
 //! - the [`device_holder`] has the loop device open. The kernel detaches the file when the last descriptor closes.

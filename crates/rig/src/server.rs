@@ -102,7 +102,8 @@ pub fn serve(
     socket.set_nonblocking(true).map_err(RigError::system("a socket"))?;
     holder.stdin(Stdio::from(mount)).stdout(Stdio::from(OwnedFd::from(theirs)));
     let child = holder.spawn().map_err(RigError::system("starting the holder"))?;
-    // The command still holds its ends of mount and socket.
+    // The command still has the holder's descriptors of mount and socket open; dropping it closes
+    // them in this process.
     drop(holder);
     let device = model.build(settings.seed, "rig");
     let facts = facts_of(&settings.model, device.info())?;

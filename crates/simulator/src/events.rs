@@ -1,5 +1,5 @@
-//! The set of pending events: a calendar wheel with a bitmap, a heap for events beyond its horizon,
-//! and the sorted next bucket.
+//! The set of pending events: a calendar wheel with a bitmap, a heap for events beyond the wheel's
+//! horizon, and a sorted list of the events of the earliest bucket.
 //!
 //! * Guarantee: events come out by (time, order of insertion); nothing else breaks a tie.
 //! * Cost: about 25 ns for an insertion with its removal, independent of the number pending.
@@ -252,7 +252,8 @@ impl EventWheel {
         self.overflow.push(Reverse(Far { time, sequence, node }));
     }
 
-    /// Inserts into `front` in order; of events at the same time the newest comes out last.
+    /// Inserts an event into `front` in order; of events at the same time, the newest is removed
+    /// last.
     #[inline]
     fn insert_into_front(&mut self, time: Nanos, node: u32) {
         let nodes = &self.nodes;

@@ -81,7 +81,8 @@ impl Host for Simulator {
     }
 }
 
-/// A run that begins as soon as its policy is known.
+/// Everything that a run needs except its policy. The run is carried out when the registry calls it
+/// with the policy as its own type.
 struct Start<'a> {
     prepared: PreparedRun,
     experiment: &'a Experiment,
@@ -128,8 +129,8 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, Prepa
 impl PreparedRun {
     fn with_policy<E: Elevator>(self, policy: E, experiment: &Experiment) -> Result<Prepared<E>, Refusal> {
         let Self { settings, groups, device, processes, names, scheduler, info } = self;
-        // Most bios never need a record; those of sleepers and of merged bios are allocated on
-        // demand.
+        // The queue's records of bios are allocated on demand: only bios that wait, share a request
+        // or pass a limiter need one.
         let mut queue = RequestQueue::growing(policy, &settings, 0).map_err(|_| {
             Refusal::usage("the request queue does not fit into memory", "ask for a smaller --queue-requests")
         })?;

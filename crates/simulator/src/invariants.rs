@@ -241,8 +241,8 @@ impl Ledger {
         }
         let broken = match next {
             Next::Empty => queue.elevator().has_work(hardware_queue) && !queue.is_switching(),
-            // The completion it waits for may be that of a request in the device, or of one that
-            // the device refused and that is about to start again.
+            // The policy waits for a completion: of a request in the device, or of one that the
+            // device refused and that is about to start again.
             Next::Throttled => queue.in_device() == 0 && queue.awaiting_device() == 0 && queue.next_timer().is_none(),
             Next::Hold { .. } => queue.next_timer().is_none(),
             Next::DeviceFull => queue.in_device() == 0,

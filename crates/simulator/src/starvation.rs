@@ -1,29 +1,31 @@
 //! P7: how long a request can wait in a policy, checked from outside at every choice.
 //!
 //! The ledger reads the queue's trace: insertions, choices and requeues. From these alone it
-//! derives which request was dispatched ahead of which earlier one, and checks this against the promise of the policy:
+//! derives which request was dispatched ahead of which earlier one, and checks this against the
+//! policy's promise:
 //!
 //! | policy | promise |
 //! | --- | --- |
 //! | noop | no request is passed over (2.4: except by requests placed beside a neighbour that has no room for them) |
-//! | none | a bounded number of choices: what was flushed, one turn for each request of its list up to it, and what the other lists flush with it |
-//! | linus, read-latency2 | later requests pass a request at most its budget / 16 times (linus of 2.4.0: its budget; in read-latency2: only later writes count) |
-//! | nas | no request of its direction that arrived when it was overdue passes a request |
+//! | none | a bounded number of choices: the requests already present, a turn of every list for each request of its own list up to it, and later requests that are flushed together with it and placed before it |
+//! | linus, read-latency2 | at most budget / 16 later requests pass a request, whose budget is `read_latency` or `write_latency` (linus of 2.4.0: at most as many as its budget; read-latency2: only later writes count) |
+//! | nas | a request is not passed by one of its direction that arrived when it was already overdue |
 //! | deadline, mq-deadline | an overdue oldest request is passed by one batch of its direction (two since 6.5); reads are passed by two batches of writes, writes by `writes_starved` + 1 batches of reads |
-//! | kyber | a kind with a free token is passed by one batch of each other kind; within a kind, requests flushed together precede all later ones |
-//! | anticipatory | a kind keeps the device for the time of its batch; an overdue oldest request is passed for at most its expiry; the device idles for at most `antic_expire` |
+//! | kyber | a kind (reads, writes, discards, others) with a free token is passed by one batch of each other kind; within a kind, requests flushed together precede all later ones |
+//! | anticipatory | a kind (sync or async) keeps the device for the time of its batch; an overdue oldest request is passed for at most its expiry; the device idles for at most `antic_expire` |
 //! | wfq, sfq, sfq-d2 | while a queue is backlogged, a sibling's service per weight exceeds its own by at most one request of each; each queue is served in order |
 //! | mqfq | the same for the root's children, also while all of a child's requests are in flight, plus twice `lead`; each queue is served in order |
 //! | cfq (since 2.6.35) | after its slice a queue dispatches one request at most, until its next turn |
 //! | bfq | a turn dispatches at most its budget, and after its time at most a third of it |
-//! | paternoster | the oldest best-effort request, once it has waited for 30 s, is passed by what goes during 16 completions and by 16 real-time requests |
+//! | paternoster | the oldest best-effort request, once it has waited for 30 s, is passed by at most the requests that are chosen during 16 completions, and by 16 real-time requests |
 //!
 //! Requests inserted in front (requeued, or data of a sequenced flush) may pass all others and are
 //! not counted. After a change of policy or tunables the ledger starts again with the requests that
 //! arrive afterwards, once all those queued before have left. mq-deadline's classes share one
-//! batch: its promise within a class is counted between fruitless looks (`deadline.rs`), and a
-//! class in which all requests have aged precedes every higher one. Policies that bound no passes
-//! say why in their traits: cfq's first engine, uchida and tarasov are not checked here.
+//! batch: its promise within a class is counted between fruitless looks, in which it examines a
+//! request that is too young (`deadline.rs`), and a class in which all requests have aged precedes
+//! every higher one. Policies that do not bound how often a request is passed over give the reason
+//! in their traits: cfq before 2.6.35, uchida and tarasov are not checked here.
 
 mod aged;
 mod anticipatory;
@@ -117,7 +119,7 @@ impl Promise {
             Passing::Turns => Promise::Turns(Turns::default()),
             Passing::WeightedService => Promise::Shares(Shares::default()),
             Passing::WeightedServiceInFlight => Promise::Shares(Shares::in_flight(terms)),
-            // The first engine does not announce its turns.
+            // cfq before 2.6.35 does not announce its turns.
             Passing::Slices if terms.is_since(Version(2, 6, 35)) => Promise::Slices(Slices::default()),
             Passing::Budgets => Promise::Budgets(Slices::default()),
             Passing::Aged { after_ns, completions, run } => {
@@ -127,8 +129,8 @@ impl Promise {
         }
     }
 
-    /// Resets the counts, but not the requests in the device. Shares go on; mqfq's depend on
-    /// tunables.
+    /// Resets the counts, but not the requests in the device. Shares keep their counts, because
+    /// only the promise of mqfq depends on tunables; it takes the new ones.
     fn reset(&mut self, terms: &Terms) {
         match self {
             Promise::Rounds(rounds) => rounds.reset(),
@@ -325,7 +327,8 @@ impl Starvation {
         if let Promise::Shares(shares) = &mut self.promise {
             shares.entered(id, attributes, is_in_front);
         }
-        // kyber stages a request inserted in front like any other, before its list.
+        // kyber puts a request inserted in front at the front of its software queue's list, where
+        // it waits for its turn like any other, so the promise counts it too.
         if is_in_front && !matches!(self.promise, Promise::Rounds(_)) {
             self.in_front.insert(id);
         } else {

@@ -14,7 +14,8 @@ const BACKLOGS: [u32; 4] = [1, 100, 1_000, 10_000];
 
 /// Calls timed together.
 const CHUNK: u64 = 32;
-/// Chunks that a policy must dispatch whole before its `insert` and `choose+dispatch` are measured.
+/// `insert` and `choose+dispatch` are only measured for a policy that has dispatched this many
+/// chunks completely, without a completion before the end of a chunk.
 const PROBED_CHUNKS: u32 = 512;
 
 /// Measures `insert`, `choose+dispatch` and `full_turn` (insert, choose, complete) at 1 to 10,000

@@ -205,7 +205,7 @@ impl Bytes<'_> {
         let mut settings = GroupSettings::with_weight(u32::from(weight) * u32::from(weight) / 6 + 1);
         settings.parent = GroupId(u32::from(parent % 4));
         settings.leaf_weight = (parent & 64 != 0).then_some(u32::from(parent) * 40 + 1);
-        // Of nine levels one is none.
+        // Levels are 0 to 7, so one of nine values sets no priority.
         settings.priority = GroupPriority::new(u32::from(weight % 9)).ok();
         settings.latency_target_ns = if parent >= 128 { u64::from(parent) * 100_000 } else { 0 };
         Some(settings)
@@ -223,7 +223,7 @@ impl Testbed {
             self.call(call);
         }
         self.unplug();
-        // Requests held by the last limits would take long.
+        // The last limits may hold requests for a long time, so they are lifted.
         for group in 0..self.settings.configuration.groups {
             self.queue.set_limits(GroupId(group), &IoLimits::NONE, self.now);
         }
@@ -356,7 +356,7 @@ impl Testbed {
         self.history.push(format!("switch:{spec}:{handover:?}"));
         let next = registry::build(name, version, &self.settings.configuration);
         let next = next.unwrap_or_else(|error| panic!("{spec}: {error:?}"));
-        // If it is busy, the switch in progress goes on and this one is dropped.
+        // If a switch is in progress, the queue refuses another one, and the call has no effect.
         let _ = self.queue.switch(next, handover, self.now);
         self.check();
     }

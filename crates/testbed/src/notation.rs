@@ -148,7 +148,7 @@ pub fn bio(text: &str) -> Bio {
     bio
 }
 
-/// Parses one mark behind the first sector.
+/// Parses one mark after the first sector.
 fn mark(rest: &mut &str, bio: &mut Bio) -> Option<()> {
     for (word, flag) in FLAGS {
         if let Some(tail) = rest.strip_prefix(word) {

@@ -366,9 +366,10 @@ impl Testbed {
     /// # Panics
     /// If requests are queued but the queue returns neither a request nor a time to wait for.
     pub fn rest(&mut self) {
-        // A bio needs a few steps (flush, data, flush, holds between), so far more steps mean no
-        // progress. The same applies to a wait of minutes per bio; meanwhile a policy may poll a
-        // device that it holds as often as it likes.
+        // A bio needs a few steps (flush, data, flush, and times for which a limiter holds it
+        // between them), so if far more steps have passed there is no progress. A step that only
+        // advances the time does not count, because a policy that idles may ask for many short
+        // waits, but only until a minute has passed for each bio.
         let bios = self.in_flight.len() + self.in_device.len();
         let mut left = 1000 + 64 * bios;
         let latest = self.now + (1 + bios as Nanos) * 60 * SECOND;

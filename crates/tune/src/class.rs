@@ -12,8 +12,8 @@ use crate::device::{Attachment, Device};
 use crate::findings::Findings;
 use crate::score::Goal;
 
-/// Parallel streams whose total is below this fraction of one stream's rate cost the device its
-/// speed.
+/// If the total of parallel streams falls below this fraction of one stream's rate, they cost the
+/// device its speed.
 const DELTA_KEPT: f64 = 0.70;
 /// From this multiple of one stream's rate on, one stream cannot keep the device busy.
 const GAMMA_PARALLEL: f64 = 1.20;

@@ -468,7 +468,7 @@ fn share_error(run: &Measurement) -> f64 {
     run.groups.iter().map(error).fold(0.0, f64::max)
 }
 
-/// CPU time per I/O, from the note that the runner adds to the measurement.
+/// CPU time per I/O, from the note `cpu_ns` that `hoistway tune` adds to the measurement.
 fn cpu_ns_per_io(run: &Measurement) -> Option<f64> {
     let cpu_ns: f64 = run.target.notes.get("cpu_ns")?.parse().ok()?;
     let ios: u64 = run.groups.iter().map(GroupMeasurement::ios).sum();

@@ -1,4 +1,5 @@
-//! The decision of iostune (July 2010) from the same figures: whether to idle for readers.
+//! The decision for which the script iostune (July 2010) was written, from the figures that it
+//! printed: whether to idle for readers.
 //!
 //! Source: docs/specifications/harness.md, section 8.1.
 
@@ -25,7 +26,8 @@ pub enum Idling {
     Pointless,
 }
 
-/// One of the three conclusions of the 2010 thread, from the streams without a scheduler.
+/// One of the three conclusions of the mails in which iostune was published, from the streams
+/// without a scheduler.
 pub fn idling(streams: &[StreamStep], seeks: bool) -> Option<(Idling, String)> {
     let (delta, gamma) = (delta_gamma(streams, f64::min)?, delta_gamma(streams, f64::max)?);
     let figures = format!("delta {delta:.3}, gamma {gamma:.3}");
@@ -68,7 +70,7 @@ mod tests {
     use super::*;
     use crate::findings::tests::streams;
 
-    /// The three published rows for noop, and the conclusions of the thread.
+    /// The three published rows for noop, and the conclusions of the mails.
     #[test]
     fn the_published_staircases_give_the_threads_own_conclusions() {
         let rows = [

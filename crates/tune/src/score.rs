@@ -213,8 +213,8 @@ pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: 
     Some(Scores { scores, winner, by_preference })
 }
 
-/// `best_ios_per_s` is the best rate of any candidate while shares were measured. If it is set, a
-/// candidate without that measurement gets no shares.
+/// `best_ios_per_s` is the best rate of any candidate while shares were measured. If it is set, the
+/// shares of a candidate without that measurement score 0.
 fn raw(candidate: &CandidateFindings, knee: u32, best_ios_per_s: Option<f64>) -> Raw {
     if let Some(load) = &candidate.load {
         let fair = load.share_error.map(|error| Estimate { mean: (1.0 - error.mean).max(0.0), ..error });

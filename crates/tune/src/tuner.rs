@@ -41,7 +41,7 @@ const STEPS_OF_A_WAIT: u64 = 4;
 const SHORTEST_STEP_NS: u64 = 300_000_000;
 /// Number of times that noisy steps are repeated, each time for twice as long.
 const TRIES: u32 = 2;
-/// Schedulers that are known to hold no shares, so that shares are not measured under them.
+/// Schedulers that are known to ignore weights, so that shares are not measured under them.
 const WITHOUT_SHARES: [&str; 6] = ["none", "noop", "mq-deadline", "deadline", "kyber", "current"];
 
 /// Durations and repetitions.

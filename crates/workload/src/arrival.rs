@@ -19,7 +19,8 @@ struct Pacing {
     bytes_per_s: u64,
     ios_per_s: u64,
     due_ns: Nanos,
-    /// Accumulated remainder of the divisions, in units of 1 / rate nanoseconds.
+    /// Sum of the remainders that the divisions of [`Pacing::gap_ns`] leave, in units of 1 / rate
+    /// nanoseconds; a whole nanosecond is added to a gap.
     cut_off: u64,
 }
 
@@ -91,7 +92,8 @@ impl Pacer {
         pacing.due_ns = pacing.due_ns.saturating_add(gap_ns).max(now.saturating_sub(CATCH_UP_NS));
     }
 
-    /// Shifts every schedule by a time that must not be caught up.
+    /// Delays every schedule by `span_ns`, so that the I/Os that were due meanwhile are not caught
+    /// up.
     pub fn shift(&mut self, span_ns: Nanos) {
         for pacing in &mut self.by_direction {
             pacing.due_ns = pacing.due_ns.saturating_add(span_ns);
@@ -138,7 +140,7 @@ impl Pauses {
 
     fn count(&mut self) -> bool {
         self.counted += 1;
-        // With a time and no count, only the time decides.
+        // If only a time of I/O (`io_time_ns`) is given, I/Os are not counted.
         let is_counted = self.think.blocks > 0 || self.think.io_time_ns == 0;
         let is_due = is_counted && self.counted >= self.think.blocks.max(1);
         if is_due {

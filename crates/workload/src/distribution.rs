@@ -397,13 +397,14 @@ mod tests {
         for (hits, expected) in hits.into_iter().zip([60_000_u32, 30_000, 8_000, 2_000]) {
             assert!(hits.abs_diff(expected) < 600, "{hits} of {expected}");
         }
-        // In bytes: 2 and 3 blocks, and a part beyond the area.
+        // Parts given in bytes: 2 blocks, 3 blocks, and one that is dropped because it is beyond
+        // the area.
         let bytes = |percent, bytes| ZoneShare { percent, size: Amount::Bytes(bytes) };
         let zones = vec![bytes(50, 8192), bytes(30, 12_288), bytes(20, 1 << 40)];
         let zoned = Distribution::Zoned(crate::job::PerDirection::all(zones));
         let ranks = Ranks::new(&zoned, None, Direction::Read, (5, 4096));
         let below_2 = (0..10_000).filter(|_| ranks.draw(&mut random) < 2).count();
-        // 50 of 80.
+        // The first part has 50 of the 80 % that the two remaining parts have together.
         assert!(below_2.abs_diff(6_250) < 200, "{below_2}");
     }
 

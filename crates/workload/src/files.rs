@@ -28,7 +28,7 @@ pub struct Files {
 #[derive(Clone, Debug)]
 struct File {
     offsets: Offsets,
-    /// Bytes of a pass, and what is left of the current one.
+    /// Bytes that a pass transfers of this file, and how many of them are left in the current pass.
     pass_bytes: u64,
     left_bytes: u64,
 }
@@ -78,7 +78,8 @@ impl Files {
             File { offsets: Offsets::new(job, *region, whole, random), pass_bytes, left_bytes: pass_bytes }
         };
         let each = match regions {
-            // The stream itself, because a seed must always yield the same offsets.
+            // A single file uses the thread's own stream and not one drawn from it, because a seed
+            // must always yield the same offsets.
             [one] => vec![file(one, random.clone())],
             many => many.iter().map(|region| file(region, Stream::new(random.next()))).collect(),
         };

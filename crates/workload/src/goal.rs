@@ -115,7 +115,8 @@ impl Steady {
 pub struct Flow {
     /// Threads with equal numbers share the flow.
     pub id: u32,
-    /// Its part is this divided by the sum of all weights; 1 to 1000.
+    /// The thread's part of the flow's I/Os is this divided by the sum of the weights of its
+    /// threads; 1 to 1000.
     pub weight: u32,
     /// Time that a thread that is ahead sleeps before it checks again; 0 means as short as hosts
     /// can.

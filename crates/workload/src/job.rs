@@ -514,7 +514,7 @@ pub struct Job {
     /// Number of files of each thread, at least 1; they are equal parts of its area.
     #[serde(skip_serializing_if = "is_one")]
     pub files: u32,
-    /// The order in which they are used.
+    /// The order in which the files are used.
     #[serde(skip_serializing_if = "is_default")]
     pub file_order: FileOrder,
     /// Number of consecutive I/Os to one file, at least 1.
@@ -530,7 +530,7 @@ pub struct Job {
     /// Zones to use one after the other instead of the whole area.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zones: Option<Zones>,
-    /// Added to `offset` once per earlier thread.
+    /// Added to `offset` once for each earlier thread of the job.
     pub offset_increment: Amount,
     /// Number of bytes used from `offset`; `None` means to the end of the area.
     pub size: Option<Amount>,
@@ -586,7 +586,8 @@ pub struct Job {
     /// apply it to each thread.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
-    /// Whether each thread gets one of them for itself, in turn (fio `cpus_allowed_policy=split`).
+    /// Whether each thread gets one of these CPUs for itself, in turn (fio
+    /// `cpus_allowed_policy=split`).
     #[serde(skip_serializing_if = "is_default")]
     pub splits_cpus: bool,
     /// Logs that are written about its I/Os.

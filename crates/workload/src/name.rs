@@ -106,8 +106,8 @@ pub fn parse(text: &str) -> Result<Named, BadName> {
         }
         job.name = if is_sequence { format!("{}.{step}", named.name) } else { named.name.clone() };
         if let Some(before) = before.replace(job.name.clone()) {
-            // Phases would make it wait for the jobs of all other groups as well, some of which
-            // never end.
+            // A later phase would make the job wait for the jobs of all other groups as well, some
+            // of which never end; `wait_for` names only the previous step.
             job.wait_for = before;
         }
         named.jobs.push(job);
@@ -138,13 +138,14 @@ fn jobs_of(name: &str) -> Option<Vec<Job>> {
     match name {
         "dd" => Some(vec![stream(1 << 20, Mix::Read)]),
         "bonnie" => {
-            // File system blocks as of 2003; writes of this size are merged below the page cache.
+            // The block size of file systems in 2003. The page cache collects writes of this size,
+            // and they are merged when they are written back.
             let phase = |step: &str, mix, end_fsync| {
                 let size = Some(Amount::Bytes(1 << 30));
                 Job { name: step.to_owned(), size, end_fsync, ..stream(4 << 10, mix) }
             };
-            // bonnie++ syncs after writing, and the rewriting time also includes reaching the
-            // device.
+            // The writing and the rewriting step end with an fsync, as bonnie++ syncs after
+            // writing, so the time of both includes the writes to the device.
             Some(vec![
                 phase("write", Mix::Write, true),
                 phase("rewrite", Mix::Rewrite, true),

@@ -227,12 +227,13 @@ impl Offsets {
             }
             None => Some(0),
             Some(end) if self.wraps && end >= end_bytes => Some(0),
-            // A pass ends at the end of the file, whatever would be skipped.
+            // A pass ends at the end of the file, whatever `skip_bytes` is.
             Some(end) if end >= self.file.end_bytes => return None,
             Some(end) => (end - start_bytes).checked_add_signed(skip_bytes),
         };
         let next = match next {
-            // Beyond the end of the file it continues at the start, before the start at the end.
+            // Beyond the end of the file the pattern continues at the start, and before the start
+            // it continues at the end.
             Some(next) if skip_bytes > 0 && next >= file_bytes => 0,
             Some(next) => next,
             None => region_bytes.checked_sub(skip_bytes.unsigned_abs())?,

@@ -9,7 +9,8 @@ const WORD: u64 = 64;
 /// The blocks of one pass.
 #[derive(Clone, Debug)]
 pub struct Visited {
-    /// Bits of blocks first; a bit of a higher level is set if its whole word below is.
+    /// Level 0 has a bit per block, which is set if the block was visited. A bit of a higher level
+    /// is set if its whole word on the level below is set.
     levels: Vec<Vec<u64>>,
     blocks: u64,
 }

@@ -14,8 +14,8 @@ pub const TARGET: Target = Target {
 
 const WORD: &[u8] = b"canary";
 
-/// Panics on the word, and includes the matched length in the digest: the search takes six guesses
-/// of one byte instead of one guess of six.
+/// Panics if the input contains [`WORD`], and includes the length of the longest matching part in
+/// the digest, so that the search has to guess one byte six times, and not six bytes at once.
 fn run(bytes: &[u8]) -> Seen {
     let met = |at: usize| bytes[at..].iter().zip(WORD).take_while(|(byte, letter)| byte == letter).count();
     let most = (0..bytes.len()).map(met).max().unwrap_or(0);

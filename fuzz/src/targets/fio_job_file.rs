@@ -139,9 +139,9 @@ const TOKENS: &[&[u8]] = &[
 /// Area sizes for the jobs, in bytes: one with room for a single block or none, and one with room
 /// for many.
 const AREAS: [u64; 2] = [64 << 10, 3 << 20];
-/// I/Os drawn from a thread.
+/// Number of I/Os that are requested from a thread.
 const DRAWS: u32 = 48;
-/// Threads and jobs that are run; the others differ only in their numbers.
+/// Number of jobs of a file that are run; further ones differ only in their numbers.
 const TRIED: usize = 3;
 /// Jobs of a greater depth are parsed but not run: a slot per I/O would cost more than it is worth.
 const DEEPEST: u32 = 4_096;
@@ -252,7 +252,7 @@ fn draw(issuer: &mut Issuer, area_bytes: u64, mut seen: Seen) -> Seen {
             }
             Next::Busy => {
                 assert!(!in_flight.is_empty(), "busy with nothing in flight");
-                // Some I/Os complete late or with an error, for the latency goals.
+                // Some I/Os complete late or with an error, so that latency goals are missed.
                 now += 1_000_000;
                 let token = in_flight.remove(0);
                 issuer.ended(token, (now % 7_000_000 == 0).then_some(5), now);

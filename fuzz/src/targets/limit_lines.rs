@@ -1,4 +1,5 @@
-//! Fuzzes lines of `io.max`, `io.low`, `io.latency` and the files of v1, as a user may write them.
+//! Fuzzes lines of `io.max`, `io.low`, `io.latency` and the throttling files of cgroup v1, as a
+//! user may write them.
 
 use crate::target::{Seen, Target};
 use block::DeviceNumber;
@@ -44,7 +45,7 @@ pub const TARGET: Target = Target {
 
 /// Applies a line to limits, and returns the device that it named.
 type Write = fn(&str, &mut Limits) -> Result<DeviceNumber, Diagnostic>;
-/// The line that the file shows.
+/// Returns the line that a file with these limits shows.
 type Read = fn(DeviceNumber, &Limits) -> Option<String>;
 
 fn run(bytes: &[u8]) -> Seen {

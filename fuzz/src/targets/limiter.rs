@@ -81,7 +81,8 @@ pub fn drive<L: LimiterPolicy>(bytes: &[u8]) -> Seen {
 }
 
 impl<L: LimiterPolicy> Host<L> {
-    /// Deep or shallow, disk or flash, with ticks or without.
+    /// A host whose device is deep or shallow and a disk or flash, and whose clock is coarse or
+    /// exact, as the bits of `shape` say.
     fn new(shape: u8) -> Self {
         let configuration = LimiterConfiguration {
             bios: BIOS,
@@ -161,7 +162,7 @@ impl<L: LimiterPolicy> Host<L> {
         self.bios[id] = Entry { place, bio, submitted_ns: self.now };
     }
 
-    /// Acts on one of the bios in that state, if there is any.
+    /// Calls `act` with one of the bios for which `is_one` is true, if there is any.
     fn with_one(&mut self, which: u8, is_one: impl Fn(Where) -> bool, act: impl Fn(&mut Self, u32)) {
         let fitting: Vec<u32> = (0..BIOS).filter(|id| is_one(self.place(*id))).collect();
         if let Some(id) = fitting.get(usize::from(which) % fitting.len().max(1)) {
@@ -329,8 +330,8 @@ impl<L: LimiterPolicy> Host<L> {
         }
     }
 
-    /// Whatever was called, every bio comes out: bios in flight complete, and a drain releases the
-    /// rest.
+    /// Ends the run: completes the bios in flight and drains the limiter. Every bio must be
+    /// released then, whatever calls were made.
     fn finish(mut self) -> Seen {
         self.limiter.drain(self.now);
         self.collect(65);

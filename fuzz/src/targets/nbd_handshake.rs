@@ -1,5 +1,5 @@
-//! Fuzzes the NBD handshake with arbitrary bytes, split in any way, at any time of the server's
-//! life.
+//! Fuzzes the NBD handshake with arbitrary bytes, split in any way, with a server that lists its
+//! exports or not, and that may be draining before its end.
 
 use crate::target::{Seen, Target};
 use export::nbd::handshake::{ExportFacts, Handshake, Step, View};
@@ -26,8 +26,8 @@ pub const TARGET: Target = Target {
     longest_bytes: 160 * 1_024,
 };
 
-/// Bound of the answer to one option: 64 KiB of data can ask for a name many times, but not for
-/// more than this.
+/// Upper bound of the answer to one option. A client may ask for the same name many times in its 64
+/// KiB of data, but the whole answer stays below this.
 const LONGEST_ANSWER_BYTES: usize = 1 << 20;
 
 /// The result of a whole input.
@@ -107,7 +107,7 @@ fn string(text: &str) -> Vec<u8> {
     [&length(text.len())[..], text.as_bytes()].concat()
 }
 
-/// A client's stream: the shape of the server, client flags, options.
+/// An input: the byte that selects the server's settings, then the client's flags and options.
 fn client(shape: u8, options: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = vec![shape, 0, 0, 0, 3];
     for (option, data) in options {

@@ -78,8 +78,8 @@ fn spec(name: &str, form: u8) -> String {
     }
 }
 
-/// A small or tight queue behaves differently from a wide one, so the second byte chooses the
-/// settings.
+/// The settings that `shape` selects, because a queue with few tags or a device of small depth
+/// behaves differently.
 fn surroundings(shape: u8) -> queue::Settings {
     let requests = [1, 4, 16, 64][usize::from(shape & 3)];
     let device = [1, 2, 8, 32][usize::from(shape >> 2 & 3)];
@@ -91,7 +91,8 @@ fn surroundings(shape: u8) -> queue::Settings {
         depth: Depth { requests, device },
         hardware_queues: queues,
         software_queues: queues * 2,
-        // Coarse clocks go with old disks: in half of all inputs policies may idle for the head.
+        // Old kernels with disks had coarse clocks, so one bit selects both. On a disk, policies
+        // may idle to save seeks.
         tick_ns: if shape & 0x20 == 0 { 0 } else { 4_000_000 },
         rotational: shape & 0x20 != 0,
         ..Configuration::default()

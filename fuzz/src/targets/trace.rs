@@ -61,7 +61,8 @@ readers! {
     VSCSI, "trace-vscsi", "vscsi", ["vscsi1.bin", "vscsi2.bin"], &[b"\x00\x01", b"\x00\x02", b"\x28\x00", b"\x35\x00", b"\xff\xff\xff\xff\xff\xff\xff\xff"];
 }
 
-/// Reader of blktrace's files, split in two at a byte that the input selects: two CPUs.
+/// The reader of blktrace's files. The input is split at a byte that it selects, as the files of
+/// two CPUs.
 pub const BLKTRACE: Target = reader(
     "trace-blktrace",
     blktrace,
@@ -147,7 +148,7 @@ fn check_item(item: &Item, format: &Format) {
     }
 }
 
-/// Writing an item must never fail.
+/// The writers of traces, which must accept every item.
 #[derive(Default)]
 struct Writers {
     printer: blkparse::Printer,
@@ -168,7 +169,7 @@ impl Writers {
 
 /// Size in bytes of the target of the replay.
 const AREA_BYTES: u64 = 10 << 20;
-/// I/Os drawn from a thread.
+/// Number of I/Os that are requested from a thread.
 const DRAWS: usize = 200;
 
 fn replay(recording: &Arc<Recording>) {
@@ -188,7 +189,8 @@ fn replay(recording: &Arc<Recording>) {
     }
 }
 
-/// Draws I/Os, completing the oldest when nothing else can proceed; returns their number.
+/// Requests I/Os from the issuer, and completes the oldest when it has none to issue; returns their
+/// number.
 fn draw(issuer: &mut Issuer) -> usize {
     let (mut now, mut in_flight, mut issued) = (0, Vec::new(), 0);
     while issued < DRAWS {

@@ -1,4 +1,5 @@
-//! The reads and writes that bring a row up to date on the disks.
+//! The reads and writes that bring a row (one chunk at the same position on every disk) up to date
+//! on the disks.
 //!
 //! Source: the small-write problem of RAID 5 (Patterson, Gibson & Katz 1988;
 //! docs/specifications/devices.md, section 5.4): a small piece costs two reads and two writes, a
@@ -56,7 +57,8 @@ pub(super) fn writes(layout: &Layout, row: u64, method: Method, ranges: &[Range]
     old_and_new(layout, row, ranges, parity, write);
 }
 
-/// Every dirty piece, and a part of the parity chunk if there is one.
+/// Calls `emit` with the place of every piece of `ranges`, and of the range `parity` of the parity
+/// chunk if the row has one.
 fn old_and_new(layout: &Layout, row: u64, ranges: &[Range], parity: Range, mut emit: impl FnMut(usize, Extent)) {
     for (column, offsets) in pieces(layout, ranges) {
         emit(layout.data_disk(row, column), place(layout, row, offsets));
@@ -70,7 +72,7 @@ fn place(layout: &Layout, row: u64, offsets: Range) -> Extent {
     Extent::new(layout.disk_sector(row, offsets.start), offsets.sectors())
 }
 
-/// Splits ranges at chunk boundaries: column and offsets within its chunk.
+/// Splits ranges at chunk boundaries, each into its column and the offsets within that chunk.
 fn pieces(layout: &Layout, ranges: &[Range]) -> impl Iterator<Item = (u32, Range)> {
     let chunk = layout.chunk_sectors();
     ranges.iter().flat_map(move |&range| {
@@ -81,15 +83,16 @@ fn pieces(layout: &Layout, ranges: &[Range]) -> impl Iterator<Item = (u32, Range
     })
 }
 
-/// The smallest range of offsets that contains all pieces: the parity that changes with them, read
-/// and written in one command.
+/// The smallest range of offsets that contains all pieces. It is the part of the parity chunk that
+/// changes with them, and is read and written in one command.
 fn hull(layout: &Layout, ranges: &[Range]) -> Range {
     let all = pieces(layout, ranges).map(|(_, offsets)| offsets);
     all.reduce(|a, b| Range { start: a.start.min(b.start), end: a.end.max(b.end) })
         .unwrap_or(Range { start: 0, end: layout.chunk_sectors() })
 }
 
-/// The offsets of a column from its first clean sector to its last.
+/// The offsets of a column from its first sector outside `ranges` (clean) to its last; `None` if
+/// all of it is written.
 fn clean_part(layout: &Layout, column: u32, ranges: &[Range]) -> Option<Range> {
     let chunk = layout.chunk_sectors();
     let (first, last) = (column * chunk, (column + 1) * chunk);

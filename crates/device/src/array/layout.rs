@@ -66,7 +66,8 @@ impl Layout {
         (self.columns < self.disks).then(|| index(u64::from(self.disks - 1) - row % u64::from(self.disks)))
     }
 
-    /// The disk with a column of a row: the columns start after the parity and wrap.
+    /// The disk with a column of a row. Column 0 is on the disk after the parity, or on disk 0
+    /// without parity; the others follow in the order of the disks and wrap.
     pub fn data_disk(&self, row: u64, column: u32) -> usize {
         let first = self.parity_disk(row).map_or(0, |parity| parity + 1);
         (first + column as usize) % self.disks as usize

@@ -10,11 +10,11 @@ use crate::interface::{Command, Completion, Device, NEVER, Submit};
 /// What a disk command belongs to.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
-    /// A host's read; the value is its place.
+    /// A host's read; the value is the place of its command in the array's table.
     Read(u32),
-    /// A line of the read cache; the value is its place.
+    /// A line of the read cache; the value is its place in that cache.
     Line(u32),
-    /// A row that is being destaged; the value is its job's place.
+    /// A row that is being destaged; the value is the place of its job in the table of jobs.
     Destage(u32),
 }
 

@@ -99,7 +99,7 @@ pub struct Array<M = Disk> {
     /// Writes whose rows are not on the disks; always 0 with write-back.
     open_writes: u32,
     finished: Vec<Finished>,
-    /// Commands that a line or a row made wait and that can continue.
+    /// Commands that waited for a line of the read cache or for a row, and can continue now.
     released: Vec<u32>,
 }
 
@@ -224,7 +224,8 @@ impl<M: Device> Array<M> {
         }
     }
 
-    /// Sends the answer over the link, with data if there is any, then waits half the latency.
+    /// Sends the answer over the link, with data if there is any, then waits half of the
+    /// controller's latency.
     fn answer(&mut self, now: Nanos, command: u32) {
         let HostCommand { stage, operation, extent, .. } = self.commands[command];
         if stage == Stage::Lost {

@@ -10,7 +10,7 @@ pub(crate) const LEVELS: &[&str] = &["5", "0"];
 pub struct ArrayParameters {
     /// Member disks, all identical, each with its own random stream.
     pub disks: u64,
-    /// RAID level; an index into [`LEVELS`].
+    /// RAID level; an index into `LEVELS`.
     pub level: u64,
     /// Contiguous data per disk (stripe unit); in KiB.
     pub chunk_kib: u64,

@@ -36,8 +36,8 @@ impl ReadAhead {
         extent.first_sector / line..extent.end().div_ceil(line)
     }
 
-    /// Uses the lines of a read if all of them are present or loading; returns the number to wait
-    /// for.
+    /// Uses the lines of a read if all of them are present or loading; returns the number of
+    /// loading lines, for which the command waits.
     fn wait_for(&mut self, extent: Extent, command: u32) -> Option<u32> {
         let numbers = self.lines_of(extent);
         if !numbers.clone().all(|number| self.lines.find(number).is_some()) {

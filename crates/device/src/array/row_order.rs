@@ -1,4 +1,5 @@
-//! The dirty rows ordered by number, each with the time since which it may be destaged.
+//! The dirty rows ordered by number, each with the time since which it has been dirty, or [`NEVER`]
+//! while it must not be chosen because it is being destaged.
 //!
 //! * Guarantee: look-up, and "the next row at or above this one that is old enough", in logarithmic
 //!   time; no allocation once it has reached its largest size.
@@ -64,8 +65,8 @@ impl RowOrder {
         None
     }
 
-    /// The first row at or above `row` that has waited since `threshold` or longer; with [`NEVER`],
-    /// any row.
+    /// The first row at or above `row` that has waited for destaging since `threshold` or longer;
+    /// with [`NEVER`], any row.
     pub(super) fn next_since(&self, row: u64, threshold: Nanos) -> Option<u32> {
         self.search(self.root, row, threshold)
     }

@@ -15,7 +15,7 @@ impl<T> Slab<T> {
         Self { places: Vec::with_capacity(capacity), free: Vec::with_capacity(capacity) }
     }
 
-    /// A place with this value.
+    /// Stores a value; returns its place.
     #[inline]
     pub(super) fn put(&mut self, value: T) -> u32 {
         match self.free.pop() {
@@ -48,7 +48,7 @@ impl<T> Slab<T> {
 }
 
 impl<T: Default> Slab<T> {
-    /// A place with the value that its last user left.
+    /// Takes a place into use; its value is what the last user left there, or the default.
     #[inline]
     pub(super) fn take(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| self.append(T::default()))

@@ -118,8 +118,8 @@ impl Arms {
         next
     }
 
-    /// Advances one arm to `at`, its next event, with the link in the state that the other arms
-    /// left.
+    /// Advances one arm to `at`, its next event. The arms share one link, so the arm first gets the
+    /// link's state as the other arms left it.
     fn advance_arm(&mut self, number: usize, at: Nanos, out: &mut Vec<Completion>) {
         let Some(arm) = self.arms.get_mut(number) else { return };
         arm.link_free_at = arm.link_free_at.max(self.link_free_at);

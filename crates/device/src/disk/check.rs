@@ -5,14 +5,15 @@ use super::parameters::DiskParameters;
 use super::rotation::turn_ns;
 use super::seek::SeekTable;
 
-/// Entries of the seek table, 4 bytes each.
+/// Largest number of cylinders: the seek table has an entry of 4 bytes for each.
 const MOST_CYLINDERS: u64 = 4_000_000;
 
-/// Sectors on the platters; the bound keeps every product of the geometry in range.
+/// Largest number of sectors on the platters; it keeps every product of the geometry within 64
+/// bits.
 const MOST_SECTORS: u64 = 1 << 46;
 
-/// Covers the rounding of a transfer's end and of a sector's angle; without it a stream loses
-/// revolutions.
+/// Smallest `rot_slack`. The end of a transfer and the angle of a sector are rounded; without
+/// slack, the next sector of a stream could count as just missed and cost a revolution.
 const LEAST_SLACK_NS: u64 = 1_000;
 
 /// The parameter at fault, and what it should be.

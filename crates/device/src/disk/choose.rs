@@ -2,8 +2,9 @@
 //!
 //! Reads, and writes that a command waits for, are always candidates; dirty extents only under the
 //! conditions of [`WriteCache::competes`]. docs/specifications/devices.md, section 4.7, applies
-//! max_age and order of arrival only to reads; here they also apply to uncached writes and to
-//! commands that need room or a flush, because a steady reader would starve those otherwise.
+//! max_age and order of arrival only to reads; here they also apply to uncached writes, to writes
+//! that wait for room in the cache, and to flushes, because a steady reader would starve those
+//! otherwise.
 //!
 //! Cost: one pass; per candidate one look-up of the seek time and five multiplications.
 
@@ -75,7 +76,8 @@ impl Chooser {
         reads: &ReadQueue,
         writes: &WriteCache,
     ) -> Option<Choice> {
-        // Commands by their time of submission, all work by its cost.
+        // `oldest` is the command that was submitted first, `command` and (below) `cached` the
+        // command and the cached extent of the smallest cost.
         let mut oldest: Least<Nanos> = Least(None);
         let mut command: Least<i64> = Least(None);
         for (index, read) in reads.iter().enumerate() {

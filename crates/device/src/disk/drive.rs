@@ -189,7 +189,7 @@ impl Disk {
         next
     }
 
-    /// The drive decides what follows the work whose transfer begins.
+    /// Decides what follows the work whose transfer begins.
     fn commit(&mut self, now: Nanos) {
         let Some(media) = &self.media else { return };
         let context = ChoiceContext { now, free_at: media.end_at, from: media.end_track };
@@ -205,7 +205,8 @@ impl Disk {
         self.cache.holding(first, end).is_some() || self.is_dirty(first, end) || self.is_prefetched(now, first, end)
     }
 
-    /// The running prefetch may be ahead of what its segment records.
+    /// Whether the running prefetch has read the whole range by `now`. It may be ahead of what its
+    /// segment records.
     fn is_prefetched(&self, now: Nanos, first: Sector, end: Sector) -> bool {
         self.prefetch.is_some_and(|prefetch| {
             let mut run = prefetch.run;

@@ -13,7 +13,7 @@ pub struct DiskParameters {
     pub rpm: u64,
     /// Surfaces.
     pub heads: u64,
-    /// Arms that move by themselves; each has an equal share of the sectors, surfaces and caches.
+    /// Arms that move independently; each has an equal share of the sectors, surfaces and caches.
     pub actuators: u64,
     /// Zones of equal cylinder count.
     pub zones: u64,
@@ -31,27 +31,32 @@ pub struct DiskParameters {
     pub seek_jitter_ns: u64,
     /// Added to a positioning that ends in a write; in nanoseconds.
     pub write_settle_ns: u64,
-    /// Sequential track switch; also defines the skew; in nanoseconds.
+    /// Time of a switch to the next track during a sequential transfer; also defines the skew; in
+    /// nanoseconds.
     pub head_switch_ns: u64,
-    /// Sequential cylinder switch; also defines the skew; in nanoseconds.
+    /// Time of a switch to the next cylinder during a sequential transfer; also defines the skew;
+    /// in nanoseconds.
     pub cyl_switch_ns: u64,
-    /// A target passed less than this ago is under the head; in nanoseconds.
+    /// A target that the head passed less than this time ago counts as under the head; in
+    /// nanoseconds.
     pub rot_slack_ns: u64,
     /// Firmware time before a command that misses the cache; in nanoseconds.
     pub cmd_overhead_ns: u64,
     /// Firmware time before a cache hit or a cached write; in nanoseconds.
     pub hit_overhead_ns: u64,
-    /// Interface, one transfer at a time; in kB/s.
+    /// Rate of the interface, one transfer at a time; in kB/s.
     pub link_kb_per_s: u64,
     /// Commands in flight; 1 = no NCQ.
     pub depth: u64,
-    /// Takes the shortest positioning time; off = order of arrival; 0 = no, 1 = yes.
+    /// Whether the command with the shortest positioning time is served next: 0 = no (order of
+    /// arrival), 1 = yes.
     pub reorder: u64,
-    /// When the next command is chosen; an index into the words.
+    /// When the next command is chosen; an index into `COMMITS`.
     pub commit: u64,
     /// A read waits for the waiting read that ends where it begins; 0 = no, 1 = yes.
     pub coalesce: u64,
-    /// Positioning cost forgiven per time waited; in millionths.
+    /// Time by which a command's positioning cost is reduced for each unit of time that it has
+    /// waited; in millionths.
     pub age_weight_millionths: u64,
     /// A waiting read older than this goes next; in nanoseconds.
     pub max_age_ns: u64,

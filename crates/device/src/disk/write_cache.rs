@@ -3,7 +3,7 @@
 //!
 //! An extent that is being written has been removed from here, but still counts against the limits.
 //! Writes that a command waits for (FUA, or no write cache) are extents of their own that do not
-//! count against the limits: the command's place in the queue holds them.
+//! count against the limits: the drive's queue depth limits them instead.
 
 use std::collections::VecDeque;
 
@@ -238,9 +238,9 @@ impl WriteCache {
         self.flushes.back().map_or(0, |flush| flush.barrier)
     }
 
-    /// Returns the predicate of the extents that compete for the media. With a flush, those it
-    /// waits for. Without, all or none: all if no command wants the media, if the cache is filling
-    /// up, or if a write waits for room.
+    /// Returns the predicate of the extents that compete for the media. During a flush these are
+    /// the extents that it waits for. Otherwise they are all extents if no command wants the media,
+    /// if the cache is filling up, or if a write waits for room; else none.
     #[inline]
     pub(crate) fn competes(&self, commands_wait: bool) -> impl Fn(&DirtyExtent) -> bool + use<> {
         let barrier = self.barrier();
@@ -258,7 +258,7 @@ impl WriteCache {
         [write, flush].into_iter().flatten().min()
     }
 
-    /// Drops commands; dirty data stays dirty.
+    /// Drops the commands that wait, as a reset does; dirty data stays dirty.
     pub(crate) fn forget_commands(&mut self) {
         self.waiting.clear();
         self.flushes.clear();

@@ -53,7 +53,8 @@ pub(super) struct Agenda {
 
 impl Agenda {
     const SOURCE_BITS: u32 = SOURCES.len().trailing_zeros();
-    /// The latest time of an event: the part of a number beside the source, below NEVER.
+    /// The latest time of an event: the largest that fits into a number beside the source and is
+    /// below NEVER.
     const LATEST: Nanos = (NEVER >> Self::SOURCE_BITS) - 1;
 
     pub(super) fn new() -> Self {

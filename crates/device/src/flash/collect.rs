@@ -1,10 +1,11 @@
 //! Garbage collection: which superblock is emptied, how far, and at what pace relative to the
 //! host's writes.
 //!
-//! Greedy: the victim is the full superblock with the fewest valid units. Its pages are sensed up
+//! Units, program units, stripes and superblocks are defined in [`super::layout`]. The choice is
+//! greedy: the victim is the full superblock with the fewest valid units. Its pages are sensed up
 //! to a stripe ahead, their valid units become `ready`, and full programs of those go to the
-//! collector's own open superblock. The pace keeps the two writers in step: each host unit earns as
-//! many moves as it takes to gain one free unit.
+//! collector's own open superblock. The pace keeps the two writers in step: for each unit that the
+//! host writes, garbage collection may move as many units as it must move to gain one free unit.
 
 use std::collections::VecDeque;
 
@@ -13,7 +14,7 @@ use super::translation::{NONE, Translation, Writer};
 
 /// Credit is counted in fractions of a unit.
 const CREDIT_BITS: u32 = 16;
-/// Largest number of moves that a host unit earns.
+/// Largest number of moves that one unit of the host allows.
 const MOST_MOVES: u64 = 40;
 
 /// A page to be sensed for garbage collection.
@@ -74,7 +75,7 @@ impl Collector {
         self.credit_per_host_unit = i64::try_from(earned).unwrap_or(0);
     }
 
-    /// The host has written `units` units.
+    /// Adds the credit for units that the host has written.
     #[inline]
     pub(super) fn earn(&mut self, units: u32) {
         if self.is_working() {
@@ -96,9 +97,9 @@ impl Collector {
         translation.free_superblocks() <= self.reserve && self.is_working()
     }
 
-    /// Whether another victim is needed. Superblocks that are nearly empty count as free, so that a
-    /// victim is not chosen earlier, and fuller, than necessary; but not when room is so short that
-    /// the rest of one must not be padded.
+    /// Whether another victim is needed. A superblock that has been read to its end, and only waits
+    /// for its last units to be moved, counts as free, so that a victim is not chosen too early,
+    /// while it still has more valid units. It does not count if only the reserve is free.
     fn wants_victim(&self, translation: &Translation) -> bool {
         let free = translation.free_superblocks();
         let counted = if free <= self.reserve { free } else { free + self.draining.len() };
@@ -128,7 +129,7 @@ impl Collector {
                 self.reading = None;
                 self.draining.push(superblock);
                 if translation.valid_units(superblock) == 0 {
-                    // Its room is freed before another victim is chosen.
+                    // This superblock is empty; it is erased before another victim is chosen.
                     return None;
                 }
                 continue;

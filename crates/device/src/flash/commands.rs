@@ -1,8 +1,8 @@
 //! Commands in flight, and the order in which the firmware takes them.
 //!
-//! A slab of small records, reused last in first out, so that the few in use stay in the cache.
-//! With several submission queues the firmware takes one command of each non-empty queue in turn
-//! (round robin); with one queue the order is known at submission.
+//! A slab of small records, reused last in first out, so that the few in use stay in the CPU's
+//! cache. With several submission queues the firmware takes one command of each non-empty queue in
+//! turn (round robin); with one queue the order is known at submission.
 
 use block::{Nanos, Status};
 
@@ -143,8 +143,8 @@ impl Commands {
         record.tag
     }
 
-    /// When the firmware will have processed a command that arrives now, if nothing can come in
-    /// between.
+    /// When the firmware will have processed a command that arrives now. `None` if there are
+    /// several submission queues and the firmware may take a command of another queue first.
     #[inline]
     pub(super) fn take_up(&mut self, now: Nanos) -> Option<Nanos> {
         if self.queues.len() > 1 && (self.non_empty != 0 || self.serial_free > now) {

@@ -100,13 +100,14 @@ impl Dies {
         (die.program_free <= at).then_some(die.read_free)
     }
 
-    /// The stream of the next random numbers.
+    /// A copy of the random stream, with which [`Dies::restore`] can return to this state.
     #[inline]
     pub(super) fn stream(&self) -> Stream {
         self.stream.clone()
     }
 
-    /// Cancels the reservation of a sensing.
+    /// Cancels the reservation of a sensing: restores the die's time and the random stream from
+    /// before it.
     pub(super) fn restore(&mut self, die: u32, read_free: Nanos, stream: &Stream) {
         self.dies[die as usize].read_free = read_free;
         self.stream = stream.clone();

@@ -1,5 +1,5 @@
-//! Reads whose die is reserved early: when the firmware takes them, if nothing can change the
-//! result until their start.
+//! Reads whose die is reserved early: as soon as the firmware takes them, instead of when they
+//! start, if nothing can change the result until then.
 //!
 //! Between the time at which the firmware takes a read and its start is a fixed delay that ends
 //! with an event of its own, although in a device that only reads nothing can change mapping, dies
@@ -38,8 +38,8 @@ pub(super) struct EarlyReads {
     ring: Box<[Begun; MOST]>,
     /// Number of early reservations so far.
     count: usize,
-    /// Whether the device has only reads of single pages of a mapping in order; any other command
-    /// ends that.
+    /// Whether nothing but reads is in progress and every unit is at the place of its own number.
+    /// Any other command ends this state.
     is_reads_only: bool,
     #[cfg(test)]
     is_off: bool,
@@ -57,12 +57,12 @@ impl EarlyReads {
         }
     }
 
-    /// The `number`-th of the last ones, the newest first.
+    /// An early reservation by its age: 0 is the newest.
     fn newest(&self, number: usize) -> &Begun {
         &self.ring[self.count.wrapping_sub(1 + number) % MOST]
     }
 
-    /// How many of them start later than `now`.
+    /// How many of the recorded reservations start later than `now`.
     fn ahead(&self, now: Nanos) -> usize {
         (0..MOST.min(self.count)).take_while(|number| self.newest(*number).start_at > now).count()
     }
@@ -83,7 +83,7 @@ impl Flash {
         {
             return false;
         }
-        // The mapping is in order, so the unit is its own place.
+        // The mapping is in order, so the unit's place has the number of the unit.
         let die = self.layout.die_of(unit);
         let Some(read_free) = self.dies.read_free_if_idle(die, start_at) else { return false };
         self.early.ring[place] = Begun { start_at, read_free, command, die, stream: self.dies.stream() };

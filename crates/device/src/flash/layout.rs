@@ -13,11 +13,12 @@ use super::parameters::FlashParameters;
 /// Sectors per unit.
 pub(super) const UNIT_SECTORS: u32 = 8;
 /// Blocks are made smaller until the simulated capacity has this many superblocks: with fewer, the
-/// reserve is a large part of the spare and write amplification is too high.
+/// superblocks that are kept free are a large part of the spare capacity, and write amplification
+/// is too high.
 const SUPERBLOCKS_WANTED: u64 = 500;
-/// Lower bound of that: an erase takes the same time for any block size, and with fewer pages a
-/// drive would spend more time on erases than on programs. The NVMe preset reaches it, with 256
-/// superblocks in 8 GiB.
+/// Lower bound of the pages of a block that is made smaller: an erase takes the same time for any
+/// block size, and with fewer pages a drive would spend more time on erases than on programs. The
+/// NVMe preset reaches it, with 256 superblocks in 8 GiB.
 const LEAST_PAGES: u64 = 8;
 
 /// Division by a number known only at construction, without the divide instruction.
@@ -145,7 +146,8 @@ impl Layout {
     }
 }
 
-/// The same in 64 bits, before the sizes are known to fit; `check` uses it.
+/// The sizes of a [`Layout`] in 64 bits, before they are known to fit into 32;
+/// [`FlashParameters::check`] uses them too.
 pub(super) struct Sizes {
     pub(super) logical_units: u64,
     pub(super) superblocks: u64,
@@ -172,8 +174,8 @@ impl Sizes {
         let superblock_units = stripe_units * pages;
         let spare = u128::from(logical_units) * u128::from(parameters.overprovision_millionths) / 1_000_000;
         let units = logical_units + u64::try_from(spare).unwrap_or(u64::MAX / 2);
-        // The reserve is additional: the free superblocks at which collection starts, and the two
-        // open ones.
+        // Superblocks beyond the stated capacity: those that are free when collection starts, and
+        // the two open ones.
         let superblocks = units.div_ceil(superblock_units) + parameters.gc_low + 2;
         Self { logical_units, superblocks, superblock_units, stripe_units, program_units, page_units, dies }
     }

@@ -56,7 +56,7 @@ pub struct FlashParameters {
     pub gc_reserve: u64,
     /// Programs in flight or queued in the back end.
     pub max_programs: u64,
-    /// What a read does if its die is programming or erasing; an index into [`READ_PRIORITIES`].
+    /// What a read does if its die is programming or erasing; an index into `READ_PRIORITIES`.
     pub read_priority: u64,
     /// Time to suspend a program; in nanoseconds.
     pub suspend_ns: u64,
@@ -72,7 +72,7 @@ pub struct FlashParameters {
     /// start.
     pub simulated_mib: u64,
     /// State at the start: none mapped, filled once, or filled and overwritten at random; an index
-    /// into [`PRECONDITIONS`].
+    /// into `PRECONDITIONS`.
     pub precondition: u64,
     /// Random overwrites of precondition=random, in multiples of the capacity; in millionths.
     pub random_mult_millionths: u64,

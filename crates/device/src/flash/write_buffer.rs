@@ -156,7 +156,7 @@ impl WriteBuffer {
         Some(program)
     }
 
-    /// A program without buffered units.
+    /// Begins a program of garbage collection, which has no buffered units.
     pub(super) fn begin_foreign_program(&mut self) -> Option<u32> {
         let program = self.free_programs.pop()?;
         self.programs[program as usize] = Program { first: 0, units: 0 };
@@ -196,8 +196,8 @@ impl WriteBuffer {
         self.waiters.push(waiter);
     }
 
-    /// From now on the command's waiter completes it; true if nothing is left to wait for, and then
-    /// the waiter is removed.
+    /// Lets the command complete as soon as its waiter has nothing left to wait for. If that is so
+    /// already, removes the waiter and returns true.
     pub(super) fn arm(&mut self, command: u32) -> bool {
         let Some(index) = self.waiters.iter().position(|waiter| waiter.command == command) else { return true };
         self.waiters[index].armed = true;

@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// Calls `visit` with every row, its prefix, and its value.
+    /// Calls `visit` with every parameter of this kind, the prefix of its key, and its value.
     pub(crate) fn each(&mut self, visit: &mut impl FnMut(&'static str, &'static Parameter, &mut u64)) {
         match self {
             Kind::Null(parameters) => walk("", NULL, parameters, visit),
@@ -103,9 +103,10 @@ impl Kind {
         }
     }
 
-    /// Enlarges the device to `sectors` if necessary. A smaller file is the outer edge of the disk,
-    /// like a partition: geometry and seeks stay those of the real device. Only a larger file makes
-    /// the device larger: more cylinders, more flash.
+    /// Enlarges the device to `sectors` if necessary. If the file behind a model is smaller than
+    /// the model's device, it is like a partition at the outer edge of the disk: geometry and seeks
+    /// stay those of the real device. Only a larger file makes the device larger: more cylinders,
+    /// more flash.
     pub(crate) fn make_room(&mut self, sectors: u64) {
         match self {
             Kind::Null(parameters) => parameters.capacity_sectors = sectors,
@@ -134,7 +135,7 @@ fn chunk_sectors(array: &ArrayParameters) -> u64 {
     array.chunk_kib * 2
 }
 
-/// Visits the rows of one table.
+/// Calls `visit` with the parameters of one table.
 pub(crate) fn walk<P>(
     prefix: &'static str,
     rows: &'static [Row<P>],

@@ -111,8 +111,8 @@ impl Model {
         self.kind.capacity_sectors()
     }
 
-    /// The same model with at least this capacity, for a file behind it. A smaller file is at its
-    /// beginning.
+    /// The same model with at least this capacity, for a file whose I/O it times. A file smaller
+    /// than the model occupies the beginning of the device.
     #[must_use]
     pub fn with_capacity_sectors(mut self, sectors: u64) -> Self {
         self.kind.make_room(sectors);
@@ -145,7 +145,7 @@ impl Model {
         device
     }
 
-    /// Its parameters with their values: its own first, then those of every model.
+    /// Its parameters with their values: those of its kind first, then those that every model has.
     pub fn settings(&self) -> Vec<Setting> {
         let mut settings = Vec::new();
         self.clone().each_parameter(|prefix, parameter, field| {
@@ -187,7 +187,7 @@ impl Model {
         error::unknown_key(key, known.into_iter())
     }
 
-    /// Calls `visit` with every row of this model, its prefix, and its value.
+    /// Calls `visit` with every parameter of this model, the prefix of its key, and its value.
     fn each_parameter(&mut self, mut visit: impl FnMut(&'static str, &'static Parameter, &mut u64)) {
         self.kind.each(&mut visit);
         walk("", DELAY, &mut self.delay, &mut visit);

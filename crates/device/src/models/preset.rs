@@ -156,7 +156,7 @@ fn read_file(name: &str) -> Result<String, ModelError> {
 }
 
 fn unknown(name: &str) -> ModelError {
-    // Names first: of two that are equally similar the first one is chosen.
+    // Names come before aliases, because of two equally similar words the first one is chosen.
     let names = MODELS.iter().map(|row| row.name).chain(MODELS.iter().flat_map(|row| row.aliases.iter().copied()));
     let nearest = error::nearest(name, names);
     let all: Vec<_> = MODELS.iter().map(|row| row.name).collect();

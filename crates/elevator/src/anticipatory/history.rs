@@ -1,7 +1,7 @@
 //! An issuer's history: its think time between two reads, and its seek distance.
 //!
-//! All are exponentially weighted averages with weight 1/8: x <- (7x + 256 sample) / 8, so that 256
-//! stands for 1.
+//! All averages are exponentially weighted, and a new sample has weight 1/8: x <- (7x + 256 sample)
+//! / 8, so that 256 stands for 1.
 
 use block::Nanos;
 
@@ -25,7 +25,7 @@ impl Average {
     }
 }
 
-/// The moving average of a value without a sample count: for processes that have just begun.
+/// One step of a moving average. The averages over new processes use it without a sample count.
 const fn moved(total: u64, sample: u64) -> u64 {
     total.saturating_mul(7).saturating_add(sample.saturating_mul(256)) / 8
 }
@@ -37,9 +37,10 @@ pub struct NewIssuers {
     pub think_mean_ns: Nanos,
     seek_total: u64,
     pub seek_mean_sectors: u64,
-    /// Of 256: processes that issued a single read.
+    /// How many of 256 processes exited after a single read, as a moving average.
     pub exit_probability: u64,
-    /// Of 256: those after whose exit no other process read nearby.
+    /// How many of 256 processes were followed, after their exit, by no read of another process
+    /// nearby.
     pub exit_no_coop: u64,
 }
 
@@ -70,7 +71,7 @@ impl NewIssuers {
 #[derive(Copy, Clone, Debug)]
 pub struct Issuer {
     pub is_alive: bool,
-    /// Whether it has issued a read; the next: whether one has completed.
+    /// Whether it has issued a read; the next field tells whether one has completed.
     pub has_started: bool,
     pub has_run: bool,
     pub queued: u32,

@@ -1,9 +1,10 @@
 //! anticipatory: deadline with anticipation: after a sync request the device is idled for the next
 //! one of the same process.
 //!
-//! Promise  a process that reads a little, thinks for a few milliseconds and then reads nearby
-//!          keeps the head; sync and async requests take turns by time. Idling stops where it does
-//!          not pay: long think times, exits, another process with a near request.
+//! Promise  the disk's head stays where a process has read, if the process thinks for a few
+//!          milliseconds and then reads nearby; sync and async requests take turns by time. Idling
+//!          stops where it does not pay: long think times, exits, another process with a near
+//!          request.
 //! Cost     insert O(log n), choose O(1), 50 bytes a slot, 96 bytes an issuer.
 //! Fits     one spindle without command queueing, desktops and file servers. Not arrays, not flash,
 //!          not deep queues.
@@ -112,7 +113,8 @@ pub struct Anticipatory {
     /// Async requests per batch, and how many are left in the present one.
     write_count: u64,
     writes_left: u64,
-    /// The batch ran out of requests, so its duration says nothing.
+    /// The async batch ran out of requests, so its duration does not tell how long a full batch
+    /// takes.
     write_batch_idled: bool,
     dispatched: u32,
     held: u32,
@@ -127,7 +129,7 @@ impl Policy for Anticipatory {
         let slots = configuration.slots;
         let tick_ns = if configuration.tick_ns == 0 { 1_000_000 } else { configuration.tick_ns };
         let mut settings = Settings::DEFAULT;
-        // HZ/150 ticks, at least one.
+        // The default of `antic_expire` is HZ/150 ticks, at least one.
         let patience = (1_000_000_000u64.checked_div(tick_ns).unwrap_or(1) / 150).max(1).saturating_mul(tick_ns);
         settings.antic_expire_ns = i64::try_from(patience).unwrap_or(i64::MAX);
         let batch_ticks = settings.write_batch_expire_ns.unsigned_abs().checked_div(tick_ns).unwrap_or(0);
@@ -199,7 +201,7 @@ impl Elevator for Anticipatory {
     fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, _now: Nanos) {
         let (kept, absorbed) = (*self.slots.at(keep.slot()), *self.slots.at(gone.slot()));
         if absorbed.held != Held::Sorted || absorbed.generation != Generation::of(gone) {
-            // Merged on its way in: it was never inserted.
+            // `gone` was merged before it was inserted, so the policy does not hold it.
             return;
         }
         if kept.kind == absorbed.kind && kept.held == Held::Sorted && absorbed.due_ns < kept.due_ns {
@@ -333,8 +335,8 @@ impl Elevator for Anticipatory {
         }
         match held {
             Held::Dispatched => {
-                // Ended without a completion (drained, or failed before the device), so none may be
-                // awaited.
+                // The request ended without a completion (it was drained, or failed before the
+                // device got it), so anticipation must not wait for its completion.
                 let context = requests.attributes(id).context;
                 self.back_from_device(id, context);
                 if self.awaited.is_some_and(|awaited| awaited.context == context) {
@@ -430,7 +432,8 @@ impl Anticipatory {
             // No requests of the other kind are in flight. The batch's time starts here and not
             // when the device became empty, otherwise a batch could expire before the driver asks
             // for its first request. The time of a sync batch starts with its first completion;
-            // until then, the end of the async batch before tells how long that one took.
+            // until then, `batch_ends_ns` is still that of the async batch before, and tells how
+            // long that batch took.
             if self.batch == Kind::Async {
                 self.batch_ends_ns = now.saturating_add(self.batch_ns(Kind::Async));
             }
@@ -458,7 +461,7 @@ impl Anticipatory {
         }
         if self.batch == Kind::Sync {
             self.has_changed = true;
-            // Writes may come before the first read of a batch has completed.
+            // An async batch may begin before the first request of the sync batch has completed.
             self.is_new = false;
         }
         self.batch = Kind::Async;

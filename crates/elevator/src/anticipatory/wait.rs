@@ -19,11 +19,11 @@ const HALF: u64 = 128;
 pub enum Wait {
     /// Not waiting.
     Off,
-    /// Until the last request completes; after that, for the next.
+    /// For the completion of the last request; after that, for the issuer's next request.
     ForCompletion,
     /// For the issuer's next request, until the timer.
     ForNext { until: Nanos },
-    /// Just ended: the next request goes, whichever issuer it belongs to.
+    /// Waiting has just ended: the next request is dispatched, whichever issuer it belongs to.
     Over,
 }
 
@@ -43,7 +43,8 @@ impl Anticipatory {
 
     /// Whether to wait instead of dispatching `next` (a slot), the best sync request.
     pub(super) fn may_wait(&mut self, requests: &Requests, next: Option<u32>, now: Nanos) -> bool {
-        // The last dispatched request was a write, or waiting has just ended: a request must go.
+        // If the last dispatched request was a write, or waiting has just ended, a request is
+        // dispatched.
         self.awaited.is_some()
             && self.wait != Wait::Over
             && !self.is_pointless(requests, next.and_then(|slot| requests.id_of(slot)), now)

@@ -1,9 +1,10 @@
-//! Induced delay: a group that still hurts others at depth 1 is delayed, at its next submission,
-//! for its root-issued bios.
+//! Induced delay, for a group that is at depth 1 and still makes others miss their target: its
+//! submitter is delayed at the next submission.
 //!
 //! Bios issued on behalf of the root (metadata, swap) must not wait, because tasks of other groups
-//! would wait with them. The time that they gained on the target is recorded as owed
-//! instead. Source: Linux 6.1 block/blk-cgroup.c, blkcg_scale_delay.
+//! would wait with them. Instead, the time by which such a bio was faster than the group's target
+//! is recorded as a delay that the group owes. Source: Linux 6.1 block/blk-cgroup.c,
+//! blkcg_scale_delay.
 
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND, since};
@@ -61,8 +62,8 @@ impl Delay {
         if self.owed_ns > LONGEST_NS { LONGEST_NS } else { self.owed_ns }
     }
 
-    /// Once a second: reduces what was owed at the last reduction by the time that has passed
-    /// since; after a step up, by at least half of it.
+    /// Once a second, reduces the owed time by the time since the last reduction, at most by what
+    /// was owed then; after a step up, by at least half of what was owed then.
     const fn reduce(&mut self, now: Nanos) {
         let elapsed = since(now, self.reduced_at);
         if elapsed <= SECOND {

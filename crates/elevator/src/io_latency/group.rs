@@ -8,7 +8,8 @@ use block::{GroupId, Nanos};
 
 /// No limit of depth.
 pub const UNLIMITED: u32 = u32::MAX;
-/// Initial value of every cookie: its distance from here tells how far siblings are throttled.
+/// Initial value of every cookie. A parent's cookie tells its children how far they are throttled:
+/// by its distance below this value.
 pub const DEFAULT_COOKIE: u32 = 1_000_000;
 /// A window is this many targets long, within these bounds.
 const WINDOW_TARGETS: u64 = 16;
@@ -23,7 +24,7 @@ pub struct Children {
     /// The tightest target that is missed; 0 = none. Only children with a looser target, or none,
     /// are throttled.
     pub missed_target_ns: Nanos,
-    /// The child that misses it: only that child takes the throttling back.
+    /// The child that misses the target: only that child raises the cookie again.
     pub protected: Option<GroupId>,
     /// Sum of the children's samples when each was last evaluated.
     pub samples: u64,
@@ -33,8 +34,9 @@ impl Children {
     pub const FRESH: Children =
         Children { cookie: DEFAULT_COOKIE, changed_at: None, missed_target_ns: 0, protected: None, samples: 0 };
 
-    /// Moves the cookie: down in large steps, up in small ones. More than a whole depth below the
-    /// default it moves slowly, and never below two, so that the way back is not endless.
+    /// Moves the cookie: down in large steps, up in small ones. More than one queue depth below the
+    /// default it moves by 1, and it stops at two queue depths below, so that raising it again does
+    /// not take too long.
     pub fn change(&mut self, queue_depth: u32, is_up: bool) {
         let step = step_of(queue_depth, is_up);
         let below = DEFAULT_COOKIE.saturating_sub(self.cookie);

@@ -180,7 +180,7 @@ impl Limiter for IoLatency {
         if self.timer_at.is_none_or(|at| at > now) {
             return;
         }
-        // The next submission arms it again; without one, no group needs throttling.
+        // The next submission arms the timer again; without one, no group needs throttling.
         self.timer_at = None;
         self.check_timers(now);
     }
@@ -226,7 +226,7 @@ impl Limiter for IoLatency {
     }
 
     fn drain(&mut self, _now: Nanos) {
-        // Limits hold again for later bios.
+        // Releases all waiting bios whatever the limits; later bios are limited again.
         for index in 0..self.groups.len() {
             while let Some(bio) = self.groups.at_mut(index).waiting.pop_front(&mut self.links) {
                 self.count_on_all_levels(bio);

@@ -78,8 +78,8 @@ impl IoLatency {
             if !is_root_issued || entry.most_in_flight == super::UNLIMITED {
                 entry.current.count(latency, target);
             } else if latency < target {
-                // It did not wait like the group's other bios, so it is no sample; its delay is
-                // owed for later instead.
+                // The bio did not wait like the group's other bios, so it is no sample. The wait
+                // that it was spared is owed instead.
                 entry.delay.owe(target.saturating_sub(latency), now);
             }
         }

@@ -79,8 +79,8 @@ struct Measured {
     total: Histogram,
     in_device: Histogram,
     /// From this time on, few samples are enough. Both histograms share it, and the time in the
-    /// device is evaluated first. With less than 500 samples a second that evaluation uses it up,
-    /// and the total time is read only once 500 samples exist. The same happens in Linux.
+    /// device is evaluated first. With less than 500 samples a second that evaluation resets this
+    /// time, and the total time is read only once 500 samples exist. The same happens in Linux.
     patience_ends_ns: Option<Nanos>,
     /// The 99th percentile of the total time, kept from an evaluation without congestion.
     last: Option<u32>,
@@ -156,8 +156,8 @@ impl Feedback {
                 found(Finding::Latency(domain, Span::Total, bucket, samples));
                 total = Some(bucket);
             }
-            // Without congestion a good percentile changes nothing now, but is used if congestion
-            // comes before the next.
+            // Without congestion a percentile that meets the target changes nothing now. It is
+            // kept, and used if there is congestion before a new one is read.
             if is_congested {
                 total = total.or(measured.last);
                 measured.last = None;
@@ -251,7 +251,8 @@ mod tests {
         fill(&mut feedback, Domain::Read, 6, 5);
         fill(&mut feedback, Domain::Write, 1, 0);
         assert_eq!(depths(&mut feedback, 0), [(Domain::Read, 256), (Domain::Write, 64)]);
-        // Congested again, without new samples of writes: their percentile is used up.
+        // Congested again, without new samples of writes: their percentile was used in the
+        // evaluation before.
         fill(&mut feedback, Domain::Read, 6, 5);
         assert_eq!(depths(&mut feedback, INTERVAL_NS), [(Domain::Read, 256)]);
     }

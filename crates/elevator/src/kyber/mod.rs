@@ -102,7 +102,7 @@ pub struct Kyber {
     list_of: Array<u32>,
     /// The token that a slot's request holds.
     token_of: Array<Option<Domain>>,
-    /// By hardware queue, domain and software queue.
+    /// The lists of requests in software queues, by hardware queue, domain and software queue.
     staged: Array<List>,
     occupied: Bitmap,
     outlets: Array<HardwareContext>,
@@ -224,7 +224,7 @@ impl Elevator for Kyber {
         if outlet.held == 0 {
             return Dispatch::Empty;
         }
-        // The rest of its own batch, if any, then all domains in turn.
+        // First the rest of the present domain's batch, if there is any, then all domains in turn.
         let mut why = if outlet.batching < outlet.turn.batch() { Why::BatchGoesOn } else { Why::NextTurn };
         let mut rounds = 0;
         while rounds < Domain::ALL.len() {
@@ -271,8 +271,8 @@ impl Elevator for Kyber {
             let total_ns = now.saturating_sub(request.start_ns);
             let in_device_ns = now.saturating_sub(request.issued_ns.max(request.start_ns));
             self.feedback.add(domain, total_ns, in_device_ns, target_ns);
-            // One-shot, and only moved to an earlier time: without completions nothing is
-            // evaluated.
+            // Only completions arm the timer, so without them nothing is evaluated. A completion
+            // never delays a timer that is armed.
             let at = now.saturating_add(INTERVAL_NS);
             self.look_at = Some(self.look_at.map_or(at, |armed| armed.min(at)));
         }

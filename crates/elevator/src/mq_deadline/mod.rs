@@ -4,7 +4,8 @@
 //! Promise  inside a class, a request older than its `*_expire` goes first when the next batch is
 //!          chosen; a lower class waits while a higher one is queued or in flight, but no longer
 //!          than about `prio_aging_expire`.
-//! Cost     insert O(log n), choose O(1) except after a jump, 50 bytes a slot and 8 KB.
+//! Cost     insert O(log n), choose O(1) except after a jump to another sector, 50 bytes a slot and
+//!          8 KB.
 //! Fits     SATA, eMMC, one logical unit of an array. One lock for all hardware queues: not for
 //!          fast NVMe. No groups.
 //! Source   Linux 6.1 and 6.12 block/mq-deadline.c; the order was compared with a running 6.18.
@@ -51,11 +52,12 @@ pub struct MqDeadline {
     held: u32,
     /// When a request that is too young to be dispatched will be old enough.
     retry_at: Option<Nanos>,
-    /// Whether a setting has changed since something was queued: only then can a request seem to be
-    /// younger than a new one.
+    /// Whether a setting has changed since something was queued: only then can a queued request
+    /// seem younger than one that arrives now.
     is_retuned: bool,
     tick_ns: Nanos,
-    /// The latest time that was rounded to ticks, and its ticks: requests come in batches.
+    /// The latest time that was rounded to ticks, and the result. Requests come in batches, so the
+    /// same time is often needed again.
     rounded_ns: (Nanos, Nanos),
     violations: u32,
 }
@@ -133,7 +135,7 @@ impl Elevator for MqDeadline {
 
     fn requests_merged(&mut self, _requests: &Requests, keep: RequestId, gone: RequestId, _now: Nanos) {
         if self.slots.at(gone.slot()).held() == Held::Free {
-            // Merged on its way in: it was never inserted.
+            // `gone` was merged before it was inserted, so the policy does not hold it.
             return;
         }
         let (kept, absorbed) = (*self.slots.at(keep.slot()), *self.slots.at(gone.slot()));
@@ -274,7 +276,7 @@ impl Elevator for MqDeadline {
     }
 }
 
-/// Which requests may be dispatched by age when their class is chosen.
+/// How old a request must be to be dispatched when its class is chosen.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum AnyAge {
     Yes,
@@ -486,9 +488,10 @@ impl MqDeadline {
         let (level, sorted, links) = self.level_and_links(class);
         level.dispatched = level.dispatched.wrapping_add(1);
         let queue = level.queue_mut(direction);
-        // In order, the successor is also the first request at or behind the new position. After a
-        // jump this holds in the older form only, because an equal position or a request in between
-        // may have been skipped.
+        // If this was the remembered next request, its successor is the new one in both forms.
+        // After a jump to another request this holds in the older form only: in the position form
+        // ([`Remembers::SectorPosition`]) another request with the same position may have been
+        // skipped, so the first request at or behind the position is searched.
         let in_order = queue.next == slot || remembers == Remembers::NextRequest;
         let Some(Removed { key: position, next, next_key }) = queue.sorted.remove(sorted, slot) else {
             return self.count_violation();
@@ -509,7 +512,8 @@ impl MqDeadline {
         Some(slot)
     }
 
-    /// Removes a head insert. In the position form its direction continues from there.
+    /// Removes a request that was inserted at the head. In the position form
+    /// ([`Remembers::SectorPosition`]) its direction continues from there.
     #[inline(never)]
     fn take_head(&mut self, requests: &Requests, slot: u32) {
         let entry = *self.slots.at(slot);
@@ -542,7 +546,7 @@ impl MqDeadline {
         let next = queue.next;
         queue.unsort(sorted, slot);
         if remembers == Remembers::NextRequest {
-            // The remembered next request stays remembered wherever it begins now.
+            // If the request was remembered as the next one, it still is, wherever it begins now.
             queue.next = next;
         }
         queue.joined(slot, first_sector, remembers);

@@ -82,7 +82,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Writes first, as in the kernel: on a new queue the position form begins with them.
+    /// Writes first, as in the kernel: on a new queue the position form
+    /// (`Remembers::SectorPosition`) begins with them.
     pub const FRESH: Batch = Batch { direction: Direction::Write, served: 0, starved: 0 };
 }
 

@@ -28,9 +28,9 @@ impl Held {
 #[repr(C, packed(4))]
 pub struct Slot {
     pub due_ns: Nanos,
-    /// The generation, as in an id; class, direction and state take the place of the slot. A single
-    /// word, because reading a whole right after writing a part of it would stall (store
-    /// forwarding).
+    /// The request's id, with class, direction and state in place of the slot number. It is a
+    /// single word and not several fields, because the processor stalls if a whole word is read
+    /// right after a part of it was written (failed store forwarding).
     word: u32,
 }
 
@@ -55,13 +55,13 @@ impl Slot {
         RequestId::from_raw((self.word & !RequestId::MAX_SLOTS) | slot)
     }
 
-    /// Whether this entry belongs to that use of the slot.
+    /// Whether this entry belongs to the request with this id, and not to another use of its slot.
     #[inline]
     pub const fn is_of(&self, id: RequestId) -> bool {
         (self.word ^ id.raw()) & !RequestId::MAX_SLOTS == 0
     }
 
-    /// The same, and whether the request is sent.
+    /// Whether this entry belongs to the request with this id, and the request is sent.
     #[inline]
     pub const fn is_sent(&self, id: RequestId) -> bool {
         (self.word ^ (id.raw() & !RequestId::MAX_SLOTS)) & (!RequestId::MAX_SLOTS | Self::HELD) == Held::Sent as u32
@@ -116,8 +116,8 @@ impl Slot {
 pub struct Queue {
     pub sorted: OrderedSet,
     pub fifo: List,
-    /// Where the direction continues, or NIL. In the position form: the first request at or behind
-    /// `position_sectors`.
+    /// Where the direction continues, or NIL. In the position form ([`Remembers::SectorPosition`]):
+    /// the first request at or behind `position_sectors`.
     pub next: u32,
     /// First sector of `next`, which the position form compares with every newcomer.
     pub next_sector: u64,

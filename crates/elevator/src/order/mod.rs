@@ -1,11 +1,11 @@
-//! Start-time fair queueing over a tree of groups: which request is next, and whether its tenant
-//! leads a tenant whose requests are all in flight.
+//! Start-time fair queueing over a tree of groups: which request is next, and whether its queue or
+//! group leads a sibling whose requests are all in flight.
 //!
 //! On each level the backlogged child with the smallest start tag is served, and its tag advances
 //! by cost / weight (Goyal, Vin, Cheng 1996). A child that becomes backlogged after idleness starts
 //! at its group's virtual time. A strict order also keeps the tags of children that have nothing
-//! queued: while they have requests in flight, and for a while after the last one. Others are then
-//! seen to lead them (Hedayati et al. 2019, MQFQ).
+//! queued, while they have requests in flight and for a while after the last one has ended. Thus it
+//! can tell whether others lead them (Hedayati et al. 2019, MQFQ).
 
 mod sole;
 
@@ -33,7 +33,7 @@ pub enum Strict {
     Groups,
 }
 
-/// How a queue stands against its siblings, and its groups against theirs.
+/// Whether a queue, or a group that contains it, leads one of its siblings.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Standing {
     /// It leads no active sibling by more than the allowed lead.
@@ -75,9 +75,10 @@ struct Node {
     parent: u32,
     /// Under a strict order: requests in flight; `done_ns` is when the last one ended, 0 if none did.
     in_flight: u32,
-    /// It did not come back in time after its last request, so it is not waited for until it does.
+    /// It sent no request in time after its last one had ended, so it is not waited for until it
+    /// sends one.
     is_late: bool,
-    /// Others went before it because it was not waited for.
+    /// Others were served before it because it was not waited for.
     was_passed: bool,
     done_ns: Nanos,
 }
@@ -126,7 +127,7 @@ pub struct Order {
     queue_of: Array<u32>,
     contexts: u32,
     sole: SoleIssuer,
-    /// The lead, in virtual time, of the last queue that was found ahead.
+    /// The lead, in virtual time, of the last queue that was found to lead by too much.
     lead: u64,
     violations: u32,
 }
@@ -296,7 +297,7 @@ impl Order {
         None
     }
 
-    /// The lead, in virtual time, of the last queue that was found ahead.
+    /// The lead, in virtual time, of the last queue that was found to lead by too much.
     pub const fn lead(&self) -> u64 {
         self.lead
     }
@@ -318,7 +319,7 @@ impl Order {
         (now < until && !node.is_late).then_some(until)
     }
 
-    /// A queue that was waited for did not come back in time.
+    /// A queue sent no request in the time for which it was waited for.
     pub fn was_late(&mut self, queue: u32) {
         self.end_sole();
         self.nodes.at_mut(queue).is_late = true;
@@ -369,8 +370,8 @@ impl Order {
         Standing::InOrder
     }
 
-    /// For a queue that is dispatched although it leads: on each level, forgives its siblings every
-    /// lag beyond this many sectors of the queue's own.
+    /// For a queue that is dispatched although it leads. On each level, siblings that lag behind
+    /// the queue by more than this many of its sectors are moved up to that lag.
     pub fn bound_lag(&mut self, queue: u32, sectors: u64) {
         let mut at = queue;
         for _ in 0..=self.groups.len() {
@@ -501,8 +502,9 @@ impl Order {
             let group = self.groups.at_mut(node.parent);
             group.busy.remove(&mut self.busy, at);
             let is_remembered = node.done_ns > 0 && now < node.done_ns.saturating_add(self.keep_ns);
-            // mqfq bounds by how much a child may be behind: one that others were allowed to pass
-            // begins anew. Elsewhere the tag is kept for longer than its child is waited for.
+            // In mqfq (`AtRoot`) a child that others were allowed to pass begins anew, because mqfq
+            // bounds how far a child may be behind. Other policies keep a child's tag for longer
+            // than they wait for the child.
             let begins_anew = self.strict == Strict::AtRoot && node.was_passed;
             let is_kept = node.in_flight > 0 || (is_remembered && !begins_anew);
             node.was_passed = false;
@@ -531,7 +533,7 @@ impl Order {
             self.move_to(context, group);
             context
         } else {
-            // While the context has requests in another group, it is charged there.
+            // The context's own queue has requests in another group and is charged there.
             shared
         };
         self.nodes.at_mut(queue).inverse_weight = inverse(place.weight);

@@ -1,6 +1,6 @@
 //! Fast path for a single active issuer: its queue is in no tree, and its charges are summed. Any
-//! other event first puts the queue back where it would be. This halves the cost in the kernel for
-//! one busy process.
+//! other event first puts the queue back where it would be without the fast path. This halves the
+//! cost in the kernel for one busy process.
 
 use super::{NIL, Order, ROOT, Strict, span};
 use crate::request::Bio;
@@ -16,7 +16,7 @@ pub(super) struct SoleIssuer {
     /// last request ended.
     pub more_in_flight: u32,
     pub done_ns: Nanos,
-    /// Sectors charged since then, and the charge of the last request.
+    /// Sectors charged since it became the only one, and the charge of the last request.
     cost: u64,
     last_cost: u32,
 }

@@ -16,8 +16,8 @@ pub(super) const OVERDUE_NS: Nanos = 30 * SECOND;
 /// lag only because the one disk that they need is busy, and waiting for them would leave the other
 /// disks idle.
 const LEAD_ON_DISKS: u64 = 2;
-/// The rounded floor is kept for this many residence times: a shorter period would not cost a
-/// leader a turn.
+/// The rounded floor is kept for this many residence times. Rounding down for a shorter period
+/// would hold no leader back.
 const DITHER_RESIDENCES: u64 = 2;
 
 /// The result of a choice.
@@ -77,7 +77,7 @@ impl Paternoster {
             if self.controller.phase() == Phase::Exact {
                 self.repayment.record_lead(self.order.lead());
             } else {
-                // Bounds the lag of a tenant that cannot use its share to what is in flight.
+                // Bounds the lag of a tenant that cannot use its share: to what is in flight now.
                 self.order.bound_lag(queue, self.in_flight_sectors.max(cost));
             }
             return Some(Decision::Send(slot, Why::BelowFloor));
@@ -94,7 +94,7 @@ impl Paternoster {
         })
     }
 
-    /// The lead still allowed after a reference epoch.
+    /// The lead that is allowed while leaders repay what they gained in the last reference epoch.
     fn still_owed(&self) -> u64 {
         if !self.controller.is_repaying() {
             return 0;
@@ -127,8 +127,8 @@ impl Paternoster {
         self.by_age.overdue(|slot| now.saturating_sub(slots.at(slot).since_ns) >= OVERDUE_NS)
     }
 
-    /// No best-effort request is queued: a real-time request goes if its run was only interrupted
-    /// for others, otherwise one of the idle class.
+    /// Chooses if no best-effort request is queued: a real-time request, which was only passed over
+    /// because a run of them had ended, otherwise one of the idle class.
     fn others(&mut self) -> Decision {
         if let Some(slot) = self.classes.real_time() {
             return Decision::Send(slot, Why::RealTime);

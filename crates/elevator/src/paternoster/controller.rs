@@ -1,11 +1,12 @@
-//! Learns the floor: with fewer requests in flight than this, tenants that lead are let in.
-//! Throughput with and without holding leaders back is compared.
+//! Learns the floor: while fewer requests than this are in flight, tenants that lead are served as
+//! well. It compares the throughput of held epochs, in which tenants that lead are held back, with
+//! that of reference epochs, in which none is.
 //!
-//! Exact shares are presumed to be free. They are given up only when the loss of throughput exceeds
-//! `give` significantly, by a sequence of t-tests at doubling sample sizes. Then the smallest floor
-//! that keeps the loss at `give` is found by bisection and tracked. The controller is a pure
-//! function of epochs: an epoch's results come in, the next setting comes out. Ratios have 16
-//! fractional bits, numbers of requests 8.
+//! At first the controller assumes that exact shares cost no throughput. They are given up only
+//! when the loss of throughput exceeds `give` significantly, by a sequence of t-tests at doubling
+//! sample sizes. Then the smallest floor that keeps the loss at `give` is found by bisection and
+//! tracked. The controller is a pure function of epochs: an epoch's results come in, the next
+//! setting comes out. Ratios have 16 fractional bits, numbers of requests 8.
 
 use block::Nanos;
 use block::time::MILLISECOND;
@@ -19,22 +20,24 @@ pub const UNLIMITED: u32 = u32::MAX;
 /// The shortest epoch. Epochs are longer by up to half, at random, so that no periodic load locks
 /// step with them.
 const EPOCH_NS: Nanos = 5 * MILLISECOND;
-/// After a reference epoch, leaders repay for this many times its length, and nothing is measured;
-/// this is the longest period, used while nothing changes.
+/// After a reference epoch, the lead that tenants gained in it is repaid for this many times its
+/// length, and nothing is measured; the second value is for the longest such period, used while
+/// nothing changes.
 const REPAYING: u64 = 8;
 const LONGEST_REPAYING: u64 = 64;
 /// Pairs of epochs before the first test.
 const LEAST_PAIRS: i64 = 4;
 /// From this number of pairs on, old evidence decays, because loads and devices drift.
 const MOST_PAIRS: i64 = 64;
-/// A loss so large that no later pair is likely to revise it: what the reference epoch gave away is
-/// then not repaid before the next one.
+/// A loss so large that later pairs are unlikely to change the decision. The repaying period after
+/// it is only as long as the reference epoch.
 const CLEARLY: i64 = ONE / 4;
 /// Held epochs per reference epoch while a floor is tracked.
 const HELD_EPOCHS: u32 = 11;
-/// Steps are divided by at most this plus one, so that a drift can be followed.
+/// Steps of a tracked floor are divided by at most this plus one, so that a drift can be followed.
 const MOST_TURNS: i64 = 31;
-/// Consecutive references unlike the usual ones after which the controller restarts.
+/// The controller restarts after this many consecutive reference epochs that differ from the usual
+/// ones.
 const ODD_REFERENCES: u8 = 2;
 
 /// The results of an epoch.
@@ -159,8 +162,8 @@ struct Usual {
 impl Usual {
     const UNKNOWN: Usual = Usual { rate: 0, in_flight_q8: 0, tenants: 0, odd: 0 };
 
-    /// Whether load or device have changed: [`ODD_REFERENCES`] in a row differ from the usual in
-    /// rate, number in flight or tenants.
+    /// Whether load or device have changed: [`ODD_REFERENCES`] reference epochs in a row differ
+    /// from the usual ones in rate, number in flight or tenants.
     fn is_another(&mut self, rate: i64, epoch: Epoch) -> bool {
         if self.rate == 0 {
             *self = Usual { rate, in_flight_q8: epoch.in_flight_q8, tenants: epoch.tenants, odd: 0 };
@@ -261,7 +264,8 @@ impl Controller {
         self.floor_q8
     }
 
-    /// The floor: with fewer requests in flight than this, tenants that lead are let in.
+    /// The floor: while fewer requests than this are in flight, tenants that lead are served as
+    /// well.
     pub const fn floor_q8(&self) -> u32 {
         match (self.give, self.kind) {
             (0, _) => UNLIMITED,
@@ -271,7 +275,7 @@ impl Controller {
         }
     }
 
-    /// Whether leaders are repaying what the last reference epoch gave away.
+    /// Whether the lead that tenants gained in the last reference epoch is being repaid.
     pub const fn is_repaying(&self) -> bool {
         matches!(self.kind, Kind::Repaying)
     }
@@ -285,10 +289,10 @@ impl Controller {
     }
 
     /// The loss that `give` allows, as the difference of two rates over their mean, if `held` of
-    /// `of` epochs are held.
+    /// `of` epochs are held epochs.
     ///
-    /// An eighth of `give` is kept as a margin for noise in the floor, because throughput is
-    /// concave in it.
+    /// While a floor is tracked, an eighth of `give` is kept as a margin: throughput is a concave
+    /// function of the floor, so noise in the floor costs throughput.
     fn bound(&self, held: i64, of: i64) -> i64 {
         let give = ONE.saturating_mul(i64::from(self.give)) / 100;
         let give = if self.phase == Phase::Track { give / 8 * 7 } else { give };
@@ -343,7 +347,7 @@ impl Controller {
         self.evidence.add(loss);
         let bound = self.bound(1, 1);
         if loss > CLEARLY {
-            // Not worth repaying: the decision is near.
+            // A long repaying period would only delay the decision, which is near.
             self.repaying_ns = self.repaying_ns.checked_div(self.repaying).unwrap_or(0);
         }
         match self.evidence.verdict(bound) {
@@ -354,7 +358,8 @@ impl Controller {
                 self.kind = Kind::Held;
             }
             Verdict::Below => self.lengthen_repaying(),
-            // While shares look expensive, test them often.
+            // The test was not conclusive. Repaying periods grow only while shares look cheap, so
+            // that expensive shares are tested often.
             Verdict::Unknown if self.evidence.is_test_due() && self.evidence.mean() <= bound => {
                 self.lengthen_repaying()
             }
@@ -366,7 +371,8 @@ impl Controller {
         self.repaying = self.repaying.saturating_mul(2).min(LONGEST_REPAYING);
     }
 
-    /// Aims at the middle, unless the interval is as small as bisection makes it.
+    /// Sets the floor to the middle of the interval, and begins to track it if the interval is too
+    /// small for bisection.
     fn aim(&mut self) {
         self.evidence = Evidence::NONE;
         let width = self.high_q8.saturating_sub(self.low_q8);
@@ -407,7 +413,7 @@ impl Controller {
         let floor = i64::from(self.floor_q8).saturating_add(step).clamp(0, i64::from(most));
         self.floor_q8 = u32::try_from(floor).unwrap_or(0);
         if self.floor_q8 < self.exact_q8 {
-            // The floor has no effect this far down.
+            // A floor below the number in flight with exact shares has no effect.
             self.begin_exact();
         }
     }

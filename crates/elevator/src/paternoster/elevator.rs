@@ -32,8 +32,8 @@ fn weight_of(priority: Priority) -> u32 {
 }
 
 impl Elevator for Paternoster {
-    /// Shares are exact only where they cost little, so that no bound on service holds in general.
-    /// The idle class has no promise: it waits for as long as others are queued.
+    /// Shares are exact only where they cost little, so no bound on service can be promised. The
+    /// idle class has no promise: it waits for as long as others are queued.
     const TRAITS: Traits = Traits {
         schedules_writeback: true,
         passing: Passing::Aged { after_ns: OVERDUE_NS, completions: OVERDUE_EVERY, run: REAL_TIME_RUN_COUNT },
@@ -324,7 +324,7 @@ impl Paternoster {
         let queue = queue.unwrap_or(NIL);
         if !self.order.is_sole() {
             if was_sole {
-                // Nothing was counted while the device was idle.
+                // The meter was not updated while only one issuer was active.
                 self.meter.resumed(self.now, 0);
             }
             if self.order.queued(queue) == 1 {

@@ -7,8 +7,8 @@ use block::time::MILLISECOND;
 
 /// Fewer completions than this say little about a rate.
 const LEAST_REQUESTS: u32 = 64;
-/// An epoch lasts at least this many mean residences, so that requests of every size complete in
-/// it. In a shorter one 64 small reads complete before the first write of 1 MiB, and the rate is
+/// An epoch lasts at least this many mean residence times, so that requests of every size complete
+/// in it. In a shorter one 64 small reads complete before the first write of 1 MiB, and the rate is
 /// that of the reads.
 const RESIDENCES: u64 = 16;
 /// Writes complete when they are in the device's buffer, so a short reference epoch would measure
@@ -119,7 +119,7 @@ impl Meter {
         }
     }
 
-    /// Whether an epoch of `length_ns` is over, on a device with this mean residence.
+    /// Whether an epoch of `length_ns` is over, on a device with this mean residence time.
     pub fn is_over(&self, now: Nanos, is_measured: bool, length_ns: Nanos, residence_ns: Nanos) -> bool {
         if !is_measured {
             return now.saturating_sub(self.begins_ns) >= length_ns;

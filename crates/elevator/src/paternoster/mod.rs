@@ -2,12 +2,12 @@
 //! `give` per cent.
 //!
 //! Promise  shares are exact as long as they cost no more than `give` per cent of what the device
-//!          delivers without a scheduler; where they cost more, that much is spent, and shares are
-//!          as near to the weights as it buys.
+//!          delivers without a scheduler; where they would cost more, `give` per cent is spent, and
+//!          shares are as near to the weights as that allows.
 //! Cost     O(log n) per level of groups and request, as wfq.
 //! Fits     flash, arrays and disks whose tenants have weights.
 //! Source   start-time fair queueing (Goyal, Vin, Cheng 1996) with strict dispatch (MQFQ, Hedayati
-//!          et al. 2019); how many requests are let in although their tenants lead is learned
+//!          et al. 2019); how many requests are served although their tenants lead is learned
 //!          (docs/specifications/paternoster-2.md, sections 3 and 4).
 //!
 //! insert -> order -> choose (in order? below the floor?) -> host -> completed -> meter
@@ -103,7 +103,7 @@ struct Slot {
     class: Class,
     is_read: bool,
     is_sync: bool,
-    /// Index of the counters that it is counted in.
+    /// Index of the group's counters ([`Tallies`]) that the request is counted in.
     tally: u32,
     sectors: u32,
     /// For a best-effort request in flight: the queue it came from.

@@ -1,4 +1,5 @@
-//! What leaders got in a reference epoch is repaid evenly over the repaying period; any rest is
+//! In a reference epoch tenants that lead are not held back. The lead that they gain is repaid in
+//! the period after it: the allowed lead shrinks evenly to zero. A lead that is left at the end is
 //! forgiven.
 
 use block::Nanos;

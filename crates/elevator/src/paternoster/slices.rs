@@ -1,10 +1,11 @@
-//! Time slices on a disk: one issuer has it to itself for a while, if that is faster than serving
-//! all at once.
+//! Time slices on a disk: one issuer has the disk to itself for a while, if that is faster than
+//! flow, which is to serve all issuers at once.
 //!
 //! The issuer with the smallest tag has the disk for `slice_ms`, and the disk is idled for it while
-//! it is empty. Its requests go in C-LOOK order. It pays for its bytes; one that seeks while others
-//! do not pays for its time. No debt is forgotten. Whether slices or flow deliver more is measured,
-//! and measured again after a while or when tenants come or go.
+//! it is empty. Its requests go in C-LOOK order. It is charged for its bytes; an issuer that seeks
+//! while others do not is charged for its time. Charges are never forgiven, however far others lag
+//! behind. Whether slices or flow deliver more is measured, and measured again after a while or
+//! when tenants come or go.
 
 use super::choose::Decision;
 use super::sweep::Sweeps;
@@ -19,7 +20,7 @@ use block::{Nanos, Sector};
 const SEEK_RATIO: u64 = 4;
 /// Shorter slices may have filled a cache only, so their rate is not used.
 const MIN_MEASURED_NS: Nanos = 50 * MILLISECOND;
-/// Measuring period of each of the two ways, in turn.
+/// How long slices and flow are measured, in turn.
 const SLICES_NS: Nanos = SECOND;
 const FLOW_NS: Nanos = 500 * MILLISECOND;
 /// Settling time at the start of a period, in which nothing is counted.
@@ -34,7 +35,7 @@ const AGAIN_NS: Nanos = 30 * SECOND;
 /// While the same way wins, the time to the next comparison doubles, up to this.
 const LONGEST_AGAIN_NS: Nanos = 240 * SECOND;
 
-/// The way that is being measured.
+/// The two ways to use the disk.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Way {
     Slices,

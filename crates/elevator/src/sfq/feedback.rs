@@ -1,10 +1,10 @@
 //! sfq-d2: the number in flight is the largest whose mean residence time stays within a learned
 //! bound.
 //!
-//! IBIS adjusts its depth by the difference between the observed latency and a reference that was
-//! profiled beforehand. Here the reference is learned as well: a percentage of the shortest mean
-//! residence time of the last seconds. The depth is shared by all issuers: one with few outstanding
-//! requests gains only from the shorter queue of the others inside the device.
+//! IBIS (Xu et al. 2013) adjusts its depth by the difference between the observed latency and a
+//! reference that was profiled beforehand. Here the reference is learned as well: a percentage of
+//! the shortest mean residence time of the last seconds. The depth is shared by all issuers: one
+//! with few outstanding requests gains only from the shorter queue of the others inside the device.
 
 use super::Rule;
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};

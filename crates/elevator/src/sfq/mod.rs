@@ -3,7 +3,7 @@
 //!
 //! Promise  a backlogged issuer has its share of what is dispatched, to within one request of each
 //!          sibling; what is in flight already is bounded by a depth (sfq), by its residence time
-//!          (sfq-d2), or by the lead over laggards (mqfq).
+//!          (sfq-d2), or by the lead over the issuers that are furthest behind (mqfq).
 //! Cost     O(log n) per level of groups and request, as wfq.
 //! Fits     comparisons: each shows what one of paternoster's ingredients does alone.
 //! Source   sfq: Jin, Chase, Kaur 2004 (SFQ(D)); sfq-d2: the depth by feedback of IBIS, Xu et al.

@@ -8,10 +8,10 @@ use block::Nanos;
 crate::tunables! {
     /// The tunables' values.
     pub struct Settings {
-        /// The threshold T.
+        /// The threshold T of MQFQ: by how many sectors an issuer may lead.
         lead_sectors: "lead", Unit::Sectors, 0..=1_048_576, 0, OutOfRange::Clamp,
             "Largest lead of a tenant of weight 100 over the one furthest behind, in sectors; 0 = strict.";
-        /// How long an empty issuer is expected back.
+        /// How long an issuer without requests is expected to send another one.
         wait_ns: "wait_us", Unit::Microseconds, 0..=1_000_000, 100, OutOfRange::Clamp,
             "How long the device waits for a tenant whose last request has just completed.";
         /// Charge for every request in addition to its sectors.

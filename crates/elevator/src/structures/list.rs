@@ -148,8 +148,9 @@ impl List {
 
     /// Removes the slot from this list. False, without effect, if it is on no list.
     ///
-    /// The caller ensures that the slot is on *this* list: of another list with the same links,
-    /// only a first or last slot is recognised as foreign, and the two lengths would be wrong.
+    /// The caller ensures that the slot is on *this* list. A slot of another list with the same
+    /// links is recognised only if it is the first or last one there; otherwise both lengths would
+    /// be wrong.
     #[inline(always)]
     pub fn remove(&mut self, links: &mut Links, slot: u32) -> bool {
         let Some(link) = links.0.get_mut(slot) else { return false };
@@ -256,8 +257,8 @@ impl Stack {
 
     /// Removes the slot, wherever it is in this stack. False, without effect, if it is on no list.
     ///
-    /// The caller ensures that the slot is on *this* stack: of another stack, only the first slot
-    /// is recognised as foreign.
+    /// The caller ensures that the slot is on *this* stack. A slot of another stack is recognised
+    /// only if it is the first one there.
     #[inline]
     pub fn remove(&mut self, links: &mut Links, slot: u32) -> bool {
         let Some(link) = links.0.get_mut(slot) else { return false };

@@ -205,9 +205,9 @@ impl Tree {
         self.insert_with::<true>(links, slot, key)
     }
 
-    /// `APART`: rotations are a separate function, because less than every other insertion needs
-    /// any, and they use more registers than everything else. Otherwise they are inlined, to save
-    /// stack.
+    /// With `APART`, rotations are a separate function, because fewer than half of the insertions
+    /// need any, and they use more registers than everything else. Without it they are inlined, to
+    /// save stack.
     #[inline(always)]
     fn insert_with<const APART: bool>(&mut self, links: &mut SortedLinks, slot: u32, key: u64) -> bool {
         if links.0.get(slot).is_none_or(|node| node.rank != MISSING) {
@@ -220,7 +220,8 @@ impl Tree {
             links.put(slot, Node { key, rank: 0, ..FREE });
             return true;
         };
-        // The parent is its neighbour on one side, and the parent's former neighbour on the other.
+        // The new node's neighbours are its parent on one side, and the parent's former neighbour
+        // on the other.
         node.set_child(side, slot);
         let [before, behind] = node.beside;
         let is_left = side == Side::Left;
@@ -240,8 +241,9 @@ impl Tree {
 
     /// Removes the slot from this tree. False, without effect, if it is in no tree.
     ///
-    /// The caller ensures that the slot is in *this* tree: of another tree with the same links,
-    /// only the root is recognised as foreign, and both trees would be wrong afterwards.
+    /// The caller ensures that the slot is in *this* tree. A slot of another tree with the same
+    /// links is recognised only if it is the root there; otherwise both trees would be wrong
+    /// afterwards.
     #[inline(never)]
     pub fn remove(&mut self, links: &mut SortedLinks, slot: u32) -> bool {
         self.remove_with::<false>(links, slot)

@@ -74,8 +74,9 @@ impl Staircase {
     /// One step to less depth; with `at_once`, from above step 0 straight to it. False at the
     /// lowest depth.
     pub const fn decrease_depth(&mut self, at_once: bool) -> bool {
-        // Above step 0 a depth of 1 is not the end: on devices that accept 2 commands the formula
-        // gives less there than at step 0, and the kernel never leaves it.
+        // At a negative step a depth of 1 is not the lowest one: on devices that accept 2 commands
+        // the formula gives less there than at step 0. The kernel refuses to step down there, and
+        // so never leaves that step.
         if self.step >= 0 && self.limits.max == 1 {
             return false;
         }

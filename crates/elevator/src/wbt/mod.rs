@@ -1,9 +1,9 @@
 //! wbt: writeback throttling. Buffered writes and discards get as much depth as reads can bear.
 //!
-//! Promise  while reads exceed the latency target in windows that have seen one and a few writes,
-//!          the depth of buffered writes halves; while they do not, it grows back, and further
-//!          without reads. Reads and direct sync writes are never held, and nothing is held while
-//!          nothing of its class is in flight.
+//! Promise  the depth of buffered writes halves after each window in which a few writes ended and
+//!          every read exceeded the latency target. While reads meet the target it grows back, and
+//!          without reads it grows further. Reads and direct sync writes are never held, and
+//!          nothing is held while nothing of its class is in flight.
 //! Cost     O(1) per bio and per request; the end of a window wakes the bios that may go.
 //! Fits     a desktop or server whose page cache is written back in bursts. It has no groups; for
 //!          those use io.latency.
@@ -48,7 +48,7 @@ crate::tunables! {
 /// Targets where none is given.
 const FLASH_TARGET_NS: Nanos = 2 * MILLISECOND;
 const DISK_TARGET_NS: Nanos = 75 * MILLISECOND;
-/// Whether it is on, and on whose decision. The numbers are those of debugfs `enabled`.
+/// Whether wbt is on, and on whose decision. The numbers are those that debugfs shows in `enabled`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum State {
     /// On, with the target of the device's class.
@@ -84,7 +84,8 @@ pub struct Wbt {
     /// When a read last arrived or ended.
     read_at: Option<Nanos>,
     dirty_wait_at: Option<Nanos>,
-    /// The depth changed in a call without a time argument.
+    /// The depth changed in a call without a time argument, so waiting bios are woken by the next
+    /// call that has one.
     is_wake_due: bool,
     messages: Messages,
     violations: u32,
@@ -306,14 +307,14 @@ impl Wbt {
         }
     }
 
-    /// That elevator was removed.
+    /// The elevator with its own write control was removed.
     pub fn enable_default(&mut self, now: Nanos) {
         if self.state == State::OffDefault {
             self.switch(State::OnDefault, now);
         }
     }
 
-    /// Whether it is on, and why.
+    /// Whether wbt is on, and why.
     pub fn state(&self) -> State {
         self.state
     }

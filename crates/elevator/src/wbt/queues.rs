@@ -26,7 +26,7 @@ pub enum Need {
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Not here, or not tracked.
+    /// Not in this stage, or not tracked.
     Untracked,
     Waiting,
     /// Counted in its class, until its request ends or is merged into another.
@@ -82,7 +82,7 @@ impl Queues {
     }
 }
 
-/// The limit of a bio; `None` = not tracked. Only writes and discards are tracked, without direct
+/// The limit of a bio; `None` = not tracked. Only writes and discards are tracked, except direct
 /// sync writes.
 pub fn need_of(bio: &Bio) -> Option<Need> {
     const DIRECT: Flags = Flags(Flags::SYNC.0 | Flags::IDLE.0);

@@ -10,7 +10,8 @@ use block::time::{MICROSECOND, MILLISECOND, SECOND, since};
 
 /// A read within this time still counts as concurrent.
 const NEAR_READ_NS: Nanos = 100 * MILLISECOND;
-/// A task that slept within this time because too much memory was dirty still counts.
+/// For this long after a task slept because too much memory was dirty, writeback may use the
+/// largest limit.
 const RECENT_WAIT_NS: Nanos = SECOND;
 /// After this many windows without a verdict, one step towards step 0.
 const UNKNOWN_WINDOWS: u32 = 5;
@@ -164,7 +165,8 @@ impl Wbt {
     pub(super) fn step_down(&mut self, at_once: bool, now: Nanos) {
         if self.stairs.decrease_depth(at_once) {
             self.unknown_windows = 0;
-            // Above step 0 the formula can give more, on devices that accept few commands.
+            // A step down from a negative step can raise the depth, on devices that accept few
+            // commands.
             self.wake_all(now);
             self.note_step("scale down: step={0i}, window={1}us, background={2}, normal={3}, max={4}", now);
         }

@@ -1,5 +1,5 @@
 //! The worker: one thread of a job as a process of its own, controlled by messages from the host;
-//! it ends with the pipe.
+//! it ends when the pipe from the host is closed.
 
 mod perform;
 
@@ -115,8 +115,8 @@ fn send_figures(order: &Order, place: &IssuerPlace<'_>, recorder: Recorder) -> R
     own.map_or(Ok(()), |group| send_to_host(&FromWorker::Figures(Box::new(group))))
 }
 
-/// Reads the host's messages on a thread of its own; the process ends with the pipe, whatever it is
-/// doing.
+/// Reads the host's messages on a thread of its own. When the pipe is closed, the process ends,
+/// whatever it is doing.
 fn listen(lines: BufReader<io::Stdin>) -> (Receiver<FromHost>, StopFlag) {
     let (sender, inbox) = mpsc::channel();
     let stop_flag = StopFlag::default();

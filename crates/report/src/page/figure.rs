@@ -16,7 +16,7 @@ use crate::quantity::{jobs, weights};
 const WIDTH: f64 = 940.0;
 const PANEL: f64 = 356.0;
 const HEAD: f64 = 64.0;
-/// Left, right, and above and below the plot inside its panel.
+/// Left and right edge of the plot inside its panel, and the space above and below it.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 590.0;
 const ABOVE: f64 = 44.0;
@@ -143,7 +143,7 @@ fn panel(svg: &mut Svg, top: f64, title: &str, series: &[Series], base: &str, na
     let least = marks().map(|mark| mark.throughput).fold(95.0, f64::min);
     let most = marks().map(|mark| mark.throughput).fold(100.0, f64::max);
     let (floor, ceiling) = ((least / 10.0).floor() * 10.0, (most / 10.0).ceil() * 10.0);
-    // Logarithmic, with a place for runs without any error.
+    // The axis is logarithmic, with a place for runs without any error.
     let decades = (most_error / NO_ERROR).log10().ceil();
     let x = |error: f64| LEFT + 22.0 + (error.max(NO_ERROR) / NO_ERROR).log10() / decades * (RIGHT - LEFT - 34.0);
     let y = |percent: f64| lower - (percent - floor) / (ceiling - floor).max(1.0) * (lower - upper);

@@ -157,7 +157,7 @@ fn edges(parts: &[f64]) -> Vec<f64> {
 fn due_marks(svg: &mut Svg, fairness: &Fairness, at: Place, y: f64) {
     for edge in edges(&fairness.due) {
         let x = at.left + edge * at.bar - 0.75;
-        // Open in the middle, where the figures are.
+        // The mark is open in the middle, where the figures are.
         svg.line("due", (x, y - 4.0), (x, y + 8.0));
         svg.line("due", (x, y + THICK - 8.0), (x, y + THICK + 4.0));
         svg.polygon("due-tip", &[(x - 5.0, y - 10.0), (x + 5.0, y - 10.0), (x, y - 3.0)]);

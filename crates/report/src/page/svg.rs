@@ -8,7 +8,7 @@ pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 
-/// The end of a text that is at its position.
+/// Which point of a text is at the given position.
 #[derive(Copy, Clone)]
 pub(super) enum Anchor {
     Start,

@@ -65,7 +65,7 @@ fn panel(cell: &Cell<'_>, lines: &[Vec<Point>], axis: &Linear, end_s: f64) -> St
     for (index, (curve, beneath)) in curves.iter().zip(beneath(&curves)).enumerate() {
         svg.curve(&group_class(index), index, beneath, curve);
     }
-    // Positioned at the mean of the last quarter, because the very last second fluctuates.
+    // The label is at the mean of the last quarter, because the very last second fluctuates.
     let end_of = |line: &Vec<Point>| {
         let tail = &line[line.len() - line.len().div_ceil(4)..];
         let sum: f64 = tail.iter().map(|point| point.1).sum();

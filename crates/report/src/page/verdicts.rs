@@ -12,7 +12,7 @@ use super::svg::{Anchor, Point, Svg, escaped, scheduler_class};
 const WIDTH: f64 = 940.0;
 const PANEL: f64 = 356.0;
 const HEAD: f64 = 64.0;
-/// Left, right, and above and below the plot inside its panel.
+/// Left and right edge of the plot inside its panel, and the space above and below it.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 690.0;
 const ABOVE: f64 = 44.0;
@@ -196,7 +196,8 @@ mod tests {
         let svg = figure(&verdicts_page);
         assert_eq!(svg.matches("a &lt;cell&gt;").count(), 3);
         assert!(svg.contains("exact: 1") && svg.contains("bound: 2"), "{svg}");
-        // The square of the last one is centred in the upper right corner.
+        // The mark of the last cell is a square; both figures are clamped, so its centre is in the
+        // upper right corner.
         let (x, y) = (RIGHT - 12.0, HEAD + ABOVE);
         assert!(svg.contains(&format!("{:.1},{:.1}", x - 4.8, y - 4.8)), "{svg}");
     }

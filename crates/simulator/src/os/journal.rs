@@ -119,7 +119,8 @@ impl Journal {
         Ok(())
     }
 
-    /// The newest uncommitted transaction that changed the file; requests its commit.
+    /// Requests the commit of the newest uncommitted transaction that changed the file, and returns
+    /// its number.
     pub(crate) fn ask_for(&mut self, file: u32, pages: &Range<u64>) -> Option<u64> {
         let committing = self.committing.as_ref().filter(|transaction| transaction.touches(file, pages));
         let number = if self.running.touches(file, pages) { self.running.number } else { committing?.number };

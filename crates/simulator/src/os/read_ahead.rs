@@ -1,7 +1,8 @@
-//! Read-ahead: which pages are read when a reader reaches a missing or a marked page.
+//! Read-ahead: which pages are read when a reader reaches a page that is missing or one that
+//! carries the marker. The marker is set in the newest window and triggers the next one.
 //!
-//! * Guarantee: the windows of each era page for page, for streams, interleaved streams and random
-//!   reads.
+//! * Guarantee: the windows equal those of each era's kernel page for page, for streams,
+//!   interleaved streams and random reads.
 //! * Cost: a few comparisons per window; the state of an open file is four numbers.
 //! * Source: docs/specifications/devices.md, section 8.2 (Linux mm/readahead.c of 2.6.23 to 6.x,
 //!   mm/filemap.c of 2.4.20).
@@ -118,8 +119,8 @@ impl ReadAhead {
         };
     }
 
-    /// A position that does not continue the last window, but has a stream's pages before it in the
-    /// cache.
+    /// Continues a stream at a position that does not continue the last window, if enough pages
+    /// directly before it are in the cache; else returns false.
     fn goes_on_from_history(&mut self, place: Place, limit: u64, cache: &PageCache) -> bool {
         let behind = cache.present_before(place.file, place.page, limit);
         if behind <= place.left {
@@ -284,7 +285,8 @@ mod tests {
     fn large_folios_round_the_ends() {
         let folios = Rules { folio_rounding: true, ..rules(KernelEra::Mq) };
         let windows = stream(&folios, &mut PageCache::new(1 << 20), &mut ReadAhead::new(), 0, 1, 70);
-        // 16 KiB; 32; 16 + 32 + 32; 64 + 64; 128, as observed in the requests of Linux 6.18.
+        // Windows in KiB: 16; 32; 16 + 32 + 32; 64 + 64; 128, as observed in the requests of Linux
+        // 6.18.
         assert_eq!(windows[..5], [(4, 0), (8, 1), (20, 4), (32, 12), (32, 32)]);
     }
 

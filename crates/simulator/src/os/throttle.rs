@@ -3,9 +3,10 @@
 //! * 2.4: above the limit the writer itself writes batches of 32 buffers until below it.
 //! * 2.6: a writer checks after a number of pages; above the limit it writes one and a half times
 //!   as many pages itself, sleeps 100 ms or until the queue is not congested, and checks again.
-//! * 3, mq: writers do not write pages themselves. Above the middle between background and limit
-//!   every writer pauses, so that their total rate matches the device's and the dirty pages stay
-//!   near the set point.
+//! * 3, mq: writers do not write pages themselves. Above the middle between background limit and
+//!   limit (up to there is the free run) every writer pauses, so that their total rate matches the
+//!   device's and the dirty pages stay near the set point, halfway between the end of the free run
+//!   and the limit.
 //! * Cost: a comparison per call; the computation runs only when a quota is used up, in integers.
 //! * Source: docs/specifications/devices.md, section 8.4 (Linux mm/page-writeback.c, fs/buffer.c of
 //!   2.4.20).
@@ -154,7 +155,7 @@ impl Throttle {
         u64::try_from(position.clamp(0, 2_048)).unwrap_or(0)
     }
 
-    /// Adjusts the base rate at the end of a span.
+    /// Adds up the time since the last call, and adjusts the base rate at the end of a span.
     fn look(&mut self, dirty: u64, now: Nanos) {
         let elapsed_ns = now.saturating_sub(self.span_begin_ns);
         let is_held = dirty >= self.freerun_pages();
@@ -174,8 +175,8 @@ impl Throttle {
         if self.is_held && allowed_per_s > 0 && dirtied > 0 && self.written_per_s > 0 {
             let base = self.base_pages_per_s;
             let wanted = (allowed_per_s * self.written_per_s / dirtied).clamp(base / 2, base * 2);
-            // Moves all the way to a distant value and halfway to a near one, because rates of a
-            // single span are noisy.
+            // The base rate moves all the way to a distant value and halfway to a near one, because
+            // the rates of a single span are noisy.
             let is_near = wanted.abs_diff(base) < base / 4;
             self.base_pages_per_s = (if is_near { u64::midpoint(base, wanted) } else { wanted }).max(16);
         }

@@ -26,7 +26,7 @@ const CHUNK_PAGES: u64 = 1_024;
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Rules {
     pub era: KernelEra,
-    /// Dirty pages above which the flusher writes.
+    /// Dirty pages above which the flusher (the kernel's thread that writes dirty pages) writes.
     pub background_pages: u64,
     /// Dirty pages at which it stops.
     pub stop_pages: u64,

@@ -75,9 +75,10 @@ impl Processes {
         for process in &mut processes {
             process.transfers_only = calls == 0 && matches!(process.path, Path::Direct);
         }
-        // One wake-up per process (and stale ones), the groups' starts and stops, one expiry. The
-        // events of I/Os are allocated on demand: few are delivered or resumed at a time, and none
-        // by an event where completions cost nothing.
+        // Room for one wake-up per process and some stale ones, for the groups' starts and stops,
+        // and for the timers of write-back and journal. Room for the events of I/Os is allocated on
+        // demand: few I/Os are delivered or resumed at a time, and none needs an event if
+        // completions cost nothing.
         let events = 4 * processes.len() + 2 * schedule.early_ends().count() + 64;
         let request_bytes = u64::from(request_sectors) * block::SECTOR_BYTES;
         let write_back_rules = write_back::Rules::of(machine, request_bytes);
@@ -90,7 +91,7 @@ impl Processes {
             recorder,
             wheel: wheel(&schedule, events),
             schedule,
-            // Used where completions cost nothing.
+            // Used only if completions cost nothing.
             ready: Vec::with_capacity(if costs == HostCosts::NONE { ios.len() } else { 0 }),
             delivered: 0,
             cpu_free_at: vec![0; processes.len().max(cpus(machine))],

@@ -133,12 +133,13 @@ impl Processes {
         if has_written {
             self.unplug(true, now, queue);
             if !self.flusher.counts_write_back {
-                // bdflush runs the disk's task queue when it is done; later kernels leave the
-                // unplug to the plug's timer.
+                // bdflush, the flusher of Linux 2.4, unplugs the queue when it is done (it runs the
+                // disk's task queue); later kernels leave that to the plug's timer.
                 self.begins_to_wait(now, queue);
             }
         }
-        // A round that is due now but skipped because of congestion is tried again with the others.
+        // If the flusher stopped because of congestion, it tries again at `at`; otherwise it runs
+        // at the next periodic round.
         let at = if at == NEVER { self.write_back.next_round_ns() } else { at };
         if at < self.flusher.runs_at || (at != NEVER && self.flusher.runs_at <= now) {
             self.flusher.runs_at = at;

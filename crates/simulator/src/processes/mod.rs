@@ -334,7 +334,8 @@ impl Processes {
             match process.issuer.next(now) {
                 Next::Issue(io) if self.meets_a_plug(&io) => self.start_plugged(index, &io, now, queue),
                 Next::Issue(io) => self.start_io(index, &io, now, queue),
-                // Recorded times pass within a plug as well.
+                // Does not flush the plugs: in a replay, time may pass between two I/Os that were
+                // recorded in one plug.
                 Next::NotBefore(at) => return self.wake_at(index, at),
                 Next::Busy => return self.release_plug(index, now, queue),
                 Next::Finished => {

@@ -1,5 +1,6 @@
-//! Plugs that processes hold across I/Os, as recorded: the replay of a trace of plugged calls
-//! merges as it did when it was recorded. As in Linux, a process that has to wait flushes its plug.
+//! Plugs that processes hold across several I/Os, as the trace recorded them, so that the replay of
+//! a trace merges the same bios as when it was recorded. As in Linux, a process that has to wait
+//! flushes its plug.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +14,22 @@ use super::Processes;
 /// The plugs that are not empty, and whether a plugged submission is in progress.
 #[derive(Debug, Default)]
 pub(super) struct RecordedPlugs {
-    /// By issuer and actor.
+    /// By issuer and actor: one of the recorded processes whose I/O the issuer replays.
     open: BTreeMap<(usize, u16), Plug>,
     /// Whether the current submission stays in the submitter's plug.
     pub(super) is_submitting: bool,
 }
 
 impl Processes {
-    /// Whether an I/O goes into a plug that stays, or finds one.
+    /// Whether an I/O needs [`Processes::start_plugged`]: its process holds the plug afterwards, or
+    /// some process holds one already.
     #[inline]
     pub(super) fn meets_a_plug(&self, io: &Io) -> bool {
         io.is_plugged || !self.recorded_plugs.open.is_empty()
     }
 
-    /// Starts an I/O in its process's plug, which stays if more I/Os follow.
+    /// Starts an I/O in its process's plug. The process keeps holding the plug if more I/Os follow;
+    /// otherwise it is flushed.
     #[cold]
     pub(super) fn start_plugged(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let key = (index, io.actor);
@@ -35,7 +38,8 @@ impl Processes {
             return self.start_io(index, io, now, queue);
         }
         let mut plug = open.unwrap_or_default();
-        // In eras without process plugs the queue stays plugged meanwhile.
+        // In eras without process plugs there is nothing to exchange: the queue plugs itself and
+        // stays plugged until the process waits.
         if let Some(usual) = &mut self.plug {
             std::mem::swap(usual, &mut plug);
         }

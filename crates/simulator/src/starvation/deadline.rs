@@ -107,7 +107,8 @@ impl Batches {
         !is_one && waiting.values().any(is_young)
     }
 
-    /// `may_be_held_up`: heads that the ledger does not track may hold their class back.
+    /// Checks a choice. If `may_be_held_up` is set, requests that were inserted in front, which the
+    /// ledger does not track, may hold their class back, so that the age of classes is not checked.
     pub(super) fn chosen(
         &mut self,
         chosen: &Waiting,

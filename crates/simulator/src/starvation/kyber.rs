@@ -1,4 +1,5 @@
-//! The promise of kyber: rounds of the kinds, and rounds within a kind.
+//! The promise of kyber: the kinds of I/O take turns, and within a kind the requests that were
+//! flushed together precede all later ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 

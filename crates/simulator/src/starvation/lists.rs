@@ -6,7 +6,8 @@ use elevator::{Attributes, Passing, Version};
 use super::{Queued, Terms, Waiting, pass};
 use crate::invariants::Broken;
 
-/// The cost of an insertion before a request of linus, in points of its budget, since 2.4.20.
+/// What a request of linus pays from its budget, in points, when another is inserted before it;
+/// since 2.4.20.
 const SEEK_COST: u64 = 16;
 
 /// The promise of a list.
@@ -21,9 +22,9 @@ pub(super) enum Lists {
     InTurn,
     /// Each later request that passes costs this many points of the budget.
     Budget { seek_cost: u64 },
-    /// The same, but reads, and requests placed beside their neighbour, pass for free.
+    /// As [`Lists::Budget`], but reads, and requests placed beside their neighbour, cost nothing.
     BudgetOfWrites,
-    /// No request passes that arrived when it was overdue.
+    /// A request is not passed by one of its direction that arrived when it was already overdue.
     Wall,
 }
 
@@ -62,12 +63,14 @@ impl Lists {
         }
     }
 
-    /// A request was inserted; others may have more to wait for now.
+    /// Records the insertion of a request, which may increase the number of choices for which
+    /// others wait.
     pub(super) fn entered(self, entered: &Waiting, waiting: &mut Queued) {
         if !matches!(self, Lists::InTurn) {
             return;
         }
-        // Requests that arrive while it waits may be flushed with it, in front of it.
+        // A request that arrives later may be flushed together with a waiting one and be placed in
+        // front of it, if its software queue has a lower number.
         let later = waiting.values_mut().filter(|other| other.id != entered.id);
         for other in later.filter(|other| other.attributes.hardware_queue == entered.attributes.hardware_queue) {
             other.allowed += u64::from(other.attributes.software_queue > entered.attributes.software_queue);
@@ -86,15 +89,16 @@ impl Lists {
             Lists::InTurn => {
                 pass(waiting, chosen, 1, |other| other.attributes.hardware_queue == chosen.attributes.hardware_queue)
             }
-            // Placed beside a neighbour that was too full for it, it costs as much as a merge would
-            // have.
+            // A request that was placed beside a neighbour, because that was too full for a merge,
+            // costs as much as the merge would have.
             Lists::Budget { seek_cost } => {
                 pass(waiting, chosen, if chosen.touched { 1 } else { seek_cost }, came_before)
             }
             Lists::BudgetOfWrites if chosen.touched || is_read => Ok(0),
             Lists::BudgetOfWrites => pass(waiting, chosen, SEEK_COST, came_before),
-            // A request that could merge into one behind the wall is placed beside it if it is too
-            // full.
+            // With `merge_past_expired` a request may merge beyond an overdue request of its
+            // direction; if the request that it would merge into is too full, it is placed beside
+            // that one.
             Lists::Wall if chosen.touched && terms.count("merge_past_expired") > 0 => Ok(0),
             Lists::Wall => pass(waiting, chosen, 1, |other| {
                 other.attributes.direction() == chosen.attributes.direction()
@@ -105,8 +109,8 @@ impl Lists {
     }
 }
 
-/// none: the requests already present, and a turn of every list for each request of its own list
-/// before it.
+/// The number of choices that may precede a request of `none`: the requests already present, and a
+/// turn of every list for each request before it in its own list, and for itself.
 fn turns_up_to(attributes: &Attributes, waiting: &Queued, terms: &Terms) -> u64 {
     let of_queue = |other: &&Waiting| other.attributes.hardware_queue == attributes.hardware_queue;
     let (all, own) = waiting.values().filter(of_queue).fold((0, 0), |(all, own), other| {

@@ -1,10 +1,11 @@
-//! The promises of cfq and bfq: a turn ends. Its beginning is taken from the policy's message about
-//! it, because requests of one issuer may be in several queues, and requests of several issuers in
-//! one. What the turn then dispatches, and when, is taken from the trace.
+//! The promises of cfq and bfq: a queue's turn ends. The beginning of a turn is taken from the
+//! policy's message about it, because requests of one issuer may be in several queues, and requests
+//! of several issuers in one. What the turn then dispatches, and when, is taken from the trace.
 //!
-//! cfq: the slice begins with the first completion of the turn. After it the queue dispatches
-//! nothing, but for one request that was waited for. bfq: a turn dispatches at most its budget, and
-//! after its time at most the third of it that may be left to a queue that is waited for.
+//! cfq: the slice begins with the first completion of the turn. After the slice the queue
+//! dispatches nothing, except for one request for which cfq idled. bfq: a turn dispatches at most
+//! its budget. After its time it dispatches at most a third of the budget: a queue for which bfq
+//! idles may continue if less than that is left.
 
 use std::collections::BTreeSet;
 

@@ -103,7 +103,7 @@ fn falling(number: u64) -> Attributes {
 #[test]
 fn the_order_of_arrival_keeps_every_promise() {
     for terms in all_terms() {
-        // Alone or in turn: whatever a batch or a budget allows, no request is passed over.
+        // In order of arrival no request is passed over, so the smallest batch or budget suffices.
         assert!(play(&terms, fifo, falling).is_ok(), "{terms:?}: {:?}", play(&terms, fifo, falling));
     }
 }

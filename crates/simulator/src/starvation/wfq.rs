@@ -2,12 +2,12 @@
 //! within a queue. mqfq promises the same for the root's children, and also while all requests of a
 //! child are in flight.
 //!
-//! Let f become backlogged at some time, and let v be the start tag served last by then. f starts
-//! at v, or at the end of its last earlier service, which started at v at the latest: at most
-//! `lead` = that service over its weight later. A sibling e starts at v or later, and is served
-//! before f only while its own start tag is not after f's. (A member that joins the group starts
-//! where the members that left it end: its lead is then theirs, at most one request of the
-//! costliest.) So whenever e is chosen
+//! Let f and e be two members (issuers' queues or groups) of one group. Let f become backlogged at
+//! some time, and let v be the start tag served last by then. f starts at v, or at the end of its
+//! last earlier service, which started at v at the latest: at most `lead` = that service over its
+//! weight later. Its sibling e starts at v or later, and is served before f only while its own
+//! start tag is not after f's. (A member that joins the group starts where the members that left it
+//! end: its lead is then theirs, at most one request of the costliest.) So whenever e is chosen
 //!
 //! service of e since then, this one excluded, over its weight <= service of f since then over its
 //! weight + lead

@@ -95,8 +95,8 @@ impl StormState {
         self.note(format!("{} = {value}: {outcome:?}", row.name));
     }
 
-    /// CFQ counts time while it idles for issuers, and requests while it does not: both under the
-    /// same load.
+    /// Switches CFQ's idling on or off. With idling CFQ charges time, without it requests; a storm
+    /// must do both under one load.
     fn flip_idling(&mut self) {
         let is_waiting = self.queue.settings().any(|(row, value)| row.name == "slice_idle" && value > 0);
         let value = if is_waiting { "0" } else { "8" };
@@ -124,7 +124,8 @@ impl StormState {
     }
 }
 
-/// A weight for the group's own tasks, and a level, to go with a weight; some groups have none.
+/// Derives from a group's weight the weight of its own tasks and its priority level; some groups
+/// get none.
 fn beside(weight: u32) -> (Option<u32>, Option<GroupPriority>) {
     let leaf_weight = weight.is_multiple_of(3).then_some(1 + weight / 7);
     (leaf_weight, GroupPriority::new(weight % 9).ok())

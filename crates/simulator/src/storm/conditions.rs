@@ -60,7 +60,7 @@ impl StormState {
             slots: 64 + queues,
             groups: GROUPS,
             contexts: CONTEXTS,
-            // A small table on purpose: slots are reused at once.
+            // Few tags, so that slots of the request table are reused soon.
             depth: Depth { requests: [4, 16, 64][below(&mut random, 3)], device: info.depth },
             hardware_queues: intensity.hardware_queues,
             software_queues: SOFTWARE_QUEUES,

@@ -31,7 +31,8 @@ pub(super) struct Limiting {
 }
 
 impl Limiting {
-    /// The limiters `given`, or in every third storm some of all.
+    /// Draws the limiters of a storm: those `given` or, if none are given, in every third storm
+    /// some of all limiters.
     pub(super) fn draw(seed: u64, given: &[&str]) -> Result<Self, Broken> {
         let mut random = Stream::of(seed, "storm/limiters");
         let mut names = Vec::new();
@@ -144,7 +145,8 @@ impl StormState {
         }
     }
 
-    /// The limits of a removed group's last bios can no longer be changed.
+    /// Lifts the limits of a group, also before it is removed: the limits of its last bios can no
+    /// longer be changed then.
     pub(super) fn lift_tight_limits_of(&mut self, group: GroupId) {
         if self.limiting.is_tight {
             self.queue.set_limits(group, &IoLimits::NONE, self.now);

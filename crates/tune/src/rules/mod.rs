@@ -42,7 +42,7 @@ pub(crate) struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// The candidates for one carrier that may win, in order of preference.
+    /// The candidates for the kernel or for `hoistway serve` that may win, in order of preference.
     pub fn list(&self, runs_in: RunsIn) -> Vec<SchedulerSpec> {
         let all = short_list(self.device, self.class.class, self.class.behaves, self.only);
         all.into_iter().filter(|it| it.runs_in == runs_in && !it.is_control).map(|it| it.spec).collect()

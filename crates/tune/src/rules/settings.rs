@@ -14,11 +14,13 @@ use crate::score::{Goal, STREAMS};
 
 /// Minimum gain of streams, as a factor, for a change of BFQ's idling.
 pub(crate) const PAYS: f64 = 1.2;
-/// Fraction to which a reader's p99 must fall.
+/// A variant pays off if a reader's p99 beside other jobs falls below this fraction of the
+/// winner's.
 const BETTER_LATENCY: f64 = 0.8;
-/// Fraction of their rate that writers must keep meanwhile.
+/// Fraction of their rate that the other jobs must keep meanwhile.
 const WRITES_KEPT: f64 = 0.9;
-/// Ratio of a reader's p99 beside writers to that alone from which on a remedy is tried.
+/// A remedy is tried if a reader's p99 beside writers is more than this many times that of a reader
+/// alone.
 const DISTURBED: f64 = 3.0;
 /// The same for mq-deadline's own settings.
 const STARVED: f64 = 10.0;
@@ -119,8 +121,8 @@ fn kyber_with_relaxed_targets(
     })
 }
 
-/// Twice the requests, and the depth that shows the effect, if the rate still rises at the present
-/// number of requests.
+/// The winner with twice the requests, and the depth at which the effect shows; `None` unless the
+/// rate still rises at the present number of requests.
 fn more_requests(case: &Case<'_>, winner: &SchedulerSpec) -> Option<(SchedulerSpec, u32)> {
     let now = case.device.nr_requests.filter(|now| case.class.behaves == Class::Array && *now < MOST_REQUESTS)?;
     let at = |depth: u32| case.findings.depths.iter().rfind(|step| step.depth <= depth);

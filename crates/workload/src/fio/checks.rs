@@ -11,8 +11,8 @@ use crate::job::{Direction, Job, Pattern};
 use crate::verify::{self, Kind, Verify};
 
 const U32: u64 = u32::MAX as u64;
-/// Length of a header without its checksum. It is fio's minimum of the header's offset and half of
-/// its minimum interval.
+/// Length of a header without its checksum. As in fio, it is the minimum of `verify_offset` and
+/// half the minimum of `verify_interval`.
 const HEADER_BYTES: u64 = 40;
 
 /// Rows, as in [`super::table::ROWS`].
@@ -112,7 +112,7 @@ fn pattern(draft: &mut Draft, text: &str) -> Outcome {
     Ok(())
 }
 
-/// Resolves `verify` and its companions once block sizes and directions are known.
+/// Resolves `verify` and the options that accompany it, once block sizes and directions are known.
 pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a Place, findings: &mut Findings) {
     job.verify = None;
     let Some(kind) = draft.verify_kind else { return };
@@ -150,7 +150,7 @@ pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a
     job.verify = Some(Box::new(verify));
 }
 
-/// Warns where fio warns too.
+/// Warns, as fio does, about data that may be reported as damaged or may not be checked.
 fn remark<'a>(job: &Job, verify: &Verify, at: impl Fn(&str) -> &'a Place, findings: &mut Findings) {
     if !job.mix.has_writes() || !verify.reads_back {
         return;

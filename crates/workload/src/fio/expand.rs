@@ -216,8 +216,9 @@ impl File {
         self.jobs.push(job);
     }
 
-    /// Refuses jobs that share some of their files but not all. A list of files is one area here,
-    /// so a file of the list that another job names on its own would be a different one.
+    /// Refuses jobs that share some of their files but not all. A list of files is one area here
+    /// and a single file is another, so a job that names one file of another job's list would not
+    /// use the same bytes.
     fn check_files(&self, job: &Job, place: &Place, findings: &mut Findings) {
         let names = |job: &'_ Job| -> Vec<String> {
             if job.files > 1 {

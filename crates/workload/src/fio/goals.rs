@@ -24,8 +24,8 @@ const MAX_ERRORS_LISTED: usize = 64;
 const MAX_CPUS: u32 = 1_024;
 /// Longest prefix of the name of a log.
 const MAX_PREFIX_BYTES: usize = 4_096;
-/// Maximum limits of the steady state: I/Os and bytes per second, nanoseconds. Multiplied by 10^6
-/// they still fit.
+/// Maximum limits of the steady state, in I/Os per second, bytes per second and nanoseconds.
+/// Multiplied by 10^6 they still fit into 64 bits.
 const MAX_IOS: u64 = 1_000_000_000;
 const MAX_BYTES: u64 = 1 << 44;
 const MAX_LATENCY_NS: Nanos = 10_000 * SECOND;
@@ -56,7 +56,8 @@ pub const STEADY: Steady = Steady {
     interval_ns: SECOND,
 };
 
-/// Combines options that belong together.
+/// Stores the goals in the job, completes the names of logs, and checks options that depend on each
+/// other.
 pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a Place, findings: &mut Findings) {
     let Target { target_ns, window_ns, share_millionths, continues } = draft.target;
     job.goals.search = (target_ns > 0).then_some(Search { target_ns, window_ns, share_millionths, continues });

@@ -55,8 +55,8 @@ pub(super) fn file_name(draft: &mut Draft, text: &str) -> Outcome {
         return Err(format!("'{text}' has an empty name; '\\:' is a colon"));
     }
     draft.named_files = small(names.len() as u64);
-    // A single file by its name; several files as the list was written, because jobs with the same
-    // list share them.
+    // A single file is stored by its name. Several are stored as the list was written, because jobs
+    // with the same list share the files.
     let name = if let [one] = names[..] { one.replace("\\:", ":") } else { text.to_owned() };
     store(&mut draft.job.file, &name)
 }

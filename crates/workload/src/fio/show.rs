@@ -14,8 +14,8 @@ use crate::job::{
     PrioritySplit, RateProcess, SyncKind, ZoneShare,
 };
 
-/// The file of these jobs, which must come from [`super::parse`], because fields that only workload
-/// codes can set have no fio option.
+/// Formats these jobs as a job file. They must come from [`super::parse`], because fields that only
+/// workload codes can set have no fio option.
 pub fn show(jobs: &[Job]) -> String {
     let mut file = String::new();
     for (index, job) in jobs.iter().enumerate() {
@@ -117,7 +117,7 @@ impl Section {
 
     fn place(&mut self, job: &Job) {
         if job.files > 1 && !job.file.is_empty() {
-            // The list as it was given.
+            // The list is written as it was given.
             self.text("filename", &job.file);
         } else {
             self.text("filename", &job.file.replace(':', "\\:"));
@@ -455,8 +455,8 @@ fn split(size: &BlockSize) -> String {
         BlockSize::Split(entries) => {
             let entry = |entry: &crate::job::SplitEntry| match (entry.weight / 100, entry.weight % 100) {
                 (percent, 0) => format!("{}/{percent}", entry.bytes),
-                // An uneven share of the remaining percentage; it comes out the same when the file
-                // is parsed again.
+                // An entry with an uneven share of the remaining percentage is written without one;
+                // it gets the same share when the file is parsed again.
                 _ => format!("{}/", entry.bytes),
             };
             entries.iter().map(entry).collect::<Vec<_>>().join(":")

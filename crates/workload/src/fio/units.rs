@@ -1,4 +1,4 @@
-//! Numbers in job files: fio's suffixes, which mean the opposite of the standards.
+//! Numbers in job files: fio's suffixes, whose meaning is the opposite of that in the standards.
 //!
 //! With `kb_base=1024` (the default) `k`, `kb`, `m`, ... are powers of 1024 and `kib`, `mib`, ...
 //! powers of **1000**; with `kb_base=1000` it is the other way round. Suffixes are

@@ -6,8 +6,8 @@
 //!   asynchronous engine.
 //! - All passes together transfer `io_size` (or else `size`) times `loops`; the last I/O is issued
 //!   in full.
-//! - If at least a largest block of `io_size` is missing after the passes of `loops`, further
-//!   passes follow.
+//! - If at least one block of the largest size is missing from `io_size` after the passes of
+//!   `loops`, further passes follow.
 
 use crate::job::{BlockSize, Direction, Engine, Job, Mix, Pattern};
 
@@ -17,7 +17,7 @@ pub(super) struct Budget {
     issued_bytes: u64,
     /// Value of `issued_bytes` at which this pass ends at the latest.
     ends_at_bytes: u64,
-    /// I/Os left over all passes.
+    /// Number of I/Os that are left, over all passes together.
     pub ios_left: u64,
     began_at_bytes: u64,
     /// Bytes of a pass that visits every block once; `u64::MAX` if only the pattern determines the

@@ -37,7 +37,7 @@ pub(super) struct Part {
     has_left: bool,
 }
 
-/// What a thread that is ahead of its part has to do first.
+/// What a thread that is ahead of its part has to do before it issues.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum FlowWait {
     /// Check again after this time.

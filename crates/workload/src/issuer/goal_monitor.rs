@@ -13,7 +13,8 @@ use crate::job::{Direction, Job, PerDirection};
 
 /// Time that rates have to settle before they are checked.
 const SETTLING_NS: Nanos = 2 * SECOND;
-/// Number of good cycles at a depth next to a failed one before the latter is tried again.
+/// Number of cycles in which the target must hold at the depth just below one that failed, before
+/// the failed depth is tried again.
 const GOOD_CYCLES: u32 = 3;
 
 /// Why a thread ended before its work or time was done.

@@ -1,4 +1,5 @@
-//! What the tokens of a pattern's thread stand for.
+//! What the tokens of a thread that follows a pattern stand for; a token identifies an I/O in
+//! flight.
 
 use crate::job::Direction;
 

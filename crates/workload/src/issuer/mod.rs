@@ -37,8 +37,8 @@ pub(crate) use region::part_of;
 use thread::Thread;
 pub(crate) use tokens::Tokens;
 
-/// File system operation of an I/O. Hosts without a file system refuse jobs that need more than
-/// [`Call::Data`].
+/// File system operation of an I/O on the file in its range (offset and length). Hosts without a
+/// file system refuse jobs that need more than [`Call::Data`].
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
 pub enum Call {
     /// Transfer or sync data, according to the operation. A flush with a length syncs only the file

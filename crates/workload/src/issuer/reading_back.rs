@@ -49,9 +49,9 @@ pub(super) struct ReadingBack {
     waiting: Waiting,
     /// The I/Os in flight and what the host does with them, indexed by token.
     in_flight: Vec<Option<(Written, Check)>>,
-    /// Reads left of a batch of the backlog.
+    /// Reads left of the current batch.
     batch_left: u32,
-    /// Whether the last I/O was a write; the backlog is checked only then.
+    /// Whether the last I/O was a write; a batch starts only then.
     wrote_last: bool,
     /// Bytes of all passes so far, including those read back, and the number of bytes required.
     bytes: u64,
@@ -89,7 +89,7 @@ impl ReadingBack {
         all_bytes.min(area_bytes)
     }
 
-    /// Ends a pass; returns whether bytes are left for another one. As in fio, those that were read
+    /// Ends a pass; returns whether bytes are left for another one. As in fio, bytes that were read
     /// back count as well.
     pub(super) fn wants_another_pass(&mut self, pass_bytes: u64) -> bool {
         self.bytes += pass_bytes;
@@ -115,7 +115,8 @@ impl ReadingBack {
         }
     }
 
-    /// The next block to read back between writes: a batch of them as soon as the backlog is full.
+    /// The next block to read back between writes. As soon as `verify.backlog` blocks wait, a batch
+    /// of them is read back.
     pub(super) fn take_of_backlog(&mut self) -> Option<Written> {
         let backlog = self.verify.backlog;
         if backlog == 0 || !self.verify.reads_back {
@@ -140,7 +141,8 @@ impl ReadingBack {
         }
     }
 
-    /// Notes a block that was written, or would have been.
+    /// Records a block to be read back: it was written now or, if the job only verifies, by an
+    /// earlier run.
     pub(super) fn wrote(&mut self, block: Written) {
         if !self.verify.reads_back {
             return;

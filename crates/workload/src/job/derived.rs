@@ -24,8 +24,8 @@ impl Job {
     /// Whether random I/Os visit every block exactly once per pass: the job asks for it, and all
     /// sizes and alignments are equal.
     ///
-    /// With other sizes, runs or hot spots, a map would need memory in proportion to the area;
-    /// blocks may repeat there.
+    /// With other sizes, runs or hot spots, a map would need memory in proportion to the area.
+    /// There blocks may repeat, unless [`Job::trims_to_map`].
     pub fn uses_random_map(&self) -> bool {
         let Pattern::Random { run: 1, .. } = self.pattern else { return false };
         let directions = self.mix.directions();

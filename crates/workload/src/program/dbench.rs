@@ -4,12 +4,12 @@
 //! ```text
 //! create -> 6 to 8 x [append 4-64 KiB -> perhaps fsync -> reads of what was written] -> unlink | rename -> next slot
 //! ```
-//! Per 1000 writes a NetBench load has 3100 reads, 140 flushes and 1500 closes; closes and opens of
-//! existing files cause no I/O and are left out. Its 400 unlinks and 85 renames per 1000 writes
-//! cannot both hold with one of them per file of 7 writes; their ratio does. Each client has its
-//! files in slots of its part of the area. A renamed file stays in its slot until the client
-//! returns there and removes it, as dbench clears its directory before each pass. Source:
-//! docs/specifications/devices.md, section 9.2.
+//! Per 1000 writes a NetBench load has 3100 reads, 140 flushes and 1500 closes; closes, and opens
+//! of existing files, cause no I/O and are left out. It also has 400 unlinks and 85 renames per
+//! 1000 writes, but here every file has about 7 writes and ends with one of the two, so there are
+//! fewer of them; their ratio is kept. Each client has its files in slots of its part of the area.
+//! A renamed file stays in its slot until the client returns there and removes it, as dbench clears
+//! its directory before each pass. Source: docs/specifications/devices.md, section 9.2.
 
 use block::Operation;
 use block::random::Stream;

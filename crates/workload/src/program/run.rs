@@ -1,4 +1,5 @@
-//! The part that all scripts share.
+//! What all scripts share. A script is the state machine that produces the I/Os of one program;
+//! this adds tokens, start delay, runtime, loops and failures.
 
 use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};

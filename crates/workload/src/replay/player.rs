@@ -132,9 +132,9 @@ impl Player {
         Next::Issue(self.issue(&step, due_ns))
     }
 
-    /// Whether the whole plug has room, or as much of it as can ever have. Admitted one by one as
-    /// I/Os complete, they could not merge. Other I/Os of the same thread that were issued
-    /// meanwhile count as well.
+    /// Whether there is room for all I/Os of the plug, or for as many as the depth permits. If they
+    /// were issued one by one as others complete, they could not merge. I/Os of the thread's other
+    /// processes that lie between them need room as well.
     fn plug_fits(&mut self, first: &Step) -> bool {
         if !first.is_plugged || self.at < self.admitted_up_to {
             return true;

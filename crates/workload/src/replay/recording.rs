@@ -69,7 +69,8 @@ pub struct Undecodable;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"hwrec\0\0\x01");
 const STEP_BYTES: usize = 27;
-/// Bit beside the operation. Steps outside of plugs are encoded as before this bit existed.
+/// Bit in the byte of the operation that marks a plugged step. Steps outside of plugs are encoded
+/// as before this bit existed.
 const HELD: u8 = 0x80;
 
 const OPERATIONS: [Operation; 8] = [
@@ -93,10 +94,11 @@ impl Recording {
         self.steps().map(|step| step.offset_bytes.saturating_add(u64::from(step.length_bytes))).max().unwrap_or(0)
     }
 
-    /// The largest I/O: of all directions, or of those that transfer data in one.
+    /// Length in bytes of the largest I/O of a direction or, without one, of the largest I/O of all
+    /// except discards and zeroing.
     pub fn largest_bytes(&self, direction: Option<Direction>) -> u64 {
         let is_meant = |step: &&Step| match direction {
-            // Discards need no memory.
+            // Discards and zeroing transfer no data, so they need no memory.
             None => !matches!(step.operation, Operation::Discard | Operation::SecureErase | Operation::WriteZeroes),
             some => Step::direction(step.operation) == some,
         };

@@ -59,8 +59,8 @@ impl LineFormat for First {
     }
 }
 
-/// Gives writes the flags of direct I/O, because fio replays a log past the page cache and
-/// continues with further I/O.
+/// Gives writes the flags of direct writes, because fio replays a log past the page cache. IDLE is
+/// one of them: Linux expects further requests after a direct write.
 fn direct(record: Record) -> Record {
     let flags = if record.operation == Operation::Write { Flags::SYNC.with(Flags::IDLE) } else { record.flags };
     Record { flags, ..record }

@@ -1,10 +1,11 @@
 //! Selects the I/Os of a trace that are replayed, assigns them to groups and finds out which had
 //! completed before which.
 //!
-//! A trace with stages is replayed from its queued bios; if it has none, from the issued requests,
-//! which are then replayed merged. A completion completes every I/O within its range. Memory per
-//! I/O: 40 bytes while the trace is read, 40 bytes for the recording, and the list of completions
-//! that are waited for. Source: docs/specifications/harness.md, section 9.8.
+//! A trace with stages is replayed from its queued bios or, if it has no queue events, from the
+//! issued requests, which are then replayed merged. A completion completes every I/O within its
+//! range. Memory per I/O: 40 bytes while the trace is read, 40 bytes for the recording, and an
+//! entry in the list of I/Os that have not completed. Source: docs/specifications/harness.md,
+//! section 9.8.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -47,8 +48,9 @@ pub struct Selection {
     pub by: GroupBy,
     /// Whether each process of the trace becomes a thread of its own.
     pub own_threads: bool,
-    /// Whether completions are inferred by the rules of the S suite's start-up traces: a process
-    /// waits for each I/O that is not a read-ahead, and before issuing it for its own read-aheads.
+    /// Whether completions are inferred by the rules of the start-up traces of the benchmark suite
+    /// S: a process waits for each I/O that is not a read-ahead, and before it issues one, it waits
+    /// for its own read-aheads.
     pub is_start_up: bool,
     /// Whether completions are events of the trace; otherwise no I/O is tracked until it completes.
     pub has_stages: bool,
@@ -440,7 +442,8 @@ fn length_of(record: &Record) -> Option<u32> {
 /// I/Os that have begun and not completed, by position.
 #[derive(Default)]
 struct Outstanding {
-    /// From device, whether it is a read, first byte and index to the end.
+    /// Maps device, whether the I/O is a read, its first byte and its index to the byte after its
+    /// end.
     transfers: BTreeMap<(DeviceKey, bool, u64, usize), u64>,
     flushes: BTreeMap<DeviceKey, VecDeque<usize>>,
 }
@@ -539,7 +542,7 @@ fn release_plug(last: usize, seen: &mut [RecordedIo]) {
     }
 }
 
-/// Infers completions by the rules of the S suite.
+/// Infers completions by the rules of [`Selection::is_start_up`].
 fn infer_completions(all: &mut [RecordedIo]) {
     let mut ahead: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for index in 0..all.len() {

@@ -1,13 +1,13 @@
-//! The start-up traces of the S suite (`comm_startup_lat/*.trace`): the reads of `xterm` and other
-//! programs during their start.
+//! The start-up traces of the benchmark suite S (`comm_startup_lat/*.trace`): the reads of `xterm`
+//! and other programs during their start.
 //!
 //! ```text
 //! xterm-31657  .015820     8   113248520  Rand     -65536      0        RA   4.682409   C
 //! process-pid    delta  sectors sector   kind    distance   run     rwbs      time(s)   mark
 //! ```
-//! A process waits for each I/O that is not a read-ahead, and before issuing it for its own
-//! read-aheads. The suite replays the traces in this way, and so does the pace `dependent` here
-//! ([`super::recording`]). Source: docs/specifications/bfq.md, section 21.
+//! A process waits for each I/O that is not a read-ahead, and before it issues one, it waits for
+//! its own read-aheads. The suite replays the traces in this way, and so does the pace `dependent`
+//! here ([`super::recording`]). Source: docs/specifications/bfq.md, section 21.
 
 use std::collections::VecDeque;
 

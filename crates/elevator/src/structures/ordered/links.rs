@@ -2,11 +2,11 @@
 //!
 //! A leaf stays until it is empty, because refilling costs more than a sweep through the set
 //! (Johnson, Shasha: "B-trees with inserts and deletes: why free-at-empty is better than
-//! merge-at-half", 1989). That alone would not bound the number of nodes. When nodes become scarce,
-//! leaves are therefore dissolved whose two neighbours have room for their entries. If no leaf can
-//! be dissolved, any three neighbours have at least 33 entries, and one node for ten slots is more
-//! than such leaves need. So a tenth of the leaves can be dissolved whenever one has to be; the
-//! search for one is short, and the next search continues where it ended.
+//! merge-at-half", 1989). That alone would not bound the number of nodes. Therefore, when nodes
+//! become scarce, leaves are dissolved if their two neighbours have room for their entries. If no
+//! leaf can be dissolved, any three neighbours have at least 33 entries, and one node for ten slots
+//! is more than such leaves need. So a tenth of the leaves can be dissolved whenever one has to be;
+//! the search for one is short, and the next search continues where it ended.
 
 use core::ops::ControlFlow;
 
@@ -202,7 +202,8 @@ impl OrderedLinks {
         self.move_right(left, right, HALF);
         self.link(left, right);
         self.link(right, next);
-        // In a leaf the first key serves as the separator from the previous leaf, and stays one.
+        // The first key becomes the separator in the parent. In a leaf it stays as well; in an
+        // inner node it is replaced by 0.
         let key = if level == 0 { self.first_key(right) } else { self.replace_first_key(right, 0) };
         let parent = home >> PLACE_BITS;
         let rank = self.nodes.at(parent).rank_of(home) + 1;

@@ -95,8 +95,9 @@ impl OrderedSet {
 
     /// Removes the slot from this set; `None`, without effect, if it is in no set.
     ///
-    /// The caller ensures that the slot is in *this* set: of another set with the same links, only
-    /// one with a single node is recognised as foreign, and both lengths would be wrong afterwards.
+    /// The caller ensures that the slot is in *this* set. A slot of another set with the same links
+    /// is recognised only if that set has a single node; otherwise both lengths would be wrong
+    /// afterwards.
     // Always inlined: a separate function would be one more frame below a choice, and slower.
     #[inline(always)]
     pub fn remove(&mut self, links: &mut OrderedLinks, slot: u32) -> Option<Removed> {

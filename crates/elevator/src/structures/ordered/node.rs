@@ -69,8 +69,8 @@ impl Node {
     }
 
     /// Alternating additions and subtractions keep this at two instructions per key: a plain sum
-    /// would be vectorised, which costs twice as much without an instruction that compares 64-bit
-    /// numbers.
+    /// would be vectorised, which costs twice as much on processors without a vector instruction
+    /// that compares 64-bit numbers.
     #[inline]
     pub(super) fn count(&self, is_counted: impl Fn(u64) -> bool) -> u32 {
         let mut count = HALF;
@@ -83,9 +83,9 @@ impl Node {
         count
     }
 
-    /// The same for an inner node, whose first key is below all. Nodes with few children are common
-    /// above few entries, and take a third of the time to read; keys without a child are the
-    /// largest.
+    /// Like [`Self::rank_behind`], for an inner node, whose first key is not above any key. In a
+    /// small set the inner nodes have few children, and comparing only these takes a third of the
+    /// time. Places without a child have the largest key.
     #[inline]
     pub(super) fn child_behind(&self, key: u64) -> u32 {
         if self.len() > FEW {
@@ -154,8 +154,8 @@ impl Node {
     }
 }
 
-/// The pool. An [`Array`](crate::structures::Array) would contain two nodes by value for indices
-/// out of range, in the policy and so on the stack of its builder.
+/// The pool. An [`Array`](crate::structures::Array) would allocate two more nodes for indices out
+/// of range, where [`Nodes::at`] returns a constant.
 #[derive(Debug)]
 pub(super) struct Nodes(pub(super) Vec<Node>);
 

@@ -103,8 +103,9 @@ fn shown<'a>(cell: &'a Cell<'a>, room: usize) -> Option<PanelRange<'a>> {
     Some(PanelRange { cell, record, end_ns })
 }
 
-/// The time that all records cover, or the minimum time for the slowest scheduler, and the part of
-/// the device.
+/// The frame of all charts: the time that all records cover or, if that is longer, the time of the
+/// first [`ENOUGH`] requests of the slowest scheduler, and the part of the device that is accessed
+/// in it.
 fn frame(shown: &[PanelRange<'_>]) -> Option<Frame> {
     let common_ns = shown.iter().map(|one| one.end_ns).min()?;
     let enough_ns = |one: &PanelRange<'_>| one.record.requests.get(ENOUGH).map_or(one.end_ns, |request| request.at_ns);

@@ -10,7 +10,7 @@ use crate::job::Direction;
 
 impl Thread {
     /// Whether a pass has ended and its blocks are to be read back now. If the job only verifies,
-    /// its pass is generated here.
+    /// this first records the blocks that a writing pass would have written.
     pub(super) fn must_read_back(&mut self) -> bool {
         if self.reading_back.is_none() {
             return false;
@@ -44,8 +44,8 @@ impl Thread {
         }
     }
 
-    /// A read of a block that was written; it does not count for rates, pauses and the rest of the
-    /// pass.
+    /// A read of a block that was written. Rates, pauses and the amount left of the pass do not
+    /// count it.
     pub(super) fn read_back(&mut self, block: Written) -> Io {
         let token = self.tokens.take(InFlight::Data(Direction::Read));
         if let Some(reading_back) = &mut self.reading_back {
@@ -72,8 +72,9 @@ mod tests {
         Job { mix: Mix::Write, size: None, verify: Some(Box::new(verify)), ..Job::default() }
     }
 
-    /// Reads and writes of a thread on 16 blocks that is asked while each of its I/Os is in flight.
-    /// Reads end with `errno`.
+    /// Runs a thread on 16 blocks, one I/O at a time, and returns the I/Os as letters: `r` for a
+    /// read, `w` for a write. Asserts that nothing else is issued while an I/O is in flight. Reads
+    /// end with `errno`.
     fn run(job: &Job, errno: Option<u16>) -> String {
         let mut issuer = Issuer::new(job, 0, 16 * 4096, 1).expect("it fits");
         let mut done = String::new();

@@ -86,8 +86,8 @@ fn a_thread_behind_its_rate_catches_up_one_second_at_most() {
     assert!(matches!(issuer.next(0), Next::Issue(_)));
     let late = 60 * SECOND;
     let burst = (0..60).take_while(|_| matches!(issuer.next(late), Next::Issue(_))).count();
-    // The first late one limits the schedule to one second ago; ten follow up to now, then the one
-    // that is due now.
+    // After the first late I/O, the schedule starts again one second ago. The ten I/Os that are due
+    // from 59.0 to 59.9 s follow, then the one that is due now.
     assert_eq!(burst, 12);
 }
 
@@ -104,7 +104,8 @@ fn a_pause_that_counts_completions_lets_the_depth_fill_first() {
     let think = Think { time_ns: MILLISECOND, blocks: 2, counts_issued: false, io_time_ns: 0 };
     let job = Job { engine: Engine::Async, iodepth: 3, think, ..Job::default() };
     let issued = run(&mut issuer(&job), 100, 6);
-    // Three are issued at once; the second completion starts the pause, the third only drains.
+    // Three are issued at once; the second completion starts the pause, and the third I/O has to
+    // complete first.
     let again = MILLISECOND + 100;
     assert_eq!(issued.iter().map(|(now, _)| *now).collect::<Vec<_>>(), [0, 0, 0, again, again, again]);
 }
@@ -113,7 +114,8 @@ fn a_pause_that_counts_completions_lets_the_depth_fill_first() {
 fn a_pause_after_a_time_of_io_does_not_count() {
     let think = Think { time_ns: MILLISECOND, blocks: 0, counts_issued: false, io_time_ns: 250 };
     let issued = run(&mut issuer(&Job { think, ..Job::default() }), 100, 8);
-    // Four until 250 ns are over (at 0, 100, 200, 300), then a pause from 400 on.
+    // Four I/Os (at 0, 100, 200 and 300 ns) until 250 ns have passed, then a pause that begins at
+    // 400 ns.
     let times: Vec<_> = issued.iter().map(|(now, _)| *now).collect();
     let again = MILLISECOND + 400;
     assert_eq!(times, [0, 100, 200, 300, again, again + 100, again + 200, again + 300]);
@@ -127,7 +129,7 @@ fn a_share_of_one_size_has_another_priority() {
         priority_splits: PerDirection { read: vec![split], ..PerDirection::default() },
         block_sizes: PerDirection::all(crate::job::BlockSize::Split(vec![entry(4096), entry(8192)])),
         pattern: crate::job::Pattern::Random { run: 1, repeat_offset: false },
-        // With a map some of the longer ones would be trimmed to the shorter size.
+        // With a random map, some of the longer ones would be trimmed to the shorter size.
         random_map: false,
         number_ios: Some(20_000),
         time_based: true,
@@ -283,7 +285,8 @@ fn who_is_ahead_of_its_flow_sleeps_when_everything_has_completed() {
     ahead.join(&mut flows);
     idle.join(&mut flows);
     let Next::Issue(io) = ahead.next(0) else { panic!("an I/O is due") };
-    // Two of three I/Os are its own now, which is more than its half.
+    // Every thread of a flow starts with a count of one, so `ahead` now has two of three I/Os,
+    // which is more than its half.
     assert_eq!(ahead.next(0), Next::Busy);
     ahead.completed(io.token, true);
     assert_eq!(ahead.next(5 * MILLISECOND), Next::NotBefore(6 * MILLISECOND));

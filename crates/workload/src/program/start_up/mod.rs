@@ -9,8 +9,8 @@
 //! - Times of the trace are ignored. The result is the total time: the job ends when the replay has
 //!   ended.
 //!
-//! [`trace`] generates positions such that the suite's totals come out exactly. Source:
-//! docs/specifications/bfq.md, section 21 (the S suite).
+//! [`trace`] generates positions such that the totals are exactly those of the traces of the
+//! benchmark suite S. Source: docs/specifications/bfq.md, section 21.
 
 mod trace;
 

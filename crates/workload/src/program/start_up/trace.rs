@@ -1,5 +1,5 @@
-//! Traces with the totals of the suite's: requests and sectors per process, kinds, sequential and
-//! random.
+//! Generates traces with the totals of those of the benchmark suite S: requests and sectors per
+//! process, kinds, sequential and random.
 //!
 //! The totals are those of the table in docs/specifications/bfq.md, section 21. A trace that fits
 //! them is built from the elements of such traces:
@@ -51,11 +51,12 @@ struct Totals {
     requests: &'static [u32],
     sectors: u32,
     random: u32,
-    /// RA requests.
+    /// Read-aheads, `RA` in the suite.
     ahead: u32,
-    /// RM requests.
+    /// Reads of metadata, `RM` in the suite.
     metadata: u32,
-    /// R requests, and the one WS of gnome-terminal, which the suite replays as a read.
+    /// Reads of data, `R` in the suite, and the one synchronous write (`WS`) of gnome-terminal,
+    /// which the suite replays as a read.
     data: u32,
 }
 

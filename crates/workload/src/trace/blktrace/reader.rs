@@ -39,7 +39,7 @@ struct Reader {
     streams: Vec<Stream>,
     /// Index of the file of the last item.
     last: usize,
-    /// Number of events that have been requested from the files.
+    /// Number of events that have been requested from the files so far.
     turns: u64,
 }
 
@@ -48,8 +48,8 @@ impl Raw for Reader {
         for index in 0..self.streams.len() {
             let stream = &mut self.streams[index];
             while stream.head.is_none() && !stream.is_over {
-                // Notify records do not take part in the order of events, so they leave the file's
-                // turn as it is.
+                // The turn is the number of the event that is requested. Notify records do not take
+                // part in the order of events, so the file keeps its turn while it returns them.
                 let turn = *stream.turn.get_or_insert_with(|| {
                     self.turns += 1;
                     self.turns
@@ -92,7 +92,8 @@ struct Stream {
     /// Whether a record has been read.
     has_record: bool,
     head: Option<(Key, Item)>,
-    /// Number of the event that is being searched for.
+    /// Number of the event that was requested from this file, over all files; it decides between
+    /// equal times.
     turn: Option<u64>,
     is_over: bool,
 }
