@@ -32,11 +32,13 @@ pub struct EngineError {
 }
 
 impl EngineError {
-    pub(crate) fn usage(message: impl Into<String>, help: impl Into<String>) -> Self {
+    /// An error in what the user asked for.
+    pub fn usage(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { message: message.into(), help: help.into(), kind: ErrorKind::Usage }
     }
 
-    pub(crate) fn system(message: impl Into<String>, help: impl Into<String>) -> Self {
+    /// A failure of the system.
+    pub fn system(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { message: message.into(), help: help.into(), kind: ErrorKind::System }
     }
 

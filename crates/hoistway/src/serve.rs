@@ -18,7 +18,7 @@ const USAGE: u8 = 2;
 #[derive(Args, Debug)]
 pub struct ServeArguments {
     /// Configuration file (TOML); without it, everything is said by flags
-    #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "export", "scheduler", "memory", "queue_depth", "rotational", "control"])]
+    #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "vhost_user", "export", "scheduler", "memory", "queue_depth", "rotational", "control"])]
     config: Option<PathBuf>,
     /// Print what would be in force, every default included, and exit
     #[arg(long)]
@@ -26,6 +26,9 @@ pub struct ServeArguments {
     /// Serve NBD on unix:PATH or tcp:ADDRESS:PORT (repeatable)
     #[arg(long, value_name = "ADDRESS")]
     nbd: Vec<String>,
+    /// Serve an export to a virtual machine on [NAME=]unix:PATH, as vhost-user-blk (repeatable)
+    #[arg(long, value_name = "[NAME=]unix:PATH")]
+    vhost_user: Vec<String>,
     /// Export NAME=PATH[,weight=N][,group=G][,read_only][,min_block=N][,description=TEXT][,unsafe_flush] (repeatable)
     #[arg(long, value_name = "NAME=PATH[,OPTION...]")]
     export: Vec<String>,
@@ -93,6 +96,7 @@ fn read(arguments: &ServeArguments) -> Result<(Configuration, Origin), Vec<Probl
         None => {
             let flags = Flags {
                 nbd: arguments.nbd.clone(),
+                vhost_user: arguments.vhost_user.clone(),
                 export: arguments.export.clone(),
                 scheduler: arguments.scheduler.clone(),
                 memory: arguments.memory.clone(),

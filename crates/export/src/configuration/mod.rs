@@ -25,6 +25,8 @@ use experiment::io_latency_line::{read_io_latency, write_io_latency};
 use experiment::limit_lines;
 use experiment::{Diagnostic, GroupPriority, Limits};
 
+use crate::ublk::Number;
+
 pub use problem::{Place, Problem, Sourced};
 pub use size::Size;
 
@@ -46,6 +48,9 @@ pub const DEFAULT_MEMORY: Size = Size(256 << 20);
 /// Valid numbers of requests in flight on a device; 0 = learned: the number beyond which it gets no
 /// faster.
 pub const QUEUE_DEPTHS: std::ops::RangeInclusive<u64> = 0..=4_096;
+
+/// The largest number of a ublk device (the driver's default limit of devices is 64).
+pub const UBLK_NUMBER_MAX: u64 = 1_023;
 
 /// Valid words for whether positioning costs time.
 pub const ROTATIONAL: [(&str, Rotational); 3] =
@@ -127,6 +132,10 @@ pub struct Export {
     pub description: String,
     /// Whether flushes are answered without flushing.
     pub unsafe_flush: bool,
+    /// The number of its local block device, if it has one.
+    pub ublk: Option<Number>,
+    /// The unix socket that a virtual machine attaches it by, if there is one.
+    pub vhost_user_blk: Option<Sourced<Address>>,
 }
 
 /// A group's share and limits.

@@ -188,6 +188,15 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// A switch, or a number in a range, which switches on; `None` is off, `Some(None)` on.
+    pub fn switch_or_number(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<Option<u64>> {
+        if self.table.get(key).is_some_and(|value| value.get_ref().as_integer().is_some()) {
+            let help = format!("{key} = true chooses a free number");
+            return self.optional_number(key, range, 0, &help).map(Some);
+        }
+        self.switch(key, false).then_some(None)
+    }
+
     /// A size: a string with a unit, or an integer number of bytes.
     pub fn size(&mut self, key: &'static str, range: RangeInclusive<Size>, default: Size) -> Size {
         let Some((value, place)) = self.value(key) else { return default };

@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write};
 
+use crate::ublk::Number;
+
 use super::{
     Address, Cache, Configuration, Device, Export, Identity, Listener, PeerMatch, ROTATIONAL, Sourced, read_limits,
 };
@@ -66,11 +68,30 @@ fn export(export: &Export, text: &mut Text) {
     text.plain("min_block", export.min_block);
     text.quoted("description", &export.description);
     text.plain("unsafe_flush", export.unsafe_flush);
+    match export.ublk {
+        None => text.plain("ublk", false),
+        Some(Number::Any) => text.plain("ublk", true),
+        Some(Number::Is(number)) => text.plain("ublk", number),
+    }
+    if let Some(address) = &export.vhost_user_blk {
+        text.heading("[device.export.vhost_user_blk]");
+        self::address(&address.value, text);
+    }
 }
 
 fn listener(listener: &Listener, text: &mut Text) {
     text.heading("[[listen]]");
-    match &listener.address.value {
+    address(&listener.address.value, text);
+    text.list("exports", &listener.exports);
+    text.plain("list", listener.list);
+    text.plain("allow_plain", listener.allow_plain);
+    text.plain("max_connections", listener.max_connections);
+    text.plain("handshake_timeout_s", listener.handshake_timeout_s);
+    text.plain("stall_timeout_s", &listener.stall_timeout_s);
+}
+
+fn address(address: &Address, text: &mut Text) {
+    match address {
         Address::Unix { path, mode, owner_group } => {
             text.quoted("unix", path.display());
             text.quoted("mode", format!("{mode:04o}"));
@@ -80,12 +101,6 @@ fn listener(listener: &Listener, text: &mut Text) {
         }
         Address::Tcp(address) => text.quoted("tcp", address),
     }
-    text.list("exports", &listener.exports);
-    text.plain("list", listener.list);
-    text.plain("allow_plain", listener.allow_plain);
-    text.plain("max_connections", listener.max_connections);
-    text.plain("handshake_timeout_s", listener.handshake_timeout_s);
-    text.plain("stall_timeout_s", &listener.stall_timeout_s);
 }
 
 fn identity(identity: &Identity, text: &mut Text) {

@@ -9,6 +9,8 @@ use rustix::fs::{Mode, OFlags};
 
 use super::{DeviceInfo, Parameters, State};
 
+/// Of include/uapi/linux/prctl.h; the crate `libc` lacks it.
+const PR_SET_IO_FLUSHER: libc::c_int = 57;
 const NODE: &str = "/dev/ublk-control";
 const INFO_BYTES: usize = 64;
 const PARAMETERS_BYTES: usize = 80;
@@ -179,6 +181,21 @@ impl Control {
     }
 }
 
+/// Prevents deadlocks under memory pressure: the kernel may wait for this thread to write dirty pages
+/// back, so the thread must not wait for memory that only writing frees, and the process's pages
+/// must not be swapped out to a disk that it serves itself (PR_SET_IO_FLUSHER, mlockall(2)).
+///
+/// # Errors
+/// Without the rights (CAP_SYS_RESOURCE, CAP_IPC_LOCK); the thread works without, but is not safe.
+pub fn protect_thread_from_reclaim() -> io::Result<()> {
+    let check = |result: libc::c_int| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    // SAFETY: the call takes no pointers.
+    check(unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) })?;
+    // SAFETY: the call takes no pointers. Pages are locked when they are first touched, because
+    // most of an arena may never be used.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) })
+}
+
 fn own_process() -> u64 {
     u64::from(std::process::id())
 }
@@ -227,7 +244,7 @@ fn encode(parameters: &Parameters) -> [u8; PARAMETERS_BYTES] {
     ] {
         attributes |= if is_set { bit } else { 0 };
     }
-    let discards = parameters.max_discard_bytes > 0;
+    let discards = parameters.max_discard_bytes > 0 || parameters.max_zeroes_bytes > 0;
     let mut bytes = [0; PARAMETERS_BYTES];
     put(&mut bytes, 0, &u32::try_from(PARAMETERS_BYTES).unwrap_or(0).to_ne_bytes());
     put(&mut bytes, 4, &(BASIC | if discards { DISCARD } else { 0 }).to_ne_bytes());
@@ -241,7 +258,7 @@ fn encode(parameters: &Parameters) -> [u8; PARAMETERS_BYTES] {
     if discards {
         put(&mut bytes, 44, &parameters.physical_block_bytes.to_ne_bytes());
         put(&mut bytes, 48, &sectors(parameters.max_discard_bytes).to_ne_bytes());
-        put(&mut bytes, 52, &sectors(parameters.max_discard_bytes).to_ne_bytes());
+        put(&mut bytes, 52, &sectors(parameters.max_zeroes_bytes).to_ne_bytes());
         put(&mut bytes, 56, &1_u16.to_ne_bytes());
     }
     bytes
@@ -269,6 +286,7 @@ mod tests {
             is_rotational: false,
             has_volatile_cache: true,
             max_discard_bytes: 1 << 30,
+            max_zeroes_bytes: 1 << 20,
         });
         let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four"));
         // struct ublk_params { len, types, basic { attrs, shifts, max_sectors, chunk_sectors,
@@ -277,7 +295,7 @@ mod tests {
         assert_eq!((word(0), word(4), word(8)), (80, 3, 0b1101));
         assert_eq!(bytes[12..16], [9, 12, 16, 12]);
         assert_eq!((word(16), word(24)), (2_048, 2 << 20));
-        assert_eq!((word(44), word(48), word(52), word(56)), (4_096, 2 << 20, 2 << 20, 1));
+        assert_eq!((word(44), word(48), word(52), word(56)), (4_096, 2 << 20, 2_048, 1));
     }
 
     #[test]

@@ -13,9 +13,12 @@
 
 mod control;
 mod queue;
+mod users;
 
-pub use control::Control;
+pub use control::{Control, protect_thread_from_reclaim};
 pub use queue::{Operation, Queue, Request, commit_result};
+
+pub use users::users;
 
 use std::path::PathBuf;
 
@@ -85,8 +88,10 @@ pub struct Parameters {
     pub is_rotational: bool,
     /// Answered writes are durable only after a flush, or with FUA.
     pub has_volatile_cache: bool,
-    /// The longest discard and the longest write of zeroes, in bytes; 0: neither is offered.
+    /// The longest discard, in bytes; 0: none is offered.
     pub max_discard_bytes: u32,
+    /// The longest write of zeroes, in bytes; 0: the block layer writes them itself.
+    pub max_zeroes_bytes: u32,
 }
 
 /// The node of a device.

@@ -1,6 +1,7 @@
 //! The running shards with their exports, groups and clients. Only this module calls the engine.
 
 pub mod blkio;
+mod disks;
 mod status;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ use crate::control::Refusal;
 use crate::nbd::handshake::ExportFacts;
 use crate::nbd::transmission::Transmission;
 use crate::nbd::wire::transmission_flag;
+use crate::ublk::Disk;
 
 /// Exit status: refused for safety (in use, outside its directory).
 const UNSAFE: u8 = 3;
@@ -84,6 +86,9 @@ struct Names {
     groups: BTreeMap<String, GroupHandle>,
     /// Volumes of removed exports that still had clients at the last check.
     removed: Vec<VolumeId>,
+    disks: Vec<Disk>,
+    /// Block devices of removed exports that were in use at the last check.
+    removed_disks: Vec<Disk>,
 }
 
 /// The clients that were passed on and are still connected.
@@ -147,7 +152,10 @@ impl Devices {
             problems: vec![Problem::new(&device.scheduler.place, refusal.error, "")],
             exit_status: USAGE,
         })?;
+        // A disk of a virtual machine takes one connection at a time.
+        let disks = device.exports.iter().filter(|export| export.vhost_user_blk.is_some()).count() as u64;
         let connections = configuration.listeners.iter().map(|listener| number(listener.max_connections)).sum::<u32>();
+        let connections = connections.saturating_add(number(disks));
         let settings = ShardSettings {
             name: device.name.value.clone(),
             scheduler,
@@ -177,6 +185,12 @@ impl Devices {
         for (export, volume) in device.exports.iter().zip(handle.volumes()) {
             names.exports.insert(export.name.value.clone(), *volume);
             names.group(&handle, &export.group.value, configuration).map_err(failed)?;
+        }
+        for export in &device.exports {
+            if let Err(error) = names.open_disk(&handle, export, configuration) {
+                names.close_disks().iter().for_each(|note| eprintln!("{note}"));
+                return Err(failed(error));
+            }
         }
         Ok(Shard { handle, names: Mutex::new(names) })
     }
@@ -272,7 +286,7 @@ impl Devices {
         changes: impl Iterator<Item = &'a Change>,
         configuration: &Configuration,
     ) -> Result<(), Vec<Problem>> {
-        let mut added: Vec<(&Shard, &str, VolumeId)> = Vec::new();
+        let mut added: Vec<(&Shard, &Export, VolumeId)> = Vec::new();
         for change in changes {
             let Change::Added { device: name, export } = change else { continue };
             let device = configuration.devices.iter().find(|device| device.name.value == *name);
@@ -280,7 +294,7 @@ impl Devices {
             shard.close_unused_volumes();
             let opened = self.volume(device, export).and_then(|volume| shard.handle.open_volume(&volume));
             match opened {
-                Ok(volume) => added.push((shard, &export.name.value, volume)),
+                Ok(volume) => added.push((shard, export, volume)),
                 Err(error) => {
                     for (shard, _, volume) in added {
                         let _ = shard.handle.close_volume(volume);
@@ -289,8 +303,14 @@ impl Devices {
                 }
             }
         }
-        for (shard, name, volume) in added {
-            lock(&shard.names).exports.insert(name.to_owned(), volume);
+        for (shard, export, volume) in added {
+            let mut names = lock(&shard.names);
+            names.exports.insert(export.name.value.clone(), volume);
+            // The other exports are in force already, so a device that cannot be made is no reason
+            // to refuse the configuration.
+            if let Err(error) = names.open_disk(&shard.handle, export, configuration) {
+                eprintln!("hoistway: warning: {}; {}", error.message, error.help);
+            }
         }
         Ok(())
     }
@@ -309,6 +329,7 @@ impl Devices {
                     if let Some(volume) = names.exports.remove(export) {
                         names.removed.push(volume);
                     }
+                    names.remove_disk(export);
                     drop(names);
                     shard.close_unused_volumes();
                 }
@@ -448,6 +469,32 @@ impl Devices {
             return Err(Refusal::new(field, error));
         }
         Ok(json!({"closed": closed}))
+    }
+
+    /// Removes the block devices of removed exports that are no longer in use.
+    pub fn remove_unused_disks(&self) {
+        for shard in &self.shards {
+            let has_some = !lock(&shard.names).removed_disks.is_empty();
+            if has_some {
+                lock(&shard.names).remove_unused_disks();
+                shard.close_unused_volumes();
+            }
+        }
+    }
+
+    /// Removes the block devices that are not in use, and leaves the others to the next server;
+    /// returns a line about each that stays. Called before [`Devices::drain`], because removing a
+    /// device finishes its requests.
+    pub fn close_disks(&self) -> Vec<String> {
+        self.shards.iter().flat_map(|shard| lock(&shard.names).close_disks()).collect()
+    }
+
+    /// A line about each block device.
+    pub fn disk_lines(&self) -> Vec<String> {
+        let lines = |shard: &Shard| -> Vec<String> {
+            lock(&shard.names).disks.iter().map(|disk| format!("{}: {}", disk.node(), disk.export())).collect()
+        };
+        self.shards.iter().flat_map(lines).collect()
     }
 
     /// Drains all shards in parallel; returns what was abandoned.

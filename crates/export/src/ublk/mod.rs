@@ -1,0 +1,328 @@
+//! Exports as local block devices through ublk: creation, recovery after the last server's end, and
+//! removal.
+//!
+//! ```text
+//! begin ─ a note of an earlier server and its device is there ─► recover ─► /dev/ublkbN goes on
+//!       └ otherwise ──────────────────────────────────────────► create  ─► /dev/ublkbN
+//! end   ─ in use ─► left: requests wait for the next server
+//!       └ otherwise ─► removed
+//! ```
+//! The data path is the engine's (`engine::UblkDevice`); this module only speaks to the driver's
+//! control device.
+
+mod note;
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::{EngineError, ErrorKind, GroupHandle, ShardHandle, UblkDevice, VolumeFacts, VolumeId};
+use linux::ublk::{self, Control, DeviceInfo, Parameters, Queue, State, feature};
+
+use note::Note;
+
+/// Requests in flight per device; the block layer keeps more waiting.
+const TAGS: u16 = 128;
+/// The longest request where the kernel copies (USER_COPY), and where each tag has a buffer.
+const MAX_IO_BYTES: u32 = 1 << 20;
+const MAX_BUFFERED_IO_BYTES: u32 = 128 << 10;
+/// The longest discard.
+const MAX_DISCARD_BYTES: u32 = 1 << 30;
+/// How long the kernel may take to notice a server's end.
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(20);
+/// How long a stopped device's queue may take to return its tags.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The number of an export's device.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Number {
+    /// The kernel chooses a free one.
+    Any,
+    /// This one.
+    Is(u32),
+}
+
+/// What an export's device is made of.
+#[derive(Copy, Clone, Debug)]
+pub struct Source<'a> {
+    /// The device's shard.
+    pub shard: &'a ShardHandle,
+    /// The export's name.
+    pub export: &'a str,
+    /// Its volume.
+    pub volume: VolumeId,
+    /// The group of its requests.
+    pub group: GroupHandle,
+    /// What the engine knows of the volume.
+    pub facts: &'a VolumeFacts,
+    /// Smallest block, in bytes.
+    pub min_block_bytes: u32,
+}
+
+/// A block device that this server serves.
+#[derive(Debug)]
+pub struct Disk {
+    number: u32,
+    export: String,
+    /// Receives a message, or is disconnected, when every tag has returned.
+    closed: Receiver<()>,
+    note: Note,
+}
+
+impl Disk {
+    /// Creates an export's device, or goes on with the one that an earlier server has left.
+    ///
+    /// # Errors
+    /// The driver is missing or refuses, another server serves the device, or its size differs.
+    pub fn open(source: &Source<'_>, number: Number) -> Result<Self, EngineError> {
+        let name = source.export;
+        let mut control = Control::open().map_err(|error| no_driver(name, &error))?;
+        let failed = |error: io::Error| system(name, &error);
+        if let Some(note) = Note::find(source.shard.name(), name)
+            && let Some(info) = left_device(&mut control, &note, source).map_err(|what| what.into_error(name))?
+        {
+            return Self::recover(control, source, info, note);
+        }
+        let wanted = match number {
+            Number::Any => None,
+            Number::Is(number) => Some(number),
+        };
+        let offered = control.features().map_err(failed)?;
+        let user_copy = offered & feature::USER_COPY;
+        let features = feature::USER_RECOVERY | feature::USER_RECOVERY_REISSUE | user_copy;
+        let max_io_bytes = if user_copy != 0 { MAX_IO_BYTES } else { MAX_BUFFERED_IO_BYTES };
+        let info =
+            control.add(wanted, TAGS, max_io_bytes, features).map_err(|error| not_added(name, wanted, &error))?;
+        let note = Note::new(info.number, source.shard.name(), name, source.facts.size_bytes);
+        let begun = control
+            .set_parameters(info.number, &parameters(source, max_io_bytes))
+            .map_err(failed)
+            .and_then(|()| note.write().map_err(failed))
+            .and_then(|()| Self::serve(source, &info, note))
+            .and_then(|disk| control.start(info.number).map(|()| disk).map_err(failed));
+        if begun.is_err() {
+            let _ = control.stop(info.number);
+            let _ = control.delete(info.number);
+        }
+        begun.inspect(|disk| leave_order_to_engine(disk.number))
+    }
+
+    fn recover(mut control: Control, source: &Source<'_>, info: DeviceInfo, note: Note) -> Result<Self, EngineError> {
+        let failed = |error: io::Error| system(source.export, &error);
+        let begin = Instant::now();
+        while let Err(error) = control.start_recovery(info.number) {
+            if error.raw_os_error() != Some(rustix::io::Errno::BUSY.raw_os_error())
+                || begin.elapsed() > RECOVERY_TIMEOUT
+            {
+                return Err(failed(error));
+            }
+            thread::sleep(POLL);
+        }
+        let disk = Self::serve(source, &info, note)?;
+        control.end_recovery(info.number).map_err(failed)?;
+        Ok(disk)
+    }
+
+    /// Gives the queue to the shard, which fetches every tag.
+    fn serve(source: &Source<'_>, info: &DeviceInfo, note: Note) -> Result<Self, EngineError> {
+        let (sender, closed) = mpsc::channel::<()>();
+        let begin = Instant::now();
+        let queue = loop {
+            match Queue::open(info.number, info.tags) {
+                Ok(queue) => break queue,
+                // The last server's end is still being handled.
+                Err(error)
+                    if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error())
+                        && begin.elapsed() < RECOVERY_TIMEOUT =>
+                {
+                    thread::sleep(POLL);
+                }
+                Err(error) => return Err(system(source.export, &error)),
+            }
+        };
+        let device = UblkDevice {
+            queue,
+            has_user_copy: info.features & feature::USER_COPY != 0,
+            max_io_bytes: info.max_io_bytes,
+            label: ublk::node(info.number).display().to_string(),
+            on_closed: Some(Box::new(move || drop(sender))),
+        };
+        source.shard.attach_ublk(device, source.volume, source.group)?;
+        Ok(Self { number: info.number, export: source.export.to_owned(), closed, note })
+    }
+
+    /// Its node.
+    pub fn node(&self) -> String {
+        ublk::node(self.number).display().to_string()
+    }
+
+    /// Its export's name.
+    pub fn export(&self) -> &str {
+        &self.export
+    }
+
+    /// Its users in words; empty if there are none.
+    pub fn users(&self) -> Vec<String> {
+        ublk::users(self.number)
+    }
+
+    /// Removes it after finishing what is in flight. Its shard must still run.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn remove(self) -> Result<(), EngineError> {
+        let failed = |error: io::Error| system(&self.export, &error);
+        let mut control = Control::open().map_err(failed)?;
+        control.stop(self.number).map_err(failed)?;
+        // The sender was dropped, which disconnects the channel, when nothing is left in the shard.
+        if self.closed.recv_timeout(CLOSE_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
+            let message = format!("export '{}': {} did not return its requests", self.export, self.node());
+            return Err(EngineError::system(message, "restart the server"));
+        }
+        control.delete(self.number).map_err(failed)?;
+        self.note.remove();
+        Ok(())
+    }
+}
+
+/// Removes a device that no server serves any more, with its note.
+///
+/// # Errors
+/// The driver's, or it is served.
+pub fn remove_left(number: u32) -> io::Result<()> {
+    let mut control = Control::open()?;
+    let info = control.info(number)?;
+    if info.state == State::Live && is_alive(info.server) {
+        return Err(io::Error::other(format!("it is served by process {}", info.server)));
+    }
+    control.stop(number)?;
+    control.delete(number)?;
+    Note::remove_of(number);
+    Ok(())
+}
+
+/// Why a device that a note names cannot be used.
+enum Obstacle {
+    Served(DeviceInfo),
+    OtherSize { number: u32, before: u64, now: u64 },
+    System(io::Error),
+}
+
+impl Obstacle {
+    fn into_error(self, export: &str) -> EngineError {
+        match self {
+            Obstacle::Served(info) => EngineError {
+                kind: ErrorKind::Unsafe,
+                message: format!(
+                    "export '{export}': {} is served by process {}",
+                    ublk::node(info.number).display(),
+                    info.server
+                ),
+                help: "stop that server, or give this export another name".to_owned(),
+            },
+            Obstacle::OtherSize { number, before, now } => EngineError {
+                kind: ErrorKind::Unsafe,
+                message: format!(
+                    "export '{export}': {} was left by an earlier server with {before} bytes, and the backing has {now}",
+                    ublk::node(number).display()
+                ),
+                help: format!("unmount it and remove it: hoistway ublk remove {number}"),
+            },
+            Obstacle::System(error) => system(export, &error),
+        }
+    }
+}
+
+/// The device of a note if it waits for a server; a dead one is removed.
+fn left_device(control: &mut Control, note: &Note, source: &Source<'_>) -> Result<Option<DeviceInfo>, Obstacle> {
+    let begin = Instant::now();
+    loop {
+        let info = match control.info(note.number) {
+            Ok(info) => info,
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
+                note.remove();
+                return Ok(None);
+            }
+            Err(error) => return Err(Obstacle::System(error)),
+        };
+        let is_served = info.state == State::Live;
+        match info.state {
+            State::Quiesced | State::FailIo if note.size_bytes != source.facts.size_bytes => {
+                let (before, now) = (note.size_bytes, source.facts.size_bytes);
+                return Err(Obstacle::OtherSize { number: note.number, before, now });
+            }
+            State::Quiesced | State::FailIo => return Ok(Some(info)),
+            State::Dead => {
+                control.delete(note.number).map_err(Obstacle::System)?;
+                note.remove();
+                return Ok(None);
+            }
+            State::Live if is_served && is_alive(info.server) => return Err(Obstacle::Served(info)),
+            State::Live if begin.elapsed() > RECOVERY_TIMEOUT => return Err(Obstacle::Served(info)),
+            // The kernel has not handled the server's end yet.
+            State::Live => thread::sleep(POLL),
+        }
+    }
+}
+
+fn is_alive(process: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // A zombie has ended.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+fn parameters(source: &Source<'_>, max_io_bytes: u32) -> Parameters {
+    let facts = source.facts;
+    let logical_block_bytes = facts.block_bytes.max(source.min_block_bytes).clamp(512, 4_096);
+    let physical_block_bytes = facts.physical_block_bytes.clamp(logical_block_bytes, 64 << 10);
+    Parameters {
+        size_bytes: facts.size_bytes / u64::from(logical_block_bytes) * u64::from(logical_block_bytes),
+        logical_block_bytes,
+        physical_block_bytes,
+        optimal_io_bytes: physical_block_bytes.max(4_096),
+        max_io_bytes,
+        is_read_only: facts.is_read_only,
+        is_rotational: facts.is_rotational,
+        has_volatile_cache: true,
+        max_discard_bytes: if facts.can_trim && !facts.is_read_only { MAX_DISCARD_BYTES } else { 0 },
+        max_zeroes_bytes: if facts.can_zero_fast && !facts.is_read_only { MAX_DISCARD_BYTES } else { 0 },
+    }
+}
+
+/// The engine orders the requests, so the block layer need not.
+fn leave_order_to_engine(number: u32) {
+    // Harmless if it fails: then requests are ordered twice.
+    let _ = std::fs::write(format!("/sys/block/ublkb{number}/queue/scheduler"), "none");
+}
+
+fn no_driver(export: &str, error: &io::Error) -> EngineError {
+    let (message, help) = match error.kind() {
+        io::ErrorKind::NotFound => (
+            "the kernel has no ublk driver",
+            "modprobe ublk_drv (Linux 6.0 or later; Debian 12's kernel 6.1 has none, 6.12 has), or use NBD",
+        ),
+        io::ErrorKind::PermissionDenied => ("no rights on /dev/ublk-control", "run the server as root"),
+        _ => return system(export, error),
+    };
+    EngineError { kind: ErrorKind::System, message: format!("export '{export}': {message}"), help: help.to_owned() }
+}
+
+fn not_added(export: &str, number: Option<u32>, error: &io::Error) -> EngineError {
+    match (number, error.kind()) {
+        (Some(number), io::ErrorKind::AlreadyExists) => EngineError::usage(
+            format!("export '{export}': {} is taken", ublk::node(number).display()),
+            "choose another number, or write ublk = true",
+        ),
+        (_, io::ErrorKind::InvalidInput) => EngineError::system(
+            format!("export '{export}': the ublk driver refuses the device: {error}"),
+            "it needs recovery of devices, which Linux has since 6.1",
+        ),
+        _ => system(export, error),
+    }
+}
+
+fn system(export: &str, error: &io::Error) -> EngineError {
+    EngineError::system(format!("export '{export}': ublk: {error}"), "see docs/howto/share-a-local-disk.md")
+}

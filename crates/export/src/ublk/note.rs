@@ -1,0 +1,60 @@
+//! Notes of the devices that servers have made, so that a later server goes on with them: one file
+//! per device in the run directory.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A note of one device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Note {
+    pub number: u32,
+    /// The configuration's device and export that it belongs to.
+    pub device: String,
+    pub export: String,
+    pub size_bytes: u64,
+    /// The boot that it was made in; the kernel forgets devices with it.
+    boot: String,
+}
+
+impl Note {
+    pub fn new(number: u32, device: &str, export: &str, size_bytes: u64) -> Self {
+        let boot = linux::run_directory::boot_id();
+        Self { number, device: device.to_owned(), export: export.to_owned(), size_bytes, boot }
+    }
+
+    /// The note of an export's device, if an earlier server of this boot has left one.
+    pub fn find(device: &str, export: &str) -> Option<Self> {
+        let boot = linux::run_directory::boot_id();
+        let files = fs::read_dir(directory()).ok()?.flatten();
+        let notes = files.filter_map(|file| serde_json::from_str::<Self>(&fs::read_to_string(file.path()).ok()?).ok());
+        notes.into_iter().find(|note| note.device == device && note.export == export && note.boot == boot)
+    }
+
+    pub fn write(&self) -> io::Result<()> {
+        linux::run_directory::make(&directory())?;
+        // Renaming replaces a note in one step, so that no reader sees half of one.
+        let unfinished = directory().join(format!(".{}", self.number));
+        fs::write(&unfinished, serde_json::to_string(self)?)?;
+        fs::rename(unfinished, path(self.number))
+    }
+
+    pub fn remove(&self) {
+        Self::remove_of(self.number);
+    }
+
+    pub fn remove_of(number: u32) {
+        // A note that is gone already needs no removal, and one that stays names no device any more.
+        let _ = fs::remove_file(path(number));
+    }
+}
+
+fn directory() -> PathBuf {
+    linux::run_directory::path().join("ublk")
+}
+
+fn path(number: u32) -> PathBuf {
+    directory().join(format!("{number}.json"))
+}
