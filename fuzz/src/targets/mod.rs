@@ -31,6 +31,7 @@ mod serve_flags;
 mod sfq;
 mod throttle;
 mod trace;
+mod virtio_chain;
 mod wbt;
 mod weights;
 mod wfq;
@@ -75,6 +76,7 @@ pub const TARGETS: &[Target] = &[
     wbt::TARGET,
     nbd_handshake::TARGET,
     nbd_transmission::TARGET,
+    virtio_chain::TARGET,
     control_request::TARGET,
     serve_configuration::TARGET,
     serve_flags::TARGET,

@@ -8,9 +8,8 @@ use std::fs::File;
 use std::sync::Arc;
 
 use engine::{Data, Payload};
-use vm_memory::{
-    Address, FileOffset, GuestAddress, GuestMemory as _, GuestMemoryMmap, GuestRegionMmap, Permissions, VolatileSlice,
-};
+pub use vm_memory::GuestAddress;
+use vm_memory::{Address, FileOffset, GuestMemory as _, GuestMemoryMmap, GuestRegionMmap, Permissions, VolatileSlice};
 
 /// One region of a guest's memory, as the front end names it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

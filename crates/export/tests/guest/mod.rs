@@ -258,9 +258,14 @@ impl FrontEnd {
     }
 
     pub fn share(&self, memory: &Memory) -> vhost::Result<()> {
+        self.share_some(memory, MEMORY_BYTES)
+    }
+
+    /// Shares the first bytes of a memory file.
+    pub fn share_some(&self, memory: &Memory, bytes: u64) -> vhost::Result<()> {
         let region = VhostUserMemoryRegionInfo {
             guest_phys_addr: 0,
-            memory_size: MEMORY_BYTES,
+            memory_size: bytes,
             userspace_addr: FRONT_END,
             mmap_offset: 0,
             mmap_handle: memory.0.as_raw_fd(),
