@@ -1,11 +1,9 @@
 //! vhost-user-blk with a guest in this process. Source: virtio 1.2, section 5.2;
 //! docs/specifications/engine.md, section 7.
 
-mod guest;
-
 use std::time::Duration;
 
-use guest::*;
+use super::guest::*;
 use vhost::VhostBackend;
 use vhost::vhost_user::VhostUserFrontend;
 
