@@ -14,7 +14,7 @@ use vhost::vhost_user::message::VhostUserHeaderFlag;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 const CHAINS: u64 = 100_000;
-const RINGS: u16 = 16;
+const RINGS: u16 = 64;
 /// Only this much of the memory file is shared.
 const SHARED_BYTES: u64 = 12 << 20;
 
