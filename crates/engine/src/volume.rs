@@ -515,11 +515,16 @@ impl ShardHandle {
     }
 
     /// Serves a ublk device. Its requests count for `group`. The caller starts the device afterwards,
-    /// which waits until the shard has fetched every tag.
+    /// which waits until the shard has fetched every tag. Returns a note for the user, if there is one.
     ///
     /// # Errors
     /// No connection or memory is free, or the volume or group does not exist.
-    pub fn attach_ublk(&self, device: UblkDevice, volume: VolumeId, group: GroupHandle) -> Result<(), EngineError> {
+    pub fn attach_ublk(
+        &self,
+        device: UblkDevice,
+        volume: VolumeId,
+        group: GroupHandle,
+    ) -> Result<Option<String>, EngineError> {
         self.ask(move |shard| shard.attach_ublk(device, volume.0, group.0))?
     }
 

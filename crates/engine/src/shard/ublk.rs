@@ -164,8 +164,11 @@ impl Drop for UblkClient {
 }
 
 impl Shard {
-    /// Serves a ublk device from now on, as one connection.
-    pub fn attach_ublk(&mut self, device: UblkDevice, volume: u32, group: u32) -> Result<(), EngineError> {
+    /// Serves a ublk device from now on, as one connection. Returns a note if the thread could not be
+    /// protected from waiting for itself under memory pressure.
+    pub fn attach_ublk(&mut self, device: UblkDevice, volume: u32, group: u32) -> Result<Option<String>, EngineError> {
+        let protection = linux::ublk::protect_thread_from_reclaim();
+        let label = device.label.clone();
         let tags = device.queue.tags();
         let mut buffers = Vec::new();
         if !device.has_user_copy {
@@ -197,6 +200,9 @@ impl Shard {
             answers: Vec::with_capacity(usize::from(tags)),
             damaged: Vec::new(),
         };
-        self.add_local_client(Box::new(client), &[connection]).map(drop)
+        self.add_local_client(Box::new(client), &[connection])?;
+        Ok(protection.err().map(|error| {
+            format!("{label}: the server may stall when the machine runs out of memory ({error}); run it as root")
+        }))
     }
 }

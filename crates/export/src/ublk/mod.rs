@@ -149,7 +149,9 @@ impl Disk {
             label: ublk::node(info.number).display().to_string(),
             on_closed: Some(Box::new(move || drop(sender))),
         };
-        source.shard.attach_ublk(device, source.volume, source.group)?;
+        if let Some(note) = source.shard.attach_ublk(device, source.volume, source.group)? {
+            eprintln!("hoistway: note: {note}");
+        }
         Ok(Self { number: info.number, export: source.export.to_owned(), closed, note })
     }
 
