@@ -4,7 +4,9 @@
 //! ```text
 //! per ring: u64 features | u16 version | u16 descriptors | u16 last head | u16 used index
 //!           descriptors x { u8 is in flight | 5 bytes | u16 next | u64 counter }
+//! then:     u8 whether the guest's writes wait for stable storage
 //! ```
+//! The last byte is our own: a front end does not repeat it to a restarted server.
 //! One request is given back at a time: `begin_return`, the used ring, `end_return`. If the server ends
 //! between the last two, the used ring's index differs from the recorded one, and the last head was
 //! given back. Source: docs/interop/vhost-user.rst of QEMU, "Inflight I/O tracking".
@@ -34,7 +36,7 @@ fn ring_bytes(descriptors: u16) -> usize {
 
 /// Bytes that the records of `rings` rings need.
 pub fn record_bytes(rings: u16, descriptors: u16) -> u64 {
-    (ring_bytes(descriptors) * usize::from(rings)) as u64
+    (ring_bytes(descriptors) * usize::from(rings) + RING_ALIGNMENT) as u64
 }
 
 /// The records of all rings of a device.
@@ -65,6 +67,22 @@ impl Record {
         let bytes = ring_bytes(self.descriptors);
         let is_there = ring < self.rings;
         self.memory.get_slice(usize::from(ring) * bytes, bytes).ok().filter(|_| is_there)
+    }
+
+    fn own(&self) -> Option<VolatileSlice<'_>> {
+        self.memory.get_slice(ring_bytes(self.descriptors) * usize::from(self.rings), RING_ALIGNMENT).ok()
+    }
+
+    /// Whether the guest's writes wait for stable storage.
+    pub fn is_write_through(&self) -> bool {
+        self.own().is_some_and(|own| own.load::<u8>(0, Ordering::Acquire).is_ok_and(|byte| byte == 1))
+    }
+
+    /// Records whether the guest's writes wait for stable storage.
+    pub fn set_write_through(&self, is_write_through: bool) {
+        if let Some(own) = self.own() {
+            store(&own, 0, u8::from(is_write_through));
+        }
     }
 
     fn entry(&self, ring: u16, head: u16) -> Option<VolatileSlice<'_>> {
@@ -184,6 +202,15 @@ mod tests {
         before.take(0, 3, 0);
         before.begin_return(0, 3);
         assert_eq!(record(&file).begin(0, 8, 0), Ok((vec![3], 1)));
+    }
+
+    #[test]
+    fn the_cache_mode_outlives_the_server() {
+        let file = memory_file(record_bytes(2, 8));
+        assert!(!record(&file).is_write_through());
+        record(&file).set_write_through(true);
+        assert!(record(&file).is_write_through());
+        assert_eq!(record(&file).begin(1, 8, 0), Ok((Vec::new(), 0)), "the rings' records are not touched");
     }
 
     #[test]

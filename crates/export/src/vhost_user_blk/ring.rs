@@ -177,8 +177,8 @@ impl Ring {
     /// Replaces the descriptor that is signalled when chains were given back.
     pub fn set_call(&mut self, call: Option<OwnedFd>) {
         self.settings.call = call;
-        // The guest may have missed a signal on the old one.
-        self.must_signal = true;
+        // The guest may have missed a signal on the old one; one too many does no harm.
+        self.write_call();
     }
 
     /// Another descriptor of the kick event, for the engine's ring.
@@ -320,9 +320,13 @@ impl Ring {
             return;
         }
         // A guest that has broken its ring gets one signal too many.
-        if self.queue.needs_notification(self.memory.map()).unwrap_or(true)
-            && let Some(call) = &self.settings.call
-        {
+        if self.queue.needs_notification(self.memory.map()).unwrap_or(true) {
+            self.write_call();
+        }
+    }
+
+    fn write_call(&self) {
+        if let Some(call) = &self.settings.call {
             // The event does not block; the only refusal is a counter at its maximum, which is a signal.
             let _ = rustix::io::write(call, &1_u64.to_ne_bytes());
         }

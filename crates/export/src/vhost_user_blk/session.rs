@@ -16,6 +16,7 @@ use vhost::vhost_user::message::{
     VhostUserVringAddrFlags, VhostUserVringState,
 };
 use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut, VhostUserProtocolFeatures};
+use virtio_bindings::virtio_blk::VIRTIO_BLK_F_FLUSH;
 use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
 
@@ -164,6 +165,11 @@ impl Session {
         self.tell(Command::Memory(Arc::clone(&self.memory)));
     }
 
+    /// A guest that cannot flush gets a disk whose writes are durable one by one.
+    fn tell_cache_mode(&self) {
+        self.tell(Command::WriteThrough(self.is_write_through || !self.has(VIRTIO_BLK_F_FLUSH)));
+    }
+
     /// A descriptor from the front end that is signalled or polled.
     fn event(&self, file: File) -> Result<OwnedFd> {
         let file = OwnedFd::from(file);
@@ -200,6 +206,7 @@ impl VhostUserBackendReqHandlerMut for Session {
         self.stop_all()?;
         self.features = 0;
         self.record = None;
+        self.is_write_through = false;
         Ok(())
     }
 
@@ -218,6 +225,7 @@ impl VhostUserBackendReqHandlerMut for Session {
                         disable-legacy=on";
             return Err(self.refuse(what));
         }
+        self.tell_cache_mode();
         // Without the protocol's features there is no message that enables a ring.
         let is_enabled = !self.has(PROTOCOL_FEATURES);
         self.rings.iter_mut().for_each(|ring| ring.is_enabled |= is_enabled);
@@ -341,7 +349,10 @@ impl VhostUserBackendReqHandlerMut for Session {
     fn set_config(&mut self, offset: u32, bytes: &[u8], _flags: VhostUserConfigFlags) -> Result<()> {
         let is_write_through = DeviceFacts::write_through(offset as usize, bytes).ok_or(Error::InvalidParam)?;
         self.is_write_through = is_write_through;
-        self.tell(Command::WriteThrough(is_write_through));
+        if let Some(record) = &self.record {
+            record.set_write_through(is_write_through);
+        }
+        self.tell_cache_mode();
         Ok(())
     }
 
@@ -369,7 +380,12 @@ impl VhostUserBackendReqHandlerMut for Session {
     fn set_inflight_fd(&mut self, given: &VhostUserInflight, file: File) -> Result<()> {
         let (rings, descriptors) = (given.num_queues, given.queue_size);
         let record = Record::map(file, given.mmap_offset, given.mmap_size, rings, descriptors);
-        self.record = Some(Arc::new(record.map_err(|what| self.refuse(&what))?));
+        let record = record.map_err(|what| self.refuse(&what))?;
+        // A restarted server finds the mode here; else the guest may have chosen it before this message.
+        self.is_write_through |= record.is_write_through();
+        record.set_write_through(self.is_write_through);
+        self.record = Some(Arc::new(record));
+        self.tell_cache_mode();
         Ok(())
     }
 

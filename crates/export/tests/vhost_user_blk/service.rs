@@ -143,7 +143,19 @@ fn the_guest_turns_its_cache_off_and_on() {
     front_end.set_writeback(false);
     assert_eq!(front_end.space(60)[32], 0);
     assert_eq!(rings[0].request(&memory, WRITE_REQUEST, 0, &[7; 4_096], 0).0, 0);
+    drop(front_end);
+    let (mut front_end, memory, mut rings) = guest(&disk, 1, BASIC);
+    let record = front_end.record(1);
+    front_end.set_writeback(false);
+    drop(front_end);
+    let mut front_end = FrontEnd::connect(&disk.path(), BASIC);
+    assert_eq!(front_end.space(60)[32], 1);
+    front_end.set_record(&record);
+    assert_eq!(front_end.space(60)[32], 0, "the mode outlives the connection");
     front_end.set_writeback(true);
+    front_end.share(&memory).expect("memory");
+    (rings[0].available, rings[0].used) = (0, 0);
+    front_end.start(&rings[0], 0).expect("a ring");
     assert_eq!(rings[0].request(&memory, WRITE_REQUEST, 8, &[8; 4_096], 0).0, 0);
     assert_eq!(std::fs::read(file.path()).expect("the file")[4_095..4_097], [7, 8]);
 }
