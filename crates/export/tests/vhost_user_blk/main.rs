@@ -2,4 +2,7 @@
 
 mod guest;
 mod hostile;
+#[path = "../server/mod.rs"]
+mod server;
+mod server_side;
 mod service;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::guest::*;
+use engine::protocol::Command;
 use vhost::VhostBackend;
 use vhost::vhost_user::VhostUserFrontend;
 
@@ -233,6 +234,61 @@ fn a_front_end_may_go_and_come_back_with_requests_in_flight() {
         assert_eq!(ring.request(&memory, READ_REQUEST, at * 8, &[], 4_096).0, 0);
         assert_eq!(memory.bytes(ring.data(0), 4_096), [29; 4_096], "block {at}");
     }
+}
+
+#[test]
+fn guests_come_and_go_while_shares_and_schedulers_change() {
+    let disk = Disk::new("model:ssd,memory:64MiB");
+    let group = disk.shard.add_group("other", 100).expect("a group");
+    let other = disk.shard.client(disk.shard.volumes()[0], group).expect("a client");
+    let memory = Memory::new();
+    for (round, scheduler) in (1..).zip(["wfq", "paternoster", "cfq", "bfq", "noop", "paternoster", "kyber", "mqfq"]) {
+        let mut front_end = FrontEnd::connect(&disk.path(), BASIC | EVENT_INDEX);
+        front_end.share(&memory).expect("memory");
+        let mut rings: Vec<Driver> = (0..3).map(Driver::new).collect();
+        for ring in &rings {
+            memory.put(ring.available_ring(), &[0; 4]);
+            memory.put(ring.used_ring(), &[0; 4]);
+            front_end.start(ring, 0).expect("a ring");
+        }
+        let mut tickets = Vec::new();
+        for turn in 0..4_u8 {
+            for ring in &mut rings {
+                for at in 0..16 {
+                    // Every ring has a range of its own, behind the other client's.
+                    let sector = (u64::from(ring.index + 1) * 16 + u64::from(at)) * 8;
+                    ring.write_request(&memory, at * 4, WRITE_REQUEST, sector, &[round + turn; 4_096], 0);
+                    ring.offer(&memory, at * 4);
+                }
+            }
+            let (offset_bytes, text) = (u64::from(turn) * 4_096, vec![round; 4_096]);
+            tickets.push(other.submit(Command::Write, offset_bytes, 4_096, true, text));
+            if turn == 1 {
+                disk.shard.switch_scheduler(&scheduler.parse().expect("a name")).expect("switched");
+                disk.shard.set_weight(group, u32::from(round) * 10).expect("a weight");
+            }
+            // After the last turn the guest goes away with requests in flight.
+            if turn < 3 {
+                for ring in &mut rings {
+                    for _ in 0..16 {
+                        let head = u16::try_from(ring.wait(&memory).0).expect("a head");
+                        assert_eq!(ring.status(&memory, head), 0, "round {round}, {scheduler}");
+                    }
+                }
+            }
+        }
+        drop(front_end);
+        tickets.into_iter().for_each(|ticket| drop(ticket.wait().expect("the other client is served")));
+    }
+    let status = disk.shard.status().expect("a status");
+    assert_eq!(status.violations, 0);
+    let (_front_end, memory, mut rings) = guest(&disk, 1, BASIC);
+    let status = disk.shard.status().expect("a status");
+    assert_eq!((status.requests_in_flight, status.memory_bytes.0), (0, 0), "everything was given back");
+    assert_eq!(rings[0].request(&memory, READ_REQUEST, 16 * 8, &[], 4_096).0, 0);
+    let text = memory.bytes(rings[0].data(0), 4_096);
+    assert!(text == vec![text[0]; 4_096] && (10..=11).contains(&text[0]), "{}", text[0]);
+    assert_eq!(disk.said(), Vec::<String>::new());
 }
 
 #[test]
