@@ -13,9 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 /// A target that takes longer for one input counts as hanging.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// Time limit of one attempt of shortening.
-const TRY_PATIENCE: Duration = Duration::from_secs(5);
+const TRY_TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Attempts of shortening: a process each, a few milliseconds.
 const SHORTENING_TRIES: usize = 2_000;
 /// How often the parent checks the worker.
@@ -60,7 +60,7 @@ pub fn fuzz(target: &Target, seed: u64, budget: Budget) -> std::io::Result<Outco
     if let Some(time) = budget.time {
         command.args(["--seconds", &time.as_secs().max(1).to_string()]);
     }
-    let ended = watch(command, || idle_time(&current).is_some_and(|idle| idle > PATIENCE))?;
+    let ended = watch(command, || idle_time(&current).is_some_and(|idle| idle > TIME_LIMIT))?;
     let outcome = match (ended.status, read_current(&current)) {
         (Some(status), _) if status.success() => Ok(Outcome::Clean(ended.output.trim().to_owned())),
         (_, Some(input)) => finding(target, &input, &folder, ended.message).map(Outcome::Found),
@@ -88,7 +88,7 @@ pub fn replay(target: &Target, input: &[u8], patience: Duration) -> std::io::Res
 
 /// `message` is the worker's output for the input.
 fn finding(target: &Target, input: &[u8], folder: &Path, message: String) -> std::io::Result<Finding> {
-    let Some(first) = replay(target, input, PATIENCE)? else {
+    let Some(first) = replay(target, input, TIME_LIMIT)? else {
         // Still a finding: state survives between runs inside the worker, or the machine is short
         // of memory.
         return keep(folder, target, input.to_vec(), ("not seen again in a fresh process".into(), message));
@@ -98,9 +98,9 @@ fn finding(target: &Target, input: &[u8], folder: &Path, message: String) -> std
     let short = shorten(
         input,
         SHORTENING_TRIES,
-        |bytes| matches!(replay(target, bytes, TRY_PATIENCE), Ok(Some(again)) if is_same(&again)),
+        |bytes| matches!(replay(target, bytes, TRY_TIME_LIMIT), Ok(Some(again)) if is_same(&again)),
     );
-    let ended = replay(target, &short, PATIENCE)?.unwrap_or(first);
+    let ended = replay(target, &short, TIME_LIMIT)?.unwrap_or(first);
     keep(folder, target, short, ended)
 }
 

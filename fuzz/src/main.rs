@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 use target::Target;
-use targets::{CANARY, TARGETS};
+use targets::{CANARY, targets};
 use worker::{Budget, Tally};
 
 /// How long `smoke` spends on each target.
@@ -82,7 +82,7 @@ fn act(arguments: &Arguments) -> std::io::Result<bool> {
     let Arguments { what, seed, file, worker, .. } = arguments;
     match (what.as_str(), worker, file) {
         ("list", ..) => {
-            for target in TARGETS {
+            for target in targets() {
                 println!("{:24}{}", target.name, target.promise);
             }
             Ok(true)
@@ -104,10 +104,10 @@ fn act(arguments: &Arguments) -> std::io::Result<bool> {
 
 /// Fuzzes all targets, one process each, as many at a time as there are CPUs.
 fn smoke(seed: u64, budget: Budget) -> std::io::Result<bool> {
-    let next = AtomicUsize::new(0);
+    let (all, next) = (targets().collect::<Vec<_>>(), AtomicUsize::new(0));
     let some = || {
         let mut is_clean = true;
-        while let Some(target) = TARGETS.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(target) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
             is_clean &= fuzz(target, seed, budget)?;
         }
         Ok(is_clean)
@@ -157,9 +157,9 @@ fn replay(target: &Target, file: &Path) -> std::io::Result<bool> {
 }
 
 fn find(name: &str) -> std::io::Result<Target> {
-    let mut known = TARGETS.iter().chain([&CANARY]);
+    let mut known = targets().chain([&CANARY]);
     known.find(|target| target.name == name).copied().ok_or_else(|| {
-        let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+        let names: Vec<_> = targets().map(|target| target.name).collect();
         std::io::Error::other(format!("there is no target {name:?}; there are {}", names.join(", ")))
     })
 }

@@ -2,7 +2,7 @@
 
 use block::random::{fnv1a64, fnv1a64_continued};
 
-/// A fuzz target: a row of [`TARGETS`](crate::targets::TARGETS).
+/// A fuzz target: one of [`targets`](crate::targets::targets).
 #[derive(Copy, Clone)]
 pub struct Target {
     /// Name on the command line and in replay commands.

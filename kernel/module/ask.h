@@ -92,7 +92,7 @@ static inline u32 hoist_issuer_of(const struct hoist_device *device, const struc
  * A request without special flags, unknown to the core, of whose end blk-mq will notify us. Nearly
  * all requests are like this.
  */
-static inline bool hoist_is_plain_newcomer(const struct request *rq)
+static inline bool hoist_is_plain_new(const struct request *rq)
 {
 	return hoist_is_plain(rq) && (rq->rq_flags & (RQF_NOMERGE_FLAGS | HOIST_PREPARED)) == HOIST_PREPARED &&
 	       hoist_id_of(rq) == HOIST_NONE;

@@ -80,7 +80,7 @@ static ssize_t store_row(struct elevator_queue *eq, const char *page, size_t byt
 		error = parse_row(device, row, &desc, strim(text), &value);
 	if (!error && !hoist_set(device->core, row, value))
 		error = -ERANGE;
-	hoist_timer_follows(device);
+	hoist_arm_timer(device);
 	spin_unlock_irq(&device->lock);
 	/* The new value may have ended a wait. */
 	if (!error)
@@ -117,7 +117,7 @@ static ssize_t show_stats(struct elevator_queue *eq, char *page)
 	struct hoist_device *device = eq->elevator_data;
 	struct hoist_stats stats;
 	struct hoist_line text;
-	u64 count, lost, written, spilled;
+	u64 count, lost, written, overflowed;
 	u32 queued, i;
 	int at;
 
@@ -125,7 +125,7 @@ static ssize_t show_stats(struct elevator_queue *eq, char *page)
 	hoist_stats(device->core, &stats);
 	queued = device->core->queued;
 	written = hoist_recorded(device->core, &lost);
-	spilled = device->spilled;
+	overflowed = device->overflowed;
 	spin_unlock_irq(&device->lock);
 	at = sysfs_emit(page,
 			"inserted %llu\ndispatched %llu\nfinished %llu\nrequeued %llu\nbios_merged %llu\nabsorbed %llu\n"
@@ -134,7 +134,7 @@ static ssize_t show_stats(struct elevator_queue *eq, char *page)
 			"faults %llu\nrecorded %llu\nunrecorded %llu\n",
 			stats.inserted, stats.dispatched, stats.finished, stats.requeued, stats.bios_merged, stats.absorbed,
 			queued, stats.in_driver, stats.dispatch_calls, stats.holds, stats.throttled, stats.timers, stats.groups,
-			stats.contexts, stats.groups_refused, stats.contexts_refused, spilled, stats.faults, written, lost);
+			stats.contexts, stats.groups_refused, stats.contexts_refused, overflowed, stats.faults, written, lost);
 	for (i = 0; hoist_reason(device->core, i, &text, &count); i++)
 		at += sysfs_emit_at(page, at, "reason \"%.*s\" %llu\n", (int)text.bytes, text.text, count);
 	return at;
@@ -148,7 +148,7 @@ static ssize_t show_advice(struct elevator_queue *eq, char *page)
 /* ---- the files of an elevator type ---- */
 
 /* The tunables depend on a policy, so one is built for the smallest possible device. */
-int hoist_files_of(struct hoist_kind *kind)
+int hoist_create_files(struct hoist_kind *kind)
 {
 	struct hoist_config config = { .policy = kind->policy, .slots = 1, .groups = 1, .contexts = 1, .requests = 1,
 				       .device = 1, .max_sectors = 8, .hardware_queues = 1, .software_queues = 1 };
@@ -182,7 +182,7 @@ int hoist_files_of(struct hoist_kind *kind)
 	}
 	hoist_delete(core);
 	if (kind->rows < rows) {
-		hoist_no_files_of(kind);
+		hoist_remove_files(kind);
 		return -ENOMEM;
 	}
 	sysfs_attr_init(&kind->files[rows].attr);
@@ -198,7 +198,7 @@ int hoist_files_of(struct hoist_kind *kind)
 	return 0;
 }
 
-void hoist_no_files_of(struct hoist_kind *kind)
+void hoist_remove_files(struct hoist_kind *kind)
 {
 	u32 i;
 
@@ -212,18 +212,18 @@ void hoist_no_files_of(struct hoist_kind *kind)
 /* ---- messages ---- */
 
 /* Formats a message with its numbers: {0} unsigned, {0i} signed. */
-static void write_message(const struct hoist_said *said, char *line, size_t room)
+static void write_message(const struct hoist_message *message, char *line, size_t room)
 {
-	const char *text = said->text.text, *end = text + said->text.bytes;
+	const char *text = message->text.text, *end = text + message->text.bytes;
 	size_t at = 0;
 
-	if (said->context != HOIST_NONE)
-		at += scnprintf(line, room, "%u%c ", said->context, said->is_sync ? 'S' : 'A');
-	if (said->group != HOIST_NONE)
-		at += scnprintf(line + at, room - at, "g%u ", said->group);
+	if (message->context != HOIST_NONE)
+		at += scnprintf(line, room, "%u%c ", message->context, message->is_sync ? 'S' : 'A');
+	if (message->group != HOIST_NONE)
+		at += scnprintf(line + at, room - at, "g%u ", message->group);
 	while (text < end && at + 1 < room) {
 		if (*text == '{' && end - text >= 3 && text[1] >= '0' && text[1] <= '7') {
-			u64 number = said->numbers[text[1] - '0'];
+			u64 number = message->numbers[text[1] - '0'];
 
 			if (text[2] == 'i') {
 				at += scnprintf(line + at, room - at, "%lld", (s64)number);
@@ -240,20 +240,20 @@ static void write_message(const struct hoist_said *said, char *line, size_t room
 }
 
 /* Called without the lock, in a context that must not sleep. */
-void hoist_tell(struct hoist_device *device)
+void hoist_emit_messages(struct hoist_device *device)
 {
 	char line[BLK_TN_MAX_MSG];
-	struct hoist_said said;
+	struct hoist_message message;
 	unsigned long flags;
-	bool has_said;
+	bool has_message;
 
 	do {
 		spin_lock_irqsave(&device->lock, flags);
-		has_said = hoist_said(device->core, &said);
+		has_message = hoist_take_message(device->core, &message);
 		spin_unlock_irqrestore(&device->lock, flags);
-		if (!has_said)
+		if (!has_message)
 			break;
-		write_message(&said, line, sizeof(line));
+		write_message(&message, line, sizeof(line));
 		blk_add_trace_msg(device->q, "%s", line);
 	} while (true);
 }

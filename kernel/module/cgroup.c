@@ -17,25 +17,25 @@
 #define WEIGHT_DEFAULT 100
 
 /* The data of a cgroup. */
-struct group_everywhere {
+struct hoist_group_data {
 	struct blkcg_policy_data data;
 	u32 weight;
 };
 
 /* The data of a cgroup on a device. */
-struct group_here {
+struct hoist_group {
 	struct blkg_policy_data data;
 	/*
 	 * The device whose core gave the id; NULL without an id, after it was released, and after
-	 * the elevator was switched. Protected by `membership`.
+	 * the elevator was switched. Protected by `groups_lock`.
 	 */
 	struct hoist_device *device;
-	struct list_head others;
+	struct list_head link;
 	u32 id;
 	/*
 	 * The weight for this device alone; 0 = the cgroup's. Lost with the elevator, as with bfq.
 	 */
-	u32 own_weight;
+	u32 device_weight;
 	struct rcu_head rcu;
 };
 
@@ -45,29 +45,29 @@ static struct blkcg_policy policy;
  * A group may end before or after its elevator: the second of the two has nothing left to do. Taken
  * before the device's lock.
  */
-static DEFINE_SPINLOCK(membership);
+static DEFINE_SPINLOCK(groups_lock);
 
 /*
  * The number of group data not yet freed. The kernel frees the data of a dying group through the
  * policy when its last request has ended.
  */
-static atomic_t data_out = ATOMIC_INIT(0);
+static atomic_t live_groups = ATOMIC_INIT(0);
 
-static struct group_here *here_of(struct blkg_policy_data *data)
+static struct hoist_group *group_of_data(struct blkg_policy_data *data)
 {
-	return data ? container_of(data, struct group_here, data) : NULL;
+	return data ? container_of(data, struct hoist_group, data) : NULL;
 }
 
-static struct group_here *here_in(struct blkcg_gq *blkg)
+static struct hoist_group *group_of_blkg(struct blkcg_gq *blkg)
 {
-	return blkg ? here_of(blkg->pd[policy.plid]) : NULL;
+	return blkg ? group_of_data(blkg->pd[policy.plid]) : NULL;
 }
 
-static struct group_everywhere *everywhere(struct blkcg *blkcg)
+static struct hoist_group_data *group_data_of(struct blkcg *blkcg)
 {
 	struct blkcg_policy_data *data = blkcg->cpd[policy.plid];
 
-	return data ? container_of(data, struct group_everywhere, data) : NULL;
+	return data ? container_of(data, struct hoist_group_data, data) : NULL;
 }
 
 /* ---- the group of a bio ---- */
@@ -79,8 +79,8 @@ static struct group_everywhere *everywhere(struct blkcg *blkcg)
 u32 hoist_group_of_blkg(struct blkcg_gq *blkg)
 {
 	for (; blkg; blkg = blkg->parent) {
-		struct group_here *here = here_in(blkg);
-		u32 id = here ? READ_ONCE(here->id) : 0;
+		struct hoist_group *group = group_of_blkg(blkg);
+		u32 id = group ? READ_ONCE(group->id) : 0;
 
 		if (likely(id))
 			return id;
@@ -105,88 +105,88 @@ u32 hoist_group_of_current(struct hoist_device *device)
 
 /* ---- life cycle of a group ---- */
 
-static struct blkcg_policy_data *alloc_everywhere(gfp_t gfp)
+static struct blkcg_policy_data *alloc_group_data(gfp_t gfp)
 {
-	struct group_everywhere *group = kzalloc(sizeof(*group), gfp);
+	struct hoist_group_data *group_data = kzalloc(sizeof(*group_data), gfp);
 
-	if (!group)
+	if (!group_data)
 		return NULL;
-	group->weight = WEIGHT_DEFAULT;
-	return &group->data;
+	group_data->weight = WEIGHT_DEFAULT;
+	return &group_data->data;
 }
 
-static void free_everywhere(struct blkcg_policy_data *data)
+static void free_group_data(struct blkcg_policy_data *data)
 {
-	kfree(container_of(data, struct group_everywhere, data));
+	kfree(container_of(data, struct hoist_group_data, data));
 }
 
 #ifdef HOIST_PD_ALLOC_DISK
-static struct blkg_policy_data *alloc_here(struct gendisk *disk, struct blkcg *blkcg, gfp_t gfp)
+static struct blkg_policy_data *alloc_group(struct gendisk *disk, struct blkcg *blkcg, gfp_t gfp)
 {
-	struct group_here *here = kzalloc_node(sizeof(*here), gfp, disk->node_id);
+	struct hoist_group *group = kzalloc_node(sizeof(*group), gfp, disk->node_id);
 #else
-static struct blkg_policy_data *alloc_here(gfp_t gfp, struct request_queue *q, struct blkcg *blkcg)
+static struct blkg_policy_data *alloc_group(gfp_t gfp, struct request_queue *q, struct blkcg *blkcg)
 {
-	struct group_here *here = kzalloc_node(sizeof(*here), gfp, q->node);
+	struct hoist_group *group = kzalloc_node(sizeof(*group), gfp, q->node);
 #endif
 
-	if (!here)
+	if (!group)
 		return NULL;
-	atomic_inc(&data_out);
-	return &here->data;
+	atomic_inc(&live_groups);
+	return &group->data;
 }
 
 /* Parents are initialised before their children. */
-static void init_here(struct blkg_policy_data *data)
+static void init_group(struct blkg_policy_data *data)
 {
-	struct group_here *here = here_of(data);
+	struct hoist_group *group = group_of_data(data);
 	struct hoist_device *device = hoist_device_of(data->blkg->q);
-	struct group_everywhere *group = everywhere(data->blkg->blkcg);
+	struct hoist_group_data *group_data = group_data_of(data->blkg->blkcg);
 	unsigned long flags;
 
 	if (!data->blkg->parent)
 		return;
-	spin_lock_irqsave(&membership, flags);
+	spin_lock_irqsave(&groups_lock, flags);
 	spin_lock(&device->lock);
-	here->id = hoist_group_added(device->core, hoist_group_of_blkg(data->blkg->parent), group ? group->weight : WEIGHT_DEFAULT, hoist_now(device));
-	hoist_timer_follows(device);
+	group->id = hoist_group_added(device->core, hoist_group_of_blkg(data->blkg->parent), group_data ? group_data->weight : WEIGHT_DEFAULT, hoist_now(device));
+	hoist_arm_timer(device);
 	spin_unlock(&device->lock);
-	if (here->id) {
-		here->device = device;
-		list_add(&here->others, &device->groups);
+	if (group->id) {
+		group->device = device;
+		list_add(&group->link, &device->groups);
 		WRITE_ONCE(device->group_count, device->group_count + 1);
 	}
-	spin_unlock_irqrestore(&membership, flags);
+	spin_unlock_irqrestore(&groups_lock, flags);
 }
 
 /* Queued requests stay and drain; later bios of the group count as its parent's. */
-static void leave_here(struct blkg_policy_data *data)
+static void offline_group(struct blkg_policy_data *data)
 {
-	struct group_here *here = here_of(data);
+	struct hoist_group *group = group_of_data(data);
 	struct hoist_device *device;
 	unsigned long flags;
 
-	spin_lock_irqsave(&membership, flags);
-	device = here->device;
+	spin_lock_irqsave(&groups_lock, flags);
+	device = group->device;
 	if (device) {
-		list_del(&here->others);
-		here->device = NULL;
+		list_del(&group->link);
+		group->device = NULL;
 		WRITE_ONCE(device->group_count, device->group_count - 1);
 		spin_lock(&device->lock);
-		hoist_group_offline(device->core, here->id, hoist_now(device));
-		hoist_bury(device);
-		WRITE_ONCE(here->id, 0);
-		hoist_timer_follows(device);
+		hoist_group_offline(device->core, group->id, hoist_now(device));
+		hoist_release_dying_group(device);
+		WRITE_ONCE(group->id, 0);
+		hoist_arm_timer(device);
 		spin_unlock(&device->lock);
 	}
-	spin_unlock_irqrestore(&membership, flags);
+	spin_unlock_irqrestore(&groups_lock, flags);
 }
 
 /* Freed after a grace period, because hoist_group_of_current reads it without a lock. */
-static void drop_here(struct rcu_head *rcu)
+static void free_group_rcu(struct rcu_head *rcu)
 {
-	kfree(container_of(rcu, struct group_here, rcu));
-	atomic_dec(&data_out);
+	kfree(container_of(rcu, struct hoist_group, rcu));
+	atomic_dec(&live_groups);
 }
 
 /*
@@ -194,28 +194,28 @@ static void drop_here(struct rcu_head *rcu)
  * enabled (6.12 shows such groups to a new policy), nor for one that the kernel failed to create:
  * such a group is released here.
  */
-static void free_here(struct blkg_policy_data *data)
+static void free_group(struct blkg_policy_data *data)
 {
-	leave_here(data);
-	call_rcu(&here_of(data)->rcu, drop_here);
+	offline_group(data);
+	call_rcu(&group_of_data(data)->rcu, free_group_rcu);
 }
 
 /* ---- weights ---- */
 
-static void weigh_here(struct blkcg_gq *blkg, u32 weight)
+static void apply_weight(struct blkcg_gq *blkg, u32 weight)
 {
-	struct group_here *here = here_in(blkg);
+	struct hoist_group *group = group_of_blkg(blkg);
 	struct hoist_device *device;
 	unsigned long flags;
 	u32 effect;
 
 	/* The caller holds the locks that prevent groups from being created or freed. */
-	device = here ? here->device : NULL;
+	device = group ? group->device : NULL;
 	if (!device)
 		return;
 	spin_lock_irqsave(&device->lock, flags);
-	effect = hoist_group_weighed(device->core, here->id, weight, hoist_now(device));
-	hoist_timer_follows(device);
+	effect = hoist_group_weighed(device->core, group->id, weight, hoist_now(device));
+	hoist_arm_timer(device);
 	spin_unlock_irqrestore(&device->lock, flags);
 	if (effect & HOIST_RUN_QUEUE)
 		hoist_run_all(device);
@@ -224,32 +224,32 @@ static void weigh_here(struct blkcg_gq *blkg, u32 weight)
 /* The weight for all devices except those with one of their own. */
 static int set_default(struct blkcg *blkcg, u32 weight)
 {
-	struct group_everywhere *group;
-	struct group_here *here;
+	struct hoist_group_data *group_data;
+	struct hoist_group *group;
 	struct blkcg_gq *blkg;
 
 	spin_lock_irq(&blkcg->lock);
-	group = everywhere(blkcg);
-	if (group) {
-		group->weight = weight;
+	group_data = group_data_of(blkcg);
+	if (group_data) {
+		group_data->weight = weight;
 		hlist_for_each_entry(blkg, &blkcg->blkg_list, blkcg_node) {
-			here = here_in(blkg);
-			if (here && !here->own_weight)
-				weigh_here(blkg, weight);
+			group = group_of_blkg(blkg);
+			if (group && !group->device_weight)
+				apply_weight(blkg, weight);
 		}
 	}
 	spin_unlock_irq(&blkcg->lock);
-	return group ? 0 : -ENODEV;
+	return group_data ? 0 : -ENODEV;
 }
 
 /* `weight` 0 removes this device's own weight. */
-static void set_own(struct blkcg_gq *blkg, u32 weight)
+static void set_device_weight(struct blkcg_gq *blkg, u32 weight)
 {
-	struct group_everywhere *group = everywhere(blkg->blkcg);
-	struct group_here *here = here_in(blkg);
+	struct hoist_group_data *group_data = group_data_of(blkg->blkcg);
+	struct hoist_group *group = group_of_blkg(blkg);
 
-	here->own_weight = weight;
-	weigh_here(blkg, weight ? weight : group ? group->weight : WEIGHT_DEFAULT);
+	group->device_weight = weight;
+	apply_weight(blkg, weight ? weight : group_data ? group_data->weight : WEIGHT_DEFAULT);
 }
 
 static int parse_weight(const char *text, u32 *weight)
@@ -269,7 +269,7 @@ static int parse_weight(const char *text, u32 *weight)
  * Parses "8:16 300" or "8:16 default", for one device. blk-mq looks up the device, and creates its
  * entry for the cgroup if needed.
  */
-static int write_own(struct blkcg *blkcg, char *line)
+static int write_device_weight(struct blkcg *blkcg, char *line)
 {
 	struct blkg_conf_ctx context;
 	u32 weight = 0;
@@ -290,7 +290,7 @@ static int write_own(struct blkcg *blkcg, char *line)
 	if (strcmp(text, "default"))
 		error = parse_weight(text, &weight);
 	if (!error)
-		set_own(context.blkg, weight);
+		set_device_weight(context.blkg, weight);
 #ifdef HOIST_CONF_INIT
 out:
 	blkg_conf_exit(&context);
@@ -312,7 +312,7 @@ static ssize_t write_weight(struct kernfs_open_file *of, char *text, size_t byte
 	int error;
 
 	if (strchr(line, ':')) {
-		error = write_own(blkcg, line);
+		error = write_device_weight(blkcg, line);
 		return error ? error : bytes;
 	}
 	if (!strncmp(line, "default", 7))
@@ -323,9 +323,9 @@ static ssize_t write_weight(struct kernfs_open_file *of, char *text, size_t byte
 	return error ? error : bytes;
 }
 
-static u64 show_own(struct seq_file *file, struct blkg_policy_data *data, int unused)
+static u64 show_device_weight(struct seq_file *file, struct blkg_policy_data *data, int unused)
 {
-	u32 weight = here_of(data)->own_weight;
+	u32 weight = group_of_data(data)->device_weight;
 
 	return weight ? __blkg_prfill_u64(file, data, weight) : 0;
 }
@@ -333,10 +333,10 @@ static u64 show_own(struct seq_file *file, struct blkg_policy_data *data, int un
 static int show_weight(struct seq_file *file, void *unused)
 {
 	struct blkcg *blkcg = hoist_blkcg_of(seq_css(file));
-	struct group_everywhere *group = everywhere(blkcg);
+	struct hoist_group_data *group_data = group_data_of(blkcg);
 
-	seq_printf(file, "default %u\n", group ? group->weight : WEIGHT_DEFAULT);
-	blkcg_print_blkgs(file, blkcg, show_own, &policy, 0, false);
+	seq_printf(file, "default %u\n", group_data ? group_data->weight : WEIGHT_DEFAULT);
+	blkcg_print_blkgs(file, blkcg, show_device_weight, &policy, 0, false);
 	return 0;
 }
 
@@ -353,12 +353,12 @@ static struct cftype legacy_files[] = {
 static struct blkcg_policy policy = {
 	.dfl_cftypes = files,
 	.legacy_cftypes = legacy_files,
-	.cpd_alloc_fn = alloc_everywhere,
-	.cpd_free_fn = free_everywhere,
-	.pd_alloc_fn = alloc_here,
-	.pd_init_fn = init_here,
-	.pd_offline_fn = leave_here,
-	.pd_free_fn = free_here,
+	.cpd_alloc_fn = alloc_group_data,
+	.cpd_free_fn = free_group_data,
+	.pd_alloc_fn = alloc_group,
+	.pd_init_fn = init_group,
+	.pd_offline_fn = offline_group,
+	.pd_free_fn = free_group,
 };
 
 /* ---- enabling and disabling ---- */
@@ -369,14 +369,14 @@ static struct blkcg_policy policy = {
  */
 static void forget_groups(struct hoist_device *device)
 {
-	struct group_here *here, *next;
+	struct hoist_group *group, *next;
 
-	spin_lock_irq(&membership);
-	list_for_each_entry_safe(here, next, &device->groups, others) {
-		list_del(&here->others);
-		here->device = NULL;
+	spin_lock_irq(&groups_lock);
+	list_for_each_entry_safe(group, next, &device->groups, link) {
+		list_del(&group->link);
+		group->device = NULL;
 	}
-	spin_unlock_irq(&membership);
+	spin_unlock_irq(&groups_lock);
 }
 
 int hoist_groups_on(struct hoist_device *device)
@@ -418,7 +418,7 @@ int hoist_groups_init(void)
  */
 void hoist_groups_exit(void)
 {
-	while (atomic_read(&data_out))
+	while (atomic_read(&live_groups))
 		msleep(1);
 	blkcg_policy_unregister(&policy);
 }

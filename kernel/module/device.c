@@ -16,19 +16,19 @@
 
 static unsigned int slots_max = 65536;
 module_param(slots_max, uint, 0444);
-MODULE_PARM_DESC(slots_max, "Most requests that a policy knows at one time; others wait in a plain queue (default 65536)");
+MODULE_PARM_DESC(slots_max, "Largest number of requests that a policy handles at a time; others wait in a FIFO queue (default 65536)");
 
 static unsigned int groups_max = 1024;
 module_param(groups_max, uint, 0444);
-MODULE_PARM_DESC(groups_max, "Most cgroups that a policy tells apart on a device; others count as the nearest above that is (default 1024)");
+MODULE_PARM_DESC(groups_max, "Largest number of cgroups that a policy distinguishes on a device; others count as their nearest distinguished ancestor (default 1024)");
 
 static unsigned int record;
 module_param(record, uint, 0644);
-MODULE_PARM_DESC(record, "Calls of the policy to write down per device, read from debugfs hoistway/DISK/calls (default 0)");
+MODULE_PARM_DESC(record, "Number of policy calls to record per device, readable in debugfs hoistway/DISK/calls (default 0)");
 
 static char *version = "";
 module_param(version, charp, 0644);
-MODULE_PARM_DESC(version, "Behave as this kernel's elevators, as 5.1 or 2.6.36; taken at the next switch (default: newest)");
+MODULE_PARM_DESC(version, "Kernel version whose elevators are reproduced, for example 5.1 or 2.6.36; read at the next switch (default: newest)");
 
 /* Elevators are registered shortly before the module's initialisation is complete. */
 static bool is_ready;
@@ -97,10 +97,10 @@ static struct hoist_device *new_device(struct request_queue *q, const struct hoi
 	device->wants = kind->wants;
 	device->slot_count = config->slots;
 	spin_lock_init(&device->lock);
-	INIT_LIST_HEAD(&device->spill);
+	INIT_LIST_HEAD(&device->overflow);
 	INIT_LIST_HEAD(&device->groups);
 	hrtimer_init(&device->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-	device->timer.function = hoist_time_has_come;
+	device->timer.function = hoist_timer_fired;
 	/* The queue is frozen, so allocations must not write to it. */
 	noio = memalloc_noio_save();
 	device->slots = kvcalloc(config->slots, sizeof(*device->slots), GFP_KERNEL);
@@ -111,13 +111,13 @@ static struct hoist_device *new_device(struct request_queue *q, const struct hoi
 		if (device->records)
 			hoist_record(device->core, device->records, device->record_room);
 		else
-			pr_warn("%s: no memory to write down %u calls\n", kind->name, record);
+			pr_warn("%s: no memory to record %u calls\n", kind->name, record);
 	}
 	memalloc_noio_restore(noio);
 	if (!device->core) {
 		if (why == 2) {
 			*error = -EINVAL;
-			pr_warn("%s has no form as old as version=%s\n", kind->name, version);
+			pr_warn("%s did not exist at version=%s\n", kind->name, version);
 		} else {
 			pr_warn("%s: no memory for tables of %u requests\n", kind->name, config->slots);
 		}
@@ -164,14 +164,14 @@ static int take_queue(struct request_queue *q, struct elevator_queue *eq)
 		blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
 	error = hoist_groups_on(device);
 	if (error) {
-		pr_warn("%s: no group policy for this device: error %d\n", kind->name, -error);
+		pr_warn("%s: the group policy could not be activated on this device: error %d\n", kind->name, -error);
 		q->elevator = NULL;
 		eq->elevator_data = NULL;
 		free_device(device);
 		return error;
 	}
 	if (kind->wants & HOIST_SCHEDULES_WRITES)
-		hoist_throttle_stands_aside(q, eq);
+		hoist_disable_wbt(q, eq);
 	hoist_show_calls(device);
 	advise(device);
 	blk_add_trace_msg(q, "hoistway %s on", kind->name);
@@ -210,12 +210,12 @@ void hoist_exit_sched(struct elevator_queue *eq)
 	hoist_stats(device->core, &stats);
 	pr_info("%s off: inserted %llu dispatched %llu finished %llu requeued %llu absorbed %llu queued %u in driver %llu spilled %llu faults %llu\n",
 		device->kind->name, stats.inserted, stats.dispatched, stats.finished, stats.requeued, stats.absorbed,
-		device->core->queued, stats.in_driver, device->spilled, stats.faults);
-	WARN_ONCE(device->core->queued || stats.in_driver || !list_empty(&device->spill) || stats.faults,
-		  "hoistway: requests were lost, or the policy met what cannot be\n");
+		device->core->queued, stats.in_driver, device->overflowed, stats.faults);
+	WARN_ONCE(device->core->queued || stats.in_driver || !list_empty(&device->overflow) || stats.faults,
+		  "hoistway: requests were lost, or the policy counted violations\n");
 	blk_add_trace_msg(device->q, "hoistway %s off", device->kind->name);
 	if (device->wants & HOIST_SCHEDULES_WRITES)
-		hoist_throttle_comes_back(device->q, eq);
+		hoist_enable_wbt(device->q, eq);
 	free_device(device);
 }
 
@@ -230,7 +230,7 @@ static void depth_changed(struct blk_mq_hw_ctx *hctx)
 	WRITE_ONCE(device->few_tags, hctx->sched_tags->bitmap_tags.sb.depth / 4);
 	hoist_depth_changed(device->core, hctx->sched_tags->bitmap_tags.sb.depth,
 			    hctx->queue->tag_set ? hctx->queue->tag_set->queue_depth : 32);
-	hoist_timer_follows(device);
+	hoist_arm_timer(device);
 	spin_unlock_irq(&device->lock);
 }
 

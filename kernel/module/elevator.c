@@ -63,25 +63,25 @@ static void choose_operations(struct hoist_kind *kind, struct elevator_mq_ops *o
 	}
 	/* If neither issuers nor groups count, any bio may merge with any request. */
 	if (wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS)) {
-		ops->insert_requests = hoist_insert_of_holders;
+		ops->insert_requests = hoist_insert_with_owners;
 	} else {
 		ops->allow_merge = NULL;
 		ops->prepare_request = hoist_prepare_plain;
 	}
 	if (wants & HOIST_PER_QUEUE) {
-		ops->has_work = hoist_has_work_of_its_own;
-		ops->dispatch_request = hoist_dispatch_of_its_own;
-	} else if (wants & HOIST_TICKS_DO) {
+		ops->has_work = hoist_has_work_per_hctx;
+		ops->dispatch_request = hoist_dispatch_per_hctx;
+	} else if (wants & HOIST_TICK_RESOLUTION) {
 		ops->dispatch_request = hoist_dispatch_in_ticks;
 	}
 }
 
-static int offer_kind(struct hoist_kind *kind, u32 index)
+static int register_kind(struct hoist_kind *kind, u32 index)
 {
 	struct hoist_line prefix, name;
 	int error;
 
-	if (!hoist_offer(index, &prefix, &name, &kind->wants))
+	if (!hoist_elevator_type(index, &prefix, &name, &kind->wants))
 		return -EINVAL;
 	kind->policy = index;
 	snprintf(kind->name, sizeof(kind->name), "%.*s%.*s", (int)prefix.bytes, prefix.text, (int)name.bytes, name.text);
@@ -89,26 +89,26 @@ static int offer_kind(struct hoist_kind *kind, u32 index)
 	choose_operations(kind, &kind->type.ops);
 	kind->type.elevator_name = kind->name;
 	kind->type.elevator_owner = THIS_MODULE;
-	error = hoist_files_of(kind);
+	error = hoist_create_files(kind);
 	if (error)
 		return error;
 	kind->type.elevator_attrs = kind->files;
 	error = elv_register(&kind->type);
 	if (error)
-		pr_err("%s: elv_register says %d (is the name taken?)\n", kind->name, error);
+		pr_err("%s: elv_register failed with %d (is the name in use?)\n", kind->name, error);
 	else
 		kind->is_registered = true;
 	return error;
 }
 
-static void withdraw(void)
+static void unregister_kinds(void)
 {
 	u32 i;
 
 	for (i = 0; i < kind_count; i++) {
 		if (kinds[i].is_registered)
 			elv_unregister(&kinds[i].type);
-		hoist_no_files_of(&kinds[i]);
+		hoist_remove_files(&kinds[i]);
 	}
 	kfree(kinds);
 	kinds = NULL;
@@ -120,10 +120,10 @@ static int __init hoistway_init(void)
 	u32 i;
 
 	if (hoist_core_abi() != HOIST_ABI) {
-		pr_err("glue and core are of different builds (%u, %u): build the module anew\n", HOIST_ABI, hoist_core_abi());
+		pr_err("glue and core are from different builds (%u, %u): rebuild the module\n", HOIST_ABI, hoist_core_abi());
 		return -EINVAL;
 	}
-	kind_count = hoist_offers();
+	kind_count = hoist_elevator_types();
 	kinds = kcalloc(kind_count, sizeof(*kinds), GFP_KERNEL);
 	if (!kinds)
 		return -ENOMEM;
@@ -132,14 +132,14 @@ static int __init hoistway_init(void)
 	 * warn. The elevators cannot be used yet.
 	 */
 	for (i = 0; !error && i < kind_count; i++)
-		error = offer_kind(&kinds[i], i);
+		error = register_kind(&kinds[i], i);
 	if (!error) {
 		error = hoist_groups_init();
 		if (error)
-			pr_err("no slot for a group policy (error %d): the kernel has six, and all are taken\n", -error);
+			pr_err("no slot for a group policy (error %d): the kernel has six, and all are in use\n", -error);
 	}
 	if (error) {
-		withdraw();
+		unregister_kinds();
 		return error;
 	}
 	hoist_debugfs_init();
@@ -149,7 +149,7 @@ static int __init hoistway_init(void)
 
 static void __exit hoistway_exit(void)
 {
-	withdraw();
+	unregister_kinds();
 	hoist_debugfs_exit();
 	hoist_groups_exit();
 	/* Freed icqs and group data wait for RCU. */

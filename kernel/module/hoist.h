@@ -33,7 +33,7 @@ struct hoist_kind {
 struct hoist_device {
 	/* First, so that lock and device have the same address. */
 	spinlock_t lock;
-	/* HOIST_SPILLED and HOIST_TRACED: conditions that a dispatch must check. */
+	/* HOIST_OVERFLOWED and HOIST_TRACED: conditions that a dispatch must check. */
 	u32 unusual;
 	struct request_queue *q;
 	const struct hoist_kind *kind;
@@ -47,7 +47,7 @@ struct hoist_device {
 	/* Up to this many tags held, three quarters of them are free. */
 	u32 few_tags;
 	/*
-	 * Groups other than the root with an id of the core. Written under `membership` (cgroup.c),
+	 * Groups other than the root with an id of the core. Written under `groups_lock` (cgroup.c),
 	 * read without a lock.
 	 */
 	u32 group_count;
@@ -64,8 +64,8 @@ struct hoist_device {
 	 * Requests that the core does not know: it had no slot, or blk-mq will not notify us of
 	 * their end. In FIFO order.
 	 */
-	struct list_head spill;
-	u64 spilled;
+	struct list_head overflow;
+	u64 overflowed;
 	/* Groups with an id of the core; see cgroup.c. */
 	struct list_head groups;
 	struct hrtimer timer;
@@ -76,8 +76,8 @@ struct hoist_device {
 	struct debugfs_blob_wrapper config_blob;
 };
 
-/* `spill` is not empty; the device is being traced. */
-#define HOIST_SPILLED (1u << 0)
+/* `overflow` is not empty; the device is being traced. */
+#define HOIST_OVERFLOWED (1u << 0)
 #define HOIST_TRACED (1u << 1)
 
 struct hoist_icq {
@@ -118,32 +118,32 @@ static inline u64 hoist_now(struct hoist_device *device)
  * get the same time, because they go to the driver together; with policies that count in ticks, all
  * dispatches of the tick do.
  */
-static inline u64 hoist_now_of_choice(struct hoist_device *device, bool ticks_do)
+static inline u64 hoist_now_for_dispatch(struct hoist_device *device, bool tick_resolution)
 {
-	if ((ticks_do || device->now_ns == device->chosen_ns) && likely(device->read_at == jiffies))
+	if ((tick_resolution || device->now_ns == device->chosen_ns) && likely(device->read_at == jiffies))
 		return device->now_ns;
 	device->chosen_ns = hoist_now(device);
 	return device->chosen_ns;
 }
 
 /* Under the lock: sets or clears a condition. */
-static inline void hoist_becomes(struct hoist_device *device, u32 what, bool is_so)
+static inline void hoist_set_condition(struct hoist_device *device, u32 what, bool is_set)
 {
-	WRITE_ONCE(device->unusual, is_so ? device->unusual | what : device->unusual & ~what);
+	WRITE_ONCE(device->unusual, is_set ? device->unusual | what : device->unusual & ~what);
 }
 
 /* Under the lock, after each call: removes a group without references. */
-static inline void hoist_bury(struct hoist_device *device)
+static inline void hoist_release_dying_group(struct hoist_device *device)
 {
 	if (unlikely(device->core->dying_group))
-		hoist_bury_group(device->core, device->now_ns);
+		hoist_release_group(device->core, device->now_ns);
 }
 
 /*
  * Under the lock, after each call: the timer must not fire later than the core wants. Firing too
  * early is harmless.
  */
-static inline void hoist_timer_follows(struct hoist_device *device)
+static inline void hoist_arm_timer(struct hoist_device *device)
 {
 	u64 at_ns = device->core->timer_at_ns;
 
@@ -162,12 +162,12 @@ static inline void hoist_attend(struct hoist_device *device)
 	if (likely(!device->core->attention))
 		return;
 	device->core->attention = 0;
-	hoist_bury(device);
-	hoist_timer_follows(device);
+	hoist_release_dying_group(device);
+	hoist_arm_timer(device);
 }
 
 /* Under the lock: elv_rqhash_add without a function call. */
-static inline void hoist_keep_for_merging(struct request_queue *q, struct request *rq)
+static inline void hoist_add_merge_candidate(struct request_queue *q, struct request *rq)
 {
 	hash_add(q->elevator->hash, &rq->hash, blk_rq_pos(rq) + blk_rq_sectors(rq));
 	rq->rq_flags |= RQF_HASHED;
@@ -177,7 +177,7 @@ static inline void hoist_keep_for_merging(struct request_queue *q, struct reques
  * Under the lock: whether blk-mq's search for merge candidates, which is slow, can succeed: it
  * tries the request that was merged last, and one in the hash that ends where this one begins.
  */
-static inline bool hoist_may_find_company(struct request_queue *q, struct request *rq)
+static inline bool hoist_may_try_merge(struct request_queue *q, struct request *rq)
 {
 	sector_t sector = blk_rq_pos(rq);
 	struct hlist_node *node;
@@ -198,7 +198,7 @@ static inline bool hoist_may_find_company(struct request_queue *q, struct reques
  * necessary part of elv_rqhash_del without a function call: the flag says that the request is in
  * the hash. blk-mq may remove a merge candidate again, and then checks pprev alone.
  */
-static inline void hoist_forget_for_merging(struct request_queue *q, struct request *rq)
+static inline void hoist_remove_merge_candidate(struct request_queue *q, struct request *rq)
 {
 	if (rq->rq_flags & RQF_HASHED) {
 		__hlist_del(&rq->hash);
@@ -226,17 +226,17 @@ typedef blk_insert_t hoist_insert_t;
 typedef bool hoist_insert_t;
 #endif
 void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how);
-void hoist_insert_of_holders(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how);
+void hoist_insert_with_owners(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how);
 struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx);
 struct request *hoist_dispatch_in_ticks(struct blk_mq_hw_ctx *hctx);
-struct request *hoist_dispatch_of_its_own(struct blk_mq_hw_ctx *hctx);
+struct request *hoist_dispatch_per_hctx(struct blk_mq_hw_ctx *hctx);
 bool hoist_has_work_for(struct blk_mq_hw_ctx *hctx);
-bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx);
+bool hoist_has_work_per_hctx(struct blk_mq_hw_ctx *hctx);
 void hoist_completed_request(struct request *rq, u64 now);
 void hoist_completed_counted(struct request *rq, u64 now);
 void hoist_finish_request(struct request *rq);
 void hoist_requeue_request(struct request *rq);
-enum hrtimer_restart hoist_time_has_come(struct hrtimer *timer);
+enum hrtimer_restart hoist_timer_fired(struct hrtimer *timer);
 
 /* merging.c */
 bool hoist_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs);
@@ -269,9 +269,9 @@ void hoist_depth_updated(struct blk_mq_hw_ctx *hctx);
 #endif
 
 /* attributes.c */
-void hoist_tell(struct hoist_device *device);
-int hoist_files_of(struct hoist_kind *kind);
-void hoist_no_files_of(struct hoist_kind *kind);
+void hoist_emit_messages(struct hoist_device *device);
+int hoist_create_files(struct hoist_kind *kind);
+void hoist_remove_files(struct hoist_kind *kind);
 void hoist_debugfs_init(void);
 void hoist_debugfs_exit(void);
 void hoist_show_calls(struct hoist_device *device);

@@ -19,7 +19,7 @@
 #define HOIST_CHARGES_GROUPS (1u << 3)
 #define HOIST_LIMITS_READS (1u << 4)
 #define HOIST_LIMITS_WRITES (1u << 5)
-#define HOIST_TICKS_DO (1u << 6)
+#define HOIST_TICK_RESOLUTION (1u << 6)
 #define HOIST_SCHEDULES_WRITES (1u << 7)
 
 enum hoist_search { HOIST_PIPELINE, HOIST_FRONT, HOIST_OWN };
@@ -119,7 +119,7 @@ struct hoist_row {
 	u32 refuses, words, decimal, unused;
 };
 
-struct hoist_said {
+struct hoist_message {
 	struct hoist_line text;
 	u32 group, context, is_sync, unused;
 	u64 numbers[8];
@@ -140,12 +140,12 @@ _Static_assert(sizeof(struct hoist_attributes) == 40 && offsetof(struct hoist_at
 	       offsetof(struct hoist_attributes, hardware_queue) == 38, "attributes");
 _Static_assert(sizeof(struct hoist_stats) == 16 * 8, "stats");
 _Static_assert(sizeof(struct hoist_row) == 48, "row");
-_Static_assert(sizeof(struct hoist_said) == 96, "said");
+_Static_assert(sizeof(struct hoist_message) == 96, "message");
 _Static_assert(sizeof(struct hoist_record) == 64, "record");
 
 u32 hoist_core_abi(void);
-u32 hoist_offers(void);
-bool hoist_offer(u32 index, struct hoist_line *prefix, struct hoist_line *name, u32 *wants);
+u32 hoist_elevator_types(void);
+bool hoist_elevator_type(u32 index, struct hoist_line *prefix, struct hoist_line *name, u32 *wants);
 struct hoist_core *hoist_new(const struct hoist_config *config, u32 *error);
 void hoist_delete(struct hoist_core *core);
 void hoist_record(struct hoist_core *core, struct hoist_record *into, u64 room);
@@ -157,7 +157,7 @@ u32 hoist_insert(struct hoist_core *core, u32 known, const struct hoist_ask *ask
 u32 hoist_requeue(struct hoist_core *core, u32 id, u64 now);
 bool hoist_has_work(struct hoist_core *core, u16 queue);
 
-u32 hoist_find_company(struct hoist_core *core, const struct hoist_ask *ask, u64 now, u32 *side);
+u32 hoist_find_merge(struct hoist_core *core, const struct hoist_ask *ask, u64 now, u32 *side);
 bool hoist_may_merge(struct hoist_core *core, u32 id, const struct hoist_ask *ask);
 void hoist_bio_merged(struct hoist_core *core, u32 id, u32 side, u64 sector, u32 sectors, u64 now);
 u32 hoist_absorbed(struct hoist_core *core, u32 keep, u32 sectors, u32 gone, u64 now);
@@ -168,7 +168,7 @@ void hoist_depth_changed(struct hoist_core *core, u32 requests, u32 device);
 u32 hoist_group_added(struct hoist_core *core, u32 parent, u32 weight, u64 now);
 u32 hoist_group_weighed(struct hoist_core *core, u32 group, u32 weight, u64 now);
 void hoist_group_offline(struct hoist_core *core, u32 group, u64 now);
-void hoist_bury_group(struct hoist_core *core, u64 now);
+void hoist_release_group(struct hoist_core *core, u64 now);
 u32 hoist_context_added(struct hoist_core *core);
 u32 hoist_context_exited(struct hoist_core *core, u32 context, u64 now);
 
@@ -179,6 +179,6 @@ bool hoist_set(struct hoist_core *core, u32 index, s64 value);
 void hoist_stats(struct hoist_core *core, struct hoist_stats *stats);
 bool hoist_reason(struct hoist_core *core, u32 index, struct hoist_line *text, u64 *count);
 void hoist_trace(struct hoist_core *core, bool is_on);
-bool hoist_said(struct hoist_core *core, struct hoist_said *said);
+bool hoist_take_message(struct hoist_core *core, struct hoist_message *message);
 
 #endif

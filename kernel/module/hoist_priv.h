@@ -61,20 +61,20 @@ extern struct blkcg blkcg_root;
  * itself.
  */
 #if !IS_ENABLED(CONFIG_BLK_WBT)
-static inline void hoist_throttle_stands_aside(struct request_queue *q, struct elevator_queue *eq) {}
-static inline void hoist_throttle_comes_back(struct request_queue *q, struct elevator_queue *eq) {}
+static inline void hoist_disable_wbt(struct request_queue *q, struct elevator_queue *eq) {}
+static inline void hoist_enable_wbt(struct request_queue *q, struct elevator_queue *eq) {}
 #elif defined(HOIST_EQ_FLAGS)
 void wbt_disable_default(struct gendisk *disk);
 void wbt_enable_default(struct gendisk *disk);
 
 /* Bit 1 of the elevator's flags disables it. */
-static inline void hoist_throttle_stands_aside(struct request_queue *q, struct elevator_queue *eq)
+static inline void hoist_disable_wbt(struct request_queue *q, struct elevator_queue *eq)
 {
 	set_bit(1, &eq->flags);
 	wbt_disable_default(q->disk);
 }
 
-static inline void hoist_throttle_comes_back(struct request_queue *q, struct elevator_queue *eq)
+static inline void hoist_enable_wbt(struct request_queue *q, struct elevator_queue *eq)
 {
 	clear_bit(1, &eq->flags);
 	wbt_enable_default(q->disk);
@@ -83,12 +83,12 @@ static inline void hoist_throttle_comes_back(struct request_queue *q, struct ele
 void wbt_disable_default(struct request_queue *q);
 void wbt_enable_default(struct request_queue *q);
 
-static inline void hoist_throttle_stands_aside(struct request_queue *q, struct elevator_queue *eq)
+static inline void hoist_disable_wbt(struct request_queue *q, struct elevator_queue *eq)
 {
 	wbt_disable_default(q);
 }
 
-static inline void hoist_throttle_comes_back(struct request_queue *q, struct elevator_queue *eq)
+static inline void hoist_enable_wbt(struct request_queue *q, struct elevator_queue *eq)
 {
 	wbt_enable_default(q);
 }
@@ -128,7 +128,7 @@ static inline bool hoist_is_plain(const struct request *rq)
 	return likely(!(rq->cmd_flags & ~(REQ_OP_WRITE | REQ_SYNC | REQ_IDLE | REQ_ALLOC_CACHE)));
 }
 
-static inline bool hoist_may_take_part_in_merging(struct request *rq)
+static inline bool hoist_is_mergeable(struct request *rq)
 {
 	if (blk_rq_is_passthrough(rq) || req_op(rq) == REQ_OP_FLUSH || req_op(rq) == REQ_OP_WRITE_ZEROES ||
 	    req_op(rq) == REQ_OP_ZONE_APPEND)
@@ -137,7 +137,7 @@ static inline bool hoist_may_take_part_in_merging(struct request *rq)
 }
 
 /* A discard of several ranges: such requests merge without being adjacent. */
-static inline bool hoist_is_many_ranged(struct request *rq)
+static inline bool hoist_is_multi_range_discard(struct request *rq)
 {
 	return req_op(rq) == REQ_OP_DISCARD && queue_max_discard_segments(rq->q) > 1;
 }

@@ -22,7 +22,7 @@ void hoist_exit_icq(struct io_cq *icq)
 
 	spin_lock_irqsave(&device->lock, flags);
 	effect = hoist_context_exited(device->core, container_of(icq, struct hoist_icq, icq)->id, hoist_now(device));
-	hoist_timer_follows(device);
+	hoist_arm_timer(device);
 	spin_unlock_irqrestore(&device->lock, flags);
 	if (effect & HOIST_RUN_QUEUE)
 		hoist_run_all(device);

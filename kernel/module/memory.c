@@ -39,5 +39,5 @@ static bool is_impossible = true;
 void hoist_host_impossible(void)
 {
 	if (READ_ONCE(is_impossible))
-		panic("hoistway: a table grew that must not\n");
+		panic("hoistway: a table grew after construction\n");
 }

@@ -14,7 +14,7 @@ static noinline bool join(struct request_queue *q, struct hoist_device *device, 
 
 	spin_lock_irq(&device->lock);
 	is_merged = blk_mq_sched_try_merge(q, bio, nr_segs, &gone);
-	hoist_timer_follows(device);
+	hoist_arm_timer(device);
 	spin_unlock_irq(&device->lock);
 	if (gone)
 		blk_mq_free_request(gone);
@@ -52,11 +52,11 @@ int hoist_request_merge(struct request_queue *q, struct request **found, struct 
 
 	if (device->core->search == HOIST_PIPELINE)
 		return ELEVATOR_NO_MERGE;
-	rq = hoist_request_of(device, hoist_find_company(device->core, &ask, hoist_now(device), &side));
+	rq = hoist_request_of(device, hoist_find_merge(device->core, &ask, hoist_now(device), &side));
 	if (!rq || !elv_bio_merge_ok(rq, bio))
 		return ELEVATOR_NO_MERGE;
 	*found = rq;
-	if (hoist_is_many_ranged(rq))
+	if (hoist_is_multi_range_discard(rq))
 		return ELEVATOR_DISCARD_MERGE;
 	return side == HOIST_BACK ? ELEVATOR_BACK_MERGE : ELEVATOR_FRONT_MERGE;
 }
@@ -87,7 +87,7 @@ void hoist_requests_merged(struct request_queue *q, struct request *rq, struct r
 		hoist_bio_merged(device->core, id, HOIST_BACK, blk_rq_pos(rq), blk_rq_sectors(rq), hoist_now(device));
 	else
 		list_del_init(&gone->queuelist);
-	hoist_forget_for_merging(q, gone);
+	hoist_remove_merge_candidate(q, gone);
 }
 
 struct request *hoist_former_request(struct request_queue *q, struct request *rq)

@@ -12,7 +12,7 @@
 #include "ask.h"
 
 /* A trace was started or stopped: the policies write messages only while there is a reader. */
-static void follow_trace(struct hoist_device *device)
+static void update_trace(struct hoist_device *device)
 {
 	bool is_traced = rcu_access_pointer(device->q->blk_trace);
 	unsigned long flags;
@@ -20,7 +20,7 @@ static void follow_trace(struct hoist_device *device)
 	if (likely(is_traced == !!(device->unusual & HOIST_TRACED)))
 		return;
 	spin_lock_irqsave(&device->lock, flags);
-	hoist_becomes(device, HOIST_TRACED, is_traced);
+	hoist_set_condition(device, HOIST_TRACED, is_traced);
 	hoist_trace(device->core, is_traced);
 	spin_unlock_irqrestore(&device->lock, flags);
 }
@@ -89,11 +89,11 @@ static noinline void charge_group(struct hoist_device *device, struct request *r
 	id = hoist_allocate(device->core, &ask, hoist_now(device));
 	if (id != HOIST_NONE)
 		hoist_set_id(device, rq, id);
-	hoist_timer_follows(device);
+	hoist_arm_timer(device);
 	spin_unlock_irq(&device->lock);
 }
 
-static u32 meet_issuer(struct hoist_device *device)
+static u32 create_issuer(struct hoist_device *device)
 {
 	struct io_cq *icq = ioc_find_get_icq(device->q);
 	u32 id;
@@ -131,7 +131,7 @@ void hoist_prepare_request(struct request *rq)
 
 	rq->elv.priv[0] = NULL;
 	if (unlikely(!id && device->wants & HOIST_WANTS_CONTEXTS))
-		id = meet_issuer(device);
+		id = create_issuer(device);
 	note_issuer(rq, id);
 }
 
@@ -143,7 +143,7 @@ static noinline void prepare_counted(struct request *rq, struct hoist_device *de
 	if (!id)
 		id = hoist_issuer_searched(device);
 	if (!id)
-		id = meet_issuer(device);
+		id = create_issuer(device);
 	note_issuer(rq, id);
 	if (device->wants & HOIST_CHARGES_GROUPS) {
 		group = hoist_group_of_current(device);
@@ -172,41 +172,41 @@ void hoist_prepare_counted(struct request *rq)
  * Queues a request that the core does not take: it has no slot, or blk-mq will not notify us of the
  * request's end.
  */
-static void spill(struct hoist_device *device, struct request *rq, bool at_head)
+static void overflow(struct hoist_device *device, struct request *rq, bool at_head)
 {
 	if (at_head)
-		list_add(&rq->queuelist, &device->spill);
+		list_add(&rq->queuelist, &device->overflow);
 	else
-		list_add_tail(&rq->queuelist, &device->spill);
-	hoist_becomes(device, HOIST_SPILLED, true);
-	device->spilled++;
+		list_add_tail(&rq->queuelist, &device->overflow);
+	hoist_set_condition(device, HOIST_OVERFLOWED, true);
+	device->overflowed++;
 }
 
-static noinline bool has_found_company(struct hoist_device *device, struct request *rq, struct list_head *free)
+static noinline bool try_merge(struct hoist_device *device, struct request *rq, struct list_head *free)
 {
 	INIT_LIST_HEAD(&rq->queuelist);
 	return blk_mq_sched_try_insert_merge(device->q, rq, free);
 }
 
 /* The core sets `attention`, or returns no id. */
-static noinline u32 attended(struct hoist_device *device, u64 told)
+static noinline u32 attend_slow(struct hoist_device *device, u64 answer)
 {
 	hoist_attend(device);
-	return told;
+	return answer;
 }
 
 /* Inserts a new request that the policy sorts. Returns whether the core has a slot for it. */
-static __always_inline bool tell_of_newcomer(struct hoist_device *device, struct hoist_core *core, struct request *rq,
+static __always_inline bool insert_new(struct hoist_device *device, struct hoist_core *core, struct request *rq,
 				    const struct hoist_attributes *attributes, u64 now)
 {
-	s64 told = core->entries->insert(core, attributes, now);
+	s64 answer = core->entries->insert(core, attributes, now);
 
-	if (unlikely(told < 0)) {
-		told = attended(device, told);
-		if (told == HOIST_NONE)
+	if (unlikely(answer < 0)) {
+		answer = attend_slow(device, answer);
+		if (answer == HOIST_NONE)
 			return false;
 	}
-	hoist_set_id(device, rq, told);
+	hoist_set_id(device, rq, answer);
 	return true;
 }
 
@@ -214,7 +214,7 @@ static __always_inline bool tell_of_newcomer(struct hoist_device *device, struct
  * Inserts a request that was charged, goes before all others, or was requeued; and any request of a
  * policy that searches merge candidates by itself.
  */
-static bool tell_at_length(struct hoist_device *device, struct request *rq, bool at_head, u64 now)
+static bool insert_other(struct hoist_device *device, struct request *rq, bool at_head, u64 now)
 {
 	struct hoist_ask ask = hoist_ask_of_request(device, rq);
 	u32 id = hoist_insert(device->core, hoist_id_of(rq), &ask, at_head, now);
@@ -229,7 +229,7 @@ static bool tell_at_length(struct hoist_device *device, struct request *rq, bool
  * The context of an insertion; computed outside of the loop for the parts that all requests of the
  * list share, such as the hardware queue.
  */
-struct arrival {
+struct insert_ctx {
 	u64 now;
 	bool at_head;
 	/* The policy chooses the position, not the caller. */
@@ -240,62 +240,62 @@ struct arrival {
 	struct hoist_attributes attributes;
 };
 
-static inline void describe_holders(struct request *rq, struct arrival *arrival)
+static inline void set_owners(struct request *rq, struct insert_ctx *insert_ctx)
 {
-	arrival->attributes.context = (u32)(unsigned long)rq->elv.priv[1];
-	if (unlikely(arrival->has_groups))
-		arrival->attributes.group = rq->bio ? hoist_group_of_blkg(rq->bio->bi_blkg) : 0;
+	insert_ctx->attributes.context = (u32)(unsigned long)rq->elv.priv[1];
+	if (unlikely(insert_ctx->has_groups))
+		insert_ctx->attributes.group = rq->bio ? hoist_group_of_blkg(rq->bio->bi_blkg) : 0;
 }
 
 /* Inserts a request that is not plain and new. */
-static noinline void insert_unusual(struct hoist_device *device, struct request *rq, struct arrival *arrival)
+static noinline void insert_unusual(struct hoist_device *device, struct request *rq, struct insert_ctx *insert_ctx)
 {
-	bool may_merge = hoist_may_take_part_in_merging(rq), is_known;
+	bool may_merge = hoist_is_mergeable(rq), is_known;
 
-	if (may_merge && hoist_may_find_company(device->q, rq) && has_found_company(device, rq, &arrival->free))
+	if (may_merge && hoist_may_try_merge(device->q, rq) && try_merge(device, rq, &insert_ctx->free))
 		return;
 	trace_block_rq_insert(rq);
 	if (!hoist_is_prepared(rq)) {
 		is_known = false;
-	} else if (arrival->is_sorted && hoist_id_of(rq) == HOIST_NONE) {
-		hoist_describe(rq, &arrival->attributes);
+	} else if (insert_ctx->is_sorted && hoist_id_of(rq) == HOIST_NONE) {
+		hoist_describe(rq, &insert_ctx->attributes);
 		if (device->wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS))
-			describe_holders(rq, arrival);
-		is_known = tell_of_newcomer(device, device->core, rq, &arrival->attributes, arrival->now);
+			set_owners(rq, insert_ctx);
+		is_known = insert_new(device, device->core, rq, &insert_ctx->attributes, insert_ctx->now);
 	} else {
-		is_known = tell_at_length(device, rq, arrival->at_head, arrival->now);
+		is_known = insert_other(device, rq, insert_ctx->at_head, insert_ctx->now);
 	}
 	if (!is_known)
-		spill(device, rq, arrival->at_head);
-	else if (may_merge && arrival->is_sorted)
-		hoist_keep_for_merging(device->q, rq);
+		overflow(device, rq, insert_ctx->at_head);
+	else if (may_merge && insert_ctx->is_sorted)
+		hoist_add_merge_candidate(device->q, rq);
 }
 
 /* Inserts a request that the policy sorts, if it is new. */
 static __always_inline void insert_one(struct hoist_device *device, struct hoist_core *core, struct request_queue *q, struct request *rq,
-			      struct arrival *arrival, bool has_holders)
+			      struct insert_ctx *insert_ctx, bool has_owners)
 {
-	if (unlikely(!hoist_is_plain_newcomer(rq))) {
-		insert_unusual(device, rq, arrival);
+	if (unlikely(!hoist_is_plain_new(rq))) {
+		insert_unusual(device, rq, insert_ctx);
 		return;
 	}
-	if (hoist_may_find_company(q, rq) && has_found_company(device, rq, &arrival->free))
+	if (hoist_may_try_merge(q, rq) && try_merge(device, rq, &insert_ctx->free))
 		return;
 	trace_block_rq_insert(rq);
-	hoist_describe_plain(rq, &arrival->attributes);
-	if (has_holders)
-		describe_holders(rq, arrival);
+	hoist_describe_plain(rq, &insert_ctx->attributes);
+	if (has_owners)
+		set_owners(rq, insert_ctx);
 	/*
 	 * The hash finds it; blk-mq tries q->last_merge first, and sets it itself once a bio was
 	 * merged.
 	 */
-	if (likely(tell_of_newcomer(device, core, rq, &arrival->attributes, arrival->now)))
-		hoist_keep_for_merging(q, rq);
+	if (likely(insert_new(device, core, rq, &insert_ctx->attributes, insert_ctx->now)))
+		hoist_add_merge_candidate(q, rq);
 	else
-		spill(device, rq, false);
+		overflow(device, rq, false);
 }
 
-static __always_inline void insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how, bool has_holders)
+static __always_inline void insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how, bool has_owners)
 {
 #ifdef HOIST_INSERT_FLAGS
 	bool at_head = (__force u32)how & HOIST_INSERT_AT_HEAD;
@@ -307,35 +307,35 @@ static __always_inline void insert_requests(struct blk_mq_hw_ctx *hctx, struct l
 	struct hoist_core *core = device->core;
 	struct list_head *at, *next;
 	struct request *rq;
-	struct arrival arrival = {
+	struct insert_ctx insert_ctx = {
 		.at_head = at_head, .is_sorted = !at_head && core->search != HOIST_OWN,
-		.has_groups = has_holders && READ_ONCE(device->group_count), .attributes = { .hardware_queue = hctx->queue_num },
+		.has_groups = has_owners && READ_ONCE(device->group_count), .attributes = { .hardware_queue = hctx->queue_num },
 	};
 
-	INIT_LIST_HEAD(&arrival.free);
-	follow_trace(device);
+	INIT_LIST_HEAD(&insert_ctx.free);
+	update_trace(device);
 	spin_lock_irq(&device->lock);
-	arrival.now = hoist_now(device);
+	insert_ctx.now = hoist_now(device);
 	/*
 	 * All requests leave the list, which is therefore reinitialised once, and none enters
 	 * another list: their links may be stale.
 	 */
-	if (likely(arrival.is_sorted)) {
+	if (likely(insert_ctx.is_sorted)) {
 		list_for_each_safe(at, next, list)
-			insert_one(device, core, q, list_entry(at, struct request, queuelist), &arrival, has_holders);
+			insert_one(device, core, q, list_entry(at, struct request, queuelist), &insert_ctx, has_owners);
 	} else {
 		list_for_each_safe(at, next, list)
-			insert_unusual(device, list_entry(at, struct request, queuelist), &arrival);
+			insert_unusual(device, list_entry(at, struct request, queuelist), &insert_ctx);
 	}
 	INIT_LIST_HEAD(list);
 	spin_unlock_irq(&device->lock);
-	while (!list_empty(&arrival.free)) {
-		rq = list_first_entry(&arrival.free, struct request, queuelist);
+	while (!list_empty(&insert_ctx.free)) {
+		rq = list_first_entry(&insert_ctx.free, struct request, queuelist);
 		list_del_init(&rq->queuelist);
 		blk_mq_free_request(rq);
 	}
 	if (unlikely(device->unusual & HOIST_TRACED))
-		hoist_tell(device);
+		hoist_emit_messages(device);
 }
 
 void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how)
@@ -344,66 +344,66 @@ void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, h
 }
 
 /* For policies that use issuers or groups. */
-void hoist_insert_of_holders(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how)
+void hoist_insert_with_owners(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how)
 {
 	insert_requests(hctx, list, how, true);
 }
 
-static struct request *next_spilled(struct hoist_device *device)
+static struct request *next_overflowed(struct hoist_device *device)
 {
-	struct request *rq = list_first_entry(&device->spill, struct request, queuelist);
+	struct request *rq = list_first_entry(&device->overflow, struct request, queuelist);
 
 	list_del_init(&rq->queuelist);
-	hoist_becomes(device, HOIST_SPILLED, !list_empty(&device->spill));
-	hoist_forget_for_merging(device->q, rq);
+	hoist_set_condition(device, HOIST_OVERFLOWED, !list_empty(&device->overflow));
+	hoist_remove_merge_candidate(device->q, rq);
 	rq->rq_flags |= RQF_STARTED;
 	return rq;
 }
 
 /* Dispatches the request that the policy chooses. */
-static __always_inline struct request *choose(struct hoist_device *device, u16 queue, bool ticks_do)
+static __always_inline struct request *choose(struct hoist_device *device, u16 queue, bool tick_resolution)
 {
-	u64 now = hoist_now_of_choice(device, ticks_do);
+	u64 now = hoist_now_for_dispatch(device, tick_resolution);
 	struct hoist_core *core = device->core;
-	s64 told = core->entries->dispatch(core, queue, now);
+	s64 answer = core->entries->dispatch(core, queue, now);
 	struct request *rq;
 
-	if (unlikely(told < 0)) {
-		told = attended(device, told);
-		if (told == HOIST_NONE)
+	if (unlikely(answer < 0)) {
+		answer = attend_slow(device, answer);
+		if (answer == HOIST_NONE)
 			return NULL;
 	}
 	/* The core found the id in its table, which has as many slots as ours. */
-	rq = device->slots[HOIST_SLOT(told)];
-	hoist_forget_for_merging(device->q, rq);
+	rq = device->slots[HOIST_SLOT(answer)];
+	hoist_remove_merge_candidate(device->q, rq);
 	rq->rq_flags |= RQF_STARTED;
 	return rq;
 }
 
-static noinline struct request *dispatch_unusual(struct hoist_device *device, u16 queue, bool ticks_do)
+static noinline struct request *dispatch_unusual(struct hoist_device *device, u16 queue, bool tick_resolution)
 {
 	struct request *rq;
 
 	spin_lock_irq(&device->lock);
-	rq = device->unusual & HOIST_SPILLED ? next_spilled(device) : choose(device, queue, ticks_do);
+	rq = device->unusual & HOIST_OVERFLOWED ? next_overflowed(device) : choose(device, queue, tick_resolution);
 	spin_unlock_irq(&device->lock);
 	if (device->unusual & HOIST_TRACED)
-		hoist_tell(device);
+		hoist_emit_messages(device);
 	return rq;
 }
 
 /*
  * Special conditions are checked without the lock, so that they may take effect one request later.
  */
-static __always_inline struct request *dispatch(struct blk_mq_hw_ctx *hctx, u16 queue, bool ticks_do)
+static __always_inline struct request *dispatch(struct blk_mq_hw_ctx *hctx, u16 queue, bool tick_resolution)
 {
 	struct hoist_device *device = hoist_device_at(hctx);
 	struct request *rq;
 
 	if (unlikely(READ_ONCE(device->unusual)))
-		return dispatch_unusual(device, queue, ticks_do);
+		return dispatch_unusual(device, queue, tick_resolution);
 	spin_lock_irq(&device->lock);
-	rq = choose(device, queue, ticks_do);
+	rq = choose(device, queue, tick_resolution);
 	spin_unlock_irq(&device->lock);
 	return rq;
 }
@@ -421,7 +421,7 @@ struct request *hoist_dispatch_in_ticks(struct blk_mq_hw_ctx *hctx)
 }
 
 /* For policies that have separate queues for each hardware queue. */
-struct request *hoist_dispatch_of_its_own(struct blk_mq_hw_ctx *hctx)
+struct request *hoist_dispatch_per_hctx(struct blk_mq_hw_ctx *hctx)
 {
 	return dispatch(hctx, hctx->queue_num, false);
 }
@@ -434,17 +434,17 @@ bool hoist_has_work_for(struct blk_mq_hw_ctx *hctx)
 {
 	struct hoist_device *device = hoist_device_at(hctx);
 
-	return likely(READ_ONCE(device->core->has_work)) || READ_ONCE(device->unusual) & HOIST_SPILLED;
+	return likely(READ_ONCE(device->core->has_work)) || READ_ONCE(device->unusual) & HOIST_OVERFLOWED;
 }
 
 /* For policies that have separate queues for each hardware queue. */
-bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx)
+bool hoist_has_work_per_hctx(struct blk_mq_hw_ctx *hctx)
 {
 	struct hoist_device *device = hoist_device_at(hctx);
 	unsigned long flags;
 	bool has;
 
-	if (unlikely(READ_ONCE(device->unusual) & HOIST_SPILLED))
+	if (unlikely(READ_ONCE(device->unusual) & HOIST_OVERFLOWED))
 		return true;
 	if (!READ_ONCE(device->core->queued) || READ_ONCE(device->core->stalled) & HOIST_THROTTLED)
 		return false;
@@ -542,13 +542,13 @@ void hoist_requeue_request(struct request *rq)
 		return;
 	spin_lock_irqsave(&device->lock, flags);
 	effect = hoist_requeue(device->core, id, hoist_now(device));
-	hoist_timer_follows(device);
+	hoist_arm_timer(device);
 	spin_unlock_irqrestore(&device->lock, flags);
 	if (effect & HOIST_RUN_QUEUE)
 		hoist_run_all(device);
 }
 
-enum hrtimer_restart hoist_time_has_come(struct hrtimer *timer)
+enum hrtimer_restart hoist_timer_fired(struct hrtimer *timer)
 {
 	struct hoist_device *device = container_of(timer, struct hoist_device, timer);
 	unsigned long flags;
@@ -559,7 +559,7 @@ enum hrtimer_restart hoist_time_has_come(struct hrtimer *timer)
 	now = hoist_now(device);
 	device->core->armed_at_ns = HOIST_NEVER;
 	effect = hoist_timer(device->core, now);
-	hoist_timer_follows(device);
+	hoist_arm_timer(device);
 	spin_unlock_irqrestore(&device->lock, flags);
 	if (effect & HOIST_RUN_QUEUE)
 		hoist_run_all(device);

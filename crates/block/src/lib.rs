@@ -1,6 +1,22 @@
 //! The vocabulary of block I/O for all other crates: operations, extents, priorities, times and
 //! identities.
 //!
+//! ```
+//! use hoistway_block::time::MILLISECOND;
+//! use hoistway_block::{Class, Direction, Extent, Flags, Operation, Priority, is_sync};
+//!
+//! let (first, next) = (Extent::new(2048, 8), Extent::new(2056, 16));
+//! assert!(first.is_followed_by(next) && !first.overlaps(next));
+//! assert_eq!((next.end(), next.bytes()), (2072, 8192));
+//! assert_eq!(Operation::Discard.direction(), Direction::Write);
+//! assert!(is_sync(Operation::Read, Flags::NONE) && !is_sync(Operation::Write, Flags::NONE));
+//! assert_eq!(Priority::new(Class::RealTime, 2).level(), 2);
+//! assert_eq!(5 * MILLISECOND, 5_000_000);
+//! ```
+//!
+//! Units: positions and lengths are in sectors of 512 bytes ([`SECTOR_BYTES`]), times in nanoseconds
+//! ([`Nanos`]) since an origin that the host chooses.
+//!
 //! Plain values without behaviour of their own; no dependencies, `no_std`, no allocation. Every
 //! function is `#[inline]`, because the kernel build links the elevators as one object that must
 //! not call out of itself.

@@ -7,6 +7,14 @@
 
 /// An independent stream. Each component has its own, so that adding one does not change the
 /// others' sequences.
+///
+/// ```
+/// use hoistway_block::random::Stream;
+///
+/// let (mut first, mut again) = (Stream::of(7, "dev0/disk1"), Stream::of(7, "dev0/disk1"));
+/// assert_eq!([(); 3].map(|()| first.below(100)), [(); 3].map(|()| again.below(100)));
+/// assert_ne!(Stream::of(7, "dev0/disk2").next(), Stream::of(7, "dev0/disk1").next());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Stream([u64; 4]);
 

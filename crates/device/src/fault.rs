@@ -70,7 +70,7 @@ impl FaultParameters {
 
 /// A command in the wrapped device.
 #[derive(Copy, Clone, Debug)]
-struct Inside {
+struct InFlight {
     /// The caller's tag.
     tag: u32,
     /// The status that it will have, whatever the medium reports.
@@ -85,7 +85,7 @@ pub struct Faulty<D> {
     inner: D,
     parameters: FaultParameters,
     total_depth: usize,
-    inside: Tags<Inside>,
+    in_flight: Tags<InFlight>,
     /// Completions by the time at which they are reported.
     answers: Pending<(u32, Status)>,
     /// No command in flight completes before this time.
@@ -108,7 +108,7 @@ impl<D: Device> Faulty<D> {
             inner,
             parameters: parameters.clone(),
             total_depth,
-            inside: Tags::with_capacity(total_depth),
+            in_flight: Tags::with_capacity(total_depth),
             answers: Pending::with_capacity(total_depth),
             stalled_until: 0,
             frozen_until: 0,
@@ -159,7 +159,7 @@ impl<D: Device> Faulty<D> {
         self.stalled_until = 0;
         self.answers.change_after(now, |at, (_, status)| (*at, *status) = (over_at, Status::Timeout));
         let answers = &mut self.answers;
-        self.inside.give_back_all(|lost| answers.insert(over_at, (lost.tag, Status::Timeout)));
+        self.in_flight.give_back_all(|lost| answers.insert(over_at, (lost.tag, Status::Timeout)));
     }
 
     /// Processes the hiccups that have begun by `now`.
@@ -183,9 +183,9 @@ impl<D: Device> Faulty<D> {
         let clock = self.inner_clock(now);
         self.inner.advance(clock, &mut self.scratch);
         for completion in self.scratch.drain(..) {
-            let Some(inside) = self.inside.give_back(completion.tag) else { continue };
-            let at_ns = (completion.at_ns + self.lag_ns + inside.slow_ns).max(self.stalled_until);
-            self.answers.insert(at_ns, (inside.tag, inside.forced.unwrap_or(completion.status)));
+            let Some(in_flight) = self.in_flight.give_back(completion.tag) else { continue };
+            let at_ns = (completion.at_ns + self.lag_ns + in_flight.slow_ns).max(self.stalled_until);
+            self.answers.insert(at_ns, (in_flight.tag, in_flight.forced.unwrap_or(completion.status)));
         }
     }
 }
@@ -196,23 +196,23 @@ impl<D: Device> Device for Faulty<D> {
     }
 
     fn submit(&mut self, now: Nanos, command: &Command) -> Submit {
-        if self.inside.len() + self.answers.len() >= self.total_depth {
+        if self.in_flight.len() + self.answers.len() >= self.total_depth {
             return Submit::Busy;
         }
         // Completions before this time are final, whatever this command causes.
         self.catch_up(now);
         self.collect(now);
-        let tag = self.inside.take(Inside { tag: command.tag, forced: None, slow_ns: 0 });
+        let tag = self.in_flight.take(InFlight { tag: command.tag, forced: None, slow_ns: 0 });
         if self.inner.submit(self.inner_clock(now), &Command { tag, ..*command }) == Submit::Busy {
-            self.inside.give_back(tag);
+            self.in_flight.give_back(tag);
             return Submit::Busy;
         }
         let FaultParameters { bad_first_sector, bad_sectors, slow_first_sector, slow_sectors, .. } = self.parameters;
         let fails = meets(command.extent, bad_first_sector, bad_sectors) || self.happens(self.parameters.error_ppm);
         let is_slow = meets(command.extent, slow_first_sector, slow_sectors);
-        if let Some(inside) = self.inside.get_mut(tag) {
-            inside.forced = fails.then_some(Status::IoError);
-            inside.slow_ns = if is_slow { self.parameters.slow_ns } else { 0 };
+        if let Some(in_flight) = self.in_flight.get_mut(tag) {
+            in_flight.forced = fails.then_some(Status::IoError);
+            in_flight.slow_ns = if is_slow { self.parameters.slow_ns } else { 0 };
         }
         if self.happens(self.parameters.stall_ppm) {
             self.stall(now);
@@ -253,7 +253,7 @@ impl<D: Device> Device for Faulty<D> {
 
     fn reset(&mut self, now: Nanos) {
         self.inner.reset(self.inner_clock(now));
-        self.inside.give_back_all(|_| {});
+        self.in_flight.give_back_all(|_| {});
         self.answers.clear();
     }
 }
@@ -376,7 +376,7 @@ mod tests {
     /// 10 ms of work between hiccups of 2 ms: each of about 83 hiccups in a second delays one
     /// command by 2 ms.
     #[test]
-    fn hiccups_come_every_so_often_and_last_so_long() {
+    fn hiccups_have_the_configured_interval_and_length() {
         let hiccups = FaultParameters { hiccup_every_ns: 10 * MS, hiccup_ns: 2 * MS, ..Default::default() };
         let mut device = faulty(&hiccups);
         let all = latencies(&mut device, 0, 1_000 * MS);

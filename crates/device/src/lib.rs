@@ -1,7 +1,7 @@
 //! Simulated devices: they take commands and return the times of completion.
 //!
 //! A device has no clock: time is an argument, so that the same model serves the simulator's
-//! virtual time and, in front of real I/O, the engine's real time. Times are in nanoseconds,
+//! virtual time and, in front of real I/O, the engine's real time. Units: times are in nanoseconds,
 //! extents in sectors of 512 bytes. Start with [`Device`]; [`Model`] turns a text such as
 //! `ssd,seed=7,channels=8` into an [`AnyDevice`].
 //!

@@ -91,7 +91,7 @@ fn a_seek_table_survives_being_written() {
 }
 
 #[test]
-fn an_unknown_key_is_told_with_its_line_and_the_nearest() {
+fn an_unknown_key_is_reported_with_its_line_and_the_nearest() {
     assert_eq!(
         refused("# mine\ntype = \"flash\"\nchanels = 4\n"),
         "my.toml:3:1: the model has no parameter 'chanels'; nearest: channels (1 to 1024). All of them: hoistway list devices"
@@ -106,7 +106,7 @@ fn an_unknown_key_is_told_with_its_line_and_the_nearest() {
 }
 
 #[test]
-fn a_missing_unit_is_told_with_the_key_that_has_it() {
+fn a_missing_unit_is_reported_with_the_key_that_has_it() {
     assert_eq!(
         refused("type = \"flash\"\nt_read = 50\n"),
         "my.toml:2:1: the model has no parameter 't_read': it lacks its unit; nearest: t_read_us (0 to 100000000 us)"
@@ -119,7 +119,7 @@ fn a_missing_unit_is_told_with_the_key_that_has_it() {
 }
 
 #[test]
-fn negative_and_absurd_values_are_told_with_the_range() {
+fn negative_and_absurd_values_are_reported_with_the_range() {
     for (line, what) in [
         ("rpm = -7200", "rpm cannot be '-7200'; allowed: 60 to 100000"),
         ("rpm = 7200.0", "rpm cannot be '7200.0'; allowed: 60 to 100000"),
@@ -137,7 +137,7 @@ fn negative_and_absurd_values_are_told_with_the_range() {
 }
 
 #[test]
-fn what_is_no_model_at_all() {
+fn texts_that_are_no_model() {
     assert!(refused("type = \"hdd\"\nrpm = \n").starts_with("my.toml:2:"));
     assert!(refused("").contains("neither type (hdd, raid, flash, null) nor base"));
     assert!(

@@ -1,14 +1,8 @@
-//! Cost of bfq alone, and of its search for queues to merge: `cargo bench -p hoistway-elevator
-//!          --bench bfq`.
+//! Cost of bfq's search for queues to merge: `cargo bench -p hoistway-elevator --bench bfq`. The
+//! policy's cost in each form is measured by `policies`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use testbed::GroupedLoad;
-
-/// Whole turns only: with the requests of a chunk in flight and none completed, as in the other
-/// policies' benches, bfq idles the device for the queue in service.
-fn in_groups(criterion: &mut Criterion) {
-    testbed::grouped_benches(criterion, &["noop", "bfq@4.12", "bfq@5.2", "bfq@6.1", "bfq"], 1_000, 100);
-}
 
 /// The patch of March 2019 skips the search for close queues, and their index, on flash that queues
 /// commands. 5.2 is the form in which nothing else depends on this: from 5.13 on, new queues of a
@@ -23,5 +17,5 @@ fn merging(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(bfq, in_groups, merging);
+criterion_group!(bfq, merging);
 criterion_main!(bfq);

@@ -1,9 +1,10 @@
-//! Cost of paternoster alone, with one and with two levels of groups: `cargo bench -p
-//!          hoistway-elevator --bench paternoster`.
+//! Cost of paternoster without exact shares, and with thousands of issuers and groups: `cargo bench
+//! -p hoistway-elevator --bench paternoster`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 
-fn benches(criterion: &mut Criterion) {
+/// With the default `give` a leader waits for others, so that only full turns can be measured.
+fn without_shares(criterion: &mut Criterion) {
     testbed::policy_benches(criterion, "paternoster:give=0");
 }
 
@@ -14,5 +15,5 @@ fn in_groups(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(paternoster, benches, in_groups);
+criterion_group!(paternoster, without_shares, in_groups);
 criterion_main!(paternoster);

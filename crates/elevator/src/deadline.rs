@@ -37,10 +37,10 @@ crate::tunables! {
             "Batches of reads that may be chosen while writes wait; 0 and below let writes win.";
         /// Whether bios may be merged at the front of a request.
         front_merges: "front_merges", Unit::Boolean, 0..=1, 1, OutOfRange::Clamp,
-            "Whether a request is sought that begins where a bio ends; 0 saves the search.";
+            "Whether front merges are searched; 0 saves the search.";
         /// Requests per batch.
         fifo_batch: "fifo_batch", Unit::Count, 0..=2_147_483_647, 16, OutOfRange::Clamp,
-            "Requests sent in ascending order before deadlines are looked at again; 0 counts as 1.";
+            "Requests dispatched in ascending order before deadlines are checked again; 0 counts as 1.";
     }
 }
 
@@ -177,7 +177,7 @@ impl Elevator for Deadline {
                 queue.sorted.insert(sorted, id.slot(), requests.at(id).first_sector());
             }
             (Held::Sorted, _) => {}
-            _ => self.complain(),
+            _ => self.count_violation(),
         }
     }
 
@@ -214,7 +214,7 @@ impl Elevator for Deadline {
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
         let slot = id.slot();
         if self.slots.get(slot).is_none_or(|entry| entry.held != Held::Nowhere) {
-            self.complain();
+            self.count_violation();
             return Wake::No;
         }
         let attributes = requests.attributes(id);
@@ -298,7 +298,7 @@ impl Elevator for Deadline {
             self.check_queue(requests, direction)?;
         }
         if held != self.held {
-            return Err(Violation { what: "as many requests are on the lists as are held", at: held });
+            return Err(Violation { what: "the lists hold as many requests as are counted", at: held });
         }
         Ok(())
     }
@@ -374,7 +374,7 @@ impl Deadline {
         self.read.next = NIL;
         self.write.next = NIL;
         let (queue, sorted, links) = self.queue_and_links(direction);
-        let Some(removed) = queue.sorted.remove(sorted, slot) else { return self.complain() };
+        let Some(removed) = queue.sorted.remove(sorted, slot) else { return self.count_violation() };
         queue.next = removed.next.unwrap_or(NIL);
         queue.fifo.remove(links, slot);
         self.unlinked(slot);
@@ -397,7 +397,7 @@ impl Deadline {
         if done {
             self.unlinked(slot);
         } else {
-            self.complain();
+            self.count_violation();
         }
     }
 
@@ -433,7 +433,7 @@ impl Deadline {
         if knows_next {
             Ok(())
         } else {
-            Err(Violation { what: "a direction goes on at a request of its own tree", at: queue.next })
+            Err(Violation { what: "a direction continues at a request of its own tree", at: queue.next })
         }
     }
 
@@ -443,7 +443,7 @@ impl Deadline {
     }
 
     #[cold]
-    fn complain(&mut self) {
+    fn count_violation(&mut self) {
         self.violations = self.violations.saturating_add(1);
     }
 

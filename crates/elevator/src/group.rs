@@ -145,6 +145,19 @@ struct Node {
 ///
 /// An id becomes free only when the group is offline, has no children, and its last request was
 /// freed.
+///
+/// ```
+/// use block::GroupId;
+/// use hoistway_elevator::{GroupSettings, GroupTree};
+///
+/// let mut groups = GroupTree::try_new(8).unwrap();
+/// let tenant = GroupId(1);
+/// assert!(groups.add(tenant, &GroupSettings::with_weight(300)));
+/// groups.add_request(tenant);
+/// groups.set_offline(tenant);
+/// assert!(!groups.remove_if_unused(tenant), "a request of the group is in flight");
+/// assert!(groups.remove_request(tenant) && groups.remove_if_unused(tenant));
+/// ```
 #[derive(Debug)]
 pub struct GroupTree {
     nodes: Array<Node>,
@@ -234,13 +247,13 @@ impl GroupTree {
 
     /// Counts one more request of the group.
     #[inline]
-    pub fn hold(&mut self, group: GroupId) {
+    pub fn add_request(&mut self, group: GroupId) {
         self.nodes.at_mut(group.0).requests += 1;
     }
 
     /// Counts one request less. True if it was the last request of an offline group.
     #[inline]
-    pub fn let_go(&mut self, group: GroupId) -> bool {
+    pub fn remove_request(&mut self, group: GroupId) -> bool {
         let node = self.nodes.at_mut(group.0);
         node.requests = node.requests.saturating_sub(1);
         node.requests == 0 && node.state == GroupState::Offline

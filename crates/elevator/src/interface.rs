@@ -297,7 +297,7 @@ pub trait Elevator {
     /// was just allocated with these attributes. A separate method because this path runs for every
     /// request and is measured in instructions. An override must do exactly what `insert` does.
     #[inline(always)]
-    fn insert_newcomer(&mut self, requests: &Requests, id: RequestId, _attributes: &Attributes, now: Nanos) -> Wake {
+    fn insert_new(&mut self, requests: &Requests, id: RequestId, _attributes: &Attributes, now: Nanos) -> Wake {
         self.insert(requests, id, Position::Sorted(Hint::None), now)
     }
 

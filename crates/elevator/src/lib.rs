@@ -22,6 +22,9 @@
 //! assert_eq!((chosen, noop.reasons()[reason.0 as usize]), (id, "oldest"));
 //! ```
 //!
+//! Units: extents are in sectors of 512 bytes, times in nanoseconds ([`block::Nanos`]) on the clock
+//! of the host. Tunables are read and written in the unit of their row ([`tunable::Unit`]).
+//!
 //! The crate is `no_std`. After construction it allocates nothing, and it has no panic, float,
 //! recursion or indirect call, because the same code runs under a spinlock in the kernel;
 //! `kernel/gate/run` checks the object code for all of these. Begin with [`Elevator`], then read

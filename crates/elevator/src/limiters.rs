@@ -14,7 +14,8 @@ limiters! {
     // name          variant      type                          one line for `hoistway list limiters`
     "throttle"     = Throttle   : crate::throttle::Throttle,    "absolute (.max) and best-effort (.low, .high) limits of groups";
     "io.cost"      = IoCost     : crate::io_cost::IoCost,       "weights of groups in device time, by a cost model";
-    "io.latency"   = IoLatency  : crate::io_latency::IoLatency, "latency targets of groups, paid for by those with looser ones";
+    "io.latency"   = IoLatency  : crate::io_latency::IoLatency, "latency targets of groups, met by throttling \
+        groups with looser targets";
     "wbt"          = Wbt        : crate::wbt::Wbt,              "depth of buffered writes, steered by the latency of reads";
 }
 

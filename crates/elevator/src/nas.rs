@@ -33,16 +33,17 @@ crate::tunables! {
     pub struct Settings {
         /// Age at which a request becomes a barrier.
         expire_ns: "expire_ms", Unit::Milliseconds, 0..=2_147_483_647, 1000, OutOfRange::Refuse,
-            "Age at which a request becomes a wall for later ones of its direction; 0 = first come, first served.";
+            "Age from which no later request of the same direction may pass a request; 0 = first come, first served.";
         /// Which lower sector a request is inserted behind.
         order: "order", Unit::Choice(ORDERS), 0..=1, 0, OutOfRange::Refuse,
-            "Behind which lower sector a request goes: the nearest to the tail, or the frontmost as the code was posted.";
+            "Insertion point of a request: behind the lower sector nearest to the tail, or behind the frontmost one \
+            as in the posted code.";
         /// What is counted when reads and writes are compared.
         count: "count", Unit::Choice(COUNTS), 0..=1, 0, OutOfRange::Refuse,
-            "What a read's right to overtake is counted in; sectors as in the first version.";
+            "Unit in which the allowance of a read to overtake is counted; sectors as in the first version.";
         /// Whether merging continues beyond a barrier.
         merge_past_expired: "merge_past_expired", Unit::Boolean, 0..=1, 0, OutOfRange::Refuse,
-            "Whether a bio may join a request behind a wall, as read-latency2 allows.";
+            "Whether a bio may merge into a request behind one that may no longer be passed, as read-latency2 allows.";
     }
 }
 

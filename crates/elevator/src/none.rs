@@ -20,7 +20,7 @@ use block::{HardwareQueue, Nanos, RequestId, SoftwareQueue};
 crate::reasons! {
     /// Why a request was chosen.
     pub enum Why {
-        Flushed = "flushed with all that waited",
+        Flushed = "flushed with all waiting requests",
         RoundRobin = "turn of its software queue",
     }
 }
@@ -191,7 +191,10 @@ impl Elevator for Unscheduled {
         for (pair, list) in (0..).zip(self.waiting.iter()) {
             held = held.wrapping_add(list.len());
             if self.occupied.test(pair) == list.is_empty() {
-                return Err(Violation { what: "a software queue is marked while something waits there", at: pair });
+                return Err(Violation {
+                    what: "a software queue is marked exactly while a request waits in it",
+                    at: pair,
+                });
             }
             for slot in list.iter(&self.links).take(self.links_len()) {
                 if *self.list_of.at(slot) != pair {
@@ -209,7 +212,7 @@ impl Elevator for Unscheduled {
         let flushed = self.outlets.iter().fold(0u32, |sum, outlet| sum.wrapping_add(outlet.flushed.len()));
         let counted = self.outlets.iter().fold(0u32, |sum, outlet| sum.wrapping_add(outlet.held));
         if counted != held.wrapping_add(flushed) {
-            return Err(Violation { what: "as many requests are on the lists as are held", at: counted });
+            return Err(Violation { what: "the lists hold as many requests as are counted", at: counted });
         }
         Ok(())
     }

@@ -13,25 +13,35 @@ use crate::traits::Traits;
 use crate::tunable::{SettingError, Tunable};
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
-registry! {
+registry! { ($)
     // name          variant      type                              one line for `hoistway list schedulers`
-    "noop"         = Noop       : crate::noop::Noop,                "first come, first served; merges only";
+    "noop"         = Noop       : crate::noop::Noop,                "first come, first served, with merging";
     "wfq"          = Wfq        : crate::wfq::Wfq,                  "weights of groups and issuers by start-time fair queueing";
     "none"         = Unscheduled: crate::none::Unscheduled,         "no scheduler: per-CPU queues in order of arrival";
     "mq-deadline"  = MqDeadline : crate::mq_deadline::MqDeadline,    "ascending batches with soft deadlines, in three priority classes";
     "linus"          = Linus       : crate::linus::Linus,             "the elevator of 2.4: one sorted list, a budget for being passed over";
     "read-latency2"  = ReadLatency2: crate::linus::ReadLatency2,      "linus with reads placed near the front";
-    "nas"            = Nas         : crate::nas::Nas,                 "Neil Schemenauer's for 2.4.20: reads overtake surplus writes";
-    "anticipatory" = Anticipatory: crate::anticipatory::Anticipatory, "deadline that keeps the device for a reader's next request (2.6)";
+    "nas"            = Nas         : crate::nas::Nas,                 "the elevator by Neil Schemenauer for 2.4.20: \
+        reads overtake surplus writes";
+    "anticipatory" = Anticipatory: crate::anticipatory::Anticipatory, "deadline that idles the device for a \
+        reader's next request (2.6)";
     "deadline"     = Deadline   : crate::deadline::Deadline,        "ascending batches with soft deadlines, reads before writes (2.6)";
-    "cfq"          = Cfq        : crate::cfq::Cfq,                  "slices of time for issuers, groups by weight, waits for readers (2.6.26 to 4.20)";
-    "uchida"       = Uchida     : crate::cfq::Uchida,               "Satoshi Uchida's of 2008: a whole cfq in each group, levels 0 (high) to 7";
-    "tarasov"      = Tarasov    : crate::cfq::Tarasov,              "Vasily Tarasov's of 2008, OpenVZ's: groups by turns, levels 7 (high) to 0";
-    "bfq"          = Bfq        : crate::bfq::Bfq,                  "budgets for issuers by weights of groups and levels, B-WF2Q+; short waits for what is interactive";
-    "paternoster"  = Paternoster: crate::paternoster::Paternoster,  "fair at full throughput: leaders are held back as far as it costs nothing";
-    "sfq"          = SfqD       : crate::sfq::SfqD,                 "SFQ(D): start-time fair queueing with so many inside at most";
-    "sfq-d2"       = SfqD2      : crate::sfq::SfqD2,                "SFQ(D2): start-time fair queueing, its depth by how long requests stay inside";
-    "mqfq"         = Mqfq       : crate::sfq::Mqfq,                 "MQFQ, strict: nobody is sent who is ahead of one that has requests inside";
+    "cfq"          = Cfq        : crate::cfq::Cfq,                  "time slices for issuers, groups by weight, \
+        idling for readers (2.6.26 to 4.20)";
+    "uchida"       = Uchida     : crate::cfq::Uchida,               "the two-level CFQ by Satoshi Uchida (2008): a \
+        complete cfq in each group, levels 0 (high) to 7";
+    "tarasov"      = Tarasov    : crate::cfq::Tarasov,              "the two-level CFQ by Vasily Tarasov (2008, \
+        OpenVZ): groups take turns, levels 7 (high) to 0";
+    "bfq"          = Bfq        : crate::bfq::Bfq,                  "budgets for issuers by weights of groups and \
+        levels (B-WF2Q+); low latency for interactive issuers";
+    "paternoster"  = Paternoster: crate::paternoster::Paternoster,  "fair at full throughput: holds tenants back \
+        only as far as it costs no throughput";
+    "sfq"          = SfqD       : crate::sfq::SfqD,                 "SFQ(D): start-time fair queueing with a fixed \
+        limit of requests in flight";
+    "sfq-d2"       = SfqD2      : crate::sfq::SfqD2,                "SFQ(D2): start-time fair queueing; the depth \
+        follows how long requests stay in the device";
+    "mqfq"         = Mqfq       : crate::sfq::Mqfq,                 "MQFQ, strict: a tenant ahead of another that \
+        has requests in flight is not dispatched";
     "kyber"        = Kyber      : crate::kyber::Kyber,              "tokens per kind of I/O, steered by latency targets";
 }
 
@@ -90,9 +100,10 @@ pub fn parse_version(text: &str) -> Option<Version> {
     parts.next().is_none().then_some(version)
 }
 
-/// Expands the rows into the [`Any`] enum, the list [`ENTRIES`] and [`build`].
+/// Expands the rows into the [`Any`] enum, the list [`ENTRIES`], [`build`] and `for_each_policy!`.
+/// The first argument is a dollar sign, for the parameters of the macro that it defines.
 macro_rules! registry {
-    ($($name:literal = $variant:ident : $type:ty, $summary:literal;)+) => {
+    (($dollar:tt) $($name:literal = $variant:ident : $type:ty, $summary:literal;)+) => {
         /// One of the policies, dispatched by `match` rather than through a trait object, because
         /// the kernel build forbids indirect calls.
         #[derive(Debug)]
@@ -119,8 +130,28 @@ macro_rules! registry {
             },
         },)+];
 
+        /// Calls the named macro once, with name and variant of every policy: `"noop" Noop, ...`.
+        /// For hosts that need an item for each policy, such as a test; others read
+        /// [`registry::ENTRIES`](crate::registry::ENTRIES).
+        #[macro_export]
+        macro_rules! for_each_policy {
+            ($dollar callback:ident) => { $dollar callback! { $($name $variant,)+ } };
+        }
+
         /// Builds a policy by name, in the form of the given kernel version, or in its default form
         /// without one.
+        ///
+        /// ```
+        /// use hoistway_elevator::registry::{self, BuildError};
+        /// use hoistway_elevator::{Configuration, Elevator, Version};
+        ///
+        /// let configuration = Configuration::default();
+        /// let bfq = registry::build("bfq", Some(Version(5, 4, 0)), &configuration).unwrap();
+        /// assert_eq!(bfq.name(), "bfq");
+        /// assert!(bfq.tunables().iter().any(|row| row.name == "slice_idle"));
+        /// let error = registry::build("bfq", Some(Version(4, 0, 0)), &configuration).unwrap_err();
+        /// assert_eq!(error, BuildError::TooOld { first: Version(4, 12, 0) });
+        /// ```
         ///
         /// # Errors
         /// See [`BuildError`].
@@ -143,7 +174,7 @@ macro_rules! registry {
             /// Calls the visitor with the concrete policy type, borrowed. One `match` then serves a
             /// host call that makes several policy calls.
             #[inline(always)]
-            pub fn visited_by<V: Visitor>(&mut self, visitor: V) -> V::Answer {
+            pub fn visit<V: Visitor>(&mut self, visitor: V) -> V::Answer {
                 match self { $(Any::$variant(policy) => visitor.visit(policy),)+ }
             }
         }

@@ -272,7 +272,7 @@ impl Requests {
     #[cold]
     #[inline(never)]
     fn stale(&self) -> &Request {
-        self.complain();
+        self.count_violation();
         // Out of range: reads as an empty slot.
         self.slots.at(NIL)
     }
@@ -343,7 +343,7 @@ impl Requests {
                 true
             }
             _ => {
-                self.complain();
+                self.count_violation();
                 false
             }
         }
@@ -402,7 +402,7 @@ impl Requests {
 
     /// Counts an invalid call, for hosts whose callers are compiled separately.
     #[cold]
-    pub fn complain(&self) {
+    pub fn count_violation(&self) {
         self.violations.set(self.violations.get().saturating_add(1));
     }
 }

@@ -1,5 +1,7 @@
 //! What a policy declares about itself, so that no host needs a list of policy names.
 
+use block::Nanos;
+
 /// What a host must know about a policy before it builds it.
 ///
 /// A policy states what differs from [`Traits::PLAIN`]:
@@ -50,7 +52,7 @@ pub enum Limits {
 /// it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Passing {
-    /// It promises shares of time, which the order of requests alone does not show.
+    /// Nothing that the order of requests shows. The policy's traits say why.
     Unchecked,
     /// No request is overtaken.
     Never,
@@ -76,6 +78,25 @@ pub enum Passing {
     /// Start-time fair queueing: while a request waits, a sibling's service per weight exceeds its
     /// own by at most one request of each.
     WeightedService,
+    /// MQFQ: the same for the root's children, also while all requests of a child are in flight; a
+    /// sibling may be ahead by twice the tunable `lead` in addition. Below the root only the order
+    /// within a queue is promised.
+    WeightedServiceInFlight,
+    /// CFQ: a queue's turn ends with its slice. How many turns a request waits for is not promised.
+    Slices,
+    /// BFQ: a queue's turn ends with its budget and its time. How many turns a request waits for is
+    /// not promised.
+    Budgets,
+    /// The oldest best-effort request that has waited for `after_ns` is passed by no more requests
+    /// than it takes to complete `completions`, and then by at most `run`.
+    Aged {
+        /// Age at which a request is overdue.
+        after_ns: Nanos,
+        /// Completions between two overdue requests.
+        completions: u32,
+        /// Real-time requests in a row.
+        run: u32,
+    },
 }
 
 impl Traits {

@@ -84,6 +84,18 @@ impl Tunable {
     /// unsigned decimal number for nanoseconds (as kyber's files require), otherwise as
     /// [`parse_value`].
     ///
+    /// ```
+    /// use hoistway_elevator::tunable::SettingError;
+    /// use hoistway_elevator::{Configuration, Elevator, registry};
+    ///
+    /// let mut deadline = registry::build("mq-deadline", None, &Configuration::default()).unwrap();
+    /// let index = deadline.tunables().iter().position(|row| row.name == "read_expire").unwrap();
+    /// let value = deadline.tunables()[index].parse("250\n").unwrap();
+    /// deadline.set(index, value).unwrap();
+    /// assert_eq!(deadline.setting(index), Some(250), "in milliseconds, the unit of the row");
+    /// assert_eq!(deadline.tunables()[index].parse("fast"), Err(SettingError::NotANumber));
+    /// ```
+    ///
     /// # Errors
     /// [`SettingError::NotANumber`] or [`SettingError::Range`].
     pub fn parse(&self, text: &str) -> Result<i64, SettingError> {

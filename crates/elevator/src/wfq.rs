@@ -35,7 +35,7 @@ crate::reasons! {
     /// Why a request was chosen.
     pub enum Why {
         SmallestTag = "smallest start tag",
-        Alone = "nobody else waits",
+        Alone = "no other group waits",
     }
 }
 
@@ -214,13 +214,13 @@ impl Elevator for Wfq {
 
     fn group_added(&mut self, group: GroupId, settings: &GroupSettings, _now: Nanos) {
         let parent_vtime = self.groups.at(settings.parent.0).vtime;
-        let strays = self.strays_of(group);
+        let shared_queue = self.shared_queue_of(group);
         // Virtual time continues from where an earlier group of this id left it: tags of contexts
         // that were in that one are then at most one request ahead.
         let Group { vtime, left_tag, .. } = *self.groups.at(group.0);
         self.shares.group_added(group, settings.parent, settings.clamped_weight());
         *self.groups.at_mut(group.0) = Group { waiting: Tree::EMPTY, vtime, left_tag };
-        *self.entities.at_mut(strays) = Entity { tag: 0, inverse_weight: inverse(WEIGHT_DEFAULT), parent: group };
+        *self.entities.at_mut(shared_queue) = Entity { tag: 0, inverse_weight: inverse(WEIGHT_DEFAULT), parent: group };
         let entity = self.entity_of(group);
         *self.entities.at_mut(entity) =
             Entity { tag: parent_vtime, inverse_weight: inverse(settings.clamped_weight()), parent: settings.parent };
@@ -281,7 +281,10 @@ impl Elevator for Wfq {
         for group in (0..self.groups.len()).map(GroupId) {
             let is_linked = self.sorted.is_linked(self.entity_of(group));
             if group != GroupId::ROOT && is_linked == self.groups.at(group.0).waiting.is_empty() {
-                return Err(Violation { what: "a group waits exactly while a child of it does", at: group.0 });
+                return Err(Violation {
+                    what: "a group is backlogged exactly while one of its children is",
+                    at: group.0,
+                });
             }
         }
         self.shares.check()
@@ -292,7 +295,7 @@ impl Wfq {
     fn check_queue(&self, requests: &Requests, queue: u32) -> Result<(), Violation> {
         let list = self.queues.at(queue);
         if self.sorted.is_linked(queue) == list.is_empty() {
-            return Err(Violation { what: "a queue waits exactly while it holds a request", at: queue });
+            return Err(Violation { what: "a queue is backlogged exactly while it holds a request", at: queue });
         }
         let parent = self.entities.at(queue).parent;
         let mut slot = list.first();
@@ -308,7 +311,7 @@ impl Wfq {
         Ok(())
     }
 
-    fn strays_of(&self, group: GroupId) -> u32 {
+    fn shared_queue_of(&self, group: GroupId) -> u32 {
         self.contexts + group.0
     }
 
@@ -326,13 +329,13 @@ impl Wfq {
     fn queue_for(&mut self, bio: &Bio) -> u32 {
         let context = bio.context.0;
         if context >= self.contexts {
-            return self.strays_of(bio.group);
+            return self.shared_queue_of(bio.group);
         }
         if self.entities.at(context).parent == bio.group {
             return context;
         }
         if !self.queues.at(context).is_empty() {
-            return self.strays_of(bio.group);
+            return self.shared_queue_of(bio.group);
         }
         self.leave_group(context);
         self.join_group(context, bio.group);

@@ -158,7 +158,7 @@ fn as5_a_write_of_the_awaited_process_ends_the_wait() {
 }
 
 #[test]
-fn as6_after_a_few_exits_nobody_waits_for_the_gone() {
+fn as6_after_a_few_exits_exited_processes_are_not_waited_for() {
     let mut testbed = one_command("anticipatory");
     let mut held = Vec::new();
     for n in 0_u32..24 {
@@ -223,7 +223,7 @@ fn as7_kinds_never_share_the_device_and_reads_have_their_time() {
 /// begins with its first dispatch. Otherwise a driver that asks late, after a stall, would find it
 /// over before it began, and writes would wait as long as the stalls go on.
 #[test]
-fn s9_4_a_batch_that_nobody_asks_for_does_not_pass() {
+fn s9_4_an_unused_batch_does_not_count_as_passing_over() {
     let mut settings = Testbed::settings();
     settings.configuration.depth.device = 4;
     let mut testbed = Testbed::with("anticipatory:antic_expire=0", &settings);

@@ -36,7 +36,7 @@ fn one_at_a_time(group: u32, context: u32) -> Flow {
 }
 
 /// Two backlogged issuers in each of the groups.
-fn everybody(groups: &[u32]) -> Vec<Flow> {
+fn readers_of(groups: &[u32]) -> Vec<Flow> {
     groups.iter().flat_map(|group| [backlogged(*group, 2 * group), backlogged(*group, 2 * group + 1)]).collect()
 }
 
@@ -227,7 +227,7 @@ const TARASOV: [Option<u32>; 3] = [Some(7), Some(4), Some(0)];
 #[test]
 fn t50_uchida_without_key_offset_shares_as_the_slices() {
     let mut bench = Bench::new("uchida:key_offset=0", &UCHIDA);
-    bench.with(&everybody(&[HIGH, MIDDLE, LOW])).run(30 * SECOND);
+    bench.with(&readers_of(&[HIGH, MIDDLE, LOW])).run(30 * SECOND);
     assert_shares(&bench, [61.5, 30.8, 7.7], 0.3);
     let turns = bench.turns();
     assert_eq!(turns[0].0, HIGH);
@@ -240,10 +240,10 @@ fn t50_uchida_without_key_offset_shares_as_the_slices() {
 #[test]
 fn t50_uchida_with_key_offset_serves_the_lowest_half_as_often() {
     let mut bench = Bench::new("uchida", &UCHIDA);
-    bench.with(&everybody(&[HIGH, MIDDLE, LOW])).run(5 * SECOND).forget().run(30 * SECOND);
+    bench.with(&readers_of(&[HIGH, MIDDLE, LOW])).run(5 * SECOND).forget().run(30 * SECOND);
     assert_shares(&bench, [64.0, 32.0, 4.0], 0.3);
     let order: Vec<u32> = bench.turns().iter().map(|turn| turn.0).collect();
-    let first = order.iter().position(|group| *group == LOW).expect("everybody is served");
+    let first = order.iter().position(|group| *group == LOW).expect("every group is served");
     for round in order[first..].chunks_exact(5) {
         assert_eq!(round, [LOW, MIDDLE, HIGH, MIDDLE, HIGH]);
     }
@@ -256,7 +256,7 @@ fn t51_tarasov_shares_as_the_mapping_says() {
         ("tarasov:mapping=openvz", [43.8, 34.4, 21.9], [1000, 785, 500]),
     ] {
         let mut bench = Bench::new(spec, &TARASOV);
-        bench.with(&everybody(&[HIGH, MIDDLE, LOW])).run(60 * SECOND);
+        bench.with(&readers_of(&[HIGH, MIDDLE, LOW])).run(60 * SECOND);
         let turns = bench.turns();
         // A slice lasts until the tick after its end, which is a twentieth of 20 ms.
         let whole_rounds = turns.len() / 3 * 3;
@@ -277,7 +277,7 @@ fn t51_tarasov_shares_as_the_mapping_says() {
 #[test]
 fn t51_tarasov_by_virtual_time_shares_by_the_ratios() {
     let mut bench = Bench::new("tarasov@2.6.18:group_slice=50", &TARASOV);
-    bench.with(&everybody(&[HIGH, MIDDLE, LOW])).run(60 * SECOND);
+    bench.with(&readers_of(&[HIGH, MIDDLE, LOW])).run(60 * SECOND);
     assert_shares(&bench, [43.6, 34.6, 21.8], 0.3);
     assert!(bench.turns().iter().rev().skip(1).all(|turn| turn.1.is_multiple_of(51) || turn.1 % 51 == 50));
 }
@@ -310,7 +310,7 @@ fn uchida_idling_for_a_queue_keeps_the_group() {
 /// A reader that thinks for longer than the idle time loses the device when the timer fires, and
 /// not before.
 #[test]
-fn uchida_a_group_loses_the_device_when_its_engine_gives_up_waiting() {
+fn uchida_a_group_loses_the_device_when_its_idle_timer_fires() {
     let mut bench = Bench::new("uchida", &[Some(0), Some(4)]);
     bench.with(&[Flow { think_ns: 20 * MILLISECOND, ..one_at_a_time(HIGH, 1) }]).run(MILLISECOND);
     bench.with(&[backlogged(MIDDLE, 2)]).run(15 * MILLISECOND);
@@ -324,7 +324,7 @@ fn uchida_a_group_loses_the_device_when_its_engine_gives_up_waiting() {
 fn groups_without_a_level_have_the_middle_one_of_their_policy() {
     for (spec, level) in [("uchida:key_offset=0", 3), ("tarasov", 4), ("tarasov@2.6.18", 4)] {
         let mut bench = Bench::new(spec, &[None, Some(level), Some(0)]);
-        bench.with(&everybody(&[1, 2])).run(20 * SECOND);
+        bench.with(&readers_of(&[1, 2])).run(20 * SECOND);
         let shares = bench.shares(&[1, 2]);
         assert!((shares[0] - 50.0).abs() < 1.5, "{spec}: {shares:?}");
     }
@@ -345,7 +345,7 @@ fn levels_outside_0_to_7_are_refused_with_erange() {
 fn a_level_changed_counts_from_the_next_turn() {
     for spec in ["uchida:key_offset=0", "tarasov"] {
         let mut bench = Bench::new(spec, &[Some(4), Some(4)]);
-        bench.with(&everybody(&[1, 2])).run(4 * SECOND);
+        bench.with(&readers_of(&[1, 2])).run(4 * SECOND);
         assert!((bench.shares(&[1, 2])[0] - 50.0).abs() < 2.5, "{spec}: {:?}", bench.shares(&[1, 2]));
         let best = if spec == "tarasov" { 7 } else { 0 };
         let _ = bench.policy.group_changed(GroupId(1), &settings(Some(best)), bench.now);
@@ -364,7 +364,7 @@ fn bench_ratio(spec: &str) -> f64 {
 fn a_slice_set_counts_from_the_next_turn() {
     for (spec, length_ms) in [("uchida:key_offset=0,group_slice=50", 40), ("tarasov:group_slice=50", 50)] {
         let mut bench = Bench::new(spec, &[Some(4), Some(4)]);
-        bench.with(&everybody(&[1, 2])).run(4 * SECOND);
+        bench.with(&readers_of(&[1, 2])).run(4 * SECOND);
         let turns = bench.turns();
         assert!(
             turns.iter().rev().skip(1).all(|turn| (length_ms..=length_ms + 2).contains(&turn.1)),
@@ -412,8 +412,8 @@ fn a_reader_does_not_preempt_writers_of_another_group() {
 #[test]
 fn tarasov_idle_groups_save_no_virtual_time() {
     let mut bench = Bench::new("tarasov@2.6.18:group_slice=50", &[Some(4), Some(4), Some(4)]);
-    bench.with(&everybody(&[1, 2])).run(20 * SECOND);
-    bench.with(&everybody(&[3])).forget().run(3 * SECOND);
+    bench.with(&readers_of(&[1, 2])).run(20 * SECOND);
+    bench.with(&readers_of(&[3])).forget().run(3 * SECOND);
     assert_shares(&bench, [33.3; 3], 2.0);
 }
 
@@ -448,7 +448,7 @@ fn tarasov_groups_may_be_switched_off_for_readers_or_for_writers() {
     for version in ["", "@2.6.18"] {
         let with = |row: &str| {
             let mut bench = Bench::new(&format!("tarasov{version}:group_slice=50,{row}=0"), &TARASOV);
-            bench.with(&everybody(&[HIGH, LOW])).with(&[write(HIGH, 21), write(LOW, 22)]).run(20 * SECOND);
+            bench.with(&readers_of(&[HIGH, LOW])).with(&[write(HIGH, 21), write(LOW, 22)]).run(20 * SECOND);
             let account = |group| bench.policy.group_account(GroupId(group)).expect("kept").serviced;
             [0, HIGH, LOW].map(account)
         };
@@ -464,7 +464,7 @@ fn tarasov_groups_may_be_switched_off_for_readers_or_for_writers() {
 #[test]
 fn tarasov_a_switch_takes_effect_with_the_next_requests() {
     let mut bench = Bench::new("tarasov", &TARASOV);
-    bench.with(&everybody(&[HIGH, LOW])).run(2 * SECOND);
+    bench.with(&readers_of(&[HIGH, LOW])).run(2 * SECOND);
     let served = |bench: &Bench, group| bench.policy.group_account(GroupId(group)).expect("kept").serviced.sync;
     assert_eq!(served(&bench, 0), 0);
     bench.set("virt_mode", "0");

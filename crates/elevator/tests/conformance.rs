@@ -51,7 +51,7 @@ fn p1_to_p4_and_p6_hold_for_any_calls() {
             for (queues, device, era) in [(1, 1, Era::BLK_MQ), (1, 32, Era::ENGINE), (2, 4, Era::BLK_MQ)] {
                 let mut testbed = Testbed::with(&policy, &surroundings(queues, 64, device, era));
                 testbed.drive(&Calls::random(seed, 300).without_switches());
-                assert_eq!(testbed.queue().bios_inside(), 0, "{policy}");
+                assert_eq!(testbed.queue().bios_in_flight(), 0, "{policy}");
             }
         }
     });
@@ -66,7 +66,7 @@ fn p1_to_p6_hold_for_any_calls_below_limiters() {
             let run = || {
                 let mut testbed = Testbed::with(&policy, &surroundings(1, 64, 8, era)).with_limiters();
                 testbed.drive(&Calls::random(seed, 400));
-                assert_eq!(testbed.queue().bios_inside(), 0, "{policy}");
+                assert_eq!(testbed.queue().bios_in_flight(), 0, "{policy}");
                 format!("{:?}", testbed.started())
             };
             assert_eq!(run(), run(), "{policy}");
@@ -147,7 +147,7 @@ fn p9_requeues_change_no_balance() {
                 }
             }
             testbed.rest();
-            assert_eq!((testbed.queue().bios_inside(), testbed.queue().check()), (0, Ok(())), "{policy}");
+            assert_eq!((testbed.queue().bios_in_flight(), testbed.queue().check()), (0, Ok(())), "{policy}");
         }
     });
 }
@@ -181,7 +181,7 @@ fn p11_everything_is_consistent_after_each_of_100_000_calls() {
         for policy in Testbed::policies() {
             let mut testbed = Testbed::with(&policy, &surroundings(1, 63, 8, Era::BLK_MQ));
             testbed.drive(&Calls::random(seed, 100_000).without_switches());
-            assert_eq!(testbed.queue().bios_inside(), 0, "{policy}");
+            assert_eq!(testbed.queue().bios_in_flight(), 0, "{policy}");
         }
     });
 }

@@ -429,7 +429,7 @@ fn t43_debts_to_an_idle_device_are_halved() {
     assert!(bench.io_cost.stats(group).indelay_us >= 400_000);
     bench.run(2_000 * MS);
     assert_eq!((bench.io_cost.debt_ns(group), bench.io_cost.delay_ns(group, bench.now)), (0, 0));
-    assert_eq!(bench.io_cost.next_timer(), None, "nothing runs for nobody");
+    assert_eq!(bench.io_cost.next_timer(), None, "no timer runs without waiting bios");
 }
 
 #[test]

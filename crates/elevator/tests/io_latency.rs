@@ -139,7 +139,7 @@ fn a_and_b(target_of_b_ms: u64) -> Bench {
 #[test]
 fn t29_a_missed_target_halves_the_siblings_and_a_kept_one_widens_them() {
     let mut bench = a_and_b(0);
-    assert_eq!(bench.flood(2, 128), 128, "nobody has missed anything yet");
+    assert_eq!(bench.flood(2, 128), 128, "no group has missed its target yet");
     // A window is 16 targets long: 160 ms.
     bench.run(159, 1, 20 * MS);
     assert_eq!(bench.below(), 0);
@@ -165,7 +165,7 @@ fn t29_a_missed_target_halves_the_siblings_and_a_kept_one_widens_them() {
 }
 
 #[test]
-fn t29_each_step_is_told() {
+fn t29_each_step_is_logged() {
     let mut bench = a_and_b(0);
     bench.limiter.trace(true);
     // B compares its cookie at every change, without bios in flight.
@@ -215,7 +215,7 @@ fn t29_the_way_back_is_a_sixteenth_at_a_time() {
 }
 
 #[test]
-fn t30_who_has_few_samples_or_a_tighter_target_does_not_pay() {
+fn t30_a_group_with_few_samples_or_a_tighter_target_is_not_throttled() {
     // The depth of B after some windows in which A misses 10 ms, B meets its own target, and one
     // bio in `one_in` is B's.
     let depth_of_b = |target_ms: u64, one_in: u64| {
@@ -280,7 +280,7 @@ fn t32_when_the_protected_group_stops_the_others_come_back() {
 }
 
 #[test]
-fn who_waits_goes_in_order_when_there_is_room_on_every_level() {
+fn waiting_bios_pass_in_order_when_every_level_has_room() {
     let mut bench = Bench::on(true);
     bench.group(1, 0, 10);
     bench.group(2, 0, 0);
@@ -341,7 +341,7 @@ fn bios_issued_for_the_root_do_not_wait_and_are_paid_for_later() {
 }
 
 #[test]
-fn without_a_target_nothing_is_counted_and_the_last_one_lets_all_go() {
+fn without_a_target_nothing_is_counted_and_removing_the_last_releases_all() {
     let mut bench = Bench::on(true);
     bench.group(1, 0, 0);
     bench.group(2, 0, 0);

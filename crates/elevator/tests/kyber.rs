@@ -116,7 +116,7 @@ fn ky9_reads_give_up_depth_while_writes_make_the_device_slow() {
 }
 
 #[test]
-fn ky10_nobody_looks_while_nothing_completes() {
+fn ky10_the_histograms_are_not_evaluated_without_completions() {
     let mut testbed = Testbed::new("kyber");
     testbed.given("R1000 d1");
     assert_eq!(testbed.queue().next_timer(), None);

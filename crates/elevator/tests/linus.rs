@@ -78,7 +78,7 @@ fn ln5_a_front_merge_and_then_a_request_merge_keep_the_smaller_budget() {
 }
 
 #[test]
-fn ln6_a_back_merge_at_the_tail_charges_nobody() {
+fn ln6_a_back_merge_at_the_tail_charges_no_request() {
     linus("", "R100 R108 R92", "R92+24(2047)");
 }
 

@@ -199,7 +199,7 @@ fn mq14_after_any_run_what_was_inserted_is_completed_and_merged_or_dispatched() 
             // Driving checks the counters of every class after each call and leaves no request
             // queued or in flight; then they balance.
             testbed.drive(&Calls::random(seed, 400).without_switches());
-            assert_eq!((testbed.queue().bios_inside(), testbed.queue().check()), (0, Ok(())), "{form}, seed {seed}");
+            assert_eq!((testbed.queue().bios_in_flight(), testbed.queue().check()), (0, Ok(())), "{form}, seed {seed}");
         }
     }
 }
@@ -240,7 +240,7 @@ fn starvation_is_bounded(letter: char, expire_ms: u64, bounds: [usize; 2]) {
             let mut queue: Vec<(String, Nanos)> = Vec::new();
             let mut passed = 0;
             for n in 0..4000_u64 {
-                while testbed.queue().bios_inside() < 100 {
+                while testbed.queue().bios_in_flight() < 100 {
                     // No two are adjacent, so that nothing merges; every sector is used once.
                     let text = format!("{}{}", if random.chance(1, 2) { 'R' } else { 'W' }, random.below(1 << 40) * 16);
                     testbed.when(&text);

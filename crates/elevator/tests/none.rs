@@ -74,7 +74,7 @@ fn while_the_device_keeps_up_software_queues_are_emptied_in_turn() {
     let mut testbed = Testbed::with("none", &settings);
     testbed.when("R100q2 R200q0 R300q2 R400q3 R500q0 rest");
     testbed.then("R200 R500 R100q2 R300q2 R400q3");
-    testbed.then_reason("R100q2", "flushed with all that waited");
+    testbed.then_reason("R100q2", "flushed with all waiting requests");
 }
 
 #[test]

@@ -9,13 +9,13 @@ use hoistway_elevator::{
 };
 use std::fmt::Debug;
 
-struct Newcomer<'a>(&'a Requests, RequestId, &'a Attributes, u64);
+struct NewRequest<'a>(&'a Requests, RequestId, &'a Attributes, u64);
 
-impl Visitor for Newcomer<'_> {
+impl Visitor for NewRequest<'_> {
     type Answer = Wake;
 
     fn visit<E: Elevator>(self, policy: &mut E) -> Wake {
-        policy.insert_newcomer(self.0, self.1, self.2, self.3)
+        policy.insert_new(self.0, self.1, self.2, self.3)
     }
 }
 
@@ -93,7 +93,7 @@ impl Pair {
         self.same(|policy, _, table, now| policy.allocated(table, id, now));
         let _ = self.same(|policy, is_short, table, now| {
             if is_short {
-                policy.visited_by(Newcomer(table, id, bio, now))
+                policy.visit(NewRequest(table, id, bio, now))
             } else {
                 policy.insert(table, id, Position::Sorted(Hint::None), now)
             }
@@ -117,7 +117,7 @@ impl Pair {
         self.table.take_back(id, Place::Complete);
         let _ = self.same(|policy, is_short, table, now| {
             if is_short {
-                return policy.visited_by(End(table, id, now));
+                return policy.visit(End(table, id, now));
             }
             let completed = policy.completed(table, id, now);
             completed.and(policy.released(table, id, now))
@@ -171,7 +171,7 @@ fn both_agree(name: &str, version: Version, seed: u64) {
 }
 
 #[test]
-fn shortcuts_do_what_the_long_way_does() {
+fn shortcuts_have_the_same_effect_as_the_general_path() {
     for entry in registry::ENTRIES {
         for version in entry.versions {
             for seed in 0..12 {

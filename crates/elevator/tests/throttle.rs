@@ -291,7 +291,7 @@ fn t13_a_change_of_limits_counts_for_what_waits() {
 }
 
 #[test]
-fn t14_a_limit_removed_lets_everything_go() {
+fn t14_removing_a_limit_releases_all_bios() {
     let mut bench = one_group(reads_per_s(MIB));
     bench.reads(1, 1_025);
     bench.until(50);
@@ -519,7 +519,7 @@ fn passed_beside_a_group_with(late_of_100: u32) -> usize {
 
 #[test]
 fn t26_a_group_is_protected_while_a_fifth_of_its_bios_come_late() {
-    assert_eq!(passed_beside_a_group_with(15), 20, "it does not suffer: everybody may have all");
+    assert_eq!(passed_beside_a_group_with(15), 20, "its target is met, so every group may use the whole device");
     assert_eq!(passed_beside_a_group_with(25), 1, "ten I/Os a second are left: one in a slice of 100 ms");
 }
 

@@ -204,7 +204,7 @@ fn writes_have_their_letter_and_discards_their_size() {
 
 /// A timer is not set for longer than 8 slices.
 #[test]
-fn t08_a_long_wait_is_told_in_pieces() {
+fn t08_a_long_wait_is_reported_in_pieces() {
     let mut bench = Bench::new([0; 3], true);
     bench.limit(1, read_rate(2));
     bench.told();
@@ -262,7 +262,7 @@ fn with_late_reads(late: usize) -> Bench {
 
 /// Case 26, with the message that gives the reason.
 #[test]
-fn t26_whether_a_group_suffers_is_told() {
+fn t26_a_group_that_misses_its_target_is_reported() {
     assert_eq!(
         with_late_reads(4).told(),
         [
@@ -300,7 +300,7 @@ fn t26_whether_a_group_suffers_is_told() {
 }
 
 #[test]
-fn baselines_are_told_once_a_second_size_by_size() {
+fn baselines_are_logged_once_a_second_for_each_size() {
     let mut bench = Bench::new([0; 3], false);
     bench.limit(1, promise(50_000_000));
     bench.reads(1, 1);
@@ -360,7 +360,7 @@ fn by_lot(is_traced: bool) -> (Vec<(u64, u32)>, Vec<String>) {
 }
 
 #[test]
-fn whether_somebody_listens_changes_nothing() {
+fn tracing_changes_no_decision() {
     let (released, lines) = by_lot(true);
     for part in ["new slice s", "with credit", "extend", "trim", "bio.", "dispatch", "disp=", "timer", "limit", "idle="]
     {

@@ -167,7 +167,7 @@ fn t34_slow_reads_take_a_step_per_window_and_windows_shrink() {
 }
 
 #[test]
-fn t34_each_window_is_told() {
+fn t34_each_window_is_logged() {
     let mut bench = Bench::flash();
     bench.wbt.trace(true);
     let mut after_window = |writes: usize, read: Option<Nanos>| -> Vec<String> {
@@ -200,7 +200,7 @@ fn t34_two_writes_are_not_enough_to_blame_writes() {
     bench.writes(2);
     bench.read(3 * MS);
     bench.end_window();
-    assert_eq!(bench.wbt.step(), -1, "too few to say anything but that somebody writes");
+    assert_eq!(bench.wbt.step(), -1, "too few samples to decide anything but that writes are in flight");
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn reads_and_direct_writes_are_never_held() {
 }
 
 #[test]
-fn the_limit_follows_who_writes_and_who_reads() {
+fn the_limit_follows_the_mix_of_writes_and_reads() {
     let passed = |flags, prepare: fn(&mut Bench)| {
         let mut bench = Bench::flash();
         prepare(&mut bench);
@@ -315,7 +315,7 @@ fn windows_that_say_nothing_lead_back_to_the_middle() {
 }
 
 #[test]
-fn who_waits_is_woken_in_order_and_in_batches() {
+fn waiting_submitters_are_woken_in_order_and_in_batches() {
     for (volatile_cache, is_dirty, woken_at) in [(false, false, 6), (true, false, 0), (true, true, 6)] {
         let mut bench = Bench::new(&LimiterConfiguration { volatile_cache, ..configuration(32) });
         bench.flood(40, Operation::Write, Flags::NONE);
@@ -354,7 +354,7 @@ fn a_merged_bio_gives_its_place_back() {
 }
 
 #[test]
-fn the_tunable_switches_and_reads_back_what_holds() {
+fn the_tunable_switches_and_reads_back_the_effective_value() {
     let mut bench = Bench::flash();
     let row = &bench.wbt.tunables()[0];
     assert_eq!((row.name, bench.wbt.setting(0), bench.wbt.state()), ("wbt_lat_usec", Some(2_000), State::OnDefault));
@@ -371,7 +371,7 @@ fn the_tunable_switches_and_reads_back_what_holds() {
     assert_eq!((bench.wbt.setting(0), bench.wbt.state()), (Some(10_000), State::OnManual));
     assert_eq!(bench.flood(1, Operation::Write, Flags::NONE), 0, "40 are in flight that were counted");
     bench.wbt.disable_default(bench.now);
-    assert_eq!(bench.wbt.state(), State::OnManual, "BFQ does not switch off what somebody has set");
+    assert_eq!(bench.wbt.state(), State::OnManual, "BFQ does not switch off a target that was set by hand");
     bench.wbt.set(0, -1, bench.now).expect("the default");
     bench.wbt.disable_default(bench.now);
     assert_eq!((bench.wbt.state(), bench.wbt.setting(0)), (State::OffDefault, Some(0)));

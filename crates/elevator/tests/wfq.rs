@@ -171,7 +171,7 @@ fn a_changed_weight_counts_from_the_next_request() {
 }
 
 #[test]
-fn a_reused_group_id_starves_nobody_and_is_not_starved() {
+fn a_reused_group_id_neither_starves_others_nor_is_starved() {
     let mut driven = Driven::new(&[(1, 0, 100), (2, 0, 100)]);
     driven.saturate(&[(1, 1, 8), (2, 2, 8)], 4000);
     while driven.serve().is_some() {}

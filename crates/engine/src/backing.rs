@@ -356,7 +356,7 @@ impl OpenVolume {
     }
 
     /// The number of commands that a device of this kind takes at a time.
-    pub fn usual_depth(&self) -> u32 {
+    pub fn default_depth(&self) -> u32 {
         if self.facts.is_rotational { 32 } else { 128 }
     }
 }

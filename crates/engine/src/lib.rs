@@ -1,5 +1,21 @@
 //! The host that does real I/O: a request queue over io_uring, files and block devices.
 //!
+//! ```
+//! use hoistway_engine::{Backing, ShardSettings, VolumeSettings, start};
+//!
+//! let volume = VolumeSettings::new("scratch", Backing::parse("memory:64MiB")?);
+//! let shard = start(ShardSettings::default(), &[volume])?;
+//! let group = shard.add_group("tenants/db", 300)?;
+//! let client = shard.client(shard.volumes()[0], group)?;
+//! client.write(4096, b"hello").expect("written");
+//! assert_eq!(client.read(4096, 5).expect("read"), b"hello");
+//! shard.stop()?;
+//! # Ok::<(), hoistway_engine::EngineError>(())
+//! ```
+//! Units: offsets and lengths in bytes, positions for the elevator in sectors of 512 bytes, times in
+//! nanoseconds of the monotonic clock; names say which (`_bytes`, `_sectors`, `_ns`). Weights are 1
+//! to 10,000.
+//!
 //! ```text
 //!  clients ─► protocol ─► shard ─► turn ─► queue ─► elevator        files, devices
 //!             (codec)     (I/O)    (decides, pure)           ─► shard ─► io_uring ─►

@@ -1,14 +1,4 @@
 //! The engine's public interface: a handle on a shard, its volumes, groups and clients.
-//!
-//! ```no_run
-//! use hoistway_engine::{Backing, ShardSettings, VolumeSettings, start};
-//! let volume = VolumeSettings::new("scratch", Backing::parse("memory:64MiB").unwrap());
-//! let shard = start(ShardSettings::default(), &[volume]).unwrap();
-//! let tenant = shard.add_group("tenants/db", 300).unwrap();
-//! let client = shard.client(shard.volumes()[0], tenant).unwrap();
-//! client.write(4096, b"hello").unwrap();
-//! assert_eq!(client.read(4096, 5).unwrap(), b"hello");
-//! ```
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -217,7 +207,7 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
     let model = common_model(&opened)?;
     let note = crate::positioning::decide(&mut opened, settings.rotational);
     let is_rotational = opened.iter().any(|volume| volume.facts.is_rotational);
-    let mut depth = opened.iter().map(OpenVolume::usual_depth).min().unwrap_or(128);
+    let mut depth = opened.iter().map(OpenVolume::default_depth).min().unwrap_or(128);
     let mut rotational = is_rotational;
     let mut actuators = common_actuators(&opened);
     let mut gate = None;

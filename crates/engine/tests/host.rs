@@ -186,14 +186,15 @@ impl experiment::Progress for Wanting {
 fn the_first_dispatches_are_recorded() {
     let experiment = experiment("model:null,latency_us=400,memory:64MiB", "wfq", &[100, 400], &job(Mix::Read, 32));
     let measured = EngineHost.run(&experiment, &mut Wanting(300)).expect("measured");
-    let told = measured.dispatches.expect("told");
-    assert_eq!(told.requests.len(), 300);
-    assert!(told.requests.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
+    let dispatches = measured.dispatches.expect("recorded");
+    assert_eq!(dispatches.requests.len(), 300);
+    assert!(dispatches.requests.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
     // Adjacent requests that wait together are merged into one.
-    assert!(told.requests.iter().all(|it| it.extent.sectors.is_multiple_of(8) && it.service_ns >= 300_000));
-    let of_group = |group: u16| told.requests.iter().filter(|request| request.group == Some(group)).count();
+    assert!(dispatches.requests.iter().all(|it| it.extent.sectors.is_multiple_of(8) && it.service_ns >= 300_000));
+    let of_group = |group: u16| dispatches.requests.iter().filter(|request| request.group == Some(group)).count();
     assert!(of_group(1) > 2 * of_group(0) && of_group(0) + of_group(1) == 300, "{} {}", of_group(0), of_group(1));
-    let with_reason = told.requests.iter().filter_map(|request| told.reasons.get(usize::from(request.reason?)));
+    let with_reason =
+        dispatches.requests.iter().filter_map(|request| dispatches.reasons.get(usize::from(request.reason?)));
     assert!(with_reason.count() > 200);
 }
 

@@ -95,7 +95,7 @@ pub fn n_star(tenants: &[Tenant], curve: &Curve, depth: f64) -> f64 {
         let residence_ns = curve.residence_ns(population);
         tenants.iter().all(|tenant| {
             let share = tenant.weight / sum;
-            population <= inside_of(tenant, residence_ns) / share
+            population <= unthrottled_in_flight(tenant, residence_ns) / share
         })
     })
 }
@@ -104,13 +104,13 @@ pub fn n_star(tenants: &[Tenant], curve: &Curve, depth: f64) -> f64 {
 pub fn n_work_conserving(tenants: &[Tenant], curve: &Curve, depth: f64) -> f64 {
     largest_population(depth, |population| {
         let residence_ns = curve.residence_ns(population);
-        population <= tenants.iter().map(|tenant| inside_of(tenant, residence_ns)).sum()
+        population <= tenants.iter().map(|tenant| unthrottled_in_flight(tenant, residence_ns)).sum()
     })
 }
 
 /// Number of requests that a tenant keeps in flight if it is not throttled; its others are in their
 /// think time.
-fn inside_of(tenant: &Tenant, residence_ns: f64) -> f64 {
+fn unthrottled_in_flight(tenant: &Tenant, residence_ns: f64) -> f64 {
     if residence_ns <= 0.0 {
         return tenant.outstanding;
     }
@@ -126,7 +126,7 @@ pub fn n_eps(curve: &Curve, full: f64, loss: f64) -> f64 {
 /// as close to the weights as the demands permit. The sum is smaller than `population` if the
 /// demands are. Source: docs/specifications/paternoster.md, section 3.2, formula 4.
 pub fn waterfill(tenants: &[Tenant], residence_ns: f64, population: f64) -> Vec<f64> {
-    let most: Vec<f64> = tenants.iter().map(|tenant| inside_of(tenant, residence_ns)).collect();
+    let most: Vec<f64> = tenants.iter().map(|tenant| unthrottled_in_flight(tenant, residence_ns)).collect();
     let filled =
         |level: f64| -> f64 { tenants.iter().zip(&most).map(|(tenant, most)| most.min(level * tenant.weight)).sum() };
     let full = tenants.iter().zip(&most).map(|(tenant, most)| most / tenant.weight).fold(0.0, f64::max);
@@ -148,13 +148,25 @@ pub struct Attainable {
     /// Rates closest to the weights at a loss of `loss`.
     pub rates: Vec<f64>,
     /// Requests in flight of each tenant in that case.
-    pub inside: Vec<f64>,
+    pub in_flight: Vec<f64>,
     /// Requests in flight of each tenant if it were not throttled.
-    pub asked: Vec<f64>,
+    pub demand: Vec<f64>,
 }
 
 impl Attainable {
     /// Computes all values for a loss of `loss` (0.03 = 3 %).
+    ///
+    /// ```
+    /// use hoistway_experiment::attainable::{Attainable, Curve, Tenant};
+    ///
+    /// // The device serves 10,000 requests per second for each one in flight, up to 100,000 with 10 or more.
+    /// let curve = Curve::new(vec![(1.0, 10_000.0), (10.0, 100_000.0), (32.0, 100_000.0)]);
+    /// let tenant = |weight, outstanding| Tenant { weight, outstanding, think_ns: 0.0 };
+    /// // Weight 3 with one outstanding request, weight 1 with 32: shares of 3:1 allow only 4/3 in flight.
+    /// let can = Attainable::new(&[tenant(3.0, 1.0), tenant(1.0, 32.0)], &curve, 32.0, 0.03);
+    /// assert!((can.n_star - 4.0 / 3.0).abs() < 0.01);
+    /// assert!(can.exact_rate < 14_000.0 && can.full_rate > 99_000.0);
+    /// ```
     pub fn new(tenants: &[Tenant], curve: &Curve, depth: f64, loss: f64) -> Self {
         let full = n_work_conserving(tenants, curve, depth);
         let (n_star, n_eps) = (n_star(tenants, curve, depth), n_eps(curve, full, loss));
@@ -162,12 +174,12 @@ impl Attainable {
         // may be lost.
         let population = if loss >= 1.0 { n_star } else { n_eps.max(n_star.min(full)) };
         let residence_ns = curve.residence_ns(population);
-        let inside = waterfill(tenants, residence_ns, population);
-        let asked = tenants.iter().map(|tenant| inside_of(tenant, residence_ns)).collect();
-        let all: f64 = inside.iter().sum();
+        let in_flight = waterfill(tenants, residence_ns, population);
+        let demand = tenants.iter().map(|tenant| unthrottled_in_flight(tenant, residence_ns)).collect();
+        let all: f64 = in_flight.iter().sum();
         let rate = curve.at(population);
-        let rates = inside.iter().map(|part| if all > 0.0 { part / all * rate } else { 0.0 }).collect();
-        Self { n_star, n_eps, full_rate: curve.at(full), exact_rate: curve.at(n_star), rates, inside, asked }
+        let rates = in_flight.iter().map(|part| if all > 0.0 { part / all * rate } else { 0.0 }).collect();
+        Self { n_star, n_eps, full_rate: curve.at(full), exact_rate: curve.at(n_star), rates, in_flight, demand }
     }
 }
 
@@ -216,10 +228,10 @@ mod tests {
     #[test]
     fn water_is_filled_by_weight_up_to_what_is_asked_for() {
         let three = tenants(&[(100.0, 1.0), (200.0, 8.0), (300.0, 2.0)]);
-        let inside = waterfill(&three, 0.0, 5.0);
+        let in_flight = waterfill(&three, 0.0, 5.0);
         // The first and third have only 1 and 2; the rest belongs to the second.
-        for (got, expected) in inside.iter().zip([1.0, 2.0, 2.0]) {
-            assert!(near(*got, expected), "{inside:?}");
+        for (got, expected) in in_flight.iter().zip([1.0, 2.0, 2.0]) {
+            assert!(near(*got, expected), "{in_flight:?}");
         }
         assert!(near(waterfill(&three, 0.0, 3.0).iter().sum(), 3.0));
         assert!(near(waterfill(&three, 0.0, 99.0).iter().sum(), 11.0));

@@ -161,8 +161,8 @@ impl<'a> Cell<'a> {
         let got: Vec<f64> = self.groups.iter().map(got).collect();
         let weights: Vec<u32> = runs[0].groups.iter().map(|group| group.effective_weight).collect();
         let unit = experiment.share_unit;
-        let alone: Vec<f64> = runs[0].alone.iter().map(|alone| alone.per_s(unit)).collect();
-        let due = due_up_to(got.iter().sum(), &experiment.groups, &weights, unit, &alone);
+        let solo_rates: Vec<f64> = runs[0].solo_rates.iter().map(|solo_rates| solo_rates.per_s(unit)).collect();
+        let due = due_up_to(got.iter().sum(), &experiment.groups, &weights, unit, &solo_rates);
         let due: Vec<f64> = self.groups.iter().map(|group| due[group.index]).collect();
         Fairness::of(&got, &due)
     }

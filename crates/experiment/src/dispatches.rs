@@ -93,7 +93,7 @@ pub struct DispatchRecorder {
     /// Requests that were chosen and not yet dispatched.
     chosen: Vec<(RequestId, Option<Reason>)>,
     /// Requests in the device, with the index of their row.
-    flying: Vec<(RequestId, usize)>,
+    in_flight: Vec<(RequestId, usize)>,
     /// The current hold.
     held: Option<(Nanos, Reason)>,
     latest_ns: Nanos,
@@ -112,7 +112,7 @@ impl DispatchRecorder {
             requests: Vec::with_capacity(room),
             holds: Vec::new(),
             chosen: Vec::new(),
-            flying: Vec::new(),
+            in_flight: Vec::new(),
             held: None,
             latest_ns: begin_ns,
         }
@@ -127,7 +127,7 @@ impl DispatchRecorder {
 
     /// Whether recording is finished: it is full and all its requests have completed.
     pub fn is_full(&self) -> bool {
-        self.requests.len() >= self.room && self.flying.is_empty()
+        self.requests.len() >= self.room && self.in_flight.is_empty()
     }
 
     /// Notes that the policy chose a request.
@@ -158,7 +158,7 @@ impl DispatchRecorder {
             return;
         }
         self.latest_ns = at_ns;
-        self.flying.push((id, self.requests.len()));
+        self.in_flight.push((id, self.requests.len()));
         let request = DispatchedRequest {
             at_ns: at_ns - self.begin_ns,
             service_ns: 0,
@@ -172,8 +172,8 @@ impl DispatchRecorder {
 
     /// Notes that a request has completed.
     pub fn completed(&mut self, id: RequestId, at_ns: Nanos) {
-        let Some(place) = self.flying.iter().position(|(known, _)| *known == id) else { return };
-        let (_, index) = self.flying.swap_remove(place);
+        let Some(place) = self.in_flight.iter().position(|(known, _)| *known == id) else { return };
+        let (_, index) = self.in_flight.swap_remove(place);
         let request = &mut self.requests[index].0;
         request.service_ns = (at_ns - self.begin_ns).saturating_sub(request.at_ns);
     }
@@ -197,7 +197,7 @@ impl DispatchRecorder {
         let last_ns = if is_cut { self.latest_ns } else { end_ns.max(self.latest_ns) };
         self.end_hold(last_ns);
         // A request that never completed was in the device until the end.
-        for (_, index) in std::mem::take(&mut self.flying) {
+        for (_, index) in std::mem::take(&mut self.in_flight) {
             let request = &mut self.requests[index].0;
             request.service_ns = (last_ns - self.begin_ns).saturating_sub(request.at_ns);
         }
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_ends_early_is_told_to_its_end() {
+    fn a_run_that_ends_early_is_recorded_to_its_end() {
         let mut recorder = DispatchRecorder::new(10, 0);
         recorder.started(id(1), 10, &attributes(100, 1));
         recorder.held(20, Reason(0));

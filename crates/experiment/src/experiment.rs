@@ -43,7 +43,7 @@ pub struct Experiment {
     pub limiters: Vec<SchedulerSpec>,
     /// The groups with their jobs; at least one has jobs.
     pub groups: GroupList,
-    /// NR in tables: the factor by which the threads of each job were multiplied, at least 1. The
+    /// NR in tables: the factor of the thread count of each job, at least 1. The
     /// jobs' `threads` already include it, so hosts ignore it.
     pub threads: u32,
     /// Number of the repetition, from 1.
@@ -140,7 +140,7 @@ impl Experiment {
                 );
             }
             if !self.limiters_needed().is_empty() {
-                return wrong(group, "its weight changes on the way, beside limiters", "leave the limiters out");
+                return wrong(group, "its weight changes during the run, beside limiters", "leave the limiters out");
             }
         }
         Ok(())
@@ -152,7 +152,8 @@ impl Experiment {
     /// A group's weight changes.
     pub fn check_weights_stay(&self) -> Result<(), Diagnostic> {
         let Some(group) = self.groups.iter().find(|group| group.reweigh.is_some()) else { return Ok(()) };
-        let message = format!("the weight of group '{}' changes on the way, which only the simulator does", group.path);
+        let message =
+            format!("the weight of group '{}' changes during the run, which only the simulator does", group.path);
         Err(Diagnostic::new(message, "leave reweigh= out, or use --host simulator"))
     }
 

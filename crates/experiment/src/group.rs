@@ -374,7 +374,7 @@ pub fn check_path(path: &str) -> Result<(), Diagnostic> {
         return Ok(());
     }
     Err(Diagnostic::new(
-        format!("'{path}' is no group name"),
+        format!("'{path}' is not a group name"),
         "letters, digits, '-', '_', '.'; nested groups as parent/child",
     ))
 }

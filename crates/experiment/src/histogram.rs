@@ -217,6 +217,16 @@ impl Histogram {
 
     /// The percentile as Hoistway's tables report it: limited to the smallest and largest latency
     /// counted.
+    ///
+    /// ```
+    /// use hoistway_experiment::Histogram;
+    ///
+    /// let mut latencies = Histogram::new();
+    /// (1..=1000).for_each(|us| latencies.add(us * 1_000));
+    /// let p99_ns = latencies.percentile_ns(99.0);
+    /// assert!((980_000..=1_000_000).contains(&p99_ns), "{p99_ns}");
+    /// assert_eq!(latencies.percentile_ns(100.0), 1_000_000);
+    /// ```
     pub fn percentile_ns(&self, percent: f64) -> Nanos {
         if self.count == 0 {
             return 0;

@@ -230,7 +230,7 @@ fn device_and_rest(line: &str) -> Result<(DeviceNumber, &str), LineError> {
     let Some((Ok(major), Ok(minor))) = numbers.map(|(major, minor)| (u32::try_from(major), u32::try_from(minor)))
     else {
         return Err(invalid(
-            format!("'{device}' is no device"),
+            format!("'{device}' is not a device"),
             "begin with MAJOR:MINOR as in /proc/partitions, e.g. 8:0",
         ));
     };
@@ -242,7 +242,7 @@ fn key_and_value<'a>(word: &'a str, keys: &str) -> Result<(&'a str, &'a str), Li
 }
 
 fn unknown(word: &str, keys: &str) -> LineError {
-    invalid(format!("'{word}' is no setting"), format!("settings are KEY=VALUE; keys: {keys}"))
+    invalid(format!("'{word}' is not a setting"), format!("settings are KEY=VALUE; keys: {keys}"))
 }
 
 /// Parses digits only, without sign or blanks.
@@ -252,7 +252,7 @@ fn digits(text: &str) -> Option<u64> {
 
 fn number(key: &str, value: &str) -> Result<u64, LineError> {
     digits(value)
-        .ok_or_else(|| invalid(format!("{key}={value} is no number"), "give a whole number that is not negative"))
+        .ok_or_else(|| invalid(format!("{key}={value} is not a number"), "give a whole number that is not negative"))
 }
 
 fn is_user(value: &str) -> Result<bool, LineError> {
@@ -275,7 +275,7 @@ fn hundredths(value: &str) -> Option<u64> {
 }
 
 fn share(key: &str, value: &str) -> Result<Percent, LineError> {
-    let refused = || invalid(format!("{key}={value} is no share"), "give 0 to 100 per cent, e.g. 95 or 99.90");
+    let refused = || invalid(format!("{key}={value} is not a share"), "give 0 to 100 per cent, e.g. 95 or 99.90");
     let hundredths = hundredths(value).and_then(|hundredths| u32::try_from(hundredths).ok()).ok_or_else(refused)?;
     if hundredths > MOST_PERCENT * 100 {
         return Err(refused());
@@ -285,7 +285,7 @@ fn share(key: &str, value: &str) -> Result<Percent, LineError> {
 
 /// A bound of the virtual rate, clamped to its range.
 fn rate(key: &str, value: &str) -> Result<Percent, LineError> {
-    let refused = || invalid(format!("{key}={value} is no rate"), "give 1 to 10000 per cent, e.g. 50 or 120.50");
+    let refused = || invalid(format!("{key}={value} is not a rate"), "give 1 to 10000 per cent, e.g. 50 or 120.50");
     let (least, most) = RATE_HUNDREDTHS;
     let bounded = hundredths(value).ok_or_else(refused)?.clamp(least, most);
     Ok(Percent { hundredths: u32::try_from(bounded).map_err(|_| refused())? })
@@ -294,7 +294,7 @@ fn rate(key: &str, value: &str) -> Result<Percent, LineError> {
 fn weight_of(value: &str) -> Result<u32, LineError> {
     let weight = digits(value).and_then(|weight| u32::try_from(weight).ok());
     weight.filter(|weight| (1..=10_000).contains(weight)).ok_or_else(|| {
-        invalid(format!("'{value}' is no weight"), "give 1 to 10000 (100 is the default), or 'default' for a device")
+        invalid(format!("'{value}' is not a weight"), "give 1 to 10000 (100 is the default), or 'default' for a device")
     })
 }
 

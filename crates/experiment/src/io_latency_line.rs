@@ -34,7 +34,7 @@ pub fn write_io_latency(line: &str, limits: &mut Limits) -> Result<DeviceNumber,
         target_us = Some(us);
     }
     let Some(target_us) = target_us else {
-        let message = "the line says nothing of a target (EINVAL)";
+        let message = "the line has no target (EINVAL)";
         return Err(Diagnostic::new(message, "write target= and microseconds, or target=max for no target"));
     };
     limits.latency_target_us = target_us;
@@ -75,13 +75,13 @@ mod tests {
             assert!(parts.iter().all(|part| error.contains(part)), "{line}: {error}");
             assert_eq!(limits.latency_target_us, 500, "{line}");
         };
-        says("sda target=10", &["'sda' is no device number (EINVAL)"]);
-        says("8:0", &["says nothing of a target (EINVAL)", "target=max"]);
+        says("sda target=10", &["'sda' is not a device number (EINVAL)"]);
+        says("8:0", &["the line has no target (EINVAL)", "target=max"]);
         says("8:0 500", &["'500' is not of the form key=value (EINVAL)", "target"]);
         says("8:0 targt=5", &["io.latency has no 'targt' (EINVAL)", "did you mean target?"]);
         says("8:0 target=10 latency=5", &["io.latency has no 'latency'"]);
-        says("8:0 target=5ms", &["target=5ms is no whole number (EINVAL)"]);
-        says("8:0 target=-1", &["target=-1 is no whole number (EINVAL)"]);
+        says("8:0 target=5ms", &["target=5ms is not a whole number (EINVAL)"]);
+        says("8:0 target=-1", &["target=-1 is not a whole number (EINVAL)"]);
         says("8:0 target=99999999999999999999", &["does not fit into 64 bits (EINVAL)"]);
         says("8:0 target=18446744073709552", &["more than 18446744073709551 us", "target=max"]);
     }

@@ -159,18 +159,18 @@ impl JobMeasurement {
 /// The results by group, from one entry per thread in the order of threads. If another program has
 /// created entries of its own, those are returned unchanged.
 pub fn of_entries(experiment: &Experiment, entries: Vec<Vec<JobMeasurement>>) -> Vec<Vec<JobMeasurement>> {
-    let (places, _) = places(experiment);
+    let (results, _) = results(experiment);
     let of_group = |(index, (group, entries)): (usize, (&Group, Vec<JobMeasurement>))| {
-        if group.jobs.iter().any(|job| job.foreign.is_some()) {
+        if group.jobs.iter().any(|job| job.fio_only.is_some()) {
             return entries;
         }
         let threads: usize = group.jobs.iter().map(|job| job.threads as usize).sum();
         if entries.len() != threads {
             return Vec::new();
         }
-        let places = places.iter().filter(|place| place.group == index);
-        let summed = places.map(|place| {
-            let Place { name, report_group, first_thread, threads, .. } = place.clone();
+        let results = results.iter().filter(|place| place.group == index);
+        let summed = results.map(|place| {
+            let JobResult { name, report_group, first_thread, threads, .. } = place.clone();
             let members = &entries[first_thread..first_thread + threads];
             let mut sum = JobMeasurement { name, report_group, first_thread, threads, ..JobMeasurement::default() };
             members.iter().for_each(|member| sum.add(member));
@@ -183,7 +183,7 @@ pub fn of_entries(experiment: &Experiment, entries: Vec<Vec<JobMeasurement>>) ->
 
 /// A result and its threads.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct JobResult {
     pub group: usize,
     pub job_index: usize,
     pub name: String,
@@ -195,14 +195,14 @@ pub(crate) struct Place {
 
 /// The results of an experiment, in the order of its threads, and the result that each thread
 /// belongs to; empty if no job has one.
-pub(crate) fn places(experiment: &Experiment) -> (Vec<Place>, Vec<Option<usize>>) {
+pub(crate) fn results(experiment: &Experiment) -> (Vec<JobResult>, Vec<Option<usize>>) {
     let jobs = || experiment.groups.iter().flat_map(|group| &group.jobs).filter(|job| job.has_own_results);
     if jobs().next().is_none() {
         return (Vec::new(), Vec::new());
     }
-    let alone = jobs().filter(|job| !job.group_reporting);
-    let folds = alone.map(|job| job.threads as usize).sum::<usize>() > MOST_THREADS;
-    let (mut places, mut of_threads): (Vec<Place>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
+    let single_jobs = jobs().filter(|job| !job.group_reporting);
+    let folds = single_jobs.map(|job| job.threads as usize).sum::<usize>() > MOST_THREADS;
+    let (mut results, mut result_of_thread): (Vec<JobResult>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
     let mut first_of_group = 0;
     let mut group = 0;
     for (index, place) in experiment.issuers().enumerate() {
@@ -211,18 +211,18 @@ pub(crate) fn places(experiment: &Experiment) -> (Vec<Place>, Vec<Option<usize>>
         }
         let job = place.job;
         if !job.has_own_results {
-            of_threads.push(None);
+            result_of_thread.push(None);
             continue;
         }
         // As in fio, a thread that reports with its group joins the previous result, whatever that
         // one's option is.
-        let joins = |before: &&mut Place| {
+        let joins = |before: &&mut JobResult| {
             let is_next = before.group == group && before.report_group == job.report_group;
             is_next && (job.group_reporting || folds && before.job_index == place.job_index)
         };
-        match places.last_mut().filter(joins) {
+        match results.last_mut().filter(joins) {
             Some(before) => before.threads += 1,
-            None => places.push(Place {
+            None => results.push(JobResult {
                 group,
                 job_index: place.job_index,
                 name: job.name.clone(),
@@ -231,7 +231,7 @@ pub(crate) fn places(experiment: &Experiment) -> (Vec<Place>, Vec<Option<usize>>
                 threads: 1,
             }),
         }
-        of_threads.push(Some(places.len() - 1));
+        result_of_thread.push(Some(results.len() - 1));
     }
-    (places, of_threads)
+    (results, result_of_thread)
 }

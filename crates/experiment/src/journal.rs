@@ -150,8 +150,8 @@ fn read_lines(path: &Path, file: &File) -> Result<(String, Vec<Measurement>, u64
             break;
         }
         if line == 1 {
-            let header: Header =
-                serde_json::from_str(&text).map_err(|_| damaged(line, "this is no journal of hoistway".to_owned()))?;
+            let header: Header = serde_json::from_str(&text)
+                .map_err(|_| damaged(line, "this is not a journal of hoistway".to_owned()))?;
             if header.hoistway_journal != FORMAT {
                 return Err(damaged(line, format!("format {}, this program reads {FORMAT}", header.hoistway_journal)));
             }

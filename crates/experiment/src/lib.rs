@@ -5,6 +5,23 @@
 //! intervals, shares. Schedulers and devices are only names here; each host checks them. All of it
 //! is plain, serialisable data. Views of it are in `report`, advice from it in `tune`.
 //!
+//! ```
+//! use hoistway_experiment::share::Fairness;
+//! use hoistway_experiment::statistics::Estimate;
+//! use hoistway_experiment::{Machine, SchedulerSpec};
+//!
+//! let spec: SchedulerSpec = "bfq@5.2:low_latency=0".parse().unwrap();
+//! assert_eq!((spec.name.as_str(), spec.setting("low_latency")), ("bfq", Some("0")));
+//! assert_eq!(Machine::parse("era=2.6,memory_mib=512").unwrap().memory_mib, 512);
+//! // Two groups with weights 3:1 got 60 and 40 MB/s: the first is 20 % below its share, the second 60 % above.
+//! let fairness = Fairness::of(&[60e6, 40e6], &[3.0, 1.0]).unwrap();
+//! assert!((fairness.error_max - 0.6).abs() < 1e-9);
+//! let total = Estimate::of(&[100e6, 102e6, 98e6]);
+//! assert!(total.low() < 100e6 && 100e6 < total.high());
+//! ```
+//!
+//! Units: times in nanoseconds (`_ns`), sizes in bytes (`_bytes`), rates per second (`_per_s`), shares as fractions of 1.
+//!
 //! ```text
 //! Matrix -> Experiment -> Host::run (issuers + Recorder) -> Measurement -> Journal
 //!                                                           Measurement... -> Cell -> assertions, report, tune
@@ -26,7 +43,7 @@ pub mod histogram;
 mod host;
 pub mod io_cost_lines;
 pub mod io_latency_line;
-mod job_lanes;
+mod job_counts;
 pub mod job_results;
 pub mod job_summary;
 pub mod journal;

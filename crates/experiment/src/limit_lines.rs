@@ -84,11 +84,11 @@ fn v1_value(text: &str, file: V1File) -> Diagnostic {
     let leading: String = text.chars().take_while(char::is_ascii_digit).collect();
     let name = file.name();
     if leading.is_empty() {
-        let message = format!("'{text}' is no value for {name} (EINVAL)");
+        let message = format!("'{text}' is not a value for {name} (EINVAL)");
         return Diagnostic::new(message, "write MAJ:MIN and a whole number, 0 for no limit: 8:0 1048576");
     }
     let meant = with_suffix(text).map_or_else(String::new, |meant| format!("; {meant} would be '{text}'"));
-    let message = format!("'{text}' is no whole number: {name} knows no units, the kernel would read {leading}");
+    let message = format!("'{text}' is not a whole number: {name} takes no units, the kernel would read {leading}");
     Diagnostic::new(message, format!("write the number in full{meant}"))
 }
 
@@ -131,7 +131,7 @@ pub fn write_io_max(line: &str, limits: &mut Limits) -> Result<DeviceNumber, Dia
                 return Err(Diagnostic::new(message, format!("write {key}=max for no limit, or at least 2")));
             }
             Some(1) => {
-                let message = format!("{key}=1 is too little (EINVAL)");
+                let message = format!("{key}=1 is too small (EINVAL)");
                 return Err(Diagnostic::new(message, "limits are at least 2"));
             }
             Some(value) if key.ends_with("iops") => Some(value.min(u64::from(u32::MAX))),
@@ -164,7 +164,7 @@ pub fn write_io_low(line: &str, limits: &mut Limits) -> Result<DeviceNumber, Dia
         let (key, value) = pair(word, "io.low", &LOW_KEYS)?;
         let value = number(key, value)?;
         if value == Some(0) && !matches!(key, "idle" | "latency") {
-            let message = format!("{key}=0 is no limit to fall back on (ERANGE)");
+            let message = format!("{key}=0 is not a valid limit (ERANGE)");
             return Err(Diagnostic::new(message, "leave the key out: without it nothing is promised"));
         }
         let rate = value.unwrap_or(u64::MAX);
@@ -207,7 +207,7 @@ pub(crate) fn split_device(line: &str) -> Result<(DeviceNumber, &str), Diagnosti
     let (device, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let wrong = || {
         Diagnostic::new(
-            format!("'{device}' is no device number (EINVAL)"),
+            format!("'{device}' is not a device number (EINVAL)"),
             "begin the line with MAJ:MIN, as in 'lsblk -o NAME,MAJ:MIN'",
         )
     };
@@ -242,10 +242,10 @@ pub(crate) fn number(key: &str, value: &str) -> Result<Option<u64>, Diagnostic> 
         }
         _ => {
             let help = match with_suffix(value) {
-                Some(meant) => format!("the kernel knows no units here: write {key}={meant}"),
+                Some(meant) => format!("the kernel takes no units here: write {key}={meant}"),
                 None => format!("write a whole number, or {key}=max for no limit"),
             };
-            Err(Diagnostic::new(format!("{key}={value} is no whole number (EINVAL)"), help))
+            Err(Diagnostic::new(format!("{key}={value} is not a whole number (EINVAL)"), help))
         }
     }
 }
@@ -277,7 +277,7 @@ mod tests {
     fn nothing_is_applied_by_halves() {
         let mut limits = Limits { read_bytes_per_s: Some(7), ..Limits::NONE };
         let error = write_io_max("8:0 rbps=100 wbps=1M", &mut limits).unwrap_err().to_string();
-        assert!(error.contains("wbps=1M is no whole number") && error.contains("write wbps=1048576"), "{error}");
+        assert!(error.contains("wbps=1M is not a whole number") && error.contains("write wbps=1048576"), "{error}");
         assert_eq!(limits.read_bytes_per_s, Some(7));
         for line in
             ["sda rbps=100", "8 rbps=100", "8:0 rbps", "8:0 rbps=-5", "8:0 rbps=", "8:0 rbps=99999999999999999999"]

@@ -97,7 +97,7 @@ pub struct Logger {
     output: Output,
     log: ThreadLog,
     /// I/Os in flight, indexed by token.
-    flying: Vec<Option<(Nanos, Io)>>,
+    in_flight: Vec<Option<(Nanos, Io)>>,
     spans: [Span; 3],
     histograms: [Buckets; 3],
     begun_ns: Option<Nanos>,
@@ -127,7 +127,7 @@ impl Logger {
         Self {
             output: output.clone(),
             log: ThreadLog::default(),
-            flying: Vec::new(),
+            in_flight: Vec::new(),
             spans: [Span::default(); 3],
             histograms: Default::default(),
             begun_ns: None,
@@ -137,10 +137,10 @@ impl Logger {
     /// Notes an I/O that is submitted.
     pub fn begun(&mut self, io: &Io, now: Nanos) {
         let token = io.token as usize;
-        if self.flying.len() <= token {
-            self.flying.resize(token + 1, None);
+        if self.in_flight.len() <= token {
+            self.in_flight.resize(token + 1, None);
         }
-        self.flying[token] = Some((now, *io));
+        self.in_flight[token] = Some((now, *io));
         if self.output.iolog.is_some() {
             let begun_ns = *self.begun_ns.get_or_insert(now);
             let direction = IoDirection::from(io.operation) as u8;
@@ -152,7 +152,7 @@ impl Logger {
 
     /// Notes that an I/O has completed.
     pub fn ended(&mut self, token: u32, window: Window, now: Nanos) {
-        let Some((begun_ns, io)) = self.flying.get_mut(token as usize).and_then(Option::take) else { return };
+        let Some((begun_ns, io)) = self.in_flight.get_mut(token as usize).and_then(Option::take) else { return };
         let is_data = io.operation != Operation::Flush && io.length_bytes > 0;
         if !is_data || !window.contains(now) {
             return;
@@ -269,7 +269,7 @@ mod tests {
             actor: 0,
             deadline_ns: None,
             due_ns: None,
-            is_held: false,
+            is_plugged: false,
         }
     }
 

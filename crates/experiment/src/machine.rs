@@ -130,63 +130,66 @@ macro_rules! machine {
 }
 
 machine! {
-    /// Whose rules hold: 2.4, 2.6, 3 or mq.
+    /// Kernel era whose rules apply: 2.4, 2.6, 3 or mq.
     era: era = KernelEra::Mq, 0, 0;
-    /// Processors; process i runs on processor i modulo this.
+    /// Number of processors; process i runs on processor i modulo this number.
     cpus: number = 4, 1, 1_024;
     /// Memory in MiB; nine tenths of it can hold file pages.
     memory_mib: number = 4_096, 16, 1 << 24;
-    /// Longest read-ahead window in KiB; 0 = none.
+    /// Largest read-ahead window in KiB; 0 = no read-ahead.
     read_ahead_kib: number = 128, 0, 1 << 20;
-    /// Longest request in KiB (128 in 2.4, 512 in 2.6 and 3, 1280 since), never above the device's.
+    /// Largest request in KiB, at most the device's limit [default: 128 in 2.4; 512 in 2.6 and 3; 1280 in mq].
     max_request_kib: maybe = None, 4, 1 << 16;
-    /// Work per bio before its submitter goes on, in ns.
+    /// CPU time to submit a bio, in ns.
     submit_ns: maybe = None, 0, 1_000_000_000;
-    /// From the device's completion to the process running again, in ns.
+    /// Time from the device's completion until the process continues, in ns.
     complete_ns: maybe = None, 0, 1_000_000_000;
-    /// Per read or write call through the page cache, in ns.
+    /// CPU time of a read or write call through the page cache, in ns.
     call_ns: number = 300, 0, 1_000_000_000;
-    /// Copying to and from the page cache, in MB/s.
+    /// Speed of copying to and from the page cache, in MB/s.
     copy_mb_per_s: maybe = None, 1, 1_000_000;
-    /// Ticks per second (HZ): what policies count in ticks is rounded to them, 250 to 4 ms; 0 = exact.
+    /// Timer ticks per second (HZ): times that schedulers count in ticks are rounded to them (250: to 4 ms); 0 = not
+    /// rounded.
     hz: number = 0, 0, 10_000;
-    /// How long completions are gathered before one interrupt tells of them, in ns; 0 = not at all.
+    /// Time over which completions are collected for one interrupt, in ns; 0 = one interrupt each.
     irq_coalesce_ns: number = 0, 0, 1_000_000_000;
-    /// Time under the elevator's lock per insertion, choice and completion, one at a time, in ns.
+    /// Time that an insertion, a dispatch or a completion holds the scheduler's lock, in ns.
     sched_ns_per_op: number = 0, 0, 1_000_000_000;
-    /// Processors are serial resources: processes of one processor wait for each other.
+    /// Whether processes on the same processor wait for each other.
     cpu_limit: switch = false, 0, 0;
-    /// File system of the jobs' files.
+    /// File system of the jobs' files: none, ext3, ext4 or xfs.
     fs: fs = FileSystem::None, 0, 0;
-    /// Where the files lie: each in one piece, or aged.
+    /// Layout of the files: plain (each contiguous) or aged (alternating extents of 8 MB).
     layout: layout = FileLayout::Plain, 0, 0;
-    /// Where the first file begins, in MiB from the begin of the device.
+    /// Position of the first file on the device, in MiB.
     files_at_mib: number = 0, 0, 1 << 30;
-    /// Files have their full length from the begin; 0: they begin empty, and writing beyond the end changes metadata.
+    /// 1: files have their full length from the start; 0: they start empty, and writes beyond their end change
+    /// metadata.
     files_exist: switch = true, 0, 0;
-    /// An ordered journal (ext3, ext4) with its thread and commits.
+    /// Whether the file system has an ordered journal (ext3, ext4) with its thread and commits.
     journal: switch = false, 0, 0;
     /// Size of the journal in MiB.
     journal_mib: number = 128, 1, 1 << 20;
-    /// Weight of the journal thread's own group; without it the thread belongs to the root group.
+    /// Weight of the group of the journal thread [default: it runs in the root group].
     journal_weight: maybe = None, 1, 10_000;
-    /// Best-effort level of the journal thread's I/O, 0 the highest; 3 is what ext4 gives it. Without it the thread has none.
+    /// Best-effort I/O priority of the journal thread, 0 is highest; ext4 uses 3 [default: none].
     journal_ioprio: maybe = None, 0, 7;
-    /// Page cache full of the jobs' data at the start.
+    /// Whether the page cache contains the jobs' data at the start.
     warm: switch = false, 0, 0;
-    /// Dirty share of memory in percent at which background write-back starts.
+    /// Percentage of dirty memory at which background write-back starts.
     dirty_background_ratio: maybe = None, 0, 100;
-    /// Dirty share of memory in percent that holds writers back.
+    /// Percentage of dirty memory at which writers are throttled.
     dirty_ratio: maybe = None, 1, 100;
     /// Interval of periodic write-back, in ms.
     dirty_writeback_ms: number = 5_000, 1, 1_000_000;
     /// Age at which dirty data is written back, in ms.
     dirty_expire_ms: number = 30_000, 1, 1_000_000;
-    /// Written-back data belongs to the group that dirtied it (4.2 and later with cgroup v2), not to the root group.
+    /// 1: write-back is charged to the group that dirtied the data (Linux 4.2 and later with cgroup v2); 0: to the root
+    /// group.
     cgroup_writeback: maybe = None, 0, 1;
-    /// Read-ahead windows end at large-folio boundaries, as from Linux 6.x on.
+    /// Whether read-ahead windows end at the boundaries of large folios, as in Linux 6.x.
     folio_rounding: switch = false, 0, 0;
-    /// Raw devices are read through 4 KiB bios, as before 2.6.39.
+    /// Whether raw devices are read by bios of 4 KiB, as before Linux 2.6.39.
     raw_4k_bios: switch = false, 0, 0;
 }
 
@@ -233,7 +236,7 @@ impl Machine {
             let Some(known) = known else {
                 let near = nearest(key, KEYS.iter().map(|key| key.name)).unwrap_or("era");
                 let all: Vec<_> = KEYS.iter().map(|key| key.name).collect();
-                let message = format!("a machine has no '{key}'; nearest: {near}");
+                let message = format!("--machine has no key '{key}'; nearest: {near}");
                 return Err(Diagnostic::new(message, format!("the keys are {}", all.join(", "))));
             };
             if machine.set_key(key, value) != Some(true) {
@@ -279,7 +282,7 @@ impl Machine {
         })
     }
 
-    /// Longest request in KiB, or the era's default.
+    /// Largest request in KiB, or the era's default.
     pub fn max_request_kib_in_force(&self) -> u64 {
         self.max_request_kib.unwrap_or(match self.era {
             KernelEra::Linux24 => 128,
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_key_or_value_says_what_is_right() {
+    fn a_wrong_key_or_value_is_reported_with_the_permitted_ones() {
         let error = Machine::parse("read_ahead_kb=128").unwrap_err();
         assert!(error.to_string().contains("nearest: read_ahead_kib"), "{error}");
         let error = Machine::parse("era=2.5").unwrap_err();

@@ -39,8 +39,8 @@ pub struct Measurement {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blkio: BTreeMap<String, blkio::Statistics>,
     /// The rates of each group when it ran alone, if requested (`--calibrate`); empty otherwise.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub alone: Vec<Alone>,
+    #[serde(default, rename = "alone", skip_serializing_if = "Vec::is_empty")]
+    pub solo_rates: Vec<SoloRates>,
     /// Warnings that apply to the figures.
     #[serde(default)]
     pub flags: Vec<Flag>,
@@ -48,7 +48,7 @@ pub struct Measurement {
 
 /// Rates of a group that runs alone.
 #[derive(Copy, Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Alone {
+pub struct SoloRates {
     /// Bytes per second.
     pub bytes_per_s: f64,
     /// I/Os per second.
@@ -57,7 +57,7 @@ pub struct Alone {
     pub device_ns_per_s: f64,
 }
 
-impl Alone {
+impl SoloRates {
     /// The rate in the unit of shares.
     pub const fn per_s(&self, unit: ShareUnit) -> f64 {
         match unit {
@@ -161,8 +161,8 @@ pub struct GroupMeasurement {
     pub late: u64,
     /// Delay of a replay's I/Os relative to their recorded times; empty for jobs without recorded
     /// times.
-    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub slip: Histogram,
+    #[serde(default, rename = "slip", skip_serializing_if = "Histogram::is_empty")]
+    pub issue_delay: Histogram,
     /// Time of each second during which a limit throttled the group, in nanoseconds; empty if it is
     /// not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,5 +1,6 @@
 //! The figures that assertions and comparisons refer to, by name.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
@@ -9,7 +10,7 @@ use crate::share::Fairness;
 use crate::statistics::Estimate;
 
 /// A figure of a cell, or of one of its groups.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Bytes per second read and written by all groups.

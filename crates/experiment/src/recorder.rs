@@ -19,7 +19,7 @@ use workload::{Ending, Io};
 
 use crate::histogram::{Histogram, SecondCounts, bucket_of};
 use crate::host::LiveGroup;
-use crate::job_lanes::JobLanes;
+use crate::job_counts::JobCounters;
 use crate::log::Logger;
 use crate::measurement::{GroupMeasurement, Sample, Tally, ThreadTally};
 use crate::outcome::{Errors, error_name, slot_of};
@@ -120,11 +120,11 @@ pub struct Recorder {
     /// The end of the window before it was cut.
     planned_end_ns: Nanos,
     ramp_ns: Nanos,
-    lanes: Vec<[Option<Box<Lane>>; 4]>,
+    by_direction: Vec<[Option<Box<GroupCounts>>; 4]>,
     /// Delays of replays by group.
-    slips: Vec<Option<Box<Histogram>>>,
+    issue_delays: Vec<Option<Box<Histogram>>>,
     issuers: Vec<IssuerCount>,
-    jobs: JobLanes,
+    jobs: JobCounters,
     /// Loggers by thread; empty if no job requests a log.
     loggers: Vec<Option<Box<Logger>>>,
 }
@@ -239,10 +239,10 @@ impl Recorder {
             window,
             planned_end_ns: window.end_ns,
             ramp_ns: experiment.ramp_ns,
-            lanes: experiment.groups.iter().map(|_| [const { None }; 4]).collect(),
-            slips: vec![None; experiment.groups.len()],
+            by_direction: experiment.groups.iter().map(|_| [const { None }; 4]).collect(),
+            issue_delays: vec![None; experiment.groups.len()],
             issuers: experiment.issuers().map(|place| IssuerCount::new(&place)).collect(),
-            jobs: JobLanes::new(experiment),
+            jobs: JobCounters::new(experiment),
             loggers,
         }
     }
@@ -263,9 +263,9 @@ impl Recorder {
         if issuer.counts_from_ns == UNKNOWN_NS {
             issuer.counts_from_ns = self.window.start_ns.max(now_ns.saturating_add(issuer.own_ramp_ns));
         }
-        let lane = Self::lane(&mut self.lanes, self.window, issuer.group, direction);
-        lane.advance(self.window, now_ns);
-        lane.inflight += 1;
+        let counts = Self::counts(&mut self.by_direction, self.window, issuer.group, direction);
+        counts.advance(self.window, now_ns);
+        counts.inflight += 1;
     }
 
     /// Notes that an issuer saw a request complete.
@@ -275,14 +275,14 @@ impl Recorder {
         let Completion { issuer, direction, submitted_ns, completed_ns, bytes, device_ns, outcome } = *completion;
         let thread = issuer;
         let issuer = &mut self.issuers[thread];
-        let lane = Self::lane(&mut self.lanes, self.window, issuer.group, direction);
-        lane.advance(self.window, completed_ns);
-        lane.inflight = lane.inflight.saturating_sub(1);
+        let counts = Self::counts(&mut self.by_direction, self.window, issuer.group, direction);
+        counts.advance(self.window, completed_ns);
+        counts.inflight = counts.inflight.saturating_sub(1);
         let latency_ns = completed_ns.saturating_sub(submitted_ns);
         let bucket = bucket_of(latency_ns);
         let mut job = self.jobs.of(thread, direction, submitted_ns.max(issuer.counts_from_ns));
         if submitted_ns >= issuer.counts_from_ns && submitted_ns < self.window.end_ns {
-            lane.latency.add_to(bucket, latency_ns);
+            counts.latency.add_to(bucket, latency_ns);
             if let Some(job) = &mut job {
                 job.latency.add_to(bucket, latency_ns);
             }
@@ -294,12 +294,12 @@ impl Recorder {
         if completed_ns >= self.window.end_ns {
             return;
         }
-        lane.device_ns += device_ns;
+        counts.device_ns += device_ns;
         match outcome {
             Outcome::Done => {
-                (lane.bytes, lane.ios) = (lane.bytes + bytes, lane.ios + 1);
-                (lane.second.bytes, lane.second.ios) = (lane.second.bytes + bytes, lane.second.ios + 1);
-                lane.second_latency.add(bucket, latency_ns);
+                (counts.bytes, counts.ios) = (counts.bytes + bytes, counts.ios + 1);
+                (counts.second.bytes, counts.second.ios) = (counts.second.bytes + bytes, counts.second.ios + 1);
+                counts.second_latency.add(bucket, latency_ns);
                 if let Some(job) = job {
                     job.done(bytes, completed_ns);
                 }
@@ -316,7 +316,7 @@ impl Recorder {
                 }
             }
             failed => {
-                lane.errors.count(failed);
+                counts.errors.count(failed);
                 if let Some(job) = job {
                     job.errors.count(failed);
                 }
@@ -352,9 +352,9 @@ impl Recorder {
         count.ending = ending.text();
         if let Some(errno) = ending.errno() {
             // Counted in the first direction that the thread used.
-            let lanes = &mut self.lanes[count.group];
-            if let Some(lane) = lanes.iter_mut().flatten().next() {
-                lane.errors.count(Outcome::Errno(errno));
+            let by_direction = &mut self.by_direction[count.group];
+            if let Some(counts) = by_direction.iter_mut().flatten().next() {
+                counts.errors.count(Outcome::Errno(errno));
             }
             self.jobs.failed(issuer, Outcome::Errno(errno));
         }
@@ -378,9 +378,9 @@ impl Recorder {
 
     /// Notes the delay with which a request was submitted, ramp included.
     #[inline]
-    pub fn slipped(&mut self, issuer: usize, slip_ns: Nanos) {
-        let slip = &mut self.slips[self.issuers[issuer].group];
-        slip.get_or_insert_with(|| Box::new(Histogram::new())).add(slip_ns);
+    pub fn record_issue_delay(&mut self, issuer: usize, issue_delay_ns: Nanos) {
+        let issue_delay = &mut self.issue_delays[self.issuers[issuer].group];
+        issue_delay.get_or_insert_with(|| Box::new(Histogram::new())).add(issue_delay_ns);
     }
 
     /// Ends the window at `now_ns` if it would last longer, because an issuer has nothing left to
@@ -396,14 +396,16 @@ impl Recorder {
     /// first.
     pub fn live(&self, groups: &mut Vec<LiveGroup>) {
         groups.clear();
-        groups.extend(self.lanes.iter().map(|lanes| {
-            let mut live =
-                LiveGroup { bytes: lanes[..2].iter().flatten().map(|lane| lane.bytes).sum(), ..LiveGroup::default() };
-            for lane in lanes[..3].iter().flatten() {
-                live.ios += lane.ios;
+        groups.extend(self.by_direction.iter().map(|by_direction| {
+            let mut live = LiveGroup {
+                bytes: by_direction[..2].iter().flatten().map(|counts| counts.bytes).sum(),
+                ..LiveGroup::default()
+            };
+            for counts in by_direction[..3].iter().flatten() {
+                live.ios += counts.ios;
                 // The worse of the directions, because a merged histogram would cost 15 KiB of
                 // copying per redraw.
-                live.latency_ns_p99 = live.latency_ns_p99.max(lane.latency.percentile_ns(99.0));
+                live.latency_ns_p99 = live.latency_ns_p99.max(counts.latency.percentile_ns(99.0));
             }
             live
         }));
@@ -419,9 +421,9 @@ impl Recorder {
         for (thread, issuer) in self.issuers.iter_mut().enumerate().filter(|(_, issuer)| issuer.ios == 0) {
             let Some(early) = issuer.early.take() else { continue };
             self.jobs.add_early(thread, &early.tallies);
-            for (lane, tally) in self.lanes[issuer.group].iter_mut().zip(&early.tallies) {
-                if let Some(lane) = lane {
-                    lane.add(tally, window);
+            for (counts, tally) in self.by_direction[issuer.group].iter_mut().zip(&early.tallies) {
+                if let Some(counts) = counts {
+                    counts.add(tally, window);
                 }
             }
             let data = &early.tallies[..IoDirection::Sync as usize];
@@ -432,9 +434,9 @@ impl Recorder {
             issuer.ended_ns = early.ended_ns;
             (issuer.counts_from_ns, issuer.over_ns) = (issuer.begun_ns, issuer.ended_ns);
         }
-        for lane in self.lanes.iter_mut().flatten().flatten() {
-            lane.advance(window, window.end_ns);
-            lane.close_second(window);
+        for counts in self.by_direction.iter_mut().flatten().flatten() {
+            counts.advance(window, window.end_ns);
+            counts.close_second(window);
         }
         let issuers = &self.issuers;
         let runtime_ns = |thread: usize| issuers[thread].runtime_ns(window);
@@ -443,8 +445,9 @@ impl Recorder {
         let mut groups = Vec::with_capacity(experiment.groups.len());
         // Issuers are in the order of their groups.
         let mut behind = 0;
-        for (index, (group, lanes)) in experiment.groups.iter().zip(self.lanes).enumerate() {
-            let [read, write, trim, sync] = lanes.map(|lane| lane.map(|lane| lane.tally()).unwrap_or_default());
+        for (index, (group, by_direction)) in experiment.groups.iter().zip(self.by_direction).enumerate() {
+            let [read, write, trim, sync] =
+                by_direction.map(|counts| counts.map(|counts| counts.tally()).unwrap_or_default());
             let weight = group.weight.get();
             let effective_weight = effective_weights.and_then(|all| all.get(index).copied()).unwrap_or(weight);
             let first = behind;
@@ -468,7 +471,7 @@ impl Recorder {
                 })
                 .collect();
             let path = group.path.clone();
-            let slip = self.slips[index].take().map(|slip| *slip).unwrap_or_default();
+            let issue_delay = self.issue_delays[index].take().map(|issue_delay| *issue_delay).unwrap_or_default();
             groups.push(GroupMeasurement {
                 path,
                 weight,
@@ -478,7 +481,7 @@ impl Recorder {
                 trim,
                 sync,
                 late,
-                slip,
+                issue_delay,
                 throttled_ns: Vec::new(),
                 threads,
                 jobs: jobs.next().unwrap_or_default(),
@@ -489,15 +492,20 @@ impl Recorder {
     }
 
     #[inline]
-    fn lane(lanes: &mut [[Option<Box<Lane>>; 4]], window: Window, group: usize, direction: IoDirection) -> &mut Lane {
-        let reserves = lanes.len() <= FEW_GROUPS;
-        lanes[group][direction as usize].get_or_insert_with(|| Box::new(Lane::new(window, reserves)))
+    fn counts(
+        by_direction: &mut [[Option<Box<GroupCounts>>; 4]],
+        window: Window,
+        group: usize,
+        direction: IoDirection,
+    ) -> &mut GroupCounts {
+        let reserves = by_direction.len() <= FEW_GROUPS;
+        by_direction[group][direction as usize].get_or_insert_with(|| Box::new(GroupCounts::new(window, reserves)))
     }
 }
 
 /// One group in one direction.
 #[derive(Debug)]
-struct Lane {
+struct GroupCounts {
     bytes: u64,
     ios: u64,
     device_ns: Nanos,
@@ -516,7 +524,7 @@ struct Lane {
     samples: Vec<Sample>,
 }
 
-impl Lane {
+impl GroupCounts {
     /// `reserves` decides whether all memory is allocated now.
     fn new(window: Window, reserves: bool) -> Self {
         let seconds = usize::try_from(window.length_ns().div_ceil(SECOND)).unwrap_or(usize::MAX);
@@ -606,7 +614,7 @@ impl Lane {
     }
 
     fn tally(self) -> Tally {
-        let Lane { bytes, ios, errors, device_ns, latency, samples, .. } = self;
+        let GroupCounts { bytes, ios, errors, device_ns, latency, samples, .. } = self;
         Tally { bytes, ios, errors: errors.named(), device_ns, latency, samples }
     }
 }

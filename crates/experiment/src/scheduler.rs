@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Diagnostic;
@@ -15,7 +16,7 @@ use crate::Diagnostic;
 const GRAMMAR: &str = "write NAME[@VERSION][:key=value[,key=value...]], for example bfq:low_latency=0,slice_idle=4";
 
 /// A scheduler's name, version and settings, as text.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct SchedulerSpec {
     /// The host's name of the policy: `bfq`, `mq-deadline`, `none`.
@@ -113,7 +114,7 @@ impl FromStr for SchedulerSpec {
         if let Some(version) = version
             && (version.is_empty() || !version.chars().all(is_word))
         {
-            return Err(wrong(format!("'{version}' after '@' is no version (like 2.6.36)")));
+            return Err(wrong(format!("'{version}' after '@' is not a version (like 2.6.36)")));
         }
         let mut spec = SchedulerSpec { version: version.map(str::to_owned), ..SchedulerSpec::named(name) };
         for pair in settings_text.into_iter().flat_map(|rest| rest.split(',')) {
@@ -123,7 +124,7 @@ impl FromStr for SchedulerSpec {
                 Some((key, value)) => (key.trim(), value.trim()),
             };
             if key.is_empty() || !key.chars().all(is_word) {
-                return Err(wrong(format!("'{key}' in '{pair}' is no name of a tunable")));
+                return Err(wrong(format!("'{key}' in '{pair}' is not a name of a tunable")));
             }
             if value.is_empty() {
                 return Err(wrong(format!("tunable '{key}' has no value")));
@@ -163,10 +164,10 @@ mod tests {
         let message = |text: &str| text.parse::<SchedulerSpec>().unwrap_err().message;
         assert_eq!(message(""), "scheduler '': the name is missing");
         assert_eq!(message("bf q"), "scheduler 'bf q': a name has no ' '");
-        assert_eq!(message("cfq@"), "scheduler 'cfq@': '' after '@' is no version (like 2.6.36)");
+        assert_eq!(message("cfq@"), "scheduler 'cfq@': '' after '@' is not a version (like 2.6.36)");
         assert_eq!(message("bfq:"), "scheduler 'bfq:': a setting is missing behind ':' or ','");
         assert_eq!(message("bfq:a"), "scheduler 'bfq:a': setting 'a' has no '='");
-        assert_eq!(message("bfq:=1"), "scheduler 'bfq:=1': '' in '=1' is no name of a tunable");
+        assert_eq!(message("bfq:=1"), "scheduler 'bfq:=1': '' in '=1' is not a name of a tunable");
         assert_eq!(message("bfq:a="), "scheduler 'bfq:a=': tunable 'a' has no value");
         assert_eq!(message("bfq:a=1,a=2"), "scheduler 'bfq:a=1,a=2': tunable 'a' is given twice (1 and 2)");
     }

@@ -1,9 +1,10 @@
 //! Statistics of repetitions: mean, spread and confidence interval.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A figure from n repetitions.
-#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
     /// The point estimate: the mean, except for percentiles, where it is the percentile of the
     /// merged histograms.
@@ -18,6 +19,16 @@ pub struct Estimate {
 
 impl Estimate {
     /// The estimate from one value per repetition; all zero if there is none.
+    ///
+    /// ```
+    /// use hoistway_experiment::statistics::{Difference, Estimate};
+    ///
+    /// let (old, new) = (Estimate::of(&[100.0, 101.0, 99.0]), Estimate::of(&[110.0, 111.0, 109.0]));
+    /// let difference = Difference::between(&old, &new).unwrap();
+    /// assert!(difference.is_significant() && difference.interval().0 > 0.05, "{difference:?}");
+    /// // One repetition has no spread and therefore no interval.
+    /// assert_eq!(Estimate::of(&[100.0]).ci95, None);
+    /// ```
     pub fn of(values: &[f64]) -> Self {
         let n = values.len();
         if n == 0 {
@@ -81,7 +92,7 @@ pub fn truncated_mean(values: &[f64]) -> u64 {
 }
 
 /// The difference of two means by Welch's test.
-#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// Second mean minus first: relative to the first (0.05 = 5 % more), or absolute.
     pub change: f64,
@@ -167,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn one_repetition_says_nothing_about_precision() {
+    fn one_repetition_has_no_precision() {
         assert_eq!(Estimate::of(&[7.0]).relative_half_width(), None);
         assert_eq!(Estimate::of(&[7.0, 7.0]).relative_half_width(), Some(0.0));
     }

@@ -12,7 +12,7 @@ pub fn line(names: &Names, limiter: Option<&str>, message: &Message) -> String {
 }
 
 /// Emits an event of this letter; nothing for events that the kernel does not trace.
-pub fn tell(
+pub fn emit_event(
     tracer: &mut dyn Tracer,
     letter: Option<char>,
     (at_ns, cpu): (Nanos, u16),

@@ -28,7 +28,8 @@ const ROWS: [(&[f64], f64, &str, &str, &str); 4] = [
     (&[900., 1500., 3300., 3900., 5600., 5500., 6600., 8900.], 36200., "25.4", "10.7", "0.9850"),
 ];
 
-/// Case 7: share errors and Jain's index reproduce the rows of section 5.5 to the printed digits.
+/// Case 7: share errors and Jain's index reproduce the rows of
+/// docs/specifications/harness.md, section 5.5, to the printed digits.
 #[test]
 fn t7_share_metrics_reproduce_the_published_rows() {
     for (got, sum, error_max, error_mean, jain) in ROWS {

@@ -240,8 +240,8 @@ fn listeners_have_one_address_and_plain_tcp_is_limited_to_loopback() {
 
 #[test]
 fn an_identity_has_one_property() {
-    says("uid = 1000", "uid = 1000\ngid = 5", &["names 2 ways"]);
-    says("uid = 1000", "", &["names 0 ways"]);
+    says("uid = 1000", "uid = 1000\ngid = 5", &["gives 2 properties"]);
+    says("uid = 1000", "", &["gives 0 properties"]);
     says("uid = 1000", "cgroup = true", &["group cannot be combined with cgroup"]);
     says("uid = 1000", "listener = \"tcp:1.2.3.4:5\"", &["is none of the listeners", "tcp:127.0.0.1:10809"]);
     assert!(with("uid = 1000", "listener = \"tcp:127.0.0.1:10809\"").is_empty());

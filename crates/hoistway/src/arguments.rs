@@ -19,7 +19,7 @@ pub use test::{CompareArguments, TestArguments};
 pub use trace::{ReplayArguments, TraceArguments};
 pub use tune::TuneArguments;
 
-/// Block I/O schedulers, on a simulated disk or a real one: compare them, and share a disk with them.
+/// Compare block I/O schedulers on simulated and real disks, tune a disk, and serve disks with shares by weight
 #[derive(Parser, Debug)]
 #[command(
     name = "hoistway",
@@ -31,23 +31,23 @@ pub use tune::TuneArguments;
     after_help = "First steps:\n  hoistway demo                        three tenants on one disk, in half a minute\n  hoistway test                        four schedulers, four readers, one simulated SATA disk\n  hoistway list                        all schedulers, devices and workloads\n\nExit codes: 0 done, 1 failed, 2 usage, 3 refused for safety, 4 an assertion failed, 5 inconclusive,\n6 not restored, 130 and 143 interrupted."
 )]
 pub struct Arguments {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
     #[command(flatten)]
     pub general: General,
 }
 
-/// What every subcommand knows.
+/// Options of every subcommand.
 #[derive(Args, Debug, Clone)]
 pub struct General {
     /// Print results and errors only: no plan, progress, notes or warnings
     #[arg(long, global = true, help_heading = "General")]
     pub quiet: bool,
-    /// Colour of messages; NO_COLOR is honoured too
+    /// When to colour messages; `auto` also respects the environment variable NO_COLOR
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "General")]
     pub color: Color,
-    /// Put back first what a run that was killed has left behind (as `hoistway restore`)
+    /// Before anything else, restore the settings that a killed run left changed (see `hoistway restore`)
     #[arg(long, global = true, help_heading = "General")]
     pub auto_restore: bool,
 }
@@ -66,56 +66,66 @@ pub enum Color {
 /// The subcommands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Measure workloads x groups x schedulers on one target
+    /// Run workloads under several schedulers on one target; compare throughput, latency and shares
     Test(Box<TestArguments>),
-    /// Find out what a disk should run, and why; set it, if wanted
+    /// Measure a disk, recommend a scheduler and settings with reasons, and apply them on request
     Tune(Box<TuneArguments>),
-    /// Traces of block I/O: what is in them, in another format, recorded, replayed
+    /// Inspect, print, convert, record or replay traces of block I/O
+    #[command(after_help = "Examples:
+  hoistway trace info sda.blktrace.0                format, duration, sizes and latencies
+  hoistway trace cat sda --actions D,C              dispatches and completions, as blkparse prints them
+  hoistway trace convert sda --to csv --out sda.csv
+  sudo hoistway trace record /dev/sdb --for 30s --out sdb")]
     Trace(TraceArguments),
-    /// Replay a trace under schedulers (as `test --trace`)
+    /// Replay a trace of block I/O under several schedulers (same as `test --trace`)
     Replay(Box<ReplayArguments>),
-    /// Compare two stored results: what changed, and whether it is more than noise (same as test compare)
+    /// Compare two stored results and say which differences exceed the noise (same as `test compare`)
     #[command(after_help = "Examples:
   hoistway compare before after                         a table with intervals
   hoistway compare before after --max-regression 5%     for CI: exit 4 if worse, 5 if the noise hides it
   hoistway compare fio-old.json fio-new.json            results of fio --output-format=json+")]
     Compare(CompareArguments),
-    /// Serve block devices to NBD clients, with shares
+    /// Serve files and block devices over NBD, and divide the disk among tenants by weight
     #[command(after_help = "Examples:
   hoistway serve --nbd unix:/run/hoistway.sock --export a=/srv/a.img,weight=300 --export b=/srv/b.img
   hoistway serve --check /etc/hoistway/serve.toml
   hoistway serve /etc/hoistway/serve.toml")]
     Serve(Box<ServeArguments>),
-    /// Ask a running server, or change what it does
+    /// Query a running server, or change its settings
     #[command(after_help = "Examples:
   hoistway ctl status
   hoistway ctl --control /run/h.sock set group tenants/db 800
   hoistway ctl scheduler mq-deadline:fifo_batch=1")]
     Ctl(CtlArguments),
-    /// Who uses a device now, and who should: on a server, a block device, a simulated test
+    /// Show each group's current and due share of a device, live: of a server, a block device or a simulated test
     Top(TopArguments),
-    /// The counters of a device as the kernel's files have them: diskstats, io.stat
+    /// Print a device's counters in the format of the kernel's /proc/diskstats or io.stat
     Stat(StatArguments),
-    /// Show schedulers, tunables, device models and workloads
+    /// List schedulers, tunables, limiters, device models, workloads and scenarios
     List(ListArguments),
-    /// Device models: print one to copy, compare them with published measurements, fit one to your disk
+    /// Device models: print, compare with published measurements, fit to a disk, or create as a block device
     #[command(after_help = "Examples:
   hoistway device show sata > my.toml               a model to change; then: hoistway test model:./my.toml
   hoistway device fit                               every model against the measurements it was fitted to
-  hoistway device calibrate sata --rows fio.json -o my.toml   a model of your disk, from a result of fio")]
+  hoistway device calibrate sata --rows fio.json -o my.toml   a model of your disk, from a fio result")]
     Device(DeviceArguments),
-    /// Three tenants share one disk: on the simulator, and for real on a temporary file
+    /// Show three tenants sharing one disk under three schedulers: simulated, then on a temporary file
     Demo(DemoArguments),
-    /// Put back what a run that was killed has left behind: schedulers, tunables, cgroups
+    /// Restore the schedulers, tunables and cgroups that a killed run left changed
     Restore(RestoreArguments),
-    /// Print the completions of a shell
+    /// Print a shell's completion script
     Completions(CompletionsArguments),
-    /// Print the manual page, or write one per subcommand into a directory
+    /// Print the manual page, or write one page per subcommand into a directory
     Man(ManArguments),
-    /// One thread of a job, started by the native host
+    /// Print the JSON Schema of a JSON output, or list the outputs that have one
+    #[command(after_help = "Examples:
+  hoistway schema                   the outputs, and the commands that print them
+  hoistway schema test > test.json  for `hoistway test --format json`")]
+    Schema(SchemaArguments),
+    /// Run one thread of a job (started by the native host)
     #[command(hide = true)]
     Worker,
-    /// Restores when its parent is gone, started by the native host
+    /// Restore the settings when the parent process has ended (started by the native host)
     #[command(hide = true)]
     Watch(WatchArguments),
 }
@@ -126,10 +136,11 @@ pub enum Command {
     after_help = "Examples:\n  hoistway list\n  hoistway list mq-deadline       its tunables with units, ranges, defaults\n  hoistway list devices           the models behind model:NAME and their parameters\n  hoistway list --json"
 )]
 pub struct ListArguments {
-    /// schedulers, limiters, devices, workloads, scenarios, options (of job files), machine, or the name of a scheduler; everything in short without it
+    /// What to list: schedulers, limiters, devices, workloads, scenarios, options (of job files), machine (parameters
+    /// of the simulated computer), or the name of a scheduler [default: an overview]
     #[arg(value_name = "WHAT")]
     pub what: Option<String>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -140,10 +151,10 @@ pub struct ListArguments {
     after_help = "Examples:\n  hoistway demo\n  hoistway demo --output /tmp/report.html\n\nNeeds neither root nor a device; the temporary file (in TMPDIR or /tmp) is removed."
 )]
 pub struct DemoArguments {
-    /// Where the report page goes
+    /// Write the HTML report to this file
     #[arg(long, value_name = "FILE", default_value = "hoistway-demo.html")]
     pub output: PathBuf,
-    /// Only the simulated half
+    /// Run only the simulated part
     #[arg(long)]
     pub no_file: bool,
 }
@@ -151,10 +162,10 @@ pub struct DemoArguments {
 /// `hoistway restore`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hoistway restore --list\n  hoistway restore\n\nSettings that somebody else has changed since are left alone. Exit code 6 if something could not be put back."
+    after_help = "Examples:\n  hoistway restore --list\n  hoistway restore\n\nSettings that another program has changed since then are left alone. Exit code 6 if a setting could not be restored."
 )]
 pub struct RestoreArguments {
-    /// Only say what would be put back
+    /// Only print what would be restored
     #[arg(long)]
     pub list: bool,
 }
@@ -162,7 +173,7 @@ pub struct RestoreArguments {
 /// The hidden `hoistway watch`.
 #[derive(Args, Debug)]
 pub struct WatchArguments {
-    /// The journal to restore from
+    /// Journal file that lists the settings to restore
     pub journal: PathBuf,
 }
 
@@ -172,14 +183,21 @@ pub struct WatchArguments {
     after_help = "Examples:\n  hoistway completions bash > /etc/bash_completion.d/hoistway\n  hoistway completions fish > ~/.config/fish/completions/hoistway.fish"
 )]
 pub struct CompletionsArguments {
-    /// The shell
+    /// Shell to generate completions for
     pub shell: clap_complete::Shell,
+}
+
+/// `hoistway schema`.
+#[derive(Args, Debug)]
+pub struct SchemaArguments {
+    /// Output to describe [default: list them]
+    pub output: Option<String>,
 }
 
 /// `hoistway man`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hoistway man | man -l -\n  hoistway man /usr/local/share/man/man1")]
 pub struct ManArguments {
-    /// Write hoistway.1, hoistway-test.1, ... here instead of printing the first
+    /// Write hoistway.1, hoistway-test.1, ... into this directory instead of printing hoistway.1
     pub directory: Option<PathBuf>,
 }

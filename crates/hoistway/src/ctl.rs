@@ -13,7 +13,7 @@ pub const DEFAULT_SOCKET: &str = "/run/hoistway/control.sock";
 /// Arguments of `hoistway ctl`.
 #[derive(Args, Debug)]
 pub struct CtlArguments {
-    /// The server's control socket
+    /// Control socket of the server
     #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET, global = true)]
     control: PathBuf,
     /// Print the answer as one line of JSON
@@ -23,42 +23,64 @@ pub struct CtlArguments {
     command: Command,
 }
 
-/// What is asked.
+/// The request.
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Show devices, groups, exports and clients, and what was counted
+    /// Show devices, groups, exports and clients with their counters
+    #[command(after_help = "Examples:
+  hoistway ctl status
+  hoistway ctl status --json")]
     Status,
-    /// Switch the scheduler without losing a request: NAME[:TUNABLE=VALUE,...]
+    /// Switch to another scheduler; requests in the queue are kept
+    #[command(after_help = "Examples:
+  hoistway ctl scheduler bfq
+  hoistway ctl scheduler mq-deadline:fifo_batch=1,read_expire=100
+  hoistway ctl scheduler wfq --device disk0")]
     Scheduler {
-        /// The scheduler and its tunables
+        /// Scheduler as NAME[:TUNABLE=VALUE,...]
         spec: String,
-        /// The device, where there are several
+        /// Device of the server; required if it has several
         #[arg(long)]
         device: Option<String>,
     },
-    /// Change a share or a tunable while clients work
+    /// Change a weight, a priority or a tunable while clients are connected
+    #[command(after_help = "Examples:
+  hoistway ctl set group tenants/db 800
+  hoistway ctl set tunable slice_idle 0")]
     #[command(subcommand)]
     Set(Set),
-    /// Change a group's limits while clients work: limit tenants/db io.max "rbps=50000000 wiops=max"
+    /// Change a group's limits while clients are connected
+    #[command(after_help = r#"Examples:
+  hoistway ctl limit tenants/db io.max "rbps=50000000 wiops=max"
+  hoistway ctl limit tenants/db io.latency "target=5000"
+  hoistway ctl limit tenants/db blkio.weight 300"#)]
     Limit {
-        /// The group's path, as tenants/db
+        /// Path of the group, such as tenants/db
         path: String,
-        /// io.max, io.low or io.latency; blkio.weight, blkio.leaf_weight, either with _device ("DEVICE 300", 0 takes it
-        /// away), or blkio.reset_stats
+        /// File to write: io.max, io.low or io.latency; or blkio.weight, blkio.leaf_weight, the same with suffix
+        /// _device ("DEVICE 300"; 0 removes it), or blkio.reset_stats
         file: String,
-        /// As the kernel's line without the device; keys left out keep their values
+        /// Line to write, in the kernel's format without the device; keys that are not given keep their values
         line: String,
     },
-    /// Read the configuration file again
+    /// Read the configuration file again and apply its changes
+    #[command(after_help = "Examples:
+  hoistway ctl reload")]
     Reload,
-    /// Finish what is in flight, then exit
+    /// Finish all requests in flight, then exit
+    #[command(after_help = "Examples:
+  hoistway ctl drain")]
     Drain,
-    /// Close the connections of a client (as `status` names it) or of an export
+    /// Close the connections of a client, or of all clients of an export
+    #[command(after_help = "Examples:
+  hoistway ctl evict pid:4711
+  hoistway ctl evict 127.0.0.1:50312
+  hoistway ctl evict --export db")]
     Evict {
-        /// A client, as pid:123 or 127.0.0.1:5000
+        /// Client, named as in `status`: pid:123 or 127.0.0.1:5000
         #[arg(required_unless_present = "export")]
         client: Option<String>,
-        /// All clients of this export
+        /// Close the connections of all clients of this export
         #[arg(long, conflicts_with = "client")]
         export: Option<String>,
     },
@@ -66,34 +88,45 @@ enum Command {
 
 #[derive(Subcommand, Debug)]
 enum Set {
-    /// A group's weight
+    /// Set a group's weight
+    #[command(after_help = "Examples:
+  hoistway ctl set group tenants/db 800")]
     Group {
-        /// The group's path, as tenants/db
+        /// Path of the group, such as tenants/db
         path: String,
-        /// 1 to 10000
+        /// Weight, 1 to 10000
         weight: u64,
     },
-    /// The weight of a group's own I/O among the groups below it (for cfq)
+    /// Set the weight of a group's own I/O against its child groups (for cfq)
+    #[command(after_help = "Examples:
+  hoistway ctl set leaf-weight tenants/db 200
+  hoistway ctl set leaf-weight tenants/db default")]
     LeafWeight {
-        /// The group's path, as tenants/db
+        /// Path of the group, such as tenants/db
         path: String,
-        /// 1 to 10000, or default: as the group's weight
+        /// Weight, 1 to 10000, or `default` for the group's weight
         weight: String,
     },
-    /// A group's level (for uchida and tarasov)
+    /// Set a group's priority level (for uchida and tarasov)
+    #[command(after_help = "Examples:
+  hoistway ctl set priority tenants/db 0
+  hoistway ctl set priority tenants/db default")]
     Priority {
-        /// The group's path, as tenants/db
+        /// Path of the group, such as tenants/db
         path: String,
-        /// 0 to 7, or default: the scheduler's
+        /// Level, 0 to 7, or `default` for the scheduler's default
         level: String,
     },
-    /// A tunable of the scheduler in force
+    /// Set a tunable of the current scheduler
+    #[command(after_help = "Examples:
+  hoistway ctl set tunable slice_idle 0
+  hoistway ctl set tunable fifo_batch 1 --device disk0")]
     Tunable {
-        /// Its name
+        /// Name of the tunable
         name: String,
-        /// Its value, in its own unit
+        /// Value, in the tunable's unit
         value: String,
-        /// The device, where there are several
+        /// Device of the server; required if it has several
         #[arg(long)]
         device: Option<String>,
     },
@@ -113,7 +146,7 @@ pub fn run(arguments: CtlArguments) -> u8 {
     };
     let is_refused = answer.get("error").is_some();
     if arguments.json {
-        say(&format!("{answer}\n"));
+        print(&format!("{answer}\n"));
     } else if let Some(error) = answer.get("error") {
         let field = answer.get("field").and_then(Value::as_str).unwrap_or("");
         let place = if field.is_empty() { String::new() } else { format!(" ({field})") };
@@ -123,13 +156,13 @@ pub fn run(arguments: CtlArguments) -> u8 {
     } else {
         let mut text = String::new();
         show(&answer["ok"], 0, &mut text);
-        say(&text);
+        print(&text);
     }
     if is_refused { 2 } else { 0 }
 }
 
 /// A reader that has closed the pipe (`| head`) is no error.
-fn say(text: &str) {
+fn print(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
 }
 

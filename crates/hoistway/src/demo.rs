@@ -10,7 +10,7 @@ use report::{Results, bars, page, table};
 
 use crate::arguments::test::ProgressName;
 use crate::arguments::{Arguments, Command, DemoArguments, TestArguments};
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
 use crate::test::plan::Plan;
@@ -38,24 +38,24 @@ Three schedulers decide whose request goes next:
 
 /// The two halves.
 #[derive(Copy, Clone)]
-enum Half {
+enum DemoPart {
     Simulated,
     Real,
 }
 
-impl Half {
+impl DemoPart {
     fn name(self) -> &'static str {
         match self {
-            Half::Simulated => "simulated",
-            Half::Real => "real",
+            DemoPart::Simulated => "simulated",
+            DemoPart::Real => "real",
         }
     }
 
     /// Its command line.
     fn words(self) -> Vec<String> {
         let host = match self {
-            Half::Simulated => "simulator",
-            Half::Real => "engine",
+            DemoPart::Simulated => "simulator",
+            DemoPart::Real => "engine",
         };
         let mut words: Vec<&str> = vec!["hoistway", "test", "--host", host, MODEL];
         for tenant in TENANTS {
@@ -88,73 +88,73 @@ impl Half {
 }
 
 /// Runs the subcommand.
-pub fn run(arguments: &DemoArguments, voice: Voice) -> Outcome {
+pub fn run(arguments: &DemoArguments, reporter: Reporter) -> Outcome {
     show::check_place(&arguments.output)?;
     let interrupt = Interrupt::install()?;
     print(INTRODUCTION)?;
     print("\n1. Simulated: an SSD of about 4,000 reads per second, 6 seconds per scheduler in virtual time\n\n")?;
-    let simulated = make(Half::Simulated, &interrupt, voice)?;
-    show_half(&simulated)?;
-    let mut halves = vec![(Half::Simulated, simulated)];
+    let simulated = make(DemoPart::Simulated, &interrupt, reporter)?;
+    show_part(&simulated)?;
+    let mut parts = vec![(DemoPart::Simulated, simulated)];
     if !arguments.no_file && !interrupt.is_asked() {
         print(
             "\n2. For real: the same tenants through the I/O engine, on a temporary file behind the same model of an SSD\n   (data moves, completions come when such a disk would give them; 6 seconds per scheduler)\n\n",
         )?;
-        match make(Half::Real, &interrupt, voice) {
+        match make(DemoPart::Real, &interrupt, reporter) {
             Ok(real) => {
-                show_half(&real)?;
-                halves.push((Half::Real, real));
+                show_part(&real)?;
+                parts.push((DemoPart::Real, real));
             }
             // The first half is still shown if the second fails; the error is reported.
             Err(error) => error.messages.into_iter().for_each(|message| {
-                voice.warn(format!("the real half was skipped: {}", message.what), message.help);
+                reporter.warn(format!("the part with real I/O was skipped: {}", message.what), message.help);
             }),
         }
     }
     if let Some(exit) = interrupt.exit() {
         return Ok(exit);
     }
-    write(&arguments.output, &page_of(&halves))?;
+    write(&arguments.output, &page_of(&parts))?;
     print(&format!("\nThe report page is {}. Try it yourself:\n  {}\n", arguments.output.display(), command()))?;
     Ok(Exit::Done)
 }
 
-fn make(half: Half, interrupt: &Interrupt, voice: Voice) -> Result<Made, Error> {
-    let arguments = half.arguments()?;
-    let plan = Plan::of(&arguments, voice)?;
+fn make(part: DemoPart, interrupt: &Interrupt, reporter: Reporter) -> Result<Made, Error> {
+    let arguments = part.arguments()?;
+    let plan = Plan::of(&arguments, reporter)?;
     test::check(&plan)?;
-    let display = Display::new(ProgressName::Auto, voice.quiet, false, test::real_time(&plan));
-    let made = test::make(&plan, &arguments, &mut None, interrupt, display, voice.hushed())?;
+    let display = Display::new(ProgressName::Auto, reporter.quiet, false, test::real_time(&plan));
+    let made = test::make(&plan, &arguments, &mut None, interrupt, display, reporter.without_notes())?;
     match &made.failure {
         Some(failure) => Err(failure.clone()),
         None => Ok(made),
     }
 }
 
-fn show_half(made: &Made) -> Result<(), Error> {
+fn show_part(made: &Made) -> Result<(), Error> {
     let results = made.results(&[]);
     let options = TextOptions { percentiles: vec![50.0, 99.0], per_group_latency: false };
     print(&format!("{}\n{}", table::text(&results, &options), bars::shares(&results)))
 }
 
 /// Both halves on one page, as two workloads of one test.
-fn page_of(halves: &[(Half, Made)]) -> String {
+fn page_of(parts: &[(DemoPart, Made)]) -> String {
     let mut measurements: Vec<Measurement> = Vec::new();
     let mut hosts: Vec<&str> = Vec::new();
-    for (half, made) in halves {
+    for (part, made) in parts {
         hosts.push(&made.head.host);
         measurements.extend(made.measurements.iter().cloned().map(|mut measurement| {
-            half.name().clone_into(&mut measurement.experiment.workload);
+            part.name().clone_into(&mut measurement.experiment.workload);
             measurement
         }));
     }
-    let Some((_, first)) = halves.first() else { return String::new() };
+    let Some((_, first)) = parts.first() else { return String::new() };
     let mut matrix = first.head.matrix.clone();
-    matrix.workloads = halves
+    matrix.workloads = parts
         .iter()
-        .flat_map(|(half, made)| {
+        .flat_map(|(part, made)| {
             made.head.matrix.workloads.iter().cloned().map(|mut workload| {
-                half.name().clone_into(&mut workload.name);
+                part.name().clone_into(&mut workload.name);
                 workload
             })
         })
@@ -165,7 +165,7 @@ fn page_of(halves: &[(Half, Made)]) -> String {
 
 /// The simulated half as a command to type.
 fn command() -> String {
-    Half::Simulated.words().join(" ")
+    DemoPart::Simulated.words().join(" ")
 }
 
 #[cfg(test)]
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn both_halves_are_plans_of_the_same_matrix_but_for_length() {
-        let plan = |half: Half| Plan::of(&half.arguments().unwrap(), Voice::default()).unwrap().matrix;
-        let (simulated, real) = (plan(Half::Simulated), plan(Half::Real));
+        let plan = |part: DemoPart| Plan::of(&part.arguments().unwrap(), Reporter::default()).unwrap().matrix;
+        let (simulated, real) = (plan(DemoPart::Simulated), plan(DemoPart::Real));
         assert_eq!(simulated.schedulers, real.schedulers);
         assert_eq!(simulated.workloads, real.workloads);
         assert_eq!(simulated.workloads[0].groups.len(), 3);

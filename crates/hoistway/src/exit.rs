@@ -196,10 +196,10 @@ impl From<linux::device::Refusal> for Error {
         let help = match &refusal {
             R::Missing { path } if path.starts_with("/dev") => "lsblk lists the block devices of this machine",
             R::Missing { .. } => "name an existing file, directory or device, or a model: hoistway list devices",
-            R::FileInDev { .. } => "it lies in memory, so its figures would be those of memory; name the device itself",
+            R::FileInDev { .. } => "it is in memory, so the figures would be those of memory; name the device itself",
             R::WrongKind { .. } => "targets are model:NAME, a directory, a regular file or a block device",
             R::InUse { .. } => "unmount it or end its user; reading alone is possible without --exclusive",
-            R::Locked { .. } => "end the other one first; two writers would destroy each other's data",
+            R::Locked { .. } => "end the other process first; two writers would destroy each other's data",
             R::ReadOnly { .. } => "choose a workload that only reads, or another target",
             R::Empty { .. } => "give it a size, for example: truncate -s 1G FILE",
             R::Escapes { .. } => "name a path inside",
@@ -222,10 +222,10 @@ impl From<linux::device::Refusal> for Error {
 /// one.
 const fn permission(is_root: bool) -> &'static str {
     if is_root {
-        "root may not either: a container needs the device given to it (docker run --device), and the file system or a \
+        "even root may not: a container needs access to the device (docker run --device), and the file system or a \
          security module may forbid it"
     } else {
-        "ask for read permission (group disk, or root)"
+        "get read permission (group disk, or root)"
     }
 }
 
@@ -253,13 +253,13 @@ impl From<workload::fio::Diagnostic> for Message {
 
 /// Output on stderr besides errors, and whether it is enabled.
 #[derive(Copy, Clone, Debug)]
-pub struct Voice {
+pub struct Reporter {
     /// Suppresses warnings, notes, plan and progress.
     pub quiet: bool,
     colored: bool,
 }
 
-impl Default for Voice {
+impl Default for Reporter {
     fn default() -> Self {
         Self { quiet: false, colored: wants_color() }
     }
@@ -270,7 +270,7 @@ fn wants_color() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-impl Voice {
+impl Reporter {
     /// As the command line specifies.
     pub fn new(general: &General) -> Self {
         let colored = match general.color {
@@ -283,12 +283,12 @@ impl Voice {
 
     /// The same without notes.
     #[must_use]
-    pub fn hushed(self) -> Self {
+    pub fn without_notes(self) -> Self {
         Self { quiet: true, ..self }
     }
 
     /// Prints a warning or note.
-    pub fn say(self, message: &Message) {
+    pub fn report(self, message: &Message) {
         if !self.quiet {
             self.print(message);
         }
@@ -296,12 +296,12 @@ impl Voice {
 
     /// Prints a warning.
     pub fn warn(self, what: impl Into<String>, help: impl Into<String>) {
-        self.say(&Message { severity: Severity::Warning, ..Message::error(what, help) });
+        self.report(&Message { severity: Severity::Warning, ..Message::error(what, help) });
     }
 
     /// Prints a note.
     pub fn note(self, what: impl Into<String>) {
-        self.say(&Message { severity: Severity::Note, ..Message::error(what, "") });
+        self.report(&Message { severity: Severity::Note, ..Message::error(what, "") });
     }
 
     fn print(self, message: &Message) {
@@ -328,11 +328,11 @@ impl Voice {
 }
 
 /// Prints the error and returns the exit code of the process.
-pub fn finish(voice: Voice, outcome: Outcome) -> ExitCode {
+pub fn finish(reporter: Reporter, outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(error) => {
-            error.messages.iter().for_each(|message| voice.print(message));
+            error.messages.iter().for_each(|message| reporter.print(message));
             ExitCode::from(error.exit.code())
         }
     }
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn root_is_not_told_to_become_root() {
+    fn root_gets_no_advice_to_become_root() {
         assert!(permission(false).contains("or root") && !permission(true).contains("or root"));
     }
 

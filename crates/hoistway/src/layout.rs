@@ -69,7 +69,7 @@ impl TestFile {
                 Error { messages: Vec::new(), exit: interrupt.exit().unwrap_or(experiment::Exit::Interrupted) }
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::failed(
-                format!("no room for a test file of {} MiB: {}: {error}", bytes >> 20, path.display()),
+                format!("not enough space for a test file of {} MiB: {}: {error}", bytes >> 20, path.display()),
                 "give a smaller --size, or another directory",
             ),
             _ => Error::file(path, "write", &error),
@@ -84,7 +84,7 @@ impl TestFile {
         if found < bytes {
             return Err(Error::usage(
                 format!("{} has {} MiB, the jobs need {} MiB", path.display(), found >> 20, bytes >> 20),
-                "give a smaller --size, or remove the file: it is made again",
+                "give a smaller --size, or remove the file: it is created again",
             ));
         }
         let opened = OpenOptions::new().read(true).write(true).open(path);
@@ -113,7 +113,7 @@ pub fn check_mark(path: &Path) -> Result<u64, Error> {
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(Error::file(path, "read", &error)),
         Ok(()) if head == MAGIC => Ok(metadata.len().saturating_sub(MARK_BYTES)),
         _ => Err(Error::refused(
-            format!("{} exists and is not a test file of ours", path.display()),
+            format!("{} exists and was not created by hoistway as a test file", path.display()),
             "name a file that does not exist yet, or read this one: hoistway test PATH",
         )),
     }

@@ -91,7 +91,7 @@ fn overview() -> (String, Json) {
 }
 
 fn scenarios_text() -> Result<String, Error> {
-    let mut text = String::from("what somebody has measured before: hoistway test --scenario NAME[:STEP]\n");
+    let mut text = String::from("stored experiments: hoistway test --scenario NAME[:STEP]\n");
     for (name, _) in SHIPPED {
         let scenario = Scenario::read(name)?;
         let steps = scenario.names_and_docs();
@@ -149,7 +149,8 @@ fn schedulers_text() -> String {
 }
 
 fn scheduler_text(entry: &Entry, version: Option<Version>) -> String {
-    let weights = if entry.traits.has_shares { "weights of groups have effect" } else { "weights have no effect" };
+    let weights =
+        if entry.traits.has_shares { "divides the device by the groups' weights" } else { "weights have no effect" };
     let at = version.map_or_else(String::new, |version| format!("@{}", show_version(version)));
     let mut text = format!("{}{at}\n  {}; {weights}\n", entry.name, entry.summary);
     if entry.versions.len() > 1 {
@@ -169,7 +170,8 @@ fn limiter_tunables(name: &str) -> &'static [Tunable] {
 }
 
 fn limiters_text() -> String {
-    let mut text = String::from("above every scheduler, in this order: --limiter NAME[:KEY=VALUE,...]\n");
+    let mut text =
+        String::from("limiters in front of every scheduler, in this order: --limiter NAME[:KEY=VALUE,...]\n");
     for LimiterEntry { name, summary } in LIMITERS {
         let _ = writeln!(text, "\n{name}\n  {summary}");
         tunables_text(limiter_tunables(name), &mut text);
@@ -245,7 +247,7 @@ fn workloads_text() -> String {
     }
     let _ = writeln!(text, "{:<8}{}", "all", ALL.join(" "));
     text.push_str(
-        "\nA suffix changes any option of a job file: drr:bs=4k,iodepth=32 or bsw:fsync=1; programs (dbench, startup, video)\nhave settings of their own beside size, runtime, loops and their like: startup:app=lowriter.\nA name that ends with .fio is a job file.\nThe options: hoistway list options\n",
+        "\nA suffix changes any option of a job file: drr:bs=4k,iodepth=32 or bsw:fsync=1; programs (dbench, startup, video)\nhave their own settings, besides size, runtime, loops and similar ones: startup:app=lowriter.\nA name that ends with .fio is a job file.\nThe options: hoistway list options\n",
     );
     text
 }
@@ -258,10 +260,10 @@ fn workloads_json() -> Json {
 
 /// How an option of fio is treated: in JSON, in words.
 const CLASSES: [(Class, &str, &str); 4] = [
-    (Class::Honoured, "honoured", "do what they do in fio"),
+    (Class::Honoured, "honoured", "same meaning as in fio"),
     (Class::NoEffect, "no_effect", "accepted without effect, with a note"),
-    (Class::NotYet, "not_yet", "refused so far, unless the value asks for nothing"),
-    (Class::Refused, "refused", "refused, unless the value asks for nothing"),
+    (Class::NotYet, "not_yet", "not supported yet, except with a value that changes nothing"),
+    (Class::Refused, "refused", "not supported, except with a value that changes nothing"),
 ];
 
 fn options_text() -> String {

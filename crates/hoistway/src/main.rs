@@ -17,6 +17,7 @@ mod progress;
 mod replay;
 mod restore;
 mod scenario;
+mod schema;
 mod serve;
 mod target;
 mod test;
@@ -31,40 +32,41 @@ mod workloads;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
-use exit::Voice;
+use exit::Reporter;
 use experiment::Exit;
 
 fn main() -> ExitCode {
     match usage::parse(std::env::args_os()) {
         Ok(arguments) => {
-            let voice = Voice::new(&arguments.general);
+            let reporter = Reporter::new(&arguments.general);
             let is_restore = matches!(arguments.command, Command::Restore(_) | Command::Watch(_) | Command::Worker);
             if arguments.general.auto_restore && !is_restore {
-                match restore::first(voice) {
+                match restore::first(reporter) {
                     Ok(Exit::Done) => {}
-                    outcome => return exit::finish(voice, outcome),
+                    outcome => return exit::finish(reporter, outcome),
                 }
             }
-            run(arguments, voice)
+            run(arguments, reporter)
         }
-        Err(answer) => exit::finish(Voice::default(), answer),
+        Err(answer) => exit::finish(Reporter::default(), answer),
     }
 }
 
-fn run(arguments: Arguments, voice: Voice) -> ExitCode {
+fn run(arguments: Arguments, reporter: Reporter) -> ExitCode {
     let outcome = match arguments.command {
-        Command::Test(arguments) => test::run(&arguments, voice),
-        Command::Tune(arguments) => tune::run(&arguments, voice),
-        Command::Trace(arguments) => trace::run(&arguments, voice),
-        Command::Replay(arguments) => replay::run(&arguments, voice),
+        Command::Test(arguments) => test::run(&arguments, reporter),
+        Command::Tune(arguments) => tune::run(&arguments, reporter),
+        Command::Trace(arguments) => trace::run(&arguments, reporter),
+        Command::Replay(arguments) => replay::run(&arguments, reporter),
         Command::Compare(arguments) => test::compare::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
-        Command::Device(arguments) => device::run(&arguments, voice),
-        Command::Demo(arguments) => demo::run(&arguments, voice),
+        Command::Device(arguments) => device::run(&arguments, reporter),
+        Command::Demo(arguments) => demo::run(&arguments, reporter),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::manual(&arguments),
-        Command::Restore(arguments) => restore::run(&arguments, voice),
-        Command::Top(arguments) => top::run(&arguments, voice),
+        Command::Schema(arguments) => schema::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments, reporter),
+        Command::Top(arguments) => top::run(&arguments, reporter),
         Command::Stat(arguments) => top::stat::run(&arguments),
         Command::Worker => processes::worker(),
         Command::Watch(arguments) => processes::watch(&arguments),
@@ -72,5 +74,5 @@ fn run(arguments: Arguments, voice: Voice) -> ExitCode {
         Command::Serve(arguments) => return ExitCode::from(serve::run(*arguments)),
         Command::Ctl(arguments) => return ExitCode::from(ctl::run(arguments)),
     };
-    exit::finish(voice, outcome)
+    exit::finish(reporter, outcome)
 }

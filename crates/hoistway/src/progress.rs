@@ -15,7 +15,7 @@ const REDRAW: Duration = Duration::from_millis(500);
 /// Time between two lines of a condensed display.
 const CONDENSED: Duration = Duration::from_secs(5);
 /// Columns if the terminal does not report its width.
-const USUAL_WIDTH: usize = 80;
+const DEFAULT_WIDTH: usize = 80;
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Way {
@@ -200,7 +200,7 @@ impl Display {
             return;
         }
         self.drawn = Some(Instant::now());
-        let width = terminal_size::terminal_size_of(io::stderr()).map_or(USUAL_WIDTH, |(width, _)| width.0.into());
+        let width = terminal_size::terminal_size_of(io::stderr()).map_or(DEFAULT_WIDTH, |(width, _)| width.0.into());
         let text = format!("{}{}", self.latest, self.eta());
         let shown: String = text.chars().take(width.saturating_sub(1)).collect();
         let mut stderr = io::stderr();

@@ -7,10 +7,10 @@ use experiment::Exit;
 use linux::setting::{self, Stale};
 
 use crate::arguments::RestoreArguments;
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 
 /// Runs the subcommand.
-pub fn run(arguments: &RestoreArguments, voice: Voice) -> Outcome {
+pub fn run(arguments: &RestoreArguments, reporter: Reporter) -> Outcome {
     setting::forget_earlier_boots();
     // Devices of `device create` whose processes are gone.
     rig::list();
@@ -24,32 +24,32 @@ pub fn run(arguments: &RestoreArguments, voice: Voice) -> Outcome {
         print(&texts.concat())?;
         return Ok(Exit::Done);
     }
-    put_back(stale, voice, print)
+    put_back(stale, reporter, print)
 }
 
 /// `--auto-restore`: restores before anything else is done, with a report on stderr. If it fails,
 /// the command ends.
-pub fn first(voice: Voice) -> Outcome {
+pub fn first(reporter: Reporter) -> Outcome {
     setting::forget_earlier_boots();
     rig::list();
-    put_back(setting::stale(), voice, |line| {
-        voice.note(line.trim_end());
+    put_back(setting::stale(), reporter, |line| {
+        reporter.note(line.trim_end());
         Ok(())
     })
 }
 
-fn put_back(stale: Vec<Stale>, voice: Voice, say: impl Fn(&str) -> Result<(), Error>) -> Outcome {
+fn put_back(stale: Vec<Stale>, reporter: Reporter, report: impl Fn(&str) -> Result<(), Error>) -> Outcome {
     let mut exit = Exit::Done;
     for Stale { path, content } in stale {
         let restored = setting::restore(&content);
         let pid = content.process.pid;
-        restored.foreign.iter().for_each(|what| voice.warn(what, "it is left alone"));
-        restored.failed.iter().for_each(|what| voice.warn(format!("not restored: {what}"), ""));
+        restored.foreign.iter().for_each(|what| reporter.warn(what, "it is not restored"));
+        restored.failed.iter().for_each(|what| reporter.warn(format!("not restored: {what}"), ""));
         if restored.is_complete() {
             fs::remove_file(&path).map_err(|error| Error::file(&path, "remove", &error))?;
             // The file that was being written when the process was killed; mostly there is none.
             let _ = fs::remove_file(path.with_extension("new"));
-            say(&format!("restored what process {pid} had left: {} settings\n", restored.files))?;
+            report(&format!("restored {} settings that process {pid} left changed\n", restored.files))?;
         } else {
             exit = Exit::NotRestored;
         }
@@ -72,9 +72,9 @@ fn text(stale: &Stale) -> String {
 }
 
 /// Warns that there is something to restore.
-pub fn warn(voice: Voice) {
+pub fn warn(reporter: Reporter) {
     for Stale { content, .. } in setting::stale() {
-        let what = format!("process {} was killed and has left settings of devices changed", content.process.pid);
-        voice.warn(what, "hoistway restore puts them back; hoistway restore --list shows them");
+        let what = format!("process {} was killed and left settings of devices changed", content.process.pid);
+        reporter.warn(what, "hoistway restore restores them; hoistway restore --list shows them");
     }
 }

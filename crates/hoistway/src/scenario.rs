@@ -177,7 +177,7 @@ impl Scenario {
             return Err(Error::usage(what, "put [[step]] into one file, [grid] and [[cell]] into another"));
         }
         if scenario.steps.is_empty() && !scenario.has_cells() {
-            let help = "add [[step]] with name, doc and test; or a [grid], or a [[cell]], to be judged";
+            let help = "add [[step]] with name, doc and test; or a [grid] or a [[cell]] for verdicts";
             return Err(Error::usage(format!("{name} has no step"), help));
         }
         let names = |list: Vec<&str>, what: &str| {

@@ -17,37 +17,39 @@ const USAGE: u8 = 2;
 /// Arguments of `hoistway serve`.
 #[derive(Args, Debug)]
 pub struct ServeArguments {
-    /// Configuration file (TOML); without it, everything is said by flags
+    /// Configuration file (TOML), instead of the options below
     #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "vhost_user", "export", "scheduler", "memory", "queue_depth", "rotational", "control"])]
     config: Option<PathBuf>,
-    /// Print what would be in force, every default included, and exit
+    /// Print the complete configuration, including defaults, and exit
     #[arg(long)]
     check: bool,
-    /// Serve NBD on unix:PATH or tcp:ADDRESS:PORT (repeatable)
+    /// Listen for NBD clients on unix:PATH or tcp:ADDRESS:PORT (repeatable)
     #[arg(long, value_name = "ADDRESS")]
     nbd: Vec<String>,
-    /// Serve an export to a virtual machine on [NAME=]unix:PATH, as vhost-user-blk (repeatable)
+    /// Listen for a virtual machine that attaches an export as vhost-user-blk (repeatable)
     #[arg(long, value_name = "[NAME=]unix:PATH")]
     vhost_user: Vec<String>,
-    /// Export NAME=PATH[,weight=N][,group=G][,read_only][,min_block=N][,description=TEXT][,unsafe_flush] (repeatable)
+    /// Serve the file or block device PATH as NAME, with options weight=N, group=G, read_only, min_block=N,
+    /// description=TEXT and unsafe_flush (repeatable)
     #[arg(long, value_name = "NAME=PATH[,OPTION...]")]
     export: Vec<String>,
-    /// The scheduler: NAME[:TUNABLE=VALUE,...], see `hoistway list schedulers`
+    /// Scheduler: NAME[:TUNABLE=VALUE,...]; `hoistway list schedulers` lists them
     #[arg(long, short = 's', visible_alias = "sched", value_name = "SPEC")]
     scheduler: Option<String>,
-    /// Memory for payloads, 64MiB to 64GiB (default 256MiB)
+    /// Memory for the data of requests, 64MiB to 64GiB (default 256MiB)
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
-    /// Requests given to the device at once; 0 learns how many it takes before it gets no faster (32 on a disk)
+    /// Limit of requests in flight on the device; 0 finds the smallest number that reaches full throughput (32 on a
+    /// rotational disk)
     #[arg(long, value_name = "N")]
     queue_depth: Option<u64>,
-    /// Whether positioning costs time: auto, yes or no; auto asks the system, and measures where it says yes
+    /// Whether the disk rotates: auto, yes or no; auto asks the system, and if it says yes, verifies it by measuring
     #[arg(long, value_name = "WORD")]
     rotational: Option<String>,
-    /// Control socket for `hoistway ctl`
+    /// Create a control socket for `hoistway ctl` and `hoistway top` at PATH
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// Print the NBD URI of every export when ready
+    /// When ready, print the NBD URI of every export
     #[arg(long)]
     print_uri: bool,
 }

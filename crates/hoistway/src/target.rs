@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 
 use device::Model;
 use experiment::Refusal;
-use linux::device::{Kind, Opened, Opening, stretch_at};
+use linux::device::{Kind, Opened, Opening, data_run_at};
 
 use crate::arguments::test::PlaceArguments;
-use crate::exit::{Error, Voice};
+use crate::exit::{Error, Reporter};
 use crate::interrupt::Interrupt;
 use crate::layout::{self, TestFile};
 
@@ -126,16 +126,16 @@ impl Target {
             matches!(self.what, What::Existing(_) | What::Directory(_) | What::Own(_)) && self.model.is_none();
         if host == HostName::Native && !is_real {
             let what =
-                format!("the native host needs a block device, a file or a directory, and '{}' is none", self.text);
+                format!("the native host needs a block device, a file or a directory, and '{}' is not one", self.text);
             let help = "lsblk lists the devices of this machine; hoistway device create --model NAME makes one";
             return Err(Error::usage(what, help).at("--host"));
         }
         if arguments.keep && !matches!(self.what, What::Directory(_)) {
-            let what = format!("--keep has nothing to keep: {} is no directory", self.text);
-            return Err(Error::usage(what, "leave it out; files of --file stay anyway"));
+            let what = format!("--keep needs a directory as the target: {} is not a directory", self.text);
+            return Err(Error::usage(what, "leave it out; a file of --file is always kept"));
         }
         if arguments.exclusive && !matches!(self.what, What::Existing(_)) {
-            let what = format!("--exclusive means nothing for {}", self.text);
+            let what = format!("--exclusive has no meaning for {}", self.text);
             return Err(Error::usage(what, "leave it out; it is for block devices"));
         }
         self.check(arguments)?;
@@ -163,8 +163,8 @@ impl Target {
             }
             What::Own(path) => {
                 if path.starts_with("/dev") {
-                    let what = format!("{} would be a file in /dev, that is, in memory", path.display());
-                    return Err(Error::refused(what, "choose a place on a disk"));
+                    let what = format!("{} would be a file in /dev, which is in memory", path.display());
+                    return Err(Error::refused(what, "choose a path on a disk"));
                 }
                 let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
                 directory_is_writable(parent)?;
@@ -182,9 +182,9 @@ impl Target {
     /// A line about how it will be accessed.
     pub fn access(&self, writes: bool) -> String {
         match &self.what {
-            What::Simulated => "simulated, nothing is touched".to_owned(),
+            What::Simulated => "simulated".to_owned(),
             What::Directory(path) => format!("temporary file in {}, removed at the end", path.display()),
-            What::Own(path) => format!("own file {}, stays", path.display()),
+            What::Own(path) => format!("test file {}, kept", path.display()),
             What::Existing(_) if writes => "WRITES, its content is lost".to_owned(),
             What::Existing(_) => "READ ONLY".to_owned(),
             What::Scratch(text) => format!("{text}, no disk is touched"),
@@ -196,9 +196,9 @@ impl Target {
     pub fn stand_in(&self, host: HostName, bytes: u64) -> String {
         match &self.what {
             // The kernel schedules the disk that the file will be on.
-            What::Directory(directory) if host == HostName::Native => native::target::stand_in(directory, bytes),
+            What::Directory(directory) if host == HostName::Native => native::target::placeholder(directory, bytes),
             What::Own(path) if host == HostName::Native => {
-                native::target::stand_in(path.parent().unwrap_or(Path::new("")), bytes)
+                native::target::placeholder(path.parent().unwrap_or(Path::new("")), bytes)
             }
             What::Simulated => self.text.clone(),
             What::Existing(path) => self.behind_model(path.display().to_string()),
@@ -220,10 +220,14 @@ impl Target {
         if host == HostName::Native && arguments.destructive.is_some() {
             return Ok(());
         }
-        let what = format!("the workload writes, and {} is not ours to write to", path.display());
+        let what = format!("the workload writes, and {} may not be written to", path.display());
         let help = match host {
-            HostName::Native => "only read, or allow it: --destructive followed by the path of the device",
-            _ => "name a directory (a temporary file is made there) or --file NEW; or only read",
+            HostName::Native => {
+                "use a workload that only reads, or allow writes: --destructive followed by the path of the device"
+            }
+            _ => {
+                "name a directory (a temporary file is created there) or --file NEW; or use a workload that only reads"
+            }
         };
         Err(Error::refused(what, help))
     }
@@ -238,14 +242,14 @@ impl Target {
             return wrong(what, "repeat the path of the device exactly as it is given as TARGET");
         }
         if named.is_file() {
-            let help = "name a directory, or --file NEW, and a file is made";
-            return wrong(format!("{} is a file, no device", named.display()), help);
+            let help = "name a directory or --file NEW, and a file is created";
+            return wrong(format!("{} is a file, not a device", named.display()), help);
         }
         if host != HostName::Native {
             return wrong("only the native host writes to devices".to_owned(), "add --host native");
         }
         if !writes {
-            return wrong("nothing of this test writes".to_owned(), "leave it out");
+            return wrong("this test does not write".to_owned(), "leave it out");
         }
         Ok(())
     }
@@ -256,14 +260,14 @@ impl Target {
         bytes: u64,
         arguments: &PlaceArguments,
         interrupt: &Interrupt,
-        voice: Voice,
+        reporter: Reporter,
     ) -> Result<OpenTarget, Error> {
         let plain = |host_text| OpenTarget { host_text, directory: None, file: None, _claim: None };
         match &self.what {
             What::Simulated => Ok(plain(self.text.clone())),
             What::Scratch(text) => Ok(plain(self.behind_model(text.clone()))),
             What::Directory(directory) => {
-                voice.note(format!("writing a test file of {} MiB in {}", bytes >> 20, directory.display()));
+                reporter.note(format!("writing a test file of {} MiB in {}", bytes >> 20, directory.display()));
                 let file = TestFile::temporary(directory, bytes, arguments.keep, interrupt)?;
                 let host_text = self.behind_model(file.host_text());
                 Ok(OpenTarget { directory: Some(directory.clone()), file: Some(file), ..plain(host_text) })
@@ -272,7 +276,7 @@ impl Target {
                 let file = if path.exists() {
                     TestFile::again(path, bytes)?
                 } else {
-                    voice.note(format!("writing the test file {} of {} MiB", path.display(), bytes >> 20));
+                    reporter.note(format!("writing the test file {} of {} MiB", path.display(), bytes >> 20));
                     TestFile::create(path, bytes, interrupt)?
                 };
                 let host_text = self.behind_model(file.host_text());
@@ -281,7 +285,7 @@ impl Target {
             What::Existing(path) => {
                 let claim = match &arguments.destructive {
                     Some(_) => claim_for_writing(path, arguments.overwrite_signature)?,
-                    None => claim(path, arguments.exclusive, voice)?,
+                    None => claim(path, arguments.exclusive, reporter)?,
                 };
                 Ok(OpenTarget { _claim: Some(claim), ..plain(self.behind_model(path.display().to_string())) })
             }
@@ -337,7 +341,7 @@ fn is_scratch(text: &str) -> bool {
 
 fn directory_is_writable(path: &Path) -> Result<(), Error> {
     if path.starts_with("/dev") && !path.starts_with("/dev/shm") {
-        let what = format!("{} lies in /dev, that is, in memory", path.display());
+        let what = format!("{} is in /dev, which is in memory", path.display());
         return Err(Error::refused(what, "choose a directory on a disk"));
     }
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
@@ -347,21 +351,28 @@ fn directory_is_writable(path: &Path) -> Result<(), Error> {
         _ => Error::file(path, "look at", &error),
     })?;
     if !metadata.is_dir() {
-        return Err(Error::usage(format!("{} is no directory", path.display()), "name a directory"));
+        return Err(Error::usage(format!("{} is not a directory", path.display()), "name a directory"));
     }
     if metadata.permissions().readonly() {
-        return Err(Error::failed(format!("{} cannot be written to", path.display()), "name a directory of yours"));
+        return Err(Error::failed(
+            format!("{} cannot be written to", path.display()),
+            "name a directory that you may write to",
+        ));
     }
     Ok(())
 }
 
 /// Opens a file or device for reading and keeps it open; a device that is in use is reported. With
 /// an exclusive claim others, including the host, can still read it, but it cannot be mounted.
-fn claim(path: &Path, exclusive: bool, voice: Voice) -> Result<Opened, Error> {
+fn claim(path: &Path, exclusive: bool, reporter: Reporter) -> Result<Opened, Error> {
     let opening = Opening { writable: false, direct: false, exclusive: true, claimed_bytes: (0, 0) };
     match linux::device::open(path, None, opening) {
         Err(linux::device::Refusal::InUse { user, .. }) if !exclusive => {
-            voice.note(format!("{} is in use ({}): other I/O may disturb the figures", path.display(), user.display()));
+            reporter.note(format!(
+                "{} is in use ({}): other I/O may disturb the figures",
+                path.display(),
+                user.display()
+            ));
             Ok(linux::device::open(path, None, Opening { exclusive: false, ..opening })?)
         }
         opened => Ok(opened?),
@@ -395,25 +406,26 @@ fn refuse_holes(path: &Path, opened: &Opened) -> Result<(), Error> {
         return Ok(());
     }
     let size_bytes = opened.facts.size_bytes;
-    let first = stretch_at(opened.file.as_fd(), 0, size_bytes).map_err(|error| Error::file(path, "look at", &error))?;
+    let first =
+        data_run_at(opened.file.as_fd(), 0, size_bytes).map_err(|error| Error::file(path, "look at", &error))?;
     if !first.is_hole && first.end_bytes >= size_bytes {
         return Ok(());
     }
     let at = if first.is_hole { 0 } else { first.end_bytes };
     Err(Error::usage(
         format!("{} has a hole at byte {at}: reading it would measure memory", path.display()),
-        "fill it (cp --sparse=never OLD NEW), or let a file be made: --file NEW",
+        "fill it (cp --sparse=never OLD NEW), or have a file created: --file NEW",
     ))
 }
 
 /// Replaces the host's text for the target by the user's in a refusal.
-pub fn in_users_words(refusal: &Refusal, host_text: &str, text: &str) -> Refusal {
-    let told = |message: &str| spoken(message, host_text, text);
-    Refusal { message: told(&refusal.message), help: told(&refusal.help), exit: refusal.exit }
+pub fn refusal_for_user(refusal: &Refusal, host_text: &str, text: &str) -> Refusal {
+    let renamed = |message: &str| with_user_target_name(message, host_text, text);
+    Refusal { message: renamed(&refusal.message), help: renamed(&refusal.help), exit: refusal.exit }
 }
 
 /// The message with our `/dev/fd/N` replaced by the user's name of the target.
-pub fn spoken(message: &str, host_text: &str, text: &str) -> String {
+pub fn with_user_target_name(message: &str, host_text: &str, text: &str) -> String {
     if host_text.is_empty() {
         return message.to_owned();
     }
@@ -428,32 +440,32 @@ pub fn spoken(message: &str, host_text: &str, text: &str) -> String {
 /// Replaces `name` by `text` wherever no further digit follows: descriptor 3 is not 31.
 fn without_name(message: &str, name: &str, text: &str) -> String {
     let mut parts = message.split(name).peekable();
-    let mut told = String::new();
+    let mut renamed = String::new();
     while let Some(part) = parts.next() {
-        told.push_str(part);
+        renamed.push_str(part);
         if let Some(next) = parts.peek() {
-            told.push_str(if next.starts_with(|c: char| c.is_ascii_digit()) { name } else { text });
+            renamed.push_str(if next.starts_with(|c: char| c.is_ascii_digit()) { name } else { text });
         }
     }
-    told
+    renamed
 }
 
 #[cfg(test)]
 mod tests {
-    use super::spoken;
+    use super::with_user_target_name;
 
     #[test]
-    fn a_descriptor_is_never_told_for_the_target() {
+    fn a_descriptor_is_never_shown_for_the_target() {
         let host_text = "/dev/fd/3@4096+1048576";
-        let told = |message: &str| spoken(message, host_text, "/srv");
-        assert_eq!(told("/dev/fd/3@4096+1048576: too small"), "/srv: too small");
-        assert_eq!(told("/dev/fd/3: Input/output error"), "/srv: Input/output error");
-        assert_eq!(told(&format!("fio: /proc/{}/fd/3: gone", std::process::id())), "fio: /srv: gone");
-        assert_eq!(told("/dev/fd/31 and /dev/fd/3"), "/dev/fd/31 and /srv");
+        let renamed = |message: &str| with_user_target_name(message, host_text, "/srv");
+        assert_eq!(renamed("/dev/fd/3@4096+1048576: too small"), "/srv: too small");
+        assert_eq!(renamed("/dev/fd/3: Input/output error"), "/srv: Input/output error");
+        assert_eq!(renamed(&format!("fio: /proc/{}/fd/3: gone", std::process::id())), "fio: /srv: gone");
+        assert_eq!(renamed("/dev/fd/31 and /dev/fd/3"), "/dev/fd/31 and /srv");
         assert_eq!(
-            spoken("ssd@/dev/fd/3@4096+8 fails", "ssd@/dev/fd/3@4096+8", "model:ssd@/srv"),
+            with_user_target_name("ssd@/dev/fd/3@4096+8 fails", "ssd@/dev/fd/3@4096+8", "model:ssd@/srv"),
             "model:ssd@/srv fails"
         );
-        assert_eq!(spoken("disk.img fails", "disk.img", "disk.img"), "disk.img fails");
+        assert_eq!(with_user_target_name("disk.img fails", "disk.img", "disk.img"), "disk.img fails");
     }
 }

@@ -10,13 +10,13 @@ use block::time::SECOND;
 use experiment::{Experiment, Group, WorkloadPlan};
 use workload::Job;
 
-use crate::exit::Voice;
+use crate::exit::Reporter;
 
 /// The runtime of a workload code, which does not end by itself; longer than any run, and far from
 /// overflow.
 pub const ENDLESS_NS: Nanos = 1 << 50;
 /// Default for runs that nothing ends.
-const USUAL_RUNTIME_NS: Nanos = 30 * SECOND;
+const DEFAULT_RUNTIME_NS: Nanos = 30 * SECOND;
 
 /// The times of all runs of a test.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -29,41 +29,41 @@ pub struct Times {
 
 /// The times on the command line, and the default ramp of jobs that never end.
 #[derive(Copy, Clone, Debug)]
-pub struct Wishes {
+pub struct GivenTimes {
     /// `--runtime`.
     pub runtime_ns: Option<Nanos>,
     /// `--ramp`.
     pub ramp_ns: Option<Nanos>,
     /// The host's default ramp.
-    pub usual_ramp_ns: Nanos,
+    pub default_ramp_ns: Nanos,
 }
 
 /// Determines the times of a test, and starts its jobs accordingly.
-pub fn settle(workloads: &mut [WorkloadPlan], wishes: &Wishes, voice: Voice) -> Times {
+pub fn settle(workloads: &mut [WorkloadPlan], given_times: &GivenTimes, reporter: Reporter) -> Times {
     let in_files = workloads.iter().map(|workload| of_groups(&workload.groups)).collect::<Vec<_>>();
     let known = in_files.iter().flatten().copied();
     let known =
         known.reduce(|a, b| Times { runtime_ns: a.runtime_ns.max(b.runtime_ns), ramp_ns: a.ramp_ns.max(b.ramp_ns) });
-    let usual = Times { runtime_ns: USUAL_RUNTIME_NS, ramp_ns: wishes.usual_ramp_ns };
+    let usual = Times { runtime_ns: DEFAULT_RUNTIME_NS, ramp_ns: given_times.default_ramp_ns };
     let Times { runtime_ns, ramp_ns } =
         known.unwrap_or_else(|| if jobs(workloads).any(is_endless) { usual } else { Times { ramp_ns: 0, ..usual } });
-    let runtime_ns = wishes.runtime_ns.unwrap_or(runtime_ns);
+    let runtime_ns = given_times.runtime_ns.unwrap_or(runtime_ns);
     if runtime_ns == Experiment::UNTIL_DONE_NS {
         // One workload lasts as long as it needs; endless jobs of other workloads get the default
         // time.
         let endless = workloads.iter_mut().zip(&in_files).filter(|(_, times)| times.is_none());
         for job in endless.flat_map(|(workload, _)| &mut workload.groups).flat_map(|group| &mut group.jobs) {
-            job.runtime_ns = Some(job.runtime_ns.filter(|own_ns| *own_ns != ENDLESS_NS).unwrap_or(USUAL_RUNTIME_NS));
+            job.runtime_ns = Some(job.runtime_ns.filter(|own_ns| *own_ns != ENDLESS_NS).unwrap_or(DEFAULT_RUNTIME_NS));
         }
     }
     for job in jobs_mut(workloads).filter(|job| is_measured_whole(job) && job.ramp_ns > 0) {
-        voice.note(format!(
-            "job '{}' ends by its size or number: it is measured whole, without its ramp_time",
+        reporter.note(format!(
+            "job '{}' ends by its size or number of I/Os: all of it is measured, without a ramp_time",
             job.name
         ));
         job.ramp_ns = 0;
     }
-    let ramp_ns = match wishes.ramp_ns {
+    let ramp_ns = match given_times.ramp_ns {
         _ if jobs(workloads).all(is_measured_whole) => 0,
         Some(given_ns) => {
             for job in jobs_mut(workloads).filter(|job| has_time(job) && !is_measured_whole(job)) {
@@ -152,10 +152,10 @@ mod tests {
 
     use super::*;
 
-    fn silent() -> Voice {
-        let mut voice = Voice::default();
-        voice.quiet = true;
-        voice
+    fn silent() -> Reporter {
+        let mut reporter = Reporter::default();
+        reporter.quiet = true;
+        reporter
     }
 
     fn plan(jobs: &[Job]) -> Vec<WorkloadPlan> {
@@ -165,7 +165,7 @@ mod tests {
 
     fn settled(jobs: &[Job], runtime_ns: Option<Nanos>, ramp_ns: Option<Nanos>) -> (Times, Vec<Job>) {
         let mut workloads = plan(jobs);
-        let times = settle(&mut workloads, &Wishes { runtime_ns, ramp_ns, usual_ramp_ns: 2 * SECOND }, silent());
+        let times = settle(&mut workloads, &GivenTimes { runtime_ns, ramp_ns, default_ramp_ns: 2 * SECOND }, silent());
         (times, workloads.remove(0).groups.remove(0).jobs)
     }
 
@@ -236,8 +236,8 @@ mod tests {
     #[test]
     fn a_workload_that_goes_on_for_ever_gets_the_usual_time_beside_one_that_does_not() {
         let mut workloads = [plan(&[sized()]), plan(&[endless()])].concat();
-        let wishes = Wishes { runtime_ns: None, ramp_ns: None, usual_ramp_ns: 2 * SECOND };
-        let all = settle(&mut workloads, &wishes, silent());
+        let given_times = GivenTimes { runtime_ns: None, ramp_ns: None, default_ramp_ns: 2 * SECOND };
+        let all = settle(&mut workloads, &given_times, silent());
         assert_eq!(all.runtime_ns, Experiment::UNTIL_DONE_NS);
         assert_eq!(workloads[1].groups[0].jobs[0].runtime_ns, Some(30 * SECOND));
     }

@@ -33,15 +33,15 @@ impl<'a> Number<'a> {
     }
 }
 
-/// `'-1' is no rate: it is negative`; `is_too_large`: it is valid except for its size.
+/// `'-1' is not a rate: it is negative`; `is_too_large`: it is valid except for its size.
 fn refused(text: &str, noun: &str, is_too_large: bool, help: &str) -> Diagnostic {
     let is_negative = text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     let reason = match (is_negative, is_too_large) {
         (true, _) => ": it is negative",
-        (_, true) => ": it is more than 64 bits hold",
+        (_, true) => ": it does not fit into 64 bits",
         _ => "",
     };
-    Diagnostic::new(format!("'{text}' is no {noun}{reason}"), help)
+    Diagnostic::new(format!("'{text}' is not a {noun}{reason}"), help)
 }
 
 /// A simulated machine: `key=value,...`.
@@ -56,7 +56,7 @@ pub fn seeds(text: &str) -> Result<Vec<u64>, Diagnostic> {
     sorted.sort_unstable();
     let is_twice = sorted.windows(2).any(|pair| pair[0] == pair[1]);
     seeds.filter(|_| !is_twice).ok_or_else(|| {
-        Diagnostic::new(format!("'{text}' is no list of seeds"), "write whole numbers, each once: 1,2,3,4")
+        Diagnostic::new(format!("'{text}' is not a list of seeds"), "write whole numbers, each once: 1,2,3,4")
     })
 }
 
@@ -116,7 +116,10 @@ pub fn ios_per_s(text: &str) -> Result<u64, Diagnostic> {
 /// A time in nanoseconds: `30` = seconds, `500ms`, `1.5s`, `2m`, `1h`.
 pub fn time(text: &str) -> Result<Nanos, Diagnostic> {
     let wrong = || {
-        Diagnostic::new(format!("'{text}' is no time"), "write seconds, or a number with us, ms, s, m (minutes) or h")
+        Diagnostic::new(
+            format!("'{text}' is not a time"),
+            "write seconds, or a number with us, ms, s, m (minutes) or h",
+        )
     };
     let number = Number::split(text).ok_or_else(wrong)?;
     let unit = match number.suffix {
@@ -139,7 +142,7 @@ pub fn percent(text: &str) -> Result<f64, Diagnostic> {
         .ok()
         .filter(|_| is_decimal)
         .map(|percent| percent / 100.0)
-        .ok_or_else(|| Diagnostic::new(format!("'{text}' is no percentage"), "write 5% or 0.5%"))
+        .ok_or_else(|| Diagnostic::new(format!("'{text}' is not a percentage"), "write 5% or 0.5%"))
 }
 
 /// A list of percentiles, each above 0 and at most 100.
@@ -147,7 +150,7 @@ pub fn percentiles(text: &str) -> Result<Vec<f64>, Diagnostic> {
     let one = |part: &str| part.trim().parse::<f64>().ok().filter(|value| *value > 0.0 && *value <= 100.0);
     text.split(',').map(one).collect::<Option<Vec<f64>>>().ok_or_else(|| {
         Diagnostic::new(
-            format!("'{text}' is no list of percentiles"),
+            format!("'{text}' is not a list of percentiles"),
             "write numbers above 0 and up to 100 (= the largest), for example 50,99,99.9,100",
         )
     })
@@ -158,7 +161,7 @@ pub fn threads(text: &str) -> Result<Vec<u32>, Diagnostic> {
     let one = |part: &str| part.trim().parse::<u32>().ok().filter(|count| (1..=4096).contains(count));
     text.split(',').map(one).collect::<Option<Vec<u32>>>().ok_or_else(|| {
         Diagnostic::new(
-            format!("'{text}' is no list of thread counts"),
+            format!("'{text}' is not a list of thread counts"),
             "write numbers from 1 to 4096, for example 1,3,6",
         )
     })

@@ -58,7 +58,7 @@ fn in_our_words(error: &clap::Error) -> Error {
     }
     let tips: Vec<&str> = lines.filter_map(|line| line.strip_prefix("tip: ")).map(str::trim).collect();
     let help =
-        if tips.is_empty() { "hoistway --help, and --help behind each subcommand".to_owned() } else { tips.join("; ") };
+        if tips.is_empty() { "see hoistway --help, or hoistway SUBCOMMAND --help".to_owned() } else { tips.join("; ") };
     Error::usage(what, help)
 }
 
@@ -71,7 +71,7 @@ fn elsewhere(word: &str) -> Option<String> {
     find(&Arguments::command(), "", name, &mut options, &mut subcommands);
     let listed = |paths: &[String]| paths.join(", ");
     if word.starts_with("--") && !options.is_empty() {
-        return Some(format!("--{name} is an option of {}: it stands right behind that", listed(&options)));
+        return Some(format!("--{name} is an option of {}: it follows that subcommand", listed(&options)));
     }
     if word.starts_with('-') {
         return None;
@@ -114,7 +114,7 @@ mod tests {
     fn a_bad_value_names_option_value_and_remedy() {
         let message = message("hoistway test --runtime 3x");
         assert!(
-            message.starts_with("hoistway: error: '3x' is no time (--runtime 3x)\n  help: write seconds"),
+            message.starts_with("hoistway: error: '3x' is not a time (--runtime 3x)\n  help: write seconds"),
             "{message}"
         );
     }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_in_the_wrong_place_is_told_where_it_belongs() {
+    fn a_misplaced_word_is_reported_with_its_place() {
         // The nearest name by edit distance is replay, which explains nothing.
         let explain = message("hoistway explain");
         assert!(explain.contains("it is an option, --explain, of hoistway test, "), "{explain}");

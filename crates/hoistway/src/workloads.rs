@@ -12,7 +12,7 @@ use workload::name::{self, BadName};
 use workload::program;
 
 use crate::arguments::test::WorkloadArguments;
-use crate::exit::{Error, Message, Voice};
+use crate::exit::{Error, Message, Reporter};
 use crate::times::ENDLESS_NS;
 
 /// Area of a test file per job without a size.
@@ -36,7 +36,7 @@ fn meaning(code: &str) -> String {
     let direction = match letters.next() {
         Some('r') => "reads",
         Some('w') => "writes",
-        _ => "reads and writes, half each",
+        _ => "50 % reads, 50 % writes",
     };
     let size = if cache == "buffered" { "4k" } else { "32k" };
     format!("{cache} {pattern} {direction} of {size}, one at a time per thread")
@@ -62,11 +62,11 @@ pub enum Workload {
 }
 
 /// Reads all of `--workload` and `--job`; `usual` if there are none.
-pub fn read(arguments: &WorkloadArguments, usual: &str, voice: Voice) -> Result<Vec<Workload>, Error> {
+pub fn read(arguments: &WorkloadArguments, usual: &str, reporter: Reporter) -> Result<Vec<Workload>, Error> {
     let mut workloads = Vec::new();
     for text in arguments.workload.iter().flat_map(|list| split(list)) {
         if is_file(&text) {
-            workloads.push(file(Path::new(&text), arguments, voice)?);
+            workloads.push(file(Path::new(&text), arguments, reporter)?);
         } else if text.eq_ignore_ascii_case("all") {
             for code in name::ALL {
                 workloads.push(named(code, arguments)?);
@@ -76,7 +76,7 @@ pub fn read(arguments: &WorkloadArguments, usual: &str, voice: Voice) -> Result<
         }
     }
     for path in &arguments.job {
-        workloads.push(file(path, arguments, voice)?);
+        workloads.push(file(path, arguments, reporter)?);
     }
     if workloads.is_empty() {
         workloads.push(named(usual, arguments)?);
@@ -168,32 +168,32 @@ fn bad_name(bad: BadName) -> Error {
 }
 
 /// Reads a job file and prints its notes.
-fn file(path: &Path, arguments: &WorkloadArguments, voice: Voice) -> Result<Workload, Error> {
+fn file(path: &Path, arguments: &WorkloadArguments, reporter: Reporter) -> Result<Workload, Error> {
     if let Some(option) = options(arguments).first() {
         let what = format!("'{option}' and the job file {} contradict each other", path.display());
-        return Err(Error::usage(what, "set it in the file; --bs and its like are for workload codes"));
+        return Err(Error::usage(what, "set it in the file; --bs and similar options are for workload names"));
     }
-    let jobs = match jobs_of(path, arguments.buffered_async, voice) {
-        Err(refusal) if arguments.generator.is_some() => vec![foreign(path, &refusal, voice)?],
+    let jobs = match jobs_of(path, arguments.buffered_async, reporter) {
+        Err(refusal) if arguments.generator.is_some() => vec![fio_only(path, &refusal, reporter)?],
         jobs => jobs?,
     };
-    let jobs = jobs.into_iter().map(|job| crate::replay::job_file::with_trace(job, voice));
+    let jobs = jobs.into_iter().map(|job| crate::replay::job_file::with_trace(job, reporter));
     let jobs = jobs.collect::<Result<Vec<Job>, Error>>()?;
     let name = path.file_stem().map_or_else(|| "jobs".to_owned(), |stem| stem.to_string_lossy().into_owned());
     Ok(Workload::File { name, groups: groups_of(path, jobs)? })
 }
 
 /// A file that is refused here, as a job that fio runs unchanged.
-fn foreign(path: &Path, refusal: &Error, voice: Voice) -> Result<Job, Error> {
+fn fio_only(path: &Path, refusal: &Error, reporter: Reporter) -> Result<Job, Error> {
     let text = linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
     let why = refusal.messages.first().map_or("", |message| message.what.as_str());
-    voice.note(format!("{} is run by fio as it stands, on the target: {why}", path.display()));
+    reporter.note(format!("{} is run by fio unchanged, on the target: {why}", path.display()));
     let mix = if fio::only_reads(&text) { Mix::Read } else { Mix::ReadWrite { read_percent: 50 } };
-    Ok(Job { name: "fio".to_owned(), mix, foreign: Some(text), ..Job::default() })
+    Ok(Job { name: "fio".to_owned(), mix, fio_only: Some(text), ..Job::default() })
 }
 
 /// The jobs of a file as they will run.
-pub fn jobs_of(path: &Path, buffered_async: bool, voice: Voice) -> Result<Vec<Job>, Error> {
+pub fn jobs_of(path: &Path, buffered_async: bool, reporter: Reporter) -> Result<Vec<Job>, Error> {
     let bytes = match (linux::input::bytes(path), crate::scenario::job_file(path)) {
         (Ok(bytes), _) => bytes,
         (Err(_), Some(shipped)) => shipped.as_bytes().to_owned(),
@@ -211,7 +211,7 @@ pub fn jobs_of(path: &Path, buffered_async: bool, voice: Voice) -> Result<Vec<Jo
         buffered_async,
     };
     let parsed = fio::parse(&path.display().to_string(), &bytes, &surroundings)?;
-    parsed.notes.into_iter().map(Message::from).for_each(|note| voice.say(&note));
+    parsed.notes.into_iter().map(Message::from).for_each(|note| reporter.report(&note));
     if parsed.jobs.is_empty() {
         return Err(Error::usage(format!("{} has no job", path.display()), "begin a job with [name]"));
     }
@@ -226,22 +226,22 @@ pub fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
             let what = format!("job '{}' asks for {what}", job.name);
             Error::usage(what, "remove it from the file").at(path.display().to_string())
         };
-        if let Some(scheduler) = &job.wishes.scheduler {
-            return Err(unsupported(&format!("scheduler '{scheduler}' for itself; schedulers are --sched's")));
+        if let Some(scheduler) = &job.group_settings.scheduler {
+            return Err(unsupported(&format!("scheduler '{scheduler}'; schedulers are chosen with --sched")));
         }
         if job.group.is_empty() {
             UNGROUPED.clone_into(&mut job.group);
         }
-        let wishes = job.wishes.clone();
+        let group_settings = job.group_settings.clone();
         let at = groups.iter().position(|group| group.path == job.group).unwrap_or_else(|| {
             groups.push(Group::new(job.group.clone(), Weight::DEFAULT, Vec::new()));
             groups.len() - 1
         });
         let group = &mut groups[at];
-        if let Some(weight) = wishes.weight {
+        if let Some(weight) = group_settings.weight {
             group.weight = Weight::new(weight)?;
         }
-        if let Some(level) = wishes.priority {
+        if let Some(level) = group_settings.priority {
             let level = GroupPriority::new(level)?;
             if group.group_priority.is_some_and(|other| other != level) {
                 let what = format!(
@@ -256,11 +256,11 @@ pub fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
         }
         let limits = group.limits;
         group.limits = Limits {
-            read_bytes_per_s: wishes.read_bytes_per_s.or(limits.read_bytes_per_s),
-            write_bytes_per_s: wishes.write_bytes_per_s.or(limits.write_bytes_per_s),
-            read_ios_per_s: wishes.read_ios_per_s.or(limits.read_ios_per_s),
-            write_ios_per_s: wishes.write_ios_per_s.or(limits.write_ios_per_s),
-            low: wishes.high_bytes_per_s.map_or(limits.low, crate::test::limiters::high),
+            read_bytes_per_s: group_settings.read_bytes_per_s.or(limits.read_bytes_per_s),
+            write_bytes_per_s: group_settings.write_bytes_per_s.or(limits.write_bytes_per_s),
+            read_ios_per_s: group_settings.read_ios_per_s.or(limits.read_ios_per_s),
+            write_ios_per_s: group_settings.write_ios_per_s.or(limits.write_ios_per_s),
+            low: group_settings.high_bytes_per_s.map_or(limits.low, crate::test::limiters::high),
             ..limits
         };
         group.jobs.push(job);

@@ -62,7 +62,7 @@ fn a_tunable_out_of_range() {
 }
 
 #[test]
-fn a_sweep_of_a_tunable_nobody_has() {
+fn a_sweep_of_an_unknown_tunable() {
     refused(&["test", "--sweep", "fifo_bach=1,2"], 2, &["tunable 'fifo_bach'", "did you mean 'fifo_batch'"]);
 }
 
@@ -79,9 +79,9 @@ fn an_unknown_key_behind_a_workload() {
 
 #[test]
 fn units_that_do_not_exist() {
-    refused(&["test", "--runtime", "3x"], 2, &["'3x' is no time", "(--runtime 3x)", "ms"]);
-    refused(&["test", "--bs", "4q"], 2, &["'4q' is no size", "(--bs 4q)", "KiB"]);
-    refused(&["test", "--max-sets", "3", "--precision", "5pct"], 2, &["'5pct' is no percentage"]);
+    refused(&["test", "--runtime", "3x"], 2, &["'3x' is not a time", "(--runtime 3x)", "ms"]);
+    refused(&["test", "--bs", "4q"], 2, &["'4q' is not a size", "(--bs 4q)", "KiB"]);
+    refused(&["test", "--max-sets", "3", "--precision", "5pct"], 2, &["'5pct' is not a percentage"]);
     refused(&["test", "--percentiles", "50,101"], 2, &["'50,101'", "up to 100"]);
     refused(&["test", "--threads", "1,0"], 2, &["'1,0'", "1 to 4096"]);
 }
@@ -115,7 +115,7 @@ fn an_unknown_model_and_an_unknown_parameter_of_one() {
 }
 
 #[test]
-fn a_models_file_with_a_mistake_is_told_with_line_value_range_and_nearest_key() {
+fn a_mistake_in_a_models_file_is_reported_with_line_value_range_and_nearest_key() {
     let directory = tempfile::tempdir().expect("a directory");
     let refused_file = |text: &str, words: &[&str]| {
         fs::write(directory.path().join("my.toml"), text).unwrap();
@@ -157,7 +157,7 @@ fn rows_that_cannot_be_calibrated_with() {
     refused_rows("r.toml", &unit, &[], &["r.toml:5:8: ", "unit = \"MB\"", "allowed: 1/s"]);
     let sound = format!("{row}{job}");
     refused_rows("r.toml", &sound, &["--free", "t_raed_us"], &["'t_raed_us'", "did you mean 't_read_us'"]);
-    refused_rows("r.toml", &sound, &["--free", "read_priority"], &["is no number"]);
+    refused_rows("r.toml", &sound, &["--free", "read_priority"], &["is not a number"]);
     refused_rows("r.toml", &sound, &["--free", "error_ppm"], &["error_ppm is 0", "MODEL,error_ppm=1"]);
     refused_rows("r.toml", &sound.replace("none", "nine"), &[], &["no scheduler 'nine'"]);
     refused_rows("r.json", "{\"jobs\": [", &[], &["fio output ends at byte 10", "(--rows r.json)"]);
@@ -170,9 +170,9 @@ fn hosts_that_do_not_exist_or_cannot_use_the_target() {
     refused(
         &["test", "--host", "kernel"],
         2,
-        &["needs a block device, a file or a directory, and 'model:sata' is none", "(--host)"],
+        &["needs a block device, a file or a directory, and 'model:sata' is not one", "(--host)"],
     );
-    refused(&["test", "--host", "native", "memory:1MiB"], 2, &["a file or a directory, and 'memory:1MiB' is none"]);
+    refused(&["test", "--host", "native", "memory:1MiB"], 2, &["a file or a directory, and 'memory:1MiB' is not one"]);
     refused(&["test", "--host", "native", "Cargo.toml"], 2, &["does not exist"]);
     refused(&["test", "--host", "engin"], 2, &["no host 'engin'", "did you mean 'engine'"]);
     refused(&["test", "--host", "sim", "/tmp"], 2, &["the simulator has no target '/tmp'"]);
@@ -181,7 +181,7 @@ fn hosts_that_do_not_exist_or_cannot_use_the_target() {
 #[test]
 fn options_of_later_issues_are_refused_not_ignored() {
     refused(&["test", "--trace", "x.blk"], 2, &["there is no trace x.blk, nor x.blk.blktrace.0"]);
-    refused(&["test", "--generator", "fio"], 2, &["(--generator fio)", "the simulator none"]);
+    refused(&["test", "--generator", "fio"], 2, &["(--generator fio)", "the simulator has none"]);
     refused(&["test", "--group", "name=a,low_rbps=1M"], 2, &["no effect", "idle=", "latency="]);
 }
 
@@ -197,12 +197,12 @@ fn models_that_cannot_become_devices() {
     refused(&["device", "create", "--model", "sat"], 2, &["nearest: sata"]);
     refused(&["device", "create", "--model", "sata", "--size", "5000"], 2, &["5000 bytes", "(--size)"]);
     refused(&["device", "create"], 2, &["--model <MODEL>"]);
-    refused(&["device", "delete", "/dev/loop9999"], 2, &["/dev/loop9999 is no device of `hoistway device create`"]);
+    refused(&["device", "delete", "/dev/loop9999"], 2, &["/dev/loop9999 is not a device of `hoistway device create`"]);
 }
 
 #[test]
 fn limits_and_limiters_that_cannot_be() {
-    refused(&["test", "--group", "name=a,rbps=1"], 2, &["rbps=1 is too little", "at least 2"]);
+    refused(&["test", "--group", "name=a,rbps=1"], 2, &["rbps=1 is too small", "at least 2"]);
     refused(&["test", "--limiter", "trottle"], 2, &["no limiter 'trottle'", "throttle"]);
     refused(&["test", "--limiter", "throttle:high=2"], 2, &["high=2", "allowed: 0 to 1"]);
     refused(&["test", "--limiter", "throttle:hihg=1"], 2, &["no tunable 'hihg'", "high"]);
@@ -230,7 +230,7 @@ fn a_result_directory_that_is_in_use() {
 #[test]
 fn results_that_are_none() {
     let directory = tempfile::tempdir().expect("a directory");
-    refused_in(directory.path(), &["test", "report", "."], 2, &["no result directory", "plan.json"]);
+    refused_in(directory.path(), &["test", "report", "."], 2, &["not a result directory", "plan.json"]);
     refused_in(
         directory.path(),
         &["test", "--assert", "total_bw >= 1*baseline"],
@@ -280,8 +280,8 @@ fn targets_that_are_no_disks() {
 fn files_that_are_not_ours_are_not_written() {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("precious"), vec![7; 1 << 20]).unwrap();
-    refused_in(directory.path(), &["test", "precious", "-w", "drw"], 3, &["not ours to write to"]);
-    refused_in(directory.path(), &["test", "--file", "precious"], 3, &["not a test file of ours"]);
+    refused_in(directory.path(), &["test", "precious", "-w", "drw"], 3, &["may not be written to"]);
+    refused_in(directory.path(), &["test", "--file", "precious"], 3, &["was not created by hoistway as a test file"]);
     assert_eq!(fs::read(directory.path().join("precious")).unwrap(), vec![7; 1 << 20]);
 }
 
@@ -303,13 +303,13 @@ fn a_file_that_may_not_be_read() {
     set_mode(directory.path(), 0o755);
     let mut program = program::command(directory.path(), &["test", "secret"]);
     if fs::read(&path).is_ok() {
-        // Root can read everything; the user nobody cannot.
+        // Root can read everything; the user 65534 cannot.
         program.uid(65_534).gid(65_534);
     }
     let output = match program.output() {
         Ok(output) => program::Said::from(output),
         Err(error) => {
-            eprintln!("skipped: the program cannot be started as nobody: {error}");
+            eprintln!("skipped: the program cannot be started as user 65534: {error}");
             return;
         }
     };
@@ -319,15 +319,15 @@ fn a_file_that_may_not_be_read() {
         output.code,
         output.stderr
     );
-    assert!(output.stderr.contains("  help: ask for read permission"), "{}", output.stderr);
+    assert!(output.stderr.contains("  help: get read permission"), "{}", output.stderr);
 }
 
 #[test]
 fn precision_alone_and_other_options_without_effect() {
     refused(&["test", "--precision", "1%"], 2, &["--max-sets"]);
     refused(&["test", "--max-sets", "2", "--sets", "3"], 2, &["below"]);
-    refused(&["test", "--exclusive"], 2, &["--exclusive means nothing"]);
-    refused(&["test", "--keep"], 2, &["--keep has nothing to keep"]);
+    refused(&["test", "--exclusive"], 2, &["--exclusive has no meaning"]);
+    refused(&["test", "--keep"], 2, &["--keep needs a directory as the target"]);
 }
 
 #[test]
@@ -341,9 +341,9 @@ fn judged_cells_say_what_they_do_not_have() {
     let refused_of =
         |more: &[&str], words: &[&str]| refused(&[&["test", "--scenario", "everyday"], more].concat(), 2, words);
     refused_of(&["--device", "sdd"], &["sdd", "model:sdd"]);
-    refused_of(&["/tmp"], &["'/tmp' is none", "model:NAME"]);
-    refused_of(&["--seeds", "1,x"], &["'1,x' is no list of seeds", "--seeds"]);
-    refused_of(&["--seeds", "1,1"], &["'1,1' is no list of seeds"]);
+    refused_of(&["/tmp"], &["'/tmp' is not one", "model:NAME"]);
+    refused_of(&["--seeds", "1,x"], &["'1,x' is not a list of seeds", "--seeds"]);
+    refused_of(&["--seeds", "1,1"], &["'1,1' is not a list of seeds"]);
     refused_of(&["--cells", "floppy"], &["no cell has 'floppy' in its name", "--dry-run"]);
     refused_of(&["--against", "mqfk"], &["mqfk", "nearest: mqfq"]);
     refused_of(&["--weights", "100,0"], &["weight 0 is outside 1 to 10000"]);
@@ -358,7 +358,7 @@ fn judged_cells_say_what_they_do_not_have() {
 }
 
 #[test]
-fn a_scenario_of_cells_with_a_mistake_is_told_its_line() {
+fn a_mistake_in_a_scenario_of_cells_is_reported_with_its_line() {
     let directory = tempfile::tempdir().expect("a directory");
     let refused = |text: &str, words: &[&str]| {
         fs::write(directory.path().join("own.toml"), text).expect("a file");

@@ -57,7 +57,7 @@ fn first_word(line: &str) -> &str {
 /// The load of the first run is one in which weights act: schedulers that support weights keep
 /// them, the others are far from them.
 #[test]
-fn case_1_without_arguments_weights_act_and_nothing_says_they_cannot() {
+fn case_1_without_arguments_weights_have_an_effect_and_no_warning_is_printed() {
     let directory = directory();
     let said = hoistway(directory.path(), &["test", "--no-store", "--format", "json"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
@@ -267,7 +267,7 @@ fn case_10_an_assertion_within_the_noise_is_inconclusive() {
     let near = asserted(mean - ci95 / 2.0, "0.1%");
     assert_eq!(near.code, 5, "{}{}", near.stdout, near.stderr);
     assert!(near.stdout.contains("INCONCLUSIVE: total_bw >="), "{}", near.stdout);
-    assert_eq!(asserted(mean - ci95 / 2.0, "90%").code, 0, "precise enough for whoever asks for less");
+    assert_eq!(asserted(mean - ci95 / 2.0, "90%").code, 0, "precise enough for a lower limit");
     assert_eq!((asserted(mean / 2.0, "0.1%").code, asserted(mean * 2.0, "0.1%").code), (0, 4));
 }
 

@@ -117,7 +117,7 @@ fn phases_one_after_the_other_are_not_added_up() {
 }
 
 #[test]
-fn one_run_of_each_is_inconclusive_and_few_samples_are_told() {
+fn one_run_of_each_is_inconclusive_and_few_samples_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     document(directory, "a.json", &[job("x", 0, 100, 71, &USUAL)]);
@@ -133,7 +133,7 @@ fn one_run_of_each_is_inconclusive_and_few_samples_are_told() {
 }
 
 #[test]
-fn a_document_without_jobs_is_told_to_have_none() {
+fn a_document_without_jobs_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     fs::write(directory.join("a.json"), "{\"jobs\":[]}").unwrap();

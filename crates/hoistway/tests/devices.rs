@@ -249,7 +249,7 @@ fn t60_a_device_with_a_mounted_partition_is_refused_and_left_untouched() {
 }
 
 #[test]
-fn a_device_that_somebody_holds_exclusively_is_refused() {
+fn a_device_opened_exclusively_by_another_process_is_refused() {
     const TEST: &str = "a device held exclusively";
     if !may_change_devices(TEST, &["losetup"]) {
         return;

@@ -75,7 +75,7 @@ fn a_kept_file_is_used_again_and_only_ours() {
 }
 
 #[test]
-fn somebodys_file_is_only_read() {
+fn an_existing_file_is_only_read() {
     let directory = temporary();
     let content: Vec<u8> = (0..8_u32 << 20).map(|byte| (byte % 251).to_le_bytes()[0]).collect();
     fs::write(directory.path().join("theirs"), &content).unwrap();
@@ -152,7 +152,7 @@ fn a_device_in_use_is_read_with_a_note_and_refused_when_exclusive() {
         "{}",
         plain.stderr
     );
-    assert!(write.code == 3 && write.stderr.contains("not ours to write to"), "{}", write.stderr);
+    assert!(write.code == 3 && write.stderr.contains("may not be written to"), "{}", write.stderr);
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn words(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn what_cannot_be_had_is_told_with_its_reason() {
+fn an_unattainable_share_is_explained() {
     let directory = tempfile::tempdir().expect("a directory");
     let arguments = [words(SHALLOW), words("-s none -s paternoster:give=100 --format explain")].concat();
     let result = hoistway(directory.path(), &arguments);
@@ -23,18 +23,18 @@ fn what_cannot_be_had_is_told_with_its_reason() {
     // 60:20 with 4 outstanding each: at most 5.3 in flight, less those in the host.
     assert!(result.stdout.contains("(N*)") && result.stdout.contains("would cost"), "{}", result.stdout);
     // Without weights both keep four in flight, which is nearly the attainable result here.
-    assert!(blocks[0].contains("all its 4 requests are inside at once"), "{}", blocks[0]);
-    assert!(blocks[1].contains("exact whatever it costs"), "{}", blocks[1]);
-    assert!(blocks[1].lines().filter(|line| line.contains("and it has that")).count() == 2, "{}", blocks[1]);
+    assert!(blocks[0].contains("all its 4 requests are in flight at once"), "{}", blocks[0]);
+    assert!(blocks[1].contains("exact shares at any cost"), "{}", blocks[1]);
+    assert!(blocks[1].lines().filter(|line| line.contains("and it got that")).count() == 2, "{}", blocks[1]);
 }
 
 #[test]
-fn a_scheduler_without_weights_is_told_where_weights_could_be_kept() {
+fn explain_states_that_a_scheduler_ignores_weights() {
     let directory = tempfile::tempdir().expect("a directory");
     let deep = SHALLOW.replace("iodepth=4", "iodepth=24");
     let result = hoistway(directory.path(), &[words(&deep), words("-s none --format explain")].concat());
     assert_eq!(result.code, 0, "{}", result.stderr);
-    assert!(result.stdout.contains("this scheduler knows no weights"), "{}", result.stdout);
+    assert!(result.stdout.contains("this scheduler ignores weights"), "{}", result.stdout);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn where_nothing_can_be_said_that_is_said() {
     let result = hoistway(directory.path(), &words(mixed));
     assert_eq!(result.code, 0, "{}", result.stderr);
     assert!(
-        result.stdout.contains("what can be had is not known: the groups ask for different kinds"),
+        result.stdout.contains("the attainable rates are not known: the groups issue different kinds"),
         "{}",
         result.stdout
     );

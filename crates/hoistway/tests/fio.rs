@@ -173,8 +173,8 @@ fn fio_can_make_the_load_and_leaves_nothing_behind() {
     assert_eq!(entries(directory.path()), [""; 0], "a file is left behind");
     for (more, what) in [
         (&["-w", "drr", "-s", "bfq"][..], "cannot choose the scheduler 'bfq'"),
-        (&["-w", "startup"], "fio is not asked for that"),
-        (&["-w", "drr", "--weights", "100,200"], "knows no groups"),
+        (&["-w", "startup"], "fio is not used for such jobs"),
+        (&["-w", "drr", "--weights", "100,200"], "has no groups"),
     ] {
         let said = test(more);
         assert!(said.code == 2 && said.stderr.contains(what), "{more:?}: {} {}", said.code, said.stderr);
@@ -182,5 +182,5 @@ fn fio_can_make_the_load_and_leaves_nothing_behind() {
     let missing = hoistway(directory.path(), &["test", &target, "--generator", "fio=/no/fio", "--no-store"]);
     assert!(missing.code == 2 && missing.stderr.contains("install fio"), "{}", missing.stderr);
     let simulated = hoistway(directory.path(), &["test", "--generator", "fio"]);
-    assert!(simulated.code == 2 && simulated.stderr.contains("the simulator none"), "{}", simulated.stderr);
+    assert!(simulated.code == 2 && simulated.stderr.contains("the simulator has none"), "{}", simulated.stderr);
 }

@@ -37,7 +37,7 @@ fn lines(directory: &Path, name: &str) -> Vec<Vec<u64>> {
 }
 
 #[test]
-fn a_job_that_fails_its_goal_ends_with_an_error_and_says_so() {
+fn a_job_that_fails_its_goal_ends_with_a_reported_error() {
     let directory = tempfile::tempdir().expect("a directory");
     let job = "[slow]\nioengine=io_uring\ndirect=1\nrw=randread\niodepth=4\nrate_iops=100\nrate_iops_min=200\nruntime=9\ntime_based\n";
     let said = run(directory.path(), job, &[]);

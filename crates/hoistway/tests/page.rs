@@ -106,7 +106,7 @@ fn case_13_a_browser_shows_the_page_whole_at_every_width_by_day_and_by_night() {
     // Schedulers with the same dispatches share a chart.
     let work = page.split_once("<h2>At work</h2>").unwrap().1.split_once("</section>").unwrap().0;
     let works = work.matches("role=\"img\"").count();
-    assert!((3..=5).contains(&works) && (works == 5) != work.contains("The very same as under"), "{works}");
+    assert!((3..=5).contains(&works) && (works == 5) != work.contains("Exactly the same sequence as under"), "{works}");
     const DAY: &[&str] = &[];
     const NIGHT: &[&str] = &["--force-dark-mode"];
     for width in WIDTHS {

@@ -67,7 +67,7 @@ fn the_system_is_corrected_where_reads_contradict_it() {
 }
 
 #[test]
-fn what_was_never_written_tells_nothing() {
+fn an_unwritten_device_keeps_the_flag_of_the_system() {
     let Some(_alone) = possible("a device that is empty") else { return };
     assert_eq!(served_as(&device("null,latency_us=100", 2), &[]), (true, 32, String::new()));
 }

@@ -148,7 +148,7 @@ fn t39_writes_without_permission_are_counted_and_not_replayed() {
     std::fs::write(directory.path().join("data"), &data).expect("written");
     let Some((json, said)) = replay(directory.path(), &["data", "-s", "none"]) else { return };
     assert!(said.stderr.contains("note: 100 writes not replayed (read-only)"), "{}", said.stderr);
-    assert!(said.stderr.contains("lay beyond the target and were folded into it"), "{}", said.stderr);
+    assert!(said.stderr.contains("were beyond the end of the target and were wrapped around"), "{}", said.stderr);
     let latency = &json["cells"][0]["total"]["lat_ns"];
     assert_eq!((&latency["read"]["n"], latency["write"]["n"].as_u64().unwrap_or(0)), (&200.into(), 0));
     assert!(std::fs::read(directory.path().join("data")).expect("read") == data, "the file was changed");
@@ -168,14 +168,17 @@ fn what_contradicts_the_trace_or_the_target_is_refused() {
         .expect("written");
     for (arguments, needed) in [
         (&["replay", "t.csv", "model:ssd", "--pace", "fast"][..], "there is no pace 'fast'"),
-        (&["replay", "t.csv", "model:ssd", "--pace", "closed", "--speed", "2"], "only recorded times have a speed"),
-        (&["replay", "t.csv", "model:ssd", "--speed", "0"], "'0' is no speed"),
-        (&["replay", "plain.iolog", "--pace", "dependent"], "does not say when I/Os completed"),
+        (
+            &["replay", "t.csv", "model:ssd", "--pace", "closed", "--speed", "2"],
+            "--speed applies only to the recorded times",
+        ),
+        (&["replay", "t.csv", "model:ssd", "--speed", "0"], "'0' is not a speed"),
+        (&["replay", "plain.iolog", "--pace", "dependent"], "the trace has no completions"),
         (&["replay", "t.csv", "memory:1MiB", "--strict", "-s", "none"], "give it a larger area"),
         (&["replay", "t.csv", "--weights", "100,200"], "2 weights for 1 groups: trace"),
         (&["replay", "t.csv", "--devices", "sdb"], "no I/O is left to replay"),
-        (&["replay", "t.csv", "--groups-by", "uid"], "'uid' makes no groups"),
-        (&["test", "--trace", "t.csv", "-w", "drr"], "the trace says itself what is done"),
+        (&["replay", "t.csv", "--groups-by", "uid"], "'uid' is not a way to form groups"),
+        (&["test", "--trace", "t.csv", "-w", "drr"], "the trace determines the I/Os"),
         (&["test", "--pace", "closed"], "--trace"),
     ] {
         let said = hoistway(directory.path(), arguments);

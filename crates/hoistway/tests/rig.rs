@@ -126,7 +126,7 @@ fn the_block_device_is_as_deep_as_the_model() {
 }
 
 #[test]
-fn whoever_is_killed_nothing_stays() {
+fn nothing_is_left_after_any_process_is_killed() {
     let Some(_alone) = possible("kill") else { return };
     let before = left_behind();
     for victims in [&["server"][..], &["keeper"], &["server", "keeper"]] {
@@ -194,5 +194,5 @@ fn a_device_in_use_is_not_deleted() {
 /// Opened exclusively, as a mount does.
 fn rustix_exclusive(node: &str) -> File {
     use std::os::unix::fs::OpenOptionsExt;
-    File::options().read(true).custom_flags(libc::O_EXCL).open(node).expect("nobody else has it")
+    File::options().read(true).custom_flags(libc::O_EXCL).open(node).expect("no other process has it open")
 }

@@ -60,7 +60,7 @@ fn tcp_listens_on_the_port_that_the_ready_line_names() {
 }
 
 #[test]
-fn the_service_manager_is_told_when_the_server_is_ready_and_when_it_stops() {
+fn the_service_manager_is_notified_of_readiness_and_of_the_stop() {
     let directory = directory();
     let manager = UnixDatagram::bind(directory.path().join("notify.sock")).unwrap();
     manager.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
@@ -115,7 +115,7 @@ fn check_prints_a_file_that_check_prints_again() {
 // ---- refusals ----
 
 #[test]
-fn configuration_mistakes_are_told_with_their_place_and_exit_2() {
+fn configuration_mistakes_are_reported_with_their_place_and_exit_2() {
     let directory = directory();
     let text = "[[device]]\nname = \"d\"\nscheduler = \"wqf\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n\
                 [[group]]\npath = \"g\"\nweight = 20000\n[[listen]]\nunix = \"@/x.sock\"\nmax_conections = 5\n";
@@ -177,7 +177,7 @@ fn two_servers_on_one_file_the_second_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
-fn a_missing_file_is_told_with_its_flag_and_exit_2() {
+fn a_missing_file_is_reported_with_its_flag_and_exit_2() {
     let directory = directory();
     let (code, said) = refused(&directory, &[&NBD[..], &["--export", "a=@/none.img"]].concat());
     assert_eq!(code, Some(2));
@@ -385,9 +385,9 @@ fn t59_reload_applies_weights_and_refuses_backings() {
         said
     };
     let said = replace(&|path| symlink("/dev/zero", path).unwrap());
-    assert!(said.contains("it is no regular file"), "{said}");
+    assert!(said.contains("it is not a regular file"), "{said}");
     let said = replace(&|path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success()));
-    assert!(said.contains("it is no regular file"), "{said}");
+    assert!(said.contains("it is not a regular file"), "{said}");
     let said = replace(&|path| fs::File::create(path).unwrap().set_len(1 << 30).unwrap());
     assert!(said.contains("byte 0 is zero"), "{said}");
     Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple).assert_alive();
@@ -541,9 +541,9 @@ fn ctl_changes_weights_schedulers_and_tunables_under_load() {
     let group = status["groups"].as_array().unwrap().iter().find(|it| it["path"] == "a").unwrap().clone();
     assert_eq!((&group["weight"], &group["priority"], &group["leaf_weight"]), (&json!(900), &json!(7), &json!(300)));
     assert_eq!(status["devices"][0]["scheduler"], "wfq", "{status}");
-    let (said, code) = served.ctl(&["set", "group", "nobody", "900"]);
+    let (said, code) = served.ctl(&["set", "group", "missing", "900"]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("nobody"), "{said}");
+    assert!(said.contains("missing"), "{said}");
     let group_now = || {
         let status = served.status();
         status["groups"].as_array().unwrap().iter().find(|it| it["path"] == "a").unwrap().clone()
@@ -575,13 +575,13 @@ fn ctl_evicts_by_export_and_drains() {
     assert_eq!(served.ctl(&["evict", "--export", "a"]), ("{\"ok\":{\"closed\":1}}\n".to_owned(), Some(0)));
     evicted.assert_closed();
     stays.assert_alive();
-    assert_eq!(served.ctl(&["evict", "pid:1"]).1, Some(2), "nobody is called so");
+    assert_eq!(served.ctl(&["evict", "pid:1"]).1, Some(2), "no client has this name");
     assert_eq!(served.ctl(&["drain"]).1, Some(0));
     assert_eq!(wait_for_exit(&mut served.child).code(), Some(0));
 }
 
 #[test]
-fn ctl_without_a_server_says_where_it_looked() {
+fn ctl_without_a_server_names_the_socket() {
     let output: Output = run_command(hoistway().args(["ctl", "--control", "/nonexistent/control.sock", "status"]));
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));

@@ -103,7 +103,7 @@ fn by_default_two_fio_processes_have_their_shares() {
 
 /// 8 at once saturate the device; the heavy tenant has at most 2 of these.
 #[test]
-fn who_keeps_too_few_requests_outstanding_is_told() {
+fn a_group_with_too_few_outstanding_requests_is_reported() {
     if !requires("why a share is not kept", &["fio"]) {
         return;
     }

@@ -146,6 +146,6 @@ fn what_is_not_there_is_named_with_what_is() {
     let wrong = refused(&["--format", "io.stat", "-d", "10ms", "--group", "b"]);
     assert!(wrong.contains("there is no group 'b'") && wrong.contains("there are: a"), "{wrong}");
     assert!(refused(&["/etc/passwd"]).contains("/etc/passwd"));
-    let nobody = hoistway(Path::new("/"), &["stat", "--control", "/no/such.sock"]);
-    assert!(nobody.code == 1 && nobody.stderr.contains("help:"), "{}", nobody.stderr);
+    let unreachable = hoistway(Path::new("/"), &["stat", "--control", "/no/such.sock"]);
+    assert!(unreachable.code == 1 && unreachable.stderr.contains("help:"), "{}", unreachable.stderr);
 }

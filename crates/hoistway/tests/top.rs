@@ -176,7 +176,7 @@ fn a_block_device_shows_its_own_counters() {
         let busy: Vec<&Value> = groups(interval).iter().filter(|group| group["got_pct"].as_f64() > Some(2.0)).collect();
         assert_eq!(busy.len(), 2, "{interval}");
         assert!(busy.iter().all(|group| group["group"].as_str().unwrap().contains("hoistway.")), "{interval}");
-        assert!(busy.iter().all(|group| group["latency_ns_p99"].is_null()), "nobody counts them: {interval}");
+        assert!(busy.iter().all(|group| group["latency_ns_p99"].is_null()), "they are not counted: {interval}");
     }
 }
 
@@ -207,8 +207,8 @@ fn what_cannot_be_shown_is_said_with_a_way_on() {
     fs::write(directory.path().join("file"), "x").unwrap();
     let cases: [(&[&str], i32, &str); 7] = [
         (&["--control", "/nowhere/x.sock"], 1, "no server answers at /nowhere/x.sock"),
-        (&[&place], 2, "is no result directory"),
-        (&[&format!("{place}/file")], 2, "no block device"),
+        (&[&place], 2, "is not a result directory"),
+        (&[&format!("{place}/file")], 2, "not a block device"),
         (&["--speed", "0", "--", "model:ssd"], 2, "--speed 0: not above 0"),
         (&["-d", "1ms"], 2, "at least 10 ms"),
         (&["--", "list", "--nonsense"], 2, "--nonsense"),

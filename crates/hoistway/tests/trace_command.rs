@@ -60,7 +60,7 @@ fn said_by(directory: &Path, tool: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn every_sample_is_told_about_and_survives_conversion() {
+fn every_sample_is_described_and_survives_conversion() {
     let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../workload/tests/traces");
     for entry in std::fs::read_dir(samples).expect("samples").flatten() {
         let directory = temporary();
@@ -203,7 +203,7 @@ fn devices_of_a_converted_trace_do_not_lie_over_one_another() {
     write(directory.path(), "t.csv", two_devices());
     let convert = ["trace", "convert", "t.csv", "--to", "iolog3", "--out"];
     let said = ok(directory.path(), &[&convert[..], &["t.iolog", "--device", "data"]].concat());
-    assert!(said.stderr.contains("2 devices, a file each"), "{}", said.stderr);
+    assert!(said.stderr.contains("2 devices, one file each"), "{}", said.stderr);
     assert!(said.stderr.contains("8:16 is data, 8:32 is data.1"), "{}", said.stderr);
     ok(directory.path(), &[&convert[..], &["named.iolog", "--device", "first,second"]].concat());
     let files = |log: &str| {
@@ -357,7 +357,7 @@ fn a_trace_goes_to_standard_output() {
         assert_eq!(events(&piped), events(&said_by(directory.path(), "blkparse", &["-i", "t"])), "{piped}");
     }
     let said = hoistway(directory.path(), &["trace", "convert", "t.csv", "--to", "fio", "--out", "-"]);
-    assert!(said.code == 2 && said.stderr.contains("its logs beside it"), "{}", said.stderr);
+    assert!(said.code == 2 && said.stderr.contains("a directory for its logs"), "{}", said.stderr);
     // A device is written to, never replaced.
     ok(directory.path(), &["trace", "convert", "t.csv", "--to", "csv", "--out", "/dev/null", "--force"]);
     assert!(!std::fs::metadata("/dev/null").expect("there").is_file());

@@ -58,7 +58,7 @@ fn t42_a_sata_disk_gets_a_scheduler_that_waits_and_never_none() {
     assert_eq!(found["recommendation"]["idling"][0], "per-queue");
     assert_eq!(kernel(&found)["spec"], "bfq:low_latency=0");
     let why = evidence(kernel(&found));
-    assert!(why.contains("one arm, which loses its speed between streams"), "{why}");
+    assert!(why.contains("one arm, which loses throughput by seeking between streams"), "{why}");
     assert!(why.contains("slice_idle=8 (0 would give "), "{why}");
     for goal in ["throughput", "latency", "fairness"] {
         let found = document(&["--from", path, "--goal", goal]);
@@ -82,10 +82,10 @@ fn t42_an_array_is_not_waited_for_and_its_groups_are_held_by_group_idling() {
     let serve: SchedulerSpec = text(&recommendation["serve"]["spec"]).parse().expect("a scheduler");
     assert!(["paternoster", "mqfq", "wfq", "cfq", "bfq"].contains(&serve.name.as_str()), "{serve}");
     let why = evidence(kernel(&found));
-    assert!(why.contains("several arms: waiting for one reader leaves the others idle"), "{why}");
+    assert!(why.contains("several arms: idling for one reader leaves the others unused"), "{why}");
     assert!(why.contains("R-IDLE: bfq with slice_idle=8 reads"), "{why}");
     let notes = recommendation["notes"].to_string();
-    assert!(notes.contains("R-GROUP: hold shares by waiting for groups"), "{notes}");
+    assert!(notes.contains("R-GROUP: enforce shares by idling for groups"), "{notes}");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn t42_an_ssd_is_not_waited_for() {
     assert_eq!(found["recommendation"]["idling"][0], "pointless");
     let spec = text(&kernel(&found)["spec"]);
     assert!(!spec.starts_with("bfq") || spec.contains("slice_idle=0"), "{spec}");
-    assert!(text(&found["recommendation"]["idling"][1]).contains("there is nothing to wait for"));
+    assert!(text(&found["recommendation"]["idling"][1]).contains("idling is useless"));
 }
 
 /// The predictions of the model's io.cost lines compared with the model, measured separately from
@@ -303,7 +303,7 @@ fn t44_what_cannot_be_recognised_gets_no_rule() {
         let said = from(directory.path(), &device("/dev/none-such"), &disk(), &["--emit", emit]);
         assert_eq!((said.code, said.stdout.as_str()), (3, ""), "{emit}");
         assert!(said.stderr.contains("neither a WWN nor a serial number"), "{}", said.stderr);
-        assert!(said.stderr.contains("would hit another disk after renumbering"), "{}", said.stderr);
+        assert!(said.stderr.contains("would match another disk after renumbering"), "{}", said.stderr);
     }
 }
 
@@ -365,7 +365,7 @@ fn each_mistake_is_named() {
     let (code, _) = said(&["model:sata", "--destructive", "/dev/sda"]);
     assert_eq!(code, 2);
     let (code, text) = said(&["model:sata", "--no-probe", "--apply"]);
-    assert!(code == 2 && text.contains("no settings of the kernel"), "{text}");
+    assert!(code == 2 && text.contains("no kernel settings"), "{text}");
     let (code, _) = said(&["--from", "nothing.json"]);
     assert_eq!(code, 2);
     match ["/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/loop0"].into_iter().find(|path| Path::new(path).exists()) {
@@ -557,7 +557,7 @@ fn results_of_fio_that_say_nothing_are_refused() {
     let write = &[("rw", "write"), ("bs", "4k")];
     let text = fio_document(&[FioRun("log", 0, write, "write", [1_000_000, 250, 1, 2])]);
     fs::write(directory.path().join("a.json"), text).expect("a file");
-    for (file, what) in [("a.json", "no figure that tells"), ("missing.json", "missing.json")] {
+    for (file, what) in [("a.json", "no figure in it describes the device"), ("missing.json", "missing.json")] {
         let said = hoistway(directory.path(), &["tune", "model:sata", "--from-fio", file]);
         assert_ne!(said.code, 0);
         assert!(said.stderr.contains(what), "{}", said.stderr);
@@ -566,5 +566,5 @@ fn results_of_fio_that_say_nothing_are_refused() {
     fs::write(directory.path().join("b.json"), of_disk(18_000_000, 700_000_000)).expect("a file");
     let said = hoistway(directory.path(), &["tune", "--from-fio", "b.json"]);
     assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("name it: hoistway tune /dev/sdb"), "{}", said.stderr);
+    assert!(said.stderr.contains("name the device: hoistway tune /dev/sdb"), "{}", said.stderr);
 }

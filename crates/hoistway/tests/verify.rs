@@ -142,5 +142,5 @@ fn a_file_that_is_refused_runs_as_it_stands_with_fio() {
     // Writes are refused on a file that is not ours, for either generator.
     fs::write(path.join("k.fio"), refused.replace("rw=read", "rw=write")).expect("writable");
     let said = hoistway(path, &[&usual[..], &["--generator", "fio"]].concat());
-    assert!(said.code != 0 && said.stderr.contains("not ours to write to"), "{}", said.stderr);
+    assert!(said.code != 0 && said.stderr.contains("may not be written to"), "{}", said.stderr);
 }

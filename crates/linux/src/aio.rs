@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_and_a_wrong_request_is_answered() {
+    fn written_data_is_read_and_an_invalid_request_gets_an_error() {
         let file = tempfile::tempfile().unwrap();
         let arena = Arena::new(1 << 20).unwrap();
         let span = |offset_bytes| Span { offset_bytes, length_bytes: 4_096 };

@@ -38,7 +38,7 @@ impl BlockQueue {
     pub fn of(device: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(device)?;
         if !metadata.file_type().is_block_device() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no block device"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a block device"));
         }
         Self::of_number(metadata.rdev())
     }
@@ -144,7 +144,7 @@ impl BlockQueue {
         let text = fs::read_to_string(self.directory.join("stat"))?;
         let mut fields = [0; 17];
         for (to, word) in fields.iter_mut().zip(text.split_ascii_whitespace()) {
-            *to = word.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a counter is no number"))?;
+            *to = word.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a counter is not a number"))?;
         }
         Ok(Stat { fields })
     }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_device_has_no_queue() {
+    fn a_character_device_has_no_queue() {
         assert_eq!(BlockQueue::of(Path::new("/dev/null")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }

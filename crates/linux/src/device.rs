@@ -179,7 +179,7 @@ pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened
         }
         other => other,
     };
-    let mut file = patiently(|| plain(flags).map_err(busy))?;
+    let mut file = with_retry(|| plain(flags).map_err(busy))?;
     let facts = facts(file.as_fd()).map_err(system)?;
     if facts.size_bytes < 512 {
         return Err(Refusal::Empty { path: path.to_owned() });
@@ -198,7 +198,7 @@ pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened
 }
 
 /// Retries for a moment while something is in use, for the same reason as [`locked`].
-fn patiently<T>(open: impl Fn() -> Result<T, Refusal>) -> Result<T, Refusal> {
+fn with_retry<T>(open: impl Fn() -> Result<T, Refusal>) -> Result<T, Refusal> {
     for _ in 1..GRACE_TRIES {
         match open() {
             Err(Refusal::InUse { .. }) => std::thread::sleep(GRACE_STEP),
@@ -265,7 +265,7 @@ fn check_device(path: &Path, opening: Opening) -> Result<(), Refusal> {
         // Any other failure is harmless: a node without medium or without a name in /dev cannot be
         // mounted either.
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-        patiently(|| match rustix::fs::open(&user, flags, Mode::empty()) {
+        with_retry(|| match rustix::fs::open(&user, flags, Mode::empty()) {
             Err(rustix::io::Errno::BUSY) => Err(Refusal::InUse { path: path.to_owned(), user: user.clone() }),
             _ => Ok(()),
         })?;
@@ -412,7 +412,7 @@ pub fn memory_file(name: &str, size_bytes: u64) -> io::Result<Opened> {
 
 /// A run of data or of a hole.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Stretch {
+pub struct DataRun {
     /// First byte behind the run.
     pub end_bytes: u64,
     /// Whether it is a hole, with nothing allocated.
@@ -424,15 +424,15 @@ pub struct Stretch {
 ///
 /// # Errors
 /// Any error of lseek except "there is nothing behind".
-pub fn stretch_at(file: BorrowedFd<'_>, position_bytes: u64, limit_bytes: u64) -> io::Result<Stretch> {
+pub fn data_run_at(file: BorrowedFd<'_>, position_bytes: u64, limit_bytes: u64) -> io::Result<DataRun> {
     use rustix::fs::SeekFrom;
     use rustix::io::Errno;
-    let all_data = Stretch { end_bytes: limit_bytes, is_hole: false };
+    let all_data = DataRun { end_bytes: limit_bytes, is_hole: false };
     match rustix::fs::seek(file, SeekFrom::Data(position_bytes)) {
-        Ok(data) if data > position_bytes => Ok(Stretch { end_bytes: data.min(limit_bytes), is_hole: true }),
-        Err(Errno::NXIO) => Ok(Stretch { end_bytes: limit_bytes, is_hole: true }),
+        Ok(data) if data > position_bytes => Ok(DataRun { end_bytes: data.min(limit_bytes), is_hole: true }),
+        Err(Errno::NXIO) => Ok(DataRun { end_bytes: limit_bytes, is_hole: true }),
         Ok(_) => match rustix::fs::seek(file, SeekFrom::Hole(position_bytes)) {
-            Ok(hole) => Ok(Stretch { end_bytes: hole.clamp(position_bytes + 1, limit_bytes), is_hole: false }),
+            Ok(hole) => Ok(DataRun { end_bytes: hole.clamp(position_bytes + 1, limit_bytes), is_hole: false }),
             Err(Errno::NXIO | Errno::INVAL) => Ok(all_data),
             Err(error) => Err(error.into()),
         },
@@ -500,11 +500,11 @@ mod tests {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.set_len(1 << 20).expect("size");
         file.write_all(&[1; 65_536]).expect("data");
-        let data = stretch_at(file.as_fd(), 0, 1 << 20).expect("seek");
+        let data = data_run_at(file.as_fd(), 0, 1 << 20).expect("seek");
         assert!(!data.is_hole && data.end_bytes >= 65_536);
         if data.end_bytes < 1 << 20 {
-            let hole = stretch_at(file.as_fd(), data.end_bytes, 1 << 20).expect("seek");
-            assert_eq!(hole, Stretch { end_bytes: 1 << 20, is_hole: true });
+            let hole = data_run_at(file.as_fd(), data.end_bytes, 1 << 20).expect("seek");
+            assert_eq!(hole, DataRun { end_bytes: 1 << 20, is_hole: true });
         }
     }
 

@@ -108,7 +108,7 @@ pub enum Received<'a> {
     /// A request to be answered.
     Request(Request<'a>),
     /// A request that was answered inside; there may be more.
-    Housekeeping,
+    Internal,
     /// No request is pending.
     Nothing,
     /// The file is no longer in use; no more requests will come.
@@ -166,17 +166,17 @@ impl Session {
             Ok(length) => length,
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(Received::Nothing),
             // The request was withdrawn while it was being read.
-            Err(rustix::io::Errno::NOENT) => return Ok(Received::Housekeeping),
+            Err(rustix::io::Errno::NOENT) => return Ok(Received::Internal),
             Err(rustix::io::Errno::NODEV) => return Ok(Received::Unmounted),
             Err(error) => return Err(error.into()),
         };
         let message = &buffer[..length];
         let (Some(operation), Some(unique)) = (u32_at(message, 4), u64_at(message, 8).map(Unique)) else {
-            return Ok(Received::Housekeeping);
+            return Ok(Received::Internal);
         };
         match parse(operation, unique, message) {
             Some(request) => Ok(Received::Request(request)),
-            None => self.keep_house(operation, unique, message).map(|()| Received::Housekeeping),
+            None => self.answer_internal(operation, unique, message).map(|()| Received::Internal),
         }
     }
 
@@ -232,7 +232,7 @@ impl Session {
     }
 
     /// Answers a request of the file system itself.
-    fn keep_house(&self, operation: u32, unique: Unique, message: &[u8]) -> io::Result<()> {
+    fn answer_internal(&self, operation: u32, unique: Unique, message: &[u8]) -> io::Result<()> {
         match operation {
             INIT => self.reply(unique, &init(message)),
             LOOKUP if name_of(message) == FILE_NAME => self.reply(unique, &self.entry()),
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_promises_more_than_it_brings_is_none() {
+    fn a_write_with_less_data_than_its_length_is_invalid() {
         let mut body = Body::default();
         body.u64(0).u64(0).u32(100).u32(0).u64(0).u32(0).u32(0);
         assert_eq!(parse(WRITE, Unique(1), &message(WRITE, 1, FILE, &body.0)), None);
@@ -406,17 +406,17 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_told_from_other_wishes() {
-        let wish = |mode: u32| {
+    fn discards_differ_from_zeroing_and_allocation_is_refused() {
+        let message_of = |mode: u32| {
             let mut body = Body::default();
             body.u64(0).u64(4_096).u64(65_536).u32(mode).u32(0);
             message(FALLOCATE, 3, FILE, &body.0)
         };
         let zero =
             |is_discard| Request::Zero { unique: Unique(3), offset_bytes: 4_096, length_bytes: 65_536, is_discard };
-        assert_eq!(parse(FALLOCATE, Unique(3), &wish(3)), Some(zero(true)));
-        assert_eq!(parse(FALLOCATE, Unique(3), &wish(17)), Some(zero(false)));
-        assert_eq!(parse(FALLOCATE, Unique(3), &wish(0)), None, "allocating is not what the file can do");
+        assert_eq!(parse(FALLOCATE, Unique(3), &message_of(3)), Some(zero(true)));
+        assert_eq!(parse(FALLOCATE, Unique(3), &message_of(17)), Some(zero(false)));
+        assert_eq!(parse(FALLOCATE, Unique(3), &message_of(0)), None, "allocating is not what the file can do");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 /// Longest text that is read as a whole: a hundred runs of fio results with all bins.
 const LONGEST_BYTES: u64 = 256 << 20;
 /// How long to wait for a writer of a named pipe.
-const PATIENCE: Duration = Duration::from_secs(1);
+const WRITER_TIMEOUT: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Opens a file. A named pipe must have a writer within a second; without one, opening it would
@@ -30,7 +30,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         return File::open(path);
     }
     let file = File::from(rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + WRITER_TIMEOUT;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let left = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
@@ -41,7 +41,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         // A lack of data does not tell whether there is a writer; without one, a read ends at once.
         match (&file).read(&mut [0]) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            _ if Instant::now() >= end => return Err(io::Error::other("nobody writes into this pipe")),
+            _ if Instant::now() >= end => return Err(io::Error::other("no process writes to this pipe")),
             _ => {}
         }
     }
@@ -57,7 +57,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 pub fn text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes(path)?).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        io::Error::other(format!("it is no text: byte {at} is no UTF-8"))
+        io::Error::other(format!("it is not text: byte {at} is not UTF-8"))
     })
 }
 
@@ -67,7 +67,7 @@ pub fn text(path: &Path) -> io::Result<String> {
 /// As [`text`]; the file is not a regular file.
 pub fn regular_text(path: &Path) -> io::Result<String> {
     if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     text(path)
 }
@@ -85,7 +85,7 @@ pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
             return Ok(all);
         }
         if let Some(at) = all[before..].iter().position(|byte| *byte == 0) {
-            return Err(io::Error::other(format!("it is no text: byte {} is zero", before + at)));
+            return Err(io::Error::other(format!("it is not text: byte {} is zero", before + at)));
         }
         if all.len() as u64 > LONGEST_BYTES {
             return Err(io::Error::other(format!("it is longer than {} MiB", LONGEST_BYTES >> 20)));
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_end_or_no_writer_is_refused() {
+    fn endless_files_and_pipes_without_a_writer_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         File::create(path("sparse")).unwrap().set_len(1 << 30).unwrap();
@@ -106,10 +106,10 @@ mod tests {
         let said = |path: &Path| text(path).unwrap_err().to_string();
         assert!(said(Path::new("/dev/zero")).contains("byte 0 is zero"));
         assert!(said(&path("sparse")).contains("byte 0 is zero"));
-        assert_eq!(said(&path("fifo")), "nobody writes into this pipe");
+        assert_eq!(said(&path("fifo")), "no process writes to this pipe");
         assert_eq!(said(folder.path()), "it is a directory");
         for name in ["/dev/zero", "fifo"] {
-            assert_eq!(regular_text(&path(name)).unwrap_err().to_string(), "it is no regular file");
+            assert_eq!(regular_text(&path(name)).unwrap_err().to_string(), "it is not a regular file");
         }
         fs::write(path("text"), "words").unwrap();
         assert_eq!(regular_text(&path("text")).unwrap(), "words");

@@ -137,8 +137,8 @@ fn join(found: &mut Vec<FileExtent>, raw: &RawExtent) {
 ///
 /// # Errors
 /// `WouldBlock` while another description holds an overlapping lock.
-pub fn lock_for_writing(file: BorrowedFd<'_>, stretch: (u64, u64)) -> io::Result<()> {
-    set_lock(file, libc::F_WRLCK, stretch)
+pub fn lock_for_writing(file: BorrowedFd<'_>, range: (u64, u64)) -> io::Result<()> {
+    set_lock(file, libc::F_WRLCK, range)
 }
 
 /// Releases the claim at once. Closing alone may be later, because a ring that knew the file
@@ -280,7 +280,7 @@ struct SchedulingAttributes {
 /// Requests time slices of this length for the calling thread, if it has the normal policy: with a
 /// shorter slice it runs sooner after a wake-up while other threads compute. Its share of the
 /// processor does not change. Needs no privilege.
-pub fn turn_length(length_ns: u64) -> io::Result<()> {
+pub fn slice_length(length_ns: u64) -> io::Result<()> {
     let size = u32::try_from(std::mem::size_of::<SchedulingAttributes>()).unwrap_or(0);
     let mut attributes = SchedulingAttributes::default();
     let none: libc::c_uint = 0;

@@ -1,5 +1,25 @@
 //! Access to the operating system for the other crates: io_uring, buffers, devices and files.
 //!
+//! ```
+//! use hoistway_linux::buffer::{Arena, Span};
+//! use hoistway_linux::ring::{Ring, Wait};
+//!
+//! let mut ring = Ring::new(Arena::new(1 << 20)?, 1)?;
+//! let file = ring.add_file(tempfile::tempfile()?.into())?;
+//! let span = Span { offset_bytes: 0, length_bytes: 5 };
+//! ring.arena().copy_in(span, b"hello");
+//! ring.write(7, file, &[span], 0, false);
+//! let mut completions = Vec::new();
+//! while completions.is_empty() {
+//!     ring.enter(Wait::Forever)?;
+//!     ring.reap(1, &mut completions);
+//! }
+//! assert_eq!((completions[0].token, completions[0].result), (7, 5));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//! Units: offsets and lengths in bytes, times in nanoseconds of [`thread::monotonic_ns`], results of
+//! requests in bytes or as a negative errno.
+//!
 //! Unsafe code lives in `ring`, `aio`, `buffer`, `ioctl` and `ublk` only, each behind an interface that
 //! cannot be misused from safe code. The crate knows nothing of requests, elevators or protocols.
 

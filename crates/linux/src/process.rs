@@ -4,10 +4,11 @@ use std::fs;
 use std::io;
 
 use rustix::process::{Pid, Signal};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A process of this boot.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// Its process ID.
     pub pid: i32,
@@ -43,7 +44,7 @@ impl Process {
 
     /// Whether it still runs and has no pending SIGKILL: a killed process may wait in the kernel
     /// for I/O and ends after that.
-    pub fn goes_on(self) -> bool {
+    pub fn is_running(self) -> bool {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         start_time_ticks(&text) == Some(self.start_time_ticks) && !is_over(&text) && !is_killed(&text)
     }
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_killed_and_waits_for_a_device_does_not_go_on() {
+    fn a_killed_process_that_waits_for_a_device_is_not_running() {
         // As a kernel wrote it for a process that had a device open whose server had ended.
         let before = "21798 (exe) D 1 21798 21798 0 -1 4718592 411 0 0 0 0 0 0 0 20 0 1 0 5226694 18583552 1864 18446744073709551615 \
              94819072513040 94819082457392 140736544944320 0 0";
@@ -114,11 +115,11 @@ mod tests {
     fn a_process_is_known_while_it_runs_and_not_after() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::of(i32::try_from(child.id()).unwrap()).unwrap();
-        assert!(process.is_alive() && process.goes_on());
+        assert!(process.is_alive() && process.is_running());
         assert!(!Process { start_time_ticks: process.start_time_ticks + 1, ..process }.is_alive());
         process.kill();
         child.wait().unwrap();
-        assert!(!process.is_alive() && !process.goes_on());
+        assert!(!process.is_alive() && !process.is_running());
         process.kill();
     }
 }

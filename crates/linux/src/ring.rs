@@ -196,6 +196,18 @@ impl Ring {
         Ok(FileId(index))
     }
 
+    /// Takes over the file of a ublk queue. It is not registered, because before Linux 6.13 the kernel
+    /// closes a registered file only after all requests on any registered file that were submitted
+    /// before its removal, and the device cannot be deleted until then.
+    ///
+    /// # Errors
+    /// `EMFILE` when the table is full; the file is then closed.
+    pub fn add_ublk_queue(&mut self, file: OwnedFd) -> io::Result<FileId> {
+        let index = self.free_files.pop().ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))?;
+        self.files[index as usize] = Some(file);
+        Ok(FileId(index))
+    }
+
     /// The open file behind an id; `None` once it was removed.
     #[inline]
     pub fn file(&self, id: FileId) -> Option<BorrowedFd<'_>> {
@@ -389,11 +401,7 @@ impl Ring {
         command[2..4].copy_from_slice(&tag.to_ne_bytes());
         command[4..8].copy_from_slice(&result.to_ne_bytes());
         command[8..16].copy_from_slice(&address.to_ne_bytes());
-        let entry = self.on_file(
-            queue,
-            |fd| opcode::UringCmd16::new(fd, operation).cmd(command).build(),
-            |fd| opcode::UringCmd16::new(fd, operation).cmd(command).build(),
-        );
+        let entry = opcode::UringCmd16::new(types::Fd(self.raw(queue)), operation).cmd(command).build();
         self.push(with_token(entry, token));
     }
 

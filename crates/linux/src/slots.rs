@@ -4,6 +4,14 @@
 //! It does the bookkeeping only and has no memory behind it, so that the engine's decisions about
 //! memory can be tested without an arena. Allocation and release take O(classes) in the worst case
 //! and never allocate memory themselves.
+//!
+//! ```
+//! let mut slots = hoistway_linux::Slots::new(1 << 20);
+//! let slot = slots.take(5_000).expect("1 MiB is free");
+//! assert_eq!((slot.bytes(), slots.free_bytes()), (16_384, (1 << 20) - 16_384));
+//! assert!(slots.give(slot));
+//! assert_eq!(slots.free_bytes(), slots.total_bytes());
+//! ```
 
 /// Bytes of the smallest slot.
 pub const PAGE_BYTES: u32 = 4_096;

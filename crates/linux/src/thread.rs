@@ -11,15 +11,15 @@ pub fn precise_timers() -> io::Result<()> {
 }
 
 /// The shortest time slice that Linux grants.
-const SHORT_TURN_NS: u64 = 100_000;
+const SHORT_SLICE_NS: u64 = 100_000;
 
 /// Lets this thread run soon after a wake-up while other threads compute, without a larger share of
 /// the processor.
 ///
 /// Since Linux 6.12 a woken thread that asks for shorter slices preempts the running one before its
 /// slice (usually 3 ms, in whole ticks) ends. Older kernels accept the request without effect.
-pub fn short_turns() -> io::Result<()> {
-    crate::ioctl::turn_length(SHORT_TURN_NS)
+pub fn short_slices() -> io::Result<()> {
+    crate::ioctl::slice_length(SHORT_SLICE_NS)
 }
 
 /// Binds this thread to the given processors. With an empty list it stays unbound.

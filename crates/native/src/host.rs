@@ -17,7 +17,7 @@ use crate::io_cost;
 use crate::message::Order;
 use crate::recordings::Recordings;
 use crate::run::Run;
-use crate::stage::{Stage, no_such_tunable};
+use crate::run_setup::{RunSetup, no_such_tunable};
 use crate::target::Target;
 use crate::tunables::{self, CURRENT, SCHEDULERS};
 use crate::weights::Scaled;
@@ -25,7 +25,7 @@ use crate::workers::Workers;
 
 /// If the device's traffic exceeds ours by more than this, in percent, another program uses the
 /// device.
-const STRANGERS_PERCENT: u64 = 2;
+const FOREIGN_PERCENT: u64 = 2;
 /// If tasks waited for a processor for more than this fraction of the time, in percent, processors
 /// were short.
 const PRESSURE_PERCENT: u64 = 20;
@@ -69,8 +69,11 @@ impl NativeHost {
     /// test.
     pub(crate) fn check_writes(&self, experiment: &Experiment, is_foreign: bool) -> Result<(), Refusal> {
         if is_foreign && writes(experiment) && !self.may_write {
-            let message = format!("the workload writes, and {} is not ours to write to", experiment.target);
-            return Err(Refusal::unsafe_target(message, "allow it with --destructive DEVICE, or only read"));
+            let message = format!("the workload writes, and writing to {} is not allowed", experiment.target);
+            return Err(Refusal::unsafe_target(
+                message,
+                "allow it with --destructive DEVICE, or use a workload that only reads",
+            ));
         }
         Ok(())
     }
@@ -88,7 +91,7 @@ impl Host for NativeHost {
 
     fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
         experiment.check()?;
-        check_what_is_asked(experiment)?;
+        check_capabilities(experiment)?;
         let target = Target::of(&experiment.target)?;
         let queue = target.queue()?;
         check_scheduler(experiment, &queue)?;
@@ -102,11 +105,11 @@ impl Host for NativeHost {
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
         let target = Target::of(&experiment.target)?;
         self.check_writes(experiment, !target.is_ours)?;
-        let stage = Stage::set(experiment, &self.programs.watcher)?;
-        let measured = measure(experiment, &target, &stage, self.programs, progress);
-        let struck = stage.teardown();
+        let setup = RunSetup::apply(experiment, &self.programs.watcher)?;
+        let measured = measure(experiment, &target, &setup, self.programs, progress);
+        let restored = setup.teardown();
         // A failure to restore is reported rather than the run's own failure.
-        let foreign = struck?;
+        let foreign = restored?;
         let mut measurement = measured?;
         note(&mut measurement, foreign);
         Ok(measurement)
@@ -118,10 +121,10 @@ fn writes(experiment: &Experiment) -> bool {
 }
 
 /// Refuses what this host cannot do.
-fn check_what_is_asked(experiment: &Experiment) -> Result<(), Refusal> {
+fn check_capabilities(experiment: &Experiment) -> Result<(), Refusal> {
     experiment.check_weights_stay()?;
     if !experiment.machine.is_default() {
-        let message = format!("the machine '{}' is a simulated one", experiment.machine.text());
+        let message = format!("the machine '{}' exists only in the simulator", experiment.machine.text());
         return Err(Refusal::usage(message, "leave --machine out, or use --host simulator"));
     }
     if experiment.device_depth.is_some() {
@@ -175,7 +178,7 @@ fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Re
     if name == CURRENT {
         return match spec.settings.first() {
             Some(setting) => {
-                let message = format!("{CURRENT} keeps everything as it is, {} included", setting.key);
+                let message = format!("{CURRENT} changes no settings, so it cannot set {}", setting.key);
                 Err(Refusal::usage(message, format!("name the scheduler: {}:{}=..", schedulers.active, setting.key)))
             }
             None => Ok(()),
@@ -187,7 +190,7 @@ fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Re
         let message = format!("the kernel offers no scheduler '{name}' for {}", queue.name());
         // The kernel loads its own schedulers automatically, and ours if the module is installed.
         let ours = if tunables::is_of_our_module(name) { tunables::HOW_TO_LOAD } else { "" };
-        let help = format!("{meant}{ours}(available: {}; {CURRENT} keeps what is set)", schedulers.names.join(", "));
+        let help = format!("{meant}{ours}(available: {}; {CURRENT} keeps the active one)", schedulers.names.join(", "));
         return Err(Refusal::usage(message, help));
     }
     let live = queue.tunables();
@@ -280,21 +283,24 @@ fn orders(
 fn measure(
     experiment: &Experiment,
     target: &Target,
-    stage: &Stage,
+    setup: &RunSetup,
     programs: Programs,
     progress: &mut dyn Progress,
 ) -> Result<Measurement, RunError> {
-    let mut orders = orders(experiment, target, &stage.cgroups)?;
+    let mut orders = orders(experiment, target, &setup.cgroups)?;
     // Kept until the workers have read them.
-    let _recordings = Recordings::hand_over(&mut orders)?;
+    let _recordings = Recordings::store(&mut orders)?;
     let workers = Workers::start(&orders, &programs.worker, &|| progress.cancelled())?;
     progress.started(experiment);
-    let mut run = Run::new(experiment, &stage.queue, workers);
+    let mut run = Run::new(experiment, &setup.queue, workers);
     run.until_over(progress)?;
-    let groups = run.figures(stage.effective_weights.as_deref())?;
-    let mut measurement = answer(experiment, stage, &run, groups, target.facts());
+    let groups = run.figures(setup.effective_weights.as_deref())?;
+    let mut measurement = answer(experiment, setup, &run, groups, target.facts());
     if !target.is_block_device() {
-        note(&mut measurement, vec![format!("the file lies on {}, whose scheduler this is", stage.queue.name())]);
+        note(
+            &mut measurement,
+            vec![format!("the file is on {}, and the scheduler is that device's", setup.queue.name())],
+        );
         measurement.target.size_bytes = target.size_bytes;
     }
     Ok(measurement)
@@ -302,7 +308,7 @@ fn measure(
 
 fn answer(
     experiment: &Experiment,
-    stage: &Stage,
+    setup: &RunSetup,
     run: &Run<'_>,
     groups: Vec<GroupMeasurement>,
     facts: Option<linux::device::Facts>,
@@ -310,8 +316,8 @@ fn answer(
     let window_ns = run.window.length_ns();
     let (begin, end) = (run.at_begin.unwrap_or_default(), run.at_end.unwrap_or_default());
     let device = counters(&end.stat).since(&counters(&begin.stat));
-    let mut flags = Flag::of_run(experiment, window_ns, &groups, &stage.scheduler);
-    if experiment.issuers().all(|place| place.job.direct) && has_strangers(&groups, &device) {
+    let mut flags = Flag::of_run(experiment, window_ns, &groups, &setup.scheduler);
+    if experiment.issuers().all(|place| place.job.direct) && has_foreign_traffic(&groups, &device) {
         flags.push(Flag::Disturbed);
     }
     let waited_us = end.pressure_us.saturating_sub(begin.pressure_us);
@@ -321,19 +327,19 @@ fn answer(
     let mut measurement = Measurement {
         experiment: experiment.clone(),
         host: "native".to_owned(),
-        scheduler: stage.scheduler.clone(),
-        target: target_facts(experiment, stage, facts.as_ref()),
+        scheduler: setup.scheduler.clone(),
+        target: target_facts(experiment, setup, facts.as_ref()),
         window_ns,
         groups,
         device,
         dispatch_reasons: BTreeMap::new(),
         dispatches: None,
         blkio: BTreeMap::new(),
-        alone: Vec::new(),
+        solo_rates: Vec::new(),
         flags,
     };
-    note(&mut measurement, stage.notes.clone());
-    note(&mut measurement, what_to_know(experiment, stage));
+    note(&mut measurement, setup.notes.clone());
+    note(&mut measurement, mechanism_notes(experiment, setup));
     measurement
 }
 
@@ -347,28 +353,28 @@ fn note(measurement: &mut Measurement, notes: Vec<String>) {
 
 /// The mechanism that applies the weights, and warnings. Source:
 /// docs/specifications/harness.md, section 3.5.
-fn what_to_know(experiment: &Experiment, stage: &Stage) -> Vec<String> {
+fn mechanism_notes(experiment: &Experiment, setup: &RunSetup) -> Vec<String> {
     let mut notes = Vec::new();
     let has_weights = experiment.groups.iter().any(|group| group.weight != experiment.groups[0].weight);
-    if has_weights && stage.scheduler.has_shares {
-        notes.push(format!("weights act by {}", stage.mechanism));
+    if has_weights && setup.scheduler.has_shares {
+        notes.push(format!("weights act by {}", setup.mechanism));
     } else if has_weights {
-        notes.push(stage.mechanism.clone());
+        notes.push(setup.mechanism.clone());
     }
     let writes_buffered = experiment.issuers().any(|place| !place.job.direct && place.job.mix.has_writes());
     let is_old = Hierarchy::find().is_some_and(|hierarchy| hierarchy.version == Version::V1);
     if writes_buffered && is_old && experiment.groups.len() > 1 {
         notes.push(
-            "buffered writes are done by the root group (cgroup v1): weights and limits do nothing to them".into(),
+            "buffered writes are done by the root group (cgroup v1): weights and limits have no effect on them".into(),
         );
     }
     notes
 }
 
-fn target_facts(experiment: &Experiment, stage: &Stage, facts: Option<&linux::device::Facts>) -> TargetFacts {
-    let (hw_queues, queue_depth) = stage.queue.depth();
+fn target_facts(experiment: &Experiment, setup: &RunSetup, facts: Option<&linux::device::Facts>) -> TargetFacts {
+    let (hw_queues, queue_depth) = setup.queue.depth();
     let mut notes = BTreeMap::from([
-        ("shares".to_owned(), stage.mechanism.clone()),
+        ("shares".to_owned(), setup.mechanism.clone()),
         ("alignment_bytes".to_owned(), facts.and_then(|it| it.direct_alignment_bytes).unwrap_or(0).to_string()),
     ]);
     if let Ok(release) = std::fs::read_to_string("/proc/sys/kernel/osrelease") {
@@ -376,7 +382,7 @@ fn target_facts(experiment: &Experiment, stage: &Stage, facts: Option<&linux::de
     }
     TargetFacts {
         path: experiment.target.clone(),
-        model: stage.queue.model(),
+        model: setup.queue.model(),
         size_bytes: facts.map_or(0, |facts| facts.size_bytes),
         rotational: facts.is_some_and(|facts| facts.is_rotational),
         hw_queues,
@@ -406,12 +412,12 @@ fn counters(stat: &Stat) -> DeviceCounters {
 }
 
 /// Whether the device moved clearly more data than we requested.
-fn has_strangers(groups: &[GroupMeasurement], device: &DeviceCounters) -> bool {
+fn has_foreign_traffic(groups: &[GroupMeasurement], device: &DeviceCounters) -> bool {
     let ours: u64 = groups.iter().map(|group| group.read.bytes + group.write.bytes).sum();
     let moved = (device.read.sectors + device.write.sectors) * block::SECTOR_BYTES;
     // Requests that straddle the window's borders are in only one of the sums.
     let slack: u64 = 8 << 20;
-    moved > ours + ours / 100 * STRANGERS_PERCENT + slack
+    moved > ours + ours / 100 * FOREIGN_PERCENT + slack
 }
 
 #[cfg(test)]
@@ -427,12 +433,12 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_noticed_beyond_the_borders_of_the_window() {
+    fn foreign_traffic_is_detected_beyond_the_slack() {
         let device = |sectors| DeviceCounters {
             read: DirectionCounters { sectors, ..DirectionCounters::default() },
             ..DeviceCounters::default()
         };
-        assert!(!has_strangers(&[], &device(2_048)));
-        assert!(has_strangers(&[], &device(200_000)));
+        assert!(!has_foreign_traffic(&[], &device(2_048)));
+        assert!(has_foreign_traffic(&[], &device(200_000)));
     }
 }

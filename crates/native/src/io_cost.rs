@@ -59,14 +59,15 @@ impl Lines {
         let model = match spec.setting(MODEL) {
             None | Some("auto") if coefficients.is_empty() => "ctrl=auto".to_owned(),
             Some("auto") => {
-                let message =
-                    format!("{NAME}: model=auto leaves the coefficients to the kernel, and {coefficients} does not");
-                return Err(Refusal::usage(message, "leave out one of the two"));
+                let message = format!(
+                    "{NAME}: model=auto lets the kernel choose the coefficients, so {coefficients} cannot be set"
+                );
+                return Err(Refusal::usage(message, "leave one of the two out"));
             }
             model => format!("ctrl=user model={} {coefficients}", model.unwrap_or("linear")),
         };
-        let wishes = words(spec, &QOS);
-        let qos = if wishes.is_empty() { "ctrl=auto".to_owned() } else { format!("ctrl=user {wishes}") };
+        let parameters = words(spec, &QOS);
+        let qos = if parameters.is_empty() { "ctrl=auto".to_owned() } else { format!("ctrl=user {parameters}") };
         let lines = Self { model, qos: format!("enable=1 {qos}") };
         let refused = |error: experiment::io_cost_lines::LineError| Refusal::from(error.diagnostic);
         let auto = ModelValues { is_user: false, read: [1; 3], write: [1; 3] };
@@ -152,12 +153,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_would_refuse_is_refused_before() {
+    fn values_that_the_kernel_refuses_are_refused_before_the_run() {
         for (text, expected) in [
             ("io.cost:model=cubic", "cubic"),
             ("io.cost:min=150,max=100", "above"),
             ("io.cost:rbps=many", "many"),
-            ("io.cost:model=auto,rbps=1000", "leaves the coefficients to the kernel"),
+            ("io.cost:model=auto,rbps=1000", "lets the kernel choose the coefficients"),
         ] {
             let error = lines(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_nobody_has_is_answered_with_the_nearest() {
+    fn an_unknown_key_is_answered_with_the_nearest() {
         let refusal = no_such_key("rpcnt", ["nr_requests"].into_iter());
         assert!(refusal.help.contains("'rpct'") && refusal.help.contains("nr_requests"), "{refusal}");
     }

@@ -13,7 +13,7 @@ pub fn add(group: &mut GroupMeasurement, part: GroupMeasurement, thread: usize) 
     add_tally(&mut group.trim, part.trim);
     add_tally(&mut group.sync, part.sync);
     group.late += part.late;
-    group.slip.merge(&part.slip);
+    group.issue_delay.merge(&part.issue_delay);
     for (sum, job) in group.jobs.iter_mut().zip(&part.jobs) {
         sum.add(job);
     }

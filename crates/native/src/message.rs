@@ -29,7 +29,7 @@ pub struct Order {
     pub recording: Option<PathBuf>,
 }
 
-/// Messages from the host to a worker, after the order. The end of the pipe means: end at once.
+/// Messages from the host to a worker, after the order. The end of the pipe method: end at once.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromHost {

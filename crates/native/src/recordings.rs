@@ -23,8 +23,11 @@ impl Recordings {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn hand_over(orders: &mut [Order]) -> Result<Self, RunError> {
-        let failed = |error| RunError::Failed { message: "cannot hand the trace over".to_owned(), source: Some(error) };
+    pub fn store(orders: &mut [Order]) -> Result<Self, RunError> {
+        let failed = |error| RunError::Failed {
+            message: "cannot pass the trace to the workers".to_owned(),
+            source: Some(error),
+        };
         let mut recordings = Self { files: Vec::new() };
         for order in orders {
             let place = order.experiment.issuers().nth(order.issuer);

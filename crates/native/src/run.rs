@@ -18,9 +18,9 @@ use crate::workers::Workers;
 /// message in time.
 const HEAD_START_NS: Nanos = 50_000_000;
 /// The interval of progress reports and of checks for a stop by the user.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long requests in flight may take after the window.
-const LAST_PATIENCE_NS: Nanos = 60_000_000_000;
+const DRAIN_TIMEOUT_NS: Nanos = 60_000_000_000;
 
 /// Values read from the system at the borders of the window.
 #[derive(Copy, Clone, Debug, Default)]
@@ -84,12 +84,12 @@ impl<'a> Run<'a> {
     pub fn until_over(&mut self, progress: &mut dyn Progress) -> Result<(), RunError> {
         let at_first = self.snapshot()?;
         self.begin_threads(0);
-        let mut next_look_ns = self.begin_ns;
+        let mut next_show_ns = self.begin_ns;
         while self.running > 0 || !self.schedule.is_over() {
             let now = monotonic_ns();
-            self.look_at_clock(now)?;
-            if now >= next_look_ns {
-                next_look_ns = now + 2 * u64::try_from(LOOK.as_nanos()).unwrap_or(0);
+            self.handle_clock(now)?;
+            if now >= next_show_ns {
+                next_show_ns = now + 2 * u64::try_from(POLL_INTERVAL.as_nanos()).unwrap_or(0);
                 self.show(now, progress);
             }
             if progress.cancelled() {
@@ -98,11 +98,11 @@ impl<'a> Run<'a> {
             if now >= self.window.end_ns && self.running == 0 {
                 break;
             }
-            if now > self.window.end_ns + LAST_PATIENCE_NS {
+            if now > self.window.end_ns + DRAIN_TIMEOUT_NS {
                 let message = format!("{} workers still wait for the device 60 s after the run", self.running);
                 return Err(RunError::Failed { message, source: None });
             }
-            match self.workers.hear(self.patience(now))? {
+            match self.workers.receive(self.wait_time(now))? {
                 Some((worker, FromWorker::Ended)) => self.ended(worker),
                 Some((worker, FromWorker::Live(figures))) => self.by_worker[worker].figures = figures,
                 Some(_) | None => {}
@@ -115,17 +115,17 @@ impl<'a> Run<'a> {
     }
 
     /// The time until the next event that depends on the clock alone.
-    fn patience(&self, now: Nanos) -> Duration {
+    fn wait_time(&self, now: Nanos) -> Duration {
         let change_ns = self.schedule.next_change_ns().map_or(Nanos::MAX, |at_ns| at_ns + self.begin_ns);
         let border_ns = match (self.at_begin, self.at_end) {
             (None, _) => self.window.start_ns,
             (_, None) => self.window.end_ns,
             _ => Nanos::MAX,
         };
-        Duration::from_nanos(change_ns.min(border_ns).saturating_sub(now)).min(LOOK)
+        Duration::from_nanos(change_ns.min(border_ns).saturating_sub(now)).min(POLL_INTERVAL)
     }
 
-    fn look_at_clock(&mut self, now: Nanos) -> Result<(), RunError> {
+    fn handle_clock(&mut self, now: Nanos) -> Result<(), RunError> {
         if self.at_begin.is_none() && now >= self.window.start_ns {
             self.at_begin = Some(self.snapshot()?);
         }
@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
         if now < self.window.end_ns && self.schedule.next_change_ns().is_some_and(|at_ns| at_ns <= elapsed_ns) {
             let mut ending = Vec::new();
             self.schedule.ends_now(elapsed_ns, &mut ending);
-            ending.into_iter().for_each(|worker| self.workers.tell(worker, FromHost::Stop));
+            ending.into_iter().for_each(|worker| self.workers.send(worker, FromHost::Stop));
             self.begin_threads(elapsed_ns);
         }
         Ok(())
@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
         self.schedule.begin(elapsed_ns, &mut ready);
         let (at_ns, run_begin_ns) = (self.begin_ns + elapsed_ns, self.begin_ns);
         self.running += ready.len();
-        ready.into_iter().for_each(|worker| self.workers.tell(worker, FromHost::Begin { at_ns, run_begin_ns }));
+        ready.into_iter().for_each(|worker| self.workers.send(worker, FromHost::Begin { at_ns, run_begin_ns }));
     }
 
     fn ended(&mut self, worker: usize) {
@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
         self.last_end_ns = self.last_end_ns.max(now);
         let mut ending = Vec::new();
         if self.schedule.ended(worker, &mut ending) {
-            ending.into_iter().for_each(|worker| self.workers.tell(worker, FromHost::Stop));
+            ending.into_iter().for_each(|worker| self.workers.send(worker, FromHost::Stop));
             if now < self.window.end_ns {
                 self.begin_threads(now.saturating_sub(self.begin_ns));
             }
@@ -186,11 +186,11 @@ impl<'a> Run<'a> {
     pub fn figures(&mut self, effective_weights: Option<&[u32]>) -> Result<Vec<GroupMeasurement>, RunError> {
         self.window.end_at(self.last_end_ns, self.experiment.ramp_ns);
         let mut groups = Recorder::new(self.experiment, self.window).finish(self.experiment, effective_weights);
-        self.workers.tell_all(FromHost::Report { end_ns: self.window.end_ns });
+        self.workers.send_all(FromHost::Report { end_ns: self.window.end_ns });
         let mut left = self.by_worker.len();
-        let deadline_ns = monotonic_ns() + LAST_PATIENCE_NS;
+        let deadline_ns = monotonic_ns() + DRAIN_TIMEOUT_NS;
         while left > 0 && monotonic_ns() < deadline_ns {
-            if let Some((worker, FromWorker::Figures(part))) = self.workers.hear(LOOK)? {
+            if let Some((worker, FromWorker::Figures(part))) = self.workers.receive(POLL_INTERVAL)? {
                 let group = self.by_worker[worker].group;
                 let before = self.by_worker[..worker].iter().filter(|other| other.group == group).count();
                 merge::add(&mut groups[group], *part, before);

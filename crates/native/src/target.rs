@@ -47,7 +47,7 @@ impl Target {
     /// There is no such disk, or there are several.
     pub fn queue(&self) -> Result<BlockQueue, Refusal> {
         BlockQueue::below(Path::new(&self.path)).map_err(|error| {
-            let message = format!("{}: {error}: there is nothing for the kernel to schedule", self.path);
+            let message = format!("{}: {error}: the kernel schedules no I/O there", self.path);
             Refusal::usage(message, "name a block device, or a file or directory on a disk's file system")
         })
     }
@@ -71,7 +71,7 @@ fn facts(path: &Path) -> Result<Facts, Refusal> {
 }
 
 /// The target text for a file of `bytes` that does not exist yet, in a directory.
-pub fn stand_in(directory: &Path, bytes: u64) -> String {
+pub fn placeholder(directory: &Path, bytes: u64) -> String {
     let directory: PathBuf = if directory.as_os_str().is_empty() { ".".into() } else { directory.to_owned() };
     format!("{}@0+{bytes}", directory.display())
 }
@@ -85,13 +85,13 @@ mod tests {
         let target = Target::of("/dev/fd/7@4096+1048576").unwrap();
         assert_eq!(target.path, format!("/proc/{}/fd/7", std::process::id()));
         assert_eq!((target.first_byte, target.size_bytes, target.is_ours), (4096, 1 << 20, true));
-        let directory = Target::of(&stand_in(Path::new("/tmp"), 9)).unwrap();
+        let directory = Target::of(&placeholder(Path::new("/tmp"), 9)).unwrap();
         assert_eq!((directory.path.as_str(), directory.size_bytes), ("/tmp", 9));
     }
 
     #[test]
-    fn what_lies_in_memory_has_no_disk() {
-        let target = Target::of(&stand_in(Path::new("/proc"), 4096)).unwrap();
+    fn a_file_system_in_memory_has_no_disk() {
+        let target = Target::of(&placeholder(Path::new("/proc"), 4096)).unwrap();
         assert!(target.queue().unwrap_err().message.contains("no single block device"), "proc");
         Target::of("/no/such/thing").unwrap_err();
     }

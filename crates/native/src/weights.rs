@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t49_weights_above_the_range_keep_their_ratios_or_say_so() {
+    fn t49_weights_above_the_range_keep_their_ratios_or_give_a_warning() {
         let exact = Scaled::into_range(&[100, 5_000], 1_000);
         assert_eq!((exact.weights.as_slice(), exact.warning(&[100, 5_000], 1_000)), (&[20, 1_000][..], None));
         let rough = Scaled::into_range(&[1, 10_000], 1_000);

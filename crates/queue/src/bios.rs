@@ -82,7 +82,7 @@ pub(crate) struct Bios {
     first_free: u32,
     recorded: u32,
     capacity: u32,
-    inside: u32,
+    in_flight: u32,
 }
 
 impl Bios {
@@ -95,24 +95,24 @@ impl Bios {
             *next.at_mut(index - 1) = index;
         }
         let first_free = if count == 0 { NIL } else { 0 };
-        Ok(Self { nodes, next, first_free, recorded: 0, capacity, inside: 0 })
+        Ok(Self { nodes, next, first_free, recorded: 0, capacity, in_flight: 0 })
     }
 
     /// Whether another bio may be submitted.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.inside < self.capacity
+        self.in_flight < self.capacity
     }
 
     #[inline]
-    pub(crate) fn came_in(&mut self) {
-        self.inside += 1;
+    pub(crate) fn count_submitted(&mut self) {
+        self.in_flight += 1;
     }
 
     #[inline]
-    pub(crate) fn went_out(&mut self) {
+    pub(crate) fn count_ended(&mut self) {
         // Each bio was counted when it was submitted.
-        self.inside = self.inside.wrapping_sub(1);
+        self.in_flight = self.in_flight.wrapping_sub(1);
     }
 
     /// Ensures that `count` records can be taken. Always possible if all records were allocated at
@@ -177,8 +177,8 @@ impl Bios {
 
     /// Bios in flight, with a record or without.
     #[inline]
-    pub(crate) fn inside(&self) -> u32 {
-        self.inside
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight
     }
 
     /// Bios with a record.

@@ -13,7 +13,7 @@ fn broken(what: &'static str, at: u32) -> Result<(), Violation> {
 
 pub(crate) fn check<E: Elevator>(queue: &RequestQueue<E>) -> Result<(), Violation> {
     if queue.violations() != 0 {
-        return broken("no impossible situation is met", queue.violations());
+        return broken("no violation was counted", queue.violations());
     }
     let mut totals = Totals::default();
     for slot in 0..queue.requests.capacity() {
@@ -79,7 +79,7 @@ fn check_bios<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &mut 
             return broken("bios of one request share operation, group and device", id.slot());
         }
         if is_contiguous && bio.extent.first_sector != at_sector {
-            return broken("bios of one request lie one behind the other", id.slot());
+            return broken("bios of one request are contiguous", id.slot());
         }
         at_sector = bio.extent.end();
         sectors += u64::from(bio.extent.sectors);
@@ -101,7 +101,11 @@ fn check_totals<E: Elevator>(queue: &RequestQueue<E>, totals: &Totals) -> Result
         ("every request but flush commands holds a tag", totals.tagged, queue.tags.in_use()),
         ("limited requests are counted", totals.limited, queue.tags.limited()),
         ("started requests are counted as in the device", totals.started, queue.in_device_total),
-        ("every bio waits or is in a request", totals.bios + waiting + queue.held_by_limiters(), queue.bios.inside()),
+        (
+            "every bio waits or is in a request",
+            totals.bios + waiting + queue.held_by_limiters(),
+            queue.bios.in_flight(),
+        ),
         ("every bio that is not alone in a request has a record, and no other", recorded, queue.bios.recorded()),
     ];
     for (what, found, expected) in counted {
@@ -111,7 +115,7 @@ fn check_totals<E: Elevator>(queue: &RequestQueue<E>, totals: &Totals) -> Result
     }
     let listed: u32 = queue.dispatch_lists.iter().map(elevator::structures::List::len).sum();
     if listed != queue.dispatch_total {
-        return broken("the dispatch lists hold what was chosen", listed);
+        return broken("the dispatch lists hold the chosen requests", listed);
     }
     Ok(())
 }

@@ -67,7 +67,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// Whether [`RequestQueue::dispatch`] would return nothing for a hardware queue and change
     /// nothing, so that a host may skip the call until another event.
     #[inline]
-    pub fn is_settled(&self, queue: HardwareQueue) -> bool {
+    pub fn is_dispatch_idle(&self, queue: HardwareQueue) -> bool {
         let index = u32::from(queue.0);
         let has_room = *self.in_device.at(index) < self.depth.device;
         let has_chosen = !self.dispatch_lists.at(index).is_empty();

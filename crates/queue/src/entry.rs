@@ -76,7 +76,7 @@ impl<E: Elevator> RequestQueue<E> {
         } else {
             Arrival::Recorded(self.bios.take(bio, cookie, now).ok_or(Full)?)
         };
-        self.bios.came_in();
+        self.bios.count_submitted();
         self.trace_bio(TraceKind::Queued, bio, RequestId::from_raw(block::NIL), now);
         if let Arrival::Recorded(index) = arrival
             && self.is_held_at_once(index, now)
@@ -97,7 +97,7 @@ impl<E: Elevator> RequestQueue<E> {
             self.sleeps_apart(bio)
         };
         let Some(index) = self.record(arrival, bio, now) else {
-            self.bios.went_out();
+            self.bios.count_ended();
             return Err(Full);
         };
         self.wait(index, limited, now);
@@ -142,7 +142,7 @@ impl<E: Elevator> RequestQueue<E> {
             let bio = self.bios.at(index).bio;
             self.trace_bio(TraceKind::Slept, &bio, RequestId::from_raw(block::NIL), now);
         }
-        self.groups.hold(self.bios.at(index).bio.group);
+        self.groups.add_request(self.bios.at(index).bio.group);
         self.bios.append(&mut self.waiting[usize::from(limited)], index);
     }
 
@@ -223,7 +223,7 @@ impl<E: Elevator> RequestQueue<E> {
         };
         *self.slots.at_mut(id.slot()) = Slot::new(members, marks);
         self.counters.allocated(bio.operation, now);
-        self.groups.hold(bio.group);
+        self.groups.add_request(bio.group);
         self.elevator.allocated(&self.requests, id, now);
         self.trace(TraceKind::Allocated, id, None, now);
         match plug {
@@ -361,7 +361,7 @@ impl<E: Elevator> RequestQueue<E> {
         for kind in 0..2 {
             while !self.waiting[kind].is_empty() && self.tags.in_use() < self.tags.depth() {
                 let Some(index) = self.bios.pop(&mut self.waiting[kind]) else { break };
-                if let Entered::NoTag { limited } = self.let_in(index, now) {
+                if let Entered::NoTag { limited } = self.admit_bio(index, now) {
                     self.bios.prepend(&mut self.waiting[usize::from(limited)], index);
                     break;
                 }
@@ -371,7 +371,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Retries a waiting bio. It has left the queue of waiters and keeps its reference to its group
     /// until it has entered.
-    pub(crate) fn let_in(&mut self, index: u32, now: Nanos) -> Entered {
+    pub(crate) fn admit_bio(&mut self, index: u32, now: Nanos) -> Entered {
         let group = self.bios.at(index).bio.group;
         self.bios.at_mut(index).bio.group = self.groups.nearest_online(group);
         let bio = self.bios.at(index).bio;
@@ -386,7 +386,7 @@ impl<E: Elevator> RequestQueue<E> {
         if !self.limiters.is_empty() {
             self.limiters_waited(index, now);
         }
-        if self.groups.let_go(group) {
+        if self.groups.remove_request(group) {
             self.forget_group_if_unused(group, now);
         }
         entered

@@ -7,6 +7,25 @@
 //!              └ into a queued request     └ flush machine puts data back at the head
 //! ```
 //!
+//! ```
+//! use block::{Extent, HardwareQueue, Operation, Status};
+//! use elevator::Attributes;
+//! use hoistway_queue::{Next, RequestQueue, Settings, Submitted};
+//!
+//! let mut queue = RequestQueue::build("mq-deadline", None, &Settings::default()).unwrap();
+//! let read = |first_sector| Attributes::new(Operation::Read, Extent::new(first_sector, 8));
+//! let Ok(Submitted::Queued(id)) = queue.submit(&read(1000), 1, 0) else { panic!("a tag is free") };
+//! assert_eq!(queue.submit(&read(1008), 2, 0), Ok(Submitted::Merged(id)));
+//!
+//! let Next::Start { id, .. } = queue.dispatch(HardwareQueue(0), 0) else { panic!("a request is queued") };
+//! assert_eq!(queue.requests().attributes(id).extent, Extent::new(1000, 16));
+//! let mut cookies = Vec::new();
+//! queue.complete(id, Status::Ok, 90_000, |done| cookies.push(done.cookie));
+//! assert_eq!(cookies, [1, 2]);
+//! ```
+//!
+//! Units: extents are in sectors of 512 bytes, times in nanoseconds on the clock of the host.
+//!
 //! A host calls [`RequestQueue::submit`], then [`RequestQueue::dispatch`] until it answers anything
 //! but [`Next::Start`], and [`RequestQueue::complete`] when the device is done;
 //! [`RequestQueue::next_timer`] says when to call [`RequestQueue::timer`]. Nothing is allocated
@@ -50,7 +69,7 @@ pub use limits::{Limits, Merging};
 pub use plug::Plug;
 pub use switch::{Busy, Handover};
 pub use tags::Tags;
-pub use trace::{Said, Told, Trace, TraceEvent, TraceKind};
+pub use trace::{Trace, TraceEvent, TraceItem, TraceKind, TraceMessage};
 
 use alloc::vec::Vec;
 use bios::{Bios, Chain, Members};
@@ -191,7 +210,7 @@ pub struct RequestQueue<E = Any> {
     /// In the order in which a bio passes them; mostly empty.
     limiters: Vec<AnyLimiter>,
     /// Empty until the first limiter is added.
-    watched: Array<limiting::Watched>,
+    limited_bios: Array<limiting::LimitedBio>,
     io_limits: Array<IoLimits>,
     /// By group: the bios that limiters hold.
     held: Array<held::Held>,
@@ -275,7 +294,7 @@ impl<E: Elevator> RequestQueue<E> {
             is_plug_useful: configuration.rotational || !configuration.queueing,
             tick_ns: configuration.tick_ns,
             limiters: Vec::new(),
-            watched: Array::try_new(0, limiting::UNSEEN)?,
+            limited_bios: Array::try_new(0, limiting::UNSEEN)?,
             io_limits: Array::try_new(configuration.groups, IoLimits::NONE)?,
             held: Array::try_new(configuration.groups, held::Held::NONE)?,
             is_rotational: configuration.rotational,
@@ -331,13 +350,13 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Bios in flight, in any stage.
-    pub fn bios_inside(&self) -> u32 {
-        self.bios.inside()
+    pub fn bios_in_flight(&self) -> u32 {
+        self.bios.in_flight()
     }
 
     /// How many more bios can be submitted.
     pub fn room_for_bios(&self) -> u32 {
-        self.bios.capacity() - self.bios.inside()
+        self.bios.capacity() - self.bios.in_flight()
     }
 
     /// The cookies and extents of a request's bios, in sector order.
@@ -521,7 +540,7 @@ impl<E: Elevator> RequestQueue<E> {
             Members::Alone(cookie) => {
                 // The bio became the request at its submission, so the two times are the same.
                 done(Done { cookie, bio: attributes, status, submitted_ns: start_ns, issued_ns });
-                self.bios.went_out();
+                self.bios.count_ended();
             }
             Members::Chain(chain) => self.finish_chain(chain, status, (issued_ns, now), done),
         }
@@ -538,13 +557,13 @@ impl<E: Elevator> RequestQueue<E> {
         let mut following = self.bios.first(chain);
         while let Some(index) = following {
             following = self.bios.behind(chain, index);
-            if !self.watched.is_empty() {
+            if !self.limited_bios.is_empty() {
                 self.limiters_bio_ended(index, now);
             }
             let node = self.bios.at(index);
             done(Done { cookie: node.cookie, bio: node.bio, status, submitted_ns: node.submitted_ns, issued_ns });
             self.bios.give_back(index);
-            self.bios.went_out();
+            self.bios.count_ended();
         }
     }
 
@@ -556,7 +575,7 @@ impl<E: Elevator> RequestQueue<E> {
         let limited = self.slots.at(id.slot()).marks.has(Marks::LIMITED);
         self.requests.free(id);
         self.give_back_request(limited);
-        if self.groups.let_go(group) {
+        if self.groups.remove_request(group) {
             self.forget_group_if_unused(group, now);
         }
     }
@@ -621,34 +640,34 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Takes the oldest message of the policy or a limiter.
-    pub fn take_message(&mut self) -> Option<Said> {
-        self.take_down();
-        self.trace.take_said()
+    pub fn take_message(&mut self) -> Option<TraceMessage> {
+        self.flush_messages();
+        self.trace.take_message()
     }
 
     /// Takes the oldest event or message. Messages stand among the events in the order in which
     /// they were written: those about an insertion or a completion follow the event, and those
     /// about a choice precede the dispatch.
-    pub fn take_told(&mut self) -> Option<Told> {
-        self.take_down();
-        self.trace.take_told()
+    pub fn take_item(&mut self) -> Option<TraceItem> {
+        self.flush_messages();
+        self.trace.take_item()
     }
 
     /// Puts the messages written so far before the next event.
-    fn take_down(&mut self) {
+    fn flush_messages(&mut self) {
         while let Some(message) = self.elevator.take_message() {
-            self.trace.say(Said { limiter: None, message });
+            self.trace.push_message(TraceMessage { limiter: None, message });
         }
         for limiter in &mut self.limiters {
             while let Some(message) = limiter.take_message() {
-                self.trace.say(Said { limiter: Some(limiter.name()), message });
+                self.trace.push_message(TraceMessage { limiter: Some(limiter.name()), message });
             }
         }
     }
 
     #[inline(never)]
     fn push_event(&mut self, event: TraceEvent) {
-        self.take_down();
+        self.flush_messages();
         self.trace.push(event);
     }
 

@@ -18,13 +18,13 @@ use elevator::{
 
 /// What is stored per bio, beside the table of bios, once there are limiters.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Watched {
+pub(crate) struct LimitedBio {
     /// The group of the submission. The limiters know the bio by it, even if it is accounted to
     /// another group later.
     group: GroupId,
     /// The limiters that have seen it, one bit for each in the list.
     seen_by: u8,
-    is_watched: bool,
+    is_limited: bool,
     /// Since when it has waited for a request.
     waits_since_ns: Nanos,
     /// It was answered with [`crate::Submitted::Held`]: no submitter sleeps for it, whatever it
@@ -32,13 +32,38 @@ pub(crate) struct Watched {
     was_held: bool,
 }
 
-pub(crate) const UNSEEN: Watched =
-    Watched { group: GroupId::ROOT, seen_by: 0, is_watched: false, waits_since_ns: 0, was_held: false };
+pub(crate) const UNSEEN: LimitedBio =
+    LimitedBio { group: GroupId::ROOT, seen_by: 0, is_limited: false, waits_since_ns: 0, was_held: false };
 
 impl<E: Elevator> RequestQueue<E> {
     // ---- adding and removing ----
 
     /// Adds a limiter at its fixed position in the order. It sees the bios submitted from now on.
+    ///
+    /// ```
+    /// use block::{Extent, GroupId, Operation};
+    /// use elevator::{Attributes, Configuration, GroupSettings, IoLimits, Rates};
+    /// use hoistway_queue::{RequestQueue, Settings, Submitted};
+    ///
+    /// let configuration = Configuration { groups: 2, ..Configuration::default() };
+    /// let settings = Settings { configuration, ..Settings::default() };
+    /// let mut queue = RequestQueue::build("noop", None, &settings).unwrap();
+    /// let group = GroupId(1);
+    /// assert!(queue.add_group(group, &GroupSettings::with_weight(100), 0));
+    ///
+    /// queue.add_limiter("throttle", 0).unwrap();
+    /// queue.set_limiter("throttle", "throttle_sample_time", "100", 0).unwrap();
+    /// let max = Rates { ios_per_s: [10; 2], ..Rates::UNLIMITED };
+    /// queue.set_limits(group, &IoLimits { max, ..IoLimits::NONE }, 0);
+    /// let read = |sector| Attributes { group, ..Attributes::new(Operation::Read, Extent::new(sector, 8)) };
+    /// assert!(matches!(queue.submit(&read(0), 1, 0), Ok(Submitted::Queued(_))));
+    /// assert_eq!(queue.submit(&read(64), 2, 0), Ok(Submitted::Held));
+    ///
+    /// // The next read is allowed 100 ms later.
+    /// let at_ns = queue.next_timer().unwrap();
+    /// queue.timer(at_ns);
+    /// assert_eq!((at_ns, queue.held_by_limiters()), (100_000_000, 0));
+    /// ```
     ///
     /// # Errors
     /// Unknown name, already added, or out of memory.
@@ -57,8 +82,8 @@ impl<E: Elevator> RequestQueue<E> {
             tick_ns: self.tick_ns,
         };
         self.limiters.try_reserve_exact(1).map_err(|_| LimiterError::NoMemory)?;
-        if self.watched.is_empty() {
-            self.watched = Array::try_new(self.bios.capacity(), UNSEEN)?;
+        if self.limited_bios.is_empty() {
+            self.limited_bios = Array::try_new(self.bios.capacity(), UNSEEN)?;
         }
         let mut limiter = limiters::build(name, &configuration)?;
         self.tell_of_groups(&mut limiter, now);
@@ -81,8 +106,8 @@ impl<E: Elevator> RequestQueue<E> {
             return false;
         }
         self.limiters.remove(index);
-        for watched in self.watched.iter_mut() {
-            watched.seen_by &= !stage;
+        for limited in self.limited_bios.iter_mut() {
+            limited.seen_by &= !stage;
         }
         true
     }
@@ -206,9 +231,9 @@ impl<E: Elevator> RequestQueue<E> {
         for stage in stage..self.limiters.len() {
             let bio = self.limited_bio(index);
             let mark = 1 << place_of(&self.limiters[stage]);
-            self.watched.at_mut(index).seen_by |= mark;
+            self.limited_bios.at_mut(index).seen_by |= mark;
             if self.limiters[stage].submit(BioId(index), &bio, now) == Verdict::Held {
-                self.watched.at_mut(index).was_held = true;
+                self.limited_bios.at_mut(index).was_held = true;
                 self.held.at_mut(bio.group.0).begin(now);
                 return true;
             }
@@ -219,19 +244,19 @@ impl<E: Elevator> RequestQueue<E> {
     /// Whether a limiter held the bio, so that its submitter did not wait for it.
     #[inline]
     pub(crate) fn was_held(&self, index: u32) -> bool {
-        self.watched.get(index).is_some_and(|watched| watched.was_held)
+        self.limited_bios.get(index).is_some_and(|limited| limited.was_held)
     }
 
     /// The bio as the limiters know it, with the group of its submission.
     fn limited_bio(&self, index: u32) -> elevator::Bio {
-        elevator::Bio { group: self.watched.at(index).group, ..self.bios.at(index).bio }
+        elevator::Bio { group: self.limited_bios.at(index).group, ..self.bios.at(index).bio }
     }
 
     /// A limiter sees the bio from here on: it keeps a reference to its group until it completes.
     fn begin_limiting(&mut self, index: u32) {
         let group = self.bios.at(index).bio.group;
-        *self.watched.at_mut(index) = Watched { group, is_watched: true, ..UNSEEN };
-        self.groups.hold(group);
+        *self.limited_bios.at_mut(index) = LimitedBio { group, is_limited: true, ..UNSEEN };
+        self.groups.add_request(group);
     }
 
     /// Continues the bios that limiters have released.
@@ -247,7 +272,7 @@ impl<E: Elevator> RequestQueue<E> {
     fn release_from(&mut self, stage: usize, now: Nanos) {
         let mut has_entered = false;
         while let Some(BioId(index)) = self.limiters.get_mut(stage).and_then(|limiter| limiter.next_released(now)) {
-            let group = self.watched.at(index).group;
+            let group = self.limited_bios.at(index).group;
             self.held.at_mut(group.0).end(now);
             if !self.is_held(index, stage + 1, now) {
                 self.enter_late(index, now);
@@ -283,15 +308,15 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// A bio starts to wait for a request.
     pub(crate) fn limiters_wait(&mut self, index: u32, now: Nanos) {
-        if !self.watched.is_empty() {
-            self.watched.at_mut(index).waits_since_ns = now;
+        if !self.limited_bios.is_empty() {
+            self.limited_bios.at_mut(index).waits_since_ns = now;
         }
     }
 
     /// A bio got its request.
     #[cold]
     pub(crate) fn limiters_waited(&mut self, index: u32, now: Nanos) {
-        let waited_ns = now.saturating_sub(self.watched.at(index).waits_since_ns);
+        let waited_ns = now.saturating_sub(self.limited_bios.at(index).waits_since_ns);
         for limiter in &mut self.limiters {
             limiter.waited_for_request(waited_ns);
         }
@@ -300,7 +325,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// A bio merged into a request.
     #[cold]
     pub(crate) fn limiters_merged(&mut self, index: u32, now: Nanos) {
-        let (bio, seen_by) = (self.limited_bio(index), self.watched.at(index).seen_by);
+        let (bio, seen_by) = (self.limited_bio(index), self.limited_bios.at(index).seen_by);
         for limiter in self.limiters.iter_mut().filter(|limiter| seen_by & (1 << place_of(limiter)) != 0) {
             limiter.merged(BioId(index), &bio, now);
         }
@@ -338,17 +363,17 @@ impl<E: Elevator> RequestQueue<E> {
     /// A bio completes.
     #[cold]
     pub(crate) fn limiters_bio_ended(&mut self, index: u32, now: Nanos) {
-        let watched = *self.watched.at(index);
-        if !watched.is_watched {
+        let limited = *self.limited_bios.at(index);
+        if !limited.is_limited {
             return;
         }
         let (bio, submitted_ns) = (self.limited_bio(index), self.bios.at(index).submitted_ns);
-        for limiter in self.limiters.iter_mut().filter(|limiter| watched.seen_by & (1 << place_of(limiter)) != 0) {
+        for limiter in self.limiters.iter_mut().filter(|limiter| limited.seen_by & (1 << place_of(limiter)) != 0) {
             limiter.bio_ended(BioId(index), &bio, submitted_ns, now);
         }
-        *self.watched.at_mut(index) = UNSEEN;
-        if self.groups.let_go(watched.group) {
-            self.forget_group_if_unused(watched.group, now);
+        *self.limited_bios.at_mut(index) = UNSEEN;
+        if self.groups.remove_request(limited.group) {
+            self.forget_group_if_unused(limited.group, now);
         }
     }
 

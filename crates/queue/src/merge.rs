@@ -25,7 +25,7 @@ impl<E: Elevator> RequestQueue<E> {
         if let Some(id) = self.merge_into_plug(arrival, bio, plug, now) {
             return Ok(id);
         }
-        match self.find_company(bio, now) {
+        match self.find_merge_candidate(bio, now) {
             Merge::No(hint) => Err(hint),
             Merge::Into(id, side) if self.limits_allow(id, bio, side) && self.has_records_for(arrival, id) => {
                 Ok(self.join(arrival, bio, (id, side), now))
@@ -67,7 +67,7 @@ impl<E: Elevator> RequestQueue<E> {
         Some(id)
     }
 
-    fn find_company(&mut self, bio: &Bio, now: Nanos) -> Merge {
+    fn find_merge_candidate(&mut self, bio: &Bio, now: Nanos) -> Merge {
         let search = self.elevator.merge_search();
         if self.merging == Merging::Never {
             return Merge::No(self.hint_for(bio, now));

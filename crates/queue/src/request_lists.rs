@@ -321,7 +321,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     fn wake(&mut self, index: u32, now: Nanos) -> bool {
-        match self.let_in(index, now) {
+        match self.admit_bio(index, now) {
             Entered::NoTag { limited } => {
                 self.bios.prepend(&mut self.waiting[usize::from(limited)], index);
                 false
@@ -344,7 +344,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
         for (index, kind) in self.lists.kinds.iter().enumerate() {
             if kind.wakes_due > 0 && self.switching.is_none() {
-                return broken("who is to be woken is woken within the call", kind.wakes_due);
+                return broken("every pending wake-up is delivered within the call", kind.wakes_due);
             }
             let used = self.tags.of_kind(index == 1);
             if kind.is_full && used + 1 < self.tags.depth() {
@@ -355,7 +355,7 @@ impl<E: Elevator> RequestQueue<E> {
                 && !self.waiting[index].is_empty()
                 && self.switching.is_none()
             {
-                return broken("nobody sleeps for a kind of which nothing is out", used);
+                return broken("no submitter sleeps for a kind without allocated requests", used);
             }
         }
         Ok(())

@@ -109,7 +109,7 @@ impl fmt::Display for TraceEvent {
 
 /// A message of a limiter or of the policy.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Said {
+pub struct TraceMessage {
     /// Name of the limiter; `None` for the policy.
     pub limiter: Option<&'static str>,
     /// The message.
@@ -118,11 +118,11 @@ pub struct Said {
 
 /// An event or a message.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Told {
+pub enum TraceItem {
     /// An event of a bio or a request.
     Event(TraceEvent),
     /// A message of the policy or a limiter.
-    Message(Said),
+    Message(TraceMessage),
 }
 
 /// The last 4,096 events and as many messages, each with its place among the events.
@@ -132,7 +132,7 @@ pub struct Trace {
     /// Number of the oldest event, counted from the start.
     first: u64,
     /// Each message with the number of the event that it precedes.
-    said: VecDeque<(u64, Said)>,
+    messages: VecDeque<(u64, TraceMessage)>,
     lost: u64,
 }
 
@@ -140,7 +140,7 @@ impl Trace {
     /// Allocates all memory, so that recording an event never does.
     pub(crate) fn make_room(&mut self) {
         self.events.reserve_exact(KEPT.saturating_sub(self.events.len()));
-        self.said.reserve_exact(KEPT.saturating_sub(self.said.len()));
+        self.messages.reserve_exact(KEPT.saturating_sub(self.messages.len()));
     }
 
     #[inline(never)]
@@ -153,11 +153,11 @@ impl Trace {
     }
 
     /// Adds a message after the events so far.
-    pub(crate) fn say(&mut self, said: Said) {
-        if self.said.len() == KEPT {
-            self.said.pop_front();
+    pub(crate) fn push_message(&mut self, messages: TraceMessage) {
+        if self.messages.len() == KEPT {
+            self.messages.pop_front();
         }
-        self.said.push_back((self.first + self.events.len() as u64, said));
+        self.messages.push_back((self.first + self.events.len() as u64, messages));
     }
 
     /// Takes the oldest event.
@@ -168,15 +168,15 @@ impl Trace {
     }
 
     /// Takes the oldest message.
-    pub(crate) fn take_said(&mut self) -> Option<Said> {
-        self.said.pop_front().map(|(_, said)| said)
+    pub(crate) fn take_message(&mut self) -> Option<TraceMessage> {
+        self.messages.pop_front().map(|(_, messages)| messages)
     }
 
     /// Takes the oldest message or event.
-    pub(crate) fn take_told(&mut self) -> Option<Told> {
-        match self.said.front() {
-            Some((before, _)) if *before <= self.first => self.take_said().map(Told::Message),
-            _ => self.take().map(Told::Event),
+    pub(crate) fn take_item(&mut self) -> Option<TraceItem> {
+        match self.messages.front() {
+            Some((before, _)) if *before <= self.first => self.take_message().map(TraceItem::Message),
+            _ => self.take().map(TraceItem::Event),
         }
     }
 

@@ -76,7 +76,7 @@ impl Host {
     }
 
     fn sleeping(&self) -> usize {
-        self.queue.bios_inside() as usize - self.inside()
+        self.queue.bios_in_flight() as usize - self.inside()
     }
 }
 
@@ -110,7 +110,7 @@ fn s1_7a_sleepers_wake_one_by_one_once_a_batch_is_free_and_late_comers_take_what
 }
 
 #[test]
-fn s1_7a_who_is_woken_searches_again_and_gives_the_request_back_if_he_finds_company() {
+fn s1_7a_a_woken_submitter_searches_again_and_frees_the_request_if_it_can_merge() {
     let mut host = Host::new(Era { head_active: false, ..Era::LINUX_2_4 }, 32);
     for n in 0..64 {
         host.submit(&apart(Operation::Write, n, 0));
@@ -156,7 +156,7 @@ fn s1_7b_above_4_mib_writes_sleep_and_a_few_reads_go() {
 // ---- 1.7 (c): 2.6 ----
 
 #[test]
-fn s1_7c_who_fills_a_kind_takes_32_more_and_others_sleep() {
+fn s1_7c_the_submitter_that_fills_a_kind_gets_32_more_and_others_sleep() {
     let mut host = Host::new(Era::LINUX_2_6, 64);
     for n in 0..128 {
         assert!(matches!(host.submit(&apart(Operation::Write, n, 1)), Submitted::Queued(_)), "write {n}");
@@ -204,7 +204,7 @@ fn s1_7c_a_sleeper_wakes_below_the_limit_and_is_a_batcher() {
 }
 
 #[test]
-fn s1_7c_nobody_goes_beyond_three_halves() {
+fn s1_7c_no_kind_exceeds_three_halves_of_the_limit() {
     for (is_capped, expected) in [(true, 192), (false, 224)] {
         let era = Era { allocation: Allocation::Batching { by: Kinds::Direction, is_capped }, ..Era::LINUX_2_6 };
         let mut host = Host::new(era, 256);
@@ -261,7 +261,7 @@ fn s1_7c_since_2_6_30_sync_writes_count_with_the_reads() {
 // ---- 1.8: plugging ----
 
 #[test]
-fn s1_8a_in_2_4_nothing_moves_until_somebody_unplugs_and_then_until_the_queue_is_empty() {
+fn s1_8a_in_2_4_an_unplug_starts_dispatch_and_it_goes_on_until_the_queue_is_empty() {
     let mut host = Host::new(Era::LINUX_2_4, 1);
     for n in 0..20 {
         host.submit(&apart(Operation::Read, n, 0));
@@ -351,7 +351,7 @@ fn s1_8b_a_requeue_neither_plugs_nor_unplugs() {
         let id = host.in_device.remove(0);
         host.queue.requeue(id, 0);
         host.queue.check().unwrap();
-        assert!(host.queue.is_plugged(), "five are queued now, and still nobody unplugged");
+        assert!(host.queue.is_plugged(), "five are queued now, and the queue was not unplugged");
     }
     host.queue.unplug_device(0);
     assert_eq!(host.start_all(), 5);

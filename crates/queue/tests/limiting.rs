@@ -120,13 +120,13 @@ fn what_is_held_goes_on_in_its_order_and_time() {
     let mut bench = Bench::new(10);
     assert!(matches!(bench.read(1_000), Submitted::Queued(_)));
     assert_eq!([bench.read(900), bench.read(800), bench.read(700)], [Submitted::Held; 3]);
-    assert_eq!((bench.queue.held_by_limiters(), bench.queue.bios_inside()), (3, 4));
+    assert_eq!((bench.queue.held_by_limiters(), bench.queue.bios_in_flight()), (3, 4));
     assert_eq!(bench.queue.next_timer(), Some(T0 + 100 * MS));
     bench.until(1_000);
     assert_eq!(bench.sectors(), [1_000, 900, 800, 700]);
     assert_eq!(bench.times(), [0, 100, 200, 300]);
     assert_eq!(bench.ended, [1, 2, 3, 4]);
-    assert_eq!((bench.queue.held_by_limiters(), bench.queue.bios_inside()), (0, 0));
+    assert_eq!((bench.queue.held_by_limiters(), bench.queue.bios_in_flight()), (0, 0));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn other_groups_pass() {
 }
 
 #[test]
-fn what_is_released_finds_company() {
+fn released_bios_find_merge_candidates() {
     let mut bench = Bench::new(20);
     // Two per slice: the second pair is released together, and its bios are adjacent.
     for sector in [0, 1_000, 2_000, 2_008] {
@@ -216,7 +216,7 @@ fn the_policy_may_change_while_bios_are_held() {
             }
             let next = registry::build("mq-deadline", None, &bench.configuration).expect("mq-deadline");
             bench.queue.switch(next, handover, bench.now).expect("no other switch");
-            assert_eq!(bench.queue.is_switching(), is_busy, "held bios are nobody's: nothing waits for them");
+            assert_eq!(bench.queue.is_switching(), is_busy, "a switch does not wait for held bios");
             if is_busy {
                 // Released during the switch, the bio waits outside the policy.
                 bench.now = T0 + 100 * MS;
@@ -233,7 +233,7 @@ fn the_policy_may_change_while_bios_are_held() {
 }
 
 #[test]
-fn a_limiter_taken_away_lets_everything_go_at_once() {
+fn removing_a_limiter_releases_all_bios_at_once() {
     let mut bench = Bench::new(10);
     for child in 2..6 {
         let settings = GroupSettings { parent: GroupId(child - 1), ..GroupSettings::with_weight(100) };
@@ -253,13 +253,13 @@ fn a_limiter_taken_away_lets_everything_go_at_once() {
     bench.until(350);
     let mut ended = bench.ended.clone();
     ended.sort_unstable();
-    assert_eq!((ended, bench.queue.bios_inside()), ((1..=200).collect(), 0));
+    assert_eq!((ended, bench.queue.bios_in_flight()), ((1..=200).collect(), 0));
     assert!((1..6).rev().all(|group| bench.queue.remove_group(GroupId(group), bench.now)), "nothing holds a group");
     assert!((1..6).all(|group| bench.queue.groups().state(GroupId(group)) == GroupState::Absent));
 }
 
 #[test]
-fn a_limiter_that_comes_late_knows_what_was_said_before() {
+fn a_limiter_added_late_gets_the_earlier_settings() {
     let mut bench = Bench::unlimited(Era::ENGINE);
     bench.queue.set_limits(GROUP, &ios(10), T0);
     let below = GroupSettings { parent: GROUP, ..GroupSettings::with_weight(100) };
@@ -311,7 +311,7 @@ fn a_change_of_the_hierarchy_loses_nothing() {
         bench.until(ms + 30);
     }
     bench.until(20_000);
-    assert_eq!((bench.queue.bios_inside(), bench.ended.len()), (0, 58));
+    assert_eq!((bench.queue.bios_in_flight(), bench.ended.len()), (0, 58));
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn limits_change_while_bios_wait() {
     bench.queue.set_limits(GroupId(7), &ios(1), bench.now);
     assert_eq!(*bench.queue.limits_of(GroupId(7)), IoLimits::NONE);
     bench.until(60);
-    assert_eq!(bench.queue.bios_inside(), 0);
+    assert_eq!(bench.queue.bios_in_flight(), 0);
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn a_submitters_plug_stays_its_own() {
     let submitted: Vec<_> =
         [0, 100, 200].map(|sector| bench.queue.submit_plugged(&read(sector), sector, &mut plug, T0)).into();
     assert!(matches!(submitted[..], [Ok(Submitted::Queued(_)), Ok(Submitted::Queued(_)), Ok(Submitted::Held)]));
-    assert_eq!(plug.len(), 2, "nobody sleeps for a limiter");
+    assert_eq!(plug.len(), 2, "no submitter sleeps for a limiter");
     bench.until(0);
     assert!(bench.started.is_empty());
     bench.queue.unplug(&mut plug, T0);

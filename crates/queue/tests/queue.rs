@@ -237,7 +237,7 @@ fn a_waiting_bio_merges_when_it_gets_its_turn() {
 }
 
 #[test]
-fn the_table_of_bios_bounds_what_is_inside() {
+fn the_table_of_bios_bounds_the_bios_in_flight() {
     let mut queue = queue(&Settings { bios: 3, ..settings(2, 1) });
     for at in 0..3 {
         queue.submit(&read(at * 1000), at, 0).unwrap();

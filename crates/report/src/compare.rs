@@ -12,6 +12,8 @@ use experiment::Percentile;
 use experiment::cell::Cell;
 use experiment::metric::Metric;
 use experiment::statistics::Difference;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::quantity::{amount, percentile_name, scheduler};
 
@@ -22,7 +24,8 @@ pub const METRICS: [Metric; 3] = [Metric::TotalBw, Metric::LatP99, Metric::Share
 const PERCENT: f64 = 99.0;
 
 /// How a change compares with the permitted worsening.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Against {
     /// The whole interval is within the permitted worsening.
     Within,
@@ -33,7 +36,7 @@ pub enum Against {
 }
 
 /// One figure of one cell in two results.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Change {
     /// The cell: workload, scheduler, thread count.
     pub cell: String,
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_interval_reaches_past_is_not_passed() {
+    fn an_interval_that_contains_the_limit_does_not_pass() {
         let noisy = change(&[100.0, 130.0, 70.0], &[95.0, 60.0, 125.0]);
         assert_eq!(noisy.sign(), '~');
         assert_eq!((noisy.against(0.03), noisy.against(0.1)), (Against::Unsure, Against::Unsure), "+-60 % hides 10 %");
@@ -295,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_of_too_few_samples_is_told() {
+    fn a_percentile_of_too_few_samples_is_reported() {
         let of = |samples| Percentile { percent: 99.0, ns: 5.0, samples, interval_ns: None };
         assert_eq!(too_few(&of(71), &of(500)), "p99 of 71 samples is their maximum; 368 are needed for an interval");
         assert_eq!(too_few(&of(400), &of(300)), "p99 of 300 samples; 368 are needed for an interval");

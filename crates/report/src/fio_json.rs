@@ -87,7 +87,7 @@ pub fn read(text: &str) -> Result<Vec<FioJob>, FioError> {
     let jobs =
         json.get("jobs").and_then(Value::as_array).ok_or_else(|| unreadable("fio output has no jobs[]".into()))?;
     if jobs.is_empty() {
-        let help = "fio had nothing to run, or a tool took its jobs out: use a file with results";
+        let help = "fio ran no job, or a tool removed the jobs: use a file with results";
         return Err(FioError::Unreadable(Diagnostic::new("fio output has no results: its jobs[] is empty", help)));
     }
     let globals = options(json.get("global options"));
@@ -108,7 +108,7 @@ fn job(index: usize, value: &Value, globals: &[(String, String)]) -> Result<FioJ
     if error != 0 {
         let reason = std::io::Error::from_raw_os_error(i32::try_from(error.abs()).unwrap_or(i32::MAX));
         let what = format!("fio job '{name}' failed: {reason}");
-        return Err(FioError::JobFailed(Diagnostic::new(what, "fio's own messages stand before its JSON")));
+        return Err(FioError::JobFailed(Diagnostic::new(what, "fio's own messages precede its JSON")));
     }
     let part = |key: &str, required: bool| match value.get(key) {
         Some(value) => direction(value).map_err(|inner| missing(&format!("{key}.{inner}"))),

@@ -31,7 +31,7 @@ pub fn read(text: &str) -> Result<Vec<FioJob>, FioError> {
 fn job(line_number: usize, line: &str) -> Result<FioJob, FioError> {
     let fields: Vec<&str> = line.split(';').collect();
     let unreadable = |what: String| {
-        let help = "terse version 3 is read; better: fio --output-format=json+";
+        let help = "only terse version 3 is supported; fio --output-format=json+ is better";
         FioError::Unreadable(Diagnostic::new(format!("fio's terse output, line {line_number}: {what}"), help))
     };
     let wanted = READ + 2 * DIRECTION_FIELDS;
@@ -40,12 +40,12 @@ fn job(line_number: usize, line: &str) -> Result<FioJob, FioError> {
     }
     let number = |at: usize| -> Result<f64, FioError> {
         let text = fields[at];
-        text.parse().map_err(|_| unreadable(format!("field {} is no number: '{text}'", at + 1)))
+        text.parse().map_err(|_| unreadable(format!("field {} is not a number: '{text}'", at + 1)))
     };
     let name = fields[2].to_owned();
     if number(4)? != 0.0 {
         let what = format!("fio job '{name}' failed: error {}", fields[4]);
-        return Err(FioError::JobFailed(Diagnostic::new(what, "fio's own messages stand before its results")));
+        return Err(FioError::JobFailed(Diagnostic::new(what, "fio's own messages precede its results")));
     }
     let direction = |first: usize| -> Result<FioDirection, FioError> {
         let (kib_per_s, iops, runtime_ms) = (number(first + 1)?, number(first + 2)?, number(first + 3)?);

@@ -20,7 +20,7 @@ pub(crate) fn below(cells: &[Cell<'_>], percentiles: &[f64]) -> String {
     let name = percentiles.first().map(|percent| percentile_name(*percent));
     let (some, one) = (cells.iter().any(|cell| cell.groups.len() > 1), cells.iter().any(|cell| cell.groups.len() < 2));
     if some {
-        lines.push("share error: of the group that is furthest from what its weight promises".to_owned());
+        lines.push("share error: of the group that is furthest from its due share".to_owned());
         lines.extend(name.as_ref().map(|name| {
             format!("worst {name}: latency of the group that waits longest; --per-group-latency shows each")
         }));
@@ -47,10 +47,10 @@ pub(crate) fn below(cells: &[Cell<'_>], percentiles: &[f64]) -> String {
 
 const fn meaning(flag: Flag) -> &'static str {
     match flag {
-        Flag::Disturbed => "disturbed, others used the device as well",
-        Flag::CpuShort => "the processor was short",
+        Flag::Disturbed => "disturbed: other processes used the device",
+        Flag::CpuShort => "the processor was saturated",
         Flag::NoShares => "weights have no effect under this scheduler",
-        Flag::ShortWindow => "the threads were done before the time was over",
+        Flag::ShortWindow => "the threads ended before the runtime",
         Flag::Errors => "some requests failed",
     }
 }

@@ -189,7 +189,7 @@ pub fn text(results: &Results<'_>, options: &TextOptions) -> String {
 }
 
 fn incomplete(results: &Results<'_>) -> &'static str {
-    if results.complete { "" } else { "incomplete: the test was interrupted, --resume runs what is missing\n" }
+    if results.complete { "" } else { "incomplete: the test was interrupted; --resume runs the missing runs\n" }
 }
 
 fn verdicts(results: &Results<'_>) -> String {

@@ -25,21 +25,21 @@ pub struct Best {
     /// The winner's figure; `None` if no scheduler is certainly the best.
     pub value: Option<String>,
     /// The winner, or why there is none.
-    pub who: String,
+    pub name: String,
 }
 
 /// A scheduler in a comparison, with its formatted figure.
-struct Contender<'a> {
+struct Candidate<'a> {
     cell: &'a Cell<'a>,
     /// The group of the figure; empty for all.
     of: String,
     mean: f64,
-    shown: String,
+    formatted: String,
 }
 
 /// Whether the groups got their due shares: within 10 %, with the whole interval. Always true for a
 /// single group.
-fn keeps_promise(cell: &Cell<'_>) -> bool {
+fn keeps_shares(cell: &Cell<'_>) -> bool {
     cell.groups.len() < 2
         || cell.fairness.is_none()
         || Metric::ShareErrorMax.of(cell, None, None).is_none_or(|error| error.high() <= KEPT)
@@ -54,26 +54,26 @@ fn is_promised(cells: &[&Cell<'_>]) -> bool {
 pub(crate) fn best(cells: &[&Cell<'_>]) -> Vec<Best> {
     let answers: Vec<Best> =
         [highest_total(cells), closest(cells), shortest_tail(cells)].into_iter().flatten().collect();
-    if cells.len() > 1 && is_promised(cells) && !cells.iter().any(|cell| keeps_promise(cell)) {
-        let who = format!("nobody keeps the weights within {:.0} %", KEPT * 100.0);
-        return vec![Best { what: "no winner".to_owned(), value: None, who }];
+    if cells.len() > 1 && is_promised(cells) && !cells.iter().any(|cell| keeps_shares(cell)) {
+        let name = format!("no scheduler keeps the weights within {:.0} %", KEPT * 100.0);
+        return vec![Best { what: "no winner".to_owned(), value: None, name }];
     }
     answers
 }
 
 /// The scheduler with the highest throughput.
 fn highest_total(cells: &[&Cell<'_>]) -> Option<Best> {
-    let shown = |total: f64| format!("{total:.*} MiB/s", decimals(total));
+    let formatted = |total: f64| format!("{total:.*} MiB/s", decimals(total));
     let of = |&cell: &&'_ Cell<'_>| mib(cell.bytes_per_s.mean);
-    let contender = |cell| Contender { cell, of: String::new(), mean: of(&cell), shown: shown(of(&cell)) };
-    let contenders: Vec<Contender<'_>> = cells.iter().copied().map(contender).collect();
-    if contenders.iter().all(|one| one.mean == 0.0) {
+    let candidate = |cell| Candidate { cell, of: String::new(), mean: of(&cell), formatted: formatted(of(&cell)) };
+    let candidates: Vec<Candidate<'_>> = cells.iter().copied().map(candidate).collect();
+    if candidates.iter().all(|one| one.mean == 0.0) {
         // Discards transfer nothing, so there is no throughput to compare.
         return None;
     }
     let beats = |one: &Cell<'_>, other: &Cell<'_>| differs(&other.bytes_per_s, &one.bytes_per_s);
-    let order = |a: &Contender<'_>, b: &Contender<'_>| b.mean.total_cmp(&a.mean);
-    contest(["total", "highest total"], is_promised(cells), contenders, order, beats, Interval::OfSets)
+    let order = |a: &Candidate<'_>, b: &Candidate<'_>| b.mean.total_cmp(&a.mean);
+    compare_candidates(["total", "highest total"], is_promised(cells), candidates, order, beats, Interval::OfSets)
 }
 
 /// The scheduler whose shares are closest to the weights.
@@ -81,36 +81,50 @@ fn closest(cells: &[&Cell<'_>]) -> Option<Best> {
     let error = |cell: &Cell<'_>| Metric::ShareErrorMax.of(cell, None, None);
     let of = |cell: &&'_ Cell<'_>| cell.groups.len() > 1 && error(cell).is_some();
     let mean = |cell: &Cell<'_>| error(cell).map_or(0.0, |error| error.mean);
-    let contenders = cells.iter().copied().filter(of).map(|cell| {
-        let shown = format!("within {}", percent(mean(cell)));
-        Contender { cell, of: String::new(), mean: mean(cell), shown }
+    let candidates = cells.iter().copied().filter(of).map(|cell| {
+        let formatted = format!("within {}", percent(mean(cell)));
+        Candidate { cell, of: String::new(), mean: mean(cell), formatted }
     });
     let beats = |one: &Cell<'_>, other: &Cell<'_>| match (error(one), error(other)) {
         (Some(one), Some(other)) => differs(&other, &one),
         _ => false,
     };
-    let order = |a: &Contender<'_>, b: &Contender<'_>| a.mean.total_cmp(&b.mean);
-    contest(["shares", "closest to the weights"], false, contenders.collect(), order, beats, Interval::OfSets)
+    let order = |a: &Candidate<'_>, b: &Candidate<'_>| a.mean.total_cmp(&b.mean);
+    compare_candidates(
+        ["shares", "closest to the weights"],
+        false,
+        candidates.collect(),
+        order,
+        beats,
+        Interval::OfSets,
+    )
 }
 
 /// The scheduler whose slowest group has the lowest tail latency.
 fn shortest_tail(cells: &[&Cell<'_>]) -> Option<Best> {
-    let contenders = cells.iter().copied().filter_map(|cell| {
+    let candidates = cells.iter().copied().filter_map(|cell| {
         let (group, tail) = cell.slowest_group(TAIL)?;
         let of = if cell.groups.len() > 1 { format!(" ({})", cell.groups[group].path) } else { String::new() };
-        Some(Contender { cell, of, mean: tail.ns, shown: time(tail.ns) })
+        Some(Candidate { cell, of, mean: tail.ns, formatted: time(tail.ns) })
     });
     let interval = |cell: &Cell<'_>| cell.slowest_group(TAIL).and_then(|(_, tail)| tail.interval_ns);
     let beats = |one: &Cell<'_>, other: &Cell<'_>| match (interval(one), interval(other)) {
         (Some((_, high)), Some((low, _))) => high < low,
         _ => false,
     };
-    let order = |a: &Contender<'_>, b: &Contender<'_>| a.mean.total_cmp(&b.mean);
+    let order = |a: &Candidate<'_>, b: &Candidate<'_>| a.mean.total_cmp(&b.mean);
     let has_groups = cells.iter().any(|cell| cell.groups.len() > 1);
     let name = percentile_name(TAIL);
     let of = if has_groups { format!("{name} of the slowest group") } else { format!("{name} of all requests") };
     let what = [of.clone(), format!("shortest {of}")];
-    contest([&what[0], &what[1]], is_promised(cells), contenders.collect(), order, beats, Interval::OfSamples)
+    compare_candidates(
+        [&what[0], &what[1]],
+        is_promised(cells),
+        candidates.collect(),
+        order,
+        beats,
+        Interval::OfSamples,
+    )
 }
 
 /// The source of intervals, which determines the remedy if they are missing or too wide.
@@ -120,7 +134,7 @@ enum Interval {
     OfSamples,
 }
 
-impl Contender<'_> {
+impl Candidate<'_> {
     fn name(&self) -> String {
         scheduler(self.cell) + &self.of
     }
@@ -131,57 +145,57 @@ fn differs(old: &Estimate, new: &Estimate) -> bool {
     Difference::between(old, new).is_some_and(|it| it.ci95.is_some() && it.is_significant())
 }
 
-/// The answer; `names` are the titles for a single contender and for several.
-fn contest<'a>(
+/// The answer; `names` are the titles for a single candidate and for several.
+fn compare_candidates<'a>(
     names: [&str; 2],
     asks_for_shares: bool,
-    mut contenders: Vec<Contender<'a>>,
-    order: impl Fn(&Contender<'a>, &Contender<'a>) -> std::cmp::Ordering,
+    mut candidates: Vec<Candidate<'a>>,
+    order: impl Fn(&Candidate<'a>, &Candidate<'a>) -> std::cmp::Ordering,
     beats: impl Fn(&Cell<'a>, &Cell<'a>) -> bool,
     interval: Interval,
 ) -> Option<Best> {
-    contenders.sort_by(order);
-    if let [only] = &contenders[..] {
-        return Some(Best { what: names[0].into(), value: Some(only.shown.clone()), who: only.name() });
+    candidates.sort_by(order);
+    if let [only] = &candidates[..] {
+        return Some(Best { what: names[0].into(), value: Some(only.formatted.clone()), name: only.name() });
     }
-    let all = contenders.len();
+    let all = candidates.len();
     if all == 0 {
         return None;
     }
     let what = names[1].to_owned();
-    let (contenders, others): (Vec<_>, Vec<_>) = contenders.into_iter().partition(|one| keeps_promise(one.cell));
-    let among = if asks_for_shares && contenders.len() < all {
+    let (candidates, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|one| keeps_shares(one.cell));
+    let among = if asks_for_shares && candidates.len() < all {
         format!(" (of those within {:.0} % of the weights)", KEPT * 100.0)
     } else {
         String::new()
     };
-    let first = contenders.first()?;
+    let first = candidates.first()?;
     // If shares matter, a winner only has to beat the others that keep the weights; otherwise it
     // has to beat all.
-    let mut rivals = contenders[1..].iter().chain(others.iter().filter(|_| !asks_for_shares));
+    let mut rivals = candidates[1..].iter().chain(others.iter().filter(|_| !asks_for_shares));
     let Some(equal) = rivals.find(|other| !beats(first.cell, other.cell)) else {
-        return Some(Best { what: what + &among, value: Some(first.shown.clone()), who: first.name() });
+        return Some(Best { what: what + &among, value: Some(first.formatted.clone()), name: first.name() });
     };
-    let [one, other] = [first, equal].map(|one| format!("{} {}", one.name(), one.shown));
+    let [one, other] = [first, equal].map(|one| format!("{} {}", one.name(), one.formatted));
     let why = match interval {
         Interval::OfSets if first.cell.bytes_per_s.n < 2 => "one set has no interval, --sets 3 has",
-        Interval::OfSamples if too_few(&contenders) => "too few samples",
+        Interval::OfSamples if too_few(&candidates) => "too few samples",
         Interval::OfSets | Interval::OfSamples => "the intervals overlap",
     };
-    Some(Best { what, value: None, who: format!("{one} and {other}{among} are not told apart: {why}") })
+    Some(Best { what, value: None, name: format!("{one} and {other}{among} are not distinguishable: {why}") })
 }
 
-fn too_few(contenders: &[Contender<'_>]) -> bool {
-    let tail = |one: &Contender<'_>| one.cell.slowest_group(TAIL);
-    contenders.iter().filter_map(tail).any(|(_, Percentile { interval_ns, .. })| interval_ns.is_none())
+fn too_few(candidates: &[Candidate<'_>]) -> bool {
+    let tail = |one: &Candidate<'_>| one.cell.slowest_group(TAIL);
+    candidates.iter().filter_map(tail).any(|(_, Percentile { interval_ns, .. })| interval_ns.is_none())
 }
 
 impl Best {
     /// As a line of text.
     pub(crate) fn line(&self) -> String {
         match &self.value {
-            Some(value) => format!("{}: {}, {value}\n", self.what, self.who),
-            None => format!("{}: {}\n", self.what, self.who),
+            Some(value) => format!("{}: {}, {value}\n", self.what, self.name),
+            None => format!("{}: {}\n", self.what, self.name),
         }
     }
 }

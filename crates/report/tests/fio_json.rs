@@ -96,7 +96,7 @@ fn missing_keys_are_named() {
 /// A document on a single line (as written by jq -c) is accepted; one without jobs is reported as
 /// empty, not as invalid JSON.
 #[test]
-fn a_document_on_one_line_is_read_and_an_empty_one_is_told() {
+fn a_document_on_one_line_is_read_and_an_empty_one_is_refused() {
     let text = document(0).replace('\n', " ").replace(" : ", ":");
     assert_eq!(read(&format!("note: {{\n{}\n", text.trim())).unwrap()[0].read.total_ios, 30_000);
     for empty in ["{\"jobs\":[]}", "{\n  \"jobs\" : [\n  ]\n}\n"] {

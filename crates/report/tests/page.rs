@@ -42,7 +42,7 @@ fn t13_the_page_has_charts_and_no_scripts() {
 
 /// The chart of dispatches: a mark per request with its reason, grey for holds, a lane per group.
 #[test]
-fn every_dispatch_has_a_mark_that_says_why() {
+fn every_dispatch_has_a_mark_with_its_reason() {
     let page = page("work.html", &Example::new(1, &[4], 2));
     let work = page.split_once("<h2>At work</h2>").unwrap().1.split_once("</section>").unwrap().0;
     let of_shape = |shape: &str| work.matches(shape).count();
@@ -53,10 +53,10 @@ fn every_dispatch_has_a_mark_that_says_why() {
     assert_eq!(of_shape("l3.2 5.6h-6.4z"), 80 + 1);
     assert_eq!(of_shape("r=\"1.6\""), 60 + 1);
     assert_eq!(of_shape("class=\"hold\""), 14);
-    assert!(work.contains("kept requests back for 1.4ms: waits for the next"));
+    assert!(work.contains("held requests back for 1.4ms: waits for the next"));
     assert!(work.contains("bronze, 0ns: write 32k at") && work.contains(". turn &lt;begins&gt;</title>"));
     assert!(work.contains("turn goes on <b>94.7%</b>") && work.contains("not chosen by the scheduler <b>0.3%</b>"));
-    assert!(work.contains("kept requests back <b>10.9%</b> of the time"), "{}", work.split_once("why").unwrap().1);
+    assert!(work.contains("held requests back <b>10.9%</b> of the time"), "{}", work.split_once("why").unwrap().1);
     // Most were chosen because their turn continues; the others have an outline.
     assert_eq!(of_shape("u\""), 15 + 1);
 }
@@ -70,7 +70,7 @@ fn what_happened_twice_is_drawn_once() {
     let work = page.split_once("<h2>At work</h2>").unwrap().1.split_once("</section>").unwrap().0;
     assert_eq!(work.matches("role=\"img\"").count(), 3);
     assert!(work.contains(
-        "The very same as under none, request by request, happened under: <b>mq-deadline, cfq@2.6.36 slice_idle=8</b>"
+        "Exactly the same sequence as under none was dispatched under: <b>mq-deadline, cfq@2.6.36 slice_idle=8</b>"
     ));
 }
 

@@ -61,7 +61,7 @@ fn the_classic_layout_has_its_header_and_blocks() {
 
 /// The text table names workload, winners, mechanisms without weights, and every tunable in force.
 #[test]
-fn the_text_table_says_what_was_measured() {
+fn the_text_table_states_what_was_measured() {
     let example = Example::new(5, &[4], 3);
     let options = TextOptions { per_group_latency: true, ..TextOptions::default() };
     let table = text(&example.results(), &options);
@@ -94,7 +94,7 @@ fn one_set_prints_no_interval() {
 
 /// If nothing was transferred, as with discards, there is no highest total.
 #[test]
-fn nobody_has_the_highest_total_of_nothing() {
+fn without_io_there_is_no_highest_total() {
     let mut example = Example::new(5, &[1], 3);
     example.move_nothing();
     let table = text(&example.results(), &TextOptions::default());
@@ -108,13 +108,13 @@ fn winners_are_separated_and_keep_the_weights() {
     // One set has no interval: 57 and 51 MiB/s may be the same.
     let once = table(5, 1);
     assert!(
-        once.contains("(of those within 10 % of the weights) are not told apart: one set has no interval"),
+        once.contains("(of those within 10 % of the weights) are not distinguishable: one set has no interval"),
         "{once}"
     );
     assert!(!once.contains("closest to the weights: wfq, ") && !once.contains("total: wfq,"), "{once}");
     // Neither of the two supports weights, so the better of two bad shares is no winner.
     let none = table(2, 3);
-    assert!(none.contains("\nno winner: nobody keeps the weights within 10 %\n"), "{none}");
+    assert!(none.contains("\nno winner: no scheduler keeps the weights within 10 %\n"), "{none}");
     assert!(!none.contains("closest") && !none.contains("highest"), "{none}");
 }
 

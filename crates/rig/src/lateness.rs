@@ -1,9 +1,10 @@
 //! The accuracy of the device: how much later than the model's time replies are sent.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Counts of lateness by powers of two of a microsecond.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Lateness {
     /// Replies by lateness: below 1 us, below 2 us, below 4 us and so on.
     pub counts: Vec<u64>,

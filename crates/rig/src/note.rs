@@ -9,12 +9,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use linux::process::Process;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::lateness::Lateness;
 
 /// A device of ours.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Rig {
     /// Number of its loop device.
     pub number: u32,
@@ -28,7 +29,8 @@ pub struct Rig {
     /// The server process.
     pub server: Process,
     /// The process that keeps the block device open.
-    pub keeper: Process,
+    #[serde(rename = "keeper")]
+    pub holder: Process,
     /// Memory that holds written data, in bytes.
     pub memory_bytes: u64,
     /// The most commands that were in service at a time.
@@ -48,7 +50,7 @@ impl Rig {
 
     /// Whether it is still served.
     pub fn is_alive(&self) -> bool {
-        self.server.is_alive() || self.keeper.is_alive()
+        self.server.is_alive() || self.holder.is_alive()
     }
 
     /// Writes the note.
@@ -81,8 +83,8 @@ pub fn list() -> Vec<Rig> {
     let entries = fs::read_dir(directory()).into_iter().flatten().flatten();
     let mut rigs: Vec<Rig> = entries.filter_map(|entry| read(&entry.path())).collect();
     rigs.retain(|rig| {
-        // A killed keeper ends only when it has closed the device, which removal requires.
-        let is_served = rig.server.goes_on() || rig.keeper.goes_on();
+        // A killed holder ends only when it has closed the device, which removal requires.
+        let is_served = rig.server.is_running() || rig.holder.is_running();
         if !is_served && (!rig.node().exists() || linux::loop_device::remove(rig.number)) {
             remove(rig.number);
         }

@@ -21,7 +21,7 @@ use linux::thread::monotonic_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::RigError;
-use crate::keeper::{Answer, Facts};
+use crate::device_holder::{Answer, Facts};
 use crate::note::{self, Rig};
 use crate::service::Service;
 use crate::store::Store;
@@ -29,13 +29,13 @@ use crate::store::Store;
 /// Sleeping ends this long before the model's next event; the rest is spent polling.
 const SPIN_NS: Nanos = 60_000;
 /// While polling, other descriptors are checked at this interval.
-const GLANCE_NS: Nanos = 2_000_000;
+const CHECK_INTERVAL_NS: Nanos = 2_000_000;
 /// Requests taken between two calls of the model.
 const BATCH: u32 = 32;
 /// A note is written after this time without requests.
-const QUIET_NS: Nanos = 300_000_000;
-/// After the keeper has closed the device, its users have this long to finish.
-const PATIENCE_NS: Nanos = 5_000_000_000;
+const NOTE_DELAY_NS: Nanos = 300_000_000;
+/// After the holder has closed the device, its users have this long to finish.
+const DRAIN_TIMEOUT_NS: Nanos = 5_000_000_000;
 
 /// The device to serve.
 #[derive(Clone, Debug)]
@@ -69,23 +69,23 @@ impl Settings {
 
 /// What ends the server besides signals.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Leash {
+pub enum Lifetime {
     /// The end of the standard input, unless a `K` was sent before: then the device stays.
     StandardInput,
     /// Only signals.
-    None,
+    UntilSignal,
 }
 
-/// Serves until SIGTERM, SIGINT or SIGHUP, or until the leash ends it. `keeper` is the command that
-/// runs [`crate::keep`]; `ready` is called with the device once it is usable, and returns false if
+/// Serves until SIGTERM, SIGINT or SIGHUP, or until its lifetime ends. `holder` is the command that
+/// runs [`crate::hold`]; `ready` is called with the device once it is usable, and returns false if
 /// it is no longer wanted.
 ///
 /// # Errors
 /// Why there is no device; nothing is left of it.
 pub fn serve(
     settings: &Settings,
-    mut keeper: Command,
-    leash: Leash,
+    mut holder: Command,
+    lifetime: Lifetime,
     ready: &mut dyn FnMut(&Rig) -> bool,
 ) -> Result<(), RigError> {
     let (model, sectors) = settings.resolve()?;
@@ -100,10 +100,10 @@ pub fn serve(
     let mount = session.mount().map_err(RigError::system("mounting a FUSE file system"))?;
     let (socket, theirs) = UnixStream::pair().map_err(RigError::system("a socket"))?;
     socket.set_nonblocking(true).map_err(RigError::system("a socket"))?;
-    keeper.stdin(Stdio::from(mount)).stdout(Stdio::from(OwnedFd::from(theirs)));
-    let child = keeper.spawn().map_err(RigError::system("starting the keeper"))?;
+    holder.stdin(Stdio::from(mount)).stdout(Stdio::from(OwnedFd::from(theirs)));
+    let child = holder.spawn().map_err(RigError::system("starting the holder"))?;
     // The command still holds its ends of mount and socket.
-    drop(keeper);
+    drop(holder);
     let device = model.build(settings.seed, "rig");
     let facts = facts_of(&settings.model, device.info())?;
     let mut server = Server {
@@ -113,25 +113,25 @@ pub fn serve(
         child,
         answer: String::new(),
         rig: None,
-        leash,
+        lifetime,
         is_asked_to_end,
-        told_keeper_ns: None,
+        closing_since_ns: None,
     };
     server.send(&facts)?;
-    let fresh = |number, keeper, server: Process| Rig {
+    let fresh = |number, holder, server: Process| Rig {
         number,
         model: settings.model.clone(),
         size_bytes: sectors * SECTOR_BYTES,
         depth: facts.depth,
         server,
-        keeper,
+        holder,
         memory_bytes: 0,
         most_in_service: 0,
         most_arrived: 0,
         lateness: crate::Lateness::default(),
     };
-    let ended = server.run(&mut |number, keeper| {
-        let rig = fresh(number, keeper, facts.server);
+    let ended = server.run(&mut |number, holder| {
+        let rig = fresh(number, holder, facts.server);
         rig.write().map_err(RigError::system("/run/hoistway"))?;
         Ok((ready(&rig), rig))
     });
@@ -156,13 +156,13 @@ struct Server {
     service: Service,
     socket: BufReader<UnixStream>,
     child: Child,
-    /// The part of the keeper's line received so far.
+    /// The part of the holder's line received so far.
     answer: String,
     rig: Option<Rig>,
-    leash: Leash,
+    lifetime: Lifetime,
     is_asked_to_end: Arc<AtomicBool>,
-    /// When the keeper was told to close the device.
-    told_keeper_ns: Option<Nanos>,
+    /// Since when the holder is closing the device.
+    closing_since_ns: Option<Nanos>,
 }
 
 /// Called when the device is attached; returns whether it is wanted, and its note.
@@ -170,60 +170,60 @@ type Attached<'a> = dyn FnMut(u32, Process) -> Result<(bool, Rig), RigError> + '
 
 impl Server {
     fn send(&mut self, facts: &Facts) -> Result<(), RigError> {
-        let mut line = serde_json::to_string(facts).map_err(|error| RigError::Keeper(error.to_string()))?;
+        let mut line = serde_json::to_string(facts).map_err(|error| RigError::Holder(error.to_string()))?;
         line.push('\n');
-        self.socket.get_mut().write_all(line.as_bytes()).map_err(RigError::system("the keeper's socket"))
+        self.socket.get_mut().write_all(line.as_bytes()).map_err(RigError::system("the holder's socket"))
     }
 
     fn run(&mut self, attached: &mut Attached<'_>) -> Result<(), RigError> {
         let mut buffer = vec![0; BUFFER_BYTES];
-        let (mut glanced_ns, mut noted_ns, mut busy_ns) = (0, monotonic_ns(), 0);
+        let (mut checked_ns, mut noted_ns, mut busy_ns) = (0, monotonic_ns(), 0);
         loop {
             let now = monotonic_ns();
             self.service.advance(&self.session, now).map_err(RigError::system("/dev/fuse"))?;
-            let found = self.take_requests(&mut buffer)?;
-            match found {
-                Found::Unmounted => return Ok(()),
-                Found::Some => {
+            let taken_requests = self.take_requests(&mut buffer)?;
+            match taken_requests {
+                Taken::Unmounted => return Ok(()),
+                Taken::Some => {
                     busy_ns = now;
                     continue;
                 }
-                Found::None => {}
+                Taken::None => {}
             }
             let next = self.service.next_event();
             if next > now + SPIN_NS {
                 let is_quiet = self.service.is_idle() && noted_ns <= busy_ns;
-                let until = if is_quiet { next.min(busy_ns + QUIET_NS) } else { next.saturating_sub(SPIN_NS) };
+                let until = if is_quiet { next.min(busy_ns + NOTE_DELAY_NS) } else { next.saturating_sub(SPIN_NS) };
                 self.sleep(until);
-                glanced_ns = 0;
-                if is_quiet && monotonic_ns() > busy_ns + QUIET_NS {
+                checked_ns = 0;
+                if is_quiet && monotonic_ns() > busy_ns + NOTE_DELAY_NS {
                     noted_ns = monotonic_ns();
                     self.write_note();
                 }
             }
-            if now >= glanced_ns + GLANCE_NS {
-                glanced_ns = now;
-                if self.look_round(now, attached)? {
+            if now >= checked_ns + CHECK_INTERVAL_NS {
+                checked_ns = now;
+                if self.handle_events(now, attached)? {
                     return Ok(());
                 }
             }
         }
     }
 
-    fn take_requests(&mut self, buffer: &mut [u8]) -> Result<Found, RigError> {
+    fn take_requests(&mut self, buffer: &mut [u8]) -> Result<Taken, RigError> {
         let failed = |error| RigError::System { what: "/dev/fuse".to_owned(), source: error };
         for taken in 0..BATCH {
             match self.session.receive(buffer).map_err(failed)? {
                 Received::Request(request) => {
                     self.service.arrived(&self.session, request, monotonic_ns()).map_err(failed)?;
                 }
-                Received::Housekeeping => {}
-                Received::Nothing if taken == 0 => return Ok(Found::None),
-                Received::Nothing => return Ok(Found::Some),
-                Received::Unmounted => return Ok(Found::Unmounted),
+                Received::Internal => {}
+                Received::Nothing if taken == 0 => return Ok(Taken::None),
+                Received::Nothing => return Ok(Taken::Some),
+                Received::Unmounted => return Ok(Taken::Unmounted),
             }
         }
-        Ok(Found::Some)
+        Ok(Taken::Some)
     }
 
     /// Sleeps until a time of the monotonic clock (`Nanos::MAX`: for ever), a request, or another
@@ -237,10 +237,10 @@ impl Server {
         let stdin = io::stdin();
         let (session, socket) = (self.session.descriptor(), self.socket.get_ref().as_fd());
         let mut descriptors = vec![PollFd::from_borrowed_fd(session, PollFlags::IN)];
-        if self.told_keeper_ns.is_none() {
+        if self.closing_since_ns.is_none() {
             descriptors.push(PollFd::from_borrowed_fd(socket, PollFlags::IN));
         }
-        if self.leash == Leash::StandardInput {
+        if self.lifetime == Lifetime::StandardInput {
             descriptors.push(PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN));
         }
         // A signal ends the sleep early, as intended.
@@ -248,48 +248,51 @@ impl Server {
     }
 
     /// Handles everything but requests; returns true when serving is over.
-    fn look_round(&mut self, now: Nanos, attached: &mut Attached<'_>) -> Result<bool, RigError> {
-        if let Some(told_ns) = self.told_keeper_ns {
-            return Ok(now > told_ns + PATIENCE_NS);
+    fn handle_events(&mut self, now: Nanos, attached: &mut Attached<'_>) -> Result<bool, RigError> {
+        if let Some(since_ns) = self.closing_since_ns {
+            return Ok(now > since_ns + DRAIN_TIMEOUT_NS);
         }
-        if self.is_asked_to_end.load(Ordering::Relaxed) || !self.leash_holds() {
-            self.tell_keeper(now);
+        if self.is_asked_to_end.load(Ordering::Relaxed) || !self.is_wanted() {
+            self.close_device(now);
             return Ok(false);
         }
         match self.socket.read_line(&mut self.answer) {
-            Ok(0) if self.rig.is_none() => Err(RigError::Keeper("the keeper has died".to_owned())),
-            // The keeper was killed: the device is gone as soon as it has no users.
+            Ok(0) if self.rig.is_none() => {
+                Err(RigError::Holder("the process that holds the device open has ended".to_owned()))
+            }
+            // The holder was killed: the device is gone as soon as it has no users.
             Ok(0) => {
-                self.told_keeper_ns = Some(now);
+                self.closing_since_ns = Some(now);
                 Ok(false)
             }
             Ok(_) => {
-                match serde_json::from_str(&self.answer).map_err(|error| RigError::Keeper(error.to_string()))? {
-                    Answer::Failed(why) => return Err(RigError::Keeper(why)),
-                    Answer::Attached { number, keeper } => {
-                        let (is_wanted, rig) = attached(number, keeper)?;
+                match serde_json::from_str(&self.answer).map_err(|error| RigError::Holder(error.to_string()))? {
+                    Answer::Failed(why) => return Err(RigError::Holder(why)),
+                    Answer::Attached { number, holder } => {
+                        let (is_wanted, rig) = attached(number, holder)?;
                         self.rig = Some(rig);
                         if !is_wanted {
-                            self.tell_keeper(now);
+                            self.close_device(now);
                         }
                     }
                 }
                 Ok(false)
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(false),
-            Err(error) => Err(RigError::System { what: "the keeper's socket".to_owned(), source: error }),
+            Err(error) => Err(RigError::System { what: "the holder's socket".to_owned(), source: error }),
         }
     }
 
-    /// Makes the keeper close the device. Requests in flight are still answered.
-    fn tell_keeper(&mut self, now: Nanos) {
+    /// Makes the holder close the device. Requests in flight are still answered.
+    fn close_device(&mut self, now: Nanos) {
         let _ = self.socket.get_ref().shutdown(std::net::Shutdown::Both);
-        self.told_keeper_ns = Some(now);
+        self.closing_since_ns = Some(now);
     }
 
-    /// Whether the other end of the leash still exists; `K` removes the leash.
-    fn leash_holds(&mut self) -> bool {
-        if self.leash == Leash::None {
+    /// Whether the process that started the server still wants the device; after `K` only signals end
+    /// it.
+    fn is_wanted(&mut self) -> bool {
+        if self.lifetime == Lifetime::UntilSignal {
             return true;
         }
         let stdin = io::stdin();
@@ -300,7 +303,7 @@ impl Server {
         let mut byte = [0];
         match stdin.lock().read(&mut byte) {
             Ok(1) if byte == *b"K" => {
-                self.leash = Leash::None;
+                self.lifetime = Lifetime::UntilSignal;
                 true
             }
             Ok(1..) => true,
@@ -339,7 +342,7 @@ impl Server {
     }
 }
 
-enum Found {
+enum Taken {
     Some,
     None,
     Unmounted,

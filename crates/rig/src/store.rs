@@ -86,8 +86,8 @@ fn pieces(offset_bytes: u64, length_bytes: u64) -> impl Iterator<Item = (u64, st
     let chunks = if length_bytes == 0 { 0..0 } else { offset_bytes / size..(end - 1) / size + 1 };
     chunks.map(move |number| {
         let start = number * size;
-        let inside = |at: u64| usize::try_from(at.clamp(start, start + size) - start).unwrap_or(CHUNK_BYTES);
-        (number, inside(offset_bytes)..inside(end))
+        let within = |at: u64| usize::try_from(at.clamp(start, start + size) - start).unwrap_or(CHUNK_BYTES);
+        (number, within(offset_bytes)..within(end))
     })
 }
 
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_across_chunks_and_the_rest_is_zero() {
+    fn written_data_is_read_across_chunks_and_the_rest_is_zero() {
         let mut store = Store::new(1 << 20);
         store.write(CHUNK - 2, &[1, 2, 3, 4]).unwrap();
         assert_eq!(read(&store, CHUNK - 3, 6), [0, 1, 2, 3, 4, 0]);

@@ -77,6 +77,6 @@ fn main() {
     let measurement = Simulator::with_costs(HostCosts::NONE).run(&question, &mut begin).expect("a run");
     let took = begin.0.elapsed();
     let ios = measurement.groups[0].ios();
-    let each_ns = took.as_secs_f64() * 1e9 / f64::from(u32::try_from(ios).expect("so many I/Os"));
+    let each_ns = took.as_secs_f64() * 1e9 / f64::from(u32::try_from(ios).expect("fewer than 2^32 I/Os"));
     println!("{model} {scheduler} {depth}: {each_ns:.1} ns per request; {ios} I/Os in {} ns", measurement.window_ns);
 }

@@ -71,19 +71,19 @@ impl Host for Simulator {
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
-        let (policy, prospect) = look_ahead(experiment, self)?;
-        prospect.with_policy(policy, experiment).map(|_| ())
+        let (policy, prepared) = prepare(experiment, self)?;
+        prepared.with_policy(policy, experiment).map(|_| ())
     }
 
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
-        let (policy, prospect) = look_ahead(experiment, self)?;
-        policy.into_visitor(Start { prospect, experiment, clock: self.clock, progress })
+        let (policy, prepared) = prepare(experiment, self)?;
+        policy.into_visitor(Start { prepared, experiment, clock: self.clock, progress })
     }
 }
 
 /// A run that begins as soon as its policy is known.
 struct Start<'a> {
-    prospect: PreparedRun,
+    prepared: PreparedRun,
     experiment: &'a Experiment,
     clock: Option<fn() -> Nanos>,
     progress: &'a mut dyn Progress,
@@ -93,7 +93,7 @@ impl OwnedVisitor for Start<'_> {
     type Answer = Result<Measurement, RunError>;
 
     fn visit_owned<E: Elevator>(self, policy: E) -> Self::Answer {
-        self.prospect.with_policy(policy, self.experiment)?.carry_out(self.experiment, self.clock, self.progress)
+        self.prepared.with_policy(policy, self.experiment)?.carry_out(self.experiment, self.clock, self.progress)
     }
 }
 
@@ -109,7 +109,7 @@ struct PreparedRun {
 }
 
 /// The settings of an experiment's policy, and everything else that its run needs.
-fn look_ahead(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, PreparedRun), Refusal> {
+fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, PreparedRun), Refusal> {
     experiment.check()?;
     let scheduler = Scheduler::resolve(&experiment.scheduler)?;
     let model = Model::parse(&experiment.target)
@@ -343,7 +343,7 @@ fn drive(
     }
     if run.queue.violations() > 0 {
         let count = run.queue.violations();
-        return Err(failed(format!("{count} impossible situations in queue or scheduler; please report this")));
+        return Err(failed(format!("{count} violations in queue or scheduler; please report this")));
     }
     reporter.report(run, progress);
     Ok((begin, end))
@@ -390,12 +390,12 @@ fn advance(
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(Stuck::NothingAhead) => {
-                let (inside, at) = (run.queue.bios_inside(), run.now);
-                let message = format!("stuck at {at} ns with {inside} bios in the queue and no event ahead");
+                let (bios, at) = (run.queue.bios_in_flight(), run.now);
+                let message = format!("stuck at {at} ns with {bios} bios in the queue and no event pending");
                 return Err(failed(format!("{message}: the scheduler does not dispatch what it holds")));
             }
             Err(Stuck::TimeStandsStill) => {
-                let message = format!("time stands still at {} ns: nothing in this run takes any time", run.now);
+                let message = format!("time does not advance at {} ns: nothing in this run takes any time", run.now);
                 return Err(failed(format!("{message}; give the model a latency or the jobs a rate")));
             }
         }
@@ -485,7 +485,7 @@ fn measure(
         dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
         dispatches: None,
         blkio,
-        alone: Vec::new(),
+        solo_rates: Vec::new(),
         flags,
     }
 }

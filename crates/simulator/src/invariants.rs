@@ -37,7 +37,7 @@ struct Open {
 
 /// A request in the device.
 #[derive(Copy, Clone, Debug)]
-struct Inside {
+struct InFlight {
     id: RequestId,
     is_flush: bool,
     started: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Ledger {
     limits: Limits,
     events: u64,
     open: BTreeMap<u64, Open>,
-    inside: BTreeMap<u32, Inside>,
+    in_flight: BTreeMap<u32, InFlight>,
     /// Start event of the newest flush command that completed without error.
     flushed_from: u64,
     open_of_context: Vec<u32>,
@@ -65,7 +65,7 @@ impl Ledger {
             limits,
             events: 0,
             open: BTreeMap::new(),
-            inside: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             flushed_from: 0,
             open_of_context: vec![0; contexts as usize],
             submitted: 0,
@@ -118,8 +118,8 @@ impl Ledger {
         self.started += 1;
         let attributes = *queue.requests().attributes(id);
         let is_flush = attributes.operation == Operation::Flush;
-        let inside = Inside { id, is_flush, started: self.events };
-        if self.inside.insert(id.slot(), inside).is_some() {
+        let in_flight = InFlight { id, is_flush, started: self.events };
+        if self.in_flight.insert(id.slot(), in_flight).is_some() {
             return Err(format!("P1: slot {} started twice", id.slot()));
         }
         if is_flush {
@@ -140,7 +140,7 @@ impl Ledger {
                 return Err(format!("P2: bio {cookie} {:?} lies at {at_sector} of request {attributes:?}", bio.extent));
             }
             at_sector = bio.extent.end();
-            check_kinship(&attributes, bio)?;
+            check_same_kind(&attributes, bio)?;
             if self.limits.volatile_cache
                 && open.bio.flags.intersects(Flags::PREFLUSH)
                 && self.flushed_from <= open.submitted
@@ -175,11 +175,11 @@ impl Ledger {
         status: Option<Status>,
     ) -> Result<(), Broken> {
         self.events += 1;
-        let inside = self.inside.remove(&id.slot()).filter(|inside| inside.id == id);
-        let inside = inside.ok_or_else(|| format!("P1: slot {} completed without being started", id.slot()))?;
+        let in_flight = self.in_flight.remove(&id.slot()).filter(|in_flight| in_flight.id == id);
+        let in_flight = in_flight.ok_or_else(|| format!("P1: slot {} completed without being started", id.slot()))?;
         let ended_well = status == Some(Status::Ok);
-        if inside.is_flush && ended_well {
-            self.flushed_from = self.flushed_from.max(inside.started);
+        if in_flight.is_flush && ended_well {
+            self.flushed_from = self.flushed_from.max(in_flight.started);
         }
         for (cookie, _) in queue.bios_of(id) {
             if let Some(open) = self.open.get_mut(&cookie) {
@@ -209,7 +209,7 @@ impl Ledger {
             return Ok(());
         }
         if open.bio.extent.sectors > 0 && open.data_completed == 0 {
-            return Err(format!("P1: bio {cookie} is said to be done, its data never was"));
+            return Err(format!("P1: bio {cookie} was answered, but its data was never transferred"));
         }
         if !self.limits.volatile_cache {
             return Ok(());
@@ -232,11 +232,11 @@ impl Ledger {
         hardware_queue: HardwareQueue,
         next: Next,
     ) -> Result<(), Broken> {
-        if queue.in_device() as usize != self.inside.len() {
+        if queue.in_device() as usize != self.in_flight.len() {
             return Err(format!(
                 "the queue counts {} in the device, it holds {}",
                 queue.in_device(),
-                self.inside.len()
+                self.in_flight.len()
             ));
         }
         let broken = match next {
@@ -254,7 +254,7 @@ impl Ledger {
 }
 
 /// Checks P3 for one bio of a request.
-fn check_kinship(request: &Bio, bio: &Bio) -> Result<(), Broken> {
+fn check_same_kind(request: &Bio, bio: &Bio) -> Result<(), Broken> {
     let is_kin = bio.operation == request.operation
         && bio.group == request.group
         && bio.priority == request.priority
@@ -305,7 +305,7 @@ mod tests {
     fn an_answer_without_the_device_is_noticed() {
         let (mut ledger, bio) = (ledger(), write(Flags::NONE));
         ledger.submitted(1, &bio);
-        assert!(ledger.done(&answer(bio, Status::Ok)).unwrap_err().contains("its data never was"));
+        assert!(ledger.done(&answer(bio, Status::Ok)).unwrap_err().contains("its data was never transferred"));
     }
 
     #[test]

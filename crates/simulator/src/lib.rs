@@ -5,6 +5,41 @@
 //!         ^                                                                                  |
 //!         +------ experiment::Recorder <--- events (time, then order of insertion) <---------+
 //! ```
+//!
+//! ```
+//! use experiment::{Experiment, Group, Host, Machine, ShareUnit, Unattended, Weight};
+//! use hoistway_simulator::Simulator;
+//! use workload::job::Pattern;
+//! use workload::{Engine, Job};
+//!
+//! let endless = Job { time_based: true, runtime_ns: Some(1 << 40), ..Job::default() };
+//! let pattern = Pattern::Random { run: 1, repeat_offset: false };
+//! let job = Job { engine: Engine::Async, iodepth: 32, direct: true, pattern, ..endless };
+//! let group = |path: &str, weight| Group::new(path, Weight::new(weight).unwrap(), vec![job.clone()]);
+//! let experiment = Experiment {
+//!     target: "model:ssd,queue_depth=8".to_owned(),
+//!     workload: "example".to_owned(),
+//!     scheduler: "wfq".parse().unwrap(),
+//!     limiters: Vec::new(),
+//!     groups: vec![group("a", 100), group("b", 300)].into_iter().collect(),
+//!     threads: 1,
+//!     set: 1,
+//!     seed: 1,
+//!     runtime_ns: 50_000_000,
+//!     ramp_ns: 5_000_000,
+//!     device_depth: None,
+//!     queue_requests: None,
+//!     share_unit: ShareUnit::Bytes,
+//!     machine: Machine::default(),
+//! };
+//! let measurement = Simulator::default().run(&experiment, &mut Unattended).unwrap();
+//! let [a, b] = [0, 1].map(|group| measurement.groups[group].ios() as f64);
+//! assert!((b / a - 3.0).abs() < 0.1, "shares by weight: {a} and {b}");
+//! ```
+//!
+//! Units: simulated times are in nanoseconds since the start of the run, extents in sectors of 512
+//! bytes, files and pages in bytes.
+//!
 //! One run is one thread, reads only its virtual clock, allocates nothing per request, and replays
 //! bit for bit from its seed. The runs of a matrix can run in parallel.
 //!

@@ -136,8 +136,8 @@ impl<E: Elevator> Run<E> {
     fn leaves_device_alone(&self) -> bool {
         self.coalesce_ns == 0
             && self.processes.is_at_rest(&self.queue)
-            && self.queue.is_settled(HardwareQueue(0))
-            && (1..self.hardware_queues).all(|queue| self.queue.is_settled(HardwareQueue(queue)))
+            && self.queue.is_dispatch_idle(HardwareQueue(0))
+            && (1..self.hardware_queues).all(|queue| self.queue.is_dispatch_idle(HardwareQueue(queue)))
     }
 
     /// Defers completions to the interrupt, which comes a fixed time after the first of them.

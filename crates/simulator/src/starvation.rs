@@ -1,7 +1,7 @@
 //! P7: how long a request can wait in a policy, checked from outside at every choice.
 //!
 //! The ledger reads the queue's trace: insertions, choices and requeues. From these alone it
-//! derives which request was passed over by which, and checks it against the promise of the policy:
+//! derives which request was dispatched ahead of which earlier one, and checks this against the promise of the policy:
 //!
 //! | policy | promise |
 //! | --- | --- |
@@ -13,18 +13,24 @@
 //! | kyber | a kind with a free token is passed by one batch of each other kind; within a kind, requests flushed together precede all later ones |
 //! | anticipatory | a kind keeps the device for the time of its batch; an overdue oldest request is passed for at most its expiry; the device idles for at most `antic_expire` |
 //! | wfq, sfq, sfq-d2 | while a queue is backlogged, a sibling's service per weight exceeds its own by at most one request of each; each queue is served in order |
+//! | mqfq | the same for the root's children, also while all of a child's requests are in flight, plus twice `lead`; each queue is served in order |
+//! | cfq (since 2.6.35) | after its slice a queue dispatches one request at most, until its next turn |
+//! | bfq | a turn dispatches at most its budget, and after its time at most a third of it |
+//! | paternoster | the oldest best-effort request, once it has waited for 30 s, is passed by what goes during 16 completions and by 16 real-time requests |
 //!
 //! Requests inserted in front (requeued, or data of a sequenced flush) may pass all others and are
 //! not counted. After a change of policy or tunables the ledger starts again with the requests that
 //! arrive afterwards, once all those queued before have left. mq-deadline's classes share one
 //! batch: its promise within a class is counted between fruitless looks (`deadline.rs`), and a
-//! class in which all requests have aged precedes every higher one. cfq and its relatives promise
-//! time, which a trace of choices does not show: they are not checked here.
+//! class in which all requests have aged precedes every higher one. Policies that bound no passes
+//! say why in their traits: cfq's first engine, uchida and tarasov are not checked here.
 
+mod aged;
 mod anticipatory;
 mod deadline;
 mod kyber;
 mod lists;
+mod slices;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -34,13 +40,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use block::{ContextId, Direction, Extent, GroupId, Nanos, RequestId, Sector};
 use elevator::{Any, Attributes, Elevator, Passing, Version};
-use queue::{Next, RequestQueue, TraceEvent, TraceKind};
+use queue::{Next, RequestQueue, TraceEvent, TraceItem, TraceKind, TraceMessage};
 
 use crate::invariants::Broken;
+use aged::{Aged, Bounds};
 use anticipatory::Turns;
 use deadline::Batches;
 use kyber::Rounds;
 use lists::Lists;
+use slices::Slices;
 pub(crate) use terms::{Terms, passing_of};
 use wfq::Shares;
 
@@ -96,6 +104,9 @@ enum Promise {
     Rounds(Rounds),
     Turns(Turns),
     Shares(Shares),
+    Slices(Slices),
+    Budgets(Slices),
+    Aged(Aged),
 }
 
 impl Promise {
@@ -105,17 +116,28 @@ impl Promise {
             Passing::Tokens => Promise::Rounds(Rounds::default()),
             Passing::Turns => Promise::Turns(Turns::default()),
             Passing::WeightedService => Promise::Shares(Shares::default()),
+            Passing::WeightedServiceInFlight => Promise::Shares(Shares::in_flight(terms)),
+            // The first engine does not announce its turns.
+            Passing::Slices if terms.is_since(Version(2, 6, 35)) => Promise::Slices(Slices::default()),
+            Passing::Budgets => Promise::Budgets(Slices::default()),
+            Passing::Aged { after_ns, completions, run } => {
+                Promise::Aged(Aged::new(Bounds { after_ns, completions: u64::from(completions), run: u64::from(run) }))
+            }
             _ => Lists::of(terms).map_or(Promise::Unchecked, Promise::Lists),
         }
     }
 
-    /// Resets the counts, but not the requests in the device. Shares do not depend on tunables.
-    fn begin_anew(&mut self, terms: &Terms) {
+    /// Resets the counts, but not the requests in the device. Shares go on; mqfq's depend on
+    /// tunables.
+    fn reset(&mut self, terms: &Terms) {
         match self {
-            Promise::Rounds(rounds) => rounds.begin_anew(),
-            Promise::Batches(batches) => batches.begin_anew(),
-            Promise::Turns(turns) => turns.begin_anew(terms),
-            Promise::Unchecked | Promise::Lists(_) | Promise::Shares(_) => {}
+            Promise::Rounds(rounds) => rounds.reset(),
+            Promise::Batches(batches) => batches.reset(),
+            Promise::Turns(turns) => turns.reset(terms),
+            Promise::Slices(slices) | Promise::Budgets(slices) => slices.reset(),
+            Promise::Aged(aged) => aged.reset(),
+            Promise::Shares(shares) => shares.tuned(terms),
+            Promise::Unchecked | Promise::Lists(_) => {}
         }
     }
 }
@@ -168,7 +190,7 @@ impl Starvation {
     pub(crate) fn claim(&mut self, change: impl FnOnce(&mut Terms)) {
         change(&mut self.terms);
         self.promise = Promise::of(&self.terms);
-        self.begin_anew();
+        self.reset();
     }
 
     /// A switch was requested: the version of the new policy.
@@ -179,7 +201,7 @@ impl Starvation {
     /// The tunables may have changed: queued requests are exempt, and the promise counts from here.
     pub(crate) fn tuned<E: Elevator>(&mut self, queue: &RequestQueue<E>) {
         self.terms.tunables = queue.settings().map(|(row, value)| (row.name, value)).collect();
-        self.begin_anew();
+        self.reset();
     }
 
     /// A group was added.
@@ -196,9 +218,9 @@ impl Starvation {
         }
     }
 
-    fn begin_anew(&mut self) {
+    fn reset(&mut self) {
         self.excused.extend(std::mem::take(&mut self.waiting).into_keys());
-        self.promise.begin_anew(&self.terms);
+        self.promise.reset(&self.terms);
     }
 
     /// Processes the queue's trace since the last call. To be called after every call that may
@@ -210,31 +232,46 @@ impl Starvation {
         if let Promise::Shares(shares) = &mut self.promise {
             shares.learn(queue.groups());
         }
-        while let Some(event) = queue.take_event() {
-            self.remember(event);
-            let TraceEvent { at_ns, kind, id, attributes, reason, .. } = event;
-            match kind {
-                TraceKind::Inserted => self.inserted(id, &attributes, false, at_ns),
-                TraceKind::InsertedInFront => self.inserted(id, &attributes, true, at_ns),
-                TraceKind::BackMerged => self.grew(id, &attributes, attributes.extent.first_sector),
-                TraceKind::FrontMerged => self.grew(id, &attributes, attributes.extent.end()),
-                TraceKind::RequestsMerged => {
-                    self.grew(id, &attributes, attributes.extent.first_sector);
-                    self.merged_into = Some(id);
-                }
-                TraceKind::Absorbed => self.absorbed(id),
-                TraceKind::Chosen => self.chosen(id, &attributes, reason.is_some(), at_ns)?,
-                TraceKind::Completed => self.left_device(id, at_ns),
-                TraceKind::Requeued => self.gave_back(id),
-                TraceKind::Switched => self.switched(queue),
-                _ => {}
+        while let Some(item) = queue.take_item() {
+            match item {
+                TraceItem::Event(event) => self.event(event, queue)?,
+                TraceItem::Message(said) => self.heard(&said),
             }
         }
-        while let Some(said) = queue.take_message() {
-            let message = said.message;
-            if let Promise::Rounds(rounds) = &mut self.promise {
-                rounds.heard(message.text, message.numbers[1]);
+        Ok(())
+    }
+
+    fn heard(&mut self, said: &TraceMessage) {
+        let message = &said.message;
+        match &mut self.promise {
+            Promise::Rounds(rounds) => rounds.heard(message.text, message.numbers[1]),
+            Promise::Slices(slices) | Promise::Budgets(slices) => slices.heard(message),
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, event: TraceEvent, queue: &RequestQueue<Any>) -> Result<(), Broken> {
+        self.remember(event);
+        let TraceEvent { at_ns, kind, id, attributes, reason, .. } = event;
+        match kind {
+            TraceKind::Inserted => self.inserted(id, &attributes, false, at_ns),
+            TraceKind::InsertedInFront => self.inserted(id, &attributes, true, at_ns),
+            TraceKind::BackMerged => self.grew(id, &attributes, attributes.extent.first_sector),
+            TraceKind::FrontMerged => self.grew(id, &attributes, attributes.extent.end()),
+            TraceKind::RequestsMerged => {
+                self.grew(id, &attributes, attributes.extent.first_sector);
+                self.merged_into = Some(id);
             }
+            TraceKind::Absorbed => self.absorbed(id),
+            TraceKind::Chosen => {
+                let reasons = queue.elevator().reasons();
+                let reason = reason.map(|reason| reasons.get(usize::from(reason.0)).copied().unwrap_or_default());
+                self.chosen(id, &attributes, reason, at_ns)?;
+            }
+            TraceKind::Completed => self.left_device(id, at_ns),
+            TraceKind::Requeued => self.gave_back(id),
+            TraceKind::Switched => self.switched(queue),
+            _ => {}
         }
         Ok(())
     }
@@ -364,33 +401,48 @@ impl Starvation {
         if is_it { self.waiting.remove(&id.slot()) } else { None }
     }
 
-    /// A request was chosen, by the policy or by a forced drain.
-    fn chosen(&mut self, id: RequestId, attributes: &Attributes, by_rule: bool, now: Nanos) -> Result<(), Broken> {
+    /// A request was chosen, by the policy for a reason or by a forced drain.
+    fn chosen(
+        &mut self,
+        id: RequestId,
+        attributes: &Attributes,
+        reason: Option<&str>,
+        now: Nanos,
+    ) -> Result<(), Broken> {
         self.excused.remove(&id.slot());
         self.in_front.remove(&id);
         self.extents.remove(&id);
         let chosen = self.take(id);
         if let Promise::Shares(shares) = &mut self.promise {
             // Service counts the same whether the choice was forced or not.
+            if reason.is_none() {
+                shares.was_forced();
+            }
             self.passed_over += shares.chosen(id, attributes, &self.terms)?;
             return Ok(());
         }
-        if !by_rule {
-            self.begin_anew();
+        let Some(reason) = reason else {
+            self.reset();
             return Ok(());
-        }
+        };
+        self.passed_over += match &mut self.promise {
+            Promise::Slices(slices) => slices.chosen_in_slice(id, attributes, reason, &self.terms, now)?,
+            Promise::Budgets(slices) => slices.chosen_in_budget(id, attributes, reason, &self.terms, now)?,
+            _ => 0,
+        };
         if let Promise::Rounds(rounds) = &mut self.promise {
             rounds.takes_token(id, attributes.operation);
         }
         // Requests that are not known were inserted in front and may pass others.
         let Some(chosen) = chosen else { return Ok(()) };
         if !self.excused.is_empty() {
-            self.promise.begin_anew(&self.terms);
+            self.promise.reset(&self.terms);
             return Ok(());
         }
         let (waiting, terms) = (&mut self.waiting, &self.terms);
         self.passed_over += match &mut self.promise {
-            Promise::Unchecked | Promise::Shares(_) => 0,
+            Promise::Unchecked | Promise::Shares(_) | Promise::Slices(_) | Promise::Budgets(_) => 0,
+            Promise::Aged(aged) => aged.chosen(&chosen, waiting, now)?,
             Promise::Lists(lists) => lists.chosen(&chosen, waiting, terms)?,
             Promise::Batches(batches) => {
                 let may_be_held_up = !self.in_front.is_empty() && !terms.is_since(Version(6, 5, 0));
@@ -407,13 +459,18 @@ impl Starvation {
             Promise::Rounds(rounds) => rounds.gives_token_back(id),
             Promise::Turns(turns) => turns.completed(id, now),
             Promise::Batches(batches) => batches.left(id),
+            Promise::Shares(shares) => shares.left_device(id),
+            Promise::Slices(slices) => slices.left_device(id, now),
+            Promise::Aged(aged) => aged.completed(),
             _ => {}
         }
     }
 
     fn gave_back(&mut self, id: RequestId) {
-        if let Promise::Rounds(rounds) = &mut self.promise {
-            rounds.gives_token_back(id);
+        match &mut self.promise {
+            Promise::Rounds(rounds) => rounds.gives_token_back(id),
+            Promise::Shares(shares) => shares.left_device(id),
+            _ => {}
         }
     }
 }

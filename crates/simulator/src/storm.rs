@@ -25,7 +25,7 @@ use queue::{Limits, Plug, RequestQueue};
 
 use crate::invariants::{Broken, Ledger};
 use crate::starvation::Starvation;
-use conditions::Temper;
+use conditions::Intensity;
 use limiting::Limiting;
 
 const CAPACITY_SECTORS: u64 = 1 << 17;
@@ -116,13 +116,21 @@ impl std::error::Error for StormFailure {}
 impl Storm {
     /// Runs the storm.
     ///
+    /// ```
+    /// use hoistway_simulator::Storm;
+    ///
+    /// let storm = Storm { policy: "mq-deadline".to_owned(), seed: 7, bios: 500 };
+    /// let report = storm.run().unwrap_or_else(|failure| panic!("{failure}"));
+    /// assert_eq!(report.checksum, storm.run().unwrap().checksum, "a storm depends on its seed alone");
+    /// ```
+    ///
     /// # Errors
     /// The first invariant that did not hold, or an unknown policy.
     pub fn run(&self) -> Result<StormReport, Box<StormFailure>> {
-        let mut weather = Weather::new(self).map_err(|what| self.failure(0, what, Vec::new()))?;
-        match weather.blow(self.bios) {
-            Ok(()) => Ok(weather.report()),
-            Err(what) => Err(self.failure(weather.step, what, weather.last_events())),
+        let mut state = StormState::new(self).map_err(|what| self.failure(0, what, Vec::new()))?;
+        match state.run(self.bios) {
+            Ok(()) => Ok(state.report()),
+            Err(what) => Err(self.failure(state.step, what, state.last_events())),
         }
     }
 
@@ -131,9 +139,9 @@ impl Storm {
     }
 }
 
-struct Weather {
+struct StormState {
     policy: String,
-    temper: Temper,
+    intensity: Intensity,
     random: Stream,
     queue: RequestQueue<Any>,
     configuration: Configuration,
@@ -167,7 +175,7 @@ struct Weather {
     lost: u64,
 }
 
-impl Weather {
+impl StormState {
     fn report(&self) -> StormReport {
         StormReport {
             bios: self.ledger.answered,
@@ -209,15 +217,15 @@ impl Weather {
         self.changes.push_back(format!("{:>14} step {}: {change}", self.now, self.step));
     }
 
-    fn blow(&mut self, bios: u64) -> Result<(), Broken> {
+    fn run(&mut self, bios: u64) -> Result<(), Broken> {
         while self.ledger.submitted < bios {
             self.step += 1;
-            self.turn_limits()?;
+            self.change_limits()?;
             let roll = self.random.below(1_000);
-            if roll < self.temper.churn_per_mille {
+            if roll < self.intensity.churn_per_mille {
                 self.is_touched = true;
                 self.churn()?;
-            } else if roll < self.temper.churn_per_mille + self.temper.submit_per_mille {
+            } else if roll < self.intensity.churn_per_mille + self.intensity.submit_per_mille {
                 self.submit_some()?;
             } else {
                 self.pass_time()?;
@@ -231,8 +239,9 @@ impl Weather {
     /// were called that reported no change: most steps only advance to the device's next event, and
     /// the last check saw the same state.
     fn settle(&mut self) -> Result<(), Broken> {
-        let is_settled = (0..self.temper.hardware_queues).all(|queue| self.queue.is_settled(HardwareQueue(queue)));
-        self.is_touched |= !is_settled;
+        let is_dispatch_idle =
+            (0..self.intensity.hardware_queues).all(|queue| self.queue.is_dispatch_idle(HardwareQueue(queue)));
+        self.is_touched |= !is_dispatch_idle;
         self.dispatch()?;
         self.held_comes_out()?;
         if self.queue.retired().is_some() {
@@ -274,19 +283,19 @@ impl Weather {
             // from the deadline).
             self.now += idle_steps.saturating_sub(1_000) * 10_000_000;
             if idle_steps > DRAIN_STEPS {
-                return Err(format!("P6: {open} bios are never answered"));
+                return Err(format!("P6: {open} bios were never answered"));
             }
         }
         let tags = self.queue.tags().in_use();
         let requests = self.queue.requests().in_use();
-        let (inside, counters) = (self.queue.bios_inside(), self.queue.counters());
+        let (bios, counters) = (self.queue.bios_in_flight(), self.queue.counters());
         let in_flight = counters.in_flight();
-        if tags + requests + inside + in_flight > 0 {
-            let what = format!("{tags} tags, {requests} requests, {inside} bios, {in_flight} counted in flight");
-            return Err(format!("P1: left when all is answered: {what}"));
+        if tags + requests + bios + in_flight > 0 {
+            let what = format!("{tags} tags, {requests} requests, {bios} bios, {in_flight} counted in flight");
+            return Err(format!("P1: left after all bios were answered: {what}"));
         }
         let held: u32 = (0..GROUPS).map(|group| self.queue.groups().requests(GroupId(group))).sum();
-        (held == 0).then_some(()).ok_or_else(|| format!("groups hold {held} requests when all is answered"))
+        (held == 0).then_some(()).ok_or_else(|| format!("groups hold {held} requests after all bios were answered"))
     }
 }
 

@@ -4,7 +4,7 @@
 use block::{GroupId, Nanos};
 use elevator::Elevator;
 use experiment::{DispatchRecorder, Dispatches, Progress};
-use queue::{RequestQueue, Said, Told, TraceEvent, TraceKind};
+use queue::{RequestQueue, TraceEvent, TraceItem, TraceKind, TraceMessage};
 use workload::trace::Names;
 
 /// The consumers of the queue's trace: the run's tracer and the recorder of dispatches.
@@ -49,10 +49,10 @@ impl TraceSinks {
         progress: &mut dyn Progress,
     ) {
         let mut tracer = progress.tracer();
-        while let Some(told) = queue.take_told() {
+        while let Some(told) = queue.take_item() {
             let event = match told {
-                Told::Event(event) => event,
-                Told::Message(Said { limiter, message }) => {
+                TraceItem::Event(event) => event,
+                TraceItem::Message(TraceMessage { limiter, message }) => {
                     if let Some(tracer) = &mut tracer {
                         tracer.message(message.at_ns, &experiment::trace::line(names, limiter, &message));
                     }
@@ -61,7 +61,7 @@ impl TraceSinks {
             };
             if let Some(tracer) = &mut tracer {
                 let when = (event.at_ns, event.attributes.hardware_queue.0);
-                experiment::trace::tell(*tracer, event.kind.letter(), when, &event.attributes, event.status);
+                experiment::trace::emit_event(*tracer, event.kind.letter(), when, &event.attributes, event.status);
             }
             if let Some(recorder) = &mut self.recorder {
                 note(recorder, &event);

@@ -50,7 +50,7 @@ fn readers_at_random(actuators: u32, scheduler: &str) -> f64 {
 }
 
 #[test]
-fn two_streams_go_on_at_once_if_bfq_knows_of_both_arms() {
+fn two_streams_run_in_parallel_if_bfq_distinguishes_both_actuators() {
     let [none, before, knowing] = ["none", "bfq@6.2", "bfq"].map(|scheduler| two_streams(2, scheduler));
     assert!(knowing > 1.5 * before, "{knowing} after {before}");
     assert!(knowing > 0.9 * none, "{knowing} beside {none} without a scheduler");

@@ -167,7 +167,7 @@ fn compare_with_stored(outcomes: &[Outcome]) {
     }
     found.push('\n');
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/determinism.golden");
-    #[allow(clippy::disallowed_methods, reason = "whether to store is asked of whoever runs the tests, not of a run")]
+    #[allow(clippy::disallowed_methods, reason = "the environment decides about storing, not about a run")]
     if std::env::var("HOISTWAY_BLESS").is_ok_and(|value| value == "1") {
         std::fs::write(&path, found).unwrap();
         return;

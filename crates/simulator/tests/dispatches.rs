@@ -40,7 +40,7 @@ fn sequential_readers(scheduler: &str) -> Experiment {
 }
 
 #[test]
-fn the_first_dispatches_are_told_in_order_and_the_run_is_the_same() {
+fn the_first_dispatches_are_recorded_in_order_and_the_run_is_the_same() {
     for scheduler in ["none", "mq-deadline", "wfq", "bfq"] {
         let asked = experiment("ssd", scheduler, vec![("a", 100, random_reads(8)), ("b", 300, random_reads(8))]);
         let (plain, told) = (run(&asked, &mut Unattended), run(&asked, &mut Wanting(200)));
@@ -66,7 +66,7 @@ fn the_first_dispatches_are_told_in_order_and_the_run_is_the_same() {
 }
 
 #[test]
-fn waiting_for_a_reader_is_told_as_a_hold() {
+fn waiting_for_a_reader_is_recorded_as_a_hold() {
     let told = run(&sequential_readers("cfq"), &mut Wanting(300)).dispatches.unwrap();
     assert!(told.holds.len() > 50, "{} holds", told.holds.len());
     let held_ns: u64 = told.holds.iter().map(|hold| hold.length_ns).sum();
@@ -76,17 +76,17 @@ fn waiting_for_a_reader_is_told_as_a_hold() {
     assert!(told.holds.windows(2).all(|pair| pair[0].at_ns + pair[0].length_ns <= pair[1].at_ns));
     assert!(told.holds.iter().all(|hold| usize::from(hold.reason) < told.reasons.len()));
     let fifo = run(&sequential_readers("noop"), &mut Wanting(300)).dispatches.unwrap();
-    assert!(fifo.holds.is_empty(), "noop waits for nobody");
+    assert!(fifo.holds.is_empty(), "noop never holds");
 }
 
 #[test]
-fn a_run_with_fewer_dispatches_tells_all_of_them() {
+fn a_run_with_fewer_dispatches_records_all_of_them() {
     let asked = sequential_readers("noop");
     let told = run(&asked, &mut Wanting(100_000));
     let dispatches = told.dispatches.as_ref().unwrap();
     assert!((dispatches.requests.len() as u64).abs_diff(told.device.read.ios) <= 2);
     assert_eq!(dispatches.length_ns, asked.runtime_ns);
     let group = Group::new("c", Weight::DEFAULT, vec![random_reads(1)]);
-    let nobody = Experiment { groups: vec![group].into(), ..asked };
-    assert_eq!(run(&nobody, &mut Unattended).dispatches, None);
+    let without = Experiment { groups: vec![group].into(), ..asked };
+    assert_eq!(run(&without, &mut Unattended).dispatches, None);
 }

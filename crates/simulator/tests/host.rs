@@ -154,7 +154,7 @@ fn nested_groups_are_created_with_the_parts_between() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_named_with_the_remedy() {
+fn impossible_experiments_are_refused_with_a_remedy() {
     let group = || vec![("a", 100, random_reads(1))];
     let message = refusal(&experiment("ssd", "mq-deadlin", group()));
     assert!(message.contains("no scheduler 'mq-deadlin'") && message.contains("nearest: mq-deadline"), "{message}");
@@ -183,7 +183,7 @@ fn too_small_an_area_is_refused() {
 fn a_run_in_which_nothing_takes_time_is_ended_with_a_reason() {
     let question = experiment("null,inline=1", "noop", vec![("a", 100, random_reads(1))]);
     let error = Simulator::with_costs(HostCosts::NONE).run(&question, &mut experiment::Unattended).unwrap_err();
-    assert!(matches!(&error, RunError::Failed { message, .. } if message.contains("time stands still")), "{error}");
+    assert!(matches!(&error, RunError::Failed { message, .. } if message.contains("time does not advance")), "{error}");
 }
 
 #[test]

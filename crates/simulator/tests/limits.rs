@@ -100,7 +100,7 @@ fn t45_a_run_with_limits_replays_to_the_last_completion() {
 }
 
 #[test]
-fn t20_all_who_have_what_they_were_promised_share_the_whole_device() {
+fn t20_groups_at_their_low_limits_share_the_whole_device() {
     let groups = [(large_reads(64), at_least(50 * MB)), (large_reads(32), at_least(10 * MB))];
     let measured = run(&question(PIPE, "noop", &groups, (1, 4)));
     let (a, b) = (rate(&measured, 0), rate(&measured, 1));
@@ -108,7 +108,7 @@ fn t20_all_who_have_what_they_were_promised_share_the_whole_device() {
 }
 
 #[test]
-fn t21_what_an_idle_group_was_promised_is_for_the_others() {
+fn t21_the_guarantee_of_an_idle_group_is_available_to_others() {
     let mut question =
         question(PIPE, "noop", &[(large_reads(8), at_least(50 * MB)), (large_reads(32), at_least(10 * MB))], (1, 3));
     // A arrives after the end of the run.
@@ -136,7 +136,7 @@ fn beside_and_after(scheduler: &str, of_b: Limits, delay_ms: u64, slice_ms: u64)
 }
 
 #[test]
-fn t21_what_a_group_leaves_is_for_the_others_within_the_sample_times_above_every_policy() {
+fn t21_unused_guarantees_are_available_to_others_within_the_sample_times_above_every_policy() {
     let slice_ms = 20;
     let four_thresholds_ms = 8;
     // With turns a group is away for longer than a sample, and its idle time is meaningless.
@@ -196,7 +196,7 @@ fn t24_without_a_promise_a_group_is_left_the_floor_or_by_the_rules_of_2016_every
 }
 
 #[test]
-fn t25_a_group_that_thinks_holds_nobody_back() {
+fn t25_a_thinking_group_does_not_delay_others() {
     let mut thinks = random_reads(1);
     thinks.think.time_ns = 10 * MS;
     let groups = [(thinks, at_least(50 * MB)), (large_reads(32), at_least(10 * MB))];

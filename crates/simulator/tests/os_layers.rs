@@ -324,7 +324,7 @@ fn costs_a_processor_serves_its_processes_in_turn() {
 }
 
 #[test]
-fn costs_an_interrupt_waits_for_company() {
+fn costs_an_interrupt_waits_for_others() {
     let question = on("null,latency_us=10", "noop", "irq_coalesce_ns=20000", random_reads(1));
     let latency = run(&question).groups[0].read.latency.clone();
     // 10 us in the device, 20 us until its interrupt, 3 us until the process runs.

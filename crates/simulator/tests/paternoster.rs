@@ -104,7 +104,7 @@ fn t04_eight_groups() {
 }
 
 #[test]
-fn t05_what_cannot_be_had_comes_as_near_as_three_per_cent_buy() {
+fn t05_unreachable_shares_are_approached_at_three_per_cent_of_throughput() {
     let sides = [(60, 8, 1), (20, 8, 1)];
     let curve = curve("ssd-lsi", &[4, 8, 10, 12, 14, 15, 16]);
     let got = measure("ssd-lsi", "paternoster:give=3", &sides);

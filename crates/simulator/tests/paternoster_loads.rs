@@ -293,7 +293,7 @@ fn t40_probes_cost_a_disk_little() {
 /// of idling. Their joint throughput is compared with that of each alone in its half of the disk:
 /// the inner half is a fifth slower.
 #[test]
-fn t41_who_thinks_briefly_keeps_the_disk() {
+fn t41_an_issuer_with_short_think_times_keeps_the_disk() {
     let thinking = |first_byte: u64| Job {
         think: Think { time_ns: 300_000, blocks: 1, ..Think::default() },
         pattern: Pattern::Sequential { skip_bytes: 0 },

@@ -34,7 +34,7 @@ fn wfq_gives_two_tenants_one_to_eight() {
 }
 
 #[test]
-fn wfq_gives_three_tenants_what_their_weights_say() {
+fn wfq_gives_three_tenants_shares_by_weight() {
     assert_shares(&tenants("wfq", &[100, 200, 400]), 0.02);
 }
 
@@ -46,7 +46,7 @@ fn wfq_costs_no_throughput() {
 }
 
 #[test]
-fn noop_knows_no_weights_and_says_so() {
+fn noop_has_no_weights_and_reports_it() {
     let measurement = tenants("noop", &[100, 800]);
     let ratio = measurement.groups[1].bytes() as f64 / measurement.groups[0].bytes() as f64;
     assert!((ratio - 1.0).abs() < 0.02, "{ratio}");

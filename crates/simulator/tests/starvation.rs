@@ -210,7 +210,7 @@ fn aged_writes_pass_young_reads_while_a_higher_class_is_in_the_device() {
         let aged_ns = 10_000 * MILLISECOND;
         let reads: Vec<_> = (0..6).map(|at| submit(&mut queue, read, Class::BestEffort, at * 64, aged_ns)).collect();
         let served: Vec<_> = (0..60).filter_map(|_| serve(&mut queue, aged_ns)).collect();
-        assert_eq!(served, writes, "{version:?}: all that have aged, and nobody else");
+        assert_eq!(served, writes, "{version:?}: all that have aged, and no others");
         // Alone again, the class only has to keep the order of its batches.
         queue.complete(higher, Status::Ok, aged_ns, |_| ());
         let served: Vec<_> = (0..60).filter_map(|_| serve(&mut queue, aged_ns)).collect();
@@ -283,7 +283,7 @@ fn p7_linus_passes_a_request_over_as_often_as_its_budget_allows() {
 }
 
 #[test]
-fn p7_nas_lets_nobody_of_its_direction_pass_an_overdue_request() {
+fn p7_nas_lets_no_request_of_the_direction_pass_an_overdue_one() {
     let (most, overdue) = most_of("nas", &[("expire_ms", 100)], 100);
     assert!(most[0] > 10 && most[1] > 10, "requests do overtake: {most:?}");
     assert_eq!(overdue, [0, 0]);

@@ -5,11 +5,13 @@
 //! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [INSIDE [OUTSTANDING]]]]
 //! cargo run --release -p hoistway-testbed --example policy_cost -- batch NAME REQUESTS TURNS [ROUNDS]
 //! cargo run --release -p hoistway-testbed --example policy_cost -- calibrate
+//! cargo run --release -p hoistway-testbed --example policy_cost -- names
 //! ```
 //! NAME may include a version (`cfq@2.6.36`). With GROUPS (policy only) the issuers are spread over
 //! this many groups, each keeps OUTSTANDING reads (default 2) queued or in flight, and a turn takes
 //! 10 us, so that slices expire and groups alternate; INSIDE requests are in flight (default 1).
-//! `calibrate` prints the nanoseconds of one xorshift step, for comparing processors.
+//! `calibrate` prints the nanoseconds of one xorshift step, for comparing processors; `names` the
+//! policies of the registry.
 //!
 //! `batch` is one issuer alone: REQUESTS requests arrive at once, then each is chosen and completed
 //! before the next one, as in the kernel module's test `cost`; a turn is a request. `policy` drives
@@ -24,7 +26,7 @@ use elevator::{
     Any, Attributes, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry,
 };
 use hoistway_testbed::queue::{Era, Next, RequestQueue, Settings};
-use hoistway_testbed::{Crowd, GroupedLoad};
+use hoistway_testbed::{GroupedLoad, LoadShape};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -38,12 +40,16 @@ fn main() -> ExitCode {
         println!("{:.2}", xorshift_ns());
         return ExitCode::SUCCESS;
     }
+    if arguments == ["names"] {
+        registry::ENTRIES.iter().for_each(|entry| println!("{}", entry.name));
+        return ExitCode::SUCCESS;
+    }
     let number = |at: usize, default: u64| arguments.get(at).map_or(Some(default), |text| text.parse().ok());
     let parsed = (arguments.first(), arguments.get(1), number(2, 0), number(3, 0), number(4, 1));
     let (Some(what), Some(name), Some(queues @ 1..=100_000), Some(turns @ 1..), Some(rounds @ 1..)) = parsed else {
         eprintln!(
             "usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [INSIDE [OUTSTANDING]]]]   (QUEUES up to 100000)\n       \
-             policy_cost batch NAME REQUESTS TURNS [ROUNDS]\n       policy_cost calibrate"
+             policy_cost batch NAME REQUESTS TURNS [ROUNDS]\n       policy_cost calibrate\n       policy_cost names"
         );
         return ExitCode::from(2);
     };
@@ -52,10 +58,10 @@ fn main() -> ExitCode {
     let cost_ns = match what.as_str() {
         "policy" if groups > 0 => {
             let at_least_one = |at, default| u32::try_from(number(at, default).unwrap_or(default)).unwrap_or(1).max(1);
-            let (inside, outstanding) = (at_least_one(6, 1), at_least_one(7, 2));
-            let crowd = Crowd { issuers: queues, groups, outstanding, inside };
-            let policy = GroupedLoad::policy(false, name, crowd);
-            policy.into_visitor(Grouped { crowd, turns, rounds })
+            let (in_flight, outstanding) = (at_least_one(6, 1), at_least_one(7, 2));
+            let shape = LoadShape { issuers: queues, groups, outstanding, in_flight };
+            let policy = GroupedLoad::policy(false, name, shape);
+            policy.into_visitor(Grouped { shape, turns, rounds })
         }
         "policy" => policy_alone(name, queues, turns, rounds),
         "batch" => in_batches(name, queues, turns, rounds),
@@ -161,7 +167,7 @@ fn alone<E: Elevator>(mut policy: E, load: &Alone) -> f64 {
 
 /// As [`Alone`], for issuers in groups.
 struct Grouped {
-    crowd: Crowd,
+    shape: LoadShape,
     turns: u64,
     rounds: u64,
 }
@@ -170,7 +176,7 @@ impl OwnedVisitor for Grouped {
     type Answer = f64;
 
     fn visit_owned<E: Elevator>(self, policy: E) -> f64 {
-        let mut load = GroupedLoad::of(policy, self.crowd);
+        let mut load = GroupedLoad::of(policy, self.shape);
         fewest_ns(self.rounds, self.turns, |_| load.turn())
     }
 }
@@ -222,7 +228,7 @@ const BATCH_STEP_NS: u64 = 1000;
 fn insert_at_once<E: Elevator>(policy: &mut E, requests: &mut Requests, bio: &Bio, now: u64) {
     let id = requests.allocate_queued(*bio, now).expect("a slot");
     policy.allocated(requests, id, now);
-    let _ = policy.insert_newcomer(requests, id, bio, now);
+    let _ = policy.insert_new(requests, id, bio, now);
 }
 
 /// The calls for a request that is chosen and completed at once.

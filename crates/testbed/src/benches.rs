@@ -14,18 +14,20 @@ const BACKLOGS: [u32; 4] = [1, 100, 1_000, 10_000];
 
 /// Calls timed together.
 const CHUNK: u64 = 32;
+/// Chunks that a policy must dispatch whole before its `insert` and `choose+dispatch` are measured.
+const PROBED_CHUNKS: u32 = 512;
 
 /// Measures `insert`, `choose+dispatch` and `full_turn` (insert, choose, complete) at 1 to 10,000
-/// queued requests.
+/// queued requests. A policy that holds requests while others are in flight is measured in full
+/// turns only.
 ///
 /// # Panics
 /// If there is no such policy, version or tunable, or if the policy dispatches nothing although
-/// requests are queued: a policy that holds requests while others are in flight can only use
-/// [`turn_benches`].
+/// requests are queued and none is in flight.
 pub fn policy_benches(criterion: &mut Criterion, spec: &str) {
     let mut group = criterion.benchmark_group(spec);
     group.throughput(Throughput::Elements(1));
-    for backlog in BACKLOGS {
+    for backlog in BACKLOGS.into_iter().filter(|backlog| Bench::new(spec, *backlog).dispatches_chunks()) {
         group.bench_function(BenchmarkId::new("insert", backlog), |bencher| {
             bencher.iter_custom(|turns| Bench::new(spec, backlog).chunks(turns, Timed::Insert));
         });
@@ -33,18 +35,6 @@ pub fn policy_benches(criterion: &mut Criterion, spec: &str) {
             bencher.iter_custom(|turns| Bench::new(spec, backlog).chunks(turns, Timed::Choose));
         });
     }
-    group.finish();
-    turn_benches(criterion, spec);
-}
-
-/// Measures `full_turn` alone, with no other request in flight.
-///
-/// # Panics
-/// If there is no such policy, version or tunable, or if the policy dispatches nothing although
-/// requests are queued.
-pub fn turn_benches(criterion: &mut Criterion, spec: &str) {
-    let mut group = criterion.benchmark_group(spec);
-    group.throughput(Throughput::Elements(1));
     for backlog in BACKLOGS {
         group.bench_function(BenchmarkId::new("full_turn", backlog), |bencher| {
             bencher.iter_custom(|turns| Bench::new(spec, backlog).full_turns(turns));
@@ -58,12 +48,12 @@ pub fn turn_benches(criterion: &mut Criterion, spec: &str) {
 ///
 /// # Panics
 /// As [`policy_benches`].
-pub fn grouped_benches(criterion: &mut Criterion, specs: &[&str], issuers: u32, groups: u32) {
+pub fn grouped_benches<S: AsRef<str>>(criterion: &mut Criterion, specs: &[S], issuers: u32, groups: u32) {
     let mut group = criterion.benchmark_group(format!("{issuers} issuers in {groups} groups"));
     group.throughput(Throughput::Elements(1));
-    for spec in specs {
+    for spec in specs.iter().map(AsRef::as_ref) {
         let mut load = GroupedLoad::new(spec, issuers, groups);
-        group.bench_function(*spec, |bencher| bencher.iter(|| load.turn()));
+        group.bench_function(spec, |bencher| bencher.iter(|| load.turn()));
     }
     group.finish();
 }
@@ -134,14 +124,30 @@ impl Bench {
         self.insert(id);
     }
 
-    #[inline]
+    /// Whether the policy dispatches several chunks of requests although none of a chunk completes.
+    fn dispatches_chunks(mut self) -> bool {
+        (0..PROBED_CHUNKS).all(|_| {
+            self.now += STEP_NS * CHUNK;
+            (0..CHUNK).for_each(|_| self.prepare_and_insert());
+            let chosen: Vec<_> = (0..CHUNK).map_while(|_| self.try_choose()).collect();
+            let is_whole = chosen.len() as u64 == CHUNK;
+            chosen.into_iter().for_each(|id| self.complete(id));
+            is_whole
+        })
+    }
+
     fn choose(&mut self) -> RequestId {
+        self.try_choose().expect("a policy with queued requests dispatches one in the end")
+    }
+
+    #[inline]
+    fn try_choose(&mut self) -> Option<RequestId> {
         // A policy may ask to wait first; then time advances to the given time.
         for _ in 0..64 {
             match self.policy.choose(&self.requests, HardwareQueue(0), self.now) {
                 Dispatch::Request { id, .. } => {
                     let _ = self.policy.started(&self.requests, id, self.now);
-                    return id;
+                    return Some(id);
                 }
                 Dispatch::Hold { until, .. } => {
                     self.now = self.now.max(until);
@@ -151,7 +157,7 @@ impl Bench {
                 Dispatch::Empty => break,
             }
         }
-        panic!("the policy gives nothing although requests are queued");
+        None
     }
 
     #[inline]

@@ -12,6 +12,9 @@
 //! testbed.then_reason("R100", "overdue");
 //! ```
 //!
+//! Units: sectors of 512 bytes in the notation of requests, milliseconds after `t+` unless another
+//! unit is given, nanoseconds in the functions.
+//!
 //! [`Testbed`] runs scripts; [`Calls`] turns bytes into host calls for fuzzing; [`policy_benches`]
 //! measures.
 #![forbid(unsafe_code)]
@@ -24,9 +27,9 @@ pub mod notation;
 mod spec;
 mod testbed;
 
-pub use benches::{grouped_benches, policy_benches, turn_benches};
+pub use benches::{grouped_benches, policy_benches};
 pub use calls::{Call, Calls};
 pub use document::{check_table, check_tunables_table};
-pub use load::{Crowd, GroupedLoad};
+pub use load::{GroupedLoad, LoadShape};
 pub use queue;
 pub use testbed::{Started, Testbed};

@@ -20,14 +20,14 @@ pub struct GroupedLoad<E = Any> {
     sectors: Vec<u64>,
     turns: usize,
     now: Nanos,
-    inside: VecDeque<RequestId>,
+    in_flight: VecDeque<RequestId>,
     depth: usize,
 }
 
 /// The load's issuers, groups and outstanding reads. The device takes 32 requests, or the number in
 /// flight if that is larger.
 #[derive(Copy, Clone, Debug)]
-pub struct Crowd {
+pub struct LoadShape {
     /// Issuers, each with a context of its own.
     pub issuers: u32,
     /// Groups, to which the issuers are assigned in rotation.
@@ -35,13 +35,13 @@ pub struct Crowd {
     /// Reads of each issuer, queued or in flight.
     pub outstanding: u32,
     /// Requests in flight, at least one.
-    pub inside: u32,
+    pub in_flight: u32,
 }
 
-impl Crowd {
+impl LoadShape {
     /// Two reads of each issuer, one in flight: all stay backlogged while one is served.
     pub const fn of_two(issuers: u32, groups: u32) -> Self {
-        Self { issuers, groups, outstanding: 2, inside: 1 }
+        Self { issuers, groups, outstanding: 2, in_flight: 1 }
     }
 
     const fn slots(&self) -> u32 {
@@ -55,8 +55,8 @@ impl GroupedLoad<Any> {
     /// # Panics
     /// If there is no such policy, version or tunable.
     pub fn new(spec: &str, issuers: u32, groups: u32) -> Self {
-        let crowd = Crowd::of_two(issuers, groups);
-        Self::of(Self::policy(false, spec, crowd), crowd)
+        let shape = LoadShape::of_two(issuers, groups);
+        Self::of(Self::policy(false, spec, shape), shape)
     }
 
     /// As [`Self::new`], on a device where positioning costs time.
@@ -64,22 +64,22 @@ impl GroupedLoad<Any> {
     /// # Panics
     /// As [`Self::new`].
     pub fn on_disk(spec: &str, issuers: u32, groups: u32) -> Self {
-        let crowd = Crowd::of_two(issuers, groups);
-        Self::of(Self::policy(true, spec, crowd), crowd)
+        let shape = LoadShape::of_two(issuers, groups);
+        Self::of(Self::policy(true, spec, shape), shape)
     }
 
     /// A policy with room for such a load.
     ///
     /// # Panics
     /// As [`Self::new`].
-    pub fn policy(rotational: bool, spec: &str, crowd: Crowd) -> Any {
-        let slots = crowd.slots();
+    pub fn policy(rotational: bool, spec: &str, shape: LoadShape) -> Any {
+        let slots = shape.slots();
         let configuration = Configuration {
             slots,
             rotational,
-            contexts: crowd.issuers + 1,
-            groups: crowd.groups + 1,
-            depth: Depth { requests: slots, device: crowd.inside.max(32) },
+            contexts: shape.issuers + 1,
+            groups: shape.groups + 1,
+            depth: Depth { requests: slots, device: shape.in_flight.max(32) },
             ..Configuration::default()
         };
         Spec::parse(spec).build(&configuration)
@@ -91,18 +91,18 @@ impl<E: Elevator> GroupedLoad<E> {
     ///
     /// # Panics
     /// If no request is to be in flight.
-    pub fn of(policy: E, crowd: Crowd) -> Self {
-        let Crowd { issuers, groups, outstanding, inside } = crowd;
-        assert!(inside > 0, "one is inside at least");
-        let depth = inside as usize;
+    pub fn of(policy: E, shape: LoadShape) -> Self {
+        let LoadShape { issuers, groups, outstanding, in_flight } = shape;
+        assert!(in_flight > 0, "at least one request is in flight");
+        let depth = in_flight as usize;
         let mut random = Stream::new(7);
         let mut load = Self {
             policy,
-            requests: Requests::try_new(crowd.slots()).expect("memory"),
+            requests: Requests::try_new(shape.slots()).expect("memory"),
             sectors: (0..4096).map(|_| random.next() >> 30).collect(),
             turns: 0,
             now: 0,
-            inside: VecDeque::with_capacity(depth + 1),
+            in_flight: VecDeque::with_capacity(depth + 1),
             depth,
         };
         for group in 1..=groups {
@@ -123,7 +123,7 @@ impl<E: Elevator> GroupedLoad<E> {
         (bio.context, bio.group) = (issuer, group);
         let id = self.requests.allocate_queued(bio, self.now).expect("a slot");
         self.policy.allocated(&self.requests, id, self.now);
-        let _ = self.policy.insert_newcomer(&self.requests, id, &bio, self.now);
+        let _ = self.policy.insert_new(&self.requests, id, &bio, self.now);
     }
 
     /// Chooses and starts one request, completes the oldest one in flight, and submits another for
@@ -133,23 +133,23 @@ impl<E: Elevator> GroupedLoad<E> {
     /// If nothing is chosen although nothing is in flight.
     pub fn turn(&mut self) {
         self.now += STEP_NS;
-        while self.inside.len() < self.depth {
+        while self.in_flight.len() < self.depth {
             match self.policy.choose(&self.requests, HardwareQueue(0), self.now) {
                 Dispatch::Request { id, .. } => {
                     self.requests.start(id, self.now);
                     let _ = self.policy.started(&self.requests, id, self.now);
-                    self.inside.push_back(id);
+                    self.in_flight.push_back(id);
                 }
                 // The policy may be waiting for the completion of a request in flight.
-                _ if !self.inside.is_empty() => break,
+                _ if !self.in_flight.is_empty() => break,
                 Dispatch::Hold { until, .. } => {
                     self.now = self.now.max(until);
                     let _ = self.policy.timer(&self.requests, self.now);
                 }
-                answer => panic!("everybody is backlogged, and the answer is {answer:?}"),
+                answer => panic!("every issuer is backlogged, and the answer is {answer:?}"),
             }
         }
-        let Some(id) = self.inside.pop_front() else { return };
+        let Some(id) = self.in_flight.pop_front() else { return };
         let _ = self.requests.take_back(id, Place::Complete);
         let _ = self.policy.completed_and_released(&self.requests, id, self.now);
         self.policy.freed(&self.requests, id, self.now);

@@ -38,7 +38,7 @@ pub struct Testbed {
     pub(crate) has_limiters: bool,
     log: Vec<Started>,
     compared: usize,
-    inside: BTreeMap<u64, Bio>,
+    in_flight: BTreeMap<u64, Bio>,
     cookie: u64,
 }
 
@@ -88,7 +88,7 @@ impl Testbed {
             has_limiters: false,
             log: Vec::new(),
             compared: 0,
-            inside: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             cookie: 0,
         };
         for (row, value) in parsed.settings() {
@@ -167,7 +167,7 @@ impl Testbed {
         let in_requests = (0..self.queue.requests().capacity())
             .filter_map(|slot| self.queue.requests().id_of(slot))
             .map(|id| self.queue.bios_of(id).count());
-        self.inside.len() - in_requests.sum::<usize>()
+        self.in_flight.len() - in_requests.sum::<usize>()
     }
 
     /// The current time.
@@ -240,13 +240,13 @@ impl Testbed {
 
     fn enter(&mut self, bio: &Bio) -> u64 {
         self.cookie += 1;
-        self.inside.insert(self.cookie, *bio);
+        self.in_flight.insert(self.cookie, *bio);
         self.cookie
     }
 
     fn entered(&mut self, cookie: u64, submitted: Option<Submitted>) -> bool {
         if matches!(submitted, None | Some(Submitted::Nothing)) {
-            self.inside.remove(&cookie);
+            self.in_flight.remove(&cookie);
         }
         self.check();
         submitted.is_some()
@@ -303,9 +303,9 @@ impl Testbed {
     pub fn complete(&mut self, index: usize, status: Status) {
         let id = self.in_device.remove(index);
         self.history.push(format!("c:{}", show(self.queue.requests().attributes(id))));
-        let inside = &mut self.inside;
+        let in_flight = &mut self.in_flight;
         self.queue.complete(id, status, self.now, |done| {
-            let submitted = inside.remove(&done.cookie).expect("a bio ends once, and only if it was submitted");
+            let submitted = in_flight.remove(&done.cookie).expect("a bio ends once, and only if it was submitted");
             assert_eq!(submitted.extent, done.bio.extent, "a bio comes back as it was submitted");
             assert_eq!(done.status, status, "a bio ends as its request did");
         });
@@ -369,23 +369,23 @@ impl Testbed {
         // A bio needs a few steps (flush, data, flush, holds between), so far more steps mean no
         // progress. The same applies to a wait of minutes per bio; meanwhile a policy may poll a
         // device that it holds as often as it likes.
-        let bios = self.inside.len() + self.in_device.len();
+        let bios = self.in_flight.len() + self.in_device.len();
         let mut left = 1000 + 64 * bios;
         let latest = self.now + (1 + bios as Nanos) * 60 * SECOND;
         loop {
             left -= 1;
-            assert!(left > 0, "no end of the rest: {} bios are inside", self.inside.len());
+            assert!(left > 0, "the queue does not drain: {} bios are in flight", self.in_flight.len());
             match self.dispatch() {
                 Next::Start { .. } => self.complete(self.in_device.len() - 1, Status::Ok),
                 Next::Plugged => self.unplug_device(),
-                Next::Empty if self.inside.is_empty() => return,
+                Next::Empty if self.in_flight.is_empty() => return,
                 _ if !self.in_device.is_empty() => self.complete(0, Status::Ok),
                 answer => match self.queue.next_timer() {
                     Some(at) => {
                         left += usize::from(at > self.now && self.now < latest);
                         self.pass(at.saturating_sub(self.now));
                     }
-                    None => panic!("{} bios are inside and the queue answers {answer:?}", self.inside.len()),
+                    None => panic!("{} bios are in flight and the queue answers {answer:?}", self.in_flight.len()),
                 },
             }
         }
@@ -399,9 +399,9 @@ impl Testbed {
         }
         let _ = self.queue.take_wake();
         assert_eq!(
-            self.queue.bios_inside() as usize,
-            self.inside.len(),
-            "bios inside the queue and submitted, not ended"
+            self.queue.bios_in_flight() as usize,
+            self.in_flight.len(),
+            "bios in flight, as the queue counts and as the testbed counts"
         );
     }
 
@@ -417,7 +417,7 @@ impl Testbed {
             assert_eq!(before.priority, after.priority, "bios of one request share their priority");
             assert!(!before.flags.with(after.flags).intersects(ALONE), "marked bios do not merge");
             let may_have_gaps = limits.max_discard_segments > 1;
-            assert!(before.extent.is_followed_by(after.extent) || may_have_gaps, "bios of a request are contiguous");
+            assert!(before.extent.is_followed_by(after.extent) || may_have_gaps, "bios of one request are contiguous");
         }
         if bios.len() > 1 {
             assert!(

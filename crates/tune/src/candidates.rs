@@ -3,13 +3,14 @@
 //! Source: docs/specifications/harness.md, section 8.6.
 
 use experiment::SchedulerSpec;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
 use crate::device::{Device, HostKind};
 
 /// Where a scheduler would run.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunsIn {
     /// The running kernel, or one like it.
@@ -19,31 +20,31 @@ pub enum RunsIn {
 }
 
 /// A scheduler that is measured.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
     /// Scheduler and settings.
     pub spec: SchedulerSpec,
     /// Where it would run.
-    pub carrier: RunsIn,
+    pub runs_in: RunsIn,
     /// A control shows the cost of a feature and cannot win; only streams are measured under it.
     pub is_control: bool,
 }
 
 /// BFQ that idles for every reader.
-pub(crate) const BFQ_WAITING: &str = "bfq:low_latency=0";
+pub(crate) const BFQ_IDLING: &str = "bfq:low_latency=0";
 /// BFQ without idling.
-pub(crate) const BFQ_EAGER: &str = "bfq:low_latency=0,slice_idle=0";
+pub(crate) const BFQ_NO_IDLING: &str = "bfq:low_latency=0,slice_idle=0";
 /// CFQ that idles for groups only.
 pub(crate) const CFQ_BY_GROUP: &str = "cfq:slice_idle=0,quantum=32";
 
 /// The kernel's schedulers in order of preference, then the controls.
 fn of_kernel(behaves: Class, class: Class) -> (&'static [&'static str], &'static [&'static str]) {
     match (class, behaves) {
-        (_, Class::SeekBound) => (&[BFQ_WAITING, "bfq", "mq-deadline"], &["none", BFQ_EAGER]),
-        (_, Class::Array) => (&["mq-deadline", "none", BFQ_EAGER], &[BFQ_WAITING]),
+        (_, Class::SeekBound) => (&[BFQ_IDLING, "bfq", "mq-deadline"], &["none", BFQ_NO_IDLING]),
+        (_, Class::Array) => (&["mq-deadline", "none", BFQ_NO_IDLING], &[BFQ_IDLING]),
         (Class::Virtual, _) => (&["none", "mq-deadline", "bfq"], &[]),
-        (_, Class::FlashSq) => (&["mq-deadline", "none", "bfq", BFQ_EAGER, "kyber"], &[]),
-        (_, Class::FlashMq) => (&["none", "kyber", "mq-deadline", "io.cost", BFQ_EAGER], &[]),
+        (_, Class::FlashSq) => (&["mq-deadline", "none", "bfq", BFQ_NO_IDLING, "kyber"], &[]),
+        (_, Class::FlashMq) => (&["none", "kyber", "mq-deadline", "io.cost", BFQ_NO_IDLING], &[]),
         _ => (&[], &[]),
     }
 }
@@ -61,9 +62,9 @@ fn of_module(behaves: Class) -> &'static [&'static str] {
 /// weights, because a server has several clients.
 fn of_serve(behaves: Class) -> &'static [&'static str] {
     match behaves {
-        Class::SeekBound => &["paternoster", "cfq", BFQ_WAITING, "mqfq", "wfq", "mq-deadline"],
-        Class::Array => &["paternoster", CFQ_BY_GROUP, BFQ_WAITING, "mqfq", "wfq", "mq-deadline"],
-        Class::FlashSq | Class::FlashMq => &["paternoster", "mqfq", "wfq", CFQ_BY_GROUP, BFQ_EAGER, "none"],
+        Class::SeekBound => &["paternoster", "cfq", BFQ_IDLING, "mqfq", "wfq", "mq-deadline"],
+        Class::Array => &["paternoster", CFQ_BY_GROUP, BFQ_IDLING, "mqfq", "wfq", "mq-deadline"],
+        Class::FlashSq | Class::FlashMq => &["paternoster", "mqfq", "wfq", CFQ_BY_GROUP, BFQ_NO_IDLING, "none"],
         _ => &[],
     }
 }
@@ -74,12 +75,12 @@ fn of_serve(behaves: Class) -> &'static [&'static str] {
 pub fn short_list(device: &Device, class: Class, behaves: Class, only: &[SchedulerSpec]) -> Vec<Candidate> {
     let (kernel, controls) = of_kernel(behaves, class);
     let mut list: Vec<Candidate> = Vec::new();
-    let mut add = |text: &str, carrier: RunsIn, is_control: bool| {
+    let mut add = |text: &str, runs_in: RunsIn, is_control: bool| {
         // The texts are constants of this file; a test parses all of them.
         let Ok(spec) = text.parse::<SchedulerSpec>() else { return };
-        let is_known = list.iter().any(|known| known.spec == spec && (known.carrier == carrier || is_control));
+        let is_known = list.iter().any(|known| known.spec == spec && (known.runs_in == runs_in || is_control));
         if device.offers(&spec.name) && !is_known {
-            list.push(Candidate { spec, carrier, is_control });
+            list.push(Candidate { spec, runs_in, is_control });
         }
     };
     let only: Vec<String> = only.iter().map(SchedulerSpec::to_string).collect();
@@ -153,10 +154,10 @@ mod tests {
         device.schedulers.extend(["cfq", "wfq", "mqfq", "paternoster"].map(str::to_owned));
         let of_serve = |device: &Device| {
             let list = short_list(device, Class::Array, Class::Array, &[]);
-            let own = list.into_iter().filter(|it| it.carrier == RunsIn::Serve);
+            let own = list.into_iter().filter(|it| it.runs_in == RunsIn::Serve);
             own.map(|it| it.spec.to_string()).collect::<Vec<_>>()
         };
-        let all = ["paternoster", CFQ_BY_GROUP, BFQ_WAITING, "mqfq", "wfq", "mq-deadline"];
+        let all = ["paternoster", CFQ_BY_GROUP, BFQ_IDLING, "mqfq", "wfq", "mq-deadline"];
         assert_eq!(of_serve(&device), all);
         device.host = HostKind::Native;
         assert!(of_serve(&device).is_empty());

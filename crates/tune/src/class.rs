@@ -5,6 +5,7 @@
 use std::fmt;
 
 use experiment::SchedulerSpec;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{Attachment, Device};
@@ -25,7 +26,7 @@ const MECHANICAL_NS: f64 = 2e6;
 const NOT_ROTATING_NS: f64 = 1e6;
 
 /// Classes of devices.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// Its scheduler cannot be changed.
@@ -77,7 +78,7 @@ impl Class {
 }
 
 /// A class and the reason for it.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Classified {
     /// The class.
     pub class: Class,

@@ -4,6 +4,7 @@
 //! Source: docs/specifications/harness.md, section 8.7.
 
 use experiment::io_cost_lines::{ModelValues, Percent, QosValues};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Size of the page that is the unit of io.cost's model.
@@ -17,7 +18,7 @@ const LATENCY_MARGIN: f64 = 1.5;
 const CLOCK_PERCENT: (u32, u32) = (60, 100);
 
 /// Bytes per second, then sequential and random requests per second.
-#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Coefficients {
     /// Coefficients of reads.
     pub read: [f64; 3],
@@ -26,7 +27,7 @@ pub struct Coefficients {
 }
 
 /// Latencies of random requests at 0.9 times their maximum rate, in nanoseconds.
-#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Latencies {
     /// Median of reads.
     pub read_p50_ns: f64,

@@ -1,10 +1,11 @@
 //! What is known of a device before it is measured.
 
 use experiment::SchedulerSpec;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The host that performs the measurement.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HostKind {
     /// The simulator.
@@ -16,7 +17,7 @@ pub enum HostKind {
 }
 
 /// How the device is attached to the machine; decides whether a scheduler here has any effect.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Attachment {
     /// A physical disk of its own (SATA, SAS, NVMe, MMC) or a simulated one.
@@ -33,7 +34,7 @@ pub enum Attachment {
 }
 
 /// Properties of a device.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
     /// The name that the user gave.
     pub name: String,

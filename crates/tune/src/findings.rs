@@ -5,6 +5,7 @@
 use experiment::measurement::{Flag, GroupMeasurement};
 use experiment::statistics::Estimate;
 use experiment::{Measurement, SchedulerSpec};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cost::{Coefficients, Latencies};
@@ -18,7 +19,7 @@ const QUIET_LATENCY: f64 = 0.30;
 const KNEE: f64 = 0.90;
 
 /// Total rate of parallel sequential readers.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StreamStep {
     /// Number of readers.
     pub count: u32,
@@ -30,7 +31,7 @@ pub struct StreamStep {
 }
 
 /// Random reads at one depth.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DepthStep {
     /// Reads in flight.
     pub depth: u32,
@@ -43,7 +44,7 @@ pub struct DepthStep {
 }
 
 /// The random reader beside other jobs.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Among {
     /// The reader's 99th percentile of latency.
     pub p99_ns: Estimate,
@@ -52,7 +53,7 @@ pub struct Among {
 }
 
 /// Two groups of weights 100 and 800.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Shares {
     /// Service of the heavy group divided by that of the light group; the weights imply 8.
     pub ratio: Estimate,
@@ -69,7 +70,7 @@ pub struct Shares {
 }
 
 /// The user's own load.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LoadFigures {
     /// Bytes per second of all groups.
     pub bytes_per_s: Estimate,
@@ -80,7 +81,7 @@ pub struct LoadFigures {
 }
 
 /// Measurements of one candidate.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CandidateFindings {
     /// Scheduler and settings as text; empty only in the default value.
@@ -119,7 +120,7 @@ impl CandidateFindings {
 }
 
 /// A figure that varies too much to decide anything.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Noisy {
     /// The probe that yields it.
     pub probe: String,
@@ -132,7 +133,7 @@ pub struct Noisy {
 }
 
 /// All findings of a device.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Findings {
     /// Streams on the device without a scheduler.
@@ -556,7 +557,7 @@ pub(crate) mod tests {
     }
 
     /// Streams of 1, 2, 4 and 8 readers, in MB/s.
-    pub(crate) fn staircase(mb_per_s: [f64; 4]) -> Vec<StreamStep> {
+    pub(crate) fn streams(mb_per_s: [f64; 4]) -> Vec<StreamStep> {
         let step = |(count, rate): (u32, f64)| StreamStep {
             count,
             bytes_per_s: exact(rate * 1e6),
@@ -591,7 +592,7 @@ pub(crate) mod tests {
     #[test]
     fn findings_are_written_and_read_back() {
         let findings = Findings {
-            streams: staircase([63.3, 18.7, 21.6, 29.6]),
+            streams: streams([63.3, 18.7, 21.6, 29.6]),
             candidates: vec![CandidateFindings { spec: "bfq:low_latency=0".into(), ..CandidateFindings::default() }],
             ..Findings::default()
         };

@@ -112,12 +112,14 @@ impl Probe {
     pub fn what(self) -> (&'static str, Option<u32>) {
         match self {
             Probe::Streams(count) => ("parallel sequential readers of 128 KiB", Some(count)),
-            Probe::Depth(depth) => ("random 4 KiB reads, at a time", Some(depth)),
+            Probe::Depth(depth) => ("random 4 KiB reads, number in flight", Some(depth)),
             Probe::Bandwidth => ("sequential 1 MiB reads, 8 at a time", None),
-            Probe::Zone(percent) => ("sequential reads at so many percent of the device", Some(percent.into())),
+            Probe::Zone(percent) => ("sequential reads at this percentage of the device", Some(percent.into())),
             Probe::AmongReaders => ("one random reader beside 4 sequential ones", None),
             Probe::AmongWriters => ("one random reader beside 4 sequential WRITERS", None),
-            Probe::Shares(depth) => ("two groups 100:800 of random 4 KiB reads, each so many at a time", Some(depth)),
+            Probe::Shares(depth) => {
+                ("two groups 100:800 of random 4 KiB reads, each with this number in flight", Some(depth))
+            }
             Probe::Cost(Cost::Paced { .. }) => ("random 4 KiB requests at 0.9 times the best rate", None),
             Probe::Cost(_) => ("large, sequential and random requests, for io.cost", None),
             Probe::Load => ("your load", None),
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_kernel_is_told_not_to_merge() {
+    fn only_the_kernel_gets_nomerges() {
         let none = SchedulerSpec::named("none");
         let text =
             |device: &Device, probe: Probe| probe.experiment(device, &none, &[], TIMING, 0).scheduler.to_string();

@@ -1,15 +1,16 @@
-//! The result: which settings to change, by which rule, on what evidence and with what confidence.
+//! The result: which settings to change, the rule, the evidence and the confidence.
 
 use experiment::SchedulerSpec;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::candidates::RunsIn;
 use crate::class::Classified;
-use crate::heritage::Idling;
+use crate::iostune::Idling;
 use crate::score::{Goal, Scores};
 
 /// Confidence of an item.
-#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     /// Decided by properties alone, or by preference between equals.
@@ -21,7 +22,7 @@ pub enum Confidence {
 }
 
 /// What to do.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Change something.
@@ -35,7 +36,7 @@ pub enum Verdict {
 }
 
 /// One setting.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Item {
     /// `scheduler`, `iosched/low_latency`, `wbt_lat_usec`, ...: a file below the device's `queue/`.
     /// `io.cost/rbps`, ...: a key of the device's lines in `io.cost.model` and `io.cost.qos`.
@@ -55,10 +56,11 @@ pub struct Item {
 }
 
 /// Advice for the kernel or for `hoistway serve`.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
     /// Which of them it is for.
-    pub carrier: RunsIn,
+    #[serde(rename = "carrier")]
+    pub runs_in: RunsIn,
     /// What to do.
     pub verdict: Verdict,
     /// The scheduler to run; the current one if it is to be kept.
@@ -72,7 +74,7 @@ pub struct Advice {
 }
 
 /// The complete result.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Recommendation {
     /// The user's goal.
     pub goal: Goal,

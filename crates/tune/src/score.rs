@@ -13,6 +13,7 @@ use std::str::FromStr;
 
 use experiment::statistics::Estimate;
 use experiment::{Diagnostic, SchedulerSpec};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
@@ -32,7 +33,7 @@ const FLOOR_FOR_LATENCY: f64 = 0.60;
 const FLOOR_OF_FLASH_MQ: f64 = 0.90;
 
 /// What the user wants most.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Goal {
     /// A mixture of all goals.
@@ -90,7 +91,7 @@ impl Goal {
         }
     }
 
-    /// Weights of the figures by which a change must pay off: those that the goal is about.
+    /// Weights of the figures that a change must improve: those that the goal is about.
     const fn main_weights(self) -> [f64; 5] {
         match self {
             Goal::Throughput => [0.5, 0.3, 0.0, 0.0, 0.0],
@@ -116,7 +117,7 @@ impl Goal {
 }
 
 /// A figure as a fraction of the best one, with its uncertainty.
-#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
     /// From 0 to 1.
     pub value: f64,
@@ -125,7 +126,7 @@ pub struct Part {
 }
 
 /// Score of one candidate.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Score {
     /// The candidate.
     pub spec: SchedulerSpec,
@@ -145,7 +146,7 @@ pub struct Score {
 }
 
 /// Scores of all candidates, and the winner.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Scores {
     /// In order of preference.
     pub scores: Vec<Score>,
@@ -192,7 +193,7 @@ pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: 
             let parts = parts(own, &raws);
             let (total, noise) = weighted(&parts, goal.weights());
             let (main, main_noise) = weighted(&parts, goal.main_weights());
-            let dropped = unfit(&parts, behaves, spec, goal).filter(|_| has_floors);
+            let dropped = unsuitable(&parts, behaves, spec, goal).filter(|_| has_floors);
             Score { spec: (*spec).clone(), parts, total, noise, main, main_noise, dropped }
         })
         .collect();
@@ -294,11 +295,11 @@ fn weighted(parts: &[Option<Part>; 5], weights: [f64; 5]) -> (f64, f64) {
 }
 
 /// Why a candidate is unsuitable for this device regardless of its score.
-fn unfit(parts: &[Option<Part>; 5], behaves: Class, spec: &SchedulerSpec, goal: Goal) -> Option<String> {
+fn unsuitable(parts: &[Option<Part>; 5], behaves: Class, spec: &SchedulerSpec, goal: Goal) -> Option<String> {
     let is_flash = matches!(behaves, Class::FlashSq | Class::FlashMq);
     let waits = spec.name == "bfq" && spec.setting("slice_idle").is_none_or(|value| value != "0");
     if is_flash && waits && goal != Goal::Fairness {
-        return Some("waits for readers where nothing seeks; only shares are worth that".to_owned());
+        return Some("idles for readers on a device that does not seek, which only shares would justify".to_owned());
     }
     too_slow(parts, behaves, &spec.name, goal)
 }
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_disk_throughput_decides_whatever_the_goal() {
+    fn on_a_disk_throughput_decides_for_every_goal() {
         for goal in [Goal::Balanced, Goal::Throughput, Goal::Fairness, Goal::Latency] {
             assert_eq!(won(disk(), goal), "bfq:low_latency=0", "{goal}");
         }
@@ -374,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn on_flash_nobody_is_waited_for_but_for_shares() {
+    fn on_flash_idling_is_accepted_only_for_shares() {
         let two = vec![candidate("bfq", 100.0, 1000.0, 5.0, Some(0.1)), candidate("none", 95.0, 950.0, 9.0, None)];
         let won = |goal| {
             let findings = Findings { candidates: two.clone(), ..Findings::default() };

@@ -95,7 +95,7 @@ pub struct Batch {
 /// The next step.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// Measure this batch and pass the answers to [`Tuner::hear`].
+    /// Measure this batch and pass the answers to [`Tuner::record_answers`].
     Measure(Box<Batch>),
     /// The recommendation; there is nothing more to measure.
     Done(Box<Recommendation>),
@@ -169,7 +169,7 @@ impl Tuner {
     /// Takes the answers to the last batch. If an answer of a scheduler is missing because time ran
     /// out, its other answers are discarded as well, because a candidate with missing answers
     /// cannot be compared.
-    pub fn hear(&mut self, answers: Vec<Measurement>) {
+    pub fn record_answers(&mut self, answers: Vec<Measurement>) {
         let is_of_candidates = self.timing.first_set >= FIRST_SET_OF_CANDIDATES;
         let is_answered = |question: &Question| {
             let is_of = |run: &Measurement| {
@@ -200,7 +200,7 @@ impl Tuner {
 
     /// Sets the time that has passed since the beginning by a real clock, which replaces the sum of
     /// the experiments' lengths.
-    pub fn spent(&mut self, spent_ns: u64) {
+    pub fn set_elapsed(&mut self, spent_ns: u64) {
         self.spent_ns = spent_ns;
     }
 
@@ -223,7 +223,7 @@ impl Tuner {
                 specs.push(spec);
             }
         }
-        gather(&self.measurements, &self.bare(), &specs)
+        gather(&self.measurements, &self.reference_scheduler(), &specs)
     }
 
     /// The next batch, or the recommendation.
@@ -250,13 +250,13 @@ impl Tuner {
 
     /// The scheduler under which the device itself is measured: `none`, or the current one if
     /// `none` is not offered.
-    fn bare(&self) -> SchedulerSpec {
+    fn reference_scheduler(&self) -> SchedulerSpec {
         if self.device.offers("none") { SchedulerSpec::named("none") } else { self.device.current.clone() }
     }
 
     /// The class and the class that the device behaves like, from measurements of the device alone.
     fn class(&self) -> (Class, Class) {
-        let classified = classify(&self.device, &gather(&self.measurements, &self.bare(), &[]));
+        let classified = classify(&self.device, &gather(&self.measurements, &self.reference_scheduler(), &[]));
         (classified.class, classified.behaves)
     }
 
@@ -298,7 +298,7 @@ impl Tuner {
     }
 
     fn under_bare(&self, probes: Vec<Probe>) -> Vec<Question> {
-        let spec = self.bare();
+        let spec = self.reference_scheduler();
         probes.into_iter().map(|probe| Question { probe, spec: spec.clone() }).collect()
     }
 
@@ -490,7 +490,7 @@ impl Tuner {
         if let Some(load_ns) = self.request.load_ns.filter(|load_ns| is_load && *load_ns > step_ns) {
             let [part, whole] = [step_ns, load_ns].map(|ns| ns as f64 / SECOND_NS as f64);
             what.push(format!(
-                "of its {whole:.0} s only the first {part:.1} s, to fit the budget: --budget or --thorough"
+                "only the first {part:.1} s of its {whole:.0} s, to keep the time limit: --budget or --thorough"
             ));
         }
         self.pending = questions;
@@ -525,7 +525,7 @@ impl Tuner {
         });
         self.tries += 1;
         self.timing = timing;
-        Some(self.batch("again, twice as long: what varied or waited too much", questions))
+        Some(self.batch("again, twice as long: runs that varied too much or had long waits", questions))
     }
 
     /// Timing with steps twice as long and as many repetitions as fit; `None` if not even two do.
@@ -549,7 +549,7 @@ impl Tuner {
     }
 }
 
-/// One line per kind of probe, such as `random 4 KiB reads, at a time: 1/2/4`.
+/// One line per kind of probe, such as `random 4 KiB reads, number in flight: 1/2/4`.
 fn what_of(probes: impl Iterator<Item = Probe>) -> Vec<String> {
     let mut kinds: Vec<(&'static str, Vec<String>)> = Vec::new();
     for (text, number) in probes.map(Probe::what) {

@@ -312,7 +312,7 @@ fn on_a_busy_machine_nothing_is_sure() {
     let recommendation = recommend(&device(1, true), &findings, Goal::Balanced, &[]);
     assert!(recommendation.kernel.items.iter().all(|item| item.confidence == Confidence::Low));
     assert!(
-        recommendation.notes[0].starts_with("the processor was short in 3 of 5 runs"),
+        recommendation.notes[0].starts_with("the processor was saturated in 3 of 5 runs"),
         "{:?}",
         recommendation.notes
     );
@@ -330,7 +330,7 @@ fn t46_a_virtual_disk_that_claims_to_turn_is_corrected_apart() {
 }
 
 #[test]
-fn a_setting_of_somebodys_that_costs_is_taken_back() {
+fn a_present_setting_that_costs_throughput_is_reverted() {
     let mut findings = disk();
     let device = Device { current: "bfq:slice_idle=0".parse().expect("a scheduler"), ..device(1, true) };
     findings.candidates.push(did("bfq:slice_idle=0", 12.0, 99.0, 300.0, Some(1.6)));
@@ -407,7 +407,7 @@ mod loop_of_questions {
             trim: Tally::default(),
             sync: Tally::default(),
             late: 0,
-            slip: Histogram::default(),
+            issue_delay: Histogram::default(),
             throttled_ns: Vec::new(),
             threads: Vec::new(),
             jobs: Vec::new(),
@@ -442,7 +442,7 @@ mod loop_of_questions {
             dispatch_reasons: BTreeMap::new(),
             blkio: BTreeMap::new(),
             dispatches: None,
-            alone: Vec::new(),
+            solo_rates: Vec::new(),
             flags: Vec::new(),
         }
     }
@@ -472,7 +472,7 @@ mod loop_of_questions {
                 Step::Measure(batch) => {
                     titles.push(batch.title.split(',').next().unwrap_or_default().to_owned());
                     spent_ns += batch.experiments.iter().map(Experiment::length_ns).sum::<u64>();
-                    tuner.hear(batch.experiments.iter().map(|it| answer(it, wobble_percent)).collect());
+                    tuner.record_answers(batch.experiments.iter().map(|it| answer(it, wobble_percent)).collect());
                 }
                 Step::Done(done) => {
                     return (titles, spent_ns / SECOND_NS, done.kernel.verdict, done.kernel.spec.to_string());
@@ -507,7 +507,7 @@ mod loop_of_questions {
                 let of_load = batch.experiments.iter().filter(|experiment| experiment.workload == "load");
                 return (of_load.map(Experiment::length_ns).collect(), batch.what);
             }
-            tuner.hear(batch.experiments.iter().map(|it| answer(it, 0)).collect());
+            tuner.record_answers(batch.experiments.iter().map(|it| answer(it, 0)).collect());
         }
     }
 
@@ -521,7 +521,10 @@ mod loop_of_questions {
         let (runs, what) = runs_of_a_load(600, Some(270));
         let all_ns: u64 = runs.iter().sum();
         assert!((SECOND_NS..130 * SECOND_NS).contains(&all_ns), "{runs:?}");
-        assert!(what.iter().any(|line| line.starts_with("of its 600 s only the first ")), "{what:?}");
+        assert!(
+            what.iter().any(|line| line.starts_with("only the first ") && line.contains("s of its 600 s, ")),
+            "{what:?}"
+        );
     }
 
     #[test]
@@ -543,7 +546,7 @@ mod loop_of_questions {
                 let lengths = || batch.experiments.iter().map(Experiment::length_ns);
                 spent_ns += lengths().sum::<u64>();
                 longest_ns = lengths().max().unwrap_or(0).max(longest_ns);
-                tuner.hear(batch.experiments.iter().map(|it| answer(it, 0)).collect());
+                tuner.record_answers(batch.experiments.iter().map(|it| answer(it, 0)).collect());
             }
             assert!(spent_ns <= budget_s * SECOND_NS + longest_ns, "{budget_s} s: {spent_ns} ns");
             assert!(budget_s > 20 || !tuner.left_out().is_empty(), "{budget_s} s");
@@ -553,10 +556,10 @@ mod loop_of_questions {
     /// The time reported by the host counts instead of the planned one; a candidate with missing
     /// answers is left out.
     #[test]
-    fn what_the_clock_says_is_spent_and_half_a_candidate_is_left_out() {
+    fn elapsed_time_is_counted_and_half_a_candidate_is_left_out() {
         let mut tuner = Tuner::new(super::device(1, true), request(Some(270)));
         let Step::Measure(batch) = tuner.next_step() else { panic!("nothing is asked") };
-        tuner.hear(batch.experiments.iter().map(|it| answer(it, 0)).collect());
+        tuner.record_answers(batch.experiments.iter().map(|it| answer(it, 0)).collect());
         let Step::Measure(batch) = tuner.next_step() else { panic!("no candidate is asked about") };
         assert!(tuner.left_out().is_empty() && batch.is_bounded);
         let spec = |it: &Experiment| it.scheduler.to_string();
@@ -564,10 +567,10 @@ mod loop_of_questions {
         let mut first = true;
         // Only the first run of one candidate has an answer.
         let there = batch.experiments.iter().filter(|it| spec(it) != last || std::mem::take(&mut first));
-        tuner.hear(there.map(|it| answer(it, 0)).collect());
+        tuner.record_answers(there.map(|it| answer(it, 0)).collect());
         assert_eq!(tuner.left_out(), std::slice::from_ref(&last));
         assert!(!tuner.measurements().iter().any(|run| run.experiment.set >= 100 && spec(&run.experiment) == last));
-        tuner.spent(270 * SECOND_NS);
+        tuner.set_elapsed(270 * SECOND_NS);
         assert_eq!(tuner.left_ns(), Some(0));
         assert!(matches!(tuner.next_step(), Step::Done(_)));
     }

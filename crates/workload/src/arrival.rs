@@ -15,7 +15,7 @@ const CATCH_UP_NS: Nanos = SECOND;
 
 /// The schedule of one direction under a rate.
 #[derive(Copy, Clone, Debug, Default)]
-struct Lane {
+struct Pacing {
     bytes_per_s: u64,
     ios_per_s: u64,
     due_ns: Nanos,
@@ -23,7 +23,7 @@ struct Lane {
     cut_off: u64,
 }
 
-impl Lane {
+impl Pacing {
     fn is_paced(&self) -> bool {
         self.bytes_per_s > 0 || self.ios_per_s > 0
     }
@@ -45,7 +45,7 @@ impl Lane {
 /// The schedules of the three directions.
 #[derive(Clone, Debug)]
 pub struct Pacer {
-    lanes: [Lane; 3],
+    by_direction: [Pacing; 3],
     poisson: bool,
     random: Stream,
 }
@@ -53,48 +53,48 @@ pub struct Pacer {
 impl Pacer {
     /// The pacer of a job; `None` if it has no rate.
     pub fn new(job: &Job, random: Stream) -> Option<Self> {
-        let lanes = Direction::ALL.map(|direction| Lane {
+        let by_direction = Direction::ALL.map(|direction| Pacing {
             bytes_per_s: *job.rate_bytes_per_s.of(direction),
             ios_per_s: u64::from(*job.rate_ios_per_s.of(direction)),
-            ..Lane::default()
+            ..Pacing::default()
         });
         let poisson = job.rate_process == RateProcess::Poisson;
-        lanes.iter().any(Lane::is_paced).then_some(Self { lanes, poisson, random })
+        by_direction.iter().any(Pacing::is_paced).then_some(Self { by_direction, poisson, random })
     }
 
     /// Starts the schedule.
     pub fn start(&mut self, now: Nanos) {
-        for lane in &mut self.lanes {
-            lane.due_ns = now;
+        for pacing in &mut self.by_direction {
+            pacing.due_ns = now;
         }
     }
 
     /// Due time of the direction's next I/O; 0 without a rate.
     pub fn due_ns(&self, direction: Direction) -> Nanos {
-        let lane = &self.lanes[direction as usize];
-        if lane.is_paced() { lane.due_ns } else { 0 }
+        let pacing = &self.by_direction[direction as usize];
+        if pacing.is_paced() { pacing.due_ns } else { 0 }
     }
 
     /// Whether the direction has a rate.
     pub fn is_paced(&self, direction: Direction) -> bool {
-        self.lanes[direction as usize].is_paced()
+        self.by_direction[direction as usize].is_paced()
     }
 
     /// Notes an issued I/O: the schedule advances by its gap from the I/O's due time.
     pub fn issued(&mut self, direction: Direction, length_bytes: u64, now: Nanos) {
-        let lane = &mut self.lanes[direction as usize];
-        if !lane.is_paced() {
+        let pacing = &mut self.by_direction[direction as usize];
+        if !pacing.is_paced() {
             return;
         }
-        let gap_ns = lane.gap_ns(length_bytes);
+        let gap_ns = pacing.gap_ns(length_bytes);
         let gap_ns = if self.poisson { exponential(gap_ns, &mut self.random) } else { gap_ns };
-        lane.due_ns = lane.due_ns.saturating_add(gap_ns).max(now.saturating_sub(CATCH_UP_NS));
+        pacing.due_ns = pacing.due_ns.saturating_add(gap_ns).max(now.saturating_sub(CATCH_UP_NS));
     }
 
     /// Shifts every schedule by a time that must not be caught up.
     pub fn shift(&mut self, span_ns: Nanos) {
-        for lane in &mut self.lanes {
-            lane.due_ns = lane.due_ns.saturating_add(span_ns);
+        for pacing in &mut self.by_direction {
+            pacing.due_ns = pacing.due_ns.saturating_add(span_ns);
         }
     }
 }

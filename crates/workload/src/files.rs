@@ -113,11 +113,11 @@ impl Files {
     /// Ends the current file for this pass; returns whether another one has room.
     pub(crate) fn leave_file(&mut self) -> bool {
         self.each[self.current].left_bytes = 0;
-        let goes_on = self.each.iter().any(|file| file.left_bytes > 0);
-        if goes_on {
+        let continues = self.each.iter().any(|file| file.left_bytes > 0);
+        if continues {
             self.choose();
         }
-        goes_on
+        continues
     }
 
     /// As [`Offsets::next`], for the file that [`Files::will_draw`] selected.

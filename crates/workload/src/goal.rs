@@ -1,7 +1,7 @@
 //! Goals of a job, and what ends or slows it down depending on them (fio's rate_min, max_latency,
 //! latency_target, steadystate, flow, ignore_error).
 //!
-//! Plain data; `issuer::governor` and `issuer::flow` act on it.
+//! Plain data; `issuer::goal_monitor` and `issuer::flow` act on it.
 
 use block::Nanos;
 use block::time::SECOND;
@@ -65,7 +65,8 @@ pub struct Search {
     /// Share of the I/Os that must meet the target, in millionths: 1,000,000 = all.
     pub share_millionths: u32,
     /// Whether to continue at the depth that was found instead of ending.
-    pub goes_on: bool,
+    #[serde(rename = "goes_on")]
+    pub continues: bool,
 }
 
 /// The observed figure.

@@ -428,7 +428,7 @@ pub struct Input {
 /// group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct GroupWishes {
+pub struct GroupSettings {
     /// Weight, 1 to 10,000.
     pub weight: Option<u32>,
     /// Priority level, 0 to 7, for schedulers whose groups have levels instead of weights.
@@ -459,7 +459,8 @@ pub struct Job {
     /// The group (cgroup, tenant) that it runs in; empty means the root group.
     pub group: String,
     /// Settings that it requests for that group.
-    pub wishes: GroupWishes,
+    #[serde(rename = "wishes")]
+    pub group_settings: GroupSettings,
     /// Clones of this job (fio `numjobs`), at least 1.
     pub threads: u32,
     /// Number of threads of earlier jobs of the same file, which makes thread numbers and therefore
@@ -475,8 +476,8 @@ pub struct Job {
     pub replay: Option<Box<Replay>>,
 
     /// Text of a job file that only fio can run, instead of everything else (`--generator fio`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub foreign: Option<String>,
+    #[serde(rename = "foreign", skip_serializing_if = "Option::is_none")]
+    pub fio_only: Option<String>,
 
     /// Directions of the I/Os.
     pub mix: Mix,

@@ -1,5 +1,22 @@
-//! Load descriptions: jobs, the I/O sequence of each of their threads, and the languages in which
-//! jobs are written.
+//! Workloads: jobs, the I/O sequence of each of their threads, and the languages in which jobs are written (names such as
+//! `drr:iodepth=4`, fio's job files, traces).
+//!
+//! ```
+//! use hoistway_workload::{Issuer, Next, name};
+//!
+//! // Direct random reads of 4 KiB, two in flight; thread 0 on an area of 1 GiB, seed 1.
+//! let job = &name::parse("drr:bs=4k,iodepth=2").unwrap().jobs[0];
+//! let mut thread = Issuer::new(job, 0, 1 << 30, 1).unwrap();
+//! let Next::Issue(first) = thread.next(0) else { panic!("a new thread issues at once") };
+//! assert_eq!((first.length_bytes, first.offset_bytes % 4096), (4096, 0));
+//! assert!(matches!(thread.next(0), Next::Issue(_)));
+//! assert_eq!(thread.next(0), Next::Busy);
+//! thread.completed(first.token, true);
+//! assert!(matches!(thread.next(250_000), Next::Issue(_)));
+//! ```
+//!
+//! Units: offsets and lengths in bytes (`_bytes`), times in nanoseconds (`_ns`) of a clock that the caller chooses, rates
+//! per second.
 //!
 //! ```text
 //! "drr:iodepth=4" -> name::parse ---+

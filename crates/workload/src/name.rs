@@ -71,6 +71,16 @@ fn did_you_mean(given: &str) -> String {
 /// The jobs of `name[:key=value[,key=value]...]`, and notes about its settings. Names are
 /// case-insensitive.
 ///
+/// ```
+/// use hoistway_workload::{job::Mix, name};
+///
+/// let named = name::parse("bsw:size=1g,fsync=8").unwrap();
+/// let job = &named.jobs[0];
+/// assert_eq!((job.mix, job.direct, job.fsync_every), (Mix::Write, false, 8));
+/// let wrong = name::parse("bsw:fsnyc=8").unwrap_err();
+/// assert!(wrong.to_string().contains("fsync"), "{wrong}");
+/// ```
+///
 /// # Errors
 /// [`BadName`], with all names and the nearest one, or with what is wrong with a setting.
 pub fn parse(text: &str) -> Result<Named, BadName> {
@@ -107,7 +117,8 @@ pub fn parse(text: &str) -> Result<Named, BadName> {
 
 fn fixed_direction(name: &str, overrides: &str) -> BadName {
     let place = Place { file: format!("workload {name}").into(), line: 1, column: 1, text: overrides.into() };
-    let message = format!("{name} is a sequence of writing, rewriting and reading: rw and its like cannot change it");
+    let message =
+        format!("{name} is a sequence of writing, rewriting and reading: rw and similar options cannot change it");
     let help = "name a single workload: dd:rw=write, bsr, bsw".to_owned();
     BadName::Overrides(vec![Diagnostic { severity: Severity::Error, place, message, help }])
 }

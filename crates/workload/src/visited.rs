@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_block_is_visited_once_whatever_is_wanted() {
+    fn every_block_is_visited_once_for_any_request_size() {
         for blocks in [1, 63, 64, 65, 4_096, 4_097, 300_000] {
             let mut visited = Visited::new(blocks);
             for _ in 0..2 {

@@ -43,15 +43,15 @@ fn all(diagnostics: &[Diagnostic]) -> String {
 /// All I/Os of one thread, each completing before the next is requested.
 fn ios(job: &Job, thread: u32, area_bytes: u64) -> Vec<Io> {
     let mut issuer = Issuer::new(job, thread, area_bytes, 1).expect("the area is large enough");
-    let (mut now, mut issued, mut flying) = (0, Vec::new(), VecDeque::new());
+    let (mut now, mut issued, mut in_flight) = (0, Vec::new(), VecDeque::new());
     loop {
         match issuer.next(now) {
             Next::Issue(io) => {
                 issued.push(io);
-                flying.push_back(io.token);
+                in_flight.push_back(io.token);
             }
             Next::NotBefore(at) => now = at,
-            Next::Busy => issuer.completed(flying.pop_front().expect("busy only with I/Os in flight"), true),
+            Next::Busy => issuer.completed(in_flight.pop_front().expect("busy only with I/Os in flight"), true),
             Next::Finished => return issued,
         }
     }
@@ -189,7 +189,7 @@ fn t15_fractions_and_expressions_are_refused_with_a_hint() {
 }
 
 #[test]
-fn t15_times_count_seconds_unless_a_suffix_says_otherwise() {
+fn t15_times_are_seconds_without_a_suffix() {
     let runtime = |text: &str| job(&format!("runtime={text}")).runtime_ns;
     assert_eq!(["1m", "500ms", "30"].map(runtime), [Some(60_000_000_000), Some(500_000_000), Some(30_000_000_000)]);
     assert_eq!(job("thinktime=250").think.time_ns, 250_000);
@@ -287,11 +287,11 @@ fn t18_wait_for_needs_an_earlier_job_of_that_name() {
 #[test]
 fn t19_zoned_devices_are_refused_with_file_line_option_and_quoted_line() {
     let message = errors("[j]\nrw=write\nzonemode=zbd\n");
-    let expected = "error: t.fio:3:1: option 'zonemode': zoned devices are not supported: no host knows write pointers or \
-                    resets zones\n   3 | zonemode=zbd\n  help: zonemode: Zones of the area: none, strided; zbd only by \
-                    fio itself: hoistway test TARGET --generator fio.";
+    let expected = "error: t.fio:3:1: option 'zonemode': zoned devices are not supported: no host tracks write pointers or \
+                    resets zones\n   3 | zonemode=zbd\n  help: zonemode: Division of the area into zones: none, strided; \
+                    zbd needs fio itself: hoistway test TARGET --generator fio.";
     assert_eq!(message, expected);
-    assert!(errors("[j]\nmax_open_zones=3\n").contains("no host knows write pointers"));
+    assert!(errors("[j]\nmax_open_zones=3\n").contains("no host tracks write pointers"));
 }
 
 #[test]
@@ -307,8 +307,8 @@ fn t19_verify_is_read_in_all_kinds_and_fits_headers_into_blocks() {
     assert_eq!(verify("rw=write\nbsrange=4k-16k\nverify=md5").interval_bytes, 4096);
     assert_eq!(verify("rw=write\nbs=6k\nverify=md5\nverify_interval=4k").interval_bytes, 6144);
     assert_eq!(verify("rw=write\nbs=16k\nverify=md5\nverify_interval=512").interval_bytes, 512);
-    assert!(verify("verify=md5\ncontinue_on_error=verify").goes_on);
-    assert!(verify("verify=md5\nignore_error=,,EILSEQ").goes_on);
+    assert!(verify("verify=md5\ncontinue_on_error=verify").continues);
+    assert!(verify("verify=md5\nignore_error=,,EILSEQ").continues);
     let message = errors("[j]\nrw=write\nbs=128\nverify=sha512\n");
     assert!(message.contains("a part of 128 bytes does not hold the header of 168 bytes"), "{message}");
     assert!(errors("[j]\nverify=pattern\n").contains("verify=pattern needs a verify_pattern"));
@@ -382,8 +382,12 @@ fn t19_two_weights_for_one_group_are_an_error() {
 
 #[test]
 fn t19_pragmas_carry_group_settings() {
-    let wishes = job(";# hoistway: weight=800\n;# hoistway: wbps=10m\n;# hoistway: priority=7\ncgroup=db").wishes;
-    assert_eq!((wishes.weight, wishes.write_bytes_per_s, wishes.priority), (Some(800), Some(10 << 20), Some(7)));
+    let group_settings =
+        job(";# hoistway: weight=800\n;# hoistway: wbps=10m\n;# hoistway: priority=7\ncgroup=db").group_settings;
+    assert_eq!(
+        (group_settings.weight, group_settings.write_bytes_per_s, group_settings.priority),
+        (Some(800), Some(10 << 20), Some(7))
+    );
     assert!(errors("[j]\n;# hoistway: priority=8\n").contains("pragma 'priority'"));
     assert!(errors("[j]\n;# hoistway: wieght=1\n").contains("did you mean 'weight'?"));
 }
@@ -448,7 +452,7 @@ fn t20_shares_of_the_area_are_read_as_fio_reads_them() {
     assert!(message("zipf:1.2:1.5").contains("the centre '1.5' is outside"));
 }
 
-// ---- section 6.6: --show-jobs
+// ---- --show-jobs: docs/specifications/harness.md, section 6.6
 
 const EVERYTHING: &str = "[global]\nioengine=libaio\ndirect=1\niodepth=16\nruntime=90\ntime_based\nramp_time=500ms\n\
     [ one ]\nrw=randrw:4\nrwmixread=70\nbs=4k,8k\nfilename=/dev/x\\:y\nrandom_distribution=zipf:1.2\nnorandommap\n\
@@ -707,7 +711,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_parses_is_shown_as_a_file_that_parses_to_the_same(text in prop_oneof![3 => mostly_right(), 1 => mostly_wrong()]) {
+    fn a_parsed_file_is_shown_as_a_file_that_parses_to_the_same(text in prop_oneof![3 => mostly_right(), 1 => mostly_wrong()]) {
         if let Ok(parsed) = fio::parse("t.fio", text.as_bytes(), &Surroundings::none()) {
             let shown = fio::show(&parsed.jobs);
             let again = fio::parse("shown.fio", shown.as_bytes(), &Surroundings::none());
@@ -717,7 +721,7 @@ proptest! {
     }
 
     #[test]
-    fn every_io_of_whatever_parses_lies_in_its_area(text in mostly_right(), area_kib in 1_u64..100_000, seed: u64) {
+    fn every_io_of_a_parsed_file_is_in_its_area(text in mostly_right(), area_kib in 1_u64..100_000, seed: u64) {
         if let Ok(parsed) = fio::parse("t.fio", text.as_bytes(), &Surroundings::none()) {
             for job in &parsed.jobs {
                 let area_bytes = area_kib << 10;

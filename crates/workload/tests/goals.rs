@@ -35,21 +35,21 @@ struct Ran {
 /// Runs to the end; an I/O that starts as the n-th of those in flight takes `latency_ns(n, now)`,
 /// and may fail.
 fn run(mut issuer: Issuer, latency_ns: impl Fn(u32, Nanos) -> Nanos, errno: impl Fn(u64) -> Option<u16>) -> Ran {
-    let (mut now, mut ios, mut flying) = (0, 0_u64, VecDeque::<(Nanos, u32)>::new());
+    let (mut now, mut ios, mut in_flight) = (0, 0_u64, VecDeque::<(Nanos, u32)>::new());
     loop {
         match issuer.next(now) {
             Next::Issue(io) => {
                 ios += 1;
                 let done_ns = now + latency_ns(issuer.in_flight(), now);
-                let at = flying.partition_point(|(other, _)| *other <= done_ns);
-                flying.insert(at, (done_ns, io.token));
+                let at = in_flight.partition_point(|(other, _)| *other <= done_ns);
+                in_flight.insert(at, (done_ns, io.token));
             }
             other => {
                 let wake_ns = if let Next::NotBefore(at_ns) = other { at_ns } else { Nanos::MAX };
-                match flying.front().copied() {
+                match in_flight.front().copied() {
                     Some((done_ns, token)) if done_ns <= wake_ns => {
                         now = done_ns;
-                        flying.pop_front();
+                        in_flight.pop_front();
                         issuer.ended(token, errno(ios), now);
                     }
                     _ if other == Next::Finished => return Ran { ios, ended_ns: now, ending: issuer.ending() },
@@ -197,9 +197,9 @@ fn what_contradicts_itself_is_refused_with_its_remedy() {
         ("steadystate=speed:5%", "'speed' is not one of"),
         ("steadystate=iops", "is not FIGURE:LIMIT"),
         ("write_hist_log=x", "needs a log_hist_msec"),
-        ("ignore_error=EWHAT", "'EWHAT' is no error"),
-        ("cpus_allowed=3-1", "'3-1' is no processor"),
-        ("cpus_allowed=5000", "'5000' is no processor"),
+        ("ignore_error=EWHAT", "'EWHAT' is not an error"),
+        ("cpus_allowed=3-1", "'3-1' is not a processor"),
+        ("cpus_allowed=5000", "'5000' is not a processor"),
         ("flow=1001", "outside the allowed 0 to 1000"),
         ("replay_skip=seek", "'seek' is not one of"),
     ] {

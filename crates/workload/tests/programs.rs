@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 
 /// One I/O as seen by the host of these tests.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Seen {
+struct Issued {
     issued_ns: Nanos,
     done_ns: Nanos,
     io: Io,
@@ -23,18 +23,18 @@ struct Seen {
 
 /// Runs an issuer to its end or until `limit` I/Os. Each takes the time that `latency` returns, on
 /// a device that serves them in parallel.
-fn run(issuer: &mut Issuer, limit: usize, mut latency: impl FnMut(usize, &Io) -> Nanos) -> Vec<Seen> {
-    let (mut now, mut seen, mut flying) = (0, Vec::<Seen>::new(), Vec::<(Nanos, u32)>::new());
+fn run(issuer: &mut Issuer, limit: usize, mut latency: impl FnMut(usize, &Io) -> Nanos) -> Vec<Issued> {
+    let (mut now, mut seen, mut in_flight) = (0, Vec::<Issued>::new(), Vec::<(Nanos, u32)>::new());
     loop {
-        let first = flying.iter().map(|(done_ns, _)| *done_ns).min();
+        let first = in_flight.iter().map(|(done_ns, _)| *done_ns).min();
         let wake = match (issuer.next(now), first) {
             (Next::Issue(io), _) => {
-                assert!(io.token < issuer.depth() && flying.iter().all(|(_, token)| *token != io.token), "{io:?}");
+                assert!(io.token < issuer.depth() && in_flight.iter().all(|(_, token)| *token != io.token), "{io:?}");
                 assert!(io.actor < issuer.actors(), "{io:?} of {} actors", issuer.actors());
                 let done_ns = now + latency(seen.len(), &io);
-                seen.push(Seen { issued_ns: now, done_ns, io });
-                flying.push((done_ns, io.token));
-                assert_eq!(issuer.in_flight() as usize, flying.len());
+                seen.push(Issued { issued_ns: now, done_ns, io });
+                in_flight.push((done_ns, io.token));
+                assert_eq!(issuer.in_flight() as usize, in_flight.len());
                 if seen.len() == limit {
                     return seen;
                 }
@@ -49,7 +49,7 @@ fn run(issuer: &mut Issuer, limit: usize, mut latency: impl FnMut(usize, &Io) ->
             (Next::Finished, None) => return seen,
         };
         now = wake;
-        flying.retain(|(done_ns, token)| {
+        in_flight.retain(|(done_ns, token)| {
             let is_flying = *done_ns > now;
             if !is_flying {
                 issuer.completed(*token, true);
@@ -119,7 +119,7 @@ fn t09_1_think_time_follows_the_completion_of_each_block() {
 }
 
 #[test]
-fn t09_1_a_rate_in_bytes_sets_the_time_of_each_call_whatever_its_latency() {
+fn t09_1_a_rate_in_bytes_sets_the_time_of_each_call_at_any_latency() {
     // 64 KiB at 1 MiB/s: one call every 62.5 ms.
     let job = Job {
         rate_bytes_per_s: PerDirection::all(MIB),
@@ -221,15 +221,15 @@ fn t09_2_a_deep_rewrite_writes_no_block_before_it_has_come() {
 fn t09_2_a_block_that_cannot_be_read_is_left_as_it_is() {
     let continue_on_error = PerDirection { read: true, ..PerDirection::all(false) };
     let mut issuer = issuer(&Job { mix: Mix::Rewrite, continue_on_error, ..Job::default() }, 8192);
-    let (mut seen, mut flying) = (Vec::new(), VecDeque::new());
+    let (mut seen, mut in_flight) = (Vec::new(), VecDeque::new());
     loop {
         match issuer.next(0) {
             Next::Issue(io) => {
                 seen.push((io.operation, io.offset_bytes));
-                flying.push_back(io);
+                in_flight.push_back(io);
             }
             Next::Busy => {
-                let io = flying.pop_front().expect("something is in flight");
+                let io = in_flight.pop_front().expect("something is in flight");
                 issuer.completed(io.token, io.offset_bytes > 0);
             }
             Next::NotBefore(at) => panic!("a pause until {at}"),
@@ -359,7 +359,7 @@ fn t09_2_clients_of_one_job_have_parts_of_their_own() {
 
 // ---- replayed start-up
 
-fn start_up(app: App, latency: impl FnMut(usize, &Io) -> Nanos) -> Vec<Seen> {
+fn start_up(app: App, latency: impl FnMut(usize, &Io) -> Nanos) -> Vec<Issued> {
     let job = Job::of(Program::StartUp(StartUp { app, ..StartUp::USUAL }));
     let area_bytes = job.wanted_area_bytes().expect("it knows its files");
     run(&mut issuer(&job, area_bytes), usize::MAX, latency)
@@ -395,7 +395,7 @@ fn t21_a_replay_goes_on_where_it_was_or_somewhere_else_as_often_as_the_trace() {
         let seen = start_up(app, |_, _| 100);
         let mut ends = [0_u64; 8].map(|_| None::<u64>);
         let mut jumps = 0;
-        for Seen { io, .. } in seen {
+        for Issued { io, .. } in seen {
             let begin_of_file = u64::from(io.actor) * 20_000_768;
             let end = ends[usize::from(io.actor)].replace(io.offset_bytes + u64::from(io.length_bytes));
             jumps += usize::from(io.offset_bytes != end.unwrap_or(begin_of_file));
@@ -426,7 +426,7 @@ fn t21_read_aheads_are_not_waited_for_but_before_anything_else() {
     assert!((788..1400).contains(&awaited), "{awaited}");
     for (index, one) in seen.iter().enumerate() {
         let is_blocking = seen.get(index + 1).is_none_or(|next| next.issued_ns >= one.done_ns);
-        let own = |other: &&Seen| other.io.actor == one.io.actor && other.done_ns > one.issued_ns;
+        let own = |other: &&Issued| other.io.actor == one.io.actor && other.done_ns > one.issued_ns;
         let outstanding = seen[..index].iter().filter(own).count();
         assert!(!is_blocking || one.io.length_bytes == 4096 || outstanding == 0, "{index}: {one:?}");
     }
@@ -448,7 +448,7 @@ fn t21_a_replay_may_be_repeated_and_aligned() {
     let seen = run(&mut issuer(&job, job.wanted_area_bytes().expect("a size")), usize::MAX, |_, _| 10);
     assert_eq!(seen.len(), 2 * 718);
     assert!(seen.iter().all(|one| one.io.offset_bytes.is_multiple_of(4096)));
-    let lengths = |half: &[Seen]| half.iter().map(|one| (one.io.actor, one.io.length_bytes)).collect::<Vec<_>>();
+    let lengths = |half: &[Issued]| half.iter().map(|one| (one.io.actor, one.io.length_bytes)).collect::<Vec<_>>();
     assert_eq!(lengths(&seen[..718]), lengths(&seen[718..]));
     assert_ne!(seen[..718], seen[718..]);
     // The second loop starts when the first is complete.
@@ -483,7 +483,7 @@ fn t21_a_stall_drops_as_many_frames_as_it_lasts_and_the_player_catches_up() {
     let stall = |index: usize, _: &Io| if index == 20 { 400 * MILLISECOND } else { MILLISECOND };
     let seen = run(&mut issuer(&job, 1 << 30), usize::MAX, stall);
     assert_eq!(seen.len(), 100);
-    let late = |one: &&Seen| one.io.deadline_ns.is_some_and(|deadline_ns| one.done_ns > deadline_ns);
+    let late = |one: &&Issued| one.io.deadline_ns.is_some_and(|deadline_ns| one.done_ns > deadline_ns);
     let dropped: Vec<u64> = seen.iter().filter(late).map(|one| one.io.offset_bytes / 65_536).collect();
     // Frame 20 arrives at 1.2 s; frame 29 was due at 1.16 s and is read 9 ms after that.
     assert_eq!(dropped, (20..=29).collect::<Vec<_>>());
@@ -518,7 +518,7 @@ fn programs_replay_from_their_seed_and_differ_between_threads_where_chance_is_in
 }
 
 #[test]
-fn programs_stop_when_told_and_at_the_first_failure() {
+fn programs_stop_on_request_and_at_the_first_failure() {
     for program in ALL {
         for fails in [false, true] {
             let mut issuer = issuer(&Job::of(program), 256 * MIB);

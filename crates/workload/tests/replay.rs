@@ -42,14 +42,14 @@ fn replay_of(recorded: &Recorded) -> Replay {
 fn run(replay: Replay, depth: u32, thread: u32, latency_us: u64) -> Vec<(u64, u64)> {
     let job = replay.job("t", depth);
     let mut issuer = Issuer::new(&job, thread, 1 << 30, 1).expect("suits");
-    let (mut now, mut issued, mut flying) = (0, Vec::new(), VecDeque::new());
+    let (mut now, mut issued, mut in_flight) = (0, Vec::new(), VecDeque::new());
     loop {
         let next = issuer.next(now);
-        let first: Option<(u64, Io)> = flying.front().copied();
+        let first: Option<(u64, Io)> = in_flight.front().copied();
         now = match (next, first) {
             (Next::Issue(io), _) => {
                 issued.push((now / 1_000, io.offset_bytes >> 10));
-                flying.push_back((now + latency_us * 1_000, io));
+                in_flight.push_back((now + latency_us * 1_000, io));
                 continue;
             }
             (Next::NotBefore(at), Some((done, _))) => at.min(done),
@@ -58,8 +58,8 @@ fn run(replay: Replay, depth: u32, thread: u32, latency_us: u64) -> Vec<(u64, u6
             (Next::Busy, None) => panic!("busy with nothing in flight"),
             (Next::Finished, None) => return issued,
         };
-        while flying.front().is_some_and(|(done, _)| *done <= now) {
-            let (_, io) = flying.pop_front().expect("there is one");
+        while in_flight.front().is_some_and(|(done, _)| *done <= now) {
+            let (_, io) = in_flight.pop_front().expect("there is one");
             issuer.completed(io.token, true);
         }
     }
@@ -87,7 +87,7 @@ fn a_closed_replay_keeps_as_many_in_flight_as_were_recorded() {
         table(&[(0, "read", 0, 1, 100), (10, "read", 4, 1, 100), (500, "read", 8, 1, 10), (900, "read", 12, 1, 10)]);
     let recorded = record("csv", &text, Selection::default()).expect("usable");
     let replay = Replay { pace: Pace::Closed, ..replay_of(&recorded) };
-    assert_eq!(replay.usual_depth(), 2);
+    assert_eq!(replay.default_depth(), 2);
     assert_eq!(run(replay.clone(), 2, 0, 100), [(0, 0), (0, 4), (100, 8), (100, 12)]);
 }
 
@@ -186,7 +186,7 @@ fn a_trace_that_does_not_fit_is_refused_where_that_is_asked_for() {
 fn held(text: &str, selection: Selection) -> String {
     let recorded = record("blkparse", text, selection).expect("a recording");
     let steps = recorded.groups[0].1.parts.iter().flat_map(|part| part.steps.iter());
-    let marks: String = steps.map(|step| if step.is_held { 'H' } else { '.' }).collect();
+    let marks: String = steps.map(|step| if step.is_plugged { 'H' } else { '.' }).collect();
     assert_eq!(recorded.held, marks.matches('H').count() as u64);
     marks
 }

@@ -77,7 +77,7 @@ fn every_sample_is_recognised_and_read() {
         assert_eq!(detected.name, format, "{file}");
         let (items, tally) = read_as(format, &bytes).unwrap_or_else(|error| panic!("{file}: {error}"));
         assert_eq!((records(&items).len(), tally.skipped_records()), (ios, skipped), "{file}: {tally:?}");
-        assert_eq!(tally.complaints, [], "{file}");
+        assert_eq!(tally.errors, [], "{file}");
     }
     for format in FORMATS {
         let has_sample = SAMPLES.iter().any(|(_, name, ..)| *name == format.name);
@@ -207,7 +207,7 @@ fn t37_vscsi_of_both_versions() {
 #[test]
 fn t38_blkparse_text_with_all_its_oddities() {
     let (items, tally) = read_as("blkparse", &sample("blkparse.txt")).expect("reads");
-    assert_eq!((tally.records, tally.skipped_records(), tally.complaints.len()), (10, 0, 0));
+    assert_eq!((tally.records, tally.skipped_records(), tally.errors.len()), (10, 0, 0));
     let all = records(&items);
     let from = Detail::From { device: DeviceNumber { major: 8, minor: 33 }, sector: 4_096_000 };
     assert_eq!((all[0].action, all[0].sector(), all[0].detail), (Action::Remapped, 4_096_034, from));
@@ -243,15 +243,15 @@ fn t38_ten_wrong_lines_are_reported_and_the_eleventh_ends_it() {
     let good = "8,0 0 1 0.000000001 7 Q R 8 + 8 [a]\n".repeat(30);
     let with = |wrong: usize| read_as("blkparse", [good.as_str(), &"8,0 garbage\n".repeat(wrong)].concat().as_bytes());
     let (items, tally) = with(10).expect("ten are tolerated");
-    assert_eq!((records(&items).len(), tally.complaints.len()), (30, 10));
+    assert_eq!((records(&items).len(), tally.errors.len()), (30, 10));
     let error = with(11).expect_err("eleven are not");
-    assert_eq!(error.complaints.len(), 11);
+    assert_eq!(error.errors.len(), 11);
     let text = error.to_string();
     assert!(text.contains("f0:31: ") && text.contains("f0:41: ") && text.contains("'8,0 garbage'"), "{text}");
 }
 
 #[test]
-fn a_file_that_lies_is_told_so_in_one_line_with_its_place() {
+fn an_inconsistent_file_is_reported_in_one_line_with_its_position() {
     let good = blk(10, 8, 4096, 0x0011_0001, &[]);
     let lies_about_length = |payload: u16| {
         let mut record = good.clone();
@@ -296,8 +296,8 @@ fn a_file_that_lies_is_told_so_in_one_line_with_its_place() {
     ];
     for (format, bytes, expected) in cases {
         let error = read_as(format, &bytes).expect_err(expected);
-        assert_eq!(error.complaints.len(), 1);
-        let line = error.complaints[0].to_string();
+        assert_eq!(error.errors.len(), 1);
+        let line = error.errors[0].to_string();
         assert!(line.contains(expected) && !line.contains('\n'), "{line}");
     }
 }
@@ -396,7 +396,7 @@ fn damaged_records_are_skipped_and_counted() {
     let read = |format: &str, bytes: &[u8]| {
         let (items, tally) = read_all(format_of_name(format).expect("a format"), &[bytes], options).expect("reads on");
         let sectors: Vec<u64> = records(&items).iter().map(Record::sector).collect();
-        (sectors, tally.skipped.get("damaged").copied().unwrap_or(0), tally.complaints.len())
+        (sectors, tally.skipped.get("damaged").copied().unwrap_or(0), tally.errors.len())
     };
     let good = |sector: u64| blk(sector, sector, 4096, 0x0011_0001, &[]);
     let mut without_magic = good(2);

@@ -7,7 +7,7 @@ pub const TARGET: Target = Target {
     name: "canary",
     promise: "none: it must be found",
     run,
-    corpus: || vec![b"a long enough input to begin with, without the word that kills".to_vec()],
+    corpus: || vec![b"a long enough input to begin with, without the word that ends the worker".to_vec()],
     tokens: &[],
     longest_bytes: 128,
 };

@@ -49,7 +49,7 @@ fn run(bytes: &[u8]) -> Seen {
         }
         Err(refusal) => {
             assert!(!refusal.error.is_empty(), "a refusal without a reason");
-            assert!(refusal.to_json().to_string().len() < 1_024 + 8 * bytes.len(), "an answer without bound");
+            assert!(refusal.to_json().to_string().len() < 1_024 + 8 * bytes.len(), "an answer of unbounded length");
             Seen::NOTHING.and_message(&refusal.error, &text).and(refusal.field.as_bytes())
         }
     }

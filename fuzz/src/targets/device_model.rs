@@ -8,7 +8,7 @@ use device::{AnyDevice, Command, Device, Model, NEVER, Preset, Submit};
 
 pub const TARGET: Target = Target {
     name: "device-model",
-    promise: "no panic; what is accepted can be built and answers each command once, not before it came",
+    promise: "no panic; an accepted model can be built and answers each command once, not before its submission",
     run,
     corpus,
     tokens: &[

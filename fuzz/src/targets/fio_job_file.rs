@@ -192,7 +192,7 @@ fn check_places(diagnostics: &[Diagnostic], first: Severity) {
     for diagnostic in diagnostics {
         assert!(diagnostic.place.line >= 1 && diagnostic.place.column >= 1, "{diagnostic:?}");
         assert!(!diagnostic.message.is_empty(), "{diagnostic:?}");
-        assert!(diagnostic.to_string().len() < 256 * 1_024, "a message without bound");
+        assert!(diagnostic.to_string().len() < 256 * 1_024, "a message of unbounded length");
     }
 }
 

@@ -157,7 +157,7 @@ impl<L: LimiterPolicy> Host<L> {
                 Where::Held
             }
         };
-        self.groups.hold(group);
+        self.groups.add_request(group);
         self.bios[id] = Entry { place, bio, submitted_ns: self.now };
     }
 
@@ -213,7 +213,7 @@ impl<L: LimiterPolicy> Host<L> {
             self.bios[part as usize].place = Where::Free;
             self.limiter.bio_ended(BioId(part), &bio, submitted_ns, self.now);
             self.collect(61);
-            self.let_go(bio.group);
+            self.remove_request(bio.group);
         }
     }
 
@@ -282,8 +282,8 @@ impl<L: LimiterPolicy> Host<L> {
         }
     }
 
-    fn let_go(&mut self, group: GroupId) {
-        if self.groups.let_go(group) {
+    fn remove_request(&mut self, group: GroupId) {
+        if self.groups.remove_request(group) {
             self.remove_if_unused(group);
         }
     }
@@ -319,7 +319,7 @@ impl<L: LimiterPolicy> Host<L> {
         }
         assert_eq!(self.limiter.held(), self.held, "bios held, as the limiter and as the host counts");
         assert_eq!(self.limiter.check(), Ok(()));
-        assert_eq!(self.limiter.violations(), 0, "impossible situations met");
+        assert_eq!(self.limiter.violations(), 0, "violations counted");
         if released > 0 {
             self.seen = self.seen.and(&[event]).and_count(released);
         }

@@ -7,7 +7,7 @@ use export::nbd::wire::{self, option};
 
 pub const TARGET: Target = Target {
     name: "nbd-handshake",
-    promise: "no panic, bounded answers, the same answers however the bytes are cut",
+    promise: "no panic, bounded answers, the same answers for any division of the bytes",
     run,
     corpus,
     tokens: &[
@@ -68,7 +68,7 @@ fn talk(shape: u8, stream: &[u8], piece: usize) -> Talk {
             let before = (input.len(), talk.output.len());
             let step = handshake.advance(&mut input, view, &mut talk.output);
             consumed_bytes += before.0 - input.len();
-            assert!(talk.output.len() - before.1 <= LONGEST_ANSWER_BYTES, "an answer without bound");
+            assert!(talk.output.len() - before.1 <= LONGEST_ANSWER_BYTES, "an answer of unbounded length");
             match step {
                 Step::NeedInput => {
                     assert!(input.is_empty(), "asks for input and leaves {} bytes", input.len());

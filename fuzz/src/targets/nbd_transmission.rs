@@ -3,7 +3,8 @@
 
 use crate::target::{Seen, Target};
 use engine::protocol::{
-    Asked, Body, Command, Failure, MAX_EXTENTS, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, Parsed, Protocol, StatusExtent,
+    Body, ClientRequest, Command, Failure, MAX_EXTENTS, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, Parsed, Protocol,
+    StatusExtent,
 };
 use export::nbd::handshake::{Negotiated, ReplyForm};
 use export::nbd::transmission::Transmission;
@@ -11,7 +12,7 @@ use export::nbd::wire::{self, command};
 
 pub const TARGET: Target = Target {
     name: "nbd-transmission",
-    promise: "no panic, progress with every request, replies that a client can cut apart again",
+    promise: "no panic, progress with every request, replies that a client can parse",
     run,
     corpus,
     tokens: &[
@@ -91,7 +92,7 @@ fn negotiated(head: [u8; 3]) -> Negotiated {
 }
 
 /// Checks what the engine may rely on.
-fn check_request(asked: &Asked, negotiated: &Negotiated) {
+fn check_request(asked: &ClientRequest, negotiated: &Negotiated) {
     let is_write = asked.command == Command::Write;
     let payload_bytes = if is_write { asked.length_bytes } else { 0 };
     assert_eq!(u64::from(asked.payload_bytes), payload_bytes, "payload of {asked:?}");
@@ -104,7 +105,7 @@ fn check_request(asked: &Asked, negotiated: &Negotiated) {
 }
 
 /// Checks every answer that the engine may give to a request.
-fn check_answers(transmission: &mut Transmission, form: ReplyForm, asked: &Asked) {
+fn check_answers(transmission: &mut Transmission, form: ReplyForm, asked: &ClientRequest) {
     let failed = |failure, offset_bytes, message, last| Body::Failed { failure, offset_bytes, message, last };
     let mut chunks = 0;
     match asked.command {
@@ -135,7 +136,13 @@ fn check_answers(transmission: &mut Transmission, form: ReplyForm, asked: &Asked
 }
 
 /// Encodes one chunk and parses it as a client does; returns the number of final chunks in it.
-fn encode(transmission: &mut Transmission, form: ReplyForm, asked: &Asked, body: Body<'_>, data_bytes: u32) -> u32 {
+fn encode(
+    transmission: &mut Transmission,
+    form: ReplyForm,
+    asked: &ClientRequest,
+    body: Body<'_>,
+    data_bytes: u32,
+) -> u32 {
     let mut out = Vec::new();
     transmission.encode(asked, body, &mut out);
     let number =

@@ -1,16 +1,33 @@
-//! The shared driver of all policies' targets: converts bytes to an era, settings and host calls;
-//! the testbed checks after each call.
+//! Fuzzes every policy of the registry, in all its forms, with arbitrary host calls: converts bytes
+//! to a form, an era, settings and host calls; the testbed checks after each call.
 
-use crate::target::Seen;
-use elevator::{Configuration, Depth};
+use crate::target::{Seen, Target};
+use elevator::registry::ENTRIES;
+use elevator::{Configuration, Depth, Version};
 use std::collections::BTreeSet;
 use testbed::{Call, Calls, Testbed};
 
+/// One target for each policy, under its name.
+macro_rules! targets {
+    ($($name:literal $variant:ident,)+) => {
+        pub const TARGETS: &[Target] = &[$(Target {
+            name: $name,
+            promise: "no call breaks an invariant, loses a bio or stops the queue",
+            run: |bytes| drive($name, bytes),
+            corpus,
+            tokens: TOKENS,
+            longest_bytes: LONGEST_BYTES,
+        },)+];
+    };
+}
+
+elevator::for_each_policy!(targets);
+
 /// Longest input: about 500 calls.
-pub const LONGEST_BYTES: usize = 2_048;
+const LONGEST_BYTES: usize = 2_048;
 
 /// First bytes of each kind of call, so that mutations change the kind on purpose.
-pub const TOKENS: &[&[u8]] = &[
+const TOKENS: &[&[u8]] = &[
     &[0, 0, 8, 0, 0],
     &[0, 130, 8, 0, 9],
     &[0, 226, 0, 0, 0],
@@ -35,14 +52,14 @@ pub const TOKENS: &[&[u8]] = &[
 ];
 
 /// Makes the calls on the policy. A violated property panics with the calls as a script.
-pub fn drive(spec: &str, bytes: &[u8]) -> Seen {
-    let Some((shape, bytes)) = bytes.split_first() else { return Seen::NOTHING };
+fn drive(name: &str, bytes: &[u8]) -> Seen {
+    let [form, shape, bytes @ ..] = bytes else { return Seen::NOTHING };
     let calls = Calls::from(bytes);
     // Half of all inputs keep the policy, the others switch between several.
     let calls = if shape & 0x80 == 0 { calls.without_switches() } else { calls };
-    let mut testbed = Testbed::with(spec, &surroundings(*shape));
+    let mut testbed = Testbed::with(&spec(name, *form), &surroundings(*shape));
     testbed.drive(&calls);
-    assert_eq!(testbed.queue().violations(), 0, "impossible situations met");
+    assert_eq!(testbed.queue().violations(), 0, "violations counted");
 
     let kinds: BTreeSet<_> = calls.0.iter().map(kind).collect();
     let mut seen = kinds.into_iter().fold(Seen::NOTHING, |seen, kind| seen.and(&[kind]));
@@ -52,7 +69,16 @@ pub fn drive(spec: &str, bytes: &[u8]) -> Seen {
     seen
 }
 
-/// A small or tight queue behaves differently from a wide one, so the first byte chooses the
+/// Half of all inputs are for the default form, the others for the form of one kernel version.
+fn spec(name: &str, form: u8) -> String {
+    let versions = ENTRIES.iter().find(|entry| entry.name == name).map_or(&[][..], |entry| entry.versions);
+    match versions.get(usize::from(form >> 1) % versions.len().max(1)) {
+        Some(Version(major, minor, patch)) if form & 1 == 1 => format!("{name}@{major}.{minor}.{patch}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// A small or tight queue behaves differently from a wide one, so the second byte chooses the
 /// settings.
 fn surroundings(shape: u8) -> queue::Settings {
     let requests = [1, 4, 16, 64][usize::from(shape & 3)];
@@ -98,10 +124,10 @@ fn kind(call: &Call) -> u8 {
 }
 
 /// Initial inputs: a few of every shape.
-pub fn corpus() -> Vec<Vec<u8>> {
+fn corpus() -> Vec<Vec<u8>> {
     let input = |seed: u8| {
         let mut random = block::random::Stream::of(u64::from(seed), "fuzz/policy");
-        let mut bytes = vec![seed];
+        let mut bytes = vec![seed / 5, seed];
         bytes.extend((0..64).flat_map(|_| random.next().to_le_bytes()));
         bytes
     };

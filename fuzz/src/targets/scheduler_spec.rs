@@ -5,7 +5,7 @@ use experiment::SchedulerSpec;
 
 pub const TARGET: Target = Target {
     name: "scheduler-spec",
-    promise: "no panic; what is accepted prints back as what reads the same, and its file name is one",
+    promise: "no panic; accepted text is printed as text that parses to the same value, and its file name is valid",
     run,
     corpus: || {
         ["bfq:slice_idle=0,low_latency=1", "cfq@2.6.36:slice_idle=0", "mq-deadline", "none:a=b c,d= e "]

@@ -100,7 +100,7 @@ fn run(bytes: &[u8]) -> Seen {
 fn kind(problem: &Problem) -> String {
     assert!(!problem.what.is_empty(), "a problem without a sentence");
     let text = problem.to_string();
-    assert!(text.len() < 100_000, "a message without bound");
+    assert!(text.len() < 100_000, "a message of unbounded length");
     problem.what.clone()
 }
 

@@ -8,7 +8,7 @@ use block::Operation;
 use workload::replay::{Fit, Pace, Recording};
 use workload::trace::recording::{Builder, GroupBy, Selection};
 use workload::trace::{
-    Format, Item, MAX_COMPLAINTS, Options, Reading, Source, Wait, blkparse, csv, detect, format_of_name, iolog,
+    Format, Item, MAX_READ_ERRORS, Options, Reading, Source, Wait, blkparse, csv, detect, format_of_name, iolog,
 };
 use workload::{Issuer, Next, Replay};
 
@@ -115,8 +115,8 @@ fn read_files(format: &'static Format, files: &[&[u8]]) -> Seen {
             }
             Ok(None) => break,
             Err(error) => {
-                assert!((1..=MAX_COMPLAINTS + 1).contains(&error.complaints.len()), "{error}");
-                let message = &error.complaints[error.complaints.len() - 1].message;
+                assert!((1..=MAX_READ_ERRORS + 1).contains(&error.errors.len()), "{error}");
+                let message = &error.errors[error.errors.len() - 1].message;
                 assert!(!message.is_empty() && message.len() < 1_024 && !message.contains('\n'), "{message}");
                 text.clone_from(message);
                 break;
@@ -124,11 +124,11 @@ fn read_files(format: &'static Format, files: &[&[u8]]) -> Seen {
         }
     }
     let tally = reading.tally();
-    assert!(tally.complaints.len() <= MAX_COMPLAINTS && tally.skipped.len() <= 65, "{tally:?}");
+    assert!(tally.errors.len() <= MAX_READ_ERRORS && tally.skipped.len() <= 65, "{tally:?}");
     for reason in tally.skipped.keys().take(4) {
         seen = seen.and_message(reason, &String::from_utf8_lossy(files[0]));
     }
-    seen = seen.and_message(&text, &String::from_utf8_lossy(files[0])).and_count(tally.complaints.len());
+    seen = seen.and_message(&text, &String::from_utf8_lossy(files[0])).and_count(tally.errors.len());
     match builder.finish() {
         Ok(recorded) => {
             recorded.groups.iter().take(3).for_each(|(_, recording)| replay(recording));

@@ -5,7 +5,7 @@ use experiment::group::parse_weights;
 
 pub const TARGET: Target = Target {
     name: "weights",
-    promise: "no panic; as many weights as groups, each between the ends",
+    promise: "no panic; as many weights as groups, each within the range",
     run,
     corpus: || {
         ["\x00100,800", "\x04100..800", "\x02100,200", "\x09800..1", "\x00", "\x01 7 .. 9 ", "\x00 1 , 2 "]

@@ -5,7 +5,7 @@ use workload::name::{Named, parse};
 
 pub const TARGET: Target = Target {
     name: "workload-name",
-    promise: "no panic; jobs bear the name they were given; a refusal says why",
+    promise: "no panic; jobs have the name they were given; a refusal says why",
     run,
     corpus: || {
         ["bsr", "drr:iodepth=4", "DRW:bs=4k,16k,iodepth=8", "brm:rwmixread=90", "bonnie:bs=8k", "video:frame=4k", "xyz"]

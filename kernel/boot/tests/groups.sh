@@ -113,7 +113,7 @@ kill $jobs
 wait
 p=$(($3 - $1)) s=$(($4 - $2))
 echo "= hw-wfq, a group without an id below one of 300, beside one of 100: $p : $s"
-[ $((100 * p)) -ge $((285 * s)) ] && [ $((100 * p)) -le $((315 * s)) ] || die 29 "shares of who found no id: $p $s"
+[ $((100 * p)) -ge $((285 * s)) ] && [ $((100 * p)) -le $((315 * s)) ] || die 29 "shares of cgroups without an id: $p $s"
 use v0 none || die 14 none
 rmmod hoistway || die 26 rmmod
 dmesg | grep 'hoistway: hw-.* off' | grep -v 'queued 0 in driver 0 spilled 0 faults 0' && die 27 "something was left"

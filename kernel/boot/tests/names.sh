@@ -12,7 +12,7 @@ done
 # The same elevators under another module's name.
 insmod /other.ko 2>/tmp/refused && die 13 "two modules have the same elevators"
 grep -qi 'busy' /tmp/refused || { cat /tmp/refused; die 13 "a taken name is not EBUSY"; }
-dmesg | grep -q 'hoistway: hw-.*: elv_register says -16' || die 13 "no line about the taken name"
+dmesg | grep -q 'hoistway: hw-.*: elv_register failed with -16' || die 13 "no line about the taken name"
 # refused FILE VALUE TEXT: checks that the value is refused with this reason.
 refused() {
     echo "$2" 2>/tmp/error >"$1" && return 1

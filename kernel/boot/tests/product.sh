@@ -24,7 +24,7 @@ cat /tmp/table /tmp/notes
 [ $code = 0 ] || die 20 "test says $code"
 grep -E '^(none|bfq|hw-)' /tmp/table | sed 's/^/= /'
 grep -E '^hw-paternoster +1 .* [0-4]\.[0-9]% max' /tmp/table || die 20 "hw-paternoster does not keep 100:800 to 5 %"
-grep -q 'nr_requests raised from 8 to 256' /tmp/notes || die 20 "the advice on nr_requests is not heeded"
+grep -q 'nr_requests raised from 8 to 256' /tmp/notes || die 20 "the advice on nr_requests is not followed"
 is_as_before || die 21 "not put back: $(cat $queue/scheduler $queue/nr_requests)"
 
 # A scheduler of the module is tried, chosen, set and restored.

@@ -50,20 +50,20 @@ impl Ids {
 
     /// Whether the id is in use and its owner still exists.
     #[inline]
-    pub fn is_there(&self, id: u32) -> bool {
+    pub fn exists(&self, id: u32) -> bool {
         self.ids.get(id).is_some_and(|entry| entry.is_taken && !entry.is_gone)
     }
 
     /// Adds a reference.
     #[inline]
-    pub fn hold(&mut self, id: u32) {
+    pub fn get_ref(&mut self, id: u32) {
         let held = &mut self.ids.at_mut(id).held;
         *held = held.wrapping_add(1);
     }
 
     /// Drops a reference; returns whether the id can be released now.
     #[inline(always)]
-    pub fn let_go(&mut self, id: u32) -> bool {
+    pub fn put_ref(&mut self, id: u32) -> bool {
         let entry = self.ids.at_mut(id);
         // The caller holds a reference.
         entry.held = entry.held.wrapping_sub(1);
@@ -71,8 +71,8 @@ impl Ids {
     }
 
     /// Notes that the owner is gone; returns whether the id can be released now.
-    pub fn leave(&mut self, id: u32) -> bool {
-        if id == 0 || !self.is_there(id) {
+    pub fn retire(&mut self, id: u32) -> bool {
+        if id == 0 || !self.exists(id) {
             return false;
         }
         let entry = self.ids.at_mut(id);
@@ -100,15 +100,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_comes_back_after_its_last_holder() {
+    fn an_id_is_reused_after_its_last_reference() {
         let mut ids = Ids::try_new(3).unwrap();
         assert_eq!((ids.take(), ids.take(), ids.take(), ids.refused), (1, 2, 0, 1));
-        ids.hold(1);
-        assert!(!ids.leave(1) && !ids.is_there(1));
+        ids.get_ref(1);
+        assert!(!ids.retire(1) && !ids.exists(1));
         assert_eq!(ids.take(), 0, "a request holds it");
-        assert!(ids.let_go(1));
+        assert!(ids.put_ref(1));
         ids.release(1);
         assert_eq!((ids.take(), ids.in_use()), (1, 3));
-        assert!(!ids.leave(0) && !ids.leave(7));
+        assert!(!ids.retire(0) && !ids.retire(7));
     }
 }

@@ -1,4 +1,4 @@
-//! The policies inside Linux: one [`Carried`] per device, driven through the C interface of
+//! The policies inside Linux: one [`DevicePolicy`] per device, driven through the C interface of
 //! [`abi`].
 //!
 //! Promise  the policies are those of the other hosts, compiled again; every call returns its answer as
@@ -17,19 +17,19 @@ extern crate alloc;
 
 #[allow(unsafe_code)]
 pub mod abi;
-mod books;
-mod carried;
+mod device_policy;
+mod device_state;
+mod elevator_types;
 mod ids;
 mod life;
 #[cfg(feature = "module")]
 #[allow(unsafe_code)]
 mod memory;
-mod offered;
 pub mod records;
 mod values;
 
-pub use books::Books;
-pub use carried::Carried;
-pub use offered::{Offer, offer, offers};
+pub use device_policy::DevicePolicy;
+pub use device_state::DeviceState;
+pub use elevator_types::{ElevatorType, elevator_type, elevator_types};
 pub use records::Record;
 pub use values::{Action, Ask, Config, Effect, Line, NONE, Shared, Stats};

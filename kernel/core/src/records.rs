@@ -2,53 +2,53 @@
 //! answers.
 
 #[cfg(not(feature = "module"))]
-use crate::carried::Carried;
+use crate::device_policy::DevicePolicy;
 use crate::values::Ask;
 
 /// The kind of a call.
 #[repr(u32)]
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Call {
-    /// [`Carried::allocate`].
+    /// [`DevicePolicy::allocate`].
     Allocate = 1,
-    /// [`Carried::insert`].
+    /// [`DevicePolicy::insert`].
     Insert,
-    /// [`Carried::dispatch`].
+    /// [`DevicePolicy::dispatch`].
     Dispatch,
-    /// [`Carried::requeue`].
+    /// [`DevicePolicy::requeue`].
     Requeue,
-    /// [`Carried::finish`].
+    /// [`DevicePolicy::finish`].
     Finish,
-    /// [`Carried::find_company`].
-    FindCompany,
-    /// [`Carried::may_merge`].
+    /// [`DevicePolicy::find_merge`].
+    FindMerge,
+    /// [`DevicePolicy::may_merge`].
     MayMerge,
-    /// [`Carried::bio_merged`].
+    /// [`DevicePolicy::bio_merged`].
     BioMerged,
-    /// [`Carried::absorbed`].
+    /// [`DevicePolicy::absorbed`].
     Absorbed,
-    /// [`Carried::neighbour`].
+    /// [`DevicePolicy::neighbour`].
     Neighbour,
-    /// [`Carried::timer`].
+    /// [`DevicePolicy::timer`].
     Timer,
-    /// [`Carried::depth_changed`].
+    /// [`DevicePolicy::depth_changed`].
     DepthChanged,
-    /// [`Carried::group_added`].
+    /// [`DevicePolicy::group_added`].
     GroupAdded,
-    /// [`Carried::group_weighed`].
+    /// [`DevicePolicy::group_weighed`].
     GroupWeighed,
-    /// [`Carried::group_offline`].
+    /// [`DevicePolicy::group_offline`].
     GroupOffline,
-    /// [`Carried::context_added`].
+    /// [`DevicePolicy::context_added`].
     ContextAdded,
-    /// [`Carried::context_exited`].
+    /// [`DevicePolicy::context_exited`].
     ContextExited,
-    /// [`Carried::set`].
+    /// [`DevicePolicy::set`].
     Set,
-    /// [`Carried::admit`].
+    /// [`DevicePolicy::admit`].
     Admit,
-    /// [`Carried::bury_group`].
-    BuryGroup,
+    /// [`DevicePolicy::release_group`].
+    ReleaseGroup,
 }
 
 /// One call with its answer.
@@ -80,51 +80,51 @@ pub(crate) const fn pair(high: u32, low: u32) -> u64 {
 #[cfg(not(feature = "module"))]
 impl Record {
     /// Repeats the recorded call and returns the policy's answer; `None` if the record is invalid.
-    pub fn play(&self, carried: &mut Carried) -> Option<(u64, u64)> {
+    pub fn play(&self, device_policy: &mut DevicePolicy) -> Option<(u64, u64)> {
         let (id, ask, now) = (self.id, &self.ask, self.now_ns);
         let call = CALLS.iter().find(|call| **call as u32 == self.call)?;
         Some(match call {
-            Call::Allocate => (carried.allocate(ask, now).into(), 0),
+            Call::Allocate => (device_policy.allocate(ask, now).into(), 0),
             Call::Insert => {
                 let at = u32::try_from(self.answer_more).unwrap_or(0);
-                (carried.insert(id, ask, at, now).into(), self.answer_more)
+                (device_policy.insert(id, ask, at, now).into(), self.answer_more)
             }
             Call::Dispatch => {
-                let action = carried.dispatch(u16::try_from(id).unwrap_or(0), now);
+                let action = device_policy.dispatch(u16::try_from(id).unwrap_or(0), now);
                 (pair(action.kind, action.id), action.until_ns)
             }
-            Call::Requeue => (carried.requeue(id, now).into(), 0),
-            Call::Finish => (carried.finish(id, now).into(), 0),
-            Call::FindCompany => {
-                let (found, side) = carried.find_company(ask, now);
+            Call::Requeue => (device_policy.requeue(id, now).into(), 0),
+            Call::Finish => (device_policy.finish(id, now).into(), 0),
+            Call::FindMerge => {
+                let (found, side) = device_policy.find_merge(ask, now);
                 (pair(found, side), 0)
             }
-            Call::MayMerge => (carried.may_merge(id, ask).into(), 0),
+            Call::MayMerge => (device_policy.may_merge(id, ask).into(), 0),
             Call::BioMerged => {
-                carried.bio_merged(id, ask.context, ask.sector, ask.sectors, now);
+                device_policy.bio_merged(id, ask.context, ask.sector, ask.sectors, now);
                 (0, 0)
             }
-            Call::Absorbed => (carried.absorbed(id, ask.sectors, ask.context, now).into(), 0),
-            Call::Neighbour => (carried.neighbour(id, ask.sector != 0).into(), 0),
-            Call::Timer => (carried.timer(now).into(), 0),
+            Call::Absorbed => (device_policy.absorbed(id, ask.sectors, ask.context, now).into(), 0),
+            Call::Neighbour => (device_policy.neighbour(id, ask.sector != 0).into(), 0),
+            Call::Timer => (device_policy.timer(now).into(), 0),
             Call::DepthChanged => {
-                carried.depth_changed(id, ask.sectors);
+                device_policy.depth_changed(id, ask.sectors);
                 (0, 0)
             }
-            Call::GroupAdded => (carried.group_added(id, ask.sectors, now).into(), 0),
-            Call::GroupWeighed => (carried.group_weighed(id, ask.sectors, now).into(), 0),
+            Call::GroupAdded => (device_policy.group_added(id, ask.sectors, now).into(), 0),
+            Call::GroupWeighed => (device_policy.group_weighed(id, ask.sectors, now).into(), 0),
             Call::GroupOffline => {
-                carried.group_offline(id, now);
+                device_policy.group_offline(id, now);
                 (0, 0)
             }
-            Call::ContextAdded => (carried.context_added().into(), 0),
-            Call::ContextExited => (carried.context_exited(id, now).into(), 0),
-            Call::Set => (carried.set(id, ask.sector.cast_signed()).into(), 0),
-            Call::BuryGroup => {
-                carried.bury_group(now);
+            Call::ContextAdded => (device_policy.context_added().into(), 0),
+            Call::ContextExited => (device_policy.context_exited(id, now).into(), 0),
+            Call::Set => (device_policy.set(id, ask.sector.cast_signed()).into(), 0),
+            Call::ReleaseGroup => {
+                device_policy.release_group(now);
                 (0, 0)
             }
-            Call::Admit => (carried.admit(ask, now).into(), 0),
+            Call::Admit => (device_policy.admit(ask, now).into(), 0),
         })
     }
 }
@@ -136,7 +136,7 @@ const CALLS: &[Call] = &[
     Call::Dispatch,
     Call::Requeue,
     Call::Finish,
-    Call::FindCompany,
+    Call::FindMerge,
     Call::MayMerge,
     Call::BioMerged,
     Call::Absorbed,
@@ -150,7 +150,7 @@ const CALLS: &[Call] = &[
     Call::ContextExited,
     Call::Set,
     Call::Admit,
-    Call::BuryGroup,
+    Call::ReleaseGroup,
 ];
 
 /// The glue's buffer for the calls of one device: its address, its size in records, the number

@@ -13,7 +13,7 @@ pub const NONE: u32 = NIL;
 #[repr(C)]
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Config {
-    /// Number of the policy, as for `hoist_offer`.
+    /// Number of the policy, as for `hoist_elevator_type`.
     pub policy: u32,
     /// The most requests that can be known at one time.
     pub slots: u32,
@@ -168,7 +168,7 @@ pub const DISPATCH: u32 = 1;
 /// [`Action::kind`]: the device is kept idle in anticipation of a request.
 pub const HOLD: u32 = 2;
 /// [`Action::kind`]: nothing before a completion.
-pub const WITHHELD: u32 = 3;
+pub const UNTIL_COMPLETION: u32 = 3;
 
 /// The policy's wishes after an event.
 pub type Effect = u32;
@@ -194,7 +194,7 @@ pub struct Shared {
     /// Bits: 1, nothing is dispatched before a completion or an insertion; 2, blk-mq got no request
     /// and dispatches again only when it is told to.
     pub stalled: AtomicU32,
-    /// A group without references: call `hoist_bury_group`; 0: none.
+    /// A group without references: call `hoist_release_group`; 0: none.
     pub dying_group: AtomicU32,
     /// Where merge candidates are searched: 0 by the block layer, 1 then by the policy for front
     /// merges, 2 by the policy.
@@ -225,7 +225,7 @@ impl Shared {
     }
 
     /// Makes the glue check the group and the timer after this call.
-    pub(crate) fn call_for_attention(&self) {
+    pub(crate) fn request_attention(&self) {
         self.attention.store(1, Relaxed);
     }
 
@@ -233,11 +233,11 @@ impl Shared {
         self.stalled.load(Relaxed) & what != 0
     }
 
-    pub(crate) fn becomes(&self, what: u32) {
+    pub(crate) fn set_condition(&self, what: u32) {
         self.stalled.store(self.stalled.load(Relaxed) | what, Relaxed);
     }
 
-    pub(crate) fn is_no_longer(&self, what: u32) {
+    pub(crate) fn clear_condition(&self, what: u32) {
         self.stalled.store(self.stalled.load(Relaxed) & !what, Relaxed);
     }
 }

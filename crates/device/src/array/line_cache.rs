@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn waiters_are_told_in_order_when_the_last_piece_is_here() {
+    fn waiters_are_notified_in_order_when_the_last_piece_arrives() {
         let mut cache = LineCache::new(3);
         let place = cache.insert(1).unwrap();
         cache.add_pieces(place, 2);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_share_a_bucket_are_told_apart() {
+    fn lines_that_share_a_bucket_are_distinguished() {
         let mut cache = LineCache::new(64);
         for number in 0..64 {
             cache.insert(number * 1_048_576).unwrap();

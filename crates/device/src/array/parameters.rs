@@ -126,7 +126,8 @@ pub(crate) const ARRAY: &[Row<ArrayParameters>] = rows! { ArrayParameters:
     "write_cache_mib", Mebibytes, (1..=1_048_576), write_cache_mib, "Size of the write cache.";
     "destage_parallel", Count, (1..=1_024), destage_parallel, "Rows written to the disks at a time.";
     "destage_low", Ratio, (0..=1), destage_low_millionths, "Dirty share of the write cache above which any row is destaged.";
-    "destage_high", Ratio, (0..=1), destage_high_millionths, "Dirty share above which destaging goes before reads.";
+    "destage_high", Ratio, (0..=1), destage_high_millionths, "Dirty share above which destaging has priority over \
+        reads.";
     "destage_age_ms", Milliseconds, MILLISECONDS, destage_age_ns, "A dirty row older than this may be destaged at any time.";
     "max_sectors", Sectors, COMMAND_SECTORS, max_sectors, "Longest command.";
 };

@@ -19,7 +19,7 @@ use crate::tags::Tags;
 
 /// A command in flight.
 #[derive(Copy, Clone, Debug)]
-struct Inside {
+struct InFlight {
     /// The caller's tag.
     tag: u32,
     /// Parts that have not completed.
@@ -35,7 +35,7 @@ pub struct Arms {
     counters: Counters,
     /// In the order of their ranges.
     arms: Vec<Disk>,
-    inside: Tags<Inside>,
+    in_flight: Tags<InFlight>,
     /// Commands that reach no arm: rejected, or of zero length.
     refused: Pending<(u32, Status)>,
     refused_ns: Nanos,
@@ -79,7 +79,7 @@ impl Arms {
         let info = DeviceInfo { capacity_sectors: parameters.capacity_sectors, ranges, ..arms[0].info.clone() };
         let depth = info.total_depth();
         Self {
-            inside: Tags::with_capacity(depth),
+            in_flight: Tags::with_capacity(depth),
             refused: Pending::with_capacity(depth),
             refused_ns: parameters.hit_overhead_ns,
             link_free_at: 0,
@@ -91,7 +91,7 @@ impl Arms {
     }
 
     /// Submits to each arm its part of a command.
-    fn share_out(&mut self, now: Nanos, command: &Command, inside: u32) -> u32 {
+    fn share_out(&mut self, now: Nanos, command: &Command, in_flight: u32) -> u32 {
         let mut parts = 0;
         for (arm, range) in self.arms.iter_mut().zip(&self.info.ranges) {
             let extent = match command.operation {
@@ -99,7 +99,7 @@ impl Arms {
                 _ => range.part_of(command.extent),
             };
             if command.operation == Operation::Flush || extent.sectors > 0 {
-                let part = Command { tag: inside, extent, ..*command };
+                let part = Command { tag: in_flight, extent, ..*command };
                 // Each arm has room for as many commands as the drive accepts.
                 parts += u32::from(arm.submit(now, &part) == Submit::Accepted);
             }
@@ -126,14 +126,14 @@ impl Arms {
         arm.advance(at, &mut self.scratch);
         self.link_free_at = arm.link_free_at;
         for ended in self.scratch.drain(..) {
-            let Some(inside) = self.inside.get_mut(ended.tag) else { continue };
-            inside.parts -= 1;
-            if inside.status == Status::Ok {
-                inside.status = ended.status;
+            let Some(in_flight) = self.in_flight.get_mut(ended.tag) else { continue };
+            in_flight.parts -= 1;
+            if in_flight.status == Status::Ok {
+                in_flight.status = ended.status;
             }
-            let Inside { tag, parts, status } = *inside;
+            let InFlight { tag, parts, status } = *in_flight;
             if parts == 0 {
-                self.inside.give_back(ended.tag);
+                self.in_flight.give_back(ended.tag);
                 out.push(Completion { at_ns: ended.at_ns, tag, status });
             }
         }
@@ -146,7 +146,7 @@ impl Device for Arms {
     }
 
     fn submit(&mut self, now: Nanos, command: &Command) -> Submit {
-        if self.inside.len() + self.refused.len() >= self.info.total_depth() {
+        if self.in_flight.len() + self.refused.len() >= self.info.total_depth() {
             return Submit::Busy;
         }
         self.counters.count(command.operation, command.extent.sectors);
@@ -156,9 +156,9 @@ impl Device for Arms {
             self.refused.insert(now + self.refused_ns, (command.tag, rejected.unwrap_or(Status::Ok)));
             return Submit::Accepted;
         }
-        let inside = self.inside.take(Inside { tag: command.tag, parts: 0, status: Status::Ok });
-        let parts = self.share_out(now, command, inside);
-        if let Some(entry) = self.inside.get_mut(inside) {
+        let in_flight = self.in_flight.take(InFlight { tag: command.tag, parts: 0, status: Status::Ok });
+        let parts = self.share_out(now, command, in_flight);
+        if let Some(entry) = self.in_flight.get_mut(in_flight) {
             entry.parts = parts;
         }
         Submit::Accepted
@@ -186,7 +186,7 @@ impl Device for Arms {
     }
 
     fn is_idle(&self) -> bool {
-        self.inside.len() == 0 && self.refused.is_empty() && self.arms.iter().all(Device::is_idle)
+        self.in_flight.len() == 0 && self.refused.is_empty() && self.arms.iter().all(Device::is_idle)
     }
 
     fn counters(&self) -> Counters {
@@ -197,7 +197,7 @@ impl Device for Arms {
         for arm in &mut self.arms {
             arm.reset(now);
         }
-        self.inside.give_back_all(|_| {});
+        self.in_flight.give_back_all(|_| {});
         self.refused.clear();
     }
 }
@@ -255,7 +255,7 @@ mod tests {
     /// Each arm has the full stroke and half of the commands: with enough of them twice the reads,
     /// less the loss from each arm's shorter queue.
     #[test]
-    fn two_arms_read_at_random_at_nearly_twice_the_rate() {
+    fn two_actuators_read_at_random_at_nearly_twice_the_rate() {
         let mut one = Disk::new("disk", &DiskParameters::default(), Stream::of(1, "arm0"));
         let (single, double) = (reads_in_ten_seconds(&mut one, 32), reads_in_ten_seconds(&mut drive(2), 32));
         let percent = double * 100 / single;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_waits_for_both_arms_and_errors_come_back() {
+    fn a_flush_waits_for_both_actuators_and_errors_are_returned() {
         let mut device = drive(2);
         let mut out = Vec::new();
         for (tag, first_sector) in [(0, 0), (1, CAPACITY / 2)] {

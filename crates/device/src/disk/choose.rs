@@ -34,7 +34,7 @@ pub(crate) struct Chooser {
 
 /// The conditions of a choice: the time, and where and when the head will be free.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Vantage {
+pub(crate) struct ChoiceContext {
     pub(crate) now: Nanos,
     pub(crate) free_at: Nanos,
     pub(crate) from: Track,
@@ -70,7 +70,7 @@ impl Chooser {
     /// The next piece of work, `None` if none may start.
     pub(crate) fn choose(
         &self,
-        vantage: Vantage,
+        context: ChoiceContext,
         mechanics: &Mechanics,
         reads: &ReadQueue,
         writes: &WriteCache,
@@ -83,26 +83,26 @@ impl Chooser {
             if self.coalesce && read.continues_a_waiting_one() {
                 continue;
             }
-            let cost = self.cost(vantage, mechanics, read.place, false, read.submitted_at);
+            let cost = self.cost(context, mechanics, read.place, false, read.submitted_at);
             command.offer(cost, read.sequence, Choice::Read(index));
         }
         if writes.is_clean() {
-            return self.decide(vantage.now, None, oldest, command, Least(None));
+            return self.decide(context.now, None, oldest, command, Least(None));
         }
         for (index, extent) in writes.iter().enumerate().filter(|(_, extent)| extent.waiter.is_some()) {
             oldest.offer(extent.since, extent.sequence, Choice::Extent(index));
-            let cost = self.cost(vantage, mechanics, extent.place, true, extent.since);
+            let cost = self.cost(context, mechanics, extent.place, true, extent.since);
             command.offer(cost, extent.sequence, Choice::Extent(index));
         }
         let mut cached: Least<i64> = Least(None);
         let competes = writes.competes(oldest.0.is_some());
         for (index, extent) in writes.iter().enumerate() {
             if extent.waiter.is_none() && competes(extent) {
-                let cost = self.cost(vantage, mechanics, extent.place, true, extent.since);
+                let cost = self.cost(context, mechanics, extent.place, true, extent.since);
                 cached.offer(cost, extent.sequence, Choice::Extent(index));
             }
         }
-        self.decide(vantage.now, writes.oldest_blocked(), oldest, command, cached)
+        self.decide(context.now, writes.oldest_blocked(), oldest, command, cached)
     }
 
     fn decide(
@@ -132,13 +132,13 @@ impl Chooser {
 
     /// Positioning time, less the credit for the time waited.
     #[inline]
-    fn cost(&self, vantage: Vantage, mechanics: &Mechanics, target: Place, is_write: bool, since: Nanos) -> i64 {
-        let planned_ns = mechanics.planned_ns(vantage.free_at, vantage.from, target, is_write);
+    fn cost(&self, context: ChoiceContext, mechanics: &Mechanics, target: Place, is_write: bool, since: Nanos) -> i64 {
+        let planned_ns = mechanics.planned_ns(context.free_at, context.from, target, is_write);
         let cost = i64::try_from(planned_ns).unwrap_or(i64::MAX);
         if self.age_weight_millionths == 0 {
             return cost;
         }
-        let waited_ns = u128::from(vantage.now.saturating_sub(since));
+        let waited_ns = u128::from(context.now.saturating_sub(since));
         let credit = waited_ns * u128::from(self.age_weight_millionths) / 1_000_000;
         cost.saturating_sub(i64::try_from(credit).unwrap_or(i64::MAX))
     }

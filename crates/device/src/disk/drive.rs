@@ -9,7 +9,7 @@ use block::random::Stream;
 use block::{Flags, Nanos, Operation, Sector, Status};
 
 use super::cache::{ReadCache, SegmentId};
-use super::choose::{Choice, Chooser, Vantage};
+use super::choose::{Choice, ChoiceContext, Chooser};
 use super::geometry::{Run, Track};
 use super::mechanics::Mechanics;
 use super::parameters::DiskParameters;
@@ -192,8 +192,8 @@ impl Disk {
     /// The drive decides what follows the work whose transfer begins.
     fn commit(&mut self, now: Nanos) {
         let Some(media) = &self.media else { return };
-        let vantage = Vantage { now, free_at: media.end_at, from: media.end_track };
-        let next = self.chooser.choose(vantage, &self.mechanics, &self.reads, &self.writes);
+        let context = ChoiceContext { now, free_at: media.end_at, from: media.end_track };
+        let next = self.chooser.choose(context, &self.mechanics, &self.reads, &self.writes);
         if let Some(media) = &mut self.media {
             media.next = next;
             media.committed = true;

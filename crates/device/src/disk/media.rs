@@ -4,7 +4,7 @@
 use block::{Nanos, Sector, Status};
 
 use super::cache::SegmentId;
-use super::choose::{Choice, Vantage};
+use super::choose::{Choice, ChoiceContext};
 use super::drive::{Disk, Media, Prefetch, STATUS_NS, Work};
 use super::geometry::Run;
 use super::read_queue::Read;
@@ -19,8 +19,8 @@ impl Disk {
     /// Starts the work that the drive has committed to, or else the best work that waits now; false
     /// if there is none.
     fn start_next(&mut self, now: Nanos, committed: Option<Choice>) -> bool {
-        let vantage = Vantage { now, free_at: now, from: self.head };
-        let choice = committed.or_else(|| self.chooser.choose(vantage, &self.mechanics, &self.reads, &self.writes));
+        let context = ChoiceContext { now, free_at: now, from: self.head };
+        let choice = committed.or_else(|| self.chooser.choose(context, &self.mechanics, &self.reads, &self.writes));
         if let Some(choice) = choice {
             self.start(now, choice);
         }

@@ -125,7 +125,8 @@ pub(crate) const DISK: &[Row<DiskParameters>] = rows! { DiskParameters:
     "capacity_sectors", Sectors, SECTORS, capacity_sectors, "Usable sectors.";
     "rpm", Count, (60..=100_000), rpm, "Revolutions per minute.";
     "heads", Count, (1..=64), heads, "Surfaces.";
-    "actuators", Count, (1..=16), actuators, "Arms that move by themselves; each has an equal share of sectors, surfaces and caches.";
+    "actuators", Count, (1..=16), actuators, "Actuators that move independently; each has an equal share of \
+        sectors, surfaces and caches.";
     "zones", Count, (1..=256), zones, "Zones of equal cylinder count.";
     "spt_outer", Sectors, (8..=100_000), spt_outer, "Sectors per track of the first zone.";
     "spt_inner", Sectors, (8..=100_000), spt_inner, "Sectors per track of the last zone; linear in between.";
@@ -136,16 +137,18 @@ pub(crate) const DISK: &[Row<DiskParameters>] = rows! { DiskParameters:
     "write_settle_ms", Milliseconds, MILLISECONDS, write_settle_ns, "Added to a positioning that ends in a write.";
     "head_switch_ms", Milliseconds, MILLISECONDS, head_switch_ns, "Sequential track switch; also defines the skew.";
     "cyl_switch_ms", Milliseconds, MILLISECONDS, cyl_switch_ns, "Sequential cylinder switch; also defines the skew.";
-    "rot_slack_us", Microseconds, MICROSECONDS, rot_slack_ns, "A target passed less than this ago is under the head.";
+    "rot_slack_us", Microseconds, MICROSECONDS, rot_slack_ns, "A target that the head passed less than this time \
+        ago counts as under the head.";
     "cmd_overhead_us", Microseconds, MICROSECONDS, cmd_overhead_ns, "Firmware time before a command that misses the cache.";
     "hit_overhead_us", Microseconds, MICROSECONDS, hit_overhead_ns, "Firmware time before a cache hit or a cached write.";
     "link_MBps", MegabytesPerSecond, LINK, link_kb_per_s, "Interface, one transfer at a time.";
     "queue_depth" | "qd", Count, DEPTH, depth, "Commands in flight; 1 = no NCQ.";
-    "reorder" | "ncq", Switch, SWITCH, reorder, "Takes the shortest positioning time; off = order of arrival.";
+    "reorder" | "ncq", Switch, SWITCH, reorder, "Serves the command with the shortest positioning time; off = order \
+        of arrival.";
     "commit", Choice(COMMITS), (0..=1), commit, "When the next command is chosen.";
     "coalesce", Switch, SWITCH, coalesce, "A read waits for the waiting read that ends where it begins.";
-    "age_weight", Ratio, (0..=1_000), age_weight_millionths, "Positioning cost forgiven per time waited.";
-    "max_age_ms", Milliseconds, MILLISECONDS, max_age_ns, "A waiting read older than this goes next.";
+    "age_weight", Ratio, (0..=1_000), age_weight_millionths, "Reduction of the positioning cost per time waited.";
+    "max_age_ms", Milliseconds, MILLISECONDS, max_age_ns, "A waiting read older than this is served next.";
     "segments", Count, (1..=1_024), segments, "Segments of the read cache.";
     "segment_kib", Kibibytes, (4..=1_048_576), segment_kib, "Length of a segment.";
     "readahead_kib", Kibibytes, (0..=1_048_576), readahead_kib, "How far the drive reads on when it has nothing else to do.";

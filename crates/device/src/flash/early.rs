@@ -40,7 +40,7 @@ pub(super) struct EarlyReads {
     count: usize,
     /// Whether the device has only reads of single pages of a mapping in order; any other command
     /// ends that.
-    is_calm: bool,
+    is_reads_only: bool,
     #[cfg(test)]
     is_off: bool,
 }
@@ -51,7 +51,7 @@ impl EarlyReads {
         Self {
             ring: Box::new(std::array::from_fn(|_| none.clone())),
             count: 0,
-            is_calm: false,
+            is_reads_only: false,
             #[cfg(test)]
             is_off: false,
         }
@@ -79,7 +79,7 @@ impl Flash {
         if read.units != 1
             || !self.stages.starting.is_empty()
             || self.early.ring[place].start_at > now
-            || !(self.early.is_calm || self.becomes_calm())
+            || !(self.early.is_reads_only || self.becomes_reads_only())
         {
             return false;
         }
@@ -93,8 +93,8 @@ impl Flash {
     }
 
     #[inline(never)]
-    fn becomes_calm(&mut self) -> bool {
-        self.early.is_calm = !self.commands.has_others()
+    fn becomes_reads_only(&mut self) -> bool {
+        self.early.is_reads_only = !self.commands.has_others()
             && self.buffer.is_at_rest()
             && self.translation.is_in_order()
             && self.holding.is_empty()
@@ -103,17 +103,17 @@ impl Flash {
             && self.idle_at == NEVER;
         #[cfg(test)]
         if self.early.is_off {
-            self.early.is_calm = false;
+            self.early.is_reads_only = false;
         }
-        self.early.is_calm
+        self.early.is_reads_only
     }
 
     /// A command other than a read arrives at `now`, or a reset: cancels the reservations with
     /// later starts.
     #[inline]
     pub(super) fn take_early_back(&mut self, now: Nanos) {
-        if self.early.is_calm {
-            self.early.is_calm = false;
+        if self.early.is_reads_only {
+            self.early.is_reads_only = false;
             self.take_back(now);
         }
     }
@@ -139,7 +139,7 @@ impl Flash {
         for (start_at, command) in later {
             self.stages.starting.push(start_at, command);
         }
-        self.looked_ahead = 0;
+        self.prefetched = 0;
         for number in 0..ahead {
             let place = self.early.count.wrapping_sub(1 + number) % MOST;
             self.early.ring[place].start_at = 0;
@@ -158,7 +158,7 @@ mod tests {
 
     /// Phases of reads only and of all kinds, on drives of one and of four queues.
     #[test]
-    fn a_device_that_looks_ahead_does_what_one_does_that_never_does() {
+    fn prefetching_the_mapping_changes_no_completion() {
         for (seed, hardware_queues) in [(1, 1), (2, 4), (3, 1), (4, 4)] {
             let parameters = FlashParameters {
                 hardware_queues,

@@ -77,7 +77,7 @@ pub struct Flash {
     commands: Commands,
     /// How many of the commands that wait for their start have been prefetched into the CPU's
     /// cache.
-    looked_ahead: usize,
+    prefetched: usize,
     stages: Stages,
     operations: Operations,
     early: EarlyReads,
@@ -127,7 +127,7 @@ impl Flash {
         Self {
             total_depth: info.total_depth(),
             commands: Commands::new(info.hardware_queues, parameters.serial_ns),
-            looked_ahead: 0,
+            prefetched: 0,
             stages: Stages {
                 starting: stage(),
                 transferring: stage(),
@@ -283,10 +283,10 @@ impl Flash {
                 self.agenda.set_of_writes(source, self.stages.arriving.next());
             }
             Source::Start => {
-                if self.looked_ahead == 0 {
-                    self.look_ahead();
+                if self.prefetched == 0 {
+                    self.prefetch_mapping();
                 }
-                self.looked_ahead -= 1;
+                self.prefetched -= 1;
                 if let Some(command) = self.stages.starting.pop() {
                     self.start(now, command, out);
                 }
@@ -298,10 +298,10 @@ impl Flash {
 
     /// Prefetches the mapping for all commands that wait for their start.
     #[inline]
-    fn look_ahead(&mut self) {
-        self.looked_ahead = self.stages.starting.len();
+    fn prefetch_mapping(&mut self) {
+        self.prefetched = self.stages.starting.len();
         let units = self.stages.starting.commands().map(|command| self.commands.get(command).unit);
-        self.translation.touch(units);
+        self.translation.prefetch(units);
     }
 
     #[inline]
@@ -398,7 +398,7 @@ impl Device for Flash {
         ] {
             stage.clear();
         }
-        self.looked_ahead = 0;
+        self.prefetched = 0;
         self.admitting.clear();
         self.buffer.forget_waiters();
         self.link_free = [now; 2];

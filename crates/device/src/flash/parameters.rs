@@ -180,9 +180,10 @@ pub(crate) const FLASH: &[Row<FlashParameters>] = rows! { FlashParameters:
     "write_buffer_kib", Kibibytes, (4..=16_777_216), write_buffer_kib, "Write buffer.";
     "overprovision", Ratio, (0..=10), overprovision_millionths, "Physical over logical capacity, less 1; reserve blocks not counted.";
     "gc_low", Count, (1..=64), gc_low, "Free superblocks at which garbage collection begins.";
-    "gc_reserve", Count, (1..=64), gc_reserve, "Free superblocks below which the host waits for it.";
+    "gc_reserve", Count, (1..=64), gc_reserve, "Free superblocks below which the host waits for garbage collection.";
     "max_programs", Count, (1..=65_536), max_programs, "Programs in flight or queued in the back end.";
-    "read_priority", Choice(READ_PRIORITIES), (0..=2), read_priority, "What a read does that meets a program or erase on its die.";
+    "read_priority", Choice(READ_PRIORITIES), (0..=2), read_priority, "Behaviour of a read whose die is programming \
+        or erasing.";
     "t_suspend_us", Microseconds, MICROSECONDS, suspend_ns, "Time to suspend a program.";
     "die_hold", Switch, SWITCH, die_hold, "A die stays busy until its data has left over the channel.";
     "queue_depth" | "qd", Count, DEPTH, depth, "Commands in flight per hardware queue.";

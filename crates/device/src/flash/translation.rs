@@ -181,7 +181,7 @@ impl Translation {
     /// one at a time, between other work, the accesses cost more than the rest of a read; issued
     /// together they overlap.
     #[inline]
-    pub(super) fn touch(&self, units: impl Iterator<Item = u32>) {
+    pub(super) fn prefetch(&self, units: impl Iterator<Item = u32>) {
         if self.physical_of.is_in_order() {
             return;
         }

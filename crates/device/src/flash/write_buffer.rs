@@ -271,7 +271,7 @@ mod tests {
         assert!(!buffer.arm(3), "the first program is on its way");
         buffer.end_program(full, |command| done.push(command));
         assert_eq!(done, [3]);
-        assert!(buffer.arm(3), "nobody of this name waits");
+        assert!(buffer.arm(3), "no waiter has this number");
     }
 
     #[test]

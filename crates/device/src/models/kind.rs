@@ -76,7 +76,8 @@ impl Kind {
                 parameters.check().map_err(own)?;
                 disk.check().map_err(|(key, what)| (format!("{MEMBER}{key}"), what))?;
                 if disk.actuators > 1 {
-                    let what = "the members of an array have one: its controller knows no more".to_owned();
+                    let what =
+                        "members of an array have one hardware queue: the controller supports no more".to_owned();
                     return Err((format!("{MEMBER}actuators"), what));
                 }
                 if self.capacity_sectors() == 0 {

@@ -62,6 +62,16 @@ impl Model {
     /// Reads `NAME[,key=value]...` or `FILE[,key=value]...`; a leading `model:` is accepted. A name
     /// that contains a slash or ends in `.toml` is a file, which is read now.
     ///
+    /// ```
+    /// use hoistway_device::{Device, Model};
+    ///
+    /// let model = Model::parse("ssd,queue_depth=8").unwrap();
+    /// let device = model.build(1, "dev0");
+    /// assert_eq!((device.info().depth, device.info().rotational), (8, false));
+    /// let error = Model::parse("ssd,chanels=4").unwrap_err().to_string();
+    /// assert!(error.contains("nearest: channels"), "{error}");
+    /// ```
+    ///
     /// # Errors
     /// What is wrong, the value, what is allowed, and the most similar name that exists.
     pub fn parse(text: &str) -> Result<Self, ModelError> {

@@ -103,7 +103,7 @@ fn a_discard_or_write_ends_what_the_read_cache_knew() {
 }
 
 #[test]
-fn what_the_disk_says_of_itself() {
+fn the_facts_that_the_disk_reports() {
     let info = |parameters: &DiskParameters| AnyDevice::Disk(Box::new(disk(parameters, 1))).info().clone();
     let sata = info(&sata());
     assert!(sata.rotational && sata.volatile_cache && sata.fua);

@@ -179,8 +179,8 @@ pub fn sectors_of_gb(gb: f64) -> Sector {
     (gb * 1e9 / 512.0) as u64 / 8 * 8
 }
 
-/// Recipe of section 9.2 for disks: `count` readers of 256 MiB, `stride_gb` apart, mean over eight
-/// offsets with seeds 1 to 8.
+/// Recipe of docs/specifications/devices.md, section 9.2, for disks: `count` readers of 256 MiB,
+/// `stride_gb` apart, mean over eight offsets with seeds 1 to 8.
 pub fn recipe(parameters: &DiskParameters, count: u64, stride_gb: f64) -> Means {
     let offsets_gb = [0.0, 0.5, 1.1, 1.9, 2.6, 3.3, 4.1, 5.0];
     let mut means = Means::default();

@@ -98,7 +98,7 @@ fn t11_a_part_of_the_disk_saves_seeks() {
 }
 
 #[test]
-fn t12_what_queueing_gains() {
+fn t12_the_gain_by_queueing() {
     let one = reads(1, 8, 1.0, 10_000).per_second();
     for (depth, iops) in [(2, 75.7), (4, 96.9), (8, 115.6), (16, 135.0)] {
         assert_near(&format!("IOPS at {depth}"), reads(depth, 8, 1.0, 10_000).per_second(), iops, 0.04);

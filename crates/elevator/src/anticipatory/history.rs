@@ -32,7 +32,7 @@ const fn moved(total: u64, sample: u64) -> u64 {
 
 /// What is known about new processes in general.
 #[derive(Copy, Clone, Debug)]
-pub struct Newcomers {
+pub struct NewIssuers {
     think_total: u64,
     pub think_mean_ns: Nanos,
     seek_total: u64,
@@ -40,29 +40,29 @@ pub struct Newcomers {
     /// Of 256: processes that issued a single read.
     pub exit_probability: u64,
     /// Of 256: those after whose exit no other process read nearby.
-    pub exit_without_company: u64,
+    pub exit_no_coop: u64,
 }
 
-impl Newcomers {
-    pub const UNKNOWN: Newcomers = Newcomers {
+impl NewIssuers {
+    pub const UNKNOWN: NewIssuers = NewIssuers {
         think_total: 0,
         think_mean_ns: 0,
         seek_total: 0,
         seek_mean_sectors: 0,
         exit_probability: 0,
-        exit_without_company: 0,
+        exit_no_coop: 0,
     };
 
     pub const fn left_after_one(&mut self) {
         self.exit_probability = (7 * self.exit_probability + 256) / 8;
     }
 
-    pub const fn left_without_company(&mut self) {
-        self.exit_without_company = (7 * self.exit_without_company + 256) / 8;
+    pub const fn exited_without_cooperator(&mut self) {
+        self.exit_no_coop = (7 * self.exit_no_coop + 256) / 8;
     }
 
-    pub const fn had_company(&mut self) {
-        self.exit_without_company = 7 * self.exit_without_company / 8;
+    pub const fn had_cooperator(&mut self) {
+        self.exit_no_coop = 7 * self.exit_no_coop / 8;
     }
 }
 
@@ -95,26 +95,26 @@ impl Issuer {
     };
 
     /// A sync request of the issuer arrived (or one so near that it counts as the issuer's).
-    pub fn issues(&mut self, newcomers: &mut Newcomers, first_sector: u64, end_sector: u64, now: Nanos) {
+    pub fn issues(&mut self, new_issuers: &mut NewIssuers, first_sector: u64, end_sector: u64, now: Nanos) {
         if self.has_run || self.has_started {
             let is_thinking = self.has_run && self.queued == 0 && self.dispatched == 0;
             let thought = if is_thinking { now.saturating_sub(self.last_end_ns).min(LONGEST_THINK_NS - 1) } else { 0 };
             if self.think.samples == 0 {
-                newcomers.think_total = moved(newcomers.think_total, thought);
-                newcomers.think_mean_ns = newcomers.think_total / 256;
-                newcomers.exit_probability = 7 * newcomers.exit_probability / 8;
+                new_issuers.think_total = moved(new_issuers.think_total, thought);
+                new_issuers.think_mean_ns = new_issuers.think_total / 256;
+                new_issuers.exit_probability = 7 * new_issuers.exit_probability / 8;
             }
             self.think.add(thought);
-            self.seeks(newcomers, self.last_sector.abs_diff(first_sector));
+            self.seeks(new_issuers, self.last_sector.abs_diff(first_sector));
         }
         self.last_sector = end_sector;
         self.has_started = true;
     }
 
-    fn seeks(&mut self, newcomers: &mut Newcomers, sectors: u64) {
+    fn seeks(&mut self, new_issuers: &mut NewIssuers, sectors: u64) {
         if self.seek.samples == 0 {
-            newcomers.seek_total = moved(newcomers.seek_total, sectors);
-            newcomers.seek_mean_sectors = newcomers.seek_total / 256;
+            new_issuers.seek_total = moved(new_issuers.seek_total, sectors);
+            new_issuers.seek_mean_sectors = new_issuers.seek_total / 256;
         }
         // Caps a single outlier, so that it cannot spoil the average; more strictly once there are
         // many samples.

@@ -11,7 +11,9 @@
 //!
 //! Read [`Anticipatory::pick`] first, then `wait.rs`.
 
+mod check;
 mod history;
+mod tunables;
 mod wait;
 
 use crate::interface::{
@@ -21,31 +23,11 @@ use crate::interface::{
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, OrderedSet};
 use crate::traits::{Passing, Traits};
-use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
+use crate::tunable::{SettingError, Tunable};
 use block::{ContextId, Generation, HardwareQueue, Nanos, RequestId};
-use history::{Issuer, Newcomers};
+use history::{Issuer, NewIssuers};
+use tunables::Settings;
 use wait::{Awaited, Wait};
-
-crate::tunables! {
-    /// The tunables, under the kernel's names.
-    pub struct Settings {
-        /// Age at which a sync request is overdue.
-        read_expire_ns: "read_expire", Unit::Milliseconds, 0..=2_147_483_647, 125, OutOfRange::Clamp,
-            "A sync request older than this goes first; looked at once in that time.";
-        /// Age at which an async request is overdue.
-        write_expire_ns: "write_expire", Unit::Milliseconds, 0..=2_147_483_647, 250, OutOfRange::Clamp,
-            "The same for async requests.";
-        /// Length of a batch of sync requests.
-        read_batch_expire_ns: "read_batch_expire", Unit::Milliseconds, 0..=2_147_483_647, 500, OutOfRange::Clamp,
-            "Length of a batch of sync requests while async ones wait.";
-        /// Length of a batch of async requests.
-        write_batch_expire_ns: "write_batch_expire", Unit::Milliseconds, 0..=2_147_483_647, 125, OutOfRange::Clamp,
-            "Length of a batch of async requests while sync ones wait.";
-        /// How long the device is idled for the next request of a process.
-        antic_expire_ns: "antic_expire", Unit::Milliseconds, 0..=2_147_483_647, 6, OutOfRange::Clamp,
-            "How long the device is kept for the next request of a process; 0 = never.";
-    }
-}
 
 crate::reasons! {
     /// Why a request was chosen, or why the device is idled.
@@ -58,7 +40,7 @@ crate::reasons! {
     }
 }
 
-/// Longest backward seek, and the factor by which going back costs more than going on.
+/// Longest backward seek, and the factor applied to its cost compared with a forward one.
 const MOST_BACK_SECTORS: u64 = 1 << 20;
 const BACK_PENALTY: u64 = 2;
 
@@ -118,7 +100,7 @@ pub struct Anticipatory {
     asynchronous: Class,
     head: List,
     issuers: Array<Issuer>,
-    newcomers: Newcomers,
+    new_issuers: NewIssuers,
     wait: Wait,
     awaited: Option<Awaited>,
     batch: Kind,
@@ -159,7 +141,7 @@ impl Policy for Anticipatory {
             asynchronous: EMPTY,
             head: List::EMPTY,
             issuers: Array::try_new(configuration.contexts.max(1), Issuer::UNKNOWN)?,
-            newcomers: Newcomers::UNKNOWN,
+            new_issuers: NewIssuers::UNKNOWN,
             wait: Wait::Off,
             awaited: None,
             batch: Kind::Sync,
@@ -210,7 +192,7 @@ impl Elevator for Anticipatory {
                 class.sorted.insert(sorted, id.slot(), requests.at(id).first_sector());
             }
             (Held::Sorted, _) => {}
-            _ => self.complain(),
+            _ => self.count_violation(),
         }
     }
 
@@ -241,7 +223,7 @@ impl Elevator for Anticipatory {
         let slot = id.slot();
         let held = self.slots.get(slot).map(|entry| entry.held);
         if !matches!(held, Some(Held::Nowhere)) {
-            self.complain();
+            self.count_violation();
             return Wake::No;
         }
         let attributes = requests.attributes(id);
@@ -259,7 +241,7 @@ impl Elevator for Anticipatory {
             *issuer = Issuer { is_alive: true, ..Issuer::UNKNOWN };
         }
         if kind == Kind::Sync {
-            issuer.issues(&mut self.newcomers, first, end, now);
+            issuer.issues(&mut self.new_issuers, first, end, now);
         }
         issuer.queued = issuer.queued.wrapping_add(1);
         let due_ns = now.saturating_add(self.expire_ns(kind));
@@ -407,32 +389,7 @@ impl Elevator for Anticipatory {
     }
 
     fn check(&self, requests: &Requests) -> Result<(), Violation> {
-        let mut held = self.head.len();
-        for kind in [Kind::Sync, Kind::Async] {
-            let class = self.class(kind);
-            held = held.wrapping_add(class.fifo.len());
-            if class.sorted.len() != class.fifo.len() {
-                return Err(Violation { what: "the sorted tree and the fifo hold the same requests", at: held });
-            }
-            if (class.next == NIL) != class.fifo.is_empty() {
-                return Err(Violation { what: "there is a next request while there is one at all", at: class.next });
-            }
-            for slot in class.sorted.iter(&self.sorted).take(self.slots.len() as usize) {
-                let entry = self.slots.at(slot);
-                let key = self.sorted.key(slot).unwrap_or(0);
-                if (entry.held, entry.kind) != (Held::Sorted, kind) || key != self.first_sector(requests, slot) {
-                    return Err(Violation { what: "a request is sorted by its first sector in its class", at: slot });
-                }
-            }
-        }
-        let in_device = self.slots.iter().filter(|entry| entry.held == Held::Dispatched).count();
-        if u32::try_from(in_device) != Ok(self.dispatched) {
-            return Err(Violation { what: "those sent and not back are counted", at: self.dispatched });
-        }
-        if held != self.held {
-            return Err(Violation { what: "as many requests are on the lists as are held", at: held });
-        }
-        Ok(())
+        self.check_all(requests)
     }
 }
 
@@ -605,7 +562,7 @@ impl Anticipatory {
                 self.held = self.held.wrapping_sub(1);
                 self.slots.at_mut(slot).held = Held::Nowhere;
             }
-            Held::Dispatched | Held::Nowhere => self.complain(),
+            Held::Dispatched | Held::Nowhere => self.count_violation(),
         }
     }
 
@@ -613,7 +570,7 @@ impl Anticipatory {
         let (class, sorted, links) = self.class_and_links(kind);
         let done = class.sorted.remove(sorted, slot).is_some() && class.fifo.remove(links, slot);
         if !done {
-            self.complain();
+            self.count_violation();
             return;
         }
         self.held = self.held.wrapping_sub(1);
@@ -687,7 +644,7 @@ impl Anticipatory {
     }
 
     #[cold]
-    fn complain(&mut self) {
+    fn count_violation(&mut self) {
         self.violations = self.violations.saturating_add(1);
     }
 

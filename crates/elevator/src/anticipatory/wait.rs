@@ -87,10 +87,10 @@ impl Anticipatory {
         if let Some(awaited) = self.awaited {
             let issuer = *self.issuers.at(awaited.context.0);
             if issuer.think.samples == 0 {
-                self.newcomers.left_after_one();
+                self.new_issuers.left_after_one();
             }
             if !issuer.is_alive {
-                self.newcomers.left_without_company();
+                self.new_issuers.exited_without_cooperator();
             }
         }
         Wake::All
@@ -116,25 +116,25 @@ impl Anticipatory {
         {
             // A request near the last one counts as the issuer's own, and enters its history.
             let (first, end) = (attributes.extent.first_sector, attributes.extent.end());
-            self.issuers.at_mut(awaited.context.0).issues(&mut self.newcomers, first, end, now);
+            self.issuers.at_mut(awaited.context.0).issues(&mut self.new_issuers, first, end, now);
             if !issuer.is_alive {
-                self.newcomers.had_company();
+                self.new_issuers.had_cooperator();
             }
             return true;
         }
         if !issuer.is_alive {
             if issuer.think.samples == 0 {
-                self.newcomers.left_after_one();
+                self.new_issuers.left_after_one();
             }
-            if self.newcomers.exit_without_company > HALF {
+            if self.new_issuers.exit_no_coop > HALF {
                 return true;
             }
         }
         if issuer.think.samples > 0 {
             return issuer.think.mean > expire_ns;
         }
-        let likely_gone = self.newcomers.exit_probability.saturating_mul(self.newcomers.exit_without_company);
-        self.newcomers.think_mean_ns > expire_ns || likely_gone > HALF * 256
+        let likely_gone = self.new_issuers.exit_probability.saturating_mul(self.new_issuers.exit_no_coop);
+        self.new_issuers.think_mean_ns > expire_ns || likely_gone > HALF * 256
     }
 
     /// Whether a request is near the last one; the longer the wait, the larger the permitted
@@ -154,7 +154,7 @@ impl Anticipatory {
             return true;
         }
         let seek = self.issuers.at(awaited.context.0).seek;
-        let usual = if seek.samples == 0 { self.newcomers.seek_mean_sectors } else { seek.mean };
+        let usual = if seek.samples == 0 { self.new_issuers.seek_mean_sectors } else { seek.mean };
         usual > last.abs_diff(first_sector)
     }
 }

@@ -21,7 +21,7 @@ pub struct Arrival {
 
 /// How a queue becomes busy.
 #[derive(Copy, Clone, Debug)]
-pub struct Comes {
+pub struct BusyTransition {
     pub is_interactive: bool,
     pub wants_preempt: bool,
 }
@@ -31,7 +31,7 @@ impl Bfq {
     /// weight is raised. The caller then puts it on the trees (`enter_busy`) and asks whether it
     /// preempts the queue in service (`ends_turn_in_service`).
     #[inline(never)]
-    pub(super) fn prepare_busy(&mut self, queue: u32, slot: u32) -> Comes {
+    pub(super) fn prepare_busy(&mut self, queue: u32, slot: u32) -> BusyTransition {
         let arrival = self.judge_arrival(queue, slot);
         let is_in_time = self.is_in_time(queue);
         let wants_preempt = self.take_up_budget(queue, slot, is_in_time);
@@ -50,7 +50,7 @@ impl Bfq {
         state.last_idle_to_busy_ticks = now;
         state.service_from_backlogged = 0;
         state.marks.clear(Marks::SOFTRT_UPDATE);
-        Comes { is_interactive: arrival.is_interactive, wants_preempt }
+        BusyTransition { is_interactive: arrival.is_interactive, wants_preempt }
     }
 
     fn is_in_time(&self, queue: u32) -> bool {
@@ -68,7 +68,7 @@ impl Bfq {
         let in_large_burst = state.has(Marks::IN_LARGE_BURST);
         // A user-set weight opts out of raising.
         let is_plain = !self.profile.raises_default_weight_only || self.entities.at(queue).new_weight == DEFAULT_WEIGHT;
-        let is_too_seeky = self.profile.knows_totally_seeky && state.is_totally_seeky();
+        let is_too_seeky = self.profile.has_totally_seeky && state.is_totally_seeky();
         let is_soft_real_time = is_plain
             && !is_too_seeky
             && !in_large_burst
@@ -101,7 +101,7 @@ impl Bfq {
     /// Puts the queue on the trees and into all counts of busy queues.
     #[inline]
     pub(super) fn enter_busy(&mut self, queue: u32) {
-        self.say_queue(queue, "add to busy", &[]);
+        self.log_queue(queue, "add to busy", &[]);
         self.activate_by_mark(queue);
         self.count_busy(queue);
     }
@@ -136,12 +136,12 @@ impl Bfq {
     pub(super) fn leave_busy(&mut self, queue: u32, on_expiration: bool) {
         self.count_idle(queue);
         self.deactivate(queue, true, on_expiration);
-        self.let_idle_go(queue);
+        self.release_idle(queue);
     }
 
     #[inline(never)]
     fn count_idle(&mut self, queue: u32) {
-        self.say_queue(queue, "del from busy", &[]);
+        self.log_queue(queue, "del from busy", &[]);
         self.change_busy(queue, false);
         let state = self.queues.at_mut(queue);
         state.marks.clear(Marks::BUSY);
@@ -154,7 +154,7 @@ impl Bfq {
     }
 
     #[inline(never)]
-    fn let_idle_go(&mut self, queue: u32) {
+    fn release_idle(&mut self, queue: u32) {
         if self.queues.at(queue).dispatched == 0 {
             self.stop_pending(queue);
             self.uncount_weight(queue);
@@ -175,7 +175,7 @@ impl Bfq {
         real_time.wrapping_add(best_effort).wrapping_add(idle)
     }
 
-    /// Whether the newcomer preempts the queue in service. The trees then determine which queue is
+    /// Whether the queue that became busy preempts the queue in service. The trees then determine which queue is
     /// next.
     #[inline(never)]
     pub(super) fn ends_turn_in_service(&self, queue: u32, wants_preempt: bool) -> bool {

@@ -15,7 +15,7 @@ const SHORT_OF_WORK: u32 = 4;
 
 /// The actuators, and the mapping of records to issuers and actuators.
 #[derive(Debug)]
-pub struct Arms {
+pub struct ActuatorTable {
     pub count: u32,
     reported: u32,
     /// Number of issuers, plus one record shared by all that are out of range.
@@ -25,7 +25,7 @@ pub struct Arms {
     in_driver: Array<u32>,
 }
 
-impl Arms {
+impl ActuatorTable {
     /// Builds the table for these actuators, or for a single one if the form does not support
     /// several.
     #[inline(never)]
@@ -96,26 +96,26 @@ impl Bfq {
     /// The record of a bio's issuer for the actuator of the bio's last sector.
     #[inline]
     pub(super) fn record_of(&self, bio: &Bio) -> u32 {
-        let issuer = self.arms.issuer(bio.context);
-        if self.arms.is_one() { issuer } else { self.record_by_range(issuer, bio) }
+        let issuer = self.actuators.issuer(bio.context);
+        if self.actuators.is_one() { issuer } else { self.record_by_range(issuer, bio) }
     }
 
     #[inline(never)]
     fn record_by_range(&self, issuer: u32, bio: &Bio) -> u32 {
         let last_sector = bio.extent.end().wrapping_sub(u64::from(bio.extent.sectors > 0));
-        let actuator = self.arms.serving(last_sector);
-        actuator.wrapping_mul(self.arms.issuers).wrapping_add(issuer)
+        let actuator = self.actuators.serving(last_sector);
+        actuator.wrapping_mul(self.actuators.issuers).wrapping_add(issuer)
     }
 
     /// Whether the issuer of a record has at most this one request, over all actuators.
     #[inline]
     pub(super) fn is_its_only_request(&self, record: u32) -> bool {
-        self.contexts.at(record).requests <= 1 && (self.arms.is_one() || self.requests_of_issuer(record) <= 1)
+        self.contexts.at(record).requests <= 1 && (self.actuators.is_one() || self.requests_of_issuer(record) <= 1)
     }
 
     #[inline(never)]
     fn requests_of_issuer(&self, record: u32) -> u32 {
-        let records = self.arms.records(self.arms.issuer_of(record));
+        let records = self.actuators.records(self.actuators.issuer_of(record));
         records.fold(0, |sum, record| sum.wrapping_add(self.contexts.at(record).requests))
     }
 
@@ -142,11 +142,11 @@ impl Bfq {
     /// its actuator.
     #[inline(never)]
     pub(super) fn queue_for_idle_actuator(&self) -> u32 {
-        let last = self.arms.count.wrapping_sub(1);
-        let short = (0..self.arms.count).filter(|actuator| {
-            let inside = self.arms.in_driver(*actuator);
-            let is_behind_next = *actuator == last || inside < self.arms.in_driver(actuator.wrapping_add(1));
-            inside < SHORT_OF_WORK && is_behind_next
+        let last = self.actuators.count.wrapping_sub(1);
+        let short = (0..self.actuators.count).filter(|actuator| {
+            let in_driver = self.actuators.in_driver(*actuator);
+            let is_behind_next = *actuator == last || in_driver < self.actuators.in_driver(actuator.wrapping_add(1));
+            in_driver < SHORT_OF_WORK && is_behind_next
         });
         short.map(|actuator| self.queue_of_actuator(actuator)).find(|queue| *queue != NIL).unwrap_or(NIL)
     }

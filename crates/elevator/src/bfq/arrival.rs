@@ -23,7 +23,7 @@ const ENOUGH_ARRIVALS: u32 = 120;
 
 /// The effects of adding a request to its queue.
 #[derive(Copy, Clone, Debug)]
-struct Put {
+struct Insertion {
     factor_before: u32,
     is_next_changed: bool,
     was_busy: bool,
@@ -39,13 +39,13 @@ impl Joined {
     /// It has not: the general path must handle it.
     pub const NOT: Joined = Joined(1 << 7);
     /// It has, without further consequences.
-    pub const PLAINLY: Joined = Joined(0);
+    pub const NO_EFFECT: Joined = Joined(0);
     /// The injection limit of the queue must be learned again.
-    const BEGINS_ANEW: Joined = Joined(1 << 0);
+    const RESETS_INJECTION: Joined = Joined(1 << 0);
     /// Its issuer has no other request for the same actuator.
-    const IS_ONLY: Joined = Joined(1 << 1);
+    const ONLY_REQUEST: Joined = Joined(1 << 1);
     /// It is the next request of its queue, which is not in service.
-    const COMES_NEXT: Joined = Joined(1 << 2);
+    const IS_NEXT: Joined = Joined(1 << 2);
 
     #[inline]
     const fn has(self, other: Joined) -> bool {
@@ -116,11 +116,11 @@ impl Bfq {
     /// [`Bfq::bind`] and [`Bfq::add`] for the frequent case of a sync request that only needs to be
     /// inserted and learned from: its queue is its issuer's own, is busy and not idled for, and
     /// messages are off. Each table is accessed once. Rare consequences are left to
-    /// [`Bfq::settle_joined`]. Only valid if [`Bfq::has_nobody_to_merge`] is true.
+    /// [`Bfq::settle_joined`]. Only valid if [`Bfq::cannot_merge`] is true.
     #[inline(never)]
     pub(super) fn join_busy(&mut self, bio: &Bio, id: RequestId) -> Joined {
         let context = self.record_of(bio);
-        let is_spared = self.is_spared();
+        let skips_early_merge = self.skips_early_merge();
         let Some(issuer) = self.contexts.get_mut(context) else { return Joined::NOT };
         let is_known = issuer.is_alive & (issuer.group == bio.group.0) & (issuer.priority == bio.priority);
         let queue = issuer.queue(true);
@@ -129,7 +129,7 @@ impl Bfq {
         if !(is_known & is_plain & bio.is_sync()) || self.messages.is_on() {
             return Joined::NOT;
         }
-        let may_merge = state.merges_into != NIL || (!is_spared && issuer.stable_candidate != NIL);
+        let may_merge = state.merges_into != NIL || (!skips_early_merge && issuer.stable_candidate != NIL);
         // A queue raised as soft real-time may cease to be so with this request.
         let may_fall_back = state.is_raised() && state.raising.longest_ticks == self.spans.soft_real_time_ticks;
         let slot = id.slot();
@@ -155,14 +155,14 @@ impl Bfq {
             due_ns: now.saturating_add(self.settings.fifo_expire_ns(true)),
         };
         issuer.requests = issuer.requests.wrapping_add(1);
-        state.own_if_alone(queue, context);
+        state.own_if_sole_user(queue, context);
         let idle_ns = if is_idle_class { 0 } else { self.settings.slice_idle_ns() };
-        let mut joined = Joined::PLAINLY;
+        let mut joined = Joined::NO_EFFECT;
         if state.judge_think_time(true, idle_ns, &self.clock, &self.spans) {
-            joined = joined.with(Joined::BEGINS_ANEW);
+            joined = joined.with(Joined::RESETS_INJECTION);
         }
         if issuer.requests <= 1 {
-            joined = joined.with(Joined::IS_ONLY);
+            joined = joined.with(Joined::ONLY_REQUEST);
         }
         state.note_place(bio.extent, self.is_rotational);
         let [_, sync] = &mut state.queued;
@@ -178,10 +178,10 @@ impl Bfq {
         if group != GroupId::ROOT.0 {
             self.count_allocated_above(group, 1);
         }
-        if self.sort_in(queue, slot, bio.extent.first_sector, kind) {
+        if self.insert_by_sector(queue, slot, bio.extent.first_sector, kind) {
             self.note_position(queue);
             if queue != self.in_service {
-                joined = joined.with(Joined::COMES_NEXT);
+                joined = joined.with(Joined::IS_NEXT);
             }
         }
         joined
@@ -192,14 +192,14 @@ impl Bfq {
     pub(super) fn settle_joined(&mut self, bio: &Bio, joined: Joined) {
         let context = self.record_of(bio);
         let queue = self.contexts.at(context).queue(true);
-        if joined.has(Joined::BEGINS_ANEW) {
+        if joined.has(Joined::RESETS_INJECTION) {
             self.reset_injection(queue);
         }
-        if joined.has(Joined::IS_ONLY) && self.is_its_only_request(context) {
-            self.look_for_waker(queue);
+        if joined.has(Joined::ONLY_REQUEST) && self.is_its_only_request(context) {
+            self.detect_waker(queue);
             self.sample_for_injection(queue);
         }
-        if joined.has(Joined::COMES_NEXT) {
+        if joined.has(Joined::IS_NEXT) {
             self.next_request_changed(queue);
         }
     }
@@ -209,23 +209,23 @@ impl Bfq {
     #[inline(always)]
     pub(super) fn add(&mut self, bio: &Bio, id: RequestId, bound_to: u32, context: u32) {
         let slot = id.slot();
-        let (queue, put) = if self.stays_alone(bound_to, context) {
-            (bound_to, self.bind_and_take_in(bio, id, bound_to, context))
+        let (queue, insertion) = if self.has_no_merge_target(bound_to, context) {
+            (bound_to, self.bind_and_add(bio, id, bound_to, context))
         } else {
             self.bind(bio, id, bound_to, context);
             let queue = self.redirect(bio, slot);
-            (queue, self.take_in_elsewhere(bio, slot, queue, context))
+            (queue, self.add_to_queue_outlined(bio, slot, queue, context))
         };
-        if put.is_sync && self.is_its_only_request(context) {
-            self.look_for_waker(queue);
+        if insertion.is_sync && self.is_its_only_request(context) {
+            self.detect_waker(queue);
             self.sample_for_injection(queue);
         }
         let mut is_interactive = false;
-        if put.was_busy {
-            if put.factor_before == 1 && !bio.is_sync() {
+        if insertion.was_busy {
+            if insertion.factor_before == 1 && !bio.is_sync() {
                 self.raise_async(queue);
             }
-            if put.is_next_changed {
+            if insertion.is_next_changed {
                 self.next_request_changed(queue);
             }
         } else {
@@ -237,7 +237,7 @@ impl Bfq {
             }
         }
         let state = self.queues.at_mut(queue);
-        if self.settings.low_latency && (is_interactive || put.factor_before == 1 || state.raising.factor == 1) {
+        if self.settings.low_latency && (is_interactive || insertion.factor_before == 1 || state.raising.factor == 1) {
             state.raising.since_ticks = self.clock.ticks;
         }
         let is_waited_for = queue == self.in_service && state.has(Marks::WAIT_REQUEST);
@@ -250,7 +250,7 @@ impl Bfq {
     pub(super) fn add_direct(&mut self, slot: u32) {
         self.slots.at_mut(slot).held = Held::Direct;
         if !self.direct.push_front(&mut self.fifo_links, slot) {
-            self.complain();
+            self.count_violation();
         }
     }
 
@@ -261,9 +261,9 @@ impl Bfq {
     }
 
     #[inline(never)]
-    fn bind_and_take_in(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) -> Put {
+    fn bind_and_add(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) -> Insertion {
         self.bind_here(bio, id, queue, context);
-        self.take_in(bio, id.slot(), queue, context)
+        self.add_to_queue(bio, id.slot(), queue, context)
     }
 
     /// [`Bfq::bind`], inlined into its callers.
@@ -288,7 +288,7 @@ impl Bfq {
         let issuer = self.contexts.at_mut(context);
         issuer.requests = issuer.requests.wrapping_add(1);
         let state = self.queues.at_mut(queue);
-        state.own_if_alone(queue, context);
+        state.own_if_sole_user(queue, context);
         if state.has(Marks::JUST_CREATED) {
             self.note_burst(queue);
         }
@@ -352,16 +352,16 @@ impl Bfq {
     }
 
     #[inline(never)]
-    fn take_in_elsewhere(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Put {
-        self.take_in(bio, slot, queue, context)
+    fn add_to_queue_outlined(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Insertion {
+        self.add_to_queue(bio, slot, queue, context)
     }
 
     /// Learns from a request, and adds it to the orders of its queue. Inlined into its callers.
     #[inline(always)]
-    fn take_in(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Put {
+    fn add_to_queue(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Insertion {
         self.learn_from_arrival(bio, queue, context);
         if self.messages.is_on() {
-            self.say_queue(queue, "add_request {0}", &[u64::from(bio.is_sync())]);
+            self.log_queue(queue, "add_request {0}", &[u64::from(bio.is_sync())]);
         }
         self.requests_queued = self.requests_queued.wrapping_add(1);
         let state = self.queues.at_mut(queue);
@@ -374,11 +374,11 @@ impl Bfq {
             state.judge_io_bound(self.clock.ns);
         }
         let kind = Slot::kind(bio.is_sync(), bio.flags.contains(Flags::META));
-        let is_next_changed = self.sort_in(queue, slot, bio.extent.first_sector, kind);
+        let is_next_changed = self.insert_by_sector(queue, slot, bio.extent.first_sector, kind);
         if is_next_changed {
             self.note_position(queue);
         }
-        Put { factor_before, is_next_changed, was_busy, is_sync }
+        Insertion { factor_before, is_next_changed, was_busy, is_sync }
     }
 
     // ---- learning ----
@@ -396,13 +396,13 @@ impl Bfq {
         let begins_anew = state.judge_think_time(is_alive, idle_ns, &self.clock, &self.spans);
         state.note_place(bio.extent, self.is_rotational);
         let is_soft = state.is_raised() && state.raising.longest_ticks == self.spans.soft_real_time_ticks;
-        let is_doubtful = self.profile.knows_totally_seeky && is_soft && state.is_totally_seeky();
+        let is_doubtful = self.profile.has_totally_seeky && is_soft && state.is_totally_seeky();
         if begins_anew {
             self.reset_injection(queue);
         }
         if is_doubtful {
             // A queue whose recent requests were all far apart is not soft real-time.
-            self.fall_back(queue);
+            self.end_soft_real_time(queue);
         }
     }
 

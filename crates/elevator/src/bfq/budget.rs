@@ -68,7 +68,7 @@ impl Bfq {
             return false;
         }
         self.entities.at_mut(queue).budget = budget;
-        self.say_queue(queue, "updated next rq: new budget {0}", &[u64::from(budget)]);
+        self.log_queue(queue, "updated next rq: new budget {0}", &[u64::from(budget)]);
         true
     }
 
@@ -82,9 +82,9 @@ impl Bfq {
         if self.messages.is_on() {
             let (last, queue_most) = (self.entities.at(queue).budget, u64::from(state.max_budget));
             let (is_sync, seeky) = (u64::from(state.is_sync()), u64::from(state.is_seeky()));
-            self.say_queue(queue, "recalc_budg: last budg {0}, budg left {1}", &[u64::from(last), u64::from(left)]);
-            self.say_queue(queue, "recalc_budg: last max_budg {0}, min budg {1}", &[queue_most, u64::from(least)]);
-            self.say_queue(queue, "recalc_budg: sync {0}, seeky {1}", &[is_sync, seeky]);
+            self.log_queue(queue, "recalc_budg: last budg {0}, budg left {1}", &[u64::from(last), u64::from(left)]);
+            self.log_queue(queue, "recalc_budg: last max_budg {0}, min budg {1}", &[queue_most, u64::from(least)]);
+            self.log_queue(queue, "recalc_budg: sync {0}, seeky {1}", &[is_sync, seeky]);
         }
         let state = self.queues.at(queue);
         if is_plain {
@@ -111,7 +111,7 @@ impl Bfq {
             entity.budget = budget.max(charge);
             let budget = u64::from(entity.budget);
             let sectors = u64::from(self.slots.at(next).sectors);
-            self.say_queue(queue, "head sect: {0}, new budget {1}", &[sectors, budget]);
+            self.log_queue(queue, "head sect: {0}, new budget {1}", &[sectors, budget]);
         }
     }
 
@@ -131,7 +131,7 @@ impl Bfq {
         let state = self.queues.at_mut(queue);
         state.marks.clear(Marks::FIFO_EXPIRE);
         state.budget_timeout_ticks = self.clock.ticks.wrapping_add(timeout);
-        self.say_queue(queue, "set_in_service_queue, cur-budget = {0}", &[budget]);
+        self.log_queue(queue, "set_in_service_queue, cur-budget = {0}", &[budget]);
     }
 
     #[inline]
@@ -147,7 +147,7 @@ impl Bfq {
             let (waits, has_most) = (self.queues.at(queue).has(Marks::WAIT_REQUEST), self.has_third_left(queue));
             let text = "may_budget_timeout: wait_request {0} left {1} timeout {2}";
             let numbers = [u64::from(waits), u64::from(has_most), u64::from(is_timed_out)];
-            self.say_queue(queue, text, &numbers);
+            self.log_queue(queue, text, &numbers);
         }
         is_timed_out && (!self.queues.at(queue).has(Marks::WAIT_REQUEST) || self.has_third_left(queue))
     }
@@ -178,7 +178,7 @@ impl Bfq {
     #[inline(never)]
     pub(super) fn charge_turn(&mut self, queue: u32, end: TurnEnd, ended_at_ns: Nanos) {
         let (is_slow, charged_ns) = self.judge(queue, ended_at_ns);
-        self.say_queue(queue, "bfq_bfqq_is_slow: slow {0}", &[u64::from(is_slow)]);
+        self.log_queue(queue, "bfq_bfqq_is_slow: slow {0}", &[u64::from(is_slow)]);
         let is_slow_turn = is_slow || (end == TurnEnd::BudgetTimeout && self.has_third_left(queue));
         self.was_slow = is_slow;
         if self.queues.at(queue).is_raised() || !is_slow_turn {

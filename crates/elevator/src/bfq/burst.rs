@@ -78,7 +78,7 @@ impl Bfq {
 
     pub(super) fn put_in_burst_list(&mut self, queue: u32) {
         if !self.burst.list.push_front(&mut self.burst_links, queue) {
-            self.complain();
+            self.count_violation();
         }
     }
 

@@ -71,11 +71,11 @@ impl Bfq {
     fn is_unused(&self, index: u32, counted: &Counted) -> bool {
         let (queue, entity) = (self.queues.at(index), self.entities.at(index));
         let is_empty = queue.sorted.is_empty() & queue.fifo.is_empty() & (queue.queued_total() == 0);
-        let names_nobody = (queue.next & queue.merges_into & queue.owner & queue.waker) == NIL;
+        let refers_to_nothing = (queue.next & queue.merges_into & queue.owner & queue.waker) == NIL;
         let counts_nothing = (queue.dispatched | queue.processes | queue.candidates | queue.counted_weight) == 0;
         let is_out = (entity.set == Set::None) & !entity.is_on_tree & (entity.allocated == 0);
         is_empty
-            && names_nobody
+            && refers_to_nothing
             && counts_nothing
             && is_out
             && *counted == Counted::default()
@@ -93,7 +93,7 @@ impl Bfq {
         let is_busy = queue.has(Marks::BUSY);
         must(queue.sorted.len() == queue.fifo.len(), "order and fifo hold the same requests", index)?;
         must(queue.queued_total() == queue.sorted.len(), "queued requests are counted", index)?;
-        must((queue.next == NIL) == queue.is_empty(), "there is a next request while there is one at all", index)?;
+        must((queue.next == NIL) == queue.is_empty(), "there is a next request while any request is queued", index)?;
         must(is_busy || queue.is_empty(), "a queue with requests is busy", index)?;
         let is_served = index == self.in_service;
         must(!is_busy || entity.set == Set::Active || is_served, "a busy queue is active or in service", index)?;
@@ -102,7 +102,7 @@ impl Bfq {
         must(queue.has(Marks::USED) || (!is_busy && !entity.is_on_tree), "a free record is on no tree", index)?;
         let is_pending = is_busy || queue.dispatched > 0;
         must(queue.has(Marks::PENDING) || !is_busy, "a busy queue counts in its group", index)?;
-        must(is_pending || !queue.has(Marks::PENDING), "a queue without requests does not", index)?;
+        must(is_pending || !queue.has(Marks::PENDING), "a queue without requests does not count in its group", index)?;
         for slot in queue.sorted.iter(&self.sort_links).take(self.slots.len() as usize) {
             let entry = self.slots.at(slot);
             must(entry.held == Held::Queued && entry.queue == index, "a sorted request knows its queue", slot)?;
@@ -110,7 +110,11 @@ impl Bfq {
             must(self.first_sector(slot) == extent.first_sector, "a request is sorted by its first sector", slot)?;
             must(entry.sectors == extent.sectors, "a request's length is known", slot)?;
         }
-        must(queue.next == NIL || self.slots.at(queue.next).queue == index, "the next request is its own", index)
+        must(
+            queue.next == NIL || self.slots.at(queue.next).queue == index,
+            "the next request belongs to the queue",
+            index,
+        )
     }
 
     /// Counts the references to each queue, in one pass over all referrers.
@@ -152,13 +156,18 @@ impl Bfq {
         must(counted.requests == self.entities.at(index).allocated, "a queue counts its requests", index)?;
         must(counted.in_device == queue.dispatched, "a queue counts its requests in the device", index)?;
         must(counted.users == queue.processes, "a queue counts its users", index)?;
-        must(counted.candidates == queue.candidates, "a queue counts those that may join it", index)?;
+        must(counted.candidates == queue.candidates, "a queue counts the queues that are to be merged into it", index)?;
         let is_pinned = queue.has(Marks::PINNED) && index != SPARE_QUEUE;
         must(counted.pins == u32::from(is_pinned), "an async queue is its group's", index)?;
         let is_known = queue.owner == NIL || self.contexts.at(queue.owner).queue(queue.is_sync()) == index;
         must(is_known || queue.processes > 0, "an owner uses its queue", index)?;
         let is_in_use = |other: u32| other == NIL || self.queues.at(other).has(Marks::USED);
-        must(is_in_use(queue.merges_into) && is_in_use(queue.waker), "nobody points at a free record", index)
+        must(
+            is_in_use(queue.merges_into) && is_in_use(queue.waker),
+            "a free record has no merge target and no \
+            waker in use",
+            index,
+        )
     }
 
     fn check_links(&self, index: u32) -> Result<(), Violation> {
@@ -168,7 +177,11 @@ impl Bfq {
         must(is_listed == (self.entities.at(index).set == Set::Active), "active queues are listed", index)?;
         must(is_used || !self.burst_links.is_linked(index), "a free record is in no burst", index)?;
         must(is_used || !self.position_links.is_linked(index), "a free record has no position", index)?;
-        must(self.woken_links.is_linked(index) == (queue.waker != NIL), "who has a waker is on its list", index)?;
+        must(
+            self.woken_links.is_linked(index) == (queue.waker != NIL),
+            "a queue with a waker is on the waker's list",
+            index,
+        )?;
         for woken in queue.woken.iter(&self.woken_links).take(self.queues.len() as usize) {
             must(self.queues.at(woken).waker == index, "a woken queue knows its waker", woken)?;
         }
@@ -187,11 +200,11 @@ impl Bfq {
             return Ok(());
         }
         must(is_linked == (entity.set != Set::None), "an entity is linked while it is in a set", index)?;
-        must(entity.set == Set::None || entity.is_on_tree, "what is in a set counts", index)?;
+        must(entity.set == Set::None || entity.is_on_tree, "an entity in a set is on the tree", index)?;
         let group = self.groups.at(entity.parent);
         let is_served = group.in_service == index;
-        must(!entity.is_on_tree || is_linked || is_served, "what counts is in a set or in service", index)?;
-        must(!entity.is_on_tree || group.is_online, "nothing is scheduled in a group that has gone", index)
+        must(!entity.is_on_tree || is_linked || is_served, "an entity on the tree is in a set or in service", index)?;
+        must(!entity.is_on_tree || group.is_online, "no entity is scheduled in an offline group", index)
     }
 
     fn check_groups(&self) -> Result<(), Violation> {
@@ -226,11 +239,20 @@ impl Bfq {
             must(of_class.linked == linked, "a tree has its entities", index)?;
         }
         let has_active = group.active_entities > 0;
-        must(!has_active || group.next_in_service != NIL || !group.is_online, "who comes next is known", index)?;
+        must(
+            !has_active || group.next_in_service != NIL || !group.is_online,
+            "a group with active entities has a \
+            next entity",
+            index,
+        )?;
         let own = |entity: u32| self.entities.at(entity).parent == index && self.entities.at(entity).is_on_tree;
-        must(group.next_in_service == NIL || own(group.next_in_service), "the next is the group's own", index)?;
+        must(
+            group.next_in_service == NIL || own(group.next_in_service),
+            "the next entity belongs to the group",
+            index,
+        )?;
         let last = group.last_created;
-        must(last == NIL || self.queues.at(last).has(Marks::USED), "the queue made last is in use", index)?;
+        must(last == NIL || self.queues.at(last).has(Marks::USED), "the last created queue is in use", index)?;
         let entity = self.group_entity(index);
         let is_counted = entity == NIL || sums.allocated == self.entities.at(entity).allocated;
         must(is_counted, "a group counts its requests", index)?;
@@ -260,15 +282,19 @@ impl Bfq {
     }
 
     fn check_actuators(&self) -> Result<(), Violation> {
-        for actuator in (0..self.arms.count).filter(|_| !self.arms.is_one()) {
+        for actuator in (0..self.actuators.count).filter(|_| !self.actuators.is_one()) {
             let is_its_own =
-                |slot: &&Slot| slot.held == Held::Dispatched && self.arms.of_record(slot.context) == actuator;
-            let inside = count(self.slots.iter().filter(is_its_own));
-            must(inside == self.arms.in_driver(actuator), "requests of an actuator add up", actuator)?;
+                |slot: &&Slot| slot.held == Held::Dispatched && self.actuators.of_record(slot.context) == actuator;
+            let in_driver = count(self.slots.iter().filter(is_its_own));
+            must(in_driver == self.actuators.in_driver(actuator), "requests of an actuator add up", actuator)?;
         }
         for queue in self.queues.iter().filter(|queue| queue.owner != NIL) {
-            let actuator = self.arms.of_record(queue.owner);
-            must(u32::from(queue.actuator) == actuator, "an issuer's queue is its actuator's", queue.owner)?;
+            let actuator = self.actuators.of_record(queue.owner);
+            must(
+                u32::from(queue.actuator) == actuator,
+                "a queue of an issuer belongs to the actuator of its record",
+                queue.owner,
+            )?;
         }
         Ok(())
     }
@@ -300,11 +326,11 @@ impl Bfq {
         let mut entity = self.in_service;
         while entity != NIL {
             let group = self.groups.at(self.entities.at(entity).parent);
-            must(group.in_service == entity, "what is in service is so in its group", entity)?;
+            must(group.in_service == entity, "an entity in service is the one in service of its group", entity)?;
             entity = self.parent_entity(entity);
         }
-        let nobody = self.in_service == NIL;
+        let is_idle = self.in_service == NIL;
         let is_any = self.groups.iter().any(|group| group.in_service != NIL);
-        must(!nobody || !is_any, "with nobody in service no group is", 0)
+        must(!is_idle || !is_any, "without a queue in service no group has one in service", 0)
     }
 }

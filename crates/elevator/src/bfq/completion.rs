@@ -16,21 +16,21 @@ const SAMPLES: u32 = 32;
 
 /// The effect of a completion on the turn in service.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Then {
-    GoesOn,
+pub enum TurnEffect {
+    Continues,
     /// The device is idled for the queue in service.
-    IsKept,
+    Idles,
     Ends(TurnEnd),
 }
 
 impl Bfq {
     /// Applies the effect of a completion.
     #[inline]
-    pub(super) fn come_back(&mut self, then: Then) -> Wake {
-        match then {
-            Then::IsKept => return Wake::No,
-            Then::GoesOn => {}
-            Then::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
+    pub(super) fn apply_turn_effect(&mut self, effect: TurnEffect) -> Wake {
+        match effect {
+            TurnEffect::Idles => return Wake::No,
+            TurnEffect::Continues => {}
+            TurnEffect::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
         }
         if self.in_driver == 0 { self.schedule_dispatch() } else { Wake::No }
     }
@@ -38,13 +38,13 @@ impl Bfq {
     /// The device gave a request back, or never had it: for the queue this is the same as a
     /// completion.
     #[inline(never)]
-    pub(super) fn leave_device(&mut self, slot: u32) -> Then {
+    pub(super) fn leave_device(&mut self, slot: u32) -> TurnEffect {
         self.leave_device_here(slot)
     }
 
     /// Inlined into its callers.
     #[inline(always)]
-    fn leave_device_here(&mut self, slot: u32) -> Then {
+    fn leave_device_here(&mut self, slot: u32) -> TurnEffect {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Nowhere;
         let (queue, context, id) = (entry.queue, entry.context, entry.id);
@@ -53,7 +53,7 @@ impl Bfq {
 
     /// The device completed a request.
     #[inline(never)]
-    pub(super) fn leave_device_served(&mut self, requests: &Requests, id: RequestId) -> Then {
+    pub(super) fn leave_device_served(&mut self, requests: &Requests, id: RequestId) -> TurnEffect {
         let (request, entry) = (requests.at(id), self.slots.at(id.slot()));
         let (served_ns, waited_ns) = request.times(self.clock.ns);
         let account = &mut self.groups.at_mut(entry.group).account;
@@ -69,11 +69,11 @@ impl Bfq {
             return None;
         }
         let (group, counts_as, is_sync) = (entry.group, entry.counts_as, entry.is_sync);
-        let (queue, context) = entry.let_go();
+        let (queue, context) = entry.clear_insertion();
         let (served_ns, waited_ns) = requests.at(id).times(self.clock.ns);
         self.groups.at_mut(group).account.complete(counts_as, is_sync, served_ns, waited_ns);
-        let then = self.count_out(queue, context, id);
-        let mut wake = self.come_back(then);
+        let effect = self.count_out(queue, context, id);
+        let mut wake = self.apply_turn_effect(effect);
         if self.settings.repoll_on_completion {
             wake = self.schedule_dispatch();
         }
@@ -81,14 +81,14 @@ impl Bfq {
         if self.queues.at(queue).processes == 0 {
             self.release_if_unused(queue);
         }
-        self.lose_request(context);
+        self.count_request_end(context);
         Some(wake)
     }
 
     /// Inlined into its callers.
     #[inline(always)]
-    fn count_out(&mut self, queue: u32, context: u32, id: RequestId) -> Then {
-        self.arms.count_in_driver(context, 1_u32.wrapping_neg());
+    fn count_out(&mut self, queue: u32, context: u32, id: RequestId) -> TurnEffect {
+        self.actuators.count_in_driver(context, 1_u32.wrapping_neg());
         // Older forms do not measure this.
         if self.sampled == Some(id) {
             self.learn_injection(queue);
@@ -104,23 +104,23 @@ impl Bfq {
         let is_timed_out = self.clock.is_past_or_now(state.budget_timeout_ticks);
         let is_waited_for = state.is_sync() & (state.process_references() != 0);
         if !has_more {
-            self.has_none_in_device(queue);
+            self.count_out_last(queue);
         }
         // The frequent cases: it is not the queue's turn; the turn goes on; or the queue is the
         // only one, is empty with requests in flight, and the device is idled for it.
         let goes_on = !(is_empty | is_timed_out | self.messages.is_on());
         if queue != self.in_service || goes_on {
-            return Then::GoesOn;
+            return TurnEffect::Continues;
         }
         if is_empty & has_more & is_waited_for && self.settings.slice_idle_ns() != 0 && self.is_lone_protected() {
-            return Then::IsKept;
+            return TurnEffect::Idles;
         }
-        self.look_at_service(queue)
+        self.judge_service(queue)
     }
 
     /// The queue has no more requests in flight.
     #[inline(always)]
-    fn has_none_in_device(&mut self, queue: u32) {
+    fn count_out_last(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         let is_out = !state.has(Marks::BUSY);
         let ends_soft_batch = state.has(Marks::SOFTRT_UPDATE) && state.is_empty();
@@ -138,21 +138,21 @@ impl Bfq {
     /// A request of the queue in service completed: its turn may end, or the device is idled for
     /// it.
     #[inline(never)]
-    fn look_at_service(&mut self, queue: u32) -> Then {
+    fn judge_service(&mut self, queue: u32) -> TurnEffect {
         if self.must_idle(queue) {
             if self.queues.at(queue).dispatched == 0 {
                 self.begin_wait();
             }
-            return Then::IsKept;
+            return TurnEffect::Idles;
         }
         let state = self.queues.at(queue);
-        let (is_empty, has_none_in_device) = (state.is_empty(), state.dispatched == 0);
+        let (is_empty, has_none_in_flight) = (state.is_empty(), state.dispatched == 0);
         if self.may_end_for_time(queue) {
-            Then::Ends(TurnEnd::BudgetTimeout)
-        } else if is_empty && (has_none_in_device || !self.better_to_idle(queue)) {
-            Then::Ends(TurnEnd::NoMoreRequests)
+            TurnEffect::Ends(TurnEnd::BudgetTimeout)
+        } else if is_empty && (has_none_in_flight || !self.better_to_idle(queue)) {
+            TurnEffect::Ends(TurnEnd::NoMoreRequests)
         } else {
-            Then::GoesOn
+            TurnEffect::Continues
         }
     }
 
@@ -185,7 +185,7 @@ impl Bfq {
         if self.requests_queued == 0 && self.direct.is_empty() {
             return Wake::No;
         }
-        self.say("schedule dispatch", &[]);
+        self.log("schedule dispatch", &[]);
         (self.is_holding, self.repoll_at) = (false, NEVER);
         Wake::All
     }

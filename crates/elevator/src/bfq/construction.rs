@@ -1,7 +1,7 @@
 //! Builds a policy of a form, with all its tables, the root group and the spare queue.
 
 use super::Bfq;
-use super::actuator::Arms;
+use super::actuator::ActuatorTable;
 use super::budget::DEFAULT_MAX_BUDGET;
 use super::burst::Burst;
 use super::clock::{Clock, NEVER, Spans};
@@ -29,10 +29,9 @@ impl Policy for Bfq {
         let groups = configuration.groups.max(1);
         // One more record, for contexts out of range.
         let issuers = configuration.contexts.saturating_add(1);
-        let arms = Arms::try_new(&configuration.actuators, profile.knows_actuators, issuers)?;
-        let actuators = arms.count;
-        let contexts = issuers.saturating_mul(actuators);
-        let async_queues = groups.saturating_mul(ASYNC_QUEUES).saturating_mul(actuators);
+        let actuators = ActuatorTable::try_new(&configuration.actuators, profile.has_actuators, issuers)?;
+        let contexts = issuers.saturating_mul(actuators.count);
+        let async_queues = groups.saturating_mul(ASYNC_QUEUES).saturating_mul(actuators.count);
         // Queues without an issuer can each be kept alive by a request.
         let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
         let entities = queues.saturating_add(groups);
@@ -57,8 +56,8 @@ impl Policy for Bfq {
             groups: groups_with_root(groups)?,
             contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
             async_queues: Array::try_new(async_queues, NIL)?,
-            arms,
-            active_lists: Array::try_new(actuators, List::EMPTY)?,
+            active_lists: Array::try_new(actuators.count, List::EMPTY)?,
+            actuators,
             active_links: Links::try_new(queues)?,
             burst: Burst { list: List::EMPTY, queues: 0, group: NIL, last_ticks: 0, is_large: false },
             burst_links: Links::try_new(queues)?,

@@ -111,7 +111,7 @@ impl Bfq {
     /// Moves an issuer with all its queues, whichever request revealed the change.
     #[inline(always)]
     fn move_issuer(&mut self, index: u32, group: u32) {
-        for record in self.arms.records(self.arms.issuer_of(index)) {
+        for record in self.actuators.records(self.actuators.issuer_of(index)) {
             let context = self.contexts.at_mut(record);
             if record == index || (context.is_alive && context.group != group) {
                 context.group = group;
@@ -146,7 +146,7 @@ impl Bfq {
         let entity = self.entities.at_mut(queue);
         (entity.new_class, entity.new_weight, entity.is_prio_changed) = (class, weight_of(level), true);
         let numbers = [u64::from(level), u64::from(weight_of(level))];
-        self.say_queue(queue, "new_ioprio {0} new_weight {1}", &numbers);
+        self.log_queue(queue, "new_ioprio {0} new_weight {1}", &numbers);
     }
 
     /// Finds or creates the issuer's queue of a kind and assigns it to the issuer.
@@ -185,7 +185,7 @@ impl Bfq {
     fn new_queue(&mut self, index: u32, is_sync: bool) -> u32 {
         let queue = self.first_free_queue;
         let Some(state) = self.queues.get(queue) else {
-            self.say("using oom bfqq", &[]);
+            self.log("using oom bfqq", &[]);
             return SPARE_QUEUE;
         };
         let serial = state.serial.wrapping_add(1);
@@ -199,7 +199,7 @@ impl Bfq {
             marks.put(Marks::SHORT_THINK_TIME, !matches!(class, Class::Idle));
         }
         let max_budget = (u64::from(self.present_max_budget()) * 2 / 3).min(u64::from(u32::MAX));
-        let actuator = u8::try_from(self.arms.of_record(index)).unwrap_or(0);
+        let actuator = u8::try_from(self.actuators.of_record(index)).unwrap_or(0);
         let fresh = self.queues.at_mut(queue);
         *fresh = FREE_QUEUE;
         fresh.marks = marks;
@@ -223,7 +223,7 @@ impl Bfq {
             new_class: class,
             ..NEW_ENTITY
         };
-        self.say_queue(queue, "allocated", &[]);
+        self.log_queue(queue, "allocated", &[]);
         queue
     }
 
@@ -248,7 +248,7 @@ impl Bfq {
     pub(super) fn drop_one_process(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         if state.processes == 0 {
-            self.complain();
+            self.count_violation();
             return;
         }
         state.processes = state.processes.wrapping_sub(1);
@@ -292,13 +292,13 @@ impl Bfq {
             self.burst.queues = self.burst.queues.saturating_sub(1);
         }
         self.leave_waker(queue);
-        self.let_woken_go(queue);
+        self.clear_woken(queue);
         if self.last_completed == queue {
             self.last_completed = NIL;
         }
         self.forget_last_created(queue);
         self.forget_position(queue);
-        self.say_queue(queue, "put_queue: {0}", &[u64::from(queue)]);
+        self.log_queue(queue, "put_queue: {0}", &[u64::from(queue)]);
         let next_free = self.first_free_queue;
         let state = self.queues.at_mut(queue);
         state.marks = Marks::NONE;
@@ -309,7 +309,7 @@ impl Bfq {
     /// The request is no longer inserted, so its queue may be freed as well.
     #[inline(never)]
     pub(super) fn unbind(&mut self, slot: u32) {
-        let (queue, context) = self.slots.at_mut(slot).let_go();
+        let (queue, context) = self.slots.at_mut(slot).clear_insertion();
         if queue == NIL {
             return;
         }
@@ -317,12 +317,12 @@ impl Bfq {
         if self.queues.at(queue).processes == 0 {
             self.release_if_unused(queue);
         }
-        self.lose_request(context);
+        self.count_request_end(context);
     }
 
     /// An issuer has one request less.
     #[inline(always)]
-    pub(super) fn lose_request(&mut self, context: u32) {
+    pub(super) fn count_request_end(&mut self, context: u32) {
         let issuer = self.contexts.at_mut(context);
         issuer.requests = issuer.requests.saturating_sub(1);
         if issuer.requests == 0 && !issuer.is_alive {
@@ -379,12 +379,12 @@ impl Bfq {
     /// An issuer exited: its turn ends, and the device is no longer idled for it.
     #[inline]
     pub(super) fn context_gone(&mut self, context: ContextId) -> Wake {
-        let issuer = self.arms.issuer(context);
+        let issuer = self.actuators.issuer(context);
         if context.0 != issuer {
             return Wake::No;
         }
         let mut wake = Wake::No;
-        for record in self.arms.records(issuer) {
+        for record in self.actuators.records(issuer) {
             wake = wake.and(self.record_gone(record));
         }
         wake
@@ -412,7 +412,7 @@ impl Bfq {
             Class::Idle => ASYNC_QUEUES - 1,
             class => class_index(class).wrapping_mul(8).wrapping_add(u32::from(level.min(7))),
         };
-        async_places(group, self.arms.of_record(index), self.groups.len()).start.wrapping_add(kind)
+        async_places(group, self.actuators.of_record(index), self.groups.len()).start.wrapping_add(kind)
     }
 }
 

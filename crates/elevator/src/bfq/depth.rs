@@ -19,7 +19,7 @@ impl Bfq {
         let reads_sync = bio.is_sync() && bio.direction() == Direction::Read;
         let depth = if reads_sync { all } else { self.limited_depth(bio.is_sync()) };
         let limits = self.profile.limits_tags_by_weight;
-        let mut records = self.arms.records(self.arms.issuer(bio.context));
+        let mut records = self.actuators.records(self.actuators.issuer(bio.context));
         // Too many requests for one actuator are too many in all.
         if limits && records.any(|record| self.is_over_share(self.contexts.at(record).queue(bio.is_sync()), depth)) {
             return Admission::Shallow(LAST_TAG);

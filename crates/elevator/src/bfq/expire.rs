@@ -32,7 +32,7 @@ impl Bfq {
             let state = self.queues.at(queue);
             let (dispatched, is_short) = (u64::from(state.dispatched), u64::from(state.has(Marks::SHORT_THINK_TIME)));
             let numbers = [end as u64, u64::from(self.was_slow), dispatched, is_short];
-            self.say_queue(queue, "expire ({0}, slow {1}, num_disp {2}, short_ttime {3})", &numbers);
+            self.log_queue(queue, "expire ({0}, slow {1}, num_disp {2}, short_ttime {3})", &numbers);
         }
     }
 
@@ -74,12 +74,12 @@ impl Bfq {
         if state.has(Marks::COOP) && state.is_seeky() {
             state.marks.set(Marks::SPLIT_COOP);
         }
-        let (is_empty, has_none_in_device) = (state.is_empty(), state.dispatched == 0);
+        let (is_empty, count_out_last) = (state.is_empty(), state.dispatched == 0);
         // A preempted queue that needs idling for its guarantees stays busy, so that it gets the
         // device back before lower ones.
         let stays = end == TurnEnd::Preempted && self.needed_for_guarantees(queue);
         let leaves = is_empty && !stays;
-        if leaves && has_none_in_device {
+        if leaves && count_out_last {
             self.queues.at_mut(queue).budget_timeout_ticks = self.clock.ticks;
         }
         leaves

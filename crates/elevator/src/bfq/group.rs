@@ -66,13 +66,13 @@ impl Bfq {
                 self.end_turn(queue, TurnEnd::Preempted, self.clock.ns);
             }
             self.move_queue(queue, group);
-        } else if self.chain_leaves(queue, group) {
+        } else if self.chain_leaves_group(queue, group) {
             self.leave_sync_queue(index);
         }
     }
 
     /// Whether a shared queue, or one that it is merged into, belongs to another group.
-    fn chain_leaves(&self, queue: u32, group: u32) -> bool {
+    fn chain_leaves_group(&self, queue: u32, group: u32) -> bool {
         let mut at = queue;
         for _ in 0..self.queues.len() {
             if at == NIL {
@@ -157,7 +157,7 @@ impl Bfq {
             return;
         }
         self.groups.at_mut(group).is_online = false;
-        for actuator in 0..self.arms.count {
+        for actuator in 0..self.actuators.count {
             for place in async_places(group, actuator, self.groups.len()) {
                 let queue = core::mem::replace(self.async_queues.at_mut(place), NIL);
                 if queue != NIL {

@@ -6,7 +6,7 @@ use block::{ContextId, GroupId};
 impl Bfq {
     /// A message about the device.
     #[inline]
-    pub(super) fn say<const N: usize>(&mut self, text: &'static str, numbers: &[u64; N]) {
+    pub(super) fn log<const N: usize>(&mut self, text: &'static str, numbers: &[u64; N]) {
         if self.messages.is_on() {
             self.write_message(text, numbers);
         }
@@ -14,7 +14,7 @@ impl Bfq {
 
     /// A message about a queue and its group.
     #[inline]
-    pub(super) fn say_queue<const N: usize>(&mut self, queue: u32, text: &'static str, numbers: &[u64; N]) {
+    pub(super) fn log_queue<const N: usize>(&mut self, queue: u32, text: &'static str, numbers: &[u64; N]) {
         if self.messages.is_on() {
             self.write_queue_message(queue, text, numbers);
         }
@@ -27,7 +27,7 @@ impl Bfq {
     #[inline(never)]
     fn write_queue_message<const N: usize>(&mut self, queue: u32, text: &'static str, numbers: &[u64; N]) {
         let (state, group) = (self.queues.at(queue), GroupId(self.entities.at(queue).parent));
-        let named = (ContextId(self.arms.issuer_of(state.issuer)), state.is_sync());
+        let named = (ContextId(self.actuators.issuer_of(state.issuer)), state.is_sync());
         let Some(message) = self.messages.begin(self.clock.ns, text) else { return };
         (message.group, message.queue) = (Some(group), Some(named));
         for (place, number) in message.numbers.iter_mut().zip(numbers) {

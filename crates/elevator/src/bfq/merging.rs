@@ -17,8 +17,8 @@ impl Bfq {
     /// Whether early merging and its bookkeeping are skipped: flash that queues commands reorders
     /// well enough.
     #[inline]
-    pub(super) fn is_spared(&self) -> bool {
-        self.profile.spares_queueing_flash && self.flash_queues
+    pub(super) fn skips_early_merge(&self) -> bool {
+        self.profile.skips_merge_on_queueing_flash && self.flash_queues
     }
 
     fn merges_too_late(&self, queue: u32) -> bool {
@@ -29,15 +29,15 @@ impl Bfq {
     /// Whether no early merge is possible: it is switched off, or fewer than two queues have a
     /// position.
     #[inline(always)]
-    pub(super) fn has_nobody_to_merge(&self) -> bool {
-        self.is_spared() || self.busy_total() <= 1
+    pub(super) fn cannot_merge(&self) -> bool {
+        self.skips_early_merge() || self.busy_total() <= 1
     }
 
     /// Whether a search for a merge target is known to find nothing: see [`Bfq::merge_target`].
     #[inline]
-    pub(super) fn stays_alone(&self, queue: u32, context: u32) -> bool {
+    pub(super) fn has_no_merge_target(&self, queue: u32, context: u32) -> bool {
         let is_unplanned = self.queues.at(queue).merges_into == NIL;
-        let is_far_from_it = self.is_spared()
+        let is_far_from_it = self.skips_early_merge()
             || (self.contexts.at(context).stable_candidate == NIL
                 && (self.busy_total() <= 1 || self.merges_too_late(queue)));
         is_unplanned && is_far_from_it
@@ -50,7 +50,7 @@ impl Bfq {
         if end != queue {
             return end;
         }
-        if !self.is_spared() {
+        if !self.skips_early_merge() {
             let candidate = self.ripe_candidate(queue, context);
             if candidate != NIL {
                 return self.merge_late(queue, context, candidate);
@@ -86,7 +86,7 @@ impl Bfq {
     /// Another queue whose position is near, or NIL: the one in service, or the nearest in the
     /// group.
     fn close_queue(&self, queue: u32, first_sector: u64) -> u32 {
-        if self.is_spared() || queue == SPARE_QUEUE || self.merges_too_late(queue) || self.busy_total() <= 1 {
+        if self.skips_early_merge() || queue == SPARE_QUEUE || self.merges_too_late(queue) || self.busy_total() <= 1 {
             return NIL;
         }
         let served = self.in_service;
@@ -147,7 +147,7 @@ impl Bfq {
         self.queues.at_mut(queue).merges_into = end;
         let target = self.queues.at_mut(end);
         target.processes = target.processes.wrapping_add(users);
-        self.say_queue(queue, "scheduling merge with queue {0}", &[u64::from(end)]);
+        self.log_queue(queue, "scheduling merge with queue {0}", &[u64::from(end)]);
         end
     }
 
@@ -170,7 +170,7 @@ impl Bfq {
 
     #[inline(never)]
     fn merge_one_step(&mut self, context: u32, queue: u32, target: u32) {
-        self.say_queue(queue, "merging with queue {0}", &[u64::from(target)]);
+        self.log_queue(queue, "merging with queue {0}", &[u64::from(target)]);
         self.save_state(queue);
         self.save_state(target);
         if self.queues.at(queue).has(Marks::IO_BOUND) {
@@ -178,7 +178,7 @@ impl Bfq {
         }
         self.queues.at_mut(queue).marks.clear(Marks::IO_BOUND);
         self.inherit_waker(queue, target);
-        self.hand_over_raising(queue, target);
+        self.transfer_raising(queue, target);
         self.set_sync_queue(context, target);
         let merged = self.queues.at_mut(target);
         merged.marks.set(Marks::COOP);
@@ -188,10 +188,10 @@ impl Bfq {
         if group.last_created == queue {
             group.last_created = target;
         }
-        self.say_queue(target, "merge_bfqqs: wr_busy {0}", &[u64::from(self.raised_busy)]);
+        self.log_queue(target, "merge_bfqqs: wr_busy {0}", &[u64::from(self.raised_busy)]);
     }
 
-    fn hand_over_raising(&mut self, queue: u32, target: u32) {
+    fn transfer_raising(&mut self, queue: u32, target: u32) {
         let raising = self.queues.at(queue).raising;
         if raising.factor == 1 {
             return;
@@ -311,7 +311,7 @@ impl Bfq {
         self.leave_sync_queue_here(context);
         let fresh = self.get_queue(context, true);
         if fresh != SPARE_QUEUE {
-            self.begin_own_life(context, fresh, waker);
+            self.init_split_queue(context, fresh, waker);
         }
         fresh
     }
@@ -319,7 +319,7 @@ impl Bfq {
     /// True if all other issuers have left: the queue then belongs to this issuer again.
     #[inline(never)]
     fn splits_alone(&mut self, context: u32, queue: u32) -> bool {
-        self.say_queue(queue, "splitting queue", &[]);
+        self.log_queue(queue, "splitting queue", &[]);
         let is_in_large_burst = self.queues.at(queue).has(Marks::IN_LARGE_BURST);
         if let Some(saved) = &mut self.contexts.at_mut(context).saved {
             saved.in_large_burst |= is_in_large_burst;
@@ -330,19 +330,19 @@ impl Bfq {
         }
         state.marks.clear(Marks::COOP);
         state.marks.clear(Marks::SPLIT_COOP);
-        self.queues.at_mut(queue).own_if_alone(queue, context);
+        self.queues.at_mut(queue).own_if_sole_user(queue, context);
         self.resume_state(queue, context);
         true
     }
 
     #[inline(never)]
-    fn begin_own_life(&mut self, context: u32, fresh: u32, waker: u32) {
+    fn init_split_queue(&mut self, context: u32, fresh: u32, waker: u32) {
         self.return_to_burst(fresh, context);
         let is_still_there = waker != NIL && self.queues.at(waker).has(Marks::USED);
         if is_still_there && waker != fresh {
             self.join_waker(fresh, waker);
         }
-        self.queues.at_mut(fresh).own_if_alone(fresh, context);
+        self.queues.at_mut(fresh).own_if_sole_user(fresh, context);
         self.resume_state(fresh, context);
     }
 
@@ -428,7 +428,7 @@ impl Bfq {
             self.be_interactive_again(queue);
         } else {
             self.queues.at_mut(queue).raising.factor = 1;
-            self.say_queue(queue, "resume state: switching off wr", &[]);
+            self.log_queue(queue, "resume state: switching off wr", &[]);
         }
     }
 
@@ -438,7 +438,7 @@ impl Bfq {
     /// merged at all.
     #[inline(always)]
     pub(super) fn note_position(&mut self, queue: u32) {
-        if !self.is_spared() {
+        if !self.skips_early_merge() {
             self.change_position(queue);
         }
     }
@@ -446,7 +446,7 @@ impl Bfq {
     #[inline(never)]
     fn change_position(&mut self, queue: u32) {
         let (is_listed, is_late) = (self.position_links.is_linked(queue), self.merges_too_late(queue));
-        if (is_listed || !is_late) && !(is_listed && !is_late && self.moves_alone(queue)) {
+        if (is_listed || !is_late) && !(is_listed && !is_late && self.update_lone_position(queue)) {
             self.renew_position(queue);
         }
     }
@@ -454,7 +454,7 @@ impl Bfq {
     /// Fast path if it is the only queue in its group's index, with the same result as
     /// [`Bfq::renew_position`].
     #[inline]
-    fn moves_alone(&mut self, queue: u32) -> bool {
+    fn update_lone_position(&mut self, queue: u32) -> bool {
         let next = self.queues.at(queue).next;
         let entity = self.entities.at(queue);
         let (group, is_idle) = (entity.parent, matches!(entity.class, Class::Idle));
@@ -477,7 +477,7 @@ impl Bfq {
         if positions.find_exact(&self.position_links, first_sector).is_none()
             && !positions.insert(&mut self.position_links, queue, first_sector)
         {
-            self.complain();
+            self.count_violation();
         }
     }
 

@@ -31,6 +31,7 @@ mod completion;
 mod construction;
 mod contexts;
 mod depth;
+mod divisor;
 mod expire;
 mod group;
 mod inject;
@@ -58,9 +59,9 @@ use crate::interface::{
 use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, SortedLinks};
-use crate::traits::{Limits, Traits};
+use crate::traits::{Limits, Passing, Traits};
 use crate::tunable::{SettingError, Tunable};
-use actuator::Arms;
+use actuator::ActuatorTable;
 use arrival::Joined;
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
@@ -78,7 +79,7 @@ crate::reasons! {
     pub enum Why {
         TurnGoesOn = "turn goes on",
         NextTurn = "next turn",
-        Injected = "let into another's turn",
+        Injected = "injected into another turn",
         HeadInsert = "put in front",
         WaitsForQueue = "waits for the queue",
     }
@@ -109,9 +110,9 @@ pub struct Bfq {
     stamps: Stamps,
     trees: Array<ServiceTree>,
     groups: Array<Group>,
-    /// By actuator and issuer: see [`Arms`].
+    /// By actuator and issuer: see [`ActuatorTable`].
     contexts: Array<Context>,
-    arms: Arms,
+    actuators: ActuatorTable,
     async_queues: Array<u32>,
 
     /// Queues in active sets by actuator, the most recent first: the order in which injection tries
@@ -176,7 +177,7 @@ pub struct Bfq {
 impl Bfq {
     #[cold]
     #[inline(never)]
-    fn complain(&mut self) {
+    fn count_violation(&mut self) {
         self.violations = self.violations.saturating_add(1);
     }
 
@@ -184,11 +185,11 @@ impl Bfq {
     #[inline(always)]
     fn insert_at(&mut self, bio: &Bio, id: RequestId, is_sorted: bool, now: Nanos) -> Wake {
         self.clock.set(now);
-        let joined = if is_sorted && self.has_nobody_to_merge() { self.join_busy(bio, id) } else { Joined::NOT };
+        let joined = if is_sorted && self.cannot_merge() { self.join_busy(bio, id) } else { Joined::NOT };
         if joined == Joined::NOT {
             let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.queue == NIL);
             if !is_free {
-                self.complain();
+                self.count_violation();
                 return Wake::No;
             }
             let context = self.record_of(bio);
@@ -199,7 +200,7 @@ impl Bfq {
                 self.bind(bio, id, queue, context);
                 self.add_direct(id.slot());
             }
-        } else if joined != Joined::PLAINLY {
+        } else if joined != Joined::NO_EFFECT {
             self.settle_joined(bio, joined);
         }
         (self.is_holding, self.repoll_at) = (false, NEVER);
@@ -208,7 +209,7 @@ impl Bfq {
 
     /// The request is no longer inserted, wherever it was. Inlined into its callers.
     #[inline(always)]
-    fn let_go(&mut self, id: RequestId) -> Wake {
+    fn release(&mut self, id: RequestId) -> Wake {
         let slot = self.slots.at(id.slot());
         if slot.id != id {
             return Wake::No;
@@ -218,8 +219,8 @@ impl Bfq {
             Held::Nowhere => {}
             // Ended without a completion: drained, or failed before the device.
             Held::Dispatched => {
-                let then = self.leave_device(id.slot());
-                wake = self.come_back(then);
+                let effect = self.leave_device(id.slot());
+                wake = self.apply_turn_effect(effect);
             }
             Held::Queued => self.take_out(id.slot()),
             Held::Direct => {
@@ -239,7 +240,10 @@ impl Bfq {
 }
 
 impl Elevator for Bfq {
-    const TRAITS: Traits = Traits { limits: Limits::All, schedules_writeback: true, ..Traits::SHARES };
+    /// The number of turns that a queue waits for has no useful bound: classes are strict, and
+    /// weights of 1 to 10,000, raised 30 times, divide the service in between.
+    const TRAITS: Traits =
+        Traits { limits: Limits::All, schedules_writeback: true, passing: Passing::Budgets, ..Traits::SHARES };
 
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         self.depth_for(bio)
@@ -319,7 +323,7 @@ impl Elevator for Bfq {
     }
 
     #[inline(always)]
-    fn insert_newcomer(&mut self, _requests: &Requests, id: RequestId, bio: &Bio, now: Nanos) -> Wake {
+    fn insert_new(&mut self, _requests: &Requests, id: RequestId, bio: &Bio, now: Nanos) -> Wake {
         self.insert_at(bio, id, true, now)
     }
 
@@ -333,7 +337,7 @@ impl Elevator for Bfq {
         {
             return Dispatch::Request { id, reason: Why::TurnGoesOn.into() };
         }
-        self.choose_otherwise()
+        self.choose_general()
     }
 
     fn drain(&mut self, _requests: &Requests, now: Nanos) -> Option<RequestId> {
@@ -354,8 +358,8 @@ impl Elevator for Bfq {
         if !self.holds(id, Held::Dispatched) {
             return Wake::No;
         }
-        let then = self.leave_device(id.slot());
-        let wake = self.come_back(then);
+        let effect = self.leave_device(id.slot());
+        let wake = self.apply_turn_effect(effect);
         self.unbind(id.slot());
         wake
     }
@@ -365,8 +369,8 @@ impl Elevator for Bfq {
         if !self.holds(id, Held::Dispatched) {
             return Wake::No;
         }
-        let then = self.leave_device_served(requests, id);
-        let wake = self.come_back(then);
+        let effect = self.leave_device_served(requests, id);
+        let wake = self.apply_turn_effect(effect);
         if self.settings.repoll_on_completion { self.schedule_dispatch() } else { wake }
     }
 
@@ -375,13 +379,13 @@ impl Elevator for Bfq {
         self.clock.set(now);
         match self.end_served(requests, id) {
             Some(wake) => wake,
-            None => self.let_go(id),
+            None => self.release(id),
         }
     }
 
     fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.clock.set(now);
-        self.let_go(id)
+        self.release(id)
     }
 
     fn next_timer(&self) -> Option<Nanos> {
@@ -466,8 +470,8 @@ impl Elevator for Bfq {
 
     fn trace(&mut self, on: bool) {
         self.messages.switch(on);
-        if let Some(actuators) = self.arms.surplus() {
-            self.say("{0} actuators are more than can be told apart: taken as one", &[u64::from(actuators)]);
+        if let Some(actuators) = self.actuators.surplus() {
+            self.log("{0} actuators are more than can be distinguished: treated as one", &[u64::from(actuators)]);
         }
     }
 

@@ -86,19 +86,19 @@ impl Bfq {
 
     /// Adds a request to its queue's two orders. True if the queue's next request has changed.
     #[inline(always)]
-    pub(super) fn sort_in(&mut self, queue: u32, slot: u32, first_sector: u64, kind: u8) -> bool {
+    pub(super) fn insert_by_sector(&mut self, queue: u32, slot: u32, first_sector: u64, kind: u8) -> bool {
         let state = self.queues.at_mut(queue);
         let is_in = state.sorted.insert_inline(&mut self.sort_links, slot, first_sector)
             && state.fifo.push_back(&mut self.fifo_links, slot);
         let before = state.next;
         if !is_in {
-            self.complain();
+            self.count_violation();
             return false;
         }
-        let newcomer = Candidate { slot, first_sector, kind };
+        let candidate = Candidate { slot, first_sector, kind };
         let is_first = before == NIL;
         let next =
-            if is_first { slot } else { self.better(self.candidate(before), newcomer, self.last_position_sectors) };
+            if is_first { slot } else { self.better(self.candidate(before), candidate, self.last_position_sectors) };
         self.queues.at_mut(queue).next = next;
         next != before
     }
@@ -113,7 +113,7 @@ impl Bfq {
         if oldest == NIL || !is_overdue {
             return NIL;
         }
-        self.say_queue(queue, "check_fifo: returned {0}", &[u64::from(oldest)]);
+        self.log_queue(queue, "check_fifo: returned {0}", &[u64::from(oldest)]);
         oldest
     }
 
@@ -168,7 +168,7 @@ impl Bfq {
     pub(super) fn unlink(&mut self, slot: u32) -> Left {
         let entry = self.slots.at_mut(slot);
         if entry.held != Held::Queued {
-            self.complain();
+            self.count_violation();
             return Left::Something;
         }
         entry.held = Held::Nowhere;
@@ -211,7 +211,7 @@ impl Bfq {
         state.next = if is_empty { NIL } else { next };
         self.requests_queued = self.requests_queued.saturating_sub(1);
         if !is_out {
-            self.complain();
+            self.count_violation();
         }
         if is_empty {
             self.forget_position(queue);
@@ -232,7 +232,7 @@ impl Bfq {
         let is_moved = state.sorted.remove(&mut self.sort_links, slot)
             && state.sorted.insert(&mut self.sort_links, slot, first_sector);
         if !is_moved {
-            self.complain();
+            self.count_violation();
             return false;
         }
         let is_it = before == slot || before == NIL;
@@ -251,7 +251,7 @@ impl Bfq {
             let is_moved = state.fifo.remove(&mut self.fifo_links, keep)
                 && state.fifo.insert_before(&mut self.fifo_links, gone, keep);
             if !is_moved {
-                self.complain();
+                self.count_violation();
             }
             self.slots.at_mut(keep).due_ns = self.slots.at(gone).due_ns;
         }

@@ -155,10 +155,10 @@ impl Bfq {
         let now = self.clock.ns;
         if self.peak.conclude() && self.settings.max_budget == 0 {
             self.max_budget = self.automatic_max_budget();
-            self.say("new max_budget = {0}", &[u64::from(self.max_budget)]);
+            self.log("new max_budget = {0}", &[u64::from(self.max_budget)]);
         }
         let (samples, sectors) = (self.peak.samples, self.peak.sectors);
-        self.say("reset_rate_computation at end, sample {0}/{0} tot_sects {1}", &[samples, sectors]);
+        self.log("reset_rate_computation at end, sample {0}/{0} tot_sects {1}", &[samples, sectors]);
         match begins_with {
             Some(sectors) => self.peak.begin(now, sectors),
             None => self.peak.samples = 0,

@@ -51,7 +51,7 @@ impl Bfq {
     /// Whether its weight is the lowest in use, so that it needs no idling.
     fn is_of_lowest_weight(&self, queue: u32) -> bool {
         let counted = self.queues.at(queue).counted_weight;
-        self.profile.spares_lowest_weight && counted != 0 && self.weights_in_use.first_set() == Some(counted)
+        self.profile.skips_idling_for_lowest_weight && counted != 0 && self.weights_in_use.first_set() == Some(counted)
     }
 
     /// Whether it is the only busy queue, in a form that idles for a lone queue, and its class

@@ -8,16 +8,16 @@ use crate::interface::{Form, Version};
 pub struct Profile {
     /// No early queue merge and no position index on flash that queues commands: the patch of March
     /// 2019.
-    pub(super) spares_queueing_flash: bool,
+    pub(super) skips_merge_on_queueing_flash: bool,
     /// No idling for queues of the lowest weight.
-    pub(super) spares_lowest_weight: bool,
+    pub(super) skips_idling_for_lowest_weight: bool,
     /// Idling for a lone queue, and for a raised one while the others have four more requests in
     /// flight.
     pub(super) protects_lone_queue: bool,
     /// Raises only queues with the default weight.
     pub(super) raises_default_weight_only: bool,
     /// A queue whose recent requests were all far apart cannot become soft real-time.
-    pub(super) knows_totally_seeky: bool,
+    pub(super) has_totally_seeky: bool,
     /// Saves a queue's weight while it is merged into another.
     pub(super) saves_weight: bool,
     pub(super) preempts: Preempts,
@@ -37,7 +37,7 @@ pub struct Profile {
     /// all queues below it, without the root.
     pub(super) counts_own_queues: bool,
     /// An issuer has a queue for each actuator of the drive.
-    pub(super) knows_actuators: bool,
+    pub(super) has_actuators: bool,
     /// A burst in an otherwise idle system starts with the queue that ended the burst before.
     pub(super) begins_bursts_always: bool,
 }
@@ -73,11 +73,11 @@ pub enum Injection {
 }
 
 const FIRST: Profile = Profile {
-    spares_queueing_flash: false,
-    spares_lowest_weight: false,
+    skips_merge_on_queueing_flash: false,
+    skips_idling_for_lowest_weight: false,
     protects_lone_queue: false,
     raises_default_weight_only: false,
-    knows_totally_seeky: false,
+    has_totally_seeky: false,
     saves_weight: false,
     preempts: Preempts::MoreRaised,
     io_bound: IoBound::ArrivalsInTime,
@@ -88,14 +88,14 @@ const FIRST: Profile = Profile {
     limits_tags_by_weight: false,
     symmetric_groups: 0,
     counts_own_queues: false,
-    knows_actuators: false,
+    has_actuators: false,
     begins_bursts_always: true,
 };
 
 const MARCH_2019: Profile = Profile {
-    spares_queueing_flash: true,
-    spares_lowest_weight: true,
-    knows_totally_seeky: true,
+    skips_merge_on_queueing_flash: true,
+    skips_idling_for_lowest_weight: true,
+    has_totally_seeky: true,
     saves_weight: true,
     injection: Injection::ServiceTime,
     begins_bursts_always: false,
@@ -116,7 +116,7 @@ const WITH_WAKERS: Profile = Profile {
 
 const OWN_QUEUES: Profile = Profile { symmetric_groups: 1, counts_own_queues: true, ..WITH_WAKERS };
 
-const NEWEST: Profile = Profile { knows_actuators: true, ..OWN_QUEUES };
+const NEWEST: Profile = Profile { has_actuators: true, ..OWN_QUEUES };
 
 /// By version: 4.12 stands for all up to 5.1; 5.2 is the series of March 2019.
 pub const FORMS: &[Form<&'static Profile>] = &[

@@ -75,7 +75,7 @@ impl Bfq {
     /// A request of the queue in service was dispatched: checks whether its raising ends, and
     /// updates its weight.
     #[inline(always)]
-    pub(super) fn look_at_raising(&mut self, queue: u32) {
+    pub(super) fn update_raising(&mut self, queue: u32) {
         let (entity, state) = (self.entities.at(queue), self.queues.at(queue));
         let is_in_force = entity.weight > entity.original_weight;
         if !state.is_raised() {
@@ -113,14 +113,14 @@ impl Bfq {
             let weights = [u64::from(raising.factor), u64::from(entity.weight), u64::from(entity.original_weight)];
             let [factor, weight, original] = weights;
             let text = "raising period dur {0}/{1} msec, old coeff {2}, w {3}({4})";
-            self.say_queue(queue, text, &[lasted, longest, factor, weight, original]);
+            self.log_queue(queue, text, &[lasted, longest, factor, weight, original]);
         }
         let state = self.queues.at(queue);
         let raising = state.raising;
         if state.has(Marks::IN_LARGE_BURST) {
             self.end_raising(queue);
         } else if self.clock.is_past(raising.since_ticks.wrapping_add(raising.longest_ticks)) {
-            self.fall_back(queue);
+            self.end_soft_real_time(queue);
         }
         let state = self.queues.at(queue);
         let is_soft = state.raising.longest_ticks == self.spans.soft_real_time_ticks;
@@ -132,7 +132,7 @@ impl Bfq {
     /// The period is over: a queue that was interactive before it became soft real-time is so again
     /// if time is left.
     #[inline(never)]
-    pub(super) fn fall_back(&mut self, queue: u32) {
+    pub(super) fn end_soft_real_time(&mut self, queue: u32) {
         let raising = self.queues.at(queue).raising;
         let interactive_until = raising.before_soft_real_time_ticks.wrapping_add(self.raising_ticks());
         if raising.longest_ticks != self.spans.soft_real_time_ticks || self.clock.is_past(interactive_until) {

@@ -18,15 +18,15 @@ const ASYNC_CHARGE: u32 = 3;
 
 /// What to do next.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-enum Look {
+enum Selection {
     /// No queue is in service.
-    Nobody,
+    NoQueue,
     /// The turn in service is over.
     Ends(TurnEnd),
     /// This queue may send a request, at this charge.
     Sends(u32, u32),
     /// The device is idled for the queue in service.
-    Keeps,
+    Idle,
 }
 
 impl Bfq {
@@ -42,7 +42,7 @@ impl Bfq {
 
     /// The next request, or what the device waits for.
     #[inline(never)]
-    pub(super) fn choose_otherwise(&mut self) -> Dispatch {
+    pub(super) fn choose_general(&mut self) -> Dispatch {
         if let Some(direct) = self.next_direct() {
             return direct;
         }
@@ -53,13 +53,13 @@ impl Bfq {
     }
 
     /// [`Bfq::send`] for the frequent case that the turn simply goes on and messages are off: the
-    /// next request of the queue in service, with one access to each table. [`Bfq::look`] would
+    /// next request of the queue in service, with one access to each table. [`Bfq::select_next`] would
     /// give the same result.
     #[inline(never)]
     pub(super) fn send_in_turn(&mut self) -> Option<RequestId> {
         let queue = self.in_service;
         let looks_closely = self.settings.strict_guarantees | self.settings.bounded_hold | self.messages.is_on();
-        if looks_closely | !self.arms.is_one() | !self.direct.is_empty() {
+        if looks_closely | !self.actuators.is_one() | !self.direct.is_empty() {
             return None;
         }
         let state = self.queues.get_mut(queue)?;
@@ -85,7 +85,7 @@ impl Bfq {
         self.sample_dispatch(extent, true);
         self.next_leaves(queue, slot, is_sync);
         self.in_driver = self.in_driver.wrapping_add(1);
-        self.look_at_raising(queue);
+        self.update_raising(queue);
         Some(id)
     }
 
@@ -97,21 +97,21 @@ impl Bfq {
             return Err(Dispatch::Empty);
         }
         if self.settings.strict_guarantees && self.in_driver > 0 {
-            return Err(self.nothing_now());
+            return Err(self.repoll_later());
         }
         let before = self.in_service;
         let mut looks_at_time = before != NIL;
         // Each iteration answers, or ends or begins a turn; mostly the first. Queues may be busy
         // and empty, or have been charged more than before.
         for _ in 0..self.busy_total().wrapping_add(2).wrapping_mul(2) {
-            match self.look(looks_at_time) {
-                Look::Nobody => {
+            match self.select_next(looks_at_time) {
+                Selection::NoQueue => {
                     if !self.begin_next_turn() {
                         break;
                     }
                 }
-                Look::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
-                Look::Sends(queue, charge) => {
+                Selection::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
+                Selection::Sends(queue, charge) => {
                     let why = match () {
                         () if queue == self.in_service && queue == before => Why::TurnGoesOn,
                         () if queue == self.in_service => Why::NextTurn,
@@ -119,15 +119,15 @@ impl Bfq {
                     };
                     return Ok((self.queues.at(queue).next, queue, charge, why));
                 }
-                Look::Keeps => break,
+                Selection::Idle => break,
             }
             looks_at_time = false;
         }
-        Err(self.nothing_now())
+        Err(self.repoll_later())
     }
 
     /// Nothing can go although requests are queued: asks to be polled again later.
-    fn nothing_now(&mut self) -> Dispatch {
+    fn repoll_later(&mut self) -> Dispatch {
         if self.requests_queued == 0 {
             return Dispatch::Empty;
         }
@@ -145,23 +145,23 @@ impl Bfq {
 
     /// Decides about the turn in service.
     #[inline(never)]
-    fn look(&mut self, at_time: bool) -> Look {
+    fn select_next(&mut self, at_time: bool) -> Selection {
         let queue = self.in_service;
         if queue == NIL {
-            return Look::Nobody;
+            return Selection::NoQueue;
         }
         if at_time {
             if self.may_end_for_time(queue) && !self.must_idle(queue) {
-                return Look::Ends(TurnEnd::BudgetTimeout);
+                return Selection::Ends(TurnEnd::BudgetTimeout);
             }
             if self.settings.bounded_hold && self.is_owed_before(queue) {
-                return Look::Ends(TurnEnd::Preempted);
+                return Selection::Ends(TurnEnd::Preempted);
             }
         }
-        if !self.arms.is_one() {
+        if !self.actuators.is_one() {
             let other = self.queue_for_idle_actuator();
             if other != NIL && other != queue {
-                return Look::Sends(other, self.charge(self.queues.at(other).next, other));
+                return Selection::Sends(other, self.charge(self.queues.at(other).next, other));
             }
         }
         let state = self.queues.at(queue);
@@ -169,21 +169,21 @@ impl Bfq {
         if next != NIL {
             let charge = self.charge(next, queue);
             if charge > self.budget_left(queue) {
-                return Look::Ends(TurnEnd::BudgetExhausted);
+                return Selection::Ends(TurnEnd::BudgetExhausted);
             }
             if self.queues.at(queue).has(Marks::WAIT_REQUEST) {
                 self.stop_wait(queue);
             }
-            return Look::Sends(queue, charge);
+            return Selection::Sends(queue, charge);
         }
         if state.has(Marks::WAIT_REQUEST) || (state.dispatched > 0 && self.better_to_idle(queue)) {
             let other = self.choose_for_injection();
             if other == NIL {
-                return Look::Keeps;
+                return Selection::Idle;
             }
-            return Look::Sends(other, self.charge(self.queues.at(other).next, other));
+            return Selection::Sends(other, self.charge(self.queues.at(other).next, other));
         }
-        Look::Ends(TurnEnd::NoMoreRequests)
+        Selection::Ends(TurnEnd::NoMoreRequests)
     }
 
     /// False if no queue is next.
@@ -225,21 +225,21 @@ impl Bfq {
     #[inline]
     fn send(&mut self, slot: u32, queue: u32, charge: u32, why: Why) -> Dispatch {
         if slot == NIL {
-            self.complain();
+            self.count_violation();
             return Dispatch::Throttled;
         }
         let is_served = queue == self.in_service;
         let left = self.charge_and_move(slot, queue, charge, is_served);
         self.after_leaving(queue, left);
         if is_served {
-            self.look_at_raising(queue);
+            self.update_raising(queue);
             if self.busy_total() > 1 && self.is_idle_class(queue) && self.in_service == queue {
                 self.end_turn(queue, TurnEnd::BudgetExhausted, self.clock.ns);
             }
         }
         if self.messages.is_on() {
             let busy = u64::from(self.busy_total());
-            self.say("dispatch requests: {0} busy queues", &[busy]);
+            self.log("dispatch requests: {0} busy queues", &[busy]);
         }
         Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() }
     }
@@ -289,7 +289,7 @@ impl Bfq {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Dispatched;
         self.groups.at_mut(entry.group).account.serve(entry.counts_as, entry.is_sync, entry.sectors);
-        self.arms.count_in_driver(entry.context, 1);
+        self.actuators.count_in_driver(entry.context, 1);
         self.in_driver = self.in_driver.wrapping_add(1);
     }
 

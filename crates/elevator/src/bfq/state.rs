@@ -54,7 +54,7 @@ pub const FREE_SLOT: Slot = Slot {
 impl Slot {
     /// Marks the request as no longer inserted. Returns the queue and issuer that it had, or NIL.
     #[inline(always)]
-    pub const fn let_go(&mut self) -> (u32, u32) {
+    pub const fn clear_insertion(&mut self) -> (u32, u32) {
         self.held = Held::Nowhere;
         (core::mem::replace(&mut self.queue, NIL), core::mem::replace(&mut self.context, NIL))
     }
@@ -372,7 +372,7 @@ impl Queue {
 
     /// If an issuer is its only user, the queue becomes its own.
     #[inline]
-    pub const fn own_if_alone(&mut self, index: u32, context: u32) {
+    pub const fn own_if_sole_user(&mut self, index: u32, context: u32) {
         if index != SPARE_QUEUE && self.merges_into == NIL && self.process_references() == 1 {
             (self.owner, self.issuer) = (context, context);
         }

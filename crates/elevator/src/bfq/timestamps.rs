@@ -99,7 +99,7 @@ impl Stamps {
     /// Recomputes the smallest starts from `lowest` upwards: all of them up to the place of `gone`,
     /// and beyond that while they change.
     #[inline(never)]
-    fn renew_up(&mut self, lowest: u32, gone: u32) {
+    fn update_starts_upwards(&mut self, lowest: u32, gone: u32) {
         let above = self.at(gone).parent;
         let (mut at, mut is_above) = (lowest, false);
         while at != NIL {
@@ -234,7 +234,7 @@ impl ByFinish {
             is_first &= side == EARLIER;
             (parent, at) = (at, other.child(side));
         }
-        self.hang(stamps, parent, side, entity);
+        self.attach_child(stamps, parent, side, entity);
         // The subtree found there is split by finish time below it: each part grows at its inner
         // edge.
         let (mut earlier, mut later) = (entity, entity);
@@ -242,12 +242,12 @@ impl ByFinish {
             let node = stamps.at(at);
             if is_later(node.finish, finish) {
                 let next = node.child(EARLIER);
-                self.hang(stamps, later, if later == entity { LATER } else { EARLIER }, at);
+                self.attach_child(stamps, later, if later == entity { LATER } else { EARLIER }, at);
                 (later, at) = (at, next);
             } else {
                 is_first = false;
                 let next = node.child(LATER);
-                self.hang(stamps, earlier, if earlier == entity { EARLIER } else { LATER }, at);
+                self.attach_child(stamps, earlier, if earlier == entity { EARLIER } else { LATER }, at);
                 (earlier, at) = (at, next);
             }
         }
@@ -280,8 +280,8 @@ impl ByFinish {
         if self.first == entity {
             self.first = stamps.next(entity);
         }
-        let lowest = self.draw_together(stamps, entity);
-        stamps.renew_up(lowest, entity);
+        let lowest = self.merge_subtrees(stamps, entity);
+        stamps.update_starts_upwards(lowest, entity);
         self.len = self.len.wrapping_sub(1);
         stamps.0.at_mut(entity).is_linked = false;
         true
@@ -290,14 +290,14 @@ impl ByFinish {
     /// Merges the two subtrees of an entity into its place, by priority. Returns the lowest node
     /// whose children changed, or NIL.
     #[inline(never)]
-    fn draw_together(&mut self, stamps: &mut Stamps, entity: u32) -> u32 {
+    fn merge_subtrees(&mut self, stamps: &mut Stamps, entity: u32) -> u32 {
         let mut parent = stamps.at(entity).parent;
         let [mut earlier, mut later] = stamps.at(entity).children;
         let mut side = if parent != NIL && stamps.at(parent).child(LATER) == entity { LATER } else { EARLIER };
         while earlier != NIL && later != NIL {
             let is_earlier_up = priority(earlier) > priority(later);
             let (up, inner) = if is_earlier_up { (earlier, LATER) } else { (later, EARLIER) };
-            self.hang(stamps, parent, side, up);
+            self.attach_child(stamps, parent, side, up);
             let next = stamps.at(up).child(inner);
             if is_earlier_up {
                 earlier = next;
@@ -306,13 +306,13 @@ impl ByFinish {
             }
             (parent, side) = (up, inner);
         }
-        self.hang(stamps, parent, side, if earlier == NIL { later } else { earlier });
+        self.attach_child(stamps, parent, side, if earlier == NIL { later } else { earlier });
         parent
     }
 
     /// Makes `child`, which may be NIL, a child of `parent`; NIL as parent means the root.
     #[inline]
-    fn hang(&mut self, stamps: &mut Stamps, parent: u32, side: usize, child: u32) {
+    fn attach_child(&mut self, stamps: &mut Stamps, parent: u32, side: usize, child: u32) {
         // NIL is no valid index.
         match stamps.0.get_mut(parent) {
             Some(above) => above.set_child(side, child),

@@ -37,16 +37,25 @@ pub const ROWS: [Tunable; 14] = {
             0,
             INT_MAX,
             Some(16_384),
-            "How far back a request may lie and still be taken as near.",
+            "Largest backward distance at which a request still counts as near.",
         ),
-        row("back_seek_penalty", Count, 1, INT_MAX, Some(2), "How many times dearer a way back is than one on."),
+        row(
+            "back_seek_penalty",
+            Count,
+            1,
+            INT_MAX,
+            Some(2),
+            "Factor applied to the cost of a backward seek, \
+            compared with a forward one.",
+        ),
         row(
             "slice_idle",
             Milliseconds,
             0,
             INT_MAX,
             Some(8),
-            "How long the device is kept for a queue's next request; 0 = never, and weights of issuers with few requests are gone.",
+            "How long the device is idled for a queue's next request; 0 = never, and weights of issuers with few \
+            requests have no effect.",
         ),
         row("slice_idle_us", Microseconds, 0, UINT_MAX, Some(8_000), "slice_idle, finer."),
         row(
@@ -65,7 +74,12 @@ pub const ROWS: [Tunable; 14] = {
             None,
             "How long a turn may last; rounded up to a tick. 125 ms at HZ 1000, 124 at HZ 250.",
         ),
-        switch("strict_guarantees", 0, "Whether every queue is waited for, with one request in the device at a time."),
+        switch(
+            "strict_guarantees",
+            0,
+            "Whether the device is idled for every queue, with one request in flight at \
+            a time.",
+        ),
         switch(
             "low_latency",
             1,
@@ -74,17 +88,19 @@ pub const ROWS: [Tunable; 14] = {
         switch(
             "repoll_on_completion",
             0,
-            "Whether every completion lets a kept device be looked at again (Linux looks every 3 ms).",
+            "Whether an idled device is polled again at every completion (Linux polls every 3 ms).",
         ),
         switch(
             "bounded_hold",
             0,
-            "Whether a turn ends when it is ahead of virtual time and others are owed service (Linux goes on to the turn's end).",
+            "Whether a turn ends when it is ahead of virtual time and others are owed service (Linux continues to \
+            the end of the turn).",
         ),
         switch(
             "eligible_injection",
             0,
-            "Whether only those are let into another's turn that virtual time owes service, and none of a lower class.",
+            "Whether only queues that are owed service by virtual time, and none of a lower class, are injected into \
+            the turn of another queue.",
         ),
         switch("real_time_charge", 0, "Whether a short turn is charged the time it took, not 2 or 8 ms at least."),
     ]

@@ -17,7 +17,7 @@ const WINDOW_IDLES: u64 = 128;
 
 impl Bfq {
     /// Looks for a waker when the only request of an issuer has just arrived.
-    pub(super) fn look_for_waker(&mut self, queue: u32) {
+    pub(super) fn detect_waker(&mut self, queue: u32) {
         let last = self.last_completed;
         let (now, since_ns) = (self.clock.ns, self.clock.ns.saturating_sub(self.peak.last_completion_ns));
         let serial = self.queues.at(last).serial;
@@ -35,11 +35,11 @@ impl Bfq {
         } else {
             state.tentative_waker = (last, serial);
             (state.waker_detections, state.waker_since_ns) = (1, now);
-            self.say_queue(queue, "set tentative waker {0}", &[u64::from(last)]);
+            self.log_queue(queue, "set tentative waker {0}", &[u64::from(last)]);
         }
         if self.queues.at(queue).waker_detections == DETECTIONS {
             self.join_waker(queue, last);
-            self.say_queue(queue, "set waker {0}", &[u64::from(last)]);
+            self.log_queue(queue, "set waker {0}", &[u64::from(last)]);
         }
     }
 
@@ -49,20 +49,20 @@ impl Bfq {
         let state = self.queues.at_mut(queue);
         (state.waker, state.tentative_waker) = (waker, (NIL, 0));
         if !self.queues.at_mut(waker).woken.push_front(&mut self.woken_links, queue) {
-            self.complain();
+            self.count_violation();
         }
     }
 
     pub(super) fn leave_waker(&mut self, queue: u32) {
         let waker = core::mem::replace(&mut self.queues.at_mut(queue).waker, NIL);
         if waker != NIL && !self.queues.at_mut(waker).woken.remove(&mut self.woken_links, queue) {
-            self.complain();
+            self.count_violation();
         }
     }
 
     /// The record is freed: it wakes no queue any more.
     #[inline(always)]
-    pub(super) fn let_woken_go(&mut self, queue: u32) {
+    pub(super) fn clear_woken(&mut self, queue: u32) {
         for _ in 0..self.queues.len() {
             let Some(woken) = self.queues.at_mut(queue).woken.pop_front(&mut self.woken_links) else { return };
             self.queues.at_mut(woken).waker = NIL;
@@ -76,7 +76,7 @@ impl Bfq {
             let woken = &mut self.queues.at_mut(waker).woken;
             let is_moved = woken.remove(&mut self.woken_links, queue) && woken.push_front(&mut self.woken_links, queue);
             if !is_moved {
-                self.complain();
+                self.count_violation();
             }
         }
     }

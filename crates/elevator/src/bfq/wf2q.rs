@@ -6,6 +6,7 @@
 //! dispatched request.
 
 use super::Bfq;
+use super::divisor::Divisor;
 use super::state::{Marks, Set};
 use super::timestamps::{ByFinish, is_later};
 use crate::structures::NIL;
@@ -31,47 +32,6 @@ pub struct ServiceTree {
 impl ServiceTree {
     pub const EMPTY: ServiceTree =
         ServiceTree { active: ByFinish::EMPTY, idle: ByFinish::EMPTY, vtime: 0, weight_sum: Divisor::ZERO };
-}
-
-/// A divisor that is used more often than it changes: the quotient then costs a multiplication.
-#[derive(Copy, Clone, Debug)]
-pub struct Divisor {
-    value: u64,
-    /// 2^64 divided by the value, rounded down.
-    inverse: u64,
-}
-
-impl Divisor {
-    const ZERO: Divisor = Divisor { value: 0, inverse: 0 };
-
-    #[inline]
-    pub const fn value(self) -> u64 {
-        self.value
-    }
-
-    pub fn set(&mut self, value: u64) {
-        self.value = value;
-        self.inverse = u64::MAX.checked_div(value).unwrap_or(0);
-    }
-
-    /// The exact quotient; 0 while the value is 0.
-    #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "the upper half of a product of two halves")]
-    fn quotient(self, dividend: u64) -> u64 {
-        if self.value == 0 {
-            return 0;
-        }
-        // At most two too small, since the inverse is less than one too small.
-        let mut quotient = ((u128::from(dividend) * u128::from(self.inverse)) >> 64) as u64;
-        let mut rest = dividend.wrapping_sub(quotient.wrapping_mul(self.value));
-        for _ in 0..2 {
-            if rest >= self.value {
-                quotient = quotient.wrapping_add(1);
-                rest = rest.wrapping_sub(self.value);
-            }
-        }
-        quotient
-    }
 }
 
 /// Advance of virtual time for this many sectors at this weight.
@@ -220,7 +180,7 @@ impl Bfq {
         is_changed
     }
 
-    /// Whether the newcomer takes precedence over the present choice, without a search.
+    /// Whether the new entity takes precedence over the present choice, without a search.
     fn overtakes(&self, new: u32, before: u32) -> bool {
         let tree = self.tree_index(new);
         tree == self.tree_index(before)
@@ -241,7 +201,7 @@ impl Bfq {
             let entity = scheduler.next_in_service;
             scheduler.in_service = entity;
             if entity == NIL {
-                self.complain();
+                self.count_violation();
                 return NIL;
             }
             let below = entity.wrapping_sub(self.queues.len());
@@ -249,16 +209,16 @@ impl Bfq {
                 self.active_remove(entity);
             }
             if self.is_queue(entity) {
-                self.choose_anew_above(entity);
+                self.update_next_above(entity);
                 return entity;
             }
             group = below;
         }
-        self.complain();
+        self.count_violation();
         NIL
     }
 
-    fn choose_anew_above(&mut self, queue: u32) {
+    fn update_next_above(&mut self, queue: u32) {
         let mut entity = queue;
         while entity != NIL {
             let group = self.entities.at(entity).parent;
@@ -282,7 +242,7 @@ impl Bfq {
         group.active_entities = group.active_entities.wrapping_add(1);
         let is_listed = !self.is_queue(entity) || self.list_active(entity);
         if !is_in || !is_listed {
-            self.complain();
+            self.count_violation();
         }
     }
 
@@ -297,7 +257,7 @@ impl Bfq {
         group.active_entities = group.active_entities.wrapping_sub(1);
         let is_unlisted = !self.is_queue(entity) || self.unlist_active(entity);
         if !is_out || !is_unlisted {
-            self.complain();
+            self.count_violation();
         }
     }
 
@@ -305,7 +265,7 @@ impl Bfq {
     fn idle_insert(&mut self, entity: u32) {
         let tree = self.tree_index(entity);
         if !self.trees.at_mut(tree).idle.insert(&mut self.stamps, entity) {
-            self.complain();
+            self.count_violation();
         }
         self.entities.at_mut(entity).set = Set::Idle;
     }
@@ -314,7 +274,7 @@ impl Bfq {
     pub(super) fn idle_remove(&mut self, entity: u32) {
         let tree = self.tree_index(entity);
         if !self.trees.at_mut(tree).idle.remove(&mut self.stamps, entity) {
-            self.complain();
+            self.count_violation();
         }
         self.entities.at_mut(entity).set = Set::None;
     }
@@ -341,18 +301,18 @@ impl Bfq {
         let finish = start.wrapping_add(span(sectors, self.entities.at(entity).weight));
         self.stamps.set(entity, start, finish);
         if self.messages.is_on() && self.is_queue(entity) {
-            self.say_finish(entity, sectors);
+            self.log_finish(entity, sectors);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn say_finish(&mut self, queue: u32, sectors: u32) {
+    fn log_finish(&mut self, queue: u32, sectors: u32) {
         let weight = u64::from(self.entities.at(queue).weight);
-        self.say_queue(queue, "calc_finish: serv {0}, w {1}", &[u64::from(sectors), weight]);
+        self.log_queue(queue, "calc_finish: serv {0}, w {1}", &[u64::from(sectors), weight]);
         let stamps = self.stamps.at(queue);
         let numbers = [stamps.starts, stamps.finish, stamps.finish.wrapping_sub(stamps.starts)];
-        self.say_queue(queue, "calc_finish: start {0}, finish {1}, delta {2}", &numbers);
+        self.log_queue(queue, "calc_finish: start {0}, finish {1}, delta {2}", &numbers);
     }
 
     // ---- activation and deactivation ----
@@ -398,7 +358,7 @@ impl Bfq {
             if is_later(earliest, finish) { earliest } else { finish }
         } else {
             if self.entities.at(entity).is_on_tree {
-                self.complain();
+                self.count_violation();
             } else {
                 self.entities.at_mut(entity).is_on_tree = true;
                 self.change_weight_sum(entity, true);
@@ -547,7 +507,7 @@ impl Bfq {
     pub(super) fn serve(&mut self, queue: u32, sectors: u32) {
         self.queues.at_mut(queue).count_service(sectors, self.clock.ticks);
         self.run_vtime(queue, sectors);
-        self.say_queue(queue, "bfqq_served {0} secs", &[u64::from(sectors)]);
+        self.log_queue(queue, "bfqq_served {0} secs", &[u64::from(sectors)]);
     }
 
     /// Advances virtual time on all levels. Inlined into its callers.
@@ -698,23 +658,6 @@ const fn level_of(weight: u32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::random::Stream;
-
-    #[test]
-    fn a_quotient_by_inverse_is_exact() {
-        let mut stream = Stream::of(1, "bfq/divisor");
-        for bits in 0..64 {
-            for _ in 0..200 {
-                let (dividend, value) = (stream.next() >> (stream.below(64)), (stream.next() >> bits).max(1));
-                let mut divisor = Divisor::ZERO;
-                divisor.set(value);
-                assert_eq!(divisor.quotient(dividend), dividend / value, "{dividend} / {value}");
-            }
-        }
-        let mut one = Divisor::ZERO;
-        one.set(1);
-        assert_eq!((one.quotient(u64::MAX), Divisor::ZERO.quotient(7)), (u64::MAX, 0));
-    }
 
     #[test]
     fn levels_have_weights() {

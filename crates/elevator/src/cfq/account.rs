@@ -25,25 +25,25 @@ impl Cfq {
 
     /// A group is removed: its account, and what it had inherited from its descendants, passes to
     /// its parent. In two steps, each with little stack.
-    pub(super) fn bequeath_account(&mut self, group: u32) {
+    pub(super) fn fold_account_into_parent(&mut self, group: u32) {
         let parent = self.groups.at(group).parent;
-        self.bequeath_own(group, parent);
-        self.bequeath_inherited(group, parent);
+        self.fold_own_account(group, parent);
+        self.fold_inherited_account(group, parent);
     }
 
     #[inline(never)]
-    fn bequeath_own(&mut self, group: u32, parent: u32) {
-        if let Some(heir) = self.removed.get_mut(parent) {
-            heir.absorb(&self.groups.at(group).account);
+    fn fold_own_account(&mut self, group: u32, parent: u32) {
+        if let Some(parent_account) = self.removed.get_mut(parent) {
+            parent_account.absorb(&self.groups.at(group).account);
         }
     }
 
     #[inline(never)]
-    fn bequeath_inherited(&mut self, group: u32, parent: u32) {
+    fn fold_inherited_account(&mut self, group: u32, parent: u32) {
         let Some(removed) = self.removed.get_mut(group) else { return };
         let inherited = core::mem::replace(removed, GroupAccount::ZERO);
-        if let Some(heir) = self.removed.get_mut(parent) {
-            heir.absorb(&inherited);
+        if let Some(parent_account) = self.removed.get_mut(parent) {
+            parent_account.absorb(&inherited);
         }
     }
 }

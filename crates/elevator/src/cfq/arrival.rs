@@ -29,15 +29,15 @@ impl Cfq {
         let mut queue = self.known_queue(bio);
         if queue == NIL {
             queue = self.queue_for(bio);
-            self.bury_abandoned();
+            self.free_deferred();
         }
-        self.take_in(queue, id, bio, request.start_ns);
+        self.add_to_queue(queue, id, bio, request.start_ns);
         self.announce(queue, id.slot(), bio);
     }
 
     /// Assigns a queue to a request, adds the request to it, and learns from it.
     #[inline(never)]
-    fn take_in(&mut self, queue: u32, id: RequestId, bio: &Bio, start_ns: Nanos) {
+    fn add_to_queue(&mut self, queue: u32, id: RequestId, bio: &Bio, start_ns: Nanos) {
         let (slot, is_sync) = (id.slot(), bio.is_sync());
         let context = self.context_index(bio.context);
         let issuer = self.contexts.at_mut(context);
@@ -69,15 +69,15 @@ impl Cfq {
             context,
             due_ticks: due_from.saturating_add(self.settings.expire(expires_as_sync)),
         };
-        self.say_queue(queue, "insert_request", &[]);
+        self.log_queue(queue, "insert_request", &[]);
         self.refresh_priority(queue, priority);
         let state = self.queues.at_mut(queue);
         let is_linked = state.fifo.push_back(&mut self.fifo_links, slot);
         state.favoured = state.favoured.wrapping_add(u32::from(is_favoured));
         if !is_linked {
-            self.complain();
+            self.count_violation();
         }
-        self.sort_in(queue, slot, bio.extent.first_sector, is_sync);
+        self.insert_by_sector(queue, slot, bio.extent.first_sector, is_sync);
         self.requests_queued = self.requests_queued.wrapping_add(1);
         self.account_arrival(group, kind, is_sync);
         self.learn(queue, context, bio);
@@ -152,7 +152,7 @@ impl Cfq {
             was_worth
         };
         if is_worth != was_worth {
-            self.say_queue(queue, "idle={0}", &[u64::from(is_worth)]);
+            self.log_queue(queue, "idle={0}", &[u64::from(is_worth)]);
             let marks = &mut self.queues.at_mut(queue).marks;
             if is_worth {
                 marks.set(Marks::IDLE_WINDOW);
@@ -162,7 +162,7 @@ impl Cfq {
         }
     }
 
-    /// Handles the newcomer's effect on the active queue.
+    /// Handles the effect of the new request on the active queue.
     #[inline]
     fn announce(&mut self, queue: u32, slot: u32, bio: &Bio) {
         if self.active != queue {
@@ -205,7 +205,7 @@ impl Cfq {
             };
         }
         if !self.head.push_front(&mut self.fifo_links, slot) {
-            self.complain();
+            self.count_violation();
         }
     }
 }

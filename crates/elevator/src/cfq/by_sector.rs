@@ -79,7 +79,7 @@ impl Cfq {
         if let Some(tree) = self.sector_trees.get_mut(level)
             && !tree.remove(&mut self.sector_links, queue)
         {
-            self.complain();
+            self.count_violation();
         }
     }
 }

@@ -11,12 +11,12 @@ use alloc::vec::Vec;
 
 /// References to the record of a queue.
 #[derive(Clone, Default)]
-struct Named {
+struct References {
     requests: u32,
     issuers: u32,
     pins: u32,
     /// Whether another queue is scheduled to be merged into it.
-    is_promised: bool,
+    is_merge_target: bool,
 }
 
 /// The sums over the requests of a group.
@@ -52,9 +52,10 @@ impl Cfq {
     fn is_unused(&self, index: u32) -> bool {
         let queue = self.queues.at(index);
         let is_empty = queue.sorted.is_empty() & queue.fifo.is_empty() & (queue.queued_total() == 0);
-        let names_nobody = (queue.next == NIL) & (queue.tree == NIL) & (queue.references == 0) & (queue.favoured == 0);
+        let refers_to_nothing =
+            (queue.next == NIL) & (queue.tree == NIL) & (queue.references == 0) & (queue.favoured == 0);
         is_empty
-            && names_nobody
+            && refers_to_nothing
             && !queue.has(Marks::USED)
             && !queue.has(Marks::ON_RR)
             && !self.service_links.is_linked(index)
@@ -69,10 +70,15 @@ impl Cfq {
         must(self.service_links.is_linked(index) == is_busy, "a busy queue is linked", index)?;
         must(queue.sorted.len() == queue.fifo.len(), "order and fifo hold the same requests", index)?;
         must(queue.queued_total() == queue.sorted.len(), "queued requests are counted", index)?;
-        must((queue.next == NIL) == queue.is_empty(), "there is a next request while there is one at all", index)?;
+        must((queue.next == NIL) == queue.is_empty(), "there is a next request while any request is queued", index)?;
         must(is_busy || queue.is_empty(), "a queue with requests is busy", index)?;
         must(!is_busy || !queue.is_empty() || index == self.active, "only the active queue is busy and empty", index)?;
-        must(queue.has(Marks::USED) || (!is_busy && queue.references == 0), "a free record is nobody's", index)?;
+        must(
+            queue.has(Marks::USED) || (!is_busy && queue.references == 0),
+            "a free record is neither busy nor \
+            referenced",
+            index,
+        )?;
         let is_by_sector = self.sector_links.is_linked(index);
         let is_known = !self.stale_links.is_linked(index);
         must(!is_by_sector || !is_known || !queue.is_empty(), "a queue by sector has a request", index)?;
@@ -87,7 +93,7 @@ impl Cfq {
         }
         must(favoured == queue.favoured, "favoured requests are counted", index)?;
         let next = self.slots.at(queue.next);
-        must(queue.next == NIL || next.queue == index, "the next request is the queue's own", index)?;
+        must(queue.next == NIL || next.queue == index, "the next request belongs to the queue", index)?;
         must(!is_busy || self.tree_group(queue.tree) == queue.group, "a queue is in a tree of its group", index)
     }
 
@@ -115,7 +121,7 @@ impl Cfq {
         let is_in_order = self.group_links.is_linked(index);
         must(is_in_order == (linked > 0), "a group is in the order exactly while it has busy queues", index)?;
         let key = self.group_links.key(index);
-        must(key.is_none_or(|key| key == group.vdisktime), "a group is where its vdisktime says", index)?;
+        must(key.is_none_or(|key| key == group.vdisktime), "the key of a group in the order is its vdisktime", index)?;
         must(sums.dispatched == group.dispatched, "a group counts its requests in the device", index)?;
         must(sums.queued == group.account.queued.total(), "a group counts its queued requests", index)
     }
@@ -141,50 +147,54 @@ impl Cfq {
     }
 
     /// Counts the references to each queue, in one pass over all referrers.
-    fn who_names_what(&self) -> Vec<Named> {
-        let mut named = vec![Named::default(); self.queues.len() as usize];
+    fn count_references(&self) -> Vec<References> {
+        let mut references = vec![References::default(); self.queues.len() as usize];
         for slot in self.slots.iter() {
-            if let Some(named) = named.get_mut(slot.queue as usize) {
-                named.requests += 1;
+            if let Some(references) = references.get_mut(slot.queue as usize) {
+                references.requests += 1;
             }
         }
         for context in self.contexts.iter() {
-            if let Some(named) = named.get_mut(context.queue as usize) {
-                named.issuers += 1;
+            if let Some(references) = references.get_mut(context.queue as usize) {
+                references.issuers += 1;
             }
         }
         for queue in self.async_queues.iter() {
-            if let Some(named) = named.get_mut(*queue as usize) {
-                named.pins += 1;
+            if let Some(references) = references.get_mut(*queue as usize) {
+                references.pins += 1;
             }
         }
         for queue in self.queues.iter() {
-            if let Some(named) = named.get_mut(queue.merges_into as usize) {
-                named.is_promised = true;
+            if let Some(references) = references.get_mut(queue.merges_into as usize) {
+                references.is_merge_target = true;
             }
         }
-        named
+        references
     }
 
     /// Each record's reference count equals its references, scheduled mergers aside.
     fn check_references(&self) -> Result<(), Violation> {
-        for (index, named) in (0..).zip(self.who_names_what()).skip(1) {
+        for (index, references) in (0..).zip(self.count_references()).skip(1) {
             let queue = self.queues.at(index);
             if !queue.has(Marks::USED) {
                 continue;
             }
-            must(named.requests == queue.allocated, "a queue counts its requests", index)?;
-            let known = named.requests.saturating_add(named.issuers).saturating_add(named.pins);
-            must(queue.references >= known, "whoever names a queue holds it", index)?;
-            must(queue.references == known || named.is_promised, "what holds a queue names it", index)?;
+            must(references.requests == queue.allocated, "a queue counts its requests", index)?;
+            let known = references.requests.saturating_add(references.issuers).saturating_add(references.pins);
+            must(queue.references >= known, "every referrer of a queue holds a reference", index)?;
+            must(
+                queue.references == known || references.is_merge_target,
+                "every reference to a queue has a referrer",
+                index,
+            )?;
             let target = queue.merges_into;
-            must(target == NIL || self.queues.at(target).has(Marks::USED), "a merger's target is there", index)?;
+            must(target == NIL || self.queues.at(target).has(Marks::USED), "the target of a merge is in use", index)?;
         }
         Ok(())
     }
 
     fn check_active(&self) -> Result<(), Violation> {
-        must(self.abandoned == NIL, "no queue is left abandoned", self.abandoned)?;
+        must(self.deferred_free == NIL, "no queue waits to be freed after a call", self.deferred_free)?;
         let waiting = (0..self.queues.len()).filter(|queue| self.queues.at(*queue).has(Marks::WAIT_REQUEST));
         for queue in waiting {
             let active = self.active_of(self.queues.at(queue).group);

@@ -22,7 +22,7 @@ pub struct BackSeeks {
 
 /// Whether the first of two is preferred, with the head at `last`: sync before async, favoured
 /// before plain, then the nearer; a request too far behind counts as wrapped around.
-pub fn goes_first(one: Candidate, other: Candidate, last: u64, back: BackSeeks) -> bool {
+pub fn is_preferred(one: Candidate, other: Candidate, last: u64, back: BackSeeks) -> bool {
     if one.is_sync != other.is_sync {
         return one.is_sync;
     }
@@ -59,7 +59,7 @@ impl Cfq {
         }
         let back =
             BackSeeks { most_sectors: self.settings.back_seek_max_sectors, penalty: self.settings.back_seek_penalty };
-        if goes_first(self.candidate(one), self.candidate(other), last, back) { one } else { other }
+        if is_preferred(self.candidate(one), self.candidate(other), last, back) { one } else { other }
     }
 
     fn candidate(&self, slot: u32) -> Candidate {
@@ -84,10 +84,10 @@ impl Cfq {
 
     /// Adds a request to its queue's order, which makes the queue busy.
     #[inline(always)]
-    pub(super) fn sort_in(&mut self, queue: u32, slot: u32, first_sector: u64, is_sync: bool) {
+    pub(super) fn insert_by_sector(&mut self, queue: u32, slot: u32, first_sector: u64, is_sync: bool) {
         let state = self.queues.at_mut(queue);
         if !state.sorted.insert(&mut self.sort_links, slot, first_sector) {
-            self.complain();
+            self.count_violation();
             return;
         }
         let [asynchronous, sync] = &mut state.queued;
@@ -107,7 +107,7 @@ impl Cfq {
     /// Determines the next request from a dispatched one, even if that was not the expected next
     /// request.
     #[inline]
-    pub(super) fn go_on_from(&mut self, queue: u32, slot: u32) {
+    pub(super) fn update_next_from(&mut self, queue: u32, slot: u32) {
         let next = self.successor(queue, slot);
         self.queues.at_mut(queue).next = next;
     }
@@ -117,12 +117,12 @@ impl Cfq {
     pub(super) fn take_out(&mut self, slot: u32) {
         let Slot { queue, held, group, kind, is_sync, .. } = *self.slots.at(slot);
         if held != Held::Queued {
-            self.complain();
+            self.count_violation();
             return;
         }
         let is_next = self.queues.at(queue).next == slot;
         if is_next {
-            self.go_on_from(queue, slot);
+            self.update_next_from(queue, slot);
         }
         self.slots.at_mut(slot).held = Held::Nowhere;
         self.unlink_request(queue, slot);
@@ -151,7 +151,7 @@ impl Cfq {
         let is_spent = is_unsorted && state.is_empty();
         self.requests_queued = self.requests_queued.wrapping_sub(1);
         if !is_out {
-            self.complain();
+            self.count_violation();
         }
         if is_spent {
             self.note_next(queue);
@@ -165,7 +165,7 @@ impl Cfq {
         let is_moved = state.sorted.remove(&mut self.sort_links, slot)
             && state.sorted.insert(&mut self.sort_links, slot, first_sector);
         if !is_moved {
-            self.complain();
+            self.count_violation();
             return;
         }
         let next = self.better(self.queues.at(queue).next, slot, self.last_position_sectors);
@@ -183,9 +183,9 @@ impl Cfq {
         state.marks.set(Marks::FIFO_EXPIRE);
         let oldest = state.fifo.first().filter(|slot| self.now >= self.slots.at(*slot).due_ticks);
         match oldest {
-            Some(slot) => self.say_queue(queue, "fifo={0}", &[u64::from(slot)]),
+            Some(slot) => self.log_queue(queue, "fifo={0}", &[u64::from(slot)]),
             None if self.profile.has_late_rules => {}
-            None => self.say_queue(queue, "fifo=(null)", &[]),
+            None => self.log_queue(queue, "fifo=(null)", &[]),
         }
         oldest
     }
@@ -202,8 +202,8 @@ mod tests {
     }
 
     fn chosen(a: u64, b: u64, last: u64) -> u64 {
-        let first = goes_first(plain(a), plain(b), last, BACK);
-        assert_eq!(first, !goes_first(plain(b), plain(a), last, BACK), "the order of asking makes no difference");
+        let first = is_preferred(plain(a), plain(b), last, BACK);
+        assert_eq!(first, !is_preferred(plain(b), plain(a), last, BACK), "the order of asking makes no difference");
         if first { a } else { b }
     }
 
@@ -220,8 +220,8 @@ mod tests {
     fn t10_sync_then_favoured_before_any_distance() {
         let asynchronous = Candidate { is_sync: false, ..plain(1000) };
         let meta = Candidate { is_favoured: true, ..plain(1) };
-        assert!(goes_first(plain(1), asynchronous, 1000, BACK));
-        assert!(goes_first(meta, plain(1000), 1000, BACK));
-        assert!(goes_first(plain(1), Candidate { is_favoured: true, ..asynchronous }, 1000, BACK));
+        assert!(is_preferred(plain(1), asynchronous, 1000, BACK));
+        assert!(is_preferred(meta, plain(1000), 1000, BACK));
+        assert!(is_preferred(plain(1), Candidate { is_favoured: true, ..asynchronous }, 1000, BACK));
     }
 }

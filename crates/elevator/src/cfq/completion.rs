@@ -27,7 +27,7 @@ impl Cfq {
         if self.profile.has_one_level && self.in_driver >= QUEUEING_FROM {
             self.hw_tag = Some(true);
         }
-        self.say_queue(queue, "activate rq, drv={0}", &[u64::from(self.in_driver)]);
+        self.log_queue(queue, "activate rq, drv={0}", &[u64::from(self.in_driver)]);
     }
 
     /// The driver gave the request back, or completed it.
@@ -48,7 +48,7 @@ impl Cfq {
             self.active_completed(queue, is_sync, is_last);
         }
         if self.in_driver == 0 && self.busy_queues > 0 {
-            self.say("schedule dispatch", &[]);
+            self.log("schedule dispatch", &[]);
         }
     }
 
@@ -57,7 +57,7 @@ impl Cfq {
     #[inline(never)]
     fn take_back(&mut self, requests: &Requests, slot: u32) -> (u32, bool, bool) {
         let Slot { id, queue, kind, is_sync, is_last, context, .. } = *self.slots.at(slot);
-        self.say_queue(queue, "complete rqnoidle {0}", &[u64::from(is_last)]);
+        self.log_queue(queue, "complete rqnoidle {0}", &[u64::from(is_last)]);
         if !self.profile.has_one_level {
             self.learn_depth();
         }
@@ -139,7 +139,7 @@ impl Cfq {
         let state = self.queues.at_mut(queue);
         state.slice_end_ticks = end;
         state.marks.set(Marks::WAIT_BUSY);
-        self.say_queue(queue, "will busy wait", &[]);
+        self.log_queue(queue, "will busy wait", &[]);
     }
 
     /// Detects whether the device queues commands (`hw_tag`). This is only possible while enough

@@ -77,10 +77,10 @@ impl Cfq {
             min_vdisktime: 0,
             total_weight: 0,
             was_iops_mode: profile.has_iops_mode && settings.slice_idle_ticks == 0 && !profile.has_one_level,
-            serving: NOBODY,
+            serving: NO_WORKLOAD,
             active: NIL,
             active_context: NIL,
-            abandoned: NIL,
+            deferred_free: NIL,
             busy_queues: 0,
             busy_sync_queues: 0,
             requests_queued: 0,
@@ -97,7 +97,7 @@ impl Cfq {
             is_holding: false,
             round: List::EMPTY,
             instances: Array::try_new(instances, Instance::NEW)?,
-            attended: GroupId::ROOT.0,
+            loaded: GroupId::ROOT.0,
             splits: profile.splits(),
             draining: NIL,
             drained: 0,
@@ -107,7 +107,7 @@ impl Cfq {
     }
 }
 
-const NOBODY: Workload = Workload {
+const NO_WORKLOAD: Workload = Workload {
     group: NIL,
     class: Class::BestEffort,
     kind: WorkloadType::SyncNoIdle,

@@ -108,8 +108,8 @@ impl Cfq {
             // Not seen before, or the id belonged to an issuer that has exited.
             self.drop_queue(index);
             let think = ThinkTime::since(self.now);
-            let newcomer = Context { is_alive: true, priority: bio.priority, group: here, think, ..UNKNOWN_CONTEXT };
-            *self.contexts.at_mut(index) = newcomer;
+            let fresh = Context { is_alive: true, priority: bio.priority, group: here, think, ..UNKNOWN_CONTEXT };
+            *self.contexts.at_mut(index) = fresh;
             return;
         }
         let context = self.contexts.at_mut(index);
@@ -122,7 +122,7 @@ impl Cfq {
             self.queues.at_mut(queue).marks.set(Marks::PRIO_CHANGED);
         }
         if group != here && self.profile.has_groups() {
-            self.say_queue(queue, "changed cgroup", &[]);
+            self.log_queue(queue, "changed cgroup", &[]);
             self.drop_queue(index);
         }
     }
@@ -181,7 +181,7 @@ impl Cfq {
         if state.is_sync() && !state.is_idle_class() {
             state.marks.set(Marks::IDLE_WINDOW);
         }
-        self.say_queue(queue, "alloced", &[]);
+        self.log_queue(queue, "alloced", &[]);
         queue
     }
 
@@ -201,12 +201,12 @@ impl Cfq {
     }
 
     /// Drops a reference to a queue. With the last one the record is freed; if the queue is active
-    /// it is marked as abandoned instead, and the caller must call [`Cfq::bury_abandoned`] before
+    /// it is marked as deferred_free instead, and the caller must call [`Cfq::free_deferred`] before
     /// the event ends.
     pub(super) fn drop_reference(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         if state.references == 0 || queue == SPARE_QUEUE {
-            self.complain();
+            self.count_violation();
             return;
         }
         state.references = state.references.wrapping_sub(1);
@@ -218,7 +218,7 @@ impl Cfq {
         }
         let group = state.group;
         if self.active_of(group) == queue {
-            let earlier = core::mem::replace(&mut self.abandoned, queue);
+            let earlier = core::mem::replace(&mut self.deferred_free, queue);
             self.queues.at_mut(queue).next_free = earlier;
         } else {
             self.free_queue(queue);
@@ -227,11 +227,11 @@ impl Cfq {
 
     pub(super) fn free_queue(&mut self, queue: u32) {
         if self.queues.at(queue).has(Marks::ON_RR) {
-            self.complain();
+            self.count_violation();
             return;
         }
         self.forget_by_sector(queue);
-        self.say_queue(queue, "put_queue", &[]);
+        self.log_queue(queue, "put_queue", &[]);
         let next_free = self.first_free_queue;
         let state = self.queues.at_mut(queue);
         state.marks = Marks::NONE;
@@ -278,10 +278,10 @@ impl Cfq {
         let queue = self.contexts.at(index).queue;
         if queue != NIL && self.active == queue {
             self.expire(queue, Rest::Forgotten);
-            self.say("schedule dispatch", &[]);
+            self.log("schedule dispatch", &[]);
         }
         self.drop_queue(index);
-        self.bury_abandoned();
+        self.free_deferred();
         Wake::All
     }
 
@@ -299,10 +299,10 @@ impl Cfq {
                     self.drop_reference(queue);
                 }
             }
-            self.bury_abandoned();
+            self.free_deferred();
         }
         for queue in 0..self.queues.len() {
-            self.evict(queue, group);
+            self.move_queue_to_root(queue, group);
         }
         for index in 0..self.contexts.len() {
             let context = self.contexts.at_mut(index);
@@ -323,7 +323,7 @@ impl Cfq {
 
     /// A queue with requests of others, shared with a cooperator that had brought it into the group
     /// while neither was isolated.
-    fn evict(&mut self, queue: u32, group: u32) {
+    fn move_queue_to_root(&mut self, queue: u32, group: u32) {
         let state = self.queues.at_mut(queue);
         if state.origin == group {
             state.origin = NIL;

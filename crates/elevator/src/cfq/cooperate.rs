@@ -62,7 +62,7 @@ impl Cfq {
     /// there was taken in advance.
     pub(super) fn merge_over(&mut self, context: u32, queue: u32) -> u32 {
         let target = self.queues.at(queue).merges_into;
-        self.say_queue(queue, "merging with queue {0}", &[u64::from(target)]);
+        self.log_queue(queue, "merging with queue {0}", &[u64::from(target)]);
         self.contexts.at_mut(context).queue = target;
         self.queues.at_mut(target).marks.set(Marks::COOP);
         self.drop_reference(queue);
@@ -72,7 +72,7 @@ impl Cfq {
     /// Splits a seeky issuer off a shared queue: the last one keeps the queue, others get a new one
     /// (NIL).
     pub(super) fn split(&mut self, context: u32, queue: u32) -> u32 {
-        self.say_queue(queue, "breaking apart cfqq", &[]);
+        self.log_queue(queue, "breaking apart cfqq", &[]);
         let state = self.queues.at_mut(queue);
         if state.process_references() == 1 {
             state.issuer = context;

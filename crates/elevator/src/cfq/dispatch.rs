@@ -62,7 +62,7 @@ impl Cfq {
             None => (self.queues.at(queue).next, why),
         };
         if slot == NIL {
-            self.complain();
+            self.count_violation();
             return Dispatch::Throttled;
         }
         self.take_for_device(requests, queue, slot);
@@ -73,12 +73,12 @@ impl Cfq {
 
     #[inline(never)]
     fn take_for_device(&mut self, requests: &Requests, queue: u32, slot: u32) {
-        self.say_queue(queue, "dispatch_insert", &[]);
+        self.log_queue(queue, "dispatch_insert", &[]);
         self.move_to_device(requests, slot);
         if self.active_context == NIL {
             self.active_context = self.slots.at(slot).context;
         }
-        self.say_queue(queue, "dispatched a request", &[]);
+        self.log_queue(queue, "dispatched a request", &[]);
         let state = self.queues.at_mut(queue);
         state.slice_dispatched = state.slice_dispatched.wrapping_add(1);
         state.marks.clear(Marks::MUST_DISPATCH);
@@ -102,12 +102,12 @@ impl Cfq {
         let entry = self.slots.at_mut(slot);
         let Slot { id, queue, group: group_then, kind, is_sync: is_request_sync, held, .. } = *entry;
         entry.held = Held::Dispatched;
-        self.go_on_from(queue, slot);
+        self.update_next_from(queue, slot);
         let is_here = held == Held::Queued;
         if is_here {
             self.unlink_request(queue, slot);
         } else {
-            self.complain();
+            self.count_violation();
         }
         let of_request = self.groups.at_mut(group_then);
         of_request.dispatched = of_request.dispatched.wrapping_add(1);
@@ -221,7 +221,7 @@ impl Cfq {
             let overdue = self.overdue(queue);
             let slot = overdue.unwrap_or(self.queues.at(queue).next);
             if self.slots.get(slot).is_none() {
-                self.complain();
+                self.count_violation();
                 break;
             }
             self.take_for_device(requests, queue, slot);
@@ -230,7 +230,7 @@ impl Cfq {
             } else {
                 self.slots.at_mut(slot).held = Held::Round;
                 if !self.round.push_back(&mut self.fifo_links, slot) {
-                    self.complain();
+                    self.count_violation();
                 }
             }
             moved = moved.saturating_add(1);

@@ -21,10 +21,10 @@ impl Cfq {
         let queue = self.active;
         let slot = self.queues.at(queue).next;
         if slot == NIL {
-            self.complain();
+            self.count_violation();
             return None;
         }
-        self.say_queue(queue, "dispatch_insert", &[]);
+        self.log_queue(queue, "dispatch_insert", &[]);
         self.move_to_device(requests, slot);
         self.drained = self.drained.wrapping_add(1);
         if self.queues.at(queue).is_empty() {
@@ -33,7 +33,7 @@ impl Cfq {
         }
         if self.requests_queued == 0 {
             let drained = core::mem::replace(&mut self.drained, 0);
-            self.say("forced_dispatch={0}", &[drained]);
+            self.log("forced_dispatch={0}", &[drained]);
         }
         Some(slot)
     }

@@ -17,7 +17,7 @@ impl Cfq {
     /// Ends the active queue's turn.
     #[inline(never)]
     pub(super) fn expire(&mut self, queue: u32, rest: Rest) {
-        self.say_queue(queue, "slice expired t={0}", &[u64::from(rest == Rest::Kept)]);
+        self.log_queue(queue, "slice expired t={0}", &[u64::from(rest == Rest::Kept)]);
         if self.queues.at(queue).has(Marks::WAIT_REQUEST) {
             self.cancel_timer();
         }
@@ -32,12 +32,12 @@ impl Cfq {
         }
         if !self.profile.has_one_level {
             self.notice_mode();
-            let bill = self.bill(queue);
-            self.pay(bill.group, bill.charge);
-            self.account_turn(&bill);
+            let turn_charge = self.turn_charge(queue);
+            self.pay(turn_charge.group, turn_charge.charge);
+            self.account_turn(&turn_charge);
             if self.messages.is_on() {
-                self.say_vdisktime(bill.group);
-                self.say_bill(queue, &bill);
+                self.log_vdisktime(turn_charge.group);
+                self.log_charge(queue, &turn_charge);
             }
         }
         let state = self.queues.at(queue);
@@ -55,14 +55,14 @@ impl Cfq {
     /// Frees queues whose last reference was dropped while they were active (at most one per
     /// instance). A separate step, so that dropping a reference needs little stack.
     #[inline]
-    pub(super) fn bury_abandoned(&mut self) {
-        let mut queue = core::mem::replace(&mut self.abandoned, NIL);
+    pub(super) fn free_deferred(&mut self) {
+        let mut queue = core::mem::replace(&mut self.deferred_free, NIL);
         while queue != NIL {
             let state = self.queues.at(queue);
             let (group, next) = (state.group, state.next_free);
-            let attended = self.attend(group);
+            let loaded = self.load_instance(group);
             self.expire(queue, Rest::Forgotten);
-            self.attend(attended);
+            self.load_instance(loaded);
             self.free_queue(queue);
             queue = next;
         }
@@ -85,6 +85,6 @@ impl Cfq {
             return;
         }
         self.queues.at_mut(queue).slice_rest_ticks = rest;
-        self.say_queue(queue, "resid={0i}", &[rest.cast_unsigned()]);
+        self.log_queue(queue, "resid={0i}", &[rest.cast_unsigned()]);
     }
 }

@@ -41,7 +41,7 @@ impl Cfq {
     /// others (Q4).
     #[inline(never)]
     pub(super) fn group_queue_added(&mut self, group: u32) {
-        let Some(state) = self.groups.get_mut(group) else { return self.complain() };
+        let Some(state) = self.groups.get_mut(group) else { return self.count_violation() };
         state.busy_queues = state.busy_queues.wrapping_add(1);
         if self.group_links.is_linked(group) {
             return;
@@ -61,7 +61,7 @@ impl Cfq {
     #[inline(never)]
     pub(super) fn group_queue_removed(&mut self, group: u32) {
         let Some(state) = self.groups.get_mut(group).filter(|state| state.busy_queues > 0) else {
-            return self.complain();
+            return self.count_violation();
         };
         state.busy_queues = state.busy_queues.wrapping_sub(1);
         if state.busy_queues > 0 {
@@ -69,7 +69,7 @@ impl Cfq {
         }
         state.saved_slice_ticks = 0;
         state.account.dequeues = state.account.dequeues.wrapping_add(1);
-        self.say_group(group, "del_from_rr group", &[]);
+        self.log_group(group, "del_from_rr group", &[]);
         self.leave_order(group);
     }
 
@@ -96,7 +96,7 @@ impl Cfq {
         self.total_weight = self.total_weight.wrapping_add(u64::from(state.weight));
         let vdisktime = state.vdisktime;
         if !self.group_tree.insert(&mut self.group_links, group, vdisktime) {
-            self.complain();
+            self.count_violation();
         }
         if vdisktime > RENUMBERED_ABOVE {
             self.min_vdisktime = 0;
@@ -106,7 +106,7 @@ impl Cfq {
 
     fn leave_order(&mut self, group: u32) {
         if !self.group_tree.remove(&mut self.group_links, group) {
-            self.complain();
+            self.count_violation();
             return;
         }
         let weight = self.groups.at(group).weight;
@@ -156,7 +156,7 @@ impl Cfq {
 
     /// The charge to its group for a queue's turn.
     #[inline(never)]
-    pub(super) fn bill(&self, queue: u32) -> Bill {
+    pub(super) fn turn_charge(&self, queue: u32) -> TurnCharge {
         let Usage { in_slice, unaccounted } = self.usage(queue);
         let state = self.queues.at(queue);
         let (group, is_sync, dispatched) = (state.group, state.is_sync(), state.slice_dispatched);
@@ -169,15 +169,15 @@ impl Cfq {
         } else {
             in_slice
         };
-        Bill { group, charge, in_slice, unaccounted, is_iops_mode }
+        TurnCharge { group, charge, in_slice, unaccounted, is_iops_mode }
     }
 
     /// Records a turn in the group's account.
     #[inline(never)]
-    pub(super) fn account_turn(&mut self, bill: &Bill) {
-        let group = bill.group;
+    pub(super) fn account_turn(&mut self, turn_charge: &TurnCharge) {
+        let group = turn_charge.group;
         self.save_workload(group);
-        let (time_ns, unaccounted_ns) = (self.ticks.ns(bill.in_slice), self.ticks.ns(bill.unaccounted));
+        let (time_ns, unaccounted_ns) = (self.ticks.ns(turn_charge.in_slice), self.ticks.ns(turn_charge.unaccounted));
         let now_ns = self.now_ns;
         let Some(state) = self.groups.get_mut(group) else { return };
         state.account.time_ns = state.account.time_ns.wrapping_add(time_ns);
@@ -189,14 +189,14 @@ impl Cfq {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn say_vdisktime(&mut self, group: u32) {
+    pub(super) fn log_vdisktime(&mut self, group: u32) {
         let vdisktime = self.groups.at(group).vdisktime;
-        self.say_group(group, "served: vt={0} min_vt={1}", &[vdisktime, self.min_vdisktime]);
+        self.log_group(group, "served: vt={0} min_vt={1}", &[vdisktime, self.min_vdisktime]);
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) fn say_bill(&mut self, queue: u32, bill: &Bill) {
+    pub(super) fn log_charge(&mut self, queue: u32, turn_charge: &TurnCharge) {
         let state = self.queues.at(queue);
         let (dispatched, sectors) = (u64::from(state.slice_dispatched), state.slice_sectors);
         let text = if self.profile.has_iops_mode {
@@ -204,8 +204,9 @@ impl Cfq {
         } else {
             "sl_used={0}"
         };
-        let numbers = [bill.in_slice, dispatched, bill.charge, u64::from(bill.is_iops_mode), sectors];
-        self.say_queue(queue, text, &numbers);
+        let numbers =
+            [turn_charge.in_slice, dispatched, turn_charge.charge, u64::from(turn_charge.is_iops_mode), sectors];
+        self.log_queue(queue, text, &numbers);
     }
 
     #[inline(never)]
@@ -297,7 +298,7 @@ impl Cfq {
         }
         self.serving.kind = self.first_type(group, class);
         let slice = self.workload_slice(group, class, self.serving.kind);
-        self.say("workload slice:{0}", &[slice]);
+        self.log("workload slice:{0}", &[slice]);
         self.serving.expires_ticks = self.now.saturating_add(slice);
         if self.profile.no_idle == NoIdle::PerWorkload {
             self.serving.requires_idle = false;
@@ -320,7 +321,7 @@ impl Cfq {
 
 /// The charge for a turn.
 #[derive(Debug)]
-pub struct Bill {
+pub struct TurnCharge {
     pub group: u32,
     /// Ticks, or requests in IOPS mode.
     pub charge: u64,

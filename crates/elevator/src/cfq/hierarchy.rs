@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_takes_its_weight_along_up_to_the_first_that_stays() {
+    fn a_removed_weight_is_subtracted_up_to_the_first_ancestor_that_stays() {
         let mut policy = documented();
         for group in [0, AA, AB] {
             policy.activate_in_hierarchy(group);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn kinship_goes_up_only() {
+    fn a_group_is_below_its_ancestors_only() {
         let policy = documented();
         assert!(policy.is_at_or_above(A, AA) && policy.is_at_or_above(0, AB) && policy.is_at_or_above(B, B));
         assert!(!policy.is_at_or_above(AA, A) && !policy.is_at_or_above(B, AB));

@@ -20,7 +20,7 @@ impl Cfq {
             return;
         }
         let (idle, group_idle) = (self.settings.slice_idle_ticks, self.settings.group_idle_ticks);
-        if self.seeks_for_nothing() && !(self.profile.has_wide_think_times && group_idle > 0) {
+        if self.positioning_is_free() && !(self.profile.has_wide_think_times && group_idle > 0) {
             return;
         }
         let mut is_for_group = false;
@@ -30,14 +30,14 @@ impl Cfq {
             }
             is_for_group = true;
         }
-        if self.queues.at(queue).dispatched > 0 || !self.awaits_somebody() {
+        if self.queues.at(queue).dispatched > 0 || !self.awaited_issuer_alive() {
             return;
         }
         let think = self.contexts.at(self.active_context).think;
         let left = self.queues.at(queue).slice_end_ticks.saturating_sub(self.now);
         if think.is_above(left) {
             if self.messages.is_on() {
-                self.say_queue(queue, "Not idling. think_time:{0}", &[think.mean_ticks()]);
+                self.log_queue(queue, "Not idling. think_time:{0}", &[think.mean_ticks()]);
             }
             return;
         }
@@ -47,14 +47,14 @@ impl Cfq {
         let span = if is_for_group { group_idle } else { idle };
         self.start_timer(queue, span, is_for_group);
         if self.profile.has_iops_mode {
-            self.say_queue(queue, "arm_idle: {0} group_idle: {1}", &[span, u64::from(is_for_group)]);
+            self.log_queue(queue, "arm_idle: {0} group_idle: {1}", &[span, u64::from(is_for_group)]);
         } else {
-            self.say_queue(queue, "arm_idle: {0}", &[span]);
+            self.log_queue(queue, "arm_idle: {0}", &[span]);
         }
     }
 
     /// Whether the issuer that is waited for is known and has not exited.
-    fn awaits_somebody(&self) -> bool {
+    fn awaited_issuer_alive(&self) -> bool {
         self.active_context != NIL && self.contexts.at(self.active_context).is_alive
     }
 
@@ -70,14 +70,14 @@ impl Cfq {
 
     fn arm_at_first(&mut self, queue: u32) {
         let idle = self.settings.slice_idle_ticks;
-        if idle == 0 || !self.queues.at(queue).has(Marks::IDLE_WINDOW) || !self.awaits_somebody() {
+        if idle == 0 || !self.queues.at(queue).has(Marks::IDLE_WINDOW) || !self.awaited_issuer_alive() {
             return;
         }
         let seek = self.contexts.at(self.active_context).seek;
         let is_seeky = seek.is_valid() && seek.mean_sectors > SEEKY_ABOVE_SECTORS;
         let span = if is_seeky { idle.min(self.ticks.seeky_patience_ticks) } else { idle };
         self.start_timer(queue, span, false);
-        self.say_queue(queue, "arm_idle: {0}", &[span]);
+        self.log_queue(queue, "arm_idle: {0}", &[span]);
     }
 
     fn start_timer(&mut self, queue: u32, span: u64, is_for_group: bool) {
@@ -107,7 +107,7 @@ impl Cfq {
 
     /// The idle timer fired: no request came.
     pub(super) fn timer_fired(&mut self) -> Wake {
-        self.say("idle timer fired", &[]);
+        self.log("idle timer fired", &[]);
         self.timer_at = None;
         let queue = self.active;
         if queue == NIL {

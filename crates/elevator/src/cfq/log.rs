@@ -8,7 +8,7 @@ use block::{ContextId, GroupId};
 impl Cfq {
     /// A message about the device.
     #[inline]
-    pub(super) fn say(&mut self, text: &'static str, numbers: &[u64]) {
+    pub(super) fn log(&mut self, text: &'static str, numbers: &[u64]) {
         if self.messages.is_on() {
             self.write_plain_message(text, numbers, None);
         }
@@ -16,7 +16,7 @@ impl Cfq {
 
     /// A message about a group.
     #[inline]
-    pub(super) fn say_group(&mut self, group: u32, text: &'static str, numbers: &[u64]) {
+    pub(super) fn log_group(&mut self, group: u32, text: &'static str, numbers: &[u64]) {
         if self.messages.is_on() {
             self.write_plain_message(text, numbers, Some(GroupId(group)));
         }
@@ -24,7 +24,7 @@ impl Cfq {
 
     /// A message about a queue and its group.
     #[inline]
-    pub(super) fn say_queue(&mut self, queue: u32, text: &'static str, numbers: &[u64]) {
+    pub(super) fn log_queue(&mut self, queue: u32, text: &'static str, numbers: &[u64]) {
         if self.messages.is_on() {
             self.write_queue_message(queue, text, numbers);
         }

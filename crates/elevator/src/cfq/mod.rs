@@ -50,7 +50,7 @@ use crate::interface::{Admission, Dispatch, Elevator, Hint, Merge, MergeSearch, 
 use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, SortedLinks, Tree};
-use crate::traits::Traits;
+use crate::traits::{Passing, Traits};
 use crate::tunable::{SettingError, Tunable};
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
@@ -66,7 +66,7 @@ crate::reasons! {
         SliceGoesOn = "slice goes on",
         NextQueue = "next queue",
         Overdue = "overdue",
-        OfRound = "of the round",
+        OfRound = "part of the round",
         HeadInsert = "put in front",
         WaitsForQueue = "waits for the queue",
         WaitsForGroup = "waits for the group",
@@ -122,7 +122,7 @@ pub struct Cfq {
     active: u32,
     active_context: u32,
     /// Active, with its last reference dropped; NIL except within an event.
-    abandoned: u32,
+    deferred_free: u32,
     busy_queues: u32,
     busy_sync_queues: u32,
     requests_queued: u32,
@@ -151,7 +151,7 @@ pub struct Cfq {
     /// loaded; otherwise empty.
     instances: Array<Instance>,
     /// The group whose instance is loaded into the fields above.
-    attended: u32,
+    loaded: u32,
     draining: u32,
     drained: u64,
     messages: Messages,
@@ -159,7 +159,11 @@ pub struct Cfq {
 }
 
 impl Elevator for Cfq {
-    const TRAITS: Traits = Traits { schedules_writeback: true, ..Traits::SHARES };
+    /// The number of turns that a queue waits for has no bound: real-time queues go before all
+    /// others, a sync request preempts an async queue, and one near the head preempts a queue that
+    /// is waited for. In the first engine not even the end of a turn shows: rounds leave their queue
+    /// in advance.
+    const TRAITS: Traits = Traits { schedules_writeback: true, passing: Passing::Slices, ..Traits::SHARES };
 
     /// The request that the device is idled for must not wait for a tag; once per turn.
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
@@ -240,7 +244,7 @@ impl Elevator for Cfq {
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
         self.tick(now);
         let Some(slot) = self.slots.get(id.slot()) else {
-            self.complain();
+            self.count_violation();
             return Wake::No;
         };
         let is_back = slot.held == Held::Dispatched && slot.id == id;
@@ -250,7 +254,7 @@ impl Elevator for Cfq {
                 self.add_at_head(requests, id);
             }
             _ => {
-                self.complain();
+                self.count_violation();
                 return Wake::No;
             }
         }
@@ -259,7 +263,7 @@ impl Elevator for Cfq {
 
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.tick(now);
-        if let Some(at_hand) = self.next_at_hand() {
+        if let Some(at_hand) = self.next_outside_queues() {
             return at_hand;
         }
         let has_rounds = self.profile.has_one_level;
@@ -304,7 +308,7 @@ impl Elevator for Cfq {
         let slot = *self.slots.at(id.slot());
         if slot.id == id && slot.held == Held::Dispatched {
             self.deactivate(id.slot());
-            self.say_queue(slot.queue, "deactivate rq, drv={0}", &[u64::from(self.in_driver)]);
+            self.log_queue(slot.queue, "deactivate rq, drv={0}", &[u64::from(self.in_driver)]);
         }
         Wake::No
     }
@@ -344,7 +348,7 @@ impl Elevator for Cfq {
             }
         }
         self.unbind(id.slot());
-        self.bury_abandoned();
+        self.free_deferred();
         Wake::All
     }
 
@@ -390,7 +394,7 @@ impl Elevator for Cfq {
         self.tick(now);
         if group != GroupId::ROOT {
             self.forget_group(group.0);
-            self.bequeath_account(group.0);
+            self.fold_account_into_parent(group.0);
         }
     }
 
@@ -403,16 +407,16 @@ impl Elevator for Cfq {
     }
 
     fn setting(&self, index: usize) -> Option<i64> {
-        let knob = *self.profile.knobs.get(index)?;
-        Some(self.settings.get(knob, &self.ticks))
+        let id = *self.profile.tunable_ids.get(index)?;
+        Some(self.settings.get(id, &self.ticks))
     }
 
     fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
         self.is_holding = false;
-        let (Some(knob), Some(row)) = (self.profile.knobs.get(index), self.profile.rows.get(index)) else {
+        let (Some(id), Some(row)) = (self.profile.tunable_ids.get(index), self.profile.rows.get(index)) else {
             return Err(SettingError::Unknown);
         };
-        self.settings.set(*knob, row, &self.ticks, value)
+        self.settings.set(*id, row, &self.ticks, value)
     }
 
     fn group_account(&self, group: GroupId) -> Option<GroupAccount> {
@@ -449,7 +453,7 @@ impl Cfq {
     /// The request that goes next regardless of turns: put in front of everything, or already moved
     /// out of its queue.
     #[inline]
-    fn next_at_hand(&mut self) -> Option<Dispatch> {
+    fn next_outside_queues(&mut self) -> Option<Dispatch> {
         if let Some(slot) = self.head.pop_front(&mut self.fifo_links) {
             let entry = self.slots.at_mut(slot);
             // A request that came back from the driver stays counted as dispatched.
@@ -505,7 +509,7 @@ impl Cfq {
     }
 
     #[cold]
-    fn complain(&mut self) {
+    fn count_violation(&mut self) {
         self.violations = self.violations.saturating_add(1);
     }
 }

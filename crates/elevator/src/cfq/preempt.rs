@@ -1,4 +1,4 @@
-//! Preemption: whether a newcomer takes the device from the active queue.
+//! Preemption: whether a queue with a new request takes the device from the active queue.
 
 use super::Cfq;
 use super::cooperate::CLOSE_SECTORS;
@@ -18,15 +18,15 @@ impl Cfq {
         if self.profile.has_one_level {
             return self.should_preempt_at_first(queue, slot);
         }
-        let (newcomer, active) = (self.queues.at(queue), self.queues.at(self.active));
+        let (other, active) = (self.queues.at(queue), self.queues.at(self.active));
         let entry = self.slots.at(slot);
-        if newcomer.is_idle_class() {
+        if other.is_idle_class() {
             return false;
         }
         if active.is_idle_class() {
             return true;
         }
-        if active.is_real_time() && !newcomer.is_real_time() {
+        if active.is_real_time() && !other.is_real_time() {
             return false;
         }
         let is_late = self.profile.has_late_rules;
@@ -35,9 +35,9 @@ impl Cfq {
             return true;
         }
         let is_kin = if self.profile.has_hierarchy {
-            self.is_at_or_above(newcomer.group, active.group)
+            self.is_at_or_above(other.group, active.group)
         } else {
-            newcomer.group == active.group
+            other.group == active.group
         };
         if !is_kin {
             return false;
@@ -45,13 +45,13 @@ impl Cfq {
         if self.is_slice_used(self.active) {
             return true;
         }
-        let is_higher = newcomer.is_real_time() && !active.is_real_time();
+        let is_higher = other.is_real_time() && !active.is_real_time();
         if is_late && is_higher {
             return true;
         }
-        let is_second = is_late || self.trees.at(newcomer.tree).len() == 2;
+        let is_second = is_late || self.trees.at(other.tree).len() == 2;
         let is_tree_mate = self.serving.kind == WorkloadType::SyncNoIdle
-            && newcomer.workload_type() == WorkloadType::SyncNoIdle
+            && other.workload_type() == WorkloadType::SyncNoIdle
             && is_second
             && active.is_empty();
         if is_tree_mate || is_higher || (entry.is_favoured && active.favoured == 0) {
@@ -66,17 +66,17 @@ impl Cfq {
 
     /// The first engine compares the slice before any class, and has no rule for real time.
     fn should_preempt_at_first(&self, queue: u32, slot: u32) -> bool {
-        let (newcomer, active) = (self.queues.at(queue), self.queues.at(self.active));
+        let (other, active) = (self.queues.at(queue), self.queues.at(self.active));
         let entry = self.slots.at(slot);
-        if newcomer.group != active.group {
-            // The layer above decides between groups: the newcomer would not be served, only the
+        if other.group != active.group {
+            // The layer above decides between groups: the other queue would not be served, only the
             // active queue's turn would end.
             return false;
         }
         if self.is_slice_used(self.active) {
             return true;
         }
-        if newcomer.is_idle_class() {
+        if other.is_idle_class() {
             return false;
         }
         if active.is_idle_class() || (entry.is_sync && !active.is_sync()) {
@@ -97,9 +97,9 @@ impl Cfq {
         sector.abs_diff(self.last_position_sectors) <= within_sectors
     }
 
-    /// Puts the newcomer at the front of its tree; the tree is still chosen by the usual rules.
+    /// Puts the preempting queue at the front of its tree; the tree is still chosen by the usual rules.
     pub(super) fn preempt(&mut self, queue: u32) {
-        self.say_queue(queue, "preempt", &[]);
+        self.log_queue(queue, "preempt", &[]);
         let kind_before = self.queues.at(self.active).workload_type();
         self.expire(self.active, Rest::Kept);
         let state = self.queues.at(queue);

@@ -1,13 +1,13 @@
 //! The forms of CFQ as data: what changed from kernel to kernel.
 
-use super::tunables::{self, Knob};
+use super::tunables::{self, TunableId};
 use crate::interface::{Form, Version};
 use crate::tunable::Tunable;
 
 /// What differs between the forms.
 #[derive(Copy, Clone, Debug)]
 pub struct Profile {
-    pub(super) knobs: &'static [Knob],
+    pub(super) tunable_ids: &'static [TunableId],
     pub(super) rows: &'static [Tunable],
     pub(super) clock: Clock,
     /// The first engine: one service tree per class, no groups, dispatch in rounds.
@@ -80,7 +80,7 @@ pub enum Isolation {
 }
 
 const FIRST: Profile = Profile {
-    knobs: &tunables::KNOBS_FIRST,
+    tunable_ids: &tunables::IDS_FIRST,
     rows: &tunables::ROWS_FIRST,
     clock: Clock::Jiffies,
     has_one_level: true,
@@ -125,7 +125,7 @@ impl Profile {
 }
 
 const WITH_GROUPS: Profile = Profile {
-    knobs: &tunables::KNOBS_GROUPS,
+    tunable_ids: &tunables::IDS_GROUPS,
     rows: &tunables::ROWS_GROUPS,
     has_one_level: false,
     no_idle: NoIdle::PerWorkload,
@@ -134,19 +134,19 @@ const WITH_GROUPS: Profile = Profile {
 };
 
 const MERGED: Profile =
-    Profile { knobs: &tunables::KNOBS_IOPS, rows: &tunables::ROWS_IOPS, has_iops_mode: true, ..WITH_GROUPS };
+    Profile { tunable_ids: &tunables::IDS_IOPS, rows: &tunables::ROWS_IOPS, has_iops_mode: true, ..WITH_GROUPS };
 
 const NO_IDLE_PER_QUEUE: Profile = Profile { no_idle: NoIdle::PerQueue, ..MERGED };
 
 const ISOLATED: Profile = Profile {
-    knobs: &tunables::KNOBS_ISOLATED,
+    tunable_ids: &tunables::IDS_ISOLATED,
     rows: &tunables::ROWS_ISOLATED,
     isolation: Isolation::Always,
     ..NO_IDLE_PER_QUEUE
 };
 
 const LAST: Profile = Profile {
-    knobs: &tunables::KNOBS_LAST,
+    tunable_ids: &tunables::IDS_LAST,
     rows: &tunables::ROWS_LAST,
     clock: Clock::Nanoseconds,
     has_hierarchy: true,

@@ -65,7 +65,7 @@ impl Cfq {
             next = self.next_queue();
         }
         if next == NIL {
-            self.complain();
+            self.count_violation();
             return Selected::Waiting(Waits::Completion);
         }
         self.set_active(next);
@@ -175,7 +175,7 @@ impl Cfq {
             } else {
                 "set_active wl_prio:{0} wl_type:{1}"
             };
-            self.say_queue(queue, text, &numbers);
+            self.log_queue(queue, text, &numbers);
             self.cancel_timer();
         }
         let now_ns = self.now_ns;
@@ -205,7 +205,7 @@ impl Cfq {
             let asks_tree = !(state.is_idle_class() || self.never_idles());
             let count = u64::from(self.trees.at(state.tree).len());
             if asks_tree {
-                self.say_queue(queue, "Not idling. st->count:{0}", &[count]);
+                self.log_queue(queue, "Not idling. st->count:{0}", &[count]);
             }
         }
         is_worth
@@ -222,7 +222,7 @@ impl Cfq {
         if self.never_idles() || state.is_idle_class() {
             return false;
         }
-        if state.has(Marks::IDLE_WINDOW) && !self.seeks_for_nothing() {
+        if state.has(Marks::IDLE_WINDOW) && !self.positioning_is_free() {
             return true;
         }
         self.is_last_of_its_tree(state)
@@ -236,7 +236,7 @@ impl Cfq {
 
     /// Whether positioning costs nothing and the device, as far as is known, queues commands.
     #[inline]
-    pub(super) fn seeks_for_nothing(&self) -> bool {
+    pub(super) fn positioning_is_free(&self) -> bool {
         !self.is_rotational && self.hw_tag != Some(false)
     }
 }

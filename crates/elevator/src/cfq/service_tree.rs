@@ -35,7 +35,7 @@ impl Cfq {
 
     /// An empty queue got a request.
     pub(super) fn become_busy(&mut self, queue: u32) {
-        self.say_queue(queue, "add_to_rr", &[]);
+        self.log_queue(queue, "add_to_rr", &[]);
         let state = self.queues.at_mut(queue);
         state.marks.set(Marks::ON_RR);
         let is_sync = state.is_sync();
@@ -46,10 +46,10 @@ impl Cfq {
 
     /// Removes a queue from all orders.
     pub(super) fn become_idle(&mut self, queue: u32) {
-        self.say_queue(queue, "del_from_rr", &[]);
+        self.log_queue(queue, "del_from_rr", &[]);
         let state = self.queues.at_mut(queue);
         if !state.has(Marks::ON_RR) {
-            self.complain();
+            self.count_violation();
             return;
         }
         state.marks.clear(Marks::ON_RR);
@@ -93,7 +93,7 @@ impl Cfq {
         self.unlink(queue);
         let inserted = self.trees.at_mut(index).insert(&mut self.service_links, queue, encoded(key));
         if !inserted {
-            self.complain();
+            self.count_violation();
             return false;
         }
         self.queues.at_mut(queue).tree = index;
@@ -103,7 +103,7 @@ impl Cfq {
     fn unlink(&mut self, queue: u32) {
         let tree = core::mem::replace(&mut self.queues.at_mut(queue).tree, NIL);
         if tree != NIL && !self.trees.at_mut(tree).remove(&mut self.service_links, queue) {
-            self.complain();
+            self.count_violation();
         }
     }
 
@@ -142,11 +142,11 @@ impl Cfq {
         let (group, origin, was_linked) = (state.group, state.origin, state.tree != NIL);
         let target = match state.workload_type() {
             WorkloadType::SyncNoIdle if !isolates && group != GroupId::ROOT.0 => {
-                self.say_queue(queue, "moving to root group", &[]);
+                self.log_queue(queue, "moving to root group", &[]);
                 GroupId::ROOT.0
             }
             kind if origin != NIL && (isolates || kind == WorkloadType::Sync) => {
-                self.say_queue(queue, "moved to origin group", &[]);
+                self.log_queue(queue, "moved to origin group", &[]);
                 origin
             }
             _ => return false,

@@ -112,7 +112,7 @@ impl Cfq {
         state.slice_end_ticks = now.saturating_add(slice);
         state.allocated_slice_ticks = slice;
         state.marks.clear(Marks::SLICE_NEW);
-        self.say_queue(queue, "set_slice={0}", &[slice]);
+        self.log_queue(queue, "set_slice={0}", &[slice]);
     }
 
     /// How long a type of a class may have the device in its group's turn.

@@ -10,7 +10,7 @@ use core::num::NonZeroU64;
 
 /// A file in `iosched/`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Knob {
+pub enum TunableId {
     Quantum,
     FifoExpireSync,
     FifoExpireAsync,
@@ -34,79 +34,91 @@ pub enum Knob {
 /// Larger written values are clamped.
 pub const MOST: i64 = u32::MAX as i64;
 
-const fn row(knob: Knob, first_quantum: i64) -> Tunable {
+const fn row(id: TunableId, first_quantum: i64) -> Tunable {
     use Unit::{Boolean, Count, Kibibytes, Microseconds, Milliseconds};
-    let (name, unit, min, default, doc) = match knob {
-        Knob::Quantum => (
+    let (name, unit, min, default, doc) = match id {
+        TunableId::Quantum => (
             "quantum",
             Count,
             1,
             first_quantum,
             "Requests that one queue may have in the device while others wait; the first engine's requests per round.",
         ),
-        Knob::FifoExpireSync => (
+        TunableId::FifoExpireSync => (
             "fifo_expire_sync",
             Milliseconds,
             1,
             125,
             "A sync request older than this goes first in its queue's slice.",
         ),
-        Knob::FifoExpireAsync => ("fifo_expire_async", Milliseconds, 1, 250, "The same for async requests."),
-        Knob::BackSeekMax => {
-            ("back_seek_max", Kibibytes, 0, 16_384, "How far back a request may lie and still be taken as near.")
-        }
-        Knob::BackSeekPenalty => ("back_seek_penalty", Count, 1, 2, "How many times dearer a way back is than one on."),
-        Knob::SliceSync => ("slice_sync", Milliseconds, 1, 100, "Slice of a sync queue of level 4."),
-        Knob::SliceAsync => ("slice_async", Milliseconds, 1, 40, "Slice of an async queue of level 4."),
-        Knob::SliceAsyncRequests => {
+        TunableId::FifoExpireAsync => ("fifo_expire_async", Milliseconds, 1, 250, "The same for async requests."),
+        TunableId::BackSeekMax => (
+            "back_seek_max",
+            Kibibytes,
+            0,
+            16_384,
+            "Largest backward distance at which a request still counts as \
+                near.",
+        ),
+        TunableId::BackSeekPenalty => (
+            "back_seek_penalty",
+            Count,
+            1,
+            2,
+            "Factor applied to the cost of a backward seek, compared with a \
+                forward one.",
+        ),
+        TunableId::SliceSync => ("slice_sync", Milliseconds, 1, 100, "Slice of a sync queue of level 4."),
+        TunableId::SliceAsync => ("slice_async", Milliseconds, 1, 40, "Slice of an async queue of level 4."),
+        TunableId::SliceAsyncRequests => {
             ("slice_async_rq", Count, 1, 2, "An async slice ends after 2 x this x (8 - level) requests.")
         }
-        Knob::SliceIdle => (
+        TunableId::SliceIdle => (
             "slice_idle",
             Milliseconds,
             0,
             8,
-            "How long the device is kept for a queue's next request; 0 = never, and groups are charged by requests.",
+            "How long the device is idled for a queue's next request; 0 = never, and groups are charged by requests.",
         ),
-        Knob::GroupIdle => {
-            ("group_idle", Milliseconds, 0, 8, "The same for a group whose only queue is not waited for; 0 = never.")
+        TunableId::GroupIdle => {
+            ("group_idle", Milliseconds, 0, 8, "The same for a group whose only queue is not idled for; 0 = never.")
         }
-        Knob::LowLatency => {
+        TunableId::LowLatency => {
             ("low_latency", Boolean, 0, 1, "Whether slices shrink when many queues share, and async depth ramps up.")
         }
-        Knob::GroupIsolation => {
-            ("group_isolation", Boolean, 0, 0, "Whether queues that are not waited for stay in their group.")
+        TunableId::GroupIsolation => {
+            ("group_isolation", Boolean, 0, 0, "Whether queues that the device is not idled for stay in their group.")
         }
-        Knob::TargetLatency => {
-            ("target_latency", Milliseconds, 1, 300, "In about this time each queue is to have had a slice.")
+        TunableId::TargetLatency => {
+            ("target_latency", Milliseconds, 1, 300, "Approximate time in which each queue gets a slice.")
         }
-        Knob::SliceSyncUs => ("slice_sync_us", Microseconds, 1, 100_000, "slice_sync, finer."),
-        Knob::SliceAsyncUs => ("slice_async_us", Microseconds, 1, 40_000, "slice_async, finer."),
-        Knob::SliceIdleUs => ("slice_idle_us", Microseconds, 0, 8_000, "slice_idle, finer."),
-        Knob::GroupIdleUs => ("group_idle_us", Microseconds, 0, 8_000, "group_idle, finer."),
-        Knob::TargetLatencyUs => ("target_latency_us", Microseconds, 1, 300_000, "target_latency, finer."),
+        TunableId::SliceSyncUs => ("slice_sync_us", Microseconds, 1, 100_000, "slice_sync, finer."),
+        TunableId::SliceAsyncUs => ("slice_async_us", Microseconds, 1, 40_000, "slice_async, finer."),
+        TunableId::SliceIdleUs => ("slice_idle_us", Microseconds, 0, 8_000, "slice_idle, finer."),
+        TunableId::GroupIdleUs => ("group_idle_us", Microseconds, 0, 8_000, "group_idle, finer."),
+        TunableId::TargetLatencyUs => ("target_latency_us", Microseconds, 1, 300_000, "target_latency, finer."),
     };
     let max = if matches!(unit, Boolean) { 1 } else { MOST };
     Tunable { name, unit, min, max, default: Some(default), out_of_range: OutOfRange::Clamp, doc }
 }
 
-const fn rows<const N: usize>(knobs: [Knob; N], quantum: i64) -> [Tunable; N] {
-    let mut rows = [row(Knob::Quantum, quantum); N];
+const fn rows<const N: usize>(tunable_ids: [TunableId; N], quantum: i64) -> [Tunable; N] {
+    let mut rows = [row(TunableId::Quantum, quantum); N];
     let mut at = 0;
     while at < N {
-        rows[at] = row(knobs[at], quantum);
+        rows[at] = row(tunable_ids[at], quantum);
         at += 1;
     }
     rows
 }
 
-use Knob::{
+use TunableId::{
     BackSeekMax, BackSeekPenalty, FifoExpireAsync, FifoExpireSync, GroupIdle, GroupIdleUs, GroupIsolation, LowLatency,
     Quantum, SliceAsync, SliceAsyncRequests, SliceAsyncUs, SliceIdle, SliceIdleUs, SliceSync, SliceSyncUs,
     TargetLatency, TargetLatencyUs,
 };
 
-pub const KNOBS_FIRST: [Knob; 9] = [
+pub const IDS_FIRST: [TunableId; 9] = [
     Quantum,
     FifoExpireSync,
     FifoExpireAsync,
@@ -117,7 +129,7 @@ pub const KNOBS_FIRST: [Knob; 9] = [
     SliceAsyncRequests,
     SliceIdle,
 ];
-pub const KNOBS_GROUPS: [Knob; 11] = [
+pub const IDS_GROUPS: [TunableId; 11] = [
     Quantum,
     FifoExpireSync,
     FifoExpireAsync,
@@ -130,7 +142,7 @@ pub const KNOBS_GROUPS: [Knob; 11] = [
     LowLatency,
     GroupIsolation,
 ];
-pub const KNOBS_IOPS: [Knob; 12] = [
+pub const IDS_IOPS: [TunableId; 12] = [
     Quantum,
     FifoExpireSync,
     FifoExpireAsync,
@@ -144,7 +156,7 @@ pub const KNOBS_IOPS: [Knob; 12] = [
     LowLatency,
     GroupIsolation,
 ];
-pub const KNOBS_ISOLATED: [Knob; 11] = [
+pub const IDS_ISOLATED: [TunableId; 11] = [
     Quantum,
     FifoExpireSync,
     FifoExpireAsync,
@@ -157,7 +169,7 @@ pub const KNOBS_ISOLATED: [Knob; 11] = [
     GroupIdle,
     LowLatency,
 ];
-pub const KNOBS_LAST: [Knob; 17] = [
+pub const IDS_LAST: [TunableId; 17] = [
     Quantum,
     FifoExpireSync,
     FifoExpireAsync,
@@ -177,11 +189,11 @@ pub const KNOBS_LAST: [Knob; 17] = [
     TargetLatencyUs,
 ];
 
-pub const ROWS_FIRST: [Tunable; 9] = rows(KNOBS_FIRST, QUANTUM_FIRST);
-pub const ROWS_GROUPS: [Tunable; 11] = rows(KNOBS_GROUPS, QUANTUM);
-pub const ROWS_IOPS: [Tunable; 12] = rows(KNOBS_IOPS, QUANTUM);
-pub const ROWS_ISOLATED: [Tunable; 11] = rows(KNOBS_ISOLATED, QUANTUM);
-pub const ROWS_LAST: [Tunable; 17] = rows(KNOBS_LAST, QUANTUM);
+pub const ROWS_FIRST: [Tunable; 9] = rows(IDS_FIRST, QUANTUM_FIRST);
+pub const ROWS_GROUPS: [Tunable; 11] = rows(IDS_GROUPS, QUANTUM);
+pub const ROWS_IOPS: [Tunable; 12] = rows(IDS_IOPS, QUANTUM);
+pub const ROWS_ISOLATED: [Tunable; 11] = rows(IDS_ISOLATED, QUANTUM);
+pub const ROWS_LAST: [Tunable; 17] = rows(IDS_LAST, QUANTUM);
 
 const QUANTUM_FIRST: i64 = 4;
 const QUANTUM: i64 = 8;
@@ -295,53 +307,53 @@ impl Settings {
         self.group_isolation.unwrap_or(self.slice_idle_ticks == 0)
     }
 
-    pub fn get(&self, knob: Knob, ticks: &Ticks) -> i64 {
+    pub fn get(&self, id: TunableId, ticks: &Ticks) -> i64 {
         let ms = |span: u64| ticks.ns(span) / MILLISECOND;
         let us = |span: u64| ticks.ns(span) / MICROSECOND;
-        let value = match knob {
-            Knob::Quantum => self.quantum_requests,
-            Knob::FifoExpireSync => ms(self.expire(true)),
-            Knob::FifoExpireAsync => ms(self.expire(false)),
-            Knob::BackSeekMax => self.back_seek_max_sectors / 2,
-            Knob::BackSeekPenalty => self.back_seek_penalty,
-            Knob::SliceSync => ms(self.slice(true)),
-            Knob::SliceAsync => ms(self.slice(false)),
-            Knob::SliceAsyncRequests => self.slice_async_requests,
-            Knob::SliceIdle => ms(self.slice_idle_ticks),
-            Knob::GroupIdle => ms(self.group_idle_ticks),
-            Knob::LowLatency => u64::from(self.low_latency),
-            Knob::GroupIsolation => u64::from(self.isolates()),
-            Knob::TargetLatency => ms(self.target_latency_ticks),
-            Knob::SliceSyncUs => us(self.slice(true)),
-            Knob::SliceAsyncUs => us(self.slice(false)),
-            Knob::SliceIdleUs => us(self.slice_idle_ticks),
-            Knob::GroupIdleUs => us(self.group_idle_ticks),
-            Knob::TargetLatencyUs => us(self.target_latency_ticks),
+        let value = match id {
+            TunableId::Quantum => self.quantum_requests,
+            TunableId::FifoExpireSync => ms(self.expire(true)),
+            TunableId::FifoExpireAsync => ms(self.expire(false)),
+            TunableId::BackSeekMax => self.back_seek_max_sectors / 2,
+            TunableId::BackSeekPenalty => self.back_seek_penalty,
+            TunableId::SliceSync => ms(self.slice(true)),
+            TunableId::SliceAsync => ms(self.slice(false)),
+            TunableId::SliceAsyncRequests => self.slice_async_requests,
+            TunableId::SliceIdle => ms(self.slice_idle_ticks),
+            TunableId::GroupIdle => ms(self.group_idle_ticks),
+            TunableId::LowLatency => u64::from(self.low_latency),
+            TunableId::GroupIsolation => u64::from(self.isolates()),
+            TunableId::TargetLatency => ms(self.target_latency_ticks),
+            TunableId::SliceSyncUs => us(self.slice(true)),
+            TunableId::SliceAsyncUs => us(self.slice(false)),
+            TunableId::SliceIdleUs => us(self.slice_idle_ticks),
+            TunableId::GroupIdleUs => us(self.group_idle_ticks),
+            TunableId::TargetLatencyUs => us(self.target_latency_ticks),
         };
         i64::try_from(value).unwrap_or(i64::MAX)
     }
 
     /// Stores a written value, clamped to the row.
-    pub fn set(&mut self, knob: Knob, row: &Tunable, ticks: &Ticks, value: i64) -> Result<(), SettingError> {
+    pub fn set(&mut self, id: TunableId, row: &Tunable, ticks: &Ticks, value: i64) -> Result<(), SettingError> {
         let value = row.admit(value)?;
         let amount = value.unsigned_abs();
         let span = ticks.round_up(value.saturating_mul(row.unit.scale()).unsigned_abs());
         let [slice_async, slice_sync] = &mut self.slice_ticks;
         let [expire_async, expire_sync] = &mut self.fifo_expire_ticks;
-        match knob {
-            Knob::Quantum => self.quantum_requests = amount,
-            Knob::FifoExpireSync => *expire_sync = span,
-            Knob::FifoExpireAsync => *expire_async = span,
-            Knob::BackSeekMax => self.back_seek_max_sectors = amount.saturating_mul(2),
-            Knob::BackSeekPenalty => self.back_seek_penalty = amount,
-            Knob::SliceSync | Knob::SliceSyncUs => *slice_sync = span,
-            Knob::SliceAsync | Knob::SliceAsyncUs => *slice_async = span,
-            Knob::SliceAsyncRequests => self.slice_async_requests = amount,
-            Knob::SliceIdle | Knob::SliceIdleUs => self.slice_idle_ticks = span,
-            Knob::GroupIdle | Knob::GroupIdleUs => self.group_idle_ticks = span,
-            Knob::LowLatency => self.low_latency = value != 0,
-            Knob::GroupIsolation => self.group_isolation = Some(value != 0),
-            Knob::TargetLatency | Knob::TargetLatencyUs => self.target_latency_ticks = span,
+        match id {
+            TunableId::Quantum => self.quantum_requests = amount,
+            TunableId::FifoExpireSync => *expire_sync = span,
+            TunableId::FifoExpireAsync => *expire_async = span,
+            TunableId::BackSeekMax => self.back_seek_max_sectors = amount.saturating_mul(2),
+            TunableId::BackSeekPenalty => self.back_seek_penalty = amount,
+            TunableId::SliceSync | TunableId::SliceSyncUs => *slice_sync = span,
+            TunableId::SliceAsync | TunableId::SliceAsyncUs => *slice_async = span,
+            TunableId::SliceAsyncRequests => self.slice_async_requests = amount,
+            TunableId::SliceIdle | TunableId::SliceIdleUs => self.slice_idle_ticks = span,
+            TunableId::GroupIdle | TunableId::GroupIdleUs => self.group_idle_ticks = span,
+            TunableId::LowLatency => self.low_latency = value != 0,
+            TunableId::GroupIsolation => self.group_isolation = Some(value != 0),
+            TunableId::TargetLatency | TunableId::TargetLatencyUs => self.target_latency_ticks = span,
         }
         Ok(())
     }

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_told_in_nanoseconds() {
+    fn spans_are_in_nanoseconds() {
         assert_eq!(
             [VTIME_PER_S, VTIME_PER_S << 20, 16_135_121, 0].map(nanos_of),
             [1_000_000_000, 1_000_000_000 << 20, 117_398, 0]

@@ -55,9 +55,9 @@ impl IoCost {
     /// group lends all of its weight except the smallest unit.
     #[inline(never)]
     pub(super) fn owe(&mut self, bio: u32, share: u32, now: Nanos) {
-        let Some(ticket) = self.tickets.get_mut(bio) else { return };
-        ticket.stage = Stage::Owed;
-        let (group, absolute) = (ticket.group, ticket.absolute);
+        let Some(state) = self.bios.get_mut(bio) else { return };
+        state.stage = Stage::Owed;
+        let (group, absolute) = (state.group, state.absolute);
         let entry = self.groups.at_mut(group);
         entry.used = entry.used.saturating_add(absolute);
         let is_first = entry.debt == 0;

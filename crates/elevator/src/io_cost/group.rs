@@ -21,11 +21,11 @@ pub struct Stats {
 
 /// Total time of a condition that comes and goes.
 #[derive(Copy, Clone, Debug, Default)]
-pub struct Spell {
+pub struct StallTimer {
     since: Option<Nanos>,
 }
 
-impl Spell {
+impl StallTimer {
     /// Begins, continues or ends a spell. Returns the time to add since the last call, in us.
     pub fn is_now(&mut self, is_so: bool, now: Nanos) -> u64 {
         let spent_us = self.since.map_or(0, |since| now.saturating_sub(since) / 1_000);
@@ -79,14 +79,14 @@ pub struct Group {
 
     // ---- waiting bios ----
     pub waiting: List,
-    pub waited: Spell,
+    pub waited: StallTimer,
 
     // ---- debt ----
     pub debt: Vtime,
-    pub indebted: Spell,
+    pub indebted: StallTimer,
     pub delay_ns: Nanos,
     pub delay_at_ns: Nanos,
-    pub delayed: Spell,
+    pub delayed: StallTimer,
 
     pub stats: Stats,
 }
@@ -114,12 +114,12 @@ impl Group {
         used: 0,
         target: 0,
         waiting: List::EMPTY,
-        waited: Spell { since: None },
+        waited: StallTimer { since: None },
         debt: 0,
-        indebted: Spell { since: None },
+        indebted: StallTimer { since: None },
         delay_ns: 0,
         delay_at_ns: 0,
-        delayed: Spell { since: None },
+        delayed: StallTimer { since: None },
         stats: Stats { usage_us: 0, wait_us: 0, indebt_us: 0, indelay_us: 0 },
     };
 
@@ -148,7 +148,7 @@ pub enum Stage {
 
 /// A bio from its submission to its end.
 #[derive(Copy, Clone, Debug)]
-pub struct Ticket {
+pub struct BioState {
     pub stage: Stage,
     pub group: GroupId,
     /// Device time; `place` is the part of it for positioning.
@@ -159,9 +159,9 @@ pub struct Ticket {
     pub hweight: u32,
 }
 
-impl Ticket {
-    pub const NONE: Ticket =
-        Ticket { stage: Stage::Free, group: GroupId::ROOT, absolute: 0, place: 0, charged: 0, hweight: ONE };
+impl BioState {
+    pub const NONE: BioState =
+        BioState { stage: Stage::Free, group: GroupId::ROOT, absolute: 0, place: 0, charged: 0, hweight: ONE };
 }
 
 #[cfg(test)]
@@ -169,11 +169,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spell_counts_its_time_once_and_loses_no_fraction() {
-        let mut spell = Spell::default();
-        assert_eq!(spell.is_now(true, 1_000), 0);
-        assert_eq!(spell.is_now(true, 3_600), 2);
-        assert_eq!(spell.is_now(false, 4_500), 1);
-        assert_eq!(spell.is_now(false, 9_000), 0);
+    fn a_stall_timer_counts_time_once_and_loses_no_fraction() {
+        let mut timer = StallTimer::default();
+        assert_eq!(timer.is_now(true, 1_000), 0);
+        assert_eq!(timer.is_now(true, 3_600), 2);
+        assert_eq!(timer.is_now(false, 4_500), 1);
+        assert_eq!(timer.is_now(false, 9_000), 0);
     }
 }

@@ -46,14 +46,14 @@ fn portion(a: u32, part: u64, whole: u64) -> u32 {
 }
 
 /// What an invalid id reads.
-const NOBODY: &Group = &Group::ABSENT;
+const ABSENT_GROUP: &Group = &Group::ABSENT;
 
 /// Out of line: copying a group takes stack that the kernel does not have.
 #[cold]
 #[inline(never)]
-fn stray(nobody: &mut Group) -> &mut Group {
-    *nobody = Group::ABSENT;
-    nobody
+fn reset_scratch(scratch: &mut Group) -> &mut Group {
+    *scratch = Group::ABSENT;
+    scratch
 }
 
 /// The tree of groups.
@@ -62,7 +62,7 @@ pub struct Groups {
     // Not an `Array`, which embeds two more groups: they would not fit on the stack of `build`.
     entries: Vec<Group>,
     /// What an invalid id writes to.
-    nobody: Group,
+    scratch: Group,
     generation: u32,
 }
 
@@ -71,19 +71,19 @@ impl Groups {
         let mut entries = Vec::new();
         entries.try_reserve_exact(groups as usize).map_err(|_| NoMemory)?;
         entries.resize(groups as usize, Group::ABSENT);
-        Ok(Self { entries, nobody: Group::ABSENT, generation: 1 })
+        Ok(Self { entries, scratch: Group::ABSENT, generation: 1 })
     }
 
     #[inline]
     pub fn at(&self, group: GroupId) -> &Group {
-        self.entries.get(group.0 as usize).unwrap_or(NOBODY)
+        self.entries.get(group.0 as usize).unwrap_or(ABSENT_GROUP)
     }
 
     #[inline]
     pub fn at_mut(&mut self, group: GroupId) -> &mut Group {
         match self.entries.get_mut(group.0 as usize) {
             Some(entry) => entry,
-            None => stray(&mut self.nobody),
+            None => reset_scratch(&mut self.scratch),
         }
     }
 
@@ -184,7 +184,7 @@ impl Groups {
 
     /// The share that a group would have if it used all of its weight and the others what they use
     /// now.
-    pub fn most_share(&self, group: GroupId) -> u32 {
+    pub fn max_share(&self, group: GroupId) -> u32 {
         let mut share = 1u64 << 32;
         let mut inuse = self.at(group).active;
         let mut at = group;
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_lends_all_others_get_in_proportion() {
+    fn lent_weight_is_shared_by_all_others_in_proportion() {
         let mut groups = tree();
         for group in [2, 3, 4] {
             activate(&mut groups, group);
@@ -268,7 +268,7 @@ mod tests {
         let [two, three, four] = [2, 3, 4].map(|group| groups.shares(GroupId(group)).1);
         assert!(two.abs_diff(six_times(four)) < 12, "still 6 : 1, {two} : {four}");
         assert!((two + three + four).abs_diff(ONE) < 4);
-        assert_eq!(groups.most_share(GroupId(3)), ONE / 8, "all of its weight brings all of its share");
+        assert_eq!(groups.max_share(GroupId(3)), ONE / 8, "all of its weight brings all of its share");
     }
 
     const fn six_times(share: u32) -> u32 {

@@ -2,7 +2,7 @@
 //! group.
 
 use super::clock::{Vtime, ahead};
-use super::group::{Stage, Ticket};
+use super::group::{BioState, Stage};
 use super::hweight::charged;
 use super::{IoCost, MUST_NOT_WAIT};
 use crate::limiter::{BioId, Verdict};
@@ -23,7 +23,7 @@ impl IoCost {
         if absolute == 0 {
             return Verdict::Pass;
         }
-        if self.tickets.get(id.0).is_none_or(|ticket| ticket.stage != Stage::Free) {
+        if self.bios.get(id.0).is_none_or(|state| state.stage != Stage::Free) {
             self.violations = self.violations.saturating_add(1);
             return Verdict::Pass;
         }
@@ -31,8 +31,8 @@ impl IoCost {
             return Verdict::Pass;
         }
         self.groups.at_mut(group).cursor = bio.extent.end();
-        if let Some(ticket) = self.tickets.get_mut(id.0) {
-            *ticket = Ticket { group, absolute, place: cost.place.min(absolute), ..Ticket::NONE };
+        if let Some(state) = self.bios.get_mut(id.0) {
+            *state = BioState { group, absolute, place: cost.place.min(absolute), ..BioState::NONE };
         }
         let vnow = self.clock.at(now);
         if self.groups.at(group).debt > 0 {
@@ -54,8 +54,8 @@ impl IoCost {
             self.charge(id.0, Stage::Charged, share);
             return Verdict::Pass;
         }
-        if let Some(ticket) = self.tickets.get_mut(id.0) {
-            ticket.stage = Stage::Waiting;
+        if let Some(state) = self.bios.get_mut(id.0) {
+            state.stage = Stage::Waiting;
         }
         self.held = self.held.wrapping_add(1);
         let entry = self.groups.at_mut(group);
@@ -143,29 +143,29 @@ impl IoCost {
     }
 
     fn charge(&mut self, bio: u32, stage: Stage, share: u32) {
-        let Some(ticket) = self.tickets.get_mut(bio) else { return };
-        ticket.charged = charged(ticket.absolute, share);
-        ticket.hweight = share;
-        ticket.stage = stage;
-        let entry = self.groups.at_mut(ticket.group);
-        entry.vtime = entry.vtime.wrapping_add(ticket.charged);
-        entry.used = entry.used.saturating_add(ticket.absolute);
+        let Some(state) = self.bios.get_mut(bio) else { return };
+        state.charged = charged(state.absolute, share);
+        state.hweight = share;
+        state.stage = stage;
+        let entry = self.groups.at_mut(state.group);
+        entry.vtime = entry.vtime.wrapping_add(state.charged);
+        entry.used = entry.used.saturating_add(state.absolute);
     }
 
     /// A bio was merged into a request: refunds its positioning cost.
     pub(super) fn give_back_place(&mut self, bio: u32, now: Nanos) {
-        let Some(ticket) = self.tickets.get_mut(bio) else { return };
-        let place = core::mem::take(&mut ticket.place);
-        if place == 0 || !matches!(ticket.stage, Stage::Charged | Stage::Owed) {
+        let Some(state) = self.bios.get_mut(bio) else { return };
+        let place = core::mem::take(&mut state.place);
+        if place == 0 || !matches!(state.stage, Stage::Charged | Stage::Owed) {
             return;
         }
-        let group = ticket.group;
-        ticket.absolute = ticket.absolute.saturating_sub(place);
+        let group = state.group;
+        state.absolute = state.absolute.saturating_sub(place);
         let entry = self.groups.at_mut(group);
         entry.used = entry.used.saturating_sub(place);
-        if ticket.stage == Stage::Charged {
-            let refund = charged(place, ticket.hweight).min(ticket.charged);
-            ticket.charged = ticket.charged.wrapping_sub(refund);
+        if state.stage == Stage::Charged {
+            let refund = charged(place, state.hweight).min(state.charged);
+            state.charged = state.charged.wrapping_sub(refund);
             entry.vtime = entry.vtime.wrapping_sub(refund);
         } else if entry.debt > 0 {
             self.reduce_debt(group, place, now);
@@ -174,12 +174,12 @@ impl IoCost {
 
     /// A bio that passed has ended.
     pub(super) fn end_of(&mut self, bio: u32) {
-        let Some(ticket) = self.tickets.get_mut(bio) else { return };
-        match ticket.stage {
+        let Some(state) = self.bios.get_mut(bio) else { return };
+        match state.stage {
             Stage::Free => return,
             Stage::Charged => {
-                let entry = self.groups.at_mut(ticket.group);
-                entry.done = entry.done.wrapping_add(ticket.charged);
+                let entry = self.groups.at_mut(state.group);
+                entry.done = entry.done.wrapping_add(state.charged);
             }
             Stage::Owed => {}
             Stage::Waiting | Stage::Released => {
@@ -187,7 +187,7 @@ impl IoCost {
                 return;
             }
         }
-        *ticket = Ticket::NONE;
+        *state = BioState::NONE;
     }
 
     // ---- waiting bios ----
@@ -203,7 +203,7 @@ impl IoCost {
         if self.groups.at(group).debt == 0 {
             for _ in 0..self.groups.at(group).waiting.len() {
                 let Some(bio) = self.groups.at(group).waiting.first() else { break };
-                let absolute = self.tickets.at(bio).absolute;
+                let absolute = self.bios.at(bio).absolute;
                 if !self.has_budget(group, absolute, vnow) {
                     break;
                 }
@@ -250,7 +250,7 @@ impl IoCost {
         let entry = self.groups.at(group);
         let need = match entry.waiting.first() {
             _ if entry.debt > 0 => charged(entry.debt, by_weight),
-            Some(bio) => charged(self.tickets.at(bio).absolute, by_use),
+            Some(bio) => charged(self.bios.at(bio).absolute, by_use),
             None => 0,
         };
         let shortage = ahead(entry.vtime.wrapping_add(need), vnow).max(0).unsigned_abs();

@@ -43,7 +43,7 @@ use crate::tunable::{SettingError, Tunable};
 use block::{Flags, GroupId, Nanos};
 use clock::{Clock, Vtime};
 use debt::Forgiveness;
-use group::{Group, Stage, Ticket};
+use group::{BioState, Group, Stage};
 use hweight::{Groups, weight_of};
 use model::{Prices, RATE_PPM};
 use period::Margins;
@@ -85,7 +85,7 @@ pub struct IoCost {
     wakes: Tree,
     wake_links: SortedLinks,
 
-    tickets: Array<Ticket>,
+    bios: Array<BioState>,
     /// Links of the lists of waiting and released bios.
     bio_links: Links,
     released: List,
@@ -121,7 +121,7 @@ impl LimiterPolicy for IoCost {
             active_links: Links::try_new(groups)?,
             wakes: Tree::EMPTY,
             wake_links: SortedLinks::try_new(groups)?,
-            tickets: Array::try_new(configuration.bios, Ticket::NONE)?,
+            bios: Array::try_new(configuration.bios, BioState::NONE)?,
             bio_links: Links::try_new(configuration.bios)?,
             released: List::EMPTY,
             held: 0,
@@ -157,8 +157,8 @@ impl Limiter for IoCost {
 
     fn next_released(&mut self, _now: Nanos) -> Option<BioId> {
         let bio = self.released.pop_front(&mut self.bio_links)?;
-        if let Some(ticket) = self.tickets.get_mut(bio) {
-            ticket.stage = Stage::Charged;
+        if let Some(state) = self.bios.get_mut(bio) {
+            state.stage = Stage::Charged;
         }
         self.held = self.held.wrapping_sub(1);
         Some(BioId(bio))
@@ -226,7 +226,7 @@ impl Limiter for IoCost {
             self.release_all_of(group, now);
         }
         self.deactivate(group, now);
-        self.rests(now);
+        self.stop_if_idle(now);
         if self.groups.at(group).children_active == 0 {
             *self.groups.at_mut(group) = Group::ABSENT;
         } else {

@@ -86,7 +86,7 @@ impl IoCost {
         self.adjust_rate(survey.findings, now);
         self.forgive(used_us, debtors, now);
         self.period_index = self.period_index.wrapping_add(1);
-        if !self.rests(now) {
+        if !self.stop_if_idle(now) {
             self.start_period(now);
             self.compensate(now);
         }
@@ -94,7 +94,7 @@ impl IoCost {
 
     /// Stops the clock if no group is active. True if it did.
     #[inline(never)]
-    pub(super) fn rests(&mut self, now: Nanos) -> bool {
+    pub(super) fn stop_if_idle(&mut self, now: Nanos) -> bool {
         if !self.active.is_empty() {
             return false;
         }
@@ -196,7 +196,7 @@ impl IoCost {
             // I/O in flight counts as used: otherwise a slow device would make the group look idle.
             let in_flight = ahead(entry.vtime, entry.done).max(0).unsigned_abs();
             let usage = self.usage(group, used.max(scaled(in_flight, by_use)), now);
-            let most = self.groups.most_share(group);
+            let most = self.groups.max_share(group);
             let target = self.share_needed(group, by_use, most, usage, vnow);
             // A share below 2 cannot be divided.
             if target < most && by_weight >= 2 {

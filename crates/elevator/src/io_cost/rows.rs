@@ -24,7 +24,7 @@ const LONGEST_US: i64 = 1_000_000_000_000;
 
 /// The rows, in the order that [`IoCost::row`] reads.
 pub const ROWS: &[Tunable] = &[
-    fixed("enable", Unit::Boolean, 1, 1, "Whether groups are held back at all."),
+    fixed("enable", Unit::Boolean, 1, 1, "Whether groups are throttled."),
     fixed("qos_ctrl", Unit::Boolean, 1, 0, "0: targets and bounds of the device's class; 1: those that were set."),
     fixed("rpct", Unit::Percent, 100, 0, "Share of reads that has to meet rlat; 0: reads do not slow the clock."),
     by_class("rlat", Unit::Microseconds, LONGEST_US, "Target of reads."),

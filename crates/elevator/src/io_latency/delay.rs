@@ -2,7 +2,7 @@
 //! for its root-issued bios.
 //!
 //! Bios issued on behalf of the root (metadata, swap) must not wait, because tasks of other groups
-//! would wait with them. The time by which they were faster than the target is recorded as owed
+//! would wait with them. The time that they gained on the target is recorded as owed
 //! instead. Source: Linux 6.1 block/blk-cgroup.c, blkcg_scale_delay.
 
 use block::Nanos;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_decays_second_by_second() {
+    fn owed_time_decays_every_second() {
         let mut delay = Delay::NONE;
         delay.step_down();
         delay.step_down();

@@ -56,7 +56,7 @@ struct Counted {
     levels: u32,
 }
 
-const NOBODY: Counted = Counted { phase: Phase::Outside, group: GroupId::ROOT, at: GroupId::ROOT, levels: 0 };
+const NOT_COUNTED: Counted = Counted { phase: Phase::Outside, group: GroupId::ROOT, at: GroupId::ROOT, levels: 0 };
 
 /// The statistics of a group for `io.stat`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -103,7 +103,7 @@ impl LimiterPolicy for IoLatency {
             queue_depth: configuration.depth.requests.max(1),
             groups,
             targets: 0,
-            bios: Array::try_new(configuration.bios, NOBODY)?,
+            bios: Array::try_new(configuration.bios, NOT_COUNTED)?,
             links: Links::try_new(configuration.bios)?,
             climbing: List::EMPTY,
             released: List::EMPTY,
@@ -131,7 +131,7 @@ impl Limiter for IoLatency {
             return Verdict::Pass;
         }
         *self.bios.at_mut(id.0) = Counted { phase: Phase::Climbing, group: bio.group, at: bio.group, levels: 0 };
-        let has_passed = self.climb(id.0, bio.group, is_for_the_root(bio), now);
+        let has_passed = self.climb(id.0, bio.group, is_root_issued(bio), now);
         if !has_passed {
             self.held = self.held.wrapping_add(1);
         }
@@ -150,20 +150,20 @@ impl Limiter for IoLatency {
         let counted = *self.bios.at(id.0);
         match counted.phase {
             Phase::Outside => return,
-            Phase::Passed => *self.bios.at_mut(id.0) = NOBODY,
+            Phase::Passed => *self.bios.at_mut(id.0) = NOT_COUNTED,
             Phase::Waiting | Phase::Climbing => {
                 // Counted as a violation: the bio has not been released.
                 self.violations = self.violations.saturating_add(1);
                 return;
             }
         }
-        let is_for_the_root = is_for_the_root(bio);
+        let is_root_issued = is_root_issued(bio);
         let mut group = counted.group;
         for _ in 0..counted.levels {
             let entry = self.groups.at_mut(group.0);
             entry.in_flight = entry.in_flight.wrapping_sub(1);
             if entry.target_ns > 0 {
-                self.record(group, submitted_ns, is_for_the_root, now);
+                self.record(group, submitted_ns, is_root_issued, now);
             }
             self.wake(group);
             let Some(parent) = self.groups.at(group.0).parent else { break };
@@ -182,7 +182,7 @@ impl Limiter for IoLatency {
         }
         // The next submission arms it again; without one, no group needs throttling.
         self.timer_at = None;
-        self.look_after(now);
+        self.check_timers(now);
     }
 
     fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
@@ -254,27 +254,27 @@ impl Limiter for IoLatency {
         let mut waiting = 0u32;
         for (index, group) in (0..).zip(self.groups.iter()) {
             if group.in_flight != self.counted_in(GroupId(index)) {
-                return Err(Violation { what: "a group counts the bios that have room in it", at: index });
+                return Err(Violation { what: "a group counts its bios in flight", at: index });
             }
             if !group.waiting.is_empty() && group.has_room() {
-                return Err(Violation { what: "nobody waits where there is room", at: index });
+                return Err(Violation { what: "no bio waits in a group that has room", at: index });
             }
             if group.most_in_flight == 0 {
                 return Err(Violation { what: "a group may have one bio in flight at least", at: index });
             }
             if group.cookie > group::DEFAULT_COOKIE || group.children.cookie > group::DEFAULT_COOKIE {
-                return Err(Violation { what: "no cookie rises beyond the default", at: index });
+                return Err(Violation { what: "no scale cookie is above the default", at: index });
             }
             waiting = waiting.wrapping_add(group.waiting.len());
         }
         if waiting.wrapping_add(self.released.len()) != self.held {
-            return Err(Violation { what: "what waits or is released is held", at: self.held });
+            return Err(Violation { what: "the held bios are those waiting or released", at: self.held });
         }
         if !self.climbing.is_empty() {
-            return Err(Violation { what: "nobody stays between two levels", at: self.climbing.len() });
+            return Err(Violation { what: "no bio is left between two levels", at: self.climbing.len() });
         }
         if waiting > 0 && self.targets == 0 {
-            return Err(Violation { what: "nothing waits without a target", at: waiting });
+            return Err(Violation { what: "no bio waits without a latency target", at: waiting });
         }
         Ok(())
     }
@@ -328,7 +328,7 @@ impl IoLatency {
 
 impl IoLatency {
     /// Takes a bio upwards from a level as far as there is room. True if it has passed all levels.
-    fn climb(&mut self, bio: u32, from: GroupId, is_for_the_root: bool, now: Nanos) -> bool {
+    fn climb(&mut self, bio: u32, from: GroupId, is_root_issued: bool, now: Nanos) -> bool {
         let mut group = from;
         // Each level once: there are no more levels than groups.
         for _ in 0..self.groups.len() {
@@ -339,7 +339,7 @@ impl IoLatency {
             let entry = self.groups.at_mut(group.0);
             self.bios.at_mut(bio).at = group;
             let is_full = !entry.waiting.is_empty() || !entry.has_room();
-            if is_full && !is_for_the_root {
+            if is_full && !is_root_issued {
                 entry.waiting.push_back(&mut self.links, bio);
                 self.bios.at_mut(bio).phase = Phase::Waiting;
                 return false;
@@ -414,6 +414,6 @@ impl IoLatency {
 
 /// Metadata and swap are issued on behalf of all groups: if they waited, tasks of other groups
 /// would wait with them.
-fn is_for_the_root(bio: &Bio) -> bool {
+fn is_root_issued(bio: &Bio) -> bool {
     bio.flags.intersects(Flags(Flags::META.0 | Flags::SWAP.0))
 }

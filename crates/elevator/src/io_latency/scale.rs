@@ -71,11 +71,11 @@ impl IoLatency {
     }
 
     /// A bio ended that is counted by a group with a target.
-    pub(super) fn record(&mut self, group: GroupId, submitted_ns: Nanos, is_for_the_root: bool, now: Nanos) {
+    pub(super) fn record(&mut self, group: GroupId, submitted_ns: Nanos, is_root_issued: bool, now: Nanos) {
         let entry = self.groups.at_mut(group.0);
         let target = entry.target_ns;
         if let Some(latency) = now.checked_sub(submitted_ns).filter(|latency| *latency > 0) {
-            if !is_for_the_root || entry.most_in_flight == super::UNLIMITED {
+            if !is_root_issued || entry.most_in_flight == super::UNLIMITED {
                 entry.current.count(latency, target);
             } else if latency < target {
                 // It did not wait like the group's other bios, so it is no sample; its delay is
@@ -147,7 +147,7 @@ impl IoLatency {
     }
 
     /// Once a second: takes back throttling whose cause has gone.
-    pub(super) fn look_after(&mut self, now: Nanos) {
+    pub(super) fn check_timers(&mut self, now: Nanos) {
         for index in 0..self.groups.len() {
             let children = &mut self.groups.at_mut(index).children;
             if children.cookie >= DEFAULT_COOKIE || children.changed_at.is_some_and(|at| at >= now) {

@@ -18,13 +18,13 @@ impl Kyber {
                 flushed = flushed.wrapping_add(list.len());
                 for slot in list.iter(&self.links).take(self.list_of.len() as usize) {
                     if *self.list_of.at(slot) != FLUSHED {
-                        return Err(Violation { what: "a flushed request knows that it is", at: slot });
+                        return Err(Violation { what: "a flushed request is marked as flushed", at: slot });
                     }
                 }
             }
         }
         if held != staged.wrapping_add(flushed) {
-            return Err(Violation { what: "as many requests are on the lists as are held", at: held });
+            return Err(Violation { what: "the lists hold as many requests as are counted", at: held });
         }
         for domain in Domain::ALL {
             let holders = self.token_of.iter().filter(|token| **token == Some(domain)).count();
@@ -49,7 +49,10 @@ impl Kyber {
                     self.list(attributes.software_queue, attributes.hardware_queue, domain)
                 });
                 if own != Some(index) || *self.list_of.at(slot) != index {
-                    return Err(Violation { what: "a request is staged where it belongs", at: slot });
+                    return Err(Violation {
+                        what: "a request is staged on the list of its queue and domain",
+                        at: slot,
+                    });
                 }
                 if self.token_of.at(slot).is_some() {
                     return Err(Violation { what: "a staged request holds no token", at: slot });

@@ -15,10 +15,10 @@ const BUCKETS: u32 = 8;
 const MEASURED: u32 = 3;
 /// Buckets up to the target: four, a quarter of it each.
 const GOOD_BUCKETS: u32 = 4;
-/// Samples needed before a percentile is read, unless [`PATIENCE_NS`] passed while they were
+/// Samples needed before a percentile is read, unless [`COLLECTION_LIMIT_NS`] passed while they were
 /// collected.
 const ENOUGH_SAMPLES: u32 = 500;
-const PATIENCE_NS: Nanos = SECOND;
+const COLLECTION_LIMIT_NS: Nanos = SECOND;
 /// Time from the first completion after an evaluation to the next evaluation.
 pub const INTERVAL_NS: Nanos = 100 * MILLISECOND;
 
@@ -101,7 +101,7 @@ impl Measured {
         if samples == 0 {
             return None;
         }
-        let patience_ends_ns = *self.patience_ends_ns.get_or_insert(now.saturating_add(PATIENCE_NS));
+        let patience_ends_ns = *self.patience_ends_ns.get_or_insert(now.saturating_add(COLLECTION_LIMIT_NS));
         if samples < ENOUGH_SAMPLES && now < patience_ends_ns {
             return None;
         }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn without_congestion_nobody_loses_and_the_figure_is_kept() {
+    fn without_congestion_no_depth_shrinks_and_the_percentile_is_kept() {
         let mut feedback = Feedback::try_new().unwrap();
         fill(&mut feedback, Domain::Write, 1, 0);
         assert_eq!(depths(&mut feedback, 0), []);

@@ -21,7 +21,7 @@ impl MqDeadline {
             self.check_counters(requests, class)?;
         }
         if held != self.held {
-            return Err(Violation { what: "as many requests are on the lists as are held", at: held });
+            return Err(Violation { what: "the lists hold as many requests as are counted", at: held });
         }
         Ok(())
     }
@@ -64,7 +64,7 @@ impl MqDeadline {
         if is_right {
             Ok(())
         } else {
-            Err(Violation { what: "a direction goes on at a request of its own tree", at: queue.next })
+            Err(Violation { what: "a direction continues at a request of its own tree", at: queue.next })
         }
     }
 
@@ -81,10 +81,10 @@ impl MqDeadline {
             }
         }
         if level.unfinished() != counted {
-            return Err(Violation { what: "inserted less completed are those not yet released", at: counted });
+            return Err(Violation { what: "inserted minus completed is the number not yet released", at: counted });
         }
         if level.inserted.wrapping_sub(level.merged).wrapping_sub(level.dispatched) != held {
-            return Err(Violation { what: "inserted less merged less dispatched are those held", at: held });
+            return Err(Violation { what: "inserted minus merged minus dispatched is the number queued", at: held });
         }
         Ok(())
     }

@@ -14,6 +14,7 @@
 //! Read [`choose`] first: it is the whole rule inside a class. The rest is bookkeeping.
 
 mod check;
+mod counting;
 mod profile;
 mod rule;
 mod state;
@@ -124,7 +125,7 @@ impl Elevator for MqDeadline {
     fn bio_merged(&mut self, requests: &Requests, id: RequestId, side: Side, _now: Nanos) {
         let slot = *self.slots.at(id.slot());
         if slot.held() != Held::Sorted {
-            self.complain();
+            self.count_violation();
         } else if side == Side::Front {
             self.re_sort(id.slot(), slot, requests.at(id).first_sector());
         }
@@ -159,13 +160,13 @@ impl Elevator for MqDeadline {
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
         let attributes = requests.attributes(id);
         match at {
-            Position::Sorted(_) => self.insert_newcomer(requests, id, attributes, now),
+            Position::Sorted(_) => self.insert_new(requests, id, attributes, now),
             Position::Head | Position::Requeue => self.insert_elsewhere(attributes, id, at, now),
         }
     }
 
     #[inline(always)]
-    fn insert_newcomer(&mut self, _requests: &Requests, id: RequestId, attributes: &Attributes, now: Nanos) -> Wake {
+    fn insert_new(&mut self, _requests: &Requests, id: RequestId, attributes: &Attributes, now: Nanos) -> Wake {
         let (class, direction) = (attributes.class(), attributes.direction());
         if self.rounded_ns.0 != now {
             self.rounded_ns = (now, self.whole_ticks(now));
@@ -178,7 +179,7 @@ impl Elevator for MqDeadline {
         let level = self.level_mut(class);
         level.inserted = level.inserted.wrapping_add(1);
         self.held = self.held.wrapping_add(1);
-        self.sort_in(id.slot(), class, direction, attributes.extent.first_sector);
+        self.insert_by_sector(id.slot(), class, direction, attributes.extent.first_sector);
         Wake::All
     }
 
@@ -188,7 +189,7 @@ impl Elevator for MqDeadline {
         if self.held == 0 {
             return Dispatch::Empty;
         }
-        if let Some(id) = self.go_on() {
+        if let Some(id) = self.continue_batch() {
             return Dispatch::Request { id, reason: Why::BatchGoesOn.into() };
         }
         match self.choose_among_classes(requests, self.whole_ticks(now)) {
@@ -300,7 +301,7 @@ impl MqDeadline {
     /// The result is the same as that of [`choose_among_classes`](Self::choose_among_classes),
     /// which evaluates [`choose`] in full.
     #[inline(always)]
-    fn go_on(&mut self) -> Option<RequestId> {
+    fn continue_batch(&mut self) -> Option<RequestId> {
         let Batch { direction, served, .. } = self.batch;
         let is_alone = self.real_time.unfinished() | self.idle.unfinished() == 0;
         let level = &mut self.best_effort;
@@ -321,7 +322,7 @@ impl MqDeadline {
             entry.set_held(Held::Sent);
             self.held = self.held.wrapping_sub(1);
         } else {
-            self.complain();
+            self.count_violation();
         }
         Some(id)
     }
@@ -437,7 +438,7 @@ impl MqDeadline {
 
     /// Adds a slot with a valid entry to the order and the fifo of its direction.
     #[inline(always)]
-    fn sort_in(&mut self, slot: u32, class: Class, direction: Direction, first_sector: u64) {
+    fn insert_by_sector(&mut self, slot: u32, class: Class, direction: Direction, first_sector: u64) {
         let remembers = self.profile.remembers;
         let (level, sorted, links) = self.level_and_links(class);
         let queue = level.queue_mut(direction);
@@ -452,7 +453,7 @@ impl MqDeadline {
     #[inline(never)]
     fn insert_elsewhere(&mut self, attributes: &Attributes, id: RequestId, at: Position, now: Nanos) -> Wake {
         if self.slots.get(id.slot()).is_none_or(|slot| slot.held().is_on_list()) {
-            self.complain();
+            self.count_violation();
             return Wake::No;
         }
         let entry = self.count(id, attributes);
@@ -469,7 +470,7 @@ impl MqDeadline {
         let (class, direction) = entry.queue();
         let due_ns = now.wrapping_add(self.expire_ns(direction));
         *self.slots.at_mut(slot) = entry.put(Held::Sorted, due_ns);
-        self.sort_in(slot, class, direction, first_sector);
+        self.insert_by_sector(slot, class, direction, first_sector);
     }
 
     fn insert_at_head(&mut self, slot: u32, entry: Slot, now: Nanos) {
@@ -490,7 +491,7 @@ impl MqDeadline {
         // may have been skipped.
         let in_order = queue.next == slot || remembers == Remembers::NextRequest;
         let Some(Removed { key: position, next, next_key }) = queue.sorted.remove(sorted, slot) else {
-            return self.complain();
+            return self.count_violation();
         };
         let done = queue.fifo.remove(links, slot);
         if in_order {
@@ -569,7 +570,7 @@ impl MqDeadline {
     #[inline]
     fn unlinked(&mut self, slot: u32, done: bool) {
         if !done {
-            self.complain();
+            self.count_violation();
             return;
         }
         self.slots.at_mut(slot).set_held(Held::Sent);
@@ -591,53 +592,12 @@ impl MqDeadline {
         Some(entry.class())
     }
 
-    // ---- counting ----
-
-    /// Counts a request once, however often it is inserted. Returns the state to keep of it.
-    #[inline]
-    fn count(&mut self, id: RequestId, attributes: &Attributes) -> Slot {
-        if self.slots.at(id.slot()).held() != Held::Free {
-            return self.count_again(id, attributes);
-        }
-        self.count_first(id, attributes)
-    }
-
-    #[inline]
-    fn count_first(&mut self, id: RequestId, attributes: &Attributes) -> Slot {
-        let queue = (attributes.class(), attributes.direction());
-        let level = self.level_mut(queue.0);
-        level.inserted = level.inserted.wrapping_add(1);
-        Slot::new(0, id, queue, Held::Sent)
-    }
+    // ---- access ----
 
     #[cold]
-    fn count_again(&mut self, id: RequestId, attributes: &Attributes) -> Slot {
-        let before = *self.slots.at(id.slot());
-        let level = self.level_mut(before.class());
-        if before.is_of(id) {
-            // Given back by the driver: it will be dispatched a second time, but is still one
-            // request.
-            level.dispatched = level.dispatched.wrapping_sub(1);
-            return before;
-        }
-        // The host dropped a request without reporting it.
-        level.completed = level.completed.wrapping_add(1);
-        self.complain();
-        self.count_first(id, attributes)
-    }
-
-    #[inline]
-    fn count_dispatched(&mut self, class: Class) {
-        let level = self.level_mut(class);
-        level.dispatched = level.dispatched.wrapping_add(1);
-    }
-
-    #[cold]
-    fn complain(&mut self) {
+    fn count_violation(&mut self) {
         self.violations = self.violations.saturating_add(1);
     }
-
-    // ---- access ----
 
     #[inline]
     fn id_in(&self, slot: u32) -> RequestId {

@@ -19,16 +19,16 @@ crate::tunables! {
             "Batches of reads that may be chosen while writes wait; a negative value lets writes wait for all reads.";
         /// Whether bios may be merged at the front of a request.
         front_merges: "front_merges", Unit::Boolean, 0..=1, 1, OutOfRange::Clamp,
-            "Whether a request is sought that begins where a bio ends; 0 saves the search.";
+            "Whether front merges are searched; 0 saves the search.";
         /// Tags that async requests and sync writes may use.
         async_depth: "async_depth", Unit::Count, 1..=2_147_483_647, 1, OutOfRange::Clamp,
             "Scheduler tags that writes may hold at one time; follows nr_requests until it is set, and again when that changes.";
         /// Requests per batch.
         fifo_batch: "fifo_batch", Unit::Count, 0..=2_147_483_647, 16, OutOfRange::Clamp,
-            "Requests sent in ascending order before deadlines are looked at again; 0 counts as 1.";
+            "Requests dispatched in ascending order before deadlines are checked again; 0 counts as 1.";
         /// Age at which a request of a lower class goes before the higher classes.
         prio_aging_expire_ns: "prio_aging_expire", Unit::Milliseconds, 0..=2_147_483_647, 10_000, OutOfRange::Clamp,
-            "A request of a lower class whose turn it is in its class goes before higher classes at this age.";
+            "A request of a lower class that is next in its class goes before higher classes at this age.";
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_class_gives_nothing() {
+    fn an_empty_class_has_no_request() {
         assert!(choose(0, |_| NOTHING, Batch::FRESH, &Settings::DEFAULT).is_none());
     }
 }

@@ -15,7 +15,7 @@ use crate::request::{Bio, Requests};
 use crate::structures::sorted::{SortedLinks, Tree};
 use crate::structures::{Array, Links, List, NIL, NoMemory};
 use block::{GroupId, Nanos, Operation};
-use sole::Sole;
+use sole::SoleIssuer;
 
 /// Virtual time per sector at weight 1 is 2^20.
 const UNIT_BITS: u32 = 20;
@@ -73,10 +73,12 @@ struct Node {
     tag: u64,
     inverse_weight: u64,
     parent: u32,
-    /// Under a strict order: requests in flight; `done_ns` is when the last one ended.
+    /// Under a strict order: requests in flight; `done_ns` is when the last one ended, 0 if none did.
     in_flight: u32,
     /// It did not come back in time after its last request, so it is not waited for until it does.
     is_late: bool,
+    /// Others went before it because it was not waited for.
+    was_passed: bool,
     done_ns: Nanos,
 }
 
@@ -123,7 +125,7 @@ pub struct Order {
     links: Links,
     queue_of: Array<u32>,
     contexts: u32,
-    sole: Sole,
+    sole: SoleIssuer,
     /// The lead, in virtual time, of the last queue that was found ahead.
     lead: u64,
     violations: u32,
@@ -164,6 +166,7 @@ impl Order {
             parent: ROOT,
             in_flight: 0,
             is_late: false,
+            was_passed: false,
             done_ns: 0,
         };
         Ok(Self {
@@ -178,7 +181,7 @@ impl Order {
             links: Links::try_new(configuration.slots)?,
             queue_of: Array::try_new(configuration.slots, NIL)?,
             contexts: configuration.contexts,
-            sole: Sole::NOBODY,
+            sole: SoleIssuer::NONE,
             lead: 0,
             violations: 0,
         })
@@ -360,7 +363,8 @@ impl Order {
                 return Standing::AheadUntil(until);
             }
             group.busy.remove(&mut self.busy, first);
-            self.nodes.at_mut(first).is_late = true;
+            let behind = self.nodes.at_mut(first);
+            (behind.is_late, behind.was_passed) = (true, true);
         }
         Standing::InOrder
     }
@@ -496,7 +500,12 @@ impl Order {
             let node = self.nodes.at_mut(at);
             let group = self.groups.at_mut(node.parent);
             group.busy.remove(&mut self.busy, at);
-            let is_kept = node.in_flight > 0 || now < node.done_ns.saturating_add(self.keep_ns);
+            let is_remembered = node.done_ns > 0 && now < node.done_ns.saturating_add(self.keep_ns);
+            // mqfq bounds by how much a child may be behind: one that others were allowed to pass
+            // begins anew. Elsewhere the tag is kept for longer than its child is waited for.
+            let begins_anew = self.strict == Strict::AtRoot && node.was_passed;
+            let is_kept = node.in_flight > 0 || (is_remembered && !begins_anew);
+            node.was_passed = false;
             node.tag = node.tag.max(if is_kept { group.floor } else { group.virtual_time });
             node.is_late &= now >= node.done_ns.saturating_add(self.wait_ns);
             let (tag, parent, was_waiting) = (node.tag, node.parent, !group.ready.is_empty());
@@ -534,7 +543,8 @@ impl Order {
     }
 
     /// Moves an idle issuer to another group. The old group keeps the issuer's tag as the start for
-    /// newcomers, so that leaving does not shed a tag.
+    /// newcomers, so that leaving does not shed a tag. In the new group it is a newcomer: a tag kept
+    /// from its last request would lie behind the virtual time there.
     fn move_to(&mut self, context: u32, group: u32) {
         let Node { tag, parent, .. } = *self.nodes.at(context);
         let from = self.groups.at_mut(parent);
@@ -542,7 +552,7 @@ impl Order {
         from.left_tag = from.left_tag.max(tag);
         let tag = self.groups.at(group).left_tag;
         let node = self.nodes.at_mut(context);
-        (node.parent, node.tag) = (group, tag);
+        (node.parent, node.tag, node.done_ns, node.is_late) = (group, tag, 0, false);
     }
 
     pub fn context_exited(&mut self, context: u32) {
@@ -572,6 +582,7 @@ impl Order {
             parent,
             in_flight: 0,
             is_late: false,
+            was_passed: false,
             done_ns: 0,
         };
         *self.nodes.at_mut(shared) = fresh(0, WEIGHT_DEFAULT, group.0);
@@ -598,7 +609,10 @@ impl Order {
         for group in 1..self.groups.len() {
             let is_known = !self.is_above_sole(self.node_of(group));
             if is_known && self.ready.is_linked(self.node_of(group)) == self.groups.at(group).ready.is_empty() {
-                return Err(Violation { what: "a group waits exactly while a child of it does", at: group });
+                return Err(Violation {
+                    what: "a group is backlogged exactly while one of its children is",
+                    at: group,
+                });
             }
         }
         if self.strict == Strict::Never { Ok(()) } else { self.check_busy(queue_in_flight) }
@@ -607,13 +621,13 @@ impl Order {
     fn check_queue(&self, requests: &Requests, queue: u32) -> Result<(), Violation> {
         let list = self.queues.at(queue);
         if queue != self.sole.queue && self.ready.is_linked(queue) == list.is_empty() {
-            return Err(Violation { what: "a queue waits exactly while it holds a request", at: queue });
+            return Err(Violation { what: "a queue is backlogged exactly while it holds a request", at: queue });
         }
         let parent = self.nodes.at(queue).parent;
         for slot in list.iter(&self.links) {
             let is_of_group = requests.id_of(slot).is_some_and(|id| requests.attributes(id).group.0 == parent);
             if !is_of_group || *self.queue_of.at(slot) != queue {
-                return Err(Violation { what: "a queue holds live requests of its group, which know it", at: slot });
+                return Err(Violation { what: "a queue holds live requests of its group that refer to it", at: slot });
             }
         }
         Ok(())
@@ -637,7 +651,10 @@ impl Order {
                 return Err(Violation { what: "requests in flight are counted on each level", at: node });
             }
             if in_flight > 0 && self.counts(node) && self.ready.is_linked(node) == self.busy.is_linked(node) {
-                return Err(Violation { what: "whoever has requests in flight is in the order, once", at: node });
+                return Err(Violation {
+                    what: "every node with requests in flight is in the order exactly once",
+                    at: node,
+                });
             }
         }
         Ok(())

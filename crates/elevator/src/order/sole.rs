@@ -8,7 +8,7 @@ use block::Nanos;
 
 /// The only active issuer.
 #[derive(Debug)]
-pub(super) struct Sole {
+pub(super) struct SoleIssuer {
     /// Its queue, or [`NIL`].
     pub queue: u32,
     weight: u32,
@@ -21,8 +21,9 @@ pub(super) struct Sole {
     last_cost: u32,
 }
 
-impl Sole {
-    pub const NOBODY: Sole = Sole { queue: NIL, weight: 0, more_in_flight: 0, done_ns: 0, cost: 0, last_cost: 0 };
+impl SoleIssuer {
+    pub const NONE: SoleIssuer =
+        SoleIssuer { queue: NIL, weight: 0, more_in_flight: 0, done_ns: 0, cost: 0, last_cost: 0 };
 }
 
 impl Order {
@@ -41,7 +42,7 @@ impl Order {
     /// Whether a request belongs to the sole issuer.
     #[inline(always)]
     pub(super) fn is_of_sole(&self, bio: &Bio, place: super::Place) -> bool {
-        let Sole { queue, weight, .. } = self.sole;
+        let SoleIssuer { queue, weight, .. } = self.sole;
         bio.context.0 == queue
             && !place.is_shared
             && place.weight == weight
@@ -80,7 +81,7 @@ impl Order {
             at = self.node_of(parent);
         }
         let done_ns = self.nodes.at(queue).done_ns;
-        self.sole = Sole { queue, weight, done_ns, ..Sole::NOBODY };
+        self.sole = SoleIssuer { queue, weight, done_ns, ..SoleIssuer::NONE };
     }
 
     /// A request of the sole issuer was dispatched to the device.
@@ -107,8 +108,8 @@ impl Order {
 
     #[inline(never)]
     fn settle_sole(&mut self) {
-        let Sole { queue, more_in_flight, done_ns, cost, last_cost, .. } =
-            core::mem::replace(&mut self.sole, Sole::NOBODY);
+        let SoleIssuer { queue, more_in_flight, done_ns, cost, last_cost, .. } =
+            core::mem::replace(&mut self.sole, SoleIssuer::NONE);
         let is_waiting = !self.queues.at(queue).is_empty();
         let mut at = queue;
         for _ in 0..=self.groups.len() {

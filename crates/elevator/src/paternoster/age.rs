@@ -4,7 +4,7 @@ use crate::structures::{Links, List};
 
 /// Completions between two overdue requests, so that a backlog of overdue ones does not replace the
 /// order.
-const OVERDUE_EVERY: u32 = 16;
+pub const OVERDUE_EVERY: u32 = 16;
 
 #[derive(Debug)]
 pub struct ByAge {

@@ -11,7 +11,7 @@ pub(super) const LEAST_SECTORS: u32 = 8;
 const IDLE_WAITS_NS: Nanos = 5 * SECOND;
 const IDLE_LOOKS_NS: Nanos = 2 * MILLISECOND;
 /// After this time a request is dispatched out of order.
-const OVERDUE_NS: Nanos = 30 * SECOND;
+pub(super) const OVERDUE_NS: Nanos = 30 * SECOND;
 /// On disks and arrays a tenant may lead by this many times what it has in flight. The others may
 /// lag only because the one disk that they need is busy, and waiting for them would leave the other
 /// disks idle.
@@ -39,7 +39,7 @@ impl Paternoster {
 
     /// Separate from [`Self::send`], so that their stack frames do not add up.
     #[inline(never)]
-    pub(super) fn whose_turn(&mut self) -> Decision {
+    pub(super) fn choose_any(&mut self) -> Decision {
         self.end_epoch_if_due();
         self.step_slices();
         if let Some(slot) = self.classes.next_real_time(!self.order.is_empty()) {
@@ -75,12 +75,12 @@ impl Paternoster {
         let floor_q8 = self.controller.floor_q8();
         if self.is_below(floor_q8) {
             if self.controller.phase() == Phase::Exact {
-                self.repayment.lends(self.order.lead());
+                self.repayment.record_lead(self.order.lead());
             } else {
                 // Bounds the lag of a tenant that cannot use its share to what is in flight.
                 self.order.bound_lag(queue, self.in_flight_sectors.max(cost));
             }
-            return Some(Decision::Send(slot, Why::LetIn));
+            return Some(Decision::Send(slot, Why::BelowFloor));
         }
         if self.repayment.forgive() {
             self.order.bound_lag(queue, cost);
@@ -148,7 +148,7 @@ impl Paternoster {
         let now = self.now;
         let entry = self.slots.at_mut(slot);
         if entry.state != State::Queued {
-            self.complain();
+            self.count_violation();
             return Dispatch::Throttled;
         }
         entry.state = State::InFlight;

@@ -5,7 +5,7 @@ use crate::structures::{Links, List};
 use block::Class;
 
 /// Real-time requests in a row before one of another class.
-const REAL_TIME_RUN: u32 = 16;
+pub const REAL_TIME_RUN: u32 = 16;
 
 /// Three lists, the oldest request first.
 #[derive(Debug)]

@@ -122,14 +122,14 @@ impl Evidence {
     }
 
     /// Tests at doubling sample sizes, so that the same data is tested few times.
-    const fn is_looked_at(&self) -> bool {
+    const fn is_test_due(&self) -> bool {
         self.pairs >= LEAST_PAIRS && self.pairs & self.pairs.wrapping_sub(1) == 0
     }
 
     /// Student's t-test of the mean against `bound`.
     fn verdict(&self, bound: i64) -> Verdict {
         let pairs = self.pairs;
-        if !self.is_looked_at() {
+        if !self.is_test_due() {
             return Verdict::Unknown;
         }
         let mean = self.mean();
@@ -353,14 +353,16 @@ impl Controller {
                 self.aim();
                 self.kind = Kind::Held;
             }
-            Verdict::Below => self.look_less_often(),
+            Verdict::Below => self.lengthen_repaying(),
             // While shares look expensive, test them often.
-            Verdict::Unknown if self.evidence.is_looked_at() && self.evidence.mean() <= bound => self.look_less_often(),
+            Verdict::Unknown if self.evidence.is_test_due() && self.evidence.mean() <= bound => {
+                self.lengthen_repaying()
+            }
             Verdict::Unknown => {}
         }
     }
 
-    fn look_less_often(&mut self) {
+    fn lengthen_repaying(&mut self) {
         self.repaying = self.repaying.saturating_mul(2).min(LONGEST_REPAYING);
     }
 

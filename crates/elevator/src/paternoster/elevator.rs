@@ -1,8 +1,11 @@
 //! The host's calls: paternoster's implementation of `Elevator`.
 
-use super::choose::Decision;
+use super::age::OVERDUE_EVERY;
+use super::choose::{Decision, OVERDUE_NS};
+use super::classes::REAL_TIME_RUN;
 use super::*;
 use crate::order::Place;
+use crate::traits::Passing;
 use block::{Direction, Priority};
 
 /// Weight of a request without a priority: that of level 4.
@@ -29,7 +32,13 @@ fn weight_of(priority: Priority) -> u32 {
 }
 
 impl Elevator for Paternoster {
-    const TRAITS: Traits = Traits { schedules_writeback: true, ..Traits::TAG_SHARES };
+    /// Shares are exact only where they cost little, so that no bound on service holds in general.
+    /// The idle class has no promise: it waits for as long as others are queued.
+    const TRAITS: Traits = Traits {
+        schedules_writeback: true,
+        passing: Passing::Aged { after_ns: OVERDUE_NS, completions: OVERDUE_EVERY, run: REAL_TIME_RUN },
+        ..Traits::TAG_SHARES
+    };
 
     /// Tags are shared by group once more than half of them are taken; an eighth is kept for
     /// newcomers.
@@ -70,7 +79,7 @@ impl Elevator for Paternoster {
         self.insert_at(id, requests.attributes(id), !matches!(at, Position::Sorted(_)), now)
     }
 
-    fn insert_newcomer(&mut self, _requests: &Requests, id: RequestId, attributes: &Bio, now: Nanos) -> Wake {
+    fn insert_new(&mut self, _requests: &Requests, id: RequestId, attributes: &Bio, now: Nanos) -> Wake {
         self.insert_at(id, attributes, false, now)
     }
 
@@ -86,7 +95,7 @@ impl Elevator for Paternoster {
         if let Some(slot) = self.next_of_sole() {
             return self.send(slot, Why::InOrder);
         }
-        match self.whose_turn() {
+        match self.choose_any() {
             Decision::Send(slot, why) => self.send(slot, why),
             Decision::Answer(answer) => answer,
         }
@@ -252,7 +261,7 @@ impl Elevator for Paternoster {
         must(count(State::Queued) == self.queued, "queued requests are counted", self.queued)?;
         must(
             self.by_age.len().wrapping_add(self.classes.len()) == self.queued,
-            "all are in a list",
+            "every queued request is in a list",
             self.by_age.len(),
         )?;
         must(count(State::InFlight) == self.in_flight, "requests in flight are counted", self.in_flight)?;
@@ -263,7 +272,7 @@ impl Elevator for Paternoster {
             let extent = requests.attributes(slot.id).extent;
             must(slot.sectors == extent.sectors, "a request's length is known", slot.id.slot())?;
             let place = self.slices.sector(slot.id.slot()).unwrap_or(extent.first_sector);
-            must(place == extent.first_sector, "a request is where its sweep looks for it", slot.id.slot())?;
+            must(place == extent.first_sector, "a request is sorted by its first sector in its sweep", slot.id.slot())?;
         }
         self.shares.check()?;
         self.order.check(requests, |slot| {
@@ -280,7 +289,7 @@ impl Paternoster {
         self.now = now;
         let slot = id.slot();
         if self.slots.get(slot).is_none_or(|slot| slot.state != State::Nowhere) {
-            self.complain();
+            self.count_violation();
             return Wake::No;
         }
         if self.in_flight == 0 && self.queued == 0 {

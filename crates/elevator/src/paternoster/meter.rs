@@ -21,7 +21,7 @@ const MANY_WRITES: u64 = 16;
 const DRAINED: u32 = 2;
 
 /// Time counts while a tenant leads, and for this many residence times afterwards: otherwise epochs
-/// would differ by which tenants came and went, and not by the floor.
+/// would differ in the tenants that were present, and not in the floor.
 const RECENT: u64 = 8;
 
 /// The present epoch.

@@ -61,12 +61,12 @@ crate::reasons! {
     /// Why a request was chosen, or what the device waits for.
     pub enum Why {
         InOrder = "first in order",
-        LetIn = "leader let in",
+        BelowFloor = "leader, to fill the device",
         RealTime = "real time",
-        Idle = "nobody else",
+        Idle = "only idle class left",
         Overdue = "overdue",
         HeadInsert = "put in front",
-        Laggard = "waits for a laggard",
+        Laggard = "waits for a lagging group",
         Slice = "in its slice",
     }
 }
@@ -216,13 +216,13 @@ impl Paternoster {
 
     #[cold]
     #[inline(never)]
-    fn complain(&mut self) {
+    fn count_violation(&mut self) {
         self.violations = self.violations.saturating_add(1);
     }
 
     fn must(&mut self, holds: bool) {
         if !holds {
-            self.complain();
+            self.count_violation();
         }
     }
 

@@ -13,7 +13,7 @@ pub struct Repayment {
 impl Repayment {
     pub const NONE: Repayment = Repayment { owed: 0, is_forgiven: false };
 
-    pub fn lends(&mut self, lead: u64) {
+    pub fn record_lead(&mut self, lead: u64) {
         self.owed = self.owed.max(lead);
     }
 

@@ -16,9 +16,9 @@ use block::{Nanos, Sector};
 
 /// An issuer seeks if its recent rate is less than a quarter of the best: streams differ by a
 /// factor of two from zone to zone, and random requests differ from streams by ten.
-const SEEKS: u64 = 4;
+const SEEK_RATIO: u64 = 4;
 /// Shorter slices may have filled a cache only, so their rate is not used.
-const TELLING_NS: Nanos = 50 * MILLISECOND;
+const MIN_MEASURED_NS: Nanos = 50 * MILLISECOND;
 /// Measuring period of each of the two ways, in turn.
 const SLICES_NS: Nanos = SECOND;
 const FLOW_NS: Nanos = 500 * MILLISECOND;
@@ -216,11 +216,11 @@ impl Slices {
         let used_ns = now.saturating_sub(self.began_ns);
         let sectors = core::mem::take(&mut self.sectors);
         let rate = (sectors.min(1 << 40) << 20).checked_div(used_ns).unwrap_or(0);
-        if used_ns >= TELLING_NS {
+        if used_ns >= MIN_MEASURED_NS {
             self.best_rate = rate.max(self.best_rate.saturating_sub(self.best_rate.div_ceil(64)));
         }
         self.owner = NIL;
-        if rate.saturating_mul(SEEKS) < self.best_rate {
+        if rate.saturating_mul(SEEK_RATIO) < self.best_rate {
             (used_ns.saturating_mul(self.best_rate) >> 20).saturating_sub(sectors)
         } else {
             0

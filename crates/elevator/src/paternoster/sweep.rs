@@ -152,7 +152,7 @@ mod tests {
     /// A stream with arrivals always just ahead, and two requests far behind it: each of the two is
     /// sent soon, and the stream goes on.
     #[test]
-    fn nobody_is_left_behind_by_a_stream() {
+    fn a_stream_does_not_starve_other_requests() {
         let mut leaf = Leaf::new();
         for slot in 0..8 {
             leaf.ask(slot, 1_000_000 + u64::from(slot));

@@ -11,7 +11,8 @@ crate::tunables! {
             "Per cent of throughput that may be spent on exact shares: 0 = none is given up, 100 = exact whatever it costs.";
         /// Bound on the time that 95 % of sync reads spend in the device; 0 = none.
         lat_ns: "lat_us", Unit::Microseconds, 0..=10_000_000, 0, OutOfRange::Clamp,
-            "So long at most 95 % of sync reads stay in the device, even at the cost of throughput; 0 = no bound.";
+            "Upper bound on the time that 95 % of sync reads stay in the device, even at the cost of throughput; 0 \
+            = no bound.";
         /// What shares are counted in: bytes or requests.
         fair: "fair", Unit::Choice(&["bytes", "iops"]), 0..=1, 0, OutOfRange::Refuse,
             "What is divided by weight: bytes (4 KiB at least for each request), or requests.";
@@ -20,6 +21,6 @@ crate::tunables! {
             "How long one issuer has a disk to itself where that is faster than serving all at once; 0 = never.";
         /// How long an empty issuer is waited for.
         idle_ns: "idle_ms", Unit::Milliseconds, 0..=50, 8, OutOfRange::Clamp,
-            "How long a disk is kept for the next request of an issuer whose turn it is; 0 = never.";
+            "How long a disk is idled for the next request of an issuer whose turn it is; 0 = never.";
     }
 }

@@ -8,7 +8,8 @@ crate::tunables! {
     pub struct Settings {
         /// The depth D.
         depth: "depth", Unit::Count, 0..=65_536, 0, OutOfRange::Clamp,
-            "Requests inside the device at most; 0 = as many as it takes. Fewer: shares hold for shallower tenants, at the cost of throughput.";
+            "Most requests in flight; 0 = the depth of the device. A smaller number keeps shares for shallower \
+            tenants, at the cost of throughput.";
         /// Charge for every request in addition to its sectors.
         request_cost_sectors: "request_cost", Unit::Sectors, 0..=1_048_576, 0, OutOfRange::Refuse,
             "Sectors charged for every request beside its own; 0 shares bytes, a large number shares requests.";

@@ -125,8 +125,8 @@ impl Rule for ByResidence {
         u32::try_from(self.depth_q4 / SIXTEENTHS).unwrap_or(u32::MAX).min(device_depth)
     }
 
-    fn learn(&mut self, now: Nanos, stayed_ns: Nanos, inside: u32, device_depth: u32) {
-        self.deepest = self.deepest.max(inside);
+    fn learn(&mut self, now: Nanos, stayed_ns: Nanos, in_flight: u32, device_depth: u32) {
+        self.deepest = self.deepest.max(in_flight);
         self.stayed_ns = self.stayed_ns.saturating_add(stayed_ns);
         self.requests = self.requests.wrapping_add(1);
         if now.saturating_sub(self.window_from_ns) < WINDOW_NS || self.requests < WINDOW_REQUESTS {
@@ -148,16 +148,16 @@ mod tests {
     fn settled(rule: &mut ByResidence, units: u64) -> u32 {
         let mut now = 0;
         for _ in 0..200_000 {
-            let inside = rule.limit(32);
-            let stayed_ns = (100_000 * u64::from(inside) / units).max(100_000);
-            now += stayed_ns / u64::from(inside);
-            rule.learn(now, stayed_ns, inside, 32);
+            let in_flight = rule.limit(32);
+            let stayed_ns = (100_000 * u64::from(in_flight) / units).max(100_000);
+            now += stayed_ns / u64::from(in_flight);
+            rule.learn(now, stayed_ns, in_flight, 32);
         }
         rule.limit(32)
     }
 
     #[test]
-    fn depth_settles_where_the_residence_is_what_it_may_be() {
+    fn depth_settles_where_the_residence_time_meets_the_bound() {
         // Twice the shortest time is reached with 16 in flight where 8 are served at a time.
         assert!((15..=17).contains(&settled(&mut ByResidence::new(), 8)));
         let mut bounded = ByResidence::new();

@@ -43,7 +43,7 @@ crate::reasons! {
     /// Why a request was chosen, or what is waited for.
     pub enum Why {
         SmallestTag = "smallest start tag",
-        WaitsForLaggard = "waits for one that is behind",
+        WaitsForLaggard = "waits for a lagging group",
     }
 }
 
@@ -64,8 +64,8 @@ pub trait Rule: Sized {
     fn request_cost_sectors(&self) -> u64;
     /// How many requests may be in flight in a device with this depth.
     fn limit(&self, device_depth: u32) -> u32;
-    /// A request completed after `_stayed_ns`, with `_inside` in flight before that.
-    fn learn(&mut self, _now: Nanos, _stayed_ns: Nanos, _inside: u32, _device_depth: u32) {}
+    /// A request completed after `_stayed_ns`, with `_in_flight` in flight before that.
+    fn learn(&mut self, _now: Nanos, _stayed_ns: Nanos, _in_flight: u32, _device_depth: u32) {}
     /// By how many sectors an issuer may lead, and how long an empty one is waited for.
     fn patience(&self) -> (u64, Nanos) {
         (0, 0)
@@ -74,9 +74,9 @@ pub trait Rule: Sized {
 
 /// A request in flight.
 #[derive(Copy, Clone, Debug)]
-struct Inside {
-    is_inside: bool,
-    went_ns: Nanos,
+struct InFlight {
+    is_in_flight: bool,
+    dispatched_ns: Nanos,
     /// The queue it came from.
     queue: u32,
 }
@@ -87,8 +87,8 @@ pub struct StartTime<R> {
     rule: R,
     order: Order,
     shares: TagShares,
-    inside: Array<Inside>,
-    inside_total: u32,
+    in_flight: Array<InFlight>,
+    in_flight_total: u32,
     depth: Depth,
     hardware_queues: u32,
     is_holding: bool,
@@ -105,8 +105,11 @@ impl<R: Rule> Policy for StartTime<R> {
             rule: R::new(),
             order: Order::try_new(configuration, if R::IS_STRICT { Strict::AtRoot } else { Strict::Never })?,
             shares: TagShares::try_new(configuration.groups)?,
-            inside: Array::try_new(configuration.slots, Inside { is_inside: false, went_ns: 0, queue: NIL })?,
-            inside_total: 0,
+            in_flight: Array::try_new(
+                configuration.slots,
+                InFlight { is_in_flight: false, dispatched_ns: 0, queue: NIL },
+            )?,
+            in_flight_total: 0,
             depth: configuration.depth,
             hardware_queues: u32::from(configuration.hardware_queues.max(1)),
             is_holding: false,
@@ -135,23 +138,28 @@ impl<R: Rule> StartTime<R> {
     }
 
     fn leave_device(&mut self, slot: u32, now: Nanos, is_done: bool) {
-        let entry = self.inside.at_mut(slot);
-        if !core::mem::replace(&mut entry.is_inside, false) {
+        let entry = self.in_flight.at_mut(slot);
+        if !core::mem::replace(&mut entry.is_in_flight, false) {
             return;
         }
-        let (went_ns, queue) = (entry.went_ns, entry.queue);
+        let (dispatched_ns, queue) = (entry.dispatched_ns, entry.queue);
         if is_done {
-            let stayed_ns = now.saturating_sub(went_ns);
-            self.rule.learn(now, stayed_ns, self.inside_total, self.depth.device.saturating_mul(self.hardware_queues));
+            let stayed_ns = now.saturating_sub(dispatched_ns);
+            self.rule.learn(
+                now,
+                stayed_ns,
+                self.in_flight_total,
+                self.depth.device.saturating_mul(self.hardware_queues),
+            );
         }
-        self.inside_total = self.inside_total.saturating_sub(1);
+        self.in_flight_total = self.in_flight_total.saturating_sub(1);
         self.order.left_device(queue, now);
     }
 }
 
 impl<R: Rule> Elevator for StartTime<R> {
     const TRAITS: Traits = Traits {
-        passing: if R::IS_STRICT { Passing::Unchecked } else { Passing::WeightedService },
+        passing: if R::IS_STRICT { Passing::WeightedServiceInFlight } else { Passing::WeightedService },
         ..Traits::TAG_SHARES
     };
 
@@ -190,7 +198,7 @@ impl<R: Rule> Elevator for StartTime<R> {
         if self.order.is_empty() {
             return Dispatch::Empty;
         }
-        if self.inside_total >= self.rule.limit(self.device_depth()) {
+        if self.in_flight_total >= self.rule.limit(self.device_depth()) {
             return self.hold(None);
         }
         if R::IS_STRICT {
@@ -214,8 +222,8 @@ impl<R: Rule> Elevator for StartTime<R> {
         let id = requests.id_of(slot);
         let cost = id.map_or(0, |id| cost(requests.attributes(id), self.rule.request_cost_sectors()));
         let queue = self.order.serve(slot, cost);
-        *self.inside.at_mut(slot) = Inside { is_inside: true, went_ns: now, queue };
-        self.inside_total = self.inside_total.wrapping_add(1);
+        *self.in_flight.at_mut(slot) = InFlight { is_in_flight: true, dispatched_ns: now, queue };
+        self.in_flight_total = self.in_flight_total.wrapping_add(1);
         id
     }
 
@@ -290,11 +298,11 @@ impl<R: Rule> Elevator for StartTime<R> {
     }
 
     fn check(&self, requests: &Requests) -> Result<(), Violation> {
-        let inside = self.inside.iter().filter(|entry| entry.is_inside).count();
-        if u32::try_from(inside) != Ok(self.inside_total) {
-            return Err(Violation { what: "requests in the device are counted", at: self.inside_total });
+        let in_flight = self.in_flight.iter().filter(|entry| entry.is_in_flight).count();
+        if u32::try_from(in_flight) != Ok(self.in_flight_total) {
+            return Err(Violation { what: "requests in the device are counted", at: self.in_flight_total });
         }
         self.shares.check()?;
-        self.order.check(requests, |slot| self.inside.at(slot).is_inside.then(|| self.inside.at(slot).queue))
+        self.order.check(requests, |slot| self.in_flight.at(slot).is_in_flight.then(|| self.in_flight.at(slot).queue))
     }
 }

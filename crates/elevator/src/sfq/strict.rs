@@ -10,10 +10,10 @@ crate::tunables! {
     pub struct Settings {
         /// The threshold T.
         lead_sectors: "lead", Unit::Sectors, 0..=1_048_576, 0, OutOfRange::Clamp,
-            "Sectors by which a tenant of weight 100 may be ahead of the one furthest behind; 0 = strict.";
+            "Largest lead of a tenant of weight 100 over the one furthest behind, in sectors; 0 = strict.";
         /// How long an empty issuer is expected back.
         wait_ns: "wait_us", Unit::Microseconds, 0..=1_000_000, 100, OutOfRange::Clamp,
-            "How long one whose last request has just ended is still waited for.";
+            "How long the device waits for a tenant whose last request has just completed.";
         /// Charge for every request in addition to its sectors.
         request_cost_sectors: "request_cost", Unit::Sectors, 0..=1_048_576, 0, OutOfRange::Refuse,
             "Sectors charged for every request beside its own; 0 shares bytes, a large number shares requests.";

@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_gives_slots_up_from_anywhere_and_knows_a_foreign_first() {
+    fn a_stack_removes_slots_from_anywhere_and_recognises_a_foreign_first() {
         let mut links = Links::try_new(4).unwrap();
         let (mut ours, mut theirs) = (Stack::EMPTY, Stack::EMPTY);
         assert!((0..3).all(|slot| ours.push(&mut links, slot)) && theirs.push(&mut links, 3));

@@ -264,7 +264,7 @@ impl Tree {
         self.join(links, before, behind);
         let side = links.0.at(node.parent).side_of(slot);
         match node.children {
-            [NIL, child] | [child, NIL] => self.hang(links, child, node.parent, side),
+            [NIL, child] | [child, NIL] => self.attach_child(links, child, node.parent, side),
             _ if APART => self.replace_apart(links, slot, &node, side),
             _ => self.replace_by_successor(links, slot, &node, side),
         }
@@ -380,9 +380,9 @@ impl Tree {
         let pivot = links.0.at(top).child(side);
         let inner = links.0.at(pivot).child(side.opposite());
         let side_of_top = links.0.at(parent).side_of(top);
-        self.hang(links, inner, top, side);
-        self.hang(links, pivot, parent, side_of_top);
-        self.hang(links, top, pivot, side.opposite());
+        self.attach_child(links, inner, top, side);
+        self.attach_child(links, pivot, parent, side_of_top);
+        self.attach_child(links, top, pivot, side.opposite());
     }
 
     /// Makes two slots neighbours; if one is NIL, the other is an end of the tree.
@@ -400,7 +400,7 @@ impl Tree {
 
     /// Makes `child` (or NIL) the child of `parent`, or the root if there is no parent.
     #[inline(always)]
-    fn hang(&mut self, links: &mut SortedLinks, child: u32, parent: u32, side: Side) {
+    fn attach_child(&mut self, links: &mut SortedLinks, child: u32, parent: u32, side: Side) {
         match links.0.get_mut(parent) {
             Some(node) => node.set_child(side, child),
             None => self.root = child,
@@ -422,11 +422,11 @@ impl Tree {
         let [_, successor] = node.beside;
         let Node { parent, children: [_, orphan], .. } = *links.0.at(successor);
         if parent != slot {
-            self.hang(links, orphan, parent, Side::Left);
-            self.hang(links, right, successor, Side::Right);
+            self.attach_child(links, orphan, parent, Side::Left);
+            self.attach_child(links, right, successor, Side::Right);
         }
-        self.hang(links, left, successor, Side::Left);
-        self.hang(links, successor, node.parent, side);
+        self.attach_child(links, left, successor, Side::Left);
+        self.attach_child(links, successor, node.parent, side);
         links.set_rank(successor, node.rank);
     }
 }

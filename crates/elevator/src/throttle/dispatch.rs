@@ -58,7 +58,7 @@ impl Throttle {
                 self.trim(group, direction, now);
                 return true;
             }
-            *self.groups.at_mut(group.0).watch.overflow_at.of_mut(direction) = now;
+            *self.groups.at_mut(group.0).low_state.overflow_at.of_mut(direction) = now;
             if !self.can_upgrade(Some(group), now) {
                 return false;
             }
@@ -77,7 +77,7 @@ impl Throttle {
         let is_charged = bio.flags.contains(Flags::BYTES_CHARGED);
         *self.nodes.at_mut(id.0) = super::group::Waiting { bytes, direction, is_charged, is_held: true };
         self.held = self.held.wrapping_add(1);
-        *self.groups.at_mut(group.0).watch.overflow_at.of_mut(direction) = now;
+        *self.groups.at_mut(group.0).low_state.overflow_at.of_mut(direction) = now;
         if self.is_traced() {
             self.log_bio(bio, group, now);
         }
@@ -295,7 +295,7 @@ impl Throttle {
     fn charge(&mut self, group: GroupId, direction: Direction, charge: Option<u64>) {
         let entry = self.groups.at_mut(group.0);
         entry.slices.of_mut(direction).charge(charge);
-        let (bytes, ios) = (entry.watch.bytes.of_mut(direction), entry.watch.ios.of_mut(direction));
+        let (bytes, ios) = (entry.low_state.bytes.of_mut(direction), entry.low_state.ios.of_mut(direction));
         *bytes = bytes.saturating_add(charge.unwrap_or(0));
         *ios = ios.saturating_add(1);
     }

@@ -63,7 +63,7 @@ pub struct Rules {
 
 /// Think time and latency of a group, in units of 1,024 ns, which the kernel calls us.
 #[derive(Copy, Clone, Debug)]
-pub struct Habits {
+pub struct IdleStats {
     pub idle_threshold_us: u64,
     pub latency_target_us: u64,
     pub average_idle: u64,
@@ -77,7 +77,7 @@ pub struct Habits {
 
 /// State for the state machine of best-effort limits.
 #[derive(Copy, Clone, Debug, Default)]
-pub struct Watch {
+pub struct LowState {
     /// When the group last reached its best-effort limit or waited; 0 = it never had a bio.
     pub overflow_at: Pair<Ticks>,
     pub checked_at: Ticks,
@@ -99,8 +99,8 @@ pub struct Group {
     pub low: Limits,
     pub rules: Pair<Rules>,
     pub slices: Pair<Slice>,
-    pub habits: Habits,
-    pub watch: Watch,
+    pub idle_stats: IdleStats,
+    pub low_state: LowState,
     pub service: ServiceQueue,
     /// When its first bio may go.
     pub dispatch_at: Ticks,
@@ -119,7 +119,7 @@ impl Group {
         low: Pair { read: Limit { bytes_per_s: 0, ios_per_s: 0 }, write: Limit { bytes_per_s: 0, ios_per_s: 0 } },
         rules: Pair { read: Rules { bytes: false, ios: false }, write: Rules { bytes: false, ios: false } },
         slices: Pair { read: Slice::EMPTY, write: Slice::EMPTY },
-        habits: Habits {
+        idle_stats: IdleStats {
             idle_threshold_us: 0,
             latency_target_us: u64::MAX,
             average_idle: 0,
@@ -129,7 +129,7 @@ impl Group {
             late_bios: 0,
             reset_at: 0,
         },
-        watch: Watch {
+        low_state: LowState {
             overflow_at: Pair { read: 0, write: 0 },
             checked_at: 0,
             bytes: Pair { read: 0, write: 0 },
@@ -213,13 +213,13 @@ pub struct Nodes {
     node_links: Links,
 }
 
-const NOBODY: Waiting = Waiting { bytes: 0, direction: Direction::Read, is_charged: false, is_held: false };
+const NO_BIO: Waiting = Waiting { bytes: 0, direction: Direction::Read, is_charged: false, is_held: false };
 
 impl Nodes {
     pub fn try_new(bios: u32, groups: u32) -> Result<Self, NoMemory> {
         let nodes = groups.checked_mul(4).ok_or(NoMemory)?;
         Ok(Self {
-            bios: Array::try_new(bios, NOBODY)?,
+            bios: Array::try_new(bios, NO_BIO)?,
             bio_links: Links::try_new(bios)?,
             lists: Array::try_new(nodes, List::EMPTY)?,
             node_links: Links::try_new(nodes)?,

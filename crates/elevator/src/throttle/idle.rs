@@ -5,7 +5,7 @@
 //! block/blk-throttle.c, throtl_tg_is_idle.
 
 use super::Throttle;
-use super::group::{Group, Habits};
+use super::group::{Group, IdleStats};
 use super::slice::Ticks;
 use crate::request::Bio;
 use crate::structures::{Array, NoMemory};
@@ -117,33 +117,36 @@ fn first_of(direction: Direction) -> u32 {
 
 impl Throttle {
     /// Sets the thresholds of a group as configured, before those of its ancestors apply.
-    pub(super) fn set_habits(&mut self, group: GroupId) {
+    pub(super) fn set_idle_stats(&mut self, group: GroupId) {
         let is_high = self.settings.high != 0;
         let [flash, disk] = HIGH_THRESHOLD;
         let usual = if self.is_rotational { disk } else { flash };
         let entry: &mut Group = self.groups.at_mut(group.0);
         let has_low = entry.has_any_low();
-        let habits: &mut Habits = &mut entry.habits;
+        let idle_stats: &mut IdleStats = &mut entry.idle_stats;
         let given = entry.configured.idle_us;
-        habits.idle_threshold_us = match (has_low, is_high, given) {
+        idle_stats.idle_threshold_us = match (has_low, is_high, given) {
             (false, _, _) => 0,
             (true, true, 0) => usual,
             (true, _, given) => given,
         };
-        habits.latency_target_us = if has_low && !is_high { entry.configured.latency_us } else { u64::MAX };
+        idle_stats.latency_target_us = if has_low && !is_high { entry.configured.latency_us } else { u64::MAX };
     }
 
     /// A bio arrived: the time since the group's last completion is think time, once per
     /// completion.
     pub(super) fn update_idle_time(&mut self, group: GroupId, now: Nanos) {
-        let habits = &mut self.groups.at_mut(group.0).habits;
+        let idle_stats = &mut self.groups.at_mut(group.0).idle_stats;
         let now = now >> 10;
-        if habits.last_finish == 0 || now <= habits.last_finish || habits.last_finish == habits.checked_finish {
+        if idle_stats.last_finish == 0
+            || now <= idle_stats.last_finish
+            || idle_stats.last_finish == idle_stats.checked_finish
+        {
             return;
         }
-        let thought = now.saturating_sub(habits.last_finish);
-        habits.average_idle = habits.average_idle.saturating_mul(7).saturating_add(thought) >> 3;
-        habits.checked_finish = habits.last_finish;
+        let thought = now.saturating_sub(idle_stats.last_finish);
+        idle_stats.average_idle = idle_stats.average_idle.saturating_mul(7).saturating_add(thought) >> 3;
+        idle_stats.checked_finish = idle_stats.last_finish;
     }
 
     pub(super) fn update_baselines(&mut self, now: Nanos) {
@@ -166,19 +169,19 @@ impl Throttle {
         let slice = self.clock.slice;
         let filter = self.baselines.filter;
         let baseline = self.baselines.bucket(bio.direction(), bio.extent.sectors).latency;
-        let habits = &mut self.groups.at_mut(bio.group.0).habits;
-        habits.last_finish = finish;
+        let idle_stats = &mut self.groups.at_mut(bio.group.0).idle_stats;
+        idle_stats.last_finish = finish;
         let Some(latency) = finish.checked_sub(start).filter(|latency| *latency > 0) else { return };
-        if habits.latency_target_us != u64::MAX && latency >= filter {
-            habits.bios = habits.bios.saturating_add(1);
-            if latency > baseline.saturating_add(habits.latency_target_us) {
-                habits.late_bios = habits.late_bios.saturating_add(1);
+        if idle_stats.latency_target_us != u64::MAX && latency >= filter {
+            idle_stats.bios = idle_stats.bios.saturating_add(1);
+            if latency > baseline.saturating_add(idle_stats.latency_target_us) {
+                idle_stats.late_bios = idle_stats.late_bios.saturating_add(1);
             }
         }
-        if ticks > habits.reset_at || habits.bios > 1024 {
-            habits.reset_at = ticks.saturating_add(slice);
-            habits.bios /= 2;
-            habits.late_bios /= 2;
+        if ticks > idle_stats.reset_at || idle_stats.bios > 1024 {
+            idle_stats.reset_at = ticks.saturating_add(slice);
+            idle_stats.bios /= 2;
+            idle_stats.late_bios /= 2;
         }
     }
 
@@ -192,19 +195,19 @@ impl Throttle {
     }
 
     fn seems_idle(&self, group: GroupId, now: Ticks) -> bool {
-        let habits = &self.groups.at(group.0).habits;
+        let idle_stats = &self.groups.at(group.0).idle_stats;
         let now_us = now.saturating_mul(self.tick_ns) >> 10;
-        let since = now_us.saturating_sub(habits.last_finish);
+        let since = now_us.saturating_sub(idle_stats.last_finish);
         if self.settings.high != 0 {
             let slice_us = self.clock.slice.saturating_mul(self.tick_ns) >> 10;
-            return since > slice_us || habits.average_idle > habits.idle_threshold_us;
+            return since > slice_us || idle_stats.average_idle > idle_stats.idle_threshold_us;
         }
-        habits.latency_target_us == u64::MAX
-            || habits.idle_threshold_us == 0
-            || since > LONGEST_IDLE.min(habits.idle_threshold_us.saturating_mul(4))
-            || habits.average_idle > habits.idle_threshold_us
-            || (habits.latency_target_us > 0
-                && habits.bios > 0
-                && u64::from(habits.late_bios).saturating_mul(5) < u64::from(habits.bios))
+        idle_stats.latency_target_us == u64::MAX
+            || idle_stats.idle_threshold_us == 0
+            || since > LONGEST_IDLE.min(idle_stats.idle_threshold_us.saturating_mul(4))
+            || idle_stats.average_idle > idle_stats.idle_threshold_us
+            || (idle_stats.latency_target_us > 0
+                && idle_stats.bios > 0
+                && u64::from(idle_stats.late_bios).saturating_mul(5) < u64::from(idle_stats.bios))
     }
 }

@@ -74,7 +74,7 @@ impl Throttle {
             let children = &mut self.groups.at_mut(parent.0).children;
             *children = children.saturating_add(1);
         }
-        self.set_habits(group);
+        self.set_idle_stats(group);
         // The group has no children yet.
         self.refresh_group(group, now);
     }
@@ -99,7 +99,7 @@ impl Throttle {
         entry.configured = *limits;
         entry.max = limits_of(&limits.max);
         self.set_low(group);
-        self.set_habits(group);
+        self.set_idle_stats(group);
         self.state.set_low_valid(self.groups.iter().any(|entry| entry.is_online && entry.has_any_low()));
         if !self.state.has_low() {
             self.state.become_max();
@@ -139,7 +139,7 @@ impl Throttle {
         for index in 0..self.groups.len() {
             if self.groups.at(index).is_online {
                 self.set_low(GroupId(index));
-                self.set_habits(GroupId(index));
+                self.set_idle_stats(GroupId(index));
             }
         }
         self.state.set_low_valid(self.groups.iter().any(|entry| entry.is_online && entry.has_any_low()));
@@ -204,13 +204,13 @@ impl Throttle {
         }
         let Some(parent) = above.filter(|above| *above != GroupId::ROOT) else { return has_changed };
         let (threshold, target) = {
-            let habits = &self.groups.at(parent.0).habits;
-            (habits.idle_threshold_us, habits.latency_target_us)
+            let idle_stats = &self.groups.at(parent.0).idle_stats;
+            (idle_stats.idle_threshold_us, idle_stats.latency_target_us)
         };
-        let habits = &mut self.groups.at_mut(group.0).habits;
-        let before = (habits.idle_threshold_us, habits.latency_target_us);
-        habits.idle_threshold_us = habits.idle_threshold_us.min(threshold);
-        habits.latency_target_us = habits.latency_target_us.max(target);
-        has_changed || before != (habits.idle_threshold_us, habits.latency_target_us)
+        let idle_stats = &mut self.groups.at_mut(group.0).idle_stats;
+        let before = (idle_stats.idle_threshold_us, idle_stats.latency_target_us);
+        idle_stats.idle_threshold_us = idle_stats.idle_threshold_us.min(threshold);
+        idle_stats.latency_target_us = idle_stats.latency_target_us.max(target);
+        has_changed || before != (idle_stats.idle_threshold_us, idle_stats.latency_target_us)
     }
 }

@@ -147,10 +147,10 @@ impl Throttle {
     #[inline(never)]
     pub(super) fn log_idle(&mut self, group: GroupId, is_idle: bool, now: Ticks) {
         let text = "avg_idle={0i}, idle_threshold={1i}, bad_bio={2}, total_bio={3}, is_idle={4}, scale={5}";
-        let habits = &self.groups.at(group.0).habits;
-        let (late, bios) = (habits.late_bios.into(), habits.bios.into());
+        let idle_stats = &self.groups.at(group.0).idle_stats;
+        let (late, bios) = (idle_stats.late_bios.into(), idle_stats.bios.into());
         let numbers =
-            [habits.average_idle, habits.idle_threshold_us, late, bios, is_idle.into(), self.state.scale, 0, 0];
+            [idle_stats.average_idle, idle_stats.idle_threshold_us, late, bios, is_idle.into(), self.state.scale, 0, 0];
         self.write(Some(group), text, now, numbers);
     }
 

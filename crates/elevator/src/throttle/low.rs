@@ -53,7 +53,7 @@ impl State {
 impl Throttle {
     /// A group without history counts as having just reached its limit.
     pub(super) fn first_bio(&mut self, group: GroupId, direction: block::Direction, now: Ticks) {
-        let overflow_at = self.groups.at_mut(group.0).watch.overflow_at.of_mut(direction);
+        let overflow_at = self.groups.at_mut(group.0).low_state.overflow_at.of_mut(direction);
         if *overflow_at == 0 {
             *overflow_at = now;
         }
@@ -65,7 +65,7 @@ impl Throttle {
         let mut oldest = now;
         for direction in DIRECTIONS {
             if entry.has_low(direction) {
-                oldest = oldest.min(*entry.watch.overflow_at.of(direction));
+                oldest = oldest.min(*entry.low_state.overflow_at.of(direction));
             }
         }
         oldest
@@ -128,10 +128,10 @@ impl Throttle {
     /// Considers a change to MAX; called with a bio of the group, at most once per slice.
     pub(super) fn consider_upgrade(&mut self, group: GroupId, now: Ticks) {
         let slice = self.clock.slice;
-        if !self.state.is_low() || self.groups.at(group.0).watch.checked_at.saturating_add(slice) > now {
+        if !self.state.is_low() || self.groups.at(group.0).low_state.checked_at.saturating_add(slice) > now {
             return;
         }
-        self.groups.at_mut(group.0).watch.checked_at = now;
+        self.groups.at_mut(group.0).low_state.checked_at = now;
         if now >= self.own_overflow(group, now).saturating_add(slice) && self.can_upgrade(None, now) {
             self.upgrade(now);
         }
@@ -183,18 +183,18 @@ impl Throttle {
         if self.state.is_low() || !self.state.has_low() || entry.children > 0 {
             return;
         }
-        let elapsed = now.saturating_sub(entry.watch.checked_at);
+        let elapsed = now.saturating_sub(entry.low_state.checked_at);
         if elapsed < slice {
             return;
         }
-        self.groups.at_mut(group.0).watch.checked_at = now;
+        self.groups.at_mut(group.0).low_state.checked_at = now;
         if now < self.overflow(group, now).saturating_add(slice) {
             return;
         }
         self.measure(group, elapsed, now);
-        let watch = &mut self.groups.at_mut(group.0).watch;
-        watch.bytes = super::group::Pair::default();
-        watch.ios = super::group::Pair::default();
+        let low_state = &mut self.groups.at_mut(group.0).low_state;
+        low_state.bytes = super::group::Pair::default();
+        low_state.ios = super::group::Pair::default();
         if self.branch_can_downgrade(group, now) {
             self.downgrade(now);
         }
@@ -207,10 +207,10 @@ impl Throttle {
         for direction in DIRECTIONS {
             let low = *entry.low.of(direction);
             let rate = |amount: u64| amount.saturating_mul(hz).checked_div(elapsed).unwrap_or(0);
-            let meets_bytes = low.bytes_per_s != 0 && rate(*entry.watch.bytes.of(direction)) >= low.bytes_per_s;
-            let meets_ios = low.ios_per_s != 0 && rate(*entry.watch.ios.of(direction)) >= low.ios_per_s;
+            let meets_bytes = low.bytes_per_s != 0 && rate(*entry.low_state.bytes.of(direction)) >= low.bytes_per_s;
+            let meets_ios = low.ios_per_s != 0 && rate(*entry.low_state.ios.of(direction)) >= low.ios_per_s;
             if meets_bytes || meets_ios {
-                *entry.watch.overflow_at.of_mut(direction) = now;
+                *entry.low_state.overflow_at.of_mut(direction) = now;
             }
         }
     }

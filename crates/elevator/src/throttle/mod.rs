@@ -243,17 +243,17 @@ impl Limiter for Throttle {
             for direction in DIRECTIONS {
                 let counted = self.nodes.count(&group.service, direction);
                 if counted != *group.service.queued.of(direction) {
-                    return Err(Violation { what: "a group's queue holds what it says", at: index });
+                    return Err(Violation { what: "a group counts its queued bios", at: index });
                 }
                 queued = queued.wrapping_add(counted);
             }
             if (queued > 0) != group.is_pending || group.is_pending != self.pending_links.is_linked(index) {
-                return Err(Violation { what: "a group is pending while it has something queued", at: index });
+                return Err(Violation { what: "a group is pending exactly while it has queued bios", at: index });
             }
             held = held.wrapping_add(queued);
         }
         if held != self.held {
-            return Err(Violation { what: "as many bios wait as are held", at: held });
+            return Err(Violation { what: "waiting and held bios are equally many", at: held });
         }
         if self.held > 0 && self.timers.is_empty() && self.nodes.count(&self.top, block::Direction::Read) == 0 {
             let is_released = self.nodes.count(&self.top, block::Direction::Write) > 0;

@@ -63,30 +63,30 @@ impl Staircase {
     }
 
     /// One step to more depth. False at the top.
-    pub const fn go_up(&mut self) -> bool {
+    pub const fn increase_depth(&mut self) -> bool {
         if self.is_at_top {
             return false;
         }
-        self.stand_on(self.step.saturating_sub(1));
+        self.set_step(self.step.saturating_sub(1));
         true
     }
 
     /// One step to less depth; with `at_once`, from above step 0 straight to it. False at the
     /// lowest depth.
-    pub const fn go_down(&mut self, at_once: bool) -> bool {
+    pub const fn decrease_depth(&mut self, at_once: bool) -> bool {
         // Above step 0 a depth of 1 is not the end: on devices that accept 2 commands the formula
         // gives less there than at step 0, and the kernel never leaves it.
         if self.step >= 0 && self.limits.max == 1 {
             return false;
         }
         let next = if self.step < 0 && at_once { 0 } else { self.step.saturating_add(1) };
-        self.stand_on(next);
+        self.set_step(next);
         // Only a step up detects the top.
         self.is_at_top = false;
         true
     }
 
-    const fn stand_on(&mut self, step: i32) {
+    const fn set_step(&mut self, step: i32) {
         let (depth, is_at_top) = depth_of(self.queue_depth, step);
         self.step = step;
         self.limits = Limits::of_depth(depth);
@@ -153,7 +153,7 @@ mod tests {
 
     fn limits_on(queue_depth: u32, step: i32) -> (u32, u32, u32) {
         let mut stairs = Staircase::new(queue_depth);
-        stairs.stand_on(step);
+        stairs.set_step(step);
         let Limits { max, normal, background } = stairs.limits();
         (max, normal, background)
     }
@@ -184,20 +184,20 @@ mod tests {
     #[test]
     fn the_staircase_ends_at_depth_1_and_at_the_top() {
         let mut stairs = Staircase::new(32);
-        let down = (0..10).take_while(|_| stairs.go_down(true)).count();
+        let down = (0..10).take_while(|_| stairs.decrease_depth(true)).count();
         assert_eq!((down, stairs.step(), stairs.limits().max), (4, 4, 1));
-        let up = (0..10).take_while(|_| stairs.go_up()).count();
+        let up = (0..10).take_while(|_| stairs.increase_depth()).count();
         assert_eq!((up, stairs.step(), stairs.limits().max), (5, -1, 24));
-        assert!(stairs.go_down(true));
+        assert!(stairs.decrease_depth(true));
         assert_eq!(stairs.step(), 0, "from above straight to the middle");
     }
 
     #[test]
     fn a_device_of_two_commands_comes_back_from_the_top() {
         let mut stairs = Staircase::new(2);
-        assert!(stairs.go_up());
+        assert!(stairs.increase_depth());
         assert_eq!((stairs.step(), stairs.limits().max), (-1, 1), "three quarters of 2");
-        assert!(stairs.go_down(false));
+        assert!(stairs.decrease_depth(false));
         assert_eq!((stairs.step(), stairs.limits().max), (0, 2));
     }
 
@@ -207,7 +207,7 @@ mod tests {
         let lengths: Vec<u64> = (0..5)
             .map(|_| {
                 let length = stairs.window_ns() / 100_000;
-                stairs.go_down(true);
+                stairs.decrease_depth(true);
                 length
             })
             .collect();

@@ -40,7 +40,8 @@ crate::tunables! {
     pub struct Settings {
         /// Latency target for the fastest read of a window.
         wbt_lat_ns: "wbt_lat_usec", Unit::Microseconds, -1..=9_000_000_000_000_000, -1, OutOfRange::Refuse,
-            "What the fastest read of a window may take; 0 switches off, -1 is 2000 on flash and 75000 on disks.";
+            "Upper bound on the latency of the fastest read of a window; 0 switches off, -1 is 2000 on flash and \
+            75000 on disks.";
     }
 }
 
@@ -93,7 +94,7 @@ impl LimiterPolicy for Wbt {
     fn build(configuration: &LimiterConfiguration) -> Result<Self, NoMemory> {
         let default_target_ns = if configuration.rotational { DISK_TARGET_NS } else { FLASH_TARGET_NS };
         let queue_depth = queue_depth_of(configuration.depth);
-        let nobody = Tracked { phase: Phase::Untracked, class: Class::Writeback, need: Need::Normal };
+        let untracked = Tracked { phase: Phase::Untracked, class: Class::Writeback, need: Need::Normal };
         let stairs = Staircase::new(queue_depth);
         Ok(Self {
             settings: Settings::DEFAULT,
@@ -103,7 +104,7 @@ impl LimiterPolicy for Wbt {
             has_volatile_cache: configuration.volatile_cache,
             queue_depth,
             stairs,
-            bios: Array::try_new(configuration.bios, nobody)?,
+            bios: Array::try_new(configuration.bios, untracked)?,
             links: Links::try_new(configuration.bios)?,
             queues: Queues::EMPTY,
             released: List::EMPTY,
@@ -266,21 +267,21 @@ impl Limiter for Wbt {
                 u32::try_from(self.bios.iter().filter(is_counted).count()).unwrap_or(u32::MAX)
             };
             if count(Phase::InFlight) != queue.in_flight {
-                return Err(Violation { what: "as many bios of a class are in flight as are counted", at: index });
+                return Err(Violation { what: "the bios in flight of each class are counted", at: index });
             }
             if count(Phase::Waiting) != queue.waiting.len() {
-                return Err(Violation { what: "bios that wait stand in the queue of their class", at: index });
+                return Err(Violation { what: "waiting bios are in the queue of their class", at: index });
             }
             if !queue.waiting.is_empty() && queue.in_flight == 0 && !self.is_wake_due {
-                return Err(Violation { what: "nothing waits while nothing of its class is in flight", at: index });
+                return Err(Violation { what: "no bio waits while none of its class is in flight", at: index });
             }
             waiting = waiting.wrapping_add(queue.waiting.len());
         }
         if waiting.wrapping_add(self.released.len()) != self.held {
-            return Err(Violation { what: "what waits or is released is held", at: self.held });
+            return Err(Violation { what: "the held bios are those waiting or released", at: self.held });
         }
         if waiting > 0 && !self.is_on() {
-            return Err(Violation { what: "nothing waits while it is off", at: waiting });
+            return Err(Violation { what: "no bio waits while the limiter is off", at: waiting });
         }
         if self.is_on() && self.window_ends.is_none() && self.queues.in_flight() > 0 {
             return Err(Violation { what: "a window runs while writes are in flight", at: self.queues.in_flight() });

@@ -154,7 +154,7 @@ impl Wbt {
     }
 
     pub(super) fn step_up(&mut self, now: Nanos) {
-        if self.stairs.go_up() {
+        if self.stairs.increase_depth() {
             self.unknown_windows = 0;
             self.wake_all(now);
             self.note_step("scale up: step={0i}, window={1}us, background={2}, normal={3}, max={4}", now);
@@ -162,7 +162,7 @@ impl Wbt {
     }
 
     pub(super) fn step_down(&mut self, at_once: bool, now: Nanos) {
-        if self.stairs.go_down(at_once) {
+        if self.stairs.decrease_depth(at_once) {
             self.unknown_windows = 0;
             // Above step 0 the formula can give more, on devices that accept few commands.
             self.wake_all(now);

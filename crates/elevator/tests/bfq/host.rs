@@ -105,7 +105,7 @@ impl Host {
         if let Err(violation) = self.policy.check(&self.requests) {
             panic!("broken: {} (at {})", violation.what, violation.at);
         }
-        assert_eq!((self.policy.violations(), self.requests.violations()), (0, 0), "impossible situations");
+        assert_eq!((self.policy.violations(), self.requests.violations()), (0, 0), "violations counted");
     }
 
     /// Messages since the last call that contain the text.

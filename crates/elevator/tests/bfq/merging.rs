@@ -7,7 +7,7 @@ const MERGES: &str = "merging with queue";
 /// Two issuers take turns in reading blocks of one file.
 fn by_turns(host: &mut Host, pause_ms: u64) -> usize {
     host.submit("R1000+32@1 R1032+32@2");
-    assert_eq!(host.lines_with("scheduling merge").len(), 0, "nobody else was busy");
+    assert_eq!(host.lines_with("scheduling merge").len(), 0, "no other queue was busy");
     host.dispatch_all();
     host.pass_ms(pause_ms);
     host.complete_all();
@@ -168,7 +168,7 @@ fn woken_after(form: &str, pause_us: u64, period_ms: u64) -> usize {
 }
 
 #[test]
-fn t38_who_wakes_another_is_found_out() {
+fn t38_a_waker_is_detected() {
     for (form, has_wakers) in FORMS.into_iter().zip([0, 0, 1, 1]) {
         assert_eq!(woken_after(form, 1_000, 300), has_wakers, "{form}");
         assert_eq!(woken_after(form, 4_100, 300), 0, "{form}: too late after the completion");

@@ -19,7 +19,7 @@ fn sixty_and_twenty(form: &str, is_seeky: bool) -> Host {
 }
 
 #[test]
-fn t23_a_heavier_queue_is_kept_the_device_for() {
+fn t23_the_device_is_idled_for_a_heavier_queue() {
     for form in FORMS {
         for is_seeky in [false, true] {
             let mut host = sixty_and_twenty(form, is_seeky);
@@ -92,7 +92,7 @@ fn t24_in_time_the_turn_goes_on() {
 }
 
 #[test]
-fn t24_too_late_it_ends_but_what_was_left_of_the_budget_stays() {
+fn t24_a_late_queue_ends_its_turn_and_keeps_the_rest_of_its_budget() {
     for form in FORMS {
         let mut host = waiting(form);
         host.pass_us(8_100);
@@ -150,7 +150,7 @@ fn after_requests_of_one(mut host: Host, is_deep: bool, is_seeky: bool) -> Host 
 }
 
 #[test]
-fn t26_for_throughput_a_disk_is_kept_for_who_reads_on() {
+fn t26_for_throughput_a_disk_is_idled_for_a_sequential_reader() {
     for form in FORMS {
         let kept = |host: Host, is_deep, is_seeky| after_requests_of_one(host, is_deep, is_seeky).kept_us();
         assert_eq!(kept(Host::on_disk(form), false, true), Some(2_000), "{form}: seeky on one command at a time");
@@ -175,7 +175,7 @@ fn t27_a_small_request_does_not_end_a_wait_for_throughput() {
         let ends_at = small.now + 7_900_000;
         small.submit("R50000320@1");
         assert_eq!(small.policy.next_timer(), Some(ends_at), "{form}: others may yet join it");
-        assert_eq!(small.dispatch(), "R50000320@1", "{form}: if somebody looks, it goes");
+        assert_eq!(small.dispatch(), "R50000320@1", "{form}: with another dispatch call it goes");
         assert_eq!(small.policy.next_timer(), None, "{form}");
         let mut large = host();
         large.submit("R50000320+32@1");

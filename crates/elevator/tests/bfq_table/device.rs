@@ -201,7 +201,7 @@ impl Device {
         loop {
             let event = self.events.peek().map(|Reverse((at, ..))| *at);
             let timer = self.policy.next_timer();
-            let next = [event, timer].into_iter().flatten().min().expect("somebody is always about");
+            let next = [event, timer].into_iter().flatten().min().expect("an event or a timer is always pending");
             if !is_measuring && next >= begins {
                 is_measuring = true;
                 self.sides.fill(Side::default());

@@ -99,7 +99,7 @@ const NO_IDLE: &str = "bfq@6.1:low_latency=0,slice_idle=0";
 const BUDGET_8: &str = "bfq@6.1:low_latency=0,max_budget=8";
 const STRICT: &str = "bfq@6.1:low_latency=0,strict_guarantees=1";
 const PHASE: &str = "hangs on which of two events some us apart comes first";
-const FORKS: &str = "hangs on the order in which 16 processes were forked, which nobody wrote down";
+const FORKS: &str = "depends on the order in which 16 processes were forked, which is not recorded";
 
 fn shallow_rows() -> Vec<Row> {
     let with = |scheduler| parallel(scheduler, pair(1));
@@ -229,7 +229,7 @@ fn row_13_one_shared_queue_may_starve() {
 /// O at depth 8 has been running; N at depth 1 starts. With `low_latency`, O stands still while N
 /// is raised.
 #[test]
-fn t50_a_newcomer_stops_everybody_while_it_is_raised() {
+fn t50_a_raised_new_queue_stops_all_others() {
     let processes = || vec![Process { depth: 8, ..process(0, 4) }, Process { begins_ns: 6 * SECOND, ..process(1, 4) }];
     let measure = |scheduler| {
         let setup =

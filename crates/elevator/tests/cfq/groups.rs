@@ -211,7 +211,7 @@ fn t34_equal_requests_or_equal_time() {
 }
 
 #[test]
-fn t35_who_thinks_too_long_is_not_waited_for() {
+fn t35_a_queue_with_long_think_times_is_not_waited_for() {
     for spec in ["cfq@2.6.36", "cfq@2.6.36:slice_idle=0"] {
         let (outcome, _, dequeues) = slow_beside_quick(spec, 9 * MS);
         assert_shares(&outcome.shares(), &[1.1, 98.9]);
@@ -302,7 +302,7 @@ fn t40_4_20_waits_for_a_group_on_flash() {
 }
 
 #[test]
-fn t42_a_change_of_mode_starves_nobody() {
+fn t42_a_change_of_mode_starves_no_group() {
     for version in ["2.6.36", "4.20"] {
         let mut host = with_groups(Host::new(&format!("cfq@{version}")), &[500, 500]);
         // Enough readers that both groups are always backlogged; a turn in IOPS mode is one

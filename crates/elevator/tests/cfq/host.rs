@@ -28,7 +28,8 @@ pub struct Host {
     checks: bool,
 }
 
-/// The configuration of a host: the specification's defaults except for what a case states.
+/// The configuration of a host: the defaults of docs/specifications/cfq.md, except for what a case
+/// states.
 pub struct Built {
     pub rotational: bool,
     pub tick_ns: Nanos,
@@ -135,7 +136,7 @@ impl Host {
         if let Err(violation) = self.policy.check(&self.requests) {
             panic!("broken: {} (at {})", violation.what, violation.at);
         }
-        assert_eq!((self.policy.violations(), self.requests.violations()), (0, 0), "impossible situations");
+        assert_eq!((self.policy.violations(), self.requests.violations()), (0, 0), "violations counted");
     }
 
     /// The messages since the last call.

@@ -95,7 +95,7 @@ fn d17_a_slice_that_never_began_is_left_over_as_a_whole() {
 }
 
 #[test]
-fn d20_a_device_faster_than_a_deep_seeker_is_not_kept_for_it() {
+fn d20_a_device_faster_than_a_deep_seeker_is_not_idled_for_it() {
     for (spec, expected) in [(OLD, None), (LATE, Some("R134217728@2"))] {
         let mut host = Host::new(&format!("{spec}:quantum=32"));
         for n in 0..7 {

@@ -68,7 +68,7 @@ fn t22c_real_time_only_within_its_group() {
 }
 
 #[test]
-fn t22d_nobody_but_real_time_before_real_time() {
+fn t22d_only_real_time_goes_before_real_time() {
     for version in versions() {
         let mut host = in_slice(version, "R0@1rt R8@1rt R16@1rt");
         assert!(!preempts(&mut host, "R9000000@2"), "{version}");
@@ -79,7 +79,7 @@ fn t22d_nobody_but_real_time_before_real_time() {
 }
 
 #[test]
-fn t22e_everybody_before_the_idle_class() {
+fn t22e_every_other_class_goes_before_the_idle_class() {
     for version in versions() {
         for newcomer in ["R9000000@2", "R9000000@2g2", "W9000000@2", "R9000000@2rt"] {
             assert!(preempts(&mut serving(version, "R0@1idle R8@1idle"), newcomer), "{version}: {newcomer}");
@@ -89,7 +89,7 @@ fn t22e_everybody_before_the_idle_class() {
 }
 
 #[test]
-fn t22f_who_is_close_while_the_device_is_kept() {
+fn t22f_a_close_queue_preempts_while_the_device_is_idled() {
     for version in versions() {
         let waiting = || {
             let mut host = serving(version, "R100000@1");

@@ -180,7 +180,7 @@ fn t19_async_depth_grows_again_after_a_late_read() {
 }
 
 #[test]
-fn t20_an_async_turn_is_so_many_requests() {
+fn t20_an_async_turn_dispatches_a_given_number_of_requests() {
     let mut host = Host::new("cfq@2.6.36:low_latency=0,quantum=64");
     host.trace();
     host.given(&requests('W', 2, 40));
@@ -300,7 +300,7 @@ fn t23_a_shared_queue_that_seeks_is_broken_apart() {
 }
 
 #[test]
-fn t24_whoever_exits_is_not_waited_for() {
+fn t24_an_exited_issuer_is_not_waited_for() {
     let mut host = Host::new("cfq@2.6.36");
     host.given("R1000@1 R90000000@2");
     assert_eq!(host.dispatched(), 1);

@@ -48,7 +48,7 @@ fn q3_a_preempted_workload_gives_way_at_once() {
 }
 
 #[test]
-fn q7_iops_mode_keeps_groups_apart_unless_told_otherwise() {
+fn q7_iops_mode_isolates_groups_by_default() {
     let bare = Built { isolates: false, ..DISK };
     let isolation = |spec: &str| Host::with(spec, &bare).setting("group_isolation");
     assert_eq!((isolation("cfq@2.6.36"), isolation("cfq@2.6.36:slice_idle=0")), (Some(0), Some(1)));
@@ -88,7 +88,7 @@ fn q8_the_timer_ends_with_the_request_that_was_waited_for() {
         host.complete_nth(0);
         assert!(host.policy.next_timer().is_some(), "{version}");
         host.given("R8@1");
-        assert_eq!(host.policy.next_timer(), None, "{version}: a page, and nobody else is there");
+        assert_eq!(host.policy.next_timer(), None, "{version}: a page, and no other issuer exists");
         assert_eq!(host.dispatch().as_deref(), Some("R8@1"), "{version}");
         // No timer fires while the request is in flight.
         host.trace();
@@ -98,7 +98,7 @@ fn q8_the_timer_ends_with_the_request_that_was_waited_for() {
 }
 
 #[test]
-fn q9_what_goes_next_is_seen_from_where_the_last_one_began() {
+fn q9_the_next_request_is_chosen_by_distance_from_the_start_of_the_last() {
     let order = |first: &str, requests: &str| {
         let mut host = Host::new("cfq@2.6.36");
         host.given(first);

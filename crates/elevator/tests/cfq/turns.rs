@@ -87,7 +87,7 @@ fn busy_waiting() -> Host {
 }
 
 #[test]
-fn t38_a_group_is_kept_for_its_next_request() {
+fn t38_the_device_is_idled_for_the_next_request_of_a_group() {
     let mut host = busy_waiting();
     let dequeues = host.account(1).dequeues;
     host.pass_ms(2);
@@ -101,7 +101,7 @@ fn t38_a_group_is_kept_for_its_next_request() {
 }
 
 #[test]
-fn t38_it_is_given_up_with_the_timer() {
+fn t38_the_group_loses_the_device_when_the_timer_fires() {
     let mut host = busy_waiting();
     host.pass_ms(7);
     assert_eq!((host.account(1).dequeues, host.dispatch()), (0, None));
@@ -368,7 +368,7 @@ fn t46_a_group_that_goes_with_requests_in_the_device() {
 }
 
 #[test]
-fn t47_a_drain_gives_everything_and_leaves_nobody() {
+fn t47_a_drain_dispatches_every_request() {
     for version in ["2.6.26", "2.6.35", "2.6.36", "2.6.37", "2.6.38", "2.7.0", "3.0", "4.20"] {
         let mut host = Host::new(&format!("cfq@{version}"));
         for group in 1..=3 {

@@ -13,7 +13,7 @@ fn number(line: &str, name: &str) -> Option<i64> {
 }
 
 /// With exact shares the service of any two tenants, divided by their weights, differs by a few
-/// requests of each: the one that is let pass and the one by which start-time fair queueing errs,
+/// requests of each: the one that is let pass and the one that start-time fair queueing may err by,
 /// once for each end of the interval.
 #[test]
 fn t14_leads_are_bounded() {
@@ -97,7 +97,7 @@ fn t41_pauses_do_not_end_a_slice() {
 }
 
 /// Over three million requests of 64 groups no share is off by more than six requests: the four
-/// outstanding, the one by which start-time fair queueing errs, and the one that is let pass (a
+/// outstanding, the one that start-time fair queueing may err by, and the one that is let pass (a
 /// thirtieth of the requests without optimisation).
 #[test]
 fn shares_err_by_a_few_requests() {

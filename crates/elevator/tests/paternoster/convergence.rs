@@ -81,7 +81,7 @@ fn t29_another_speed_is_learned_within_two_seconds() {
 /// Case 34b: a load that comes and goes, at all periods; and at the short ones, which may fall into
 /// step with epochs, with other weights too, which shift its phase against them.
 #[test]
-fn t34b_on_and_off_costs_no_more_than_was_given() {
+fn t34b_alternating_load_costs_no_more_than_the_give() {
     let total = |settings: &str, period_ns: u64, depths: (u32, u32), weights: [u32; 2]| {
         let mut host = Host::new(settings, 8, 100 * MICROSECOND, 32, &weights);
         host.issuer(Issuer::of(1, depths.0));

@@ -85,7 +85,7 @@ fn a_sweep_follows_merges_and_what_is_taken_back() {
 /// The two are dispatched after at most four times as many requests as are queued; repeated a
 /// hundred times.
 #[test]
-fn a_stream_leaves_nobody_behind() {
+fn a_stream_does_not_starve_others() {
     let mut disk = Disk::new();
     let mut ahead = 1_000_000;
     for _ in 0..15 {

@@ -79,7 +79,7 @@ fn t15_a_newcomer_goes_at_the_next_free_slot_and_has_its_share_at_once() {
 }
 
 #[test]
-fn t16_who_was_idle_has_saved_nothing_up() {
+fn t16_an_idle_queue_gains_no_credit() {
     let mut host = Host::new("give=100", 1, 100 * MICROSECOND, 4, &[100, 100]);
     let a = host.issuer(Issuer::of(1, 16));
     let b = host.issuer(Issuer { until_ns: MILLISECOND, ..Issuer::of(2, 16) });
@@ -195,7 +195,7 @@ fn t28_exact_shares_that_cost_nothing_are_never_given_up() {
 }
 
 #[test]
-fn t30_nobody_held_means_no_timers_and_no_epochs() {
+fn t30_without_held_bios_there_are_no_timers_and_no_epochs() {
     let mut host = Host::new("give=3", 8, 100 * MICROSECOND, 32, &[100]);
     host.issuer(Issuer::of(1, 32));
     host.pass(10 * SECOND);
@@ -217,7 +217,7 @@ fn t32_a_reader_of_depth_1_is_waited_for() {
 }
 
 #[test]
-fn t33_who_has_gone_is_not_waited_for() {
+fn t33_an_exited_tenant_is_not_waited_for() {
     for (settings, allowed_ns) in [("give=3", 55 * MILLISECOND), ("give=100", 300 * MICROSECOND)] {
         let mut host = Host::new(settings, 1, 100 * MICROSECOND, 1, &[60, 20]);
         host.issuer(Issuer { until_ns: 100 * MILLISECOND, think_ns: 6 * MICROSECOND, ..Issuer::of(1, 1) });

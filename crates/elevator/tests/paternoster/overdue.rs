@@ -26,7 +26,7 @@ fn ask(policy: &mut Any, requests: &mut Requests, context: u32, group: u32, now:
 /// Of its 39 requests the first goes in order; the others wait for 30 s, and then go one in 16
 /// completions, first come, first served.
 #[test]
-fn nobody_waits_for_much_more_than_half_a_minute() {
+fn no_request_waits_much_longer_than_half_a_minute() {
     let configuration = Configuration { slots: 1000, contexts: 400, groups: 3, ..Configuration::default() };
     let mut policy = registry::build("paternoster", None, &configuration).expect("registered");
     for (group, weight) in [(LIGHT, 1), (HEAVY, 10_000)] {

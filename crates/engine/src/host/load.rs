@@ -287,7 +287,7 @@ impl Load {
             recorder.submitted(index, direction, now);
             recorder.log_begin(index, &io, now);
             if let Some(due_ns) = io.due_ns {
-                recorder.slipped(index, now.saturating_sub(due_ns));
+                recorder.record_issue_delay(index, now.saturating_sub(due_ns));
             }
         }
         let thread = &mut self.threads[index];
@@ -300,7 +300,7 @@ impl Load {
             is_durable: io.flags.contains(Flags::FUA),
             keeps_space: false,
             actor: io.actor,
-            is_held: io.is_held,
+            is_held: io.is_plugged,
         };
         if let Some(blocks) = &mut thread.blocks {
             blocks.begin(&io, thread.issuer.check_of(io.token));

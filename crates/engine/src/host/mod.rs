@@ -52,7 +52,7 @@ impl Host for EngineHost {
         experiment.check()?;
         experiment.check_weights_stay()?;
         if !experiment.machine.is_default() {
-            let message = format!("the machine '{}' is a simulated one", experiment.machine.text());
+            let message = format!("the machine '{}' exists only in the simulator", experiment.machine.text());
             return Err(Refusal::usage(message, "leave --machine out, or use --host simulator"));
         }
         if let Some(place) =
@@ -347,7 +347,7 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
         dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
         dispatches: None,
         blkio: status.groups.iter().filter_map(|group| Some((format!("/{}", group.path), group.blkio?))).collect(),
-        alone: Vec::new(),
+        solo_rates: Vec::new(),
         flags,
     }
 }

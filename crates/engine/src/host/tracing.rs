@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use experiment::Experiment;
-use queue::Said;
+use queue::TraceMessage;
 use workload::trace::{Names, Tracer};
 
 use crate::error::EngineError;
@@ -39,12 +39,12 @@ fn put(names: &mut Vec<String>, index: u32, name: &str) {
 pub(super) fn pass_on(traced: &[Traced], names: &Names, tracer: &mut dyn Tracer) {
     for item in traced {
         match item {
-            Traced::Message(Said { limiter, message: it }) => {
+            Traced::Message(TraceMessage { limiter, message: it }) => {
                 tracer.message(it.at_ns, &experiment::trace::line(names, *limiter, it));
             }
             Traced::Event(event) => {
                 let when = (event.at_ns, 0);
-                experiment::trace::tell(tracer, event.kind.letter(), when, &event.attributes, event.status);
+                experiment::trace::emit_event(tracer, event.kind.letter(), when, &event.attributes, event.status);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 
 use block::{Extent, Nanos, Operation, RequestId};
 use linux::buffer::Span;
-use linux::device::stretch_at;
+use linux::device::data_run_at;
 use linux::ring::Emptying;
 
 use super::{FIRST_SYNC_TAG, Shard, Token};
@@ -251,10 +251,10 @@ fn allocation(job: &StatusJob) -> Option<Vec<StatusExtent>> {
     let mut found = Vec::new();
     let mut at = start;
     while at < end && found.len() < limit {
-        let stretch = stretch_at(job.file.as_fd(), at, end).ok()?;
-        let is_hole = stretch.is_hole;
-        found.push(StatusExtent { length_bytes: stretch.end_bytes - at, hole: is_hole, zero: is_hole });
-        at = stretch.end_bytes;
+        let run = data_run_at(job.file.as_fd(), at, end).ok()?;
+        let is_hole = run.is_hole;
+        found.push(StatusExtent { length_bytes: run.end_bytes - at, hole: is_hole, zero: is_hole });
+        at = run.end_bytes;
     }
     Some(found)
 }

@@ -301,12 +301,20 @@ impl ClientContext<'_> {
         self.turn.lift_limits(self.now_ns);
     }
 
-    /// The ring's handle on a file, for commands of this client.
+    /// The ring's handle on a ublk queue, for commands of this client.
     ///
     /// # Errors
     /// `EMFILE`.
     pub fn add_file(&mut self, file: OwnedFd) -> io::Result<FileId> {
         self.ring.add_file(file)
+    }
+
+    /// The ring's handle on a ublk queue, for commands of this client.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub(super) fn add_ublk_queue(&mut self, file: OwnedFd) -> io::Result<FileId> {
+        self.ring.add_ublk_queue(file)
     }
 
     /// Gives back a file whose commands have completed.

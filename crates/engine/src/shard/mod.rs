@@ -191,7 +191,7 @@ impl Shard {
         };
         // This only improves timing; where it is forbidden the engine works without.
         let _ = linux::thread::precise_timers();
-        let _ = linux::thread::short_turns();
+        let _ = linux::thread::short_slices();
         if settings.is_urgent {
             let _ = linux::thread::most_urgent();
         }

@@ -67,7 +67,7 @@ impl UblkClient {
     }
 
     fn begin(&mut self, context: &mut ClientContext<'_>) {
-        let file = self.device.queue.duplicate().and_then(|file| context.add_file(file));
+        let file = self.device.queue.duplicate().and_then(|file| context.add_ublk_queue(file));
         let Ok(file) = file else { return context.close() };
         self.file = Some(file);
         for tag in 0..self.open_tags {

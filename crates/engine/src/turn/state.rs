@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_of_different_volumes_have_different_attributes() {
+    fn extents_of_different_volumes_have_different_attributes() {
         assert_ne!(device_attribute(0, NOWHERE), device_attribute(1, NOWHERE));
         assert_ne!(device_attribute(1, 0), device_attribute(1, 1));
     }

@@ -2,7 +2,7 @@
 //! cost is one flag test per call.
 
 use block::ContextId;
-pub use queue::Told as Traced;
+pub use queue::TraceItem as Traced;
 
 use super::Turn;
 
@@ -24,7 +24,7 @@ impl Turn {
 
     #[cold]
     fn collect(&mut self) {
-        while let Some(item) = self.queue.take_told() {
+        while let Some(item) = self.queue.take_item() {
             self.traced.push(item);
         }
     }

@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
             "" => 1.0,
             digits => digits.parse::<f64>().map_err(|_| {
                 self.at = start;
-                self.wrong(format!("'{digits}' is no number"), "decimal digits with at most one point")
+                self.wrong(format!("'{digits}' is not a number"), "decimal digits with at most one point")
             })?,
         };
         if !digits.is_empty() && !self.accept("*") {
@@ -200,7 +200,8 @@ impl<'a> Reader<'a> {
             None if unit.is_empty() => Err(self.wrong("a time needs a unit", format!("one of {}", allowed.join(", ")))),
             None => {
                 self.at = start;
-                Err(self.wrong(format!("'{unit}' is no unit of this metric"), format!("one of {}", allowed.join(", "))))
+                Err(self
+                    .wrong(format!("'{unit}' is not an unit of this metric"), format!("one of {}", allowed.join(", "))))
             }
         }
     }

@@ -15,7 +15,7 @@ pub use text::{FILES, File, statistics_file};
 
 /// The two generations of the files.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum Generation {
     /// Linux 2.6.36: groups of one level, weights 100 to 1,000.
     Flat,
     /// Linux 4.20: groups in a tree, weights 10 to 1,000, `_recursive` files.

@@ -2,11 +2,12 @@
 
 use block::{GroupId, Nanos};
 use elevator::{ByKind, Elevator, GroupAccount};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A number by type of request. Reads, writes and discards add up to the total, and so do sync and
 /// async.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ByType {
     /// Of reads.
     pub read: u64,
@@ -47,7 +48,7 @@ impl ByType {
 
 /// One group on one device since the start of the run. Dispatched requests are counted, after
 /// merging.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Statistics {
     /// Time for which its queues were in service, in ns.
     pub time_ns: Nanos,
@@ -85,7 +86,7 @@ pub struct Statistics {
 }
 
 /// The statistics of removed groups that have `_recursive` files.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Removed {
     /// See [`Statistics`], as for the other fields.
     pub time_ns: Nanos,

@@ -8,7 +8,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::Form;
+use super::Generation;
 use crate::Diagnostic;
 
 /// Weight of a new group.
@@ -27,9 +27,9 @@ pub struct Weights<D> {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum WeightFile {
     /// `blkio.weight`: one number.
-    All(Form),
+    All(Generation),
     /// `blkio.weight_device`: `8:16 300` sets a weight, `8:16 0` removes it.
-    Device(Form),
+    Device(Generation),
     /// `blkio.leaf_weight` of 4.20: the weight of a group's own queues relative to its child
     /// groups.
     Leaf,
@@ -49,29 +49,29 @@ impl WeightFile {
     }
 
     /// Its generation, and whether its lines name a device.
-    const fn kind(self) -> (Form, bool) {
+    const fn kind(self) -> (Generation, bool) {
         match self {
-            WeightFile::All(form) => (form, false),
-            WeightFile::Device(form) => (form, true),
-            WeightFile::Leaf => (Form::Tree, false),
-            WeightFile::LeafDevice => (Form::Tree, true),
+            WeightFile::All(generation) => (generation, false),
+            WeightFile::Device(generation) => (generation, true),
+            WeightFile::Leaf => (Generation::Tree, false),
+            WeightFile::LeafDevice => (Generation::Tree, true),
         }
     }
 
     /// Smallest and largest weight.
     pub const fn range(self) -> (u32, u32) {
         match self.kind().0 {
-            Form::Flat => (100, 1_000),
-            Form::Tree => (10, 1_000),
+            Generation::Flat => (100, 1_000),
+            Generation::Tree => (10, 1_000),
         }
     }
 
     fn weight(self, text: &str) -> Result<u32, Diagnostic> {
         let (least, most) = self.range();
-        let error = if self.kind().0 == Form::Flat { "EINVAL" } else { "ERANGE" };
+        let error = if self.kind().0 == Generation::Flat { "EINVAL" } else { "ERANGE" };
         let help = format!("{} takes whole numbers from {least} to {most}", self.name());
         let Ok(weight) = text.parse::<u64>() else {
-            return Err(Diagnostic::new(format!("'{text}' is no weight (EINVAL)"), help));
+            return Err(Diagnostic::new(format!("'{text}' is not a weight (EINVAL)"), help));
         };
         match u32::try_from(weight) {
             Ok(weight) if (least..=most).contains(&weight) => Ok(weight),
@@ -92,12 +92,12 @@ impl WeightFile {
         let words: Vec<&str> = line.split_whitespace().collect();
         match (self.kind(), words.as_slice()) {
             ((_, false), [value]) => weights.default = self.weight(value)?,
-            ((form, true), [device, value]) => {
+            ((generation, true), [device, value]) => {
                 let Some(device) = find(device) else {
-                    let message = format!("'{device}' is no device here (ENODEV)");
+                    let message = format!("'{device}' is not a device of this machine (ENODEV)");
                     return Err(Diagnostic::new(message, "name a whole disk, as in 'lsblk -o NAME,MAJ:MIN'"));
                 };
-                let takes_away = *value == "0" || (form == Form::Tree && *value == "default");
+                let takes_away = *value == "0" || (generation == Generation::Tree && *value == "default");
                 let weight = if takes_away { None } else { Some(self.weight(value)?) };
                 weights.devices.retain(|(known, _)| *known != device);
                 if let Some(weight) = weight {
@@ -120,10 +120,10 @@ impl WeightFile {
     pub fn read<D: Display>(self, weights: &Weights<D>) -> String {
         let mut text = match self.kind() {
             (_, false) => return format!("{}\n", weights.default),
-            (Form::Flat, true) => "dev\tweight\n".to_owned(),
-            (Form::Tree, true) => String::new(),
+            (Generation::Flat, true) => "dev\tweight\n".to_owned(),
+            (Generation::Tree, true) => String::new(),
         };
-        let gap = if self == WeightFile::Device(Form::Flat) { '\t' } else { ' ' };
+        let gap = if self == WeightFile::Device(Generation::Flat) { '\t' } else { ' ' };
         for (device, weight) in &weights.devices {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{device}{gap}{weight}");
@@ -160,13 +160,13 @@ mod tests {
     #[test]
     fn t53_weights_are_checked_as_their_generation_does() {
         let mut weights = Weights::new(DEFAULT);
-        let (flat, tree) = (WeightFile::All(Form::Flat), WeightFile::All(Form::Tree));
+        let (flat, tree) = (WeightFile::All(Generation::Flat), WeightFile::All(Generation::Tree));
         for (file, line, expected) in [
             (flat, "99", "a weight of 99 is out of range (EINVAL)"),
             (flat, "1001", "(EINVAL)"),
             (tree, "9", "a weight of 9 is out of range (ERANGE)"),
-            (flat, "-5", "'-5' is no weight (EINVAL)"),
-            (flat, "99999999999999999999", "is no weight (EINVAL)"),
+            (flat, "-5", "'-5' is not a weight (EINVAL)"),
+            (flat, "99999999999999999999", "is not a weight (EINVAL)"),
             (flat, "5000000000", "a weight of 5000000000 is out of range"),
             (flat, "8:16 300", "'8:16 300' has 2 words (EINVAL)"),
             (flat, "", "has 0 words"),
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn t53_a_devices_rule_comes_and_goes() {
         let mut weights = Weights::new(DEFAULT);
-        let file = WeightFile::Device(Form::Flat);
+        let file = WeightFile::Device(Generation::Flat);
         write(file, "8:16 300", &mut weights).unwrap();
         write(file, " 8:32\t700 ", &mut weights).unwrap();
         assert_eq!(file.read(&weights), "dev\tweight\n8:32\t700\n8:16\t300\n");
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(file.read(&weights), "dev\tweight\n");
         assert_eq!(weights.on(&SDB), 500);
 
-        for file in [WeightFile::Device(Form::Tree), WeightFile::LeafDevice] {
+        for file in [WeightFile::Device(Generation::Tree), WeightFile::LeafDevice] {
             write(file, "8:16 10", &mut weights).unwrap();
             assert_eq!(file.read(&weights), "8:16 10\n");
             assert!(write(file, "8:16 9", &mut weights).unwrap_err().contains("(ERANGE)"), "{}", file.name());

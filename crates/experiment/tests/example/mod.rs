@@ -34,7 +34,7 @@ pub fn measured(scheduler: &str, threads: u32, set: u32, kib_per_s: &[u64], late
             trim,
             sync,
             late: 0,
-            slip: Histogram::default(),
+            issue_delay: Histogram::default(),
             throttled_ns: Vec::new(),
             threads: Vec::new(),
             jobs: Vec::new(),
@@ -50,7 +50,7 @@ pub fn measured(scheduler: &str, threads: u32, set: u32, kib_per_s: &[u64], late
         dispatch_reasons: [("fifo".to_owned(), 7)].into(),
         dispatches: None,
         blkio: std::collections::BTreeMap::new(),
-        alone: Vec::new(),
+        solo_rates: Vec::new(),
         flags: Vec::new(),
         experiment: Experiment {
             target: "model:null".into(),

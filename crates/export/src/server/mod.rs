@@ -35,6 +35,7 @@ use crate::configuration::{
     write_limits,
 };
 use crate::control::{Refusal, Request, socket as control_socket};
+use devices::report::{ListenerReport, StatusAnswer, StatusReport};
 use devices::{Devices, Drained};
 use handshake_thread::{AcceptedClient, ActiveState, ClientSink, Counts, HandshakeThread, Waker};
 use reload::{Change, difference};
@@ -398,7 +399,7 @@ impl Server {
     fn answer(&mut self, request: Request) -> Value {
         let devices = &self.state.devices;
         let answer = match request {
-            Request::Status { buckets } => Ok(self.status(buckets)),
+            Request::Status { buckets } => return json!(StatusAnswer { ok: self.status(buckets) }),
             Request::Scheduler { device, scheduler } => self.switch(device.as_deref(), &scheduler),
             Request::Tunable { device, name, value } => self.set_tunable(device.as_deref(), &name, &value),
             Request::Share { group, share } => self.set_share(&group, share),
@@ -477,13 +478,13 @@ impl Server {
         self.state.set_active(configuration, self.is_draining);
     }
 
-    fn status(&self, with_buckets: bool) -> Value {
+    fn status(&self, with_buckets: bool) -> StatusReport {
         let active = self.state.active();
-        let listeners: Vec<Value> = self.listeners.iter().map(|listener| listener.status(&active)).collect();
-        let mut status = self.state.devices.status(with_buckets);
-        status["draining"] = json!(self.is_draining);
-        status["listeners"] = json!(listeners);
-        status
+        StatusReport {
+            draining: self.is_draining,
+            listeners: self.listeners.iter().map(|listener| listener.status(&active)).collect(),
+            devices: self.state.devices.status(with_buckets),
+        }
     }
 }
 
@@ -504,15 +505,15 @@ impl ListenerThread {
         names.filter(|name| listener.is_some_and(|listener| peer::may_see(None, listener, name))).collect()
     }
 
-    fn status(&self, active: &ActiveState) -> Value {
-        json!({
-            "address": self.address.to_string(),
-            "exports": self.exports(active),
-            "connections": self.counts.open.load(Ordering::Relaxed),
-            "accepted": self.counts.accepted.load(Ordering::Relaxed),
-            "refused": self.counts.refused.load(Ordering::Relaxed),
-            "expired": self.counts.expired.load(Ordering::Relaxed),
-        })
+    fn status(&self, active: &ActiveState) -> ListenerReport {
+        ListenerReport {
+            address: self.address.to_string(),
+            exports: self.exports(active).into_iter().map(str::to_owned).collect(),
+            connections: self.counts.open.load(Ordering::Relaxed),
+            accepted: self.counts.accepted.load(Ordering::Relaxed),
+            refused: self.counts.refused.load(Ordering::Relaxed),
+            expired: self.counts.expired.load(Ordering::Relaxed),
+        }
     }
 }
 

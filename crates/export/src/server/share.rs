@@ -1,6 +1,6 @@
 //! Changes of a group's share by an operator while the server runs.
 
-use experiment::blkio::Form;
+use experiment::blkio::Generation;
 use experiment::blkio::weights::WeightFile;
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ impl Server {
 
     /// Writes a line to one of CFQ's files of a group.
     pub(super) fn write_blkio(&self, path: &str, file: &str, line: &str) -> Result<Value, Refusal> {
-        let whole = [WeightFile::All(Form::Tree), WeightFile::Leaf];
+        let whole = [WeightFile::All(Generation::Tree), WeightFile::Leaf];
         if let Some(known) = whole.into_iter().find(|known| known.name() == file) {
             let weight = u64::from(devices::blkio::weight_of(known, line)?);
             let is_leaf = known == WeightFile::Leaf;

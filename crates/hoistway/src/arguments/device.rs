@@ -11,7 +11,7 @@ use crate::units;
 #[derive(Args, Debug, Clone)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct DeviceArguments {
-    /// What to do with models.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: DeviceCommand,
 }
@@ -19,22 +19,22 @@ pub struct DeviceArguments {
 /// The subcommands.
 #[derive(Subcommand, Debug, Clone)]
 pub enum DeviceCommand {
-    /// Print a model's file, to copy and to change
+    /// Print a model as a TOML file, as a start for your own
     Show(ShowArguments),
-    /// Run what was measured on real devices on their models, and compare
+    /// Repeat published measurements of real devices on their models, and compare the figures
     Fit(FitArguments),
-    /// Make a model of a real disk: change a model's parameters until it gives the figures that were measured
+    /// Make a model of a real disk: adjust a model's parameters until it reproduces measured figures
     Calibrate(Box<CalibrateArguments>),
-    /// A block device of this machine that behaves like a model, for the kernel's own schedulers (root)
+    /// Create a block device with the timing of a model, for the kernel's own schedulers (needs root)
     Create(CreateArguments),
-    /// The devices that were created
+    /// List the devices that `create` made
     List(RigListArguments),
-    /// Take a created device away
+    /// Remove a created device
     Delete(DeleteArguments),
-    /// What `create` starts: answers for one device
+    /// Answer the I/O of one device (started by `create`)
     #[command(hide = true)]
     Serve(CreateArguments),
-    /// What `serve` starts: has the block device open
+    /// Hold the block device open (started by `serve`)
     #[command(hide = true)]
     Keep,
 }
@@ -42,22 +42,22 @@ pub enum DeviceCommand {
 /// `hoistway device create`.
 #[derive(Args, Debug, Clone)]
 #[command(
-    after_help = "Examples:\n  hoistway device create --model sata\n  hoistway device create --model ssd,channels=2 --size 8G\n  hoistway test /dev/loop64 --host native -s none -s mq-deadline -s bfq --weights 100,800\n  hoistway device delete loop64\n\nThe path of the device goes to stdout. It stays until it is deleted; what is written to it lies in memory and goes with it.\nNeeds root, /dev/fuse and loop devices (the kernel's modules fuse and loop)."
+    after_help = "Examples:\n  hoistway device create --model sata\n  hoistway device create --model ssd,channels=2 --size 8G\n  hoistway test /dev/loop64 --host native -s none -s mq-deadline -s bfq --weights 100,800\n  hoistway device delete loop64\n\nPrints the device's path. The device exists until it is deleted; data written to it is in memory and is lost then.\nNeeds root, /dev/fuse and loop devices (the kernel's modules fuse and loop)."
 )]
 pub struct CreateArguments {
-    /// NAME or FILE, [,KEY=VALUE...]; the models: hoistway list devices
+    /// Model: NAME or FILE, with parameters as [,KEY=VALUE...]; `hoistway list devices` lists the models
     #[arg(long, value_name = "MODEL")]
     pub model: String,
-    /// Only the first part of the model, or a larger one [default: the model's own]
+    /// Size of the device, smaller or larger than the model's [default: the model's size]
     #[arg(long = "size", value_name = "SIZE", value_parser = units::size)]
     pub size_bytes: Option<u64>,
     /// Seed of the model's random numbers
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
-    /// Memory for what is written; beyond it writes fail with ENOSPC [default: half of what is available]
+    /// Limit of memory for written data; further writes fail with ENOSPC [default: half of the available memory]
     #[arg(long = "memory", value_name = "SIZE", value_parser = units::size)]
     pub memory_bytes: Option<u64>,
-    /// Stay, and take the device away at Ctrl-C or when this process ends in whatever way
+    /// Stay in the foreground, and remove the device at Ctrl-C or when this process ends for any reason
     #[arg(long)]
     pub foreground: bool,
 }
@@ -65,10 +65,10 @@ pub struct CreateArguments {
 /// `hoistway device list`.
 #[derive(Args, Debug, Clone)]
 #[command(
-    after_help = "Examples:\n  hoistway device list\n  hoistway device list --json\n\nLATE is by how much replies came later than the model wanted: what half of them and what 99 % of them stayed below."
+    after_help = "Examples:\n  hoistway device list\n  hoistway device list --json\n\nLATE is the delay of replies behind the model's completion times: median and 99th percentile."
 )]
 pub struct RigListArguments {
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -77,10 +77,10 @@ pub struct RigListArguments {
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "Examples:\n  hoistway device delete /dev/loop64\n  hoistway device delete all")]
 pub struct DeleteArguments {
-    /// The device: /dev/loop64, loop64, 64, or all
+    /// Device to remove: /dev/loop64, loop64, 64, or all
     #[arg(value_name = "DEVICE", required = true)]
     pub devices: Vec<String>,
-    /// Even if it is mounted or otherwise in use: its users get errors
+    /// Remove it even if it is mounted or in use; its users get I/O errors
     #[arg(long)]
     pub force: bool,
 }
@@ -88,10 +88,10 @@ pub struct DeleteArguments {
 /// `hoistway device show`.
 #[derive(Args, Debug, Clone)]
 #[command(
-    after_help = "Examples:\n  hoistway device show sata > my.toml\n  hoistway device show sata,rpm=5400 > slow.toml    every parameter with its meaning"
+    after_help = "Examples:\n  hoistway device show sata > my.toml\n  hoistway device show sata,rpm=5400 > slow.toml    with one parameter changed\n\nThe file explains every parameter."
 )]
 pub struct ShowArguments {
-    /// NAME or FILE, [,KEY=VALUE...]
+    /// Model: NAME or FILE, with parameters as [,KEY=VALUE...]
     #[arg(value_name = "MODEL")]
     pub model: String,
 }
@@ -102,16 +102,16 @@ pub struct ShowArguments {
     after_help = "Examples:\n  hoistway device fit\n  hoistway device fit sata ssd-lsi\n  hoistway device fit ./my.toml --tolerance 5%\n  hoistway device fit --markdown                    the table of docs/devices.md\n\nExit code 4 if a row that is not provisional is off by more than the tolerance."
 )]
 pub struct FitArguments {
-    /// NAME or FILE, [,KEY=VALUE...]; all models without it
+    /// Models: NAME or FILE, with parameters as [,KEY=VALUE...] [default: all models]
     #[arg(value_name = "MODEL")]
     pub models: Vec<String>,
-    /// How far a row may be off
+    /// Largest accepted deviation of a row from the published figure
     #[arg(long, value_name = "PERCENT", default_value = "12%", value_parser = units::percent)]
     pub tolerance: f64,
-    /// As JSON
+    /// Print JSON
     #[arg(long, conflicts_with = "markdown")]
     pub json: bool,
-    /// As a pipe table
+    /// Print a Markdown table
     #[arg(long)]
     pub markdown: bool,
 }
@@ -119,34 +119,34 @@ pub struct FitArguments {
 /// `hoistway device calibrate`.
 #[derive(Args, Debug, Clone)]
 #[command(
-    after_help = "Examples:\n  fio --output-format=json --output=fio.json job.fio\n  hoistway device calibrate ssd-lsi --rows fio.json -o my.toml\n  hoistway device calibrate sata --rows hoistway-test-20261120-095012 --free seek_avg_ms,spt_outer,cmd_overhead_us\n  hoistway test model:./my.toml\n\nROWS is a model's file or a file with [[anchor]] entries alone (hoistway device show sata has some), a result of fio as\nJSON or, with --job-file, in terse lines, or the result directory of hoistway test. Parameters of MODEL that no row depends on stay as they are."
+    after_help = "Examples:\n  fio --output-format=json --output=fio.json job.fio\n  hoistway device calibrate ssd-lsi --rows fio.json -o my.toml\n  hoistway device calibrate sata --rows hoistway-test-20261120-095012 --free seek_avg_ms,spt_outer,cmd_overhead_us\n  hoistway test model:./my.toml\n\nROWS is one of: a model's file, or a file with [[anchor]] entries alone (see hoistway device show sata); a fio result as\nJSON, or in terse lines together with --job-file; the result directory of hoistway test. Parameters of MODEL that no row\ndepends on are not changed."
 )]
 pub struct CalibrateArguments {
-    /// The model to begin with: NAME or FILE, [,KEY=VALUE...]
+    /// Model to start from: NAME or FILE, with parameters as [,KEY=VALUE...]
     #[arg(value_name = "MODEL")]
     pub model: String,
-    /// What was measured
+    /// File or directory with the measured figures
     #[arg(long, value_name = "ROWS")]
     pub rows: PathBuf,
-    /// Which parameters may change [default: those that usually differ between devices of its type]
+    /// Parameters to adjust [default: those that usually differ between devices of this type]
     #[arg(long, value_name = "KEY,...", value_delimiter = ',')]
     pub free: Vec<String>,
-    /// Where the new model goes; stdout without it
+    /// Write the new model to this file [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The job file of a result of fio that does not say what its jobs were (terse)
+    /// fio job file of the results, for terse results, which do not contain the jobs' options
     #[arg(long, value_name = "FILE")]
     pub job_file: Option<PathBuf>,
-    /// The scheduler a result of fio was measured under
+    /// Scheduler that was set when fio measured
     #[arg(long, value_name = "SPEC", default_value = "none")]
     pub sched: String,
-    /// The simulated computer for a result of fio
+    /// Parameters of the simulated computer that repeats fio's jobs; `hoistway list machine` lists them
     #[arg(long, value_name = "KEY=VALUE,...", value_parser = units::machine)]
     pub machine: Option<Machine>,
-    /// Runs of all rows at most
+    /// Largest number of trials; each trial simulates all rows
     #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_trials: u32,
-    /// Before and after as JSON on stdout (needs --output)
+    /// Print the figures before and after as JSON (needs --output)
     #[arg(long, requires = "output")]
     pub json: bool,
 }

@@ -15,7 +15,7 @@ pub type Percentiles = Vec<f64>;
 /// Seeds; an alias for the same reason.
 pub type Seeds = Vec<u64>;
 
-/// What the steps of a scenario say themselves.
+/// Options that the steps of a scenario set, so that the command line may not.
 const SET_BY_SCENARIO: [&str; 31] = [
     "device_depth",
     "machine",
@@ -55,32 +55,33 @@ const SET_BY_SCENARIO: [&str; 31] = [
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  hoistway test                                     four readers (dsr) of a simulated SATA disk, weights 100, 200, 300
-                                                    and 400, under none, mq-deadline, bfq and paternoster
+  hoistway test                                     four sequential readers (dsr) of a simulated SATA disk, weights 100,
+                                                    200, 300 and 400, under none, mq-deadline, bfq and paternoster
   hoistway test -s all                              the same under every scheduler
   hoistway test model:ssd -w drr:iodepth=32 --weights 100,800 -s none -s wfq
   hoistway test model:nvme,seed=7 -w job.fio -s mq-deadline --sweep fifo_batch=1,16,64
-  hoistway test /mnt/disk -m 8 --sets 3             for real, in a temporary file of that directory
-  hoistway test --host engine model:ssd -s wfq      for real, on a file behind the model of an SSD
-  hoistway test --scenario write-bomb               what somebody has measured before, as it was
-  hoistway test --scenario everyday:quick -s bfq    54 everyday cells, a verdict on each, in half a minute
-  hoistway test --scenario everyday model:nvme -w drm:bs=16k,iodepth=8 --weights 100,800 --weights 50,100 --seeds 1,2,3,4
+  hoistway test /mnt/disk -m 8 --sets 3             real I/O on a temporary file in that directory
+  hoistway test --host engine model:ssd -s wfq      real I/O on a temporary file, with the timing of a model SSD
+  hoistway test --scenario write-bomb               repeat a published experiment with its own settings
+  hoistway test --scenario everyday:quick -s bfq    54 everyday situations, a verdict on each, in half a minute
+  hoistway test --scenario everyday model:nvme -w drm:bs=16k,iodepth=8 --weights 100,800 --weights 50,100
   hoistway test -s none -s wfq --assert 'share_error_max <= 10% @ sched=wfq'
   hoistway test report DIR                          print a stored result again
-  hoistway test compare DIR1 DIR2                   what changed, and whether it is more than noise
+  hoistway test compare DIR1 DIR2                   which differences exceed the noise
 
-Without TARGET, workload and group options the first line is what runs."
+Without TARGET, workload and group options, the first example runs."
 )]
 pub struct TestArguments {
-    /// Work on stored results instead.
+    /// A subcommand on stored results, instead of a run.
     #[command(subcommand)]
     pub stored: Option<Stored>,
-    /// model:NAME[,KEY=VALUE...], a directory, a file or a block device [default: model:sata]
+    /// What to measure: model:NAME[,KEY=VALUE...] (simulated), a directory, a file or a block device [default:
+    /// model:sata]
     #[arg(value_name = "TARGET")]
     pub target: Option<String>,
-    /// What somebody has measured before, step by step: NAME or FILE.toml, with :STEP one step alone; `hoistway list
-    /// scenarios` has them. TARGET, --host, --sched, times, seed, repetition and output apply to all steps. One that judges
-    /// (everyday) also takes --device, -w, --weights and --group instead of its own
+    /// Run a stored experiment: NAME or FILE.toml, or NAME:STEP for one of its steps; `hoistway list scenarios` lists
+    /// them. TARGET, --host, --sched, times, seed, repetition and output options apply to every step. In a scenario
+    /// with verdicts (everyday), --device, -w, --weights and --group replace its own
     #[arg(long, value_name = "NAME", conflicts_with_all = SET_BY_SCENARIO)]
     pub scenario: Option<String>,
     #[command(flatten)]
@@ -105,15 +106,22 @@ pub struct TestArguments {
 #[derive(Subcommand, Debug, Clone)]
 pub enum Stored {
     /// Print a stored result again
+    #[command(after_help = "Examples:
+  hoistway test report hoistway-test-20261122-101500
+  hoistway test report hoistway-test-20261122-101500 --format html=report.html
+  hoistway test report fio.json --explain")]
     Report(ReportArguments),
-    /// Compare two stored results
+    /// Compare two stored results (same as `hoistway compare`)
+    #[command(after_help = "Examples:
+  hoistway test compare before after
+  hoistway test compare before after --max-regression 5%@lat_p99")]
     Compare(CompareArguments),
 }
 
 /// `hoistway test report`.
 #[derive(Args, Debug, Clone)]
 pub struct ReportArguments {
-    /// A result directory, or a file of fio's JSON (its jobs become groups)
+    /// Result directory, or a JSON file written by fio (each job is shown as a group)
     pub directory: PathBuf,
     #[command(flatten)]
     pub show: ShowArguments,
@@ -122,234 +130,246 @@ pub struct ReportArguments {
 /// `hoistway test compare`.
 #[derive(Args, Debug, Clone)]
 pub struct CompareArguments {
-    /// The result to compare with: a result directory, or a file of fio's JSON
+    /// The earlier result: a result directory, or a JSON file written by fio
     pub old: PathBuf,
-    /// The result in question
+    /// The later result: a result directory, or a JSON file written by fio
     pub new: PathBuf,
-    /// Exit 4 when a figure is worse by more than this with its whole interval, 5 when its interval reaches past this or
-    /// there is none (one set, too few samples): PCT[@total_bw|lat_p99|share_error_max]. lat_p99 is of each group,
-    /// share_error_max is compared in points of per cent
+    /// Largest accepted regression. Exit 4 if a figure is worse by more than PCT over its whole confidence interval;
+    /// exit 5 if that cannot be decided, because the interval contains PCT or there is no interval (one set, too few
+    /// samples). METRIC: total_bw, lat_p99 (of each group) or share_error_max (in percentage points) [default: all
+    /// three]
     #[arg(long, value_name = "PCT[@METRIC]")]
     pub max_regression: Option<String>,
+    /// Print the comparison as JSON; `hoistway schema compare` describes it
+    #[arg(long)]
+    pub json: bool,
 }
 
-/// Who does it, on what.
+/// The target, and the host that issues the I/O.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Target")]
 pub struct PlaceArguments {
-    /// simulator (sim), engine, or native (kernel): the kernel's own schedulers on a block device, with real cgroups
-    /// [default: by TARGET: model -> simulator, else engine]
+    /// Which host runs the schedulers: simulator (sim), engine (real I/O under Hoistway's schedulers), or native
+    /// (kernel: the kernel's own schedulers on a block device, with real cgroups) [default: simulator for a model, else
+    /// engine]
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
-    /// Commands the device may hold at a time [default: the device's own]
+    /// Number of commands the device accepts at a time [default: the device's own queue depth]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub device_depth: Option<u32>,
-    /// The simulated computer: era=2.6,read_ahead_kib=128,...; its keys: hoistway list machine
+    /// Parameters of the simulated computer: era=2.6,read_ahead_kib=128,...; `hoistway list machine` lists them
     #[arg(long, value_name = "KEY=VALUE,...", value_parser = units::machine)]
     pub machine: Option<experiment::Machine>,
-    /// Requests the queue may hold (nr_requests) [default: as Linux: twice the depth, without a scheduler the depth]
+    /// Number of requests in the scheduler's queue (nr_requests) [default: as in Linux: twice the device's depth;
+    /// without a scheduler, the depth]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_240))]
     pub queue_requests: Option<u32>,
-    /// A test file of our own: made if there is none, used again if it carries our mark
+    /// Use the test file PATH as the target: created if it does not exist; an existing file is accepted only if
+    /// Hoistway created it
     #[arg(long, value_name = "PATH", conflicts_with = "target")]
     pub file: Option<PathBuf>,
-    /// Leave the temporary file of a directory target behind
+    /// Keep the temporary file of a directory target
     #[arg(long)]
     pub keep: bool,
     /// Refuse a block device that is mounted or otherwise in use, even for reading
     #[arg(long)]
     pub exclusive: bool,
-    /// Allow writes to this block device (repeat the path of TARGET); what is on it is lost. Native host only
+    /// Allow writes to this block device (repeat the path of TARGET); its content is lost. Native host only
     #[arg(long, value_name = "DEVICE")]
     pub destructive: Option<PathBuf>,
-    /// Goes with --destructive: even if the device holds a file system or a partition table
+    /// With --destructive: write even if the device holds a file system or a partition table
     #[arg(long, requires = "destructive")]
     pub overwrite_signature: bool,
 }
 
-/// What is done.
+/// The load.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Workload")]
 pub struct WorkloadArguments {
-    /// Workload (bsr ... drm, all, dd, bonnie, dbench, startup, video, copy; with suffix drr:bs=4k,iodepth=32) or FILE.fio;
-    /// repeatable [default: drr; without TARGET dsr]
+    /// Workload by name (bsr ... drm, dd, bonnie, dbench, startup, video, copy, or all; with options as in
+    /// drr:bs=4k,iodepth=32) or a fio job file FILE.fio; repeatable; `hoistway list workloads` explains the names
+    /// [default: drr (direct random reads); without TARGET dsr (direct sequential reads)]
     #[arg(short, long, value_name = "W")]
     pub workload: Vec<String>,
     /// Same as -w FILE.fio
     #[arg(long, value_name = "FILE.fio")]
     pub job: Vec<PathBuf>,
-    /// Print the jobs of a file, everything resolved, as a job file, and stop
+    /// Print the jobs of this job file with all defaults and inherited options filled in, and exit
     #[arg(long, value_name = "FILE.fio")]
     pub show_jobs: Option<PathBuf>,
-    /// In job files buffered libaio keeps its iodepth, although Linux would do one I/O after the other
+    /// Let buffered libaio jobs keep iodepth I/Os in flight, although Linux issues them one at a time
     #[arg(long)]
     pub buffered_async: bool,
-    /// Replay a trace instead, of any format: a file, or the base name of blktrace's files; see `hoistway replay --help`
+    /// Replay this trace instead of a workload: a file in any supported format, or the base name of blktrace files; see
+    /// `hoistway replay --help`
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// fio makes the load instead of our own generator, on a block device (--host native), a directory or a file: a
-    /// cross-check
+    /// Generate the load with fio instead of Hoistway's own generator, as a cross-check; on a block device (--host
+    /// native), a directory or a file
     #[arg(long, value_name = "fio[=PATH]")]
     pub generator: Option<String>,
-    /// Run 1,2,4,...,N threads per group [default: 1]
+    /// Repeat the test with 1, 2, 4, ..., N threads per group [default: 1]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with = "threads")]
     pub max_threads: Option<u32>,
-    /// These thread counts instead of the doubling: 1,3,6
+    /// Repeat the test with these numbers of threads per group: 1,3,6
     #[arg(long, value_name = "LIST", value_parser = units::threads)]
     pub threads: Option<ThreadCounts>,
-    /// Block size
+    /// Size of an I/O
     #[arg(long = "bs", value_name = "SIZE", value_parser = units::size)]
     pub block_bytes: Option<u64>,
     /// I/Os in flight per thread
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub iodepth: Option<u32>,
-    /// Area per thread [default: simulator: the device in equal parts; engine: 256 MiB per area]
+    /// Size of the area that each thread accesses [default: simulator: an equal part of the device; engine: 256 MiB]
     #[arg(long = "size", value_name = "SIZE", value_parser = units::size)]
     pub size_bytes: Option<u64>,
     /// Percentage of reads in mixed workloads
     #[arg(long, value_name = "PCT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub rwmixread: Option<u8>,
-    /// An fsync after so many writes
+    /// Call fsync after every N writes of a thread
     #[arg(long, value_name = "N")]
     pub fsync: Option<u32>,
-    /// I/Os per second a thread may issue
+    /// Limit each thread to this many I/Os per second
     #[arg(long, value_name = "IOPS", value_parser = units::ios_per_s)]
     pub rate_iops: Option<u64>,
-    /// Measured time per run [default: 30s; simulator: virtual]
+    /// Measured time per run; virtual time on the simulator [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     pub runtime: Option<Nanos>,
-    /// Not measured, before each run [default: 2s; simulator: 1s]
+    /// Warm-up before the measured time of each run [default: 2s; simulator: 1s]
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     pub ramp: Option<Nanos>,
-    /// Seed of everything random [default: 1]
+    /// Seed of the random number generators [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }
 
-/// Who shares the device.
+/// The groups that share the device.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Groups")]
 pub struct GroupArguments {
-    /// Group mode (implied by the next three)
+    /// Run the workload in several groups (implied by --nrgrp, --weights and --group)
     #[arg(short = 'c', long)]
     pub groups: bool,
     /// Number of groups [default: 4 with -c, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub nrgrp: Option<u32>,
-    /// Weights, 1 to 10000: 100,800 or 100..800 (N even steps); repeatable for a scenario that judges [default:
-    /// 100,200,...,100*N]
+    /// Weights of the groups, 1 to 10000: 100,800, or 100..800 (even steps over the groups); repeatable in a scenario
+    /// with verdicts [default: 100,200,...,100*N]
     #[arg(long, value_name = "LIST")]
     pub weights: Vec<String>,
-    /// One group in full, repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s,
-    /// rbps=..,wbps=..,riops=..,wiops=..,low_rbps=..,idle=US,latency=US,high=..,target=US,ioprio=be/4,
-    /// leaf_weight=N (of its own threads beside groups below it: for cfq), priority=0..7 (of the group: for uchida and
-    /// tarasov), files=own (each thread has a file), cgroup=root (a group in
-    /// reports only: its processes stay in the root group); workload=drr,threads=15,workload=drw,threads=15 does both,
-    /// workload=none nothing: it holds the groups below it (name=a/b); reweigh=8s:400 gives it another weight on the way, in
-    /// scenarios that judge
+    /// Define one group; repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s,
+    /// rbps=..,wbps=..,riops=..,wiops=.. (limits of io.max), low_rbps=..,idle=US,latency=US (io.low), high=.. (io.high of 2016), target=US
+    /// (io.latency), ioprio=be/4, leaf_weight=N (weight of its own threads beside its child groups, for cfq),
+    /// priority=0..7 (for uchida and tarasov), files=own (one file per thread), cgroup=root (a group in the report
+    /// only: its processes stay in the root cgroup). Two workload=...,threads=... pairs run both workloads in one
+    /// group; workload=none makes a parent without I/O for groups named name=a/b; reweigh=8s:400 changes the weight
+    /// during the run, in scenarios with verdicts
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["nrgrp", "weights"])]
     pub group: Vec<String>,
-    /// Refuse weights that the mechanism cannot hold to within 2 % of their ratios, and traces that go beyond the target
+    /// Refuse weights that the scheduler cannot represent to within 2 % of their ratios, and traces that reach beyond
+    /// the target
     #[arg(long)]
     pub strict: bool,
-    /// Run each group alone first: it is due no more than it does alone (for groups that think, or wait for each I/O)
+    /// First run each group alone, and count no group as due more than it achieves alone (for groups that pause between
+    /// I/Os or wait for each one)
     #[arg(long)]
     pub calibrate: bool,
-    /// In what shares are measured
+    /// Unit in which shares are measured
     #[arg(long, value_name = "UNIT", default_value = "bytes")]
     pub share_unit: ShareUnitName,
 }
 
-/// In what shares are measured.
+/// Unit in which shares are measured
 #[derive(ValueEnum, Copy, Clone, Debug)]
 pub enum ShareUnitName {
     /// Bytes completed.
     Bytes,
     /// Requests completed.
     Ios,
-    /// Time of the device.
+    /// Device time used.
     Time,
 }
 
-/// Who decides.
+/// The schedulers and limiters.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Schedulers")]
 pub struct SchedulerArguments {
-    /// NAME[@VERSION][:KEY=VALUE,...], repeatable; all is every scheduler there is [default: none,
-    /// mq-deadline, bfq and paternoster; native: current, what is set]
+    /// Scheduler to test: NAME[@VERSION][:TUNABLE=VALUE,...], where VERSION is a kernel version; repeatable; `all`
+    /// means every scheduler [default: none, mq-deadline, bfq and paternoster; native host: the one set now (current)]
     #[arg(short, long, value_name = "SPEC")]
     pub sched: Vec<String>,
-    /// A limiter above every scheduler, repeatable: NAME[:KEY=VALUE,...]; `hoistway list limiters` has them. The one
-    /// that limits of groups need comes by itself
+    /// Put this limiter in front of every scheduler: NAME[:TUNABLE=VALUE,...]; repeatable; `hoistway list limiters`
+    /// lists them. The limiter that a group's limits require is added automatically
     #[arg(long, value_name = "SPEC")]
     pub limiter: Vec<String>,
-    /// slice_idle=V on every scheduler that has it
+    /// Set slice_idle=V in every scheduler that has it
     #[arg(short = 'I', long, value_name = "V")]
     pub slice_idle: Option<String>,
-    /// group_idle=V on every scheduler that has it
+    /// Set group_idle=V in every scheduler that has it
     #[arg(long, value_name = "V")]
     pub group_idle: Option<String>,
-    /// quantum=V on every scheduler that has it
+    /// Set quantum=V in every scheduler that has it
     #[arg(long, value_name = "V")]
     pub quantum: Option<String>,
-    /// low_latency=V on every scheduler that has it
+    /// Set low_latency=V in every scheduler that has it
     #[arg(long, value_name = "0|1")]
     pub low_latency: Option<String>,
-    /// group_isolation=1 on every scheduler that has it
+    /// Set group_isolation=1 in every scheduler that has it
     #[arg(short = 'G', long)]
     pub group_isolation: bool,
-    /// One variant per value, of every scheduler that has the tunable; repeatable (all combinations)
+    /// Test every scheduler that has this tunable once per value; repeatable: all combinations are tested
     #[arg(long, value_name = "KEY=V1,V2,..")]
     pub sweep: Vec<String>,
 }
 
-/// Scenarios that judge (`--scenario everyday`).
+/// Scenarios with verdicts (`--scenario everyday`).
 #[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Scenarios that judge, such as everyday")]
+#[command(next_help_heading = "Scenarios with verdicts, such as everyday")]
 pub struct JudgeArguments {
-    /// Judge on this device instead of the scenario's, repeatable: NAME[,KEY=VALUE...], as behind model:. TARGET is one more
+    /// Use this device model instead of the scenario's: NAME[,KEY=VALUE...]; repeatable; TARGET is added to them
     #[arg(long, value_name = "MODEL", requires = "scenario")]
     pub device: Vec<String>,
-    /// One run of each cell and scheduler per seed, instead of the scenario's
+    /// Use these seeds instead of the scenario's: each cell runs once per scheduler and seed
     #[arg(long, value_name = "LIST", value_parser = units::seeds, requires = "scenario", conflicts_with = "seed")]
     pub seeds: Option<Seeds>,
-    /// Measure these besides, to know what can be had, instead of the scenario's; repeatable, `none` always is one
+    /// Reference scheduler that shows what the device can achieve, instead of the scenario's; repeatable; `none` is
+    /// always measured
     #[arg(long, value_name = "SPEC", requires = "scenario")]
     pub against: Vec<String>,
-    /// Only cells whose name contains this, repeatable: all of them are told by --dry-run
+    /// Run only cells whose name contains TEXT; repeatable; --dry-run prints the names
     #[arg(long, value_name = "TEXT", requires = "scenario")]
     pub cells: Vec<String>,
 }
 
-/// How often.
+/// Repetitions and statistics.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Repetition and statistics")]
 pub struct RepetitionArguments {
-    /// Repetitions [default: 1; 3 with --assert]
+    /// Number of repetitions of every run [default: 1; 3 with --assert]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub sets: Option<u32>,
-    /// Go on until --precision holds, at most N repetitions [default: --sets]
+    /// Repeat until --precision is reached, at most N times [default: the value of --sets]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub max_sets: Option<u32>,
-    /// Wanted half width of the 95 % interval of the total throughput [default: 5%]
+    /// Target for half the width of the 95 % confidence interval of the total throughput [default: 5%]
     #[arg(long, value_name = "PCT", requires = "max_sets", value_parser = units::percent)]
     pub precision: Option<f64>,
-    /// Schedulers shuffled inside each repetition, or nested loops
+    /// Order of the runs: schedulers shuffled within each repetition, or all repetitions of one scheduler after another
     #[arg(long, value_name = "ORDER", default_value = "interleaved")]
     pub order: OrderName,
     /// Idle time between runs [default: 1s; simulator: 0]
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     pub cooldown: Option<Nanos>,
-    /// Simulated runs at a time; the results do not depend on it [default: one per processor]
+    /// Number of simulated runs at the same time; results do not depend on it [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
-    /// Must hold, or exit 4; repeatable: 'share_error_max <= 10% @ sched=wfq,nr=8', 'lat_p99(cgrp1).hi <= 50ms'
+    /// Exit 4 unless this holds; repeatable: 'share_error_max <= 10% @ sched=wfq,nr=8', 'lat_p99(cgrp1).hi <= 50ms'
     #[arg(long, value_name = "EXPR")]
     pub assert: Vec<String>,
-    /// Stored result for assertions against 'baseline'
+    /// Result directory that 'baseline' in assertions refers to
     #[arg(long, value_name = "DIR")]
     pub baseline: Option<PathBuf>,
-    /// Only the runs that an interrupted test has not made yet; repeat its other options
+    /// Continue the interrupted test of this result directory; give its other options again
     #[arg(long, value_name = "DIR", conflicts_with_all = ["outdir", "no_store"])]
     pub resume: Option<PathBuf>,
 }
@@ -357,13 +377,13 @@ pub struct RepetitionArguments {
 /// The order of runs.
 #[derive(ValueEnum, Copy, Clone, Debug)]
 pub enum OrderName {
-    /// Schedulers shuffled inside each set.
+    /// Schedulers shuffled within each repetition
     Interleaved,
-    /// Scheduler outermost.
+    /// All repetitions of one scheduler, then the next scheduler
     Classic,
 }
 
-/// What comes out.
+/// Output.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArguments {
@@ -372,22 +392,23 @@ pub struct OutputArguments {
     /// Result directory [default: ./hoistway-test-YYYYmmdd-HHMMSS]
     #[arg(short, long, value_name = "DIR")]
     pub outdir: Option<PathBuf>,
-    /// Write no result directory
+    /// Do not write a result directory
     #[arg(long, conflicts_with = "outdir")]
     pub no_store: bool,
-    /// Progress on stderr: a line in place on a terminal, else one per run
+    /// How to show progress on stderr
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub progress: ProgressName,
-    /// Print the plan and stop
+    /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,
-    /// blktrace files of every run, BASE-WORKLOAD-SCHED-nrN-setK.blktrace.0 and so on; read them with blkparse -i
+    /// Write blktrace files of every run, BASE-WORKLOAD-SCHED-nrN-setK.blktrace.0 and so on; blkparse -i reads them
     #[arg(long, value_name = "BASE")]
     pub trace_out: Option<PathBuf>,
-    /// What CFQ kept of the groups' service, as the kernel's files: BASE-WORKLOAD-SCHED-nrN-setK/GROUP/blkio.time and so on
+    /// Write CFQ's statistics of the groups as the kernel's files: BASE-WORKLOAD-SCHED-nrN-setK/GROUP/blkio.time and so
+    /// on
     #[arg(long, value_name = "BASE")]
     pub blkio_out: Option<PathBuf>,
-    /// Print the table of a stored result (test report DIR)
+    /// Print the table of a stored result (same as test report DIR)
     #[arg(short = 'R', long = "report", value_name = "DIR")]
     pub report: Option<PathBuf>,
 }
@@ -395,27 +416,28 @@ pub struct OutputArguments {
 /// How results are shown.
 #[derive(Args, Debug, Clone)]
 pub struct ShowArguments {
-    /// text, classic, json, fio-json, csv, html, markdown, explain or figure (SVG: share error against throughput), to
-    /// stdout or FORMAT=FILE; repeatable [default: text]
+    /// Output format: text, classic, json, fio-json, csv, html, markdown, explain or figure (an SVG of share error
+    /// against throughput); to stdout, or to a file as FORMAT=FILE; repeatable [default: text]
     #[arg(long, value_name = "FORMAT[=FILE]")]
     pub format: Vec<String>,
-    /// Write what would go to stdout into a file
+    /// Write to this file instead of stdout
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// A total column in the classic table (the other formats always have it)
+    /// Add a total column to the classic table (other formats always have it)
     #[arg(long)]
     pub total: bool,
-    /// Percentiles of latency in tables and CSV [default: text: 50,99,99.9; CSV: 50,90,95,99,99.9,100]
+    /// Latency percentiles in tables and CSV [default: text: 50,99,99.9; CSV: 50,90,95,99,99.9,100]
     #[arg(long, value_name = "LIST", value_parser = units::percentiles)]
     pub percentiles: Option<Percentiles>,
-    /// In text a table of these figures instead: METRIC[(GROUP)][@read|@write],..., named as in --assert, for example
-    /// 'time(app),lat_max(app),late_share(video),total_bw@read'
+    /// Print a text table of these figures instead: METRIC[(GROUP)][@read|@write],..., named as in --assert, for
+    /// example 'time(app),lat_max(app),late_share(video),total_bw@read'
     #[arg(long, value_name = "LIST")]
     pub figures: Option<String>,
-    /// One more line per group, with its latencies
+    /// Add a line with latencies for each group
     #[arg(long)]
     pub per_group_latency: bool,
-    /// Also what was due to each group, what could be had, what it got, and why these differ (--format explain)
+    /// Also print what each group was due, what was attainable, what it got, and why these differ (same as --format
+    /// explain)
     #[arg(long)]
     pub explain: bool,
 }
@@ -433,12 +455,12 @@ impl ShowArguments {
 /// How progress is shown.
 #[derive(ValueEnum, Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ProgressName {
-    /// A bar on a terminal, else lines.
+    /// One updated line on a terminal, else one line per finished run
     Auto,
-    /// One line per finished run.
+    /// One line per finished run
     Line,
-    /// One line in place.
+    /// One updated line
     Bar,
-    /// Nothing.
+    /// No progress
     None,
 }

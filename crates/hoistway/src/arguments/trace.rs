@@ -9,39 +9,39 @@ use experiment::Diagnostic;
 use super::test::{OutputArguments, PlaceArguments, RepetitionArguments, SchedulerArguments, ShareUnitName};
 use crate::units;
 
-/// A part of the time of a trace, from and to.
+/// A time range of a trace.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Not before.
+    /// Start, inclusive.
     pub from_ns: Nanos,
-    /// Not from this on.
+    /// End, exclusive.
     pub to_ns: Nanos,
 }
 
 /// `hoistway trace`.
 #[derive(Args, Debug)]
 pub struct TraceArguments {
-    /// What to do with it.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: TraceCommand,
 }
 
-/// What is done with traces.
+/// The subcommands of `hoistway trace`.
 #[derive(Subcommand, Debug)]
 pub enum TraceCommand {
-    /// What is in a trace: format, duration, operations, sizes, distances, latencies
+    /// Show a trace's format, duration, operations, sizes, seek distances and latencies
     #[command(after_help = "Examples:
   hoistway trace info sda.blktrace.0
   hoistway trace info --json web_0.csv
   hoistway trace info --format disksim old.trace")]
     Info(InfoArguments),
-    /// Print a trace as blkparse does
+    /// Print a trace in the format of blkparse
     #[command(after_help = "Examples:
   hoistway trace cat sda                            sda.blktrace.0, .1, ... together
   hoistway trace cat web_0.csv.gz | head
   hoistway trace cat sda --time 10s-20s --actions D,C --processes postgres")]
     Cat(CatArguments),
-    /// Write a trace in another format
+    /// Convert a trace to another format
     #[command(after_help = "Examples:
   hoistway trace convert web_0.csv --to blktrace --out web_0      then: blkparse -i web_0, btt -i web_0.bin
   hoistway trace convert sda --to iolog3 --out sda.iolog          then: fio --name=j --read_iolog=sda.iolog ...
@@ -49,82 +49,84 @@ pub enum TraceCommand {
   hoistway trace convert sda --to csv --out sda.csv
   hoistway trace convert sda.zst --to blktrace --out - | blkparse -i -")]
     Convert(ConvertArguments),
-    /// Record a block device by the kernel's tracer (root), as blktrace files
+    /// Record the I/O of a block device with the kernel's tracer, as blktrace files (needs root)
     #[command(after_help = "Examples:
   hoistway trace record /dev/sdb --for 30s --out sdb
   hoistway trace record /dev/sdb --out sdb                        until Ctrl-C")]
     Record(RecordArguments),
-    /// Replay a trace under schedulers: the same as `hoistway replay`
+    /// Replay a trace under several schedulers (same as `hoistway replay`)
     Replay(Box<ReplayArguments>),
 }
 
-/// How a file is read.
+/// Options for reading a file.
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Format")]
 pub struct FormatArguments {
-    /// Unit of times in MQSim's format
+    /// Unit of times in a trace of MQSim
     #[arg(long, value_name = "ps|ns|us", default_value = "ns")]
     pub time_unit: TimeUnit,
-    /// What `wait` means in fio's iolog version 2: microseconds as documented, or what fio 3.33 does
+    /// How to read `wait` in fio's iolog version 2: in microseconds as fio documents it, or as fio 3.33 implements it
     #[arg(long, value_name = "documented|fio", default_value = "documented")]
     pub iolog_wait: WaitName,
-    /// Leave records out that make no sense, and count them; else the eleventh line or the first binary record ends the reading
+    /// Skip and count invalid records; without this, reading stops at the first invalid binary record or the eleventh
+    /// invalid line
     #[arg(long)]
     pub skip_damaged: bool,
 }
 
-/// Which events of a trace.
+/// Filters of events.
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Filters")]
 pub struct FilterArguments {
-    /// Only this part of the trace, from its first event: 10s-20s, 1m-
+    /// Only events in this time range, counted from the first event: 10s-20s, 1m-
     #[arg(long, value_name = "A-B", value_parser = span)]
     pub time: Option<Span>,
-    /// Only events of these devices, as `hoistway trace info` names them: 8:16,sdb
+    /// Only events of these devices, named as in `hoistway trace info`: 8:16,sdb
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub devices: Vec<String>,
-    /// Only these actions, by the letters of blkparse, m for messages: Q,D,C
+    /// Only these actions, by blkparse's letters (m for messages): Q,D,C
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub actions: Vec<String>,
-    /// Only events of these processes, by number or name, with the dispatches and completions of their I/Os: 1042,postgres
+    /// Only events of these processes, by number or name, including the dispatches and completions of their I/Os:
+    /// 1042,postgres
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub processes: Vec<String>,
 }
 
-/// Unit of whole times.
+/// The unit of times.
 #[derive(ValueEnum, Copy, Clone, Debug, Default)]
 pub enum TimeUnit {
-    /// Picoseconds.
+    /// Picoseconds
     Ps,
-    /// Nanoseconds.
+    /// Nanoseconds
     #[default]
     Ns,
-    /// Microseconds.
+    /// Microseconds
     Us,
 }
 
 /// Meaning of `wait`.
 #[derive(ValueEnum, Copy, Clone, Debug, Default)]
 pub enum WaitName {
-    /// Microseconds behind the wait before.
+    /// Microseconds after the previous wait
     #[default]
     Documented,
-    /// Milliseconds since the begin.
+    /// Milliseconds since the beginning
     Fio,
 }
 
 /// `hoistway trace info`.
 #[derive(Args, Debug)]
 pub struct InfoArguments {
-    /// Traces: files, or the base name of blktrace's files
+    /// Traces: files, or the base names of blktrace files
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// The format, where it is not recognised or not the right one [default: by content]
+    /// Format of the trace [default: recognised from the content]
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
     #[command(flatten)]
     pub reading: FormatArguments,
-    /// As JSON: a list with one object per file
+    /// Print JSON: a list with one object per file
     #[arg(long)]
     pub json: bool,
 }
@@ -132,10 +134,10 @@ pub struct InfoArguments {
 /// `hoistway trace cat`.
 #[derive(Args, Debug)]
 pub struct CatArguments {
-    /// A trace: a file, or the base name of blktrace's files
+    /// Trace: a file, or the base name of blktrace files
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The format, where it is not recognised or not the right one [default: by content]
+    /// Format of the trace [default: recognised from the content]
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
     #[command(flatten)]
@@ -147,67 +149,69 @@ pub struct CatArguments {
 /// `hoistway trace convert`.
 #[derive(Args, Debug)]
 pub struct ConvertArguments {
-    /// A trace: a file, or the base name of blktrace's files
+    /// Trace: a file, or the base name of blktrace files
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The format to write
+    /// Format to write
     #[arg(long, value_name = "FORMAT")]
     pub to: ToName,
-    /// Where to; of blktrace the base name, of fio the job file (its logs lie beside it); - is standard output
+    /// Output file; for blktrace the base name, for fio the job file (its logs are written beside it); - is stdout
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Replace what is there
+    /// Overwrite existing files
     #[arg(long)]
     pub force: bool,
-    /// The format, where it is not recognised or not the right one [default: by content]
+    /// Format of the trace [default: recognised from the content]
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
     #[command(flatten)]
     pub reading: FormatArguments,
-    /// Into which groups I/Os fall, for --to csv and fio: pid, comm, cgroup, device, or file=MAP.csv with lines KEY,GROUP[,WEIGHT]
+    /// How to divide I/Os into groups, for --to csv and fio: by pid, comm, cgroup or device, or by file=MAP.csv with
+    /// lines KEY,GROUP[,WEIGHT]
     #[arg(long, visible_alias = "groups", value_name = "BY")]
     pub groups_by: Option<String>,
-    /// What --to iolog3 and fio name as the file that is read and written; of several devices, one after the other
+    /// File name to write into iolog3 logs and fio jobs as the one to read and write; for a trace of several devices, a
+    /// list
     #[arg(long, value_name = "PATH,...", default_value = "/dev/replayed", value_delimiter = ',')]
     pub device: Vec<String>,
     #[command(flatten)]
     pub filter: FilterArguments,
 }
 
-/// Formats that are written.
+/// Output formats.
 #[derive(ValueEnum, Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ToName {
-    /// Binary files of blktrace.
+    /// Binary files of blktrace
     Blktrace,
-    /// Lines of blkparse.
+    /// Text as printed by blkparse
     Blkparse,
-    /// fio's I/O log.
+    /// fio's I/O log, version 3
     Iolog3,
-    /// Our table.
+    /// Hoistway's table, one line per I/O
     Csv,
-    /// A job file of fio and a log per group.
+    /// A fio job file and one log per group
     Fio,
 }
 
 /// `hoistway trace record`.
 #[derive(Args, Debug)]
 pub struct RecordArguments {
-    /// The block device
+    /// Block device to record
     #[arg(value_name = "DEVICE", required_unless_present = "device_option")]
     device: Option<PathBuf>,
-    /// The block device, as an option
+    /// Block device to record, as an option
     #[arg(long = "device", value_name = "DEVICE", conflicts_with = "device", hide = true)]
     device_option: Option<PathBuf>,
-    /// Base name of the files
+    /// Base name of the files to write
     #[arg(long, value_name = "BASE")]
     pub out: PathBuf,
-    /// For how long [default: until Ctrl-C]
+    /// How long to record [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = units::time)]
     pub length: Option<Nanos>,
 }
 
 impl RecordArguments {
-    /// The block device, however it was named.
+    /// The block device, given in either form.
     pub fn device(&self) -> &Path {
         self.device.as_deref().or(self.device_option.as_deref()).unwrap_or(Path::new(""))
     }
@@ -222,13 +226,14 @@ impl RecordArguments {
   hoistway replay web_0.csv /mnt/disk --speed 10 --scale
   hoistway replay db.csv memory:1GiB -s none --trace-out again    and again: hoistway trace info again-*.blktrace.0
 
-It is `hoistway test --trace`, so that its other options are known here as well. On a device or an existing file only reads
-are replayed, unless writing is allowed (--destructive).")]
+This is the same as `hoistway test --trace`. On a block device or an existing file only the reads are replayed,
+unless writing is allowed (--destructive).")]
 pub struct ReplayArguments {
-    /// The trace: a file, or the base name of blktrace's files
+    /// Trace: a file, or the base name of blktrace files
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
-    /// model:NAME[,KEY=VALUE...], a directory, a file or a block device [default: model:sata]
+    /// Where to replay it: model:NAME[,KEY=VALUE...] (simulated), a directory, a file or a block device [default:
+    /// model:sata]
     #[arg(value_name = "TARGET")]
     pub target: Option<String>,
     #[command(flatten)]
@@ -238,19 +243,20 @@ pub struct ReplayArguments {
     /// A trace that goes beyond the target is an error
     #[arg(long, help_heading = "Replay")]
     pub strict: bool,
-    /// I/Os in flight at most per group [default: at recorded times 1024 or 256 MiB; closed: as many as were]
+    /// Limit of I/Os in flight per group [default: at the recorded times 1024 I/Os or 256 MiB; with --pace closed as
+    /// many as were recorded]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Replay")]
     pub iodepth: Option<u32>,
-    /// Bytes of the target that are used [default: all; of a file that is made, what the trace needs, 1 GiB at most]
+    /// Bytes of the target to use [default: all; of a file that is created, what the trace needs, at most 1 GiB]
     #[arg(long = "size", value_name = "SIZE", value_parser = units::size, help_heading = "Replay")]
     pub size_bytes: Option<u64>,
-    /// The replay ends after this at the latest [default: with the trace]
+    /// Stop after this time [default: at the end of the trace]
     #[arg(long, value_name = "TIME", value_parser = units::time, help_heading = "Replay")]
     pub runtime: Option<Nanos>,
-    /// Weights of the groups in their order, 1 to 10000: 100,800 or 100..800
+    /// Weights of the groups in order, 1 to 10000: 100,800, or 100..800 (even steps over the groups)
     #[arg(long, value_name = "LIST", help_heading = "Groups")]
     pub weights: Option<String>,
-    /// In what shares are measured
+    /// Unit in which shares are measured
     #[arg(long, value_name = "UNIT", default_value = "bytes", help_heading = "Groups")]
     pub share_unit: ShareUnitName,
     #[command(flatten)]
@@ -265,65 +271,69 @@ pub struct ReplayArguments {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Replay")]
 pub struct ReplayOptions {
-    /// The trace's format, where it is not recognised or not the right one [default: by content]
+    /// Format of the trace [default: recognised from the content]
     #[arg(long, value_name = "NAME", requires = "trace")]
     pub trace_format: Option<String>,
-    /// Unit of times in MQSim's format [default: ns]
+    /// Unit of times in a trace of MQSim [default: ns]
     #[arg(long, value_name = "ps|ns|us", requires = "trace")]
     pub time_unit: Option<TimeUnit>,
-    /// What `wait` means in fio's iolog version 2: microseconds as documented, or what fio 3.33 does [default: documented]
+    /// How to read `wait` in fio's iolog version 2: in microseconds as fio documents it, or as fio 3.33 implements it
+    /// [default: documented]
     #[arg(long, value_name = "documented|fio", requires = "trace")]
     pub iolog_wait: Option<WaitName>,
-    /// When I/Os go out: at their times (as-recorded), as soon as fewer than the depth are in flight (closed), or as soon as
-    /// those have completed that had completed before (dependent) [default: as-recorded]
+    /// When to issue I/Os: at their recorded times (as-recorded), whenever fewer than --iodepth are in flight (closed), or
+    /// after the completion of those I/Os that had completed before it in the recording (dependent) [default: as-recorded]
     #[arg(long, value_name = "PACE", requires = "trace")]
     pub pace: Option<String>,
-    /// So many times as fast as recorded, 0.001 to 1000
+    /// Replay speed as a multiple of the recorded one, 0.001 to 1000
     #[arg(long, value_name = "FACTOR", requires = "trace")]
     pub speed: Option<String>,
-    /// So many times, one after the other
+    /// Replay the trace N times in succession
     #[arg(long, value_name = "N", requires = "trace", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub repeat: Option<u32>,
-    /// Only I/Os of these devices, as `hoistway trace info` names them; several lie behind one another on the target
+    /// Only I/Os of these devices, named as in `hoistway trace info`; the areas of several devices follow one another
+    /// on the target
     #[arg(long, value_name = "LIST", requires = "trace", value_delimiter = ',')]
     pub devices: Vec<String>,
-    /// Only this part of the trace: 10s-20s, 1m-
+    /// Only this time range of the trace: 10s-20s, 1m-
     #[arg(long, value_name = "A-B", requires = "trace", value_parser = span)]
     pub time: Option<Span>,
-    /// I/Os beyond the end of the target are folded into it, alignment kept (the default)
+    /// Wrap I/Os beyond the end of the target around to its start, keeping their alignment (the default)
     #[arg(long, requires = "trace", conflicts_with_all = ["scale", "strict"])]
     pub wrap: bool,
-    /// All offsets are stretched or shrunk to the target's size
+    /// Scale all offsets to the size of the target
     #[arg(long, requires = "trace", conflicts_with = "strict")]
     pub scale: bool,
-    /// A trace that goes beyond the target is an error: `--strict` of either command, which `test` has for weights as well
+    /// Refuse a trace that reaches beyond the target: `--strict` of either command, which `test` has for weights as
+    /// well.
     #[arg(skip)]
     pub strict: bool,
-    /// Whether processes hold I/Os back in their plugs as they did when the trace was recorded, so that these merge; a
-    /// trace without plugs has none, on the native host the kernel has its own [default: none there, else recorded]
+    /// Whether processes plug their I/Os (hold them back to merge them) as in the recording; on the native host the
+    /// kernel does this itself [default: recorded; none if the trace has no plugs, or on the native host]
     #[arg(long, value_name = "recorded|none", requires = "trace")]
     pub plugs: Option<PlugsName>,
-    /// Into which groups I/Os fall: pid, comm, cgroup, device, or file=MAP.csv with lines KEY,GROUP[,WEIGHT] [default: one group]
+    /// How to divide I/Os into groups: by pid, comm, cgroup or device, or by file=MAP.csv with lines KEY,GROUP[,WEIGHT]
+    /// [default: one group]
     #[arg(long, value_name = "BY", requires = "trace")]
     pub groups_by: Option<String>,
-    /// Each process of the trace issues for itself, as a thread of its own: order is then kept within each
+    /// Replay each process of the trace by its own thread, which preserves the order within each process
     #[arg(long, requires = "trace")]
     pub own_processes: bool,
 }
 
-/// What becomes of the plugs of a trace.
+/// The use of a trace's plugs.
 #[derive(ValueEnum, Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum PlugsName {
-    /// They hold I/Os as they did.
+    /// Plug I/Os as recorded
     #[default]
     Recorded,
-    /// Every I/O goes to the scheduler at once.
+    /// Send every I/O to the scheduler at once
     None,
 }
 
-/// `A-B`, either of them may be missing.
+/// `A-B`; either end may be omitted.
 fn span(text: &str) -> Result<Span, Diagnostic> {
-    let wrong = || Diagnostic::new(format!("'{text}' is no span of time"), "write 10s-20s, 1m- or -500ms");
+    let wrong = || Diagnostic::new(format!("'{text}' is not a time range"), "write 10s-20s, 1m- or -500ms");
     let (from, to) = text.split_once('-').ok_or_else(wrong)?;
     let time = |text: &str, missing| if text.is_empty() { Ok(missing) } else { units::time(text) };
     let (from_ns, to_ns) = (time(from, 0)?, time(to, Nanos::MAX)?);

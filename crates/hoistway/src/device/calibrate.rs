@@ -7,13 +7,13 @@ use experiment::Exit;
 use experiment::diagnostic::nearest;
 use report::json::Json;
 
-use super::rows::{Bench, Row};
+use super::rows::{Row, Runner};
 use super::search::{Free, Residuals, Search, rms};
 use super::table::{self, Fitted};
 use super::{load, measured, wrong_model};
 use crate::arguments::device::CalibrateArguments;
 use crate::arguments::test::ProgressName;
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
 use crate::test::show::check_place;
@@ -37,19 +37,19 @@ struct Open {
 }
 
 /// Runs the subcommand.
-pub fn run(arguments: &CalibrateArguments, voice: Voice) -> Outcome {
+pub fn run(arguments: &CalibrateArguments, reporter: Reporter) -> Outcome {
     if let Some(path) = &arguments.output {
         check_place(path)?;
     }
     let open = Open::read(arguments)?;
-    let rows = measured::read(arguments, voice)?;
+    let rows = measured::read(arguments, reporter)?;
     let interrupt = Interrupt::install()?;
-    let bench = Bench { interrupt: &interrupt };
-    bench.check(&rows, &open.text)?;
-    let mut display = Display::new(ProgressName::None, voice.quiet, false, None);
-    let mut evaluate = |points: &[Vec<f64>]| open.residuals(&bench, &rows, points, &mut display);
+    let runner = Runner { interrupt: &interrupt };
+    runner.check(&rows, &open.text)?;
+    let mut display = Display::new(ProgressName::None, reporter.quiet, false, None);
+    let mut evaluate = |points: &[Vec<f64>]| open.residuals(&runner, &rows, points, &mut display);
     let mut report = |trials: usize, error: f64| {
-        voice.line(&format!("{trials} trials of {} rows: {:.2} % off in the mean", rows.len(), error * 100.0));
+        reporter.line(&format!("{trials} trials of {} rows: {:.2} % mean error", rows.len(), error * 100.0));
     };
     let max_trials = usize::try_from(arguments.max_trials).unwrap_or(usize::MAX);
     let search = Search { free: &open.free, max_trials, evaluate: &mut evaluate, report: &mut report };
@@ -58,7 +58,7 @@ pub fn run(arguments: &CalibrateArguments, voice: Voice) -> Outcome {
     let Some(found) = found else { return Ok(interrupted()) };
     let after = open.text_of(&found.values);
     let pairs: [(&str, &[Row]); 2] = [(&open.text, &rows), (&after, &rows)];
-    let Some(figures) = bench.figures(&pairs, &mut display)? else { return Ok(interrupted()) };
+    let Some(figures) = runner.figures(&pairs, &mut display)? else { return Ok(interrupted()) };
     let [before_rows, after_rows] = [0, 1].map(|side: usize| {
         let model = ["before", "after"][side];
         let values = figures[side].iter();
@@ -66,12 +66,12 @@ pub fn run(arguments: &CalibrateArguments, voice: Voice) -> Outcome {
     });
     let written = open.file(arguments, &after, &rows)?;
     if rms(&found.residuals) > 0.12 {
-        let what = format!("the model is still {:.0} % off in the mean", rms(&found.residuals) * 100.0);
-        voice.warn(what, "free other parameters (--free), or begin with another model");
+        let what = format!("the model is still {:.0} % mean error", rms(&found.residuals) * 100.0);
+        reporter.warn(what, "adjust other parameters (--free), or start from another model");
     }
     let rows: Vec<Fitted<'_>> = before_rows.into_iter().chain(after_rows).collect();
     let Some(path) = &arguments.output else {
-        format!("{}\n{}", table::text(&rows), open.changes(&found.values)).lines().for_each(|line| voice.line(line));
+        format!("{}\n{}", table::text(&rows), open.changes(&found.values)).lines().for_each(|line| reporter.line(line));
         print(&written)?;
         return Ok(Exit::Done);
     };
@@ -81,7 +81,7 @@ pub fn run(arguments: &CalibrateArguments, voice: Voice) -> Outcome {
     } else {
         print(&format!("{}\n{}", table::text(&rows), open.changes(&found.values)))?;
     }
-    voice.note(format!("the model is in {}: hoistway test model:{}", path.display(), as_model(path)));
+    reporter.note(format!("the model is in {}: hoistway test model:{}", path.display(), as_model(path)));
     Ok(Exit::Done)
 }
 
@@ -127,7 +127,7 @@ impl Open {
     /// Errors of every row at every point; None where a point is no valid model.
     fn residuals(
         &self,
-        bench: &Bench<'_>,
+        runner: &Runner<'_>,
         rows: &[Row],
         points: &[Vec<f64>],
         display: &mut Display,
@@ -136,7 +136,7 @@ impl Open {
         let is_model: Vec<bool> = texts.iter().map(|text| Model::parse(text).is_ok()).collect();
         let sound = texts.iter().zip(&is_model).filter(|(_, is_model)| **is_model);
         let pairs: Vec<(&str, &[Row])> = sound.map(|(text, _)| (text.as_str(), rows)).collect();
-        let Some(figures) = bench.figures(&pairs, display)? else { return Ok(None) };
+        let Some(figures) = runner.figures(&pairs, display)? else { return Ok(None) };
         let mut figures = figures.into_iter();
         let residuals =
             is_model.iter().map(|is_model| if *is_model { figures.next().map(|of| logs(rows, &of)) } else { None });
@@ -217,8 +217,11 @@ fn free(settings: &[Setting], key: &str) -> Result<Free, Error> {
         return Err(Error::usage(what, format!("{meant}all of them: hoistway list devices")));
     };
     if setting.value == "0" {
-        let what = format!("{key} is 0, and is changed by percentages");
-        return Err(Error::usage(what, format!("give it a value to begin with: MODEL,{key}=1")));
+        let what = format!("{key} is 0, but the search changes parameters by percentages");
+        return Err(Error::usage(what, format!("give it a start value: MODEL,{key}=1")));
     }
-    Err(Error::usage(format!("{key} = {} is no number", setting.value), "free numbers only; set this one in MODEL"))
+    Err(Error::usage(
+        format!("{key} = {} is not a number", setting.value),
+        "only numbers can be adjusted; set this one in MODEL",
+    ))
 }

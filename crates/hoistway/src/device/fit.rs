@@ -5,25 +5,25 @@ use experiment::Exit;
 use report::json::Json;
 
 use super::load;
-use super::rows::{Bench, Row};
+use super::rows::{Row, Runner};
 use super::table::{self, Fitted};
 use crate::arguments::device::FitArguments;
 use crate::arguments::test::ProgressName;
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
 
 /// Runs the subcommand.
-pub fn run(arguments: &FitArguments, voice: Voice) -> Outcome {
-    let models = models(arguments, voice)?;
+pub fn run(arguments: &FitArguments, reporter: Reporter) -> Outcome {
+    let models = models(arguments, reporter)?;
     let interrupt = Interrupt::install()?;
-    let bench = Bench { interrupt: &interrupt };
+    let runner = Runner { interrupt: &interrupt };
     for (model, rows) in &models {
-        bench.check(rows, model)?;
+        runner.check(rows, model)?;
     }
     let pairs: Vec<(&str, &[Row])> = models.iter().map(|(model, rows)| (model.as_str(), rows.as_slice())).collect();
-    let mut display = Display::new(ProgressName::Auto, voice.quiet, false, None);
-    let figures = bench.figures(&pairs, &mut display);
+    let mut display = Display::new(ProgressName::Auto, reporter.quiet, false, None);
+    let figures = runner.figures(&pairs, &mut display);
     display.end();
     let Some(figures) = figures? else { return Ok(interrupt.exit().unwrap_or(Exit::Interrupted)) };
     let rows = pairs.iter().zip(figures).flat_map(|((model, rows), figures)| {
@@ -34,7 +34,7 @@ pub fn run(arguments: &FitArguments, voice: Voice) -> Outcome {
 }
 
 /// The models with their rows. Without names, all models that have rows.
-fn models(arguments: &FitArguments, voice: Voice) -> Result<Vec<(String, Vec<Row>)>, Error> {
+fn models(arguments: &FitArguments, reporter: Reporter) -> Result<Vec<(String, Vec<Row>)>, Error> {
     let is_named = !arguments.models.is_empty();
     let all = || MODELS.iter().map(|row| row.name.to_owned()).collect();
     let names: Vec<String> = if is_named { arguments.models.clone() } else { all() };
@@ -44,7 +44,7 @@ fn models(arguments: &FitArguments, voice: Voice) -> Result<Vec<(String, Vec<Row
         let rows = load(&name)?.anchors.into_iter().map(Row::of).collect::<Result<Vec<_>, _>>();
         let rows = rows.map_err(|error| error.at(&name))?;
         if rows.is_empty() && is_named {
-            voice.note(format!("{name} was fitted to nothing: its file has no [[anchor]]"));
+            reporter.note(format!("{name} was not fitted to measurements: its file has no [[anchor]]"));
         }
         models.push((name, rows));
     }

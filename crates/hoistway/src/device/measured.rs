@@ -14,17 +14,17 @@ use workload::job::Placement;
 use super::rows::Row;
 use super::wrong_model;
 use crate::arguments::device::CalibrateArguments;
-use crate::exit::{Error, Voice};
+use crate::exit::{Error, Reporter};
 use crate::test::{foreign, store};
 
 /// The rows of `--rows`; at least one.
-pub fn read(arguments: &CalibrateArguments, voice: Voice) -> Result<Vec<Row>, Error> {
+pub fn read(arguments: &CalibrateArguments, reporter: Reporter) -> Result<Vec<Row>, Error> {
     let path = arguments.rows.as_path();
     let place = || format!("--rows {}", path.display());
     let rows = if path.is_dir() {
-        stored(path, voice)?
+        stored(path, reporter)?
     } else if path.file_name().is_some_and(|name| name == "result.json") && path.with_file_name("plan.json").exists() {
-        stored(path.parent().unwrap_or(Path::new(".")), voice)?
+        stored(path.parent().unwrap_or(Path::new(".")), reporter)?
     } else {
         let text = linux::input::text(path)
             .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display()), HELP))?;
@@ -192,7 +192,7 @@ fn grouped(text: &str) -> String {
 // ---- a stored test ----
 
 /// One row per combination of a stored test; its sets are repetitions.
-fn stored(directory: &Path, voice: Voice) -> Result<Vec<Row>, Error> {
+fn stored(directory: &Path, reporter: Reporter) -> Result<Vec<Row>, Error> {
     let measurements = store::read(directory)?.measurements;
     let mut rows: Vec<(Experiment, Vec<&Measurement>)> = Vec::new();
     for measurement in &measurements {
@@ -207,7 +207,7 @@ fn stored(directory: &Path, voice: Voice) -> Result<Vec<Row>, Error> {
     let rows: Vec<Row> = rows.collect();
     let lost = rows.iter().filter(|row| row.anchor.job.is_empty()).count();
     if lost > 0 {
-        voice.note(format!("{lost} rows cannot be written as job files: the new model's file will not name them"));
+        reporter.note(format!("{lost} rows cannot be written as job files: the new model's file will not name them"));
     }
     Ok(rows)
 }
@@ -240,7 +240,7 @@ fn job_file(experiment: &Experiment) -> Option<String> {
         for job in &group.jobs {
             let mut job = job.clone();
             job.group.clone_from(&group.path);
-            job.wishes.weight = Some(group.weight.get());
+            job.group_settings.weight = Some(group.weight.get());
             // Jobs of a job file have results of their own, those of a workload by name do not.
             job.has_own_results = true;
             (job.runtime_ns, job.ramp_ns) = (Some(experiment.runtime_ns), experiment.ramp_ns);

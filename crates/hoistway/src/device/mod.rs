@@ -21,17 +21,17 @@ use experiment::Exit;
 
 use crate::arguments::DeviceArguments;
 use crate::arguments::device::{DeviceCommand, ShowArguments};
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 
 /// Runs the subcommand.
-pub fn run(arguments: &DeviceArguments, voice: Voice) -> Outcome {
+pub fn run(arguments: &DeviceArguments, reporter: Reporter) -> Outcome {
     match &arguments.command {
         DeviceCommand::Show(arguments) => show(arguments),
-        DeviceCommand::Fit(arguments) => fit::run(arguments, voice),
-        DeviceCommand::Calibrate(arguments) => calibrate::run(arguments, voice),
-        DeviceCommand::Create(arguments) => rig::create(arguments, voice),
+        DeviceCommand::Fit(arguments) => fit::run(arguments, reporter),
+        DeviceCommand::Calibrate(arguments) => calibrate::run(arguments, reporter),
+        DeviceCommand::Create(arguments) => rig::create(arguments, reporter),
         DeviceCommand::List(arguments) => rig::list(arguments),
-        DeviceCommand::Delete(arguments) => rig::delete(arguments, voice),
+        DeviceCommand::Delete(arguments) => rig::delete(arguments, reporter),
         DeviceCommand::Serve(arguments) => rig::serve(arguments),
         DeviceCommand::Keep => rig::keep(),
     }

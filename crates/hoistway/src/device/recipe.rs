@@ -92,7 +92,10 @@ pub fn figure(anchor: &Anchor, runs: &[&Measurement]) -> Result<Vec<f64>, Error>
         if sums.len() != 1 && sums.len() != groups {
             let (name, given) = (&anchor.name, sums.len());
             let what = format!("'{name}' has {given} published values and {groups} groups");
-            return Err(Error::usage(what, "publish one value of all, or one per group (cgroup=NAME in the job)"));
+            return Err(Error::usage(
+                what,
+                "give one published value for all, or one per group (cgroup=NAME in the job)",
+            ));
         }
         for (index, sum) in sums.iter_mut().enumerate() {
             let chosen = if anchor.published.len() == 1 { &run.groups[..] } else { &run.groups[index..=index] };

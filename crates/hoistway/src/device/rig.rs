@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use experiment::Exit;
 use linux::device::Opening;
-use rig::{Leash, Rig, RigError, Settings};
+use rig::{Lifetime, Rig, RigError, Settings};
 
 use crate::arguments::device::{CreateArguments, DeleteArguments, RigListArguments};
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 
 /// A server takes some tens of milliseconds to start.
@@ -26,10 +26,10 @@ const START_PATIENCE: Duration = Duration::from_secs(20);
 const END_PATIENCE: Duration = Duration::from_secs(9);
 
 /// `hoistway device create`.
-pub fn create(arguments: &CreateArguments, voice: Voice) -> Outcome {
+pub fn create(arguments: &CreateArguments, reporter: Reporter) -> Outcome {
     settings(arguments).resolve().map_err(refused)?;
     if !rustix::process::geteuid().is_root() {
-        let what = "a block device can only be made by root";
+        let what = "only root can create a block device";
         return Err(Error::failed(what, "sudo hoistway device create ..., or measure on the simulator: model:NAME"));
     }
     let interrupt = Interrupt::install()?;
@@ -39,28 +39,28 @@ pub fn create(arguments: &CreateArguments, voice: Voice) -> Outcome {
     // not wait for the server's.
     server.stderr(Stdio::piped());
     let mut child = server.spawn().map_err(|error| Error::failed(format!("cannot start the server: {error}"), ""))?;
-    let (mut leash, told) = (child.stdin.take(), child.stdout.take());
-    let line = first_line(told, &interrupt);
+    let (mut lifetime_pipe, output) = (child.stdin.take(), child.stdout.take());
+    let line = first_line(output, &interrupt);
     let outcome = match line.as_deref().map(serde_json::from_str::<Rig>) {
         Some(Ok(rig)) => {
             print(&format!("{}\n", rig.node().display()))?;
             if arguments.foreground {
-                voice.note(format!("model {} until Ctrl-C", rig.model));
+                reporter.note(format!("model {} until Ctrl-C", rig.model));
                 while !interrupt.is_asked() && matches!(child.try_wait(), Ok(None)) {
                     interrupt.rest(Duration::from_millis(200));
                 }
             } else if !interrupt.is_asked() {
                 // From here on the server outlives this process.
-                let _ = leash.as_mut().map(|leash| leash.write_all(b"K"));
+                let _ = lifetime_pipe.as_mut().map(|lifetime_pipe| lifetime_pipe.write_all(b"K"));
                 return Ok(Exit::Done);
             }
             Ok(interrupt.exit().unwrap_or(Exit::Done))
         }
-        Some(Err(_)) => Err(Error::failed("the server's answer makes no sense", "")),
-        None => interrupt.exit().ok_or_else(|| Error::failed("the device could not be made", "")),
+        Some(Err(_)) => Err(Error::failed("the server sent an invalid answer", "")),
+        None => interrupt.exit().ok_or_else(|| Error::failed("the device could not be created", "")),
     };
     // Closing its stdin tells the server to exit.
-    drop(leash);
+    drop(lifetime_pipe);
     match child.wait_with_output() {
         Ok(output) if outcome.is_err() && !output.stderr.is_empty() => {
             // The server has already reported the error in the usual form.
@@ -73,13 +73,13 @@ pub fn create(arguments: &CreateArguments, voice: Voice) -> Outcome {
 
 /// The first line of the server, or nothing if it exits without one, takes too long or a signal
 /// arrives.
-fn first_line(told: Option<std::process::ChildStdout>, interrupt: &Interrupt) -> Option<String> {
+fn first_line(output: Option<std::process::ChildStdout>, interrupt: &Interrupt) -> Option<String> {
     let (sender, lines) = std::sync::mpsc::channel();
-    let told = told?;
+    let output = output?;
     std::thread::spawn(move || {
         let mut line = String::new();
         // Without a line there is nothing to send, and the receiver notices.
-        if BufReader::new(told).read_line(&mut line).is_ok_and(|length| length > 0) {
+        if BufReader::new(output).read_line(&mut line).is_ok_and(|length| length > 0) {
             let _ = sender.send(line);
         }
     });
@@ -138,14 +138,14 @@ pub fn serve(arguments: &CreateArguments) -> Outcome {
         stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()).is_ok()
     };
     let keeper = again(&["device", "keep"]);
-    rig::serve(&settings(arguments), keeper, Leash::StandardInput, &mut ready).map_err(refused)?;
+    rig::serve(&settings(arguments), keeper, Lifetime::StandardInput, &mut ready).map_err(refused)?;
     Ok(Exit::Done)
 }
 
 /// Runs the hidden `hoistway device keep`.
 pub fn keep() -> Outcome {
     // The server reports the error itself.
-    Ok(rig::keep().map_or(Exit::Failed, |()| Exit::Done))
+    Ok(rig::hold().map_or(Exit::Failed, |()| Exit::Done))
 }
 
 /// `hoistway device list`.
@@ -172,7 +172,7 @@ pub fn list(arguments: &RigListArguments) -> Outcome {
 }
 
 /// `hoistway device delete`.
-pub fn delete(arguments: &DeleteArguments, voice: Voice) -> Outcome {
+pub fn delete(arguments: &DeleteArguments, reporter: Reporter) -> Outcome {
     let all = arguments.devices.iter().any(|name| name == "all");
     let found = if all {
         rig::list()
@@ -180,7 +180,7 @@ pub fn delete(arguments: &DeleteArguments, voice: Voice) -> Outcome {
         let find = |name: &String| {
             let help = "hoistway device list shows them";
             rig::find(name)
-                .ok_or_else(|| Error::usage(format!("{name} is no device of `hoistway device create`"), help))
+                .ok_or_else(|| Error::usage(format!("{name} is not a device of `hoistway device create`"), help))
         };
         arguments.devices.iter().map(find).collect::<Result<_, _>>()?
     };
@@ -193,7 +193,7 @@ pub fn delete(arguments: &DeleteArguments, voice: Voice) -> Outcome {
     for rig in &found {
         rig.server.terminate();
         if !rig.server.is_alive() {
-            rig.keeper.terminate();
+            rig.holder.terminate();
         }
         let begin = Instant::now();
         while rig.is_alive() && begin.elapsed() < END_PATIENCE {
@@ -201,7 +201,7 @@ pub fn delete(arguments: &DeleteArguments, voice: Voice) -> Outcome {
         }
         if rig.is_alive() {
             let help = "end the processes that use it, and delete it again";
-            voice.warn(format!("{} does not go away: somebody has it open", rig.node().display()), help);
+            reporter.warn(format!("{} cannot be removed: a process has it open", rig.node().display()), help);
             exit = Exit::NotRestored;
         }
     }
@@ -216,7 +216,7 @@ fn refuse_used(node: &Path) -> Result<(), Error> {
     match linux::device::open(node, None, opening) {
         Err(linux::device::Refusal::InUse { user, .. }) => {
             let what = format!("{} is in use ({})", node.display(), user.display());
-            Err(Error::refused(what, "unmount it, or give its users errors: --force"))
+            Err(Error::refused(what, "unmount it; with --force its users get I/O errors"))
         }
         // Any other problem with the device does not prevent its deletion.
         _ => Ok(()),
@@ -226,8 +226,10 @@ fn refuse_used(node: &Path) -> Result<(), Error> {
 fn refused(error: RigError) -> Error {
     match error {
         RigError::Model(error) => super::wrong_model(error),
-        RigError::Size(what) => Error::usage(what, "for example --size 8G; without it the model's own").at("--size"),
-        RigError::System { .. } | RigError::Keeper(_) => {
+        RigError::Size(what) => {
+            Error::usage(what, "write for example --size 8G, or leave it out to use the model's size").at("--size")
+        }
+        RigError::System { .. } | RigError::Holder(_) => {
             Error::failed(error.to_string(), "it needs root, /dev/fuse and loop devices (modprobe fuse loop)")
         }
     }

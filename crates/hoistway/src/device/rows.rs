@@ -46,12 +46,12 @@ impl Row {
 }
 
 /// Runs the experiments of rows on models.
-pub struct Bench<'a> {
+pub struct Runner<'a> {
     /// Checked between and during runs.
     pub interrupt: &'a Interrupt,
 }
 
-impl Bench<'_> {
+impl Runner<'_> {
     /// Whether every row can be run on the model of this text.
     pub fn check(&self, rows: &[Row], model: &str) -> Result<(), Error> {
         let host = host::open(HostName::Simulator, &Terms::default());
@@ -105,7 +105,7 @@ impl Bench<'_> {
 
     fn run(&self, experiments: &[Experiment], display: &mut Display) -> Result<Option<Vec<Measurement>>, Error> {
         let open = || -> Box<dyn Host> { host::open(HostName::Simulator, &Terms::default()) };
-        let carrier = RunSettings {
+        let run_settings = RunSettings {
             host: &open,
             workers: machine::cpus(),
             cooldown: Duration::ZERO,
@@ -115,7 +115,7 @@ impl Bench<'_> {
         };
         let mut measured: Vec<Option<Measurement>> = vec![None; experiments.len()];
         display.expect(experiments.len(), &[]);
-        carrier.run(experiments, display, &mut |measurement| {
+        run_settings.run(experiments, display, &mut |measurement| {
             // Equal experiments give equal measurements, so the first unused slot of an equal one
             // is correct.
             let free = |(experiment, slot): (&Experiment, &Option<Measurement>)| {

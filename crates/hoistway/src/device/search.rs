@@ -44,7 +44,7 @@ pub type Residuals = Option<Vec<f64>>;
 
 /// The result of a search.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Found {
+pub struct SearchResult {
     /// Values of the free parameters, as written.
     pub values: Vec<f64>,
     /// The errors at these values.
@@ -91,11 +91,11 @@ impl Search<'_> {
     ///
     /// # Errors
     /// The evaluation failed, or the start is no valid model.
-    pub fn run(mut self) -> Result<Option<Found>, Error> {
+    pub fn run(mut self) -> Result<Option<SearchResult>, Error> {
         let start: Vec<f64> = self.free.iter().map(|free| free.initial.ln()).collect();
         let Some(mut points) = self.points(std::slice::from_ref(&start), &start)? else { return Ok(None) };
         let Some(mut best) = points.pop().flatten() else {
-            return Err(Error::usage("the model to begin with cannot be built", "change its parameters"));
+            return Err(Error::usage("the model to start from is not valid", "change its parameters"));
         };
         let mut trials = 1;
         for difference in DIFFERENCES {
@@ -168,8 +168,8 @@ impl Search<'_> {
     }
 }
 
-fn found(best: Point, trials: usize) -> Found {
-    Found { values: best.values, residuals: best.residuals, trials }
+fn found(best: Point, trials: usize) -> SearchResult {
+    SearchResult { values: best.values, residuals: best.residuals, trials }
 }
 
 /// Root of the mean square.
@@ -231,7 +231,7 @@ mod tests {
         Free { initial: start, low: 0.0, high: 10_000.0, decimals: 3 }
     }
 
-    fn search(free: &[Free], max_trials: usize, model: impl Fn(&[f64]) -> Option<Vec<f64>>) -> Found {
+    fn search(free: &[Free], max_trials: usize, model: impl Fn(&[f64]) -> Option<Vec<f64>>) -> SearchResult {
         let mut evaluate =
             |points: &[Vec<f64>]| Ok(Some(points.iter().map(|point| model(point)).collect::<Vec<Residuals>>()));
         let search = Search { free, max_trials, evaluate: &mut evaluate, report: &mut |_, _| {} };
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn two_entangled_parameters_are_told_apart() {
+    fn two_correlated_parameters_are_distinguished() {
         // Latency a + b at depth 1, a rate of 1 / b at depth: like cell time and firmware of an
         // SSD.
         let model = |p: &[f64]| Some(vec![((p[0] + p[1]) / 130.0).ln(), (p[1] / 13.5).ln()]);

@@ -11,10 +11,10 @@ use workload::job::Job;
 use super::format::{CellText, Grid, Kind, Part, Settings, Times};
 use super::series::BIN_NS;
 use crate::arguments::{Command, TestArguments};
-use crate::exit::{Error, Voice};
+use crate::exit::{Error, Reporter};
 use crate::scenario::Scenario;
 use crate::test::groups::Groups;
-use crate::test::plan::USUAL_WORKLOAD;
+use crate::test::plan::DEFAULT_WORKLOAD;
 use crate::usage;
 use crate::workloads::{self, Workload};
 
@@ -96,8 +96,13 @@ struct Place {
 }
 
 /// All cells, in order: those of the grid, then the others.
-pub fn of(scenario: &Scenario, part: Option<&Part>, user: &TestArguments, voice: Voice) -> Result<Vec<Cell>, Error> {
-    let maker = Maker { settings: &scenario.judge, user, voice, plain: plain_test()? };
+pub fn of(
+    scenario: &Scenario,
+    part: Option<&Part>,
+    user: &TestArguments,
+    reporter: Reporter,
+) -> Result<Vec<Cell>, Error> {
+    let maker = Maker { settings: &scenario.judge, user, reporter, plain: plain_test()? };
     let devices = maker.users_devices()?;
     let mut cells = Vec::new();
     if !user.groups.group.is_empty() {
@@ -132,11 +137,11 @@ pub fn of(scenario: &Scenario, part: Option<&Part>, user: &TestArguments, voice:
     if let Some(again) =
         cells.iter().enumerate().find(|(index, cell)| cells[..*index].iter().any(|other| other.name == cell.name))
     {
-        let what = format!("cell '{}' is there twice", again.1.name);
+        let what = format!("cell '{}' occurs twice", again.1.name);
         return Err(Error::usage(what, "give each device, workload and set of weights once"));
     }
     if cells.is_empty() {
-        return Err(Error::usage("there is no cell to judge", "name devices, workloads and weights, or another part"));
+        return Err(Error::usage("there is no cell to run", "name devices, workloads and weights, or another part"));
     }
     Ok(cells)
 }
@@ -157,7 +162,7 @@ fn plain_test() -> Result<TestArguments, Error> {
 struct Maker<'a> {
     settings: &'a Settings,
     user: &'a TestArguments,
-    voice: Voice,
+    reporter: Reporter,
     plain: TestArguments,
 }
 
@@ -167,8 +172,8 @@ impl Maker<'_> {
         if let Some(other) =
             given.iter().find(|text| self.user.target.as_ref() == Some(*text) && !text.starts_with("model:"))
         {
-            let what = format!("cells are judged on simulated devices, and '{other}' is none");
-            return Err(Error::usage(what, "write model:NAME; hoistway list devices has them"));
+            let what = format!("a scenario with verdicts runs on simulated devices, and '{other}' is not one");
+            return Err(Error::usage(what, "write model:NAME; hoistway list devices lists them"));
         }
         Ok((!given.is_empty()).then_some(given))
     }
@@ -189,7 +194,7 @@ impl Maker<'_> {
         if !self.user.workload.workload.is_empty() {
             arguments.workload.clone_from(&self.user.workload.workload);
         }
-        let workloads = workloads::read(&arguments, USUAL_WORKLOAD, self.voice)?;
+        let workloads = workloads::read(&arguments, DEFAULT_WORKLOAD, self.reporter)?;
         let users = &self.user.groups.weights;
         let weights = if users.is_empty() { &grid.weights } else { users };
         let mut cells = Vec::new();
@@ -197,7 +202,7 @@ impl Maker<'_> {
             let place = Self::place(device)?;
             for workload in &workloads {
                 let Workload::Named { name, jobs } = workload else {
-                    let what = "a job file says itself who its groups are, and a grid says it again";
+                    let what = "a job file defines its own groups, which contradict those of the grid";
                     return Err(Error::usage(what, "name a workload, or describe tenants with --group"));
                 };
                 for weights in weights {
@@ -252,7 +257,7 @@ impl Maker<'_> {
             ));
         }
         if runtime_ns == 0 {
-            return Err(Error::usage("nothing is judged in a runtime of 0", "give at least 1s"));
+            return Err(Error::usage("a runtime of 0 gives no verdict", "give at least 1s"));
         }
         let is_fall = text.is_some_and(|text| text.falls);
         groups.iter_mut().flat_map(|group| &mut group.jobs).for_each(count_in_bins);

@@ -3,7 +3,7 @@
 
 use block::{Class, Nanos, Priority};
 use experiment::job::Job;
-use experiment::measurement::Alone;
+use experiment::measurement::SoloRates;
 use experiment::share::{Fairness, due_up_to};
 use experiment::{Group, ShareUnit};
 
@@ -42,19 +42,19 @@ pub fn present(cell: &Cell) -> Vec<usize> {
 }
 
 /// The judged bins.
-pub fn judged(cell: &Cell) -> (usize, usize) {
+pub fn measured_bins(cell: &Cell) -> (usize, usize) {
     let bin = |ns: u64| usize::try_from(ns / BIN_NS).unwrap_or(usize::MAX);
     (bin(cell.ramp_ns), bin(cell.ramp_ns + cell.runtime_ns))
 }
 
 /// The share errors of one run; 100 % if nothing was transferred.
-fn shares(cell: &Cell, alone: &[Alone], present: &[usize], rates: &[f64]) -> Shares {
+fn shares(cell: &Cell, solo_rates: &[SoloRates], present: &[usize], rates: &[f64]) -> Shares {
     // A tenant that has ended, or only pulses, is due nothing.
     let groups = present_groups(cell);
     let weights: Vec<u32> = groups.iter().map(|group| group.weight.get()).collect();
     let got: Vec<f64> = present.iter().map(|index| rates[*index]).collect();
-    let alone: Vec<f64> = alone.iter().map(|alone| alone.per_s(ShareUnit::Bytes)).collect();
-    let due = due_by_class(got.iter().sum(), &groups, &weights, &alone);
+    let solo_rates: Vec<f64> = solo_rates.iter().map(|solo_rates| solo_rates.per_s(ShareUnit::Bytes)).collect();
+    let due = due_by_class(got.iter().sum(), &groups, &weights, &solo_rates);
     let due: Vec<f64> = present.iter().map(|index| due[*index]).collect();
     match Fairness::of(&got, &due) {
         Some(fairness) => Shares { error: fairness.error_max, due: fairness.due },
@@ -63,12 +63,12 @@ fn shares(cell: &Cell, alone: &[Alone], present: &[usize], rates: &[f64]) -> Sha
 }
 
 /// What the higher classes leave is divided by weight: real time, best effort, idle.
-fn due_by_class(total: f64, groups: &[Group], weights: &[u32], alone: &[f64]) -> Vec<f64> {
+fn due_by_class(total: f64, groups: &[Group], weights: &[u32], solo_rates: &[f64]) -> Vec<f64> {
     let mut due = vec![0.0; groups.len()];
     let mut left = total;
     for class in [Class::RealTime, Class::BestEffort, Class::Idle] {
         let members: Vec<Group> = groups.iter().map(|group| only_of(group, class)).collect();
-        let parts = due_up_to(left, &members, weights, ShareUnit::Bytes, alone);
+        let parts = due_up_to(left, &members, weights, ShareUnit::Bytes, solo_rates);
         due.iter_mut().zip(&parts).for_each(|(due, part)| *due += part);
         left -= parts.iter().sum::<f64>();
         // Such a small rest is rounding and chance, and is due to no tenant.
@@ -90,15 +90,15 @@ fn only_of(group: &Group, class: Class) -> Group {
 
 /// The figures of a scheduler's runs of a cell, one per seed, and the shares of the total that the
 /// tenants are due.
-pub fn score(cell: &Cell, alone: &[Alone], runs: &[&Run]) -> (Score, Vec<f64>) {
+pub fn score(cell: &Cell, solo_rates: &[SoloRates], runs: &[&Run]) -> (Score, Vec<f64>) {
     let present = present(cell);
-    let (from, to) = judged(cell);
+    let (from, to) = measured_bins(cell);
     let count = runs.len().max(1) as f64;
     let mut score = Score { error: 0.0, throughput: 0.0, rates: vec![0.0; present.len()], give: 0.03, can: None };
     let mut due = vec![0.0; present.len()];
     for run in runs {
         let rates = run.series.rates(from, to);
-        let Shares { error, due: shares } = shares(cell, alone, &present, &rates);
+        let Shares { error, due: shares } = shares(cell, solo_rates, &present, &rates);
         score.error += error / count;
         // Tenants that come and go also used a part of the device.
         score.throughput += rates.iter().sum::<f64>() / count;
@@ -114,7 +114,7 @@ pub fn score(cell: &Cell, alone: &[Alone], runs: &[&Run]) -> (Score, Vec<f64>) {
 /// Standard deviation over mean of the throughput of whole seconds, over all seeds: the variances
 /// of the runs are averaged, so that a different mean of a seed does not count.
 pub fn variation(cell: &Cell, runs: &[&Series]) -> Option<f64> {
-    let (from, to) = judged(cell);
+    let (from, to) = measured_bins(cell);
     let mut sum = 0.0;
     for series in runs {
         let seconds = series.seconds(from, to);

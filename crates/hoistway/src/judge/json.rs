@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::judged::JudgedCell;
+use super::cell_verdict::CellVerdict;
 use super::runs::Plan;
 use super::settling::Settling;
 use super::show::{Portion, portions};
@@ -10,7 +10,7 @@ use super::summary::{Counts, Medium};
 use super::verdict::Verdict;
 
 /// The document.
-pub fn document(plan: &Plan, title: &str, cells: &[JudgedCell], complete: bool) -> String {
+pub fn document(plan: &Plan, title: &str, cells: &[CellVerdict], complete: bool) -> String {
     let schedulers: Vec<String> = plan.schedulers.iter().map(ToString::to_string).collect();
     let document = json!({
         "hoistway": env!("CARGO_PKG_VERSION"),
@@ -18,7 +18,7 @@ pub fn document(plan: &Plan, title: &str, cells: &[JudgedCell], complete: bool) 
         "scenario": title,
         "complete": complete,
         "schedulers": schedulers,
-        "judged": schedulers[..plan.judged],
+        "judged": schedulers[..plan.judged_schedulers],
         "seeds": plan.seeds,
         "cells": cells.iter().map(|cell| of_cell(plan, cell)).collect::<Vec<_>>(),
         "summary": portions(cells).iter().map(|portion| summary(plan, portion)).collect::<Vec<_>>(),
@@ -26,8 +26,8 @@ pub fn document(plan: &Plan, title: &str, cells: &[JudgedCell], complete: bool) 
     format!("{document:#}\n")
 }
 
-fn of_cell(plan: &Plan, judged: &JudgedCell) -> Value {
-    let JudgedCell { cell, field, present, .. } = judged;
+fn of_cell(plan: &Plan, cell_verdict: &CellVerdict) -> Value {
+    let CellVerdict { cell, field, present, .. } = cell_verdict;
     let paths: Vec<&str> = present.iter().map(|index| cell.groups[*index].path.as_str()).collect();
     let results = plan.schedulers.iter().enumerate().map(|(index, spec)| {
         let score = &field.scores[index];
@@ -48,8 +48,8 @@ fn of_cell(plan: &Plan, judged: &JudgedCell) -> Value {
             "can_is_formula": score.can.is_some(),
             "distance": field.distance(score),
             "keeps_floor": field.keeps_floor(score),
-            "settled": judged.settlings[index].iter().map(of_settling).collect::<Vec<_>>(),
-            "variation": judged.variations[index],
+            "settled": cell_verdict.settlings[index].iter().map(of_settling).collect::<Vec<_>>(),
+            "variation": cell_verdict.variations[index],
         })
     });
     json!({
@@ -78,7 +78,7 @@ fn summary(plan: &Plan, portion: &Portion<'_>) -> Value {
         "of": portion.name,
         "cells": medium.cells,
         "free": medium.free,
-        "exact_by_anybody": medium.exact_by_anybody,
+        "exact_by_anybody": medium.exact_by_any,
         "schedulers": counts.map(|(spec, counts)| of_counts(&spec.to_string(), counts)).collect::<Vec<_>>(),
     })
 }

@@ -6,11 +6,11 @@
 //! ```
 //! The rules of the verdict are pure functions in `verdict.rs`; nothing here reads a clock.
 
+mod cell_verdict;
 mod cells;
 mod field;
 pub mod format;
 mod json;
-mod judged;
 mod oracle;
 mod phases;
 mod runs;
@@ -25,7 +25,7 @@ use experiment::{Exit, SchedulerSpec};
 
 use crate::arguments::TestArguments;
 use crate::arguments::test::SchedulerArguments;
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::progress::Display;
@@ -33,22 +33,22 @@ use crate::scenario::Scenario;
 use crate::target::HostName;
 use crate::test::explain::Curves;
 use crate::test::schedulers;
-use judged::JudgedCell;
+use cell_verdict::CellVerdict;
 use runs::Plan;
 use views::Views;
 
 /// Runs and judges a scenario.
-pub fn run(scenario: &Scenario, user: &TestArguments, voice: Voice) -> Outcome {
+pub fn run(scenario: &Scenario, user: &TestArguments, reporter: Reporter) -> Outcome {
     check_options(user)?;
     let views = Views::read(&user.output.show)?;
-    let plan = plan(scenario, user, voice)?;
+    let plan = plan(scenario, user, reporter)?;
     plan.check()?;
     if user.output.dry_run {
         print(&show::plan(&plan))?;
         return Ok(Exit::Done);
     }
     let interrupt = Interrupt::install()?;
-    voice.line(&format!(
+    reporter.line(&format!(
         "{}: {} cells x {} schedulers x {} seeds = {} simulated runs",
         scenario.title,
         plan.cells.len(),
@@ -56,36 +56,36 @@ pub fn run(scenario: &Scenario, user: &TestArguments, voice: Voice) -> Outcome {
         plan.seeds.len(),
         plan.count()
     ));
-    let mut display = Display::new(user.output.progress, voice.quiet, false, None).condensed();
+    let mut display = Display::new(user.output.progress, reporter.quiet, false, None).condensed();
     let outcome = plan.make(&interrupt, &mut display);
     display.end();
     let runs = outcome?;
     let mut curves = Curves::new();
-    let cells: Vec<JudgedCell> =
-        (0..plan.cells.len()).filter_map(|index| JudgedCell::of(&plan, &runs, index, &mut curves)).collect();
+    let cells: Vec<CellVerdict> =
+        (0..plan.cells.len()).filter_map(|index| CellVerdict::of(&plan, &runs, index, &mut curves)).collect();
     let complete = cells.len() == plan.cells.len();
     if !cells.is_empty() {
         views.show(&plan, &scenario.title, &cells, complete)?;
     }
     if !complete {
-        voice.warn(format!("{} of {} cells are complete", cells.len(), plan.cells.len()), "the others are left out");
+        reporter.warn(format!("{} of {} cells are complete", cells.len(), plan.cells.len()), "the others are left out");
     }
     Ok(interrupt.exit().unwrap_or(Exit::Done))
 }
 
-fn plan(scenario: &Scenario, user: &TestArguments, voice: Voice) -> Result<Plan, Error> {
+fn plan(scenario: &Scenario, user: &TestArguments, reporter: Reporter) -> Result<Plan, Error> {
     let part = scenario.part()?;
-    let mut cells = cells::of(scenario, part, user, voice)?;
+    let mut cells = cells::of(scenario, part, user, reporter)?;
     let wanted = &user.judge.cells;
     if !wanted.is_empty() {
         cells.retain(|cell| wanted.iter().any(|text| cell.name.contains(text)));
         if cells.is_empty() {
             let what = format!("no cell has '{}' in its name", wanted.join("' or '"));
-            return Err(Error::usage(what, "--dry-run tells the names of all cells").at("--cells"));
+            return Err(Error::usage(what, "--dry-run prints the names of all cells").at("--cells"));
         }
     }
     let settings = &scenario.judge;
-    let given = |texts: &[String]| schedulers::read(&only(user, texts), (HostName::Simulator, false), voice);
+    let given = |texts: &[String]| schedulers::read(&only(user, texts), (HostName::Simulator, false), reporter);
     let judged = given(if user.schedulers.sched.is_empty() { &settings.schedulers } else { &user.schedulers.sched })?;
     let usual = part.and_then(|part| part.against.as_ref()).unwrap_or(&settings.against);
     let against = if user.judge.against.is_empty() { usual } else { &user.judge.against };
@@ -105,7 +105,7 @@ fn plan(scenario: &Scenario, user: &TestArguments, voice: Voice) -> Result<Plan,
         return Err(Error::usage("there is no seed", "write seeds = [1, 2, 3, 4], or give --seeds 1,2,3,4"));
     }
     let workers = user.repetition.workers.map_or_else(machine::cpus, usize::from);
-    Ok(Plan { cells, schedulers: all, judged: count, seeds, workers })
+    Ok(Plan { cells, schedulers: all, judged_schedulers: count, seeds, workers })
 }
 
 /// The user's options with other schedulers.
@@ -136,10 +136,10 @@ fn check_options(user: &TestArguments) -> Result<(), Error> {
     ];
     let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
     let help = match option {
-        "--host" => "leave it out: thousands of runs that can be repeated are simulated ones",
+        "--host" => "leave it out: the thousands of runs of this scenario are simulated",
         "--sets" | "--max-sets" => "give more --seeds instead",
         "--outdir" => "write results into files: --format json=FILE, --format html=FILE",
         _ => "leave it out; one cell with all its figures: hoistway test model:NAME -w W --weights LIST -s SCHEDULER",
     };
-    Err(Error::usage("cells are judged without it", help).at(option))
+    Err(Error::usage("a scenario with verdicts does not support it", help).at(option))
 }

@@ -2,7 +2,7 @@
 //! the steady state.
 
 use super::cells::Cell;
-use super::field::judged;
+use super::field::measured_bins;
 use super::format::Kind;
 use super::series::{BIN_NS, PER_SECOND, Series};
 use super::settling::{Phase, window};
@@ -13,7 +13,7 @@ const HALF_A_SECOND: usize = PER_SECOND / 2;
 
 /// The phases of a run from which the time to settle can be determined.
 pub fn phases(cell: &Cell, series: &Series) -> Vec<Phase> {
-    let (judged_from, end) = judged(cell);
+    let (judged_from, end) = measured_bins(cell);
     let window = window(cell.is_rotational);
     let mut starts: Vec<usize> = Vec::new();
     if cell.is_alike_from_the_start() {

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use experiment::measurement::Alone;
+use experiment::measurement::SoloRates;
 use experiment::{Experiment, Host, Measurement, SchedulerSpec};
 
 use super::cells::Cell;
-use super::field::{judged, present};
+use super::field::{measured_bins, present};
 use super::format::Kind;
 use super::series::Series;
 use crate::exit::Error;
@@ -19,7 +19,7 @@ use crate::test::host::{self, Terms};
 use crate::test::run::RunSettings;
 
 /// The loss allowed to a scheduler without a tunable `give`.
-const USUAL_GIVE: f64 = 0.03;
+const DEFAULT_GIVE: f64 = 0.03;
 
 /// One run, reduced.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct Plan {
     /// The schedulers to judge, then those for comparison; `none` is among the latter.
     pub schedulers: Vec<SchedulerSpec>,
     /// How many of them are judged.
-    pub judged: usize,
+    pub judged_schedulers: usize,
     /// One run per seed.
     pub seeds: Vec<u64>,
     /// Number of runs at a time.
@@ -49,7 +49,7 @@ pub struct Plan {
 #[derive(Debug, Default)]
 pub struct Runs {
     made: BTreeMap<(usize, usize, usize), Run>,
-    alone: BTreeMap<(usize, usize), Alone>,
+    solo_rates: BTreeMap<(usize, usize), SoloRates>,
     tenants: Vec<usize>,
 }
 
@@ -61,9 +61,9 @@ impl Runs {
     }
 
     /// The results of each tenant of a cell alone; empty if not measured.
-    pub fn alone(&self, cell: usize) -> Vec<Alone> {
+    pub fn solo_rates(&self, cell: usize) -> Vec<SoloRates> {
         let tenants = 0..self.tenants.get(cell).copied().unwrap_or(0);
-        let known = |tenant| self.alone.get(&(cell, tenant)).copied();
+        let known = |tenant| self.solo_rates.get(&(cell, tenant)).copied();
         if tenants.clone().any(|tenant| known(tenant).is_some()) {
             return tenants.map(|tenant| known(tenant).unwrap_or_default()).collect();
         }
@@ -131,7 +131,7 @@ impl Plan {
         let mut runs = Runs { tenants: self.cells.iter().map(|cell| cell.groups.len()).collect(), ..Runs::default() };
         display.expect(experiments.len(), &[1]);
         self.make_alone(&mut runs, interrupt, display)?;
-        self.carry(&experiments, interrupt, display, &mut |measurement| {
+        self.run_all(&experiments, interrupt, display, &mut |measurement| {
             let Experiment { workload, scheduler, seed, .. } = &measurement.experiment;
             if let Some(place) = places.get(&(workload.clone(), scheduler.to_string(), *seed)) {
                 runs.made.insert(*place, Run { series: Series::of(&measurement), give: give_of(&measurement) });
@@ -147,23 +147,23 @@ impl Plan {
         let mut places = BTreeMap::new();
         for (index, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.kind != Kind::Grid) {
             for tenant in present(cell) {
-                let alone = cell.alone(tenant, self.seeds[0]);
-                places.insert((alone.workload.clone(), tenant), index);
-                experiments.push(alone);
+                let experiment = cell.alone(tenant, self.seeds[0]);
+                places.insert((experiment.workload.clone(), tenant), index);
+                experiments.push(experiment);
             }
         }
         display.expect(experiments.len(), &[1]);
-        self.carry(&experiments, interrupt, display, &mut |measurement| {
+        self.run_all(&experiments, interrupt, display, &mut |measurement| {
             let Experiment { workload, groups, .. } = &measurement.experiment;
             let Some(tenant) = groups.iter().position(|group| !group.jobs.is_empty()) else { return };
             let Some(cell) = places.get(&(workload.clone(), tenant)) else { return };
-            let (from, to) = judged(&self.cells[*cell]);
+            let (from, to) = measured_bins(&self.cells[*cell]);
             let bytes_per_s = Series::of(&measurement).rates(from, to)[tenant];
-            runs.alone.insert((*cell, tenant), Alone { bytes_per_s, ..Alone::default() });
+            runs.solo_rates.insert((*cell, tenant), SoloRates { bytes_per_s, ..SoloRates::default() });
         })
     }
 
-    fn carry(
+    fn run_all(
         &self,
         experiments: &[Experiment],
         interrupt: &Interrupt,
@@ -171,7 +171,7 @@ impl Plan {
         store: &mut dyn FnMut(Measurement),
     ) -> Result<(), Error> {
         let open = || -> Box<dyn Host> { host::open(HostName::Simulator, &Terms::default()) };
-        let carrier = RunSettings {
+        let run_settings = RunSettings {
             host: &open,
             workers: self.workers,
             cooldown: Duration::ZERO,
@@ -179,7 +179,7 @@ impl Plan {
             trace_out: None,
             dispatches: &|_| 0,
         };
-        carrier.run(experiments, display, &mut |measurement| {
+        run_settings.run(experiments, display, &mut |measurement| {
             store(measurement);
             Ok(())
         })
@@ -188,5 +188,5 @@ impl Plan {
 
 fn give_of(measurement: &Measurement) -> f64 {
     let give = measurement.scheduler.tunables.iter().find(|tunable| tunable.name == "give");
-    give.and_then(|tunable| tunable.value.parse::<f64>().ok()).map_or(USUAL_GIVE, |percent| percent / 100.0)
+    give.and_then(|tunable| tunable.value.parse::<f64>().ok()).map_or(DEFAULT_GIVE, |percent| percent / 100.0)
 }

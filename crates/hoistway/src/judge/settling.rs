@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_serves_by_turns_is_not_restless() {
+    fn serving_by_turns_is_not_unsteady() {
         // Turns of 1.3 s: the windows of the steady state deviate by up to 30 %.
         let turns = series((0..100).map(|bin| if bin % 13 < 4 { 100 } else { 0 }));
         let settling = settling(&turns, PHASE).unwrap();

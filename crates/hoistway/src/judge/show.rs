@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
+use super::cell_verdict::CellVerdict;
 use super::cells::Cell;
 use super::format::Kind;
-use super::judged::JudgedCell;
 use super::runs::Plan;
 use super::summary::{Counts, Medium, goal_ns};
 use super::verdict::{Field, Score, Verdict};
 
-/// The media by which summaries are divided.
+/// The media, which divide the summaries.
 pub const MEDIA: [(&str, bool); 2] = [("flash", false), ("disks and arrays", true)];
 
 /// The plan of the runs: cells with their times, then all measured schedulers.
@@ -21,7 +21,7 @@ pub fn plan(plan: &Plan) -> String {
         vec![name.clone(), kind.name().to_owned(), seconds(*ramp_ns), seconds(*runtime_ns), doc.clone()]
     }));
     let names: Vec<String> = plan.schedulers.iter().map(ToString::to_string).collect();
-    let (judged, against) = names.split_at(plan.judged);
+    let (judged, against) = names.split_at(plan.judged_schedulers);
     let seeds = plan.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     format!(
         "{}{} cells; judged: {}; against: {}; seeds {seeds}: {} runs\n",
@@ -34,20 +34,22 @@ pub fn plan(plan: &Plan) -> String {
 }
 
 /// The table of all cells.
-pub fn table(plan: &Plan, cells: &[JudgedCell]) -> String {
+pub fn table(plan: &Plan, cells: &[CellVerdict]) -> String {
     grid(&rows(plan, cells))
 }
 
 /// A row for each cell: throughput in per cent of none's, error in per cent, and the verdict on
 /// each judged scheduler.
-pub fn rows(plan: &Plan, cells: &[JudgedCell]) -> Vec<Vec<String>> {
+pub fn rows(plan: &Plan, cells: &[CellVerdict]) -> Vec<Vec<String>> {
     let mut header = vec!["cell".to_owned(), "free".to_owned(), "none MB/s".to_owned()];
-    header.extend(plan.schedulers[..plan.judged].iter().map(|spec| format!("{spec}: % of none, error, verdict")));
+    header.extend(
+        plan.schedulers[..plan.judged_schedulers].iter().map(|spec| format!("{spec}: % of none, error, verdict")),
+    );
     let mut rows = vec![header];
-    for JudgedCell { cell, field, .. } in cells {
+    for CellVerdict { cell, field, .. } in cells {
         let free = if field.is_free() { "yes" } else { "no" };
         let mut row = vec![cell.name.clone(), free.to_owned(), format!("{:.2}", field.none.throughput / 1e6)];
-        for score in &field.scores[..plan.judged] {
+        for score in &field.scores[..plan.judged_schedulers] {
             let percent = field.part_of_none(score) * 100.0;
             row.push(format!("{percent:6.1} {:6.1}  {}", score.error * 100.0, verdict(plan, field, score)));
         }
@@ -70,14 +72,14 @@ pub fn verdict(plan: &Plan, field: &Field, score: &Score) -> String {
 }
 
 /// The groups of cells that are summarised together, with their names.
-pub fn portions<'a>(cells: &'a [JudgedCell]) -> Vec<Portion<'a>> {
+pub fn portions<'a>(cells: &'a [CellVerdict]) -> Vec<Portion<'a>> {
     let mut portions = Vec::new();
     for (medium, is_rotational) in MEDIA {
         let grids: [(&str, &dyn Fn(Kind) -> bool); 2] =
             [("grid", &|kind| kind == Kind::Grid), ("unequal tenants and changes", &|kind| kind != Kind::Grid)];
         for (name, fits) in grids {
-            let fits = |cell: &&JudgedCell| cell.cell.is_rotational == is_rotational && fits(cell.cell.kind);
-            let cells: Vec<&JudgedCell> = cells.iter().filter(fits).collect();
+            let fits = |cell: &&CellVerdict| cell.cell.is_rotational == is_rotational && fits(cell.cell.kind);
+            let cells: Vec<&CellVerdict> = cells.iter().filter(fits).collect();
             portions.push(Portion { medium, name, is_rotational, cells });
         }
     }
@@ -93,18 +95,18 @@ pub struct Portion<'a> {
     pub name: &'static str,
     is_rotational: bool,
     /// The cells.
-    pub cells: Vec<&'a JudgedCell>,
+    pub cells: Vec<&'a CellVerdict>,
 }
 
 /// The summaries, one after the other.
-pub fn summary(plan: &Plan, cells: &[JudgedCell]) -> String {
+pub fn summary(plan: &Plan, cells: &[CellVerdict]) -> String {
     let texts = summaries(plan, cells).into_iter().map(|rows| grid(&rows));
     texts.collect::<Vec<_>>().join("\n")
 }
 
 /// The same as rows of columns: verdicts of the grid and of all other cells, then pace and
 /// steadiness, by kind of device.
-pub fn summaries(plan: &Plan, cells: &[JudgedCell]) -> Vec<Vec<Vec<String>>> {
+pub fn summaries(plan: &Plan, cells: &[CellVerdict]) -> Vec<Vec<Vec<String>>> {
     let count = plan.schedulers.len();
     let verdicts =
         portions(cells).into_iter().map(|portion| verdict_rows(plan, &portion, &Medium::of(&portion.cells, count)));
@@ -132,22 +134,22 @@ fn rows_of(plan: &Plan, head: String, counts: &[Counts], rows: &[Row<'_>]) -> Ve
 }
 
 fn verdict_rows(plan: &Plan, portion: &Portion<'_>, medium: &Medium) -> Vec<Vec<String>> {
-    let Medium { cells, free, exact_by_anybody, counts } = medium;
+    let Medium { cells, free, exact_by_any, counts } = medium;
     let dear = cells - free;
     let (bound, floor) = if portion.is_rotational {
-        ("as fast as exactness can be", "at least 97 % of none's throughput")
+        ("as fast as exact shares can be", "at least 97 % of none's throughput")
     } else {
-        ("within 10 % of what can be had", "throughput floor kept")
+        ("within 10 % of the attainable", "throughput floor kept")
     };
     let rows: [Row<'_>; 6] = [
-        (format!("exact where it is free ({free})"), &|counts| counts.exact_free.to_string()),
-        (format!("where it is not: {bound} ({dear})"), &|counts| counts.bound.to_string()),
+        (format!("exact where it costs no throughput ({free})"), &|counts| counts.exact_free.to_string()),
+        (format!("where it costs throughput: {bound} ({dear})"), &|counts| counts.bound.to_string()),
         (format!("dominated ({cells})"), &|counts| counts.dominated.to_string()),
         ("verdicts: exact/bound/dominated/lost".to_owned(), &|counts| {
             counts.verdicts.map(|count| count.to_string()).join("/")
         }),
         (format!("{floor} ({cells})"), &|counts| counts.floor_kept.to_string()),
-        (format!("error <= 6 % at >= 97 % of the fastest exact ({exact_by_anybody})"), &|counts| {
+        (format!("error <= 6 % at >= 97 % of the fastest exact scheduler ({exact_by_any})"), &|counts| {
             counts.as_fast_as_exact.to_string()
         }),
     ];
@@ -163,7 +165,9 @@ fn pace_rows(plan: &Plan, name: &str, goal_ns: u64, medium: &Medium) -> Vec<Vec<
             percent(counts.settling.soon, counts.settling.count)
         }),
         ("settled after, s: p50/p90/max".to_owned(), &|counts| three(counts.settling.seconds, 1.0)),
-        ("every window within 10 % then, %".to_owned(), &|counts| percent(counts.settling.calm, counts.settling.count)),
+        ("every later window within 10 %, %".to_owned(), &|counts| {
+            percent(counts.settling.calm, counts.settling.count)
+        }),
         (format!("CV at most 1.2 of none's, or 1 % ({cells})"), &|counts| counts.steadiness.kept.to_string()),
         ("CV, %: p50/p90/max".to_owned(), &|counts| three(counts.steadiness.variations, 100.0)),
     ];

@@ -1,7 +1,7 @@
 //! The summary of all cells by scheduler: the table against which a change of a scheduler is
 //! checked.
 
-use super::judged::JudgedCell;
+use super::cell_verdict::CellVerdict;
 use super::settling::{Settling, spread};
 use super::verdict::{Field, NEAR, Score, Verdict};
 
@@ -69,14 +69,14 @@ pub struct Medium {
     /// Cells in which exact shares are free.
     pub free: usize,
     /// Cells in which any scheduler is exact, at whatever cost.
-    pub exact_by_anybody: usize,
+    pub exact_by_any: usize,
     /// By scheduler.
     pub counts: Vec<Counts>,
 }
 
 impl Medium {
     /// Computes the summary; `schedulers` is their number.
-    pub fn of(cells: &[&JudgedCell], schedulers: usize) -> Self {
+    pub fn of(cells: &[&CellVerdict], schedulers: usize) -> Self {
         let counts = (0..schedulers).map(|index| Counts {
             settling: Pace::of(cells.iter().flat_map(|cell| {
                 let goal_ns = goal_ns(cell.cell.is_rotational);
@@ -91,7 +91,7 @@ impl Medium {
             let is_free = field.is_free();
             medium.cells += 1;
             medium.free += usize::from(is_free);
-            medium.exact_by_anybody += usize::from(field.fastest_exact().is_some());
+            medium.exact_by_any += usize::from(field.fastest_exact().is_some());
             for (counts, score) in medium.counts.iter_mut().zip(&field.scores) {
                 counts.add(field, score, is_free);
             }

@@ -134,8 +134,8 @@ impl Field {
     pub fn distance(&self, score: &Score) -> Option<f64> {
         let can = self.can_be_had(score)?;
         let tenants = score.rates.iter().zip(&can).zip(&self.shares);
-        let judged = tenants.filter(|((_, can), share)| **share >= SMALLEST_SHARE && **can > 0.0);
-        Some(judged.map(|((got, can), _)| (got / can - 1.0).abs()).fold(0.0, f64::max))
+        let compared = tenants.filter(|((_, can), share)| **share >= SMALLEST_SHARE && **can > 0.0);
+        Some(compared.map(|((got, can), _)| (got / can - 1.0).abs()).fold(0.0, f64::max))
     }
 
     /// The fastest scheduler that is exact and no slower than `score`, whose shares are wrong.
@@ -199,7 +199,7 @@ mod tests {
     const DUE: f64 = 1.0 / 9.0;
 
     #[test]
-    fn whoever_is_exact_at_the_floor_is_exact() {
+    fn exact_at_the_floor_is_exact() {
         let field = field(false, &[(97.1, DUE * 1.04), (96.9, DUE), (99.0, DUE * 1.08)]);
         assert!(field.is_free());
         assert_eq!(field.judge(&field.scores[0]), Verdict::Exact);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_ignores_weights_is_dominated_by_the_fastest_who_does_not() {
+    fn ignoring_weights_is_dominated_by_the_fastest_that_respects_them() {
         let field = field(false, &[(98.0, DUE), (99.0, DUE), (96.0, DUE)]);
         assert_eq!(field.judge(&field.none), Verdict::Dominated(1));
         // A scheduler that is 3 % slower does not dominate.
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(field.judge(&field.scores[1]), Verdict::Lost);
         field.scores[1].give = 0.3;
         field.scores[0].give = 0.3;
-        assert_eq!(field.judge(&field.scores[0]), Verdict::Exact, "whoever may give 30 may be exact at 70");
+        assert_eq!(field.judge(&field.scores[0]), Verdict::Exact, "with give = 30, exact at 70 is exact");
     }
 
     #[test]

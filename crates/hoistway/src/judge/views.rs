@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use report::page::verdicts::{self, JudgedDot, JudgedPanel, Judgement};
+use report::page::verdicts::{self, VerdictDot, VerdictPanel, Verdicts};
 
-use super::judged::JudgedCell;
+use super::cell_verdict::CellVerdict;
 use super::runs::Plan;
 use super::verdict::Verdict;
 use super::{json, show};
@@ -39,7 +39,7 @@ impl Views {
             let format = FORMATS.iter().find(|(known, _)| *known == name).map(|(_, format)| *format);
             let format = format.ok_or_else(|| {
                 let names = FORMATS.map(|(name, _)| name).join(", ");
-                let what = format!("judged cells have no format '{name}'");
+                let what = format!("verdicts have no format '{name}'");
                 Error::usage(what, format!("there are: {names}")).at(format!("--format {text}"))
             })?;
             views.push((format, path));
@@ -49,13 +49,13 @@ impl Views {
         }
         if views.iter().filter(|(_, path)| path.is_none()).count() > 1 {
             let what = "two formats cannot share stdout";
-            return Err(Error::usage(what, "send one of them into a file: --format json=FILE").at("--format"));
+            return Err(Error::usage(what, "write one of them to a file: --format json=FILE").at("--format"));
         }
         for (index, (_, path)) in views.iter().enumerate() {
             let Some(path) = path else { continue };
             if views[..index].iter().any(|(_, other)| other.as_ref() == Some(path)) {
                 let what = format!("two formats would be written to {}", path.display());
-                return Err(Error::usage(what, "give each a file of its own: --format FORMAT=FILE"));
+                return Err(Error::usage(what, "give each its own file: --format FORMAT=FILE"));
             }
             check_place(path)?;
         }
@@ -63,13 +63,13 @@ impl Views {
     }
 
     /// Prints and writes all formats.
-    pub fn show(&self, plan: &Plan, title: &str, cells: &[JudgedCell], complete: bool) -> Result<(), Error> {
+    pub fn show(&self, plan: &Plan, title: &str, cells: &[CellVerdict], complete: bool) -> Result<(), Error> {
         for (format, path) in &self.0 {
             let text = match format {
                 Format::Text => format!("{}\n{}", show::table(plan, cells), show::summary(plan, cells)),
                 Format::Json => json::document(plan, title, cells, complete),
-                Format::Html => verdicts::html(&judgement(plan, title, cells)),
-                Format::Figure => verdicts::figure(&judgement(plan, title, cells)),
+                Format::Html => verdicts::html(&verdicts_page(plan, title, cells)),
+                Format::Figure => verdicts::figure(&verdicts_page(plan, title, cells)),
             };
             match path {
                 Some(path) => write(path, &text)?,
@@ -80,14 +80,14 @@ impl Views {
     }
 }
 
-fn judgement(plan: &Plan, title: &str, cells: &[JudgedCell]) -> Judgement {
+fn verdicts_page(plan: &Plan, title: &str, cells: &[CellVerdict]) -> Verdicts {
     let mut panels = Vec::new();
-    for (index, spec) in plan.schedulers[..plan.judged].iter().enumerate() {
+    for (index, spec) in plan.schedulers[..plan.judged_schedulers].iter().enumerate() {
         for (medium, is_rotational) in show::MEDIA {
             let of_medium = cells.iter().filter(|cell| cell.cell.is_rotational == is_rotational);
-            let dots: Vec<JudgedDot> = of_medium.map(|cell| dot(plan, cell, index)).collect();
+            let dots: Vec<VerdictDot> = of_medium.map(|cell| dot(plan, cell, index)).collect();
             if !dots.is_empty() {
-                panels.push(JudgedPanel { title: format!("{spec} on {medium}: {} cells", dots.len()), dots });
+                panels.push(VerdictPanel { title: format!("{spec} on {medium}: {} cells", dots.len()), dots });
             }
         }
     }
@@ -100,10 +100,10 @@ fn judgement(plan: &Plan, title: &str, cells: &[JudgedCell]) -> Judgement {
         plan.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
     );
     let verdicts = VERDICTS.map(str::to_owned).to_vec();
-    Judgement { title: title.to_owned(), lead, verdicts, panels, tables }
+    Verdicts { title: title.to_owned(), lead, verdicts, panels, tables }
 }
 
-fn dot(plan: &Plan, cell: &JudgedCell, scheduler: usize) -> JudgedDot {
+fn dot(plan: &Plan, cell: &CellVerdict, scheduler: usize) -> VerdictDot {
     let field = &cell.field;
     let score = &field.scores[scheduler];
     let verdict = match field.judge(score) {
@@ -115,5 +115,5 @@ fn dot(plan: &Plan, cell: &JudgedCell, scheduler: usize) -> JudgedDot {
     let (error, throughput) = (score.error * 100.0, field.part_of_none(score) * 100.0);
     let said = show::verdict(plan, field, score);
     let hint = format!("{}: {throughput:.1} % of none, {error:.1} % error, {said}", cell.cell.name);
-    JudgedDot { verdict, error, throughput, hint }
+    VerdictDot { verdict, error, throughput, hint }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use experiment::Weight;
 use workload::trace::Record;
-use workload::trace::recording::{GroupBy, Marks};
+use workload::trace::recording::{GroupBy, GroupingKey};
 
 use crate::exit::Error;
 use crate::trace::sinks::Names;
@@ -32,7 +32,7 @@ impl Grouping {
             _ => match text.strip_prefix("file=") {
                 Some(path) => table(Path::new(path)).map(Some).map_err(|error| error.at("--groups-by")),
                 None => {
-                    let what = format!("'{text}' makes no groups");
+                    let what = format!("'{text}' is not a way to form groups");
                     Err(Error::usage(what, "write pid, comm, cgroup, device or file=MAP.csv").at("--groups-by"))
                 }
             },
@@ -43,7 +43,7 @@ impl Grouping {
     pub fn group_of(&self, record: &Record, names: &Names) -> Option<String> {
         let process = names.processes.get(&record.pid).map(String::as_str);
         let (group, device) = (names.group(record.group), names.device(record.device));
-        self.by.name_of(Marks { pid: record.pid, process, group, device })
+        self.by.name_of(GroupingKey { pid: record.pid, process, group, device })
     }
 }
 
@@ -60,7 +60,7 @@ fn table(path: &Path) -> Result<Grouping, Error> {
             [key, group, weight] => (key, group, Some(weight)),
             _ => {
                 return Err(Error::usage(
-                    format!("{at}: '{line}' is no KEY,GROUP[,WEIGHT]"),
+                    format!("{at}: '{line}' is not KEY,GROUP[,WEIGHT]"),
                     "for example 1042,db,800",
                 ));
             }

@@ -11,7 +11,7 @@ use workload::trace::Item;
 use workload::trace::recording::{Builder, Selection};
 
 use crate::arguments::trace::FormatArguments;
-use crate::exit::{Error, Voice};
+use crate::exit::{Error, Reporter};
 use crate::trace::open::{How, Opened};
 
 /// A replay without its own runtime ends with its trace: longer than any trace.
@@ -27,13 +27,13 @@ const KINDS: [fn(Operation) -> bool; 4] = [
 ];
 
 /// The job with the trace that it names, if it names one.
-pub fn with_trace(job: Job, voice: Voice) -> Result<Job, Error> {
+pub fn with_trace(job: Job, reporter: Reporter) -> Result<Job, Error> {
     let Some(input) = job.input.clone() else { return Ok(job) };
     if job.threads > 1 {
         let what = format!("job '{}' has {} clones and one trace", job.name, job.threads);
         return Err(Error::usage(what, "write a job with read_iolog for each").at("read_iolog"));
     }
-    let (recording, duration_ns) = read(&input, voice)?;
+    let (recording, duration_ns) = read(&input, reporter)?;
     let name = Opened::short_name(Path::new(&input.file));
     let mut replay = Replay::new(&name, recording);
     replay.pace = if input.as_fast_as_possible { Pace::Closed } else { Pace::AsRecorded };
@@ -65,7 +65,7 @@ pub fn with_trace(job: Job, voice: Voice) -> Result<Job, Error> {
 }
 
 /// The recording, and its duration.
-fn read(input: &Input, voice: Voice) -> Result<(Arc<Recording>, Nanos), Error> {
+fn read(input: &Input, reporter: Reporter) -> Result<(Arc<Recording>, Nanos), Error> {
     let path = Path::new(&input.file);
     let mut trace = Opened::new(path, How::new(None, &FormatArguments::default()))?;
     let is_start_up = trace.format().name == "start-up";
@@ -83,8 +83,8 @@ fn read(input: &Input, voice: Voice) -> Result<(Arc<Recording>, Nanos), Error> {
             builder.add(item).map_err(unusable)?;
         }
     }
-    trace.conclude(voice)?;
-    voice.note(trace.summary());
+    trace.conclude(reporter)?;
+    reporter.note(trace.summary());
     let recorded = builder.finish().map_err(unusable)?;
     match &recorded.groups[..] {
         [(_, recording)] => Ok((Arc::clone(recording), recorded.duration_ns)),

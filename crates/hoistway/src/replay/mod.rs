@@ -6,17 +6,17 @@
 
 pub mod groups;
 pub mod job_file;
-pub mod slip;
+pub mod lateness;
 pub mod workload;
 
 use crate::arguments::TestArguments;
 use crate::arguments::test::{GroupArguments, JudgeArguments, WorkloadArguments};
 use crate::arguments::trace::ReplayArguments;
-use crate::exit::{Outcome, Voice};
+use crate::exit::{Outcome, Reporter};
 
 /// Runs the subcommand.
-pub fn run(arguments: &ReplayArguments, voice: Voice) -> Outcome {
-    crate::test::run(&as_test(arguments), voice)
+pub fn run(arguments: &ReplayArguments, reporter: Reporter) -> Outcome {
+    crate::test::run(&as_test(arguments), reporter)
 }
 
 /// The equivalent test.

@@ -15,7 +15,7 @@ use workload::trace::recording::{Builder, Recorded, Selection};
 use super::groups::Grouping;
 use crate::arguments::TestArguments;
 use crate::arguments::trace::{FormatArguments, PlugsName, ReplayOptions};
-use crate::exit::{Error, Voice};
+use crate::exit::{Error, Reporter};
 use crate::target::HostName;
 use crate::test::groups::only_weights;
 use crate::trace::open::{How, Opened};
@@ -42,7 +42,7 @@ pub fn read(
     arguments: &TestArguments,
     host: HostName,
     (writes, is_made): (bool, bool),
-    voice: Voice,
+    reporter: Reporter,
 ) -> Result<Option<Traced>, Error> {
     let Some(path) = &arguments.workload.trace else { return Ok(None) };
     refuse_what_contradicts(arguments)?;
@@ -56,7 +56,7 @@ pub fn read(
         writes,
         is_made,
     };
-    let (plan, expected_ns) = wanted.plan(voice)?;
+    let (plan, expected_ns) = wanted.plan(reporter)?;
     let runtime_ns = arguments.workload.runtime.unwrap_or(expected_ns.unwrap_or(0).max(ENDLESS_NS));
     Ok(Some(Traced { plan, expected_ns, runtime_ns }))
 }
@@ -83,11 +83,11 @@ pub struct Wanted<'a> {
 
 impl Wanted<'_> {
     /// The workload, and its duration if the trace determines it.
-    pub fn plan(&self, voice: Voice) -> Result<(WorkloadPlan, Option<Nanos>), Error> {
+    pub fn plan(&self, reporter: Reporter) -> Result<(WorkloadPlan, Option<Nanos>), Error> {
         let settings = Settings::read(self.options)?;
         let grouping = Grouping::read(self.options.groups_by.as_deref())?.unwrap_or_default();
-        let recorded = self.recorded(&grouping, voice)?;
-        say(&recorded, self.writes, settings.pace, voice);
+        let recorded = self.recorded(&grouping, reporter)?;
+        report(&recorded, self.writes, settings.pace, reporter);
         check_pace(&recorded, settings.pace)?;
         let name = Opened::short_name(self.path);
         let weights = weights(self.weights, &recorded, &grouping)?;
@@ -102,7 +102,7 @@ impl Wanted<'_> {
         Ok((plan, length_ns))
     }
 
-    fn recorded(&self, grouping: &Grouping, voice: Voice) -> Result<Recorded, Error> {
+    fn recorded(&self, grouping: &Grouping, reporter: Reporter) -> Result<Recorded, Error> {
         let Self { path, options, .. } = self;
         let reading = FormatArguments {
             time_unit: options.time_unit.unwrap_or_default(),
@@ -126,8 +126,8 @@ impl Wanted<'_> {
         while let Some(item) = trace.next()? {
             builder.add(item).map_err(unusable)?;
         }
-        trace.conclude(voice)?;
-        voice.note(trace.summary());
+        trace.conclude(reporter)?;
+        reporter.note(trace.summary());
         builder.finish().map_err(unusable)
     }
 
@@ -136,7 +136,7 @@ impl Wanted<'_> {
         (replay.pace, replay.speed_permille, replay.repeats) =
             (settings.pace, settings.speed_permille, settings.repeats);
         replay.fit = settings.fit;
-        let depth = self.iodepth.unwrap_or_else(|| replay.usual_depth());
+        let depth = self.iodepth.unwrap_or_else(|| replay.default_depth());
         let span_bytes = replay.span_bytes.max(1).next_multiple_of(1 << 20);
         let mut job = replay.job(group, depth);
         group.clone_into(&mut job.group);
@@ -167,9 +167,11 @@ impl Settings {
         };
         let speed_permille = options.speed.as_deref().map(speed).transpose()?.unwrap_or(1_000);
         if pace != Pace::AsRecorded && options.speed.is_some() {
-            return Err(
-                Error::usage("only recorded times have a speed", "leave it out, or --pace as-recorded").at("--speed")
-            );
+            return Err(Error::usage(
+                "--speed applies only to the recorded times",
+                "leave it out, or use --pace as-recorded",
+            )
+            .at("--speed"));
         }
         let fit = match options {
             ReplayOptions { scale: true, .. } => Fit::Scale,
@@ -189,7 +191,7 @@ impl Settings {
 fn speed(text: &str) -> Result<u32, Error> {
     let wrong = || {
         let help = "write a number from 0.001 to 1000 with up to three decimals, for example 2 or 0.5";
-        Error::usage(format!("'{text}' is no speed"), help).at("--speed")
+        Error::usage(format!("'{text}' is not a speed"), help).at("--speed")
     };
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if fraction.len() > 3 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -207,7 +209,7 @@ fn plugs(asked: Option<PlugsName>, host: HostName) -> Result<PlugsName, Error> {
     match (asked, host) {
         (Some(PlugsName::Recorded), HostName::Native) => {
             let what =
-                "the kernel ends a plug with the call that opens it, so that no I/O waits in it for the next call";
+                "the kernel ends a plug with the system call that opened it, so no I/O can wait in it for a later call";
             Err(Error::usage(what, "leave it out, or use --host engine or simulator").at("--plugs recorded"))
         }
         (None, HostName::Native) => Ok(PlugsName::None),
@@ -232,8 +234,8 @@ fn refuse_what_contradicts(arguments: &TestArguments) -> Result<(), Error> {
     ];
     match options.into_iter().find(|(is_given, _)| *is_given) {
         Some((_, option)) => {
-            let what = "the trace says itself what is done, and by whom";
-            Err(Error::usage(what, "leave it out; groups of a trace: --groups-by").at(option))
+            let what = "the trace determines the I/Os and the processes";
+            Err(Error::usage(what, "leave it out; --groups-by forms groups of a trace").at(option))
         }
         None => Ok(()),
     }
@@ -242,33 +244,34 @@ fn refuse_what_contradicts(arguments: &TestArguments) -> Result<(), Error> {
 fn check_pace(recorded: &Recorded, pace: Pace) -> Result<(), Error> {
     let has_completions = recorded.groups.iter().any(|(_, recording)| recording.has_completions());
     if pace == Pace::Dependent && !has_completions {
-        let what = "the trace does not say when I/Os completed, so none can depend on another";
+        let what = "the trace has no completions, so no I/O can depend on another";
         return Err(Error::usage(what, "use --pace closed, with --iodepth N").at("--pace dependent"));
     }
     Ok(())
 }
 
 /// Notes about the recording.
-fn say(recorded: &Recorded, writes: bool, pace: Pace, voice: Voice) {
+fn report(recorded: &Recorded, writes: bool, pace: Pace, reporter: Reporter) {
     for (what, count) in &recorded.left_out {
         match *what {
-            "writes" if !writes => voice.note(format!("{count} writes not replayed (read-only)")),
-            what => voice.note(format!("{count} {what} not replayed")),
+            "writes" if !writes => reporter.note(format!("{count} writes not replayed (read-only)")),
+            what => reporter.note(format!("{count} {what} not replayed")),
         }
     }
     if recorded.is_merged {
-        voice
-            .note("the trace does not tell what was queued: what was issued to the device is replayed, as merged then");
+        reporter.note(
+            "the trace has no queueing events: the requests issued to the device are replayed, as they were merged",
+        );
     }
     if recorded.held > 0 {
-        voice.note(format!("{} I/Os wait in plugs for those behind them, as recorded; --plugs none", recorded.held));
+        reporter.note(format!("{} I/Os are plugged as recorded; --plugs none turns this off", recorded.held));
     }
     if let [_, _, ..] = recorded.devices[..] {
         let devices = recorded.devices.join(", ");
-        voice.note(format!("{} devices lie behind one another on the target: {devices}", recorded.devices.len()));
+        reporter.note(format!("{} devices follow one another on the target: {devices}", recorded.devices.len()));
     }
     if pace == Pace::Closed && !recorded.groups.iter().any(|(_, recording)| recording.has_completions()) {
-        voice.note("the trace does not tell how many I/Os were in flight: 32 are, unless --iodepth says otherwise");
+        reporter.note("the trace does not contain the number of I/Os in flight: up to 32 are, unless --iodepth sets another limit");
     }
 }
 
@@ -296,9 +299,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recorded_plugs_are_refused_where_nobody_can_hold_them() {
+    fn recorded_plugs_are_refused_on_hosts_without_plugs() {
         let refusal = plugs(Some(PlugsName::Recorded), HostName::Native).expect_err("calls are the kernel's");
-        assert!(refusal.messages[0].what.contains("the kernel ends a plug with the call"), "{refusal:?}");
+        assert!(refusal.messages[0].what.contains("the kernel ends a plug with the system call"), "{refusal:?}");
         assert_eq!(plugs(None, HostName::Native).ok(), Some(PlugsName::None));
         assert_eq!(plugs(None, HostName::Engine).ok(), Some(PlugsName::Recorded));
         assert_eq!(plugs(Some(PlugsName::None), HostName::Simulator).ok(), Some(PlugsName::None));

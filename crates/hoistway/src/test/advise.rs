@@ -5,17 +5,16 @@ use elevator::registry::ENTRIES;
 use experiment::{Exit, IssuerPlace, Matrix, Measurement};
 use workload::verify::REMARK;
 
-use crate::exit::{Error, Voice};
+use crate::exit::{Error, Reporter};
 
 /// Warns if both the limiter and the scheduler would share the device by weights.
-pub fn two_shares(matrix: &Matrix, voice: Voice) {
+pub fn two_shares(matrix: &Matrix, reporter: Reporter) {
     for limiter in matrix.limiters.iter().filter(|limiter| PROPORTIONAL.contains(&limiter.name.as_str())) {
         let shares = |name: &str| ENTRIES.iter().any(|entry| entry.name == name && entry.traits.has_shares);
         for scheduler in matrix.schedulers.iter().filter(|scheduler| shares(&scheduler.name)) {
             let (limiter, scheduler) = (&limiter.name, &scheduler.name);
-            voice.note(format!(
-                "{limiter} above {scheduler}: both share the device out by the groups' weights, each by its own measure; \
-                 results show the two together"
+            reporter.note(format!(
+                "{limiter} above {scheduler}: both divide the device by the groups' weights, each in its own unit; the results show their combined effect"
             ));
         }
     }
@@ -23,7 +22,7 @@ pub fn two_shares(matrix: &Matrix, voice: Voice) {
 
 /// Warns if weights could not act, because all requests together fitted into the device. Source:
 /// docs/specifications/harness.md, section 3.5, and section 14, trap T5.
-pub fn idle_weights(measurements: &[Measurement], voice: Voice) {
+pub fn idle_weights(measurements: &[Measurement], reporter: Reporter) {
     let mut said: Vec<String> = Vec::new();
     for measurement in measurements {
         let experiment = &measurement.experiment;
@@ -37,11 +36,10 @@ pub fn idle_weights(measurements: &[Measurement], voice: Voice) {
             let issuers = u32::try_from(experiment.issuers().count()).unwrap_or(u32::MAX);
             let remedy = remedy(issuers, depth, measurement.host == "native");
             let text = format!(
-                "{workload} nr={threads}: all {backlog} requests fit into the device, which takes {depth} at a time: weights \
-                 cannot act; {remedy}"
+                "{workload} nr={threads}: all {backlog} requests fit into the device's queue of {depth}, so weights have no effect; {remedy}"
             );
             if !said.contains(&text) {
-                voice.note(&text);
+                reporter.note(&text);
                 said.push(text);
             }
         }
@@ -62,14 +60,14 @@ fn remedy(issuers: u32, depth: u32, is_native: bool) -> String {
 const DEEPEST: u64 = 1024;
 
 /// Prints the notes that hosts wrote into their measurements for the user, each once.
-pub fn notes_of_hosts(measurements: &[Measurement], voice: Voice) {
+pub fn notes_of_hosts(measurements: &[Measurement], reporter: Reporter) {
     let mut said: Vec<String> = Vec::new();
     for measurement in measurements {
         let notes = measurement.target.notes.iter().filter(|(key, _)| key.starts_with("note "));
         for (_, text) in notes {
             let text = format!("{}: {text}", measurement.experiment.scheduler);
             if !said.contains(&text) {
-                voice.note(&text);
+                reporter.note(&text);
                 said.push(text);
             }
         }
@@ -77,7 +75,7 @@ pub fn notes_of_hosts(measurements: &[Measurement], voice: Voice) {
 }
 
 /// Reports threads that ended early, or the errors that they found, each once.
-pub fn endings(measurements: &[Measurement], voice: Voice) {
+pub fn endings(measurements: &[Measurement], reporter: Reporter) {
     let mut said: Vec<String> = Vec::new();
     for measurement in measurements {
         let threads = measurement.groups.iter().flat_map(|group| group.threads.iter().map(move |it| (group, it)));
@@ -85,7 +83,7 @@ pub fn endings(measurements: &[Measurement], voice: Voice) {
             let text =
                 format!("{}: {} of {}: {}", measurement.experiment.scheduler, thread.name, group.path, thread.ending);
             if !said.contains(&text) {
-                voice.note(&text);
+                reporter.note(&text);
                 said.push(text);
             }
         }
@@ -94,7 +92,7 @@ pub fn endings(measurements: &[Measurement], voice: Voice) {
 
 /// Reports jobs that the end of a run interrupted or did not let begin, where jobs follow one
 /// another: for each run once.
-pub fn cut_off(measurements: &[Measurement], voice: Voice) {
+pub fn cut_off(measurements: &[Measurement], reporter: Reporter) {
     const NAMES: usize = 4;
     let mut said: Vec<String> = Vec::new();
     for measurement in measurements {
@@ -107,12 +105,12 @@ pub fn cut_off(measurements: &[Measurement], voice: Voice) {
         let more = names.len().saturating_sub(NAMES);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let text = format!(
-            "{}: the end of the run cut off {}{more}: a longer --runtime gives them their time",
+            "{}: the end of the run cut off {}{more}: a longer --runtime lets them finish",
             measurement.experiment.scheduler,
             names.iter().take(NAMES).copied().collect::<Vec<_>>().join(", "),
         );
         if !names.is_empty() && !said.contains(&text) {
-            voice.note(&text);
+            reporter.note(&text);
             said.push(text);
         }
     }
@@ -127,7 +125,7 @@ pub fn damage(measurements: &[Measurement]) -> Option<Error> {
     });
     let (scheduler, thread) = found?;
     let what = format!("{scheduler}: {} has read damaged data: {}", thread.name, thread.ending);
-    Some(Error::new(Exit::Failed, what, "the block on the target is not the one that was written there"))
+    Some(Error::new(Exit::Failed, what, "the block on the target is not the block that was written there"))
 }
 
 /// Whether the weights have acted nevertheless: a scheduler that idles for groups keeps the others

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use block::DeviceNumber;
 use experiment::blkio::weights::{WeightFile, Weights};
-use experiment::blkio::{FILES, File, Form, Statistics, statistics_file};
+use experiment::blkio::{FILES, File, Generation, Statistics, statistics_file};
 use experiment::{Measurement, Weight};
 
 use super::tracing::{DEVICE, base_of};
@@ -16,22 +16,22 @@ use crate::exit::Error;
 /// an account.
 pub fn write(base: &Path, measurement: &Measurement) -> Result<(), Error> {
     let directory = base_of(base, &measurement.experiment);
-    let form = form_of(measurement);
+    let generation = generation_of(measurement);
     for (path, own) in &measurement.blkio {
         let directory = directory.join(path.trim_start_matches('/'));
         fs::create_dir_all(&directory).map_err(|error| Error::file(&directory, "create", &error).at("--blkio-out"))?;
         let put = |name: &str, file: &File, statistics: &Statistics| {
             let place = directory.join(name);
-            fs::write(&place, statistics_file(file, form, &[(DEVICE, *statistics)]))
+            fs::write(&place, statistics_file(file, generation, &[(DEVICE, *statistics)]))
                 .map_err(|error| Error::file(&place, "write", &error).at("--blkio-out"))
         };
-        for (name, text) in weights_of(measurement, path, form) {
+        for (name, text) in weights_of(measurement, path, generation) {
             let place = directory.join(name);
             fs::write(&place, text).map_err(|error| Error::file(&place, "write", &error).at("--blkio-out"))?;
         }
-        for file in FILES.iter().filter(|file| form == Form::Tree || !file.is_late) {
+        for file in FILES.iter().filter(|file| generation == Generation::Tree || !file.is_late) {
             put(file.name, file, own)?;
-            if form == Form::Tree && file.has_twin {
+            if generation == Generation::Tree && file.has_recursive {
                 put(&format!("{}_recursive", file.name), file, &with_what_lies_below(measurement, path))?;
             }
         }
@@ -40,25 +40,25 @@ pub fn write(base: &Path, measurement: &Measurement) -> Result<(), Error> {
 }
 
 /// The files of the weights that an experiment's group was given, within the kernel's range.
-fn weights_of(measurement: &Measurement, path: &str, form: Form) -> Vec<(&'static str, String)> {
+fn weights_of(measurement: &Measurement, path: &str, generation: Generation) -> Vec<(&'static str, String)> {
     let Some(group) = measurement.experiment.groups.iter().find(|group| path.strip_prefix('/') == Some(&group.path))
     else {
         return Vec::new();
     };
-    let all = WeightFile::All(form);
+    let all = WeightFile::All(generation);
     let shown = |file: WeightFile, weight: Weight| {
         let (least, most) = file.range();
         (file.name(), file.read::<DeviceNumber>(&Weights::new(weight.get().clamp(least, most))))
     };
     let leaf = shown(WeightFile::Leaf, group.leaf_weight.unwrap_or(group.weight));
-    [Some(shown(all, group.weight)), (form == Form::Tree).then_some(leaf)].into_iter().flatten().collect()
+    [Some(shown(all, group.weight)), (generation == Generation::Tree).then_some(leaf)].into_iter().flatten().collect()
 }
 
 /// The form of the kernel's files for the version that ran: groups became a tree in 3.9.
-fn form_of(measurement: &Measurement) -> Form {
+fn generation_of(measurement: &Measurement) -> Generation {
     let version = measurement.experiment.scheduler.version.as_deref();
     let is_old = version.is_some_and(|version| version.starts_with("2."));
-    if is_old { Form::Flat } else { Form::Tree }
+    if is_old { Generation::Flat } else { Generation::Tree }
 }
 
 fn with_what_lies_below(measurement: &Measurement, path: &str) -> Statistics {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use experiment::measurement::Alone;
+use experiment::measurement::SoloRates;
 use experiment::{Experiment, Measurement};
 
 use super::run::RunSettings;
@@ -12,14 +12,14 @@ use crate::progress::Display;
 
 /// Results of groups alone, by the runs in which they are together.
 #[derive(Debug, Default)]
-pub struct Calibrated(BTreeMap<String, Vec<Alone>>);
+pub struct Calibrated(BTreeMap<String, Vec<SoloRates>>);
 
 impl Calibrated {
     /// Runs each group of these experiments alone, once per workload, scheduler and number of
     /// threads.
     pub fn measure(
         &mut self,
-        carrier: &RunSettings<'_>,
+        run_settings: &RunSettings<'_>,
         all: &[Experiment],
         display: &mut Display,
     ) -> Result<(), Error> {
@@ -31,7 +31,7 @@ impl Calibrated {
             if self.0.contains_key(&key) {
                 continue;
             }
-            self.0.insert(key.clone(), vec![Alone::default(); experiment.groups.len()]);
+            self.0.insert(key.clone(), vec![SoloRates::default(); experiment.groups.len()]);
             for index in (0..experiment.groups.len()).filter(|&index| !experiment.groups[index].jobs.is_empty()) {
                 runs.push(alone(experiment, index));
                 meant.push((key.clone(), index));
@@ -42,7 +42,7 @@ impl Calibrated {
         }
         let mut made: Vec<Measurement> = Vec::new();
         display.expect(runs.len(), &threads);
-        carrier.run(&runs, display, &mut |measurement| {
+        run_settings.run(&runs, display, &mut |measurement| {
             made.push(measurement);
             Ok(())
         })?;
@@ -52,7 +52,7 @@ impl Calibrated {
             let Some((key, index)) = at.and_then(|at| meant.get(at)) else { continue };
             let group = &measurement.groups[*index];
             if let Some(all) = self.0.get_mut(key) {
-                all[*index] = Alone {
+                all[*index] = SoloRates {
                     bytes_per_s: measurement.per_s(group.bytes()),
                     ios_per_s: measurement.per_s(group.ios()),
                     device_ns_per_s: measurement.per_s(group.device_ns()),
@@ -63,7 +63,7 @@ impl Calibrated {
     }
 
     /// The results of a run's groups alone; empty without calibration.
-    pub fn of(&self, experiment: &Experiment) -> Vec<Alone> {
+    pub fn of(&self, experiment: &Experiment) -> Vec<SoloRates> {
         self.0.get(&key_of(experiment)).cloned().unwrap_or_default()
     }
 }

@@ -3,12 +3,37 @@
 
 use experiment::Exit;
 use experiment::cell::cells;
-use report::compare::{Against, METRICS, changes, table};
+use report::compare::{Against, Change, METRICS, changes, table};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
 
 use super::store;
 use crate::arguments::test::CompareArguments;
 use crate::exit::{Error, Outcome, print};
 use crate::units;
+
+/// A comparison of two results.
+#[derive(Serialize, JsonSchema)]
+pub struct Comparison<'a> {
+    /// Version of hoistway.
+    hoistway: &'a str,
+    /// Version of this layout.
+    schema: u32,
+    /// The largest accepted regression as a fraction (`--max-regression`); null without a limit.
+    max_regression: Option<f64>,
+    /// The figures of the cells that both results have.
+    changes: Vec<Compared<'a>>,
+}
+
+/// One figure in both results.
+#[derive(Serialize, JsonSchema)]
+struct Compared<'a> {
+    #[serde(flatten)]
+    change: &'a Change,
+    /// How it compares with the limit; null without one, or if the limit is for another figure.
+    verdict: Option<Against>,
+}
 
 /// Prints the comparison; exit 4 beyond `--max-regression`, 5 if an interval includes the limit, or
 /// there is no interval.
@@ -22,20 +47,37 @@ pub fn run(arguments: &CompareArguments) -> Outcome {
         let what = format!("{} and {} have no run in common", arguments.old.display(), arguments.new.display());
         return Err(Error::usage(what, "compare results of the same workloads, schedulers and thread counts"));
     }
-    print(&table(&changes))?;
-    let Some((limit, metric)) = limit else { return Ok(Exit::Done) };
-    let mut exit = Exit::Done;
-    for change in changes.iter().filter(|change| metric.as_ref().is_none_or(|metric| change.metric.name() == metric)) {
-        let (word, outcome) = match change.against(limit) {
-            Against::Within => continue,
-            Against::Unsure => ("INCONCLUSIVE: perhaps worse by more than", Exit::Inconclusive),
-            Against::Beyond => ("REGRESSION: worse by more than", Exit::AssertionFailed),
+    let verdict = |change: &Change| {
+        let (limit, metric) = limit.as_ref()?;
+        let is_limited = metric.as_ref().is_none_or(|metric| change.metric.name() == metric);
+        is_limited.then(|| change.against(*limit))
+    };
+    if arguments.json {
+        let compared = changes.iter().map(|change| Compared { change, verdict: verdict(change) });
+        let document = Comparison {
+            hoistway: env!("CARGO_PKG_VERSION"),
+            schema: 1,
+            max_regression: limit.as_ref().map(|(limit, _)| *limit),
+            changes: compared.collect(),
         };
-        print(&format!("{word} {}%: {} {}\n", limit * 100.0, change.cell, change.name()))?;
-        exit = exit.worse(outcome);
+        print(&format!("{:#}\n", json!(document)))?;
+    } else {
+        print(&table(&changes))?;
     }
-    if exit == Exit::Inconclusive {
-        print("help: more --sets, or a longer --runtime, make the intervals narrower\n")?;
+    let mut exit = Exit::Done;
+    for change in &changes {
+        let (word, outcome) = match verdict(change) {
+            None | Some(Against::Within) => continue,
+            Some(Against::Unsure) => ("INCONCLUSIVE: perhaps worse by more than", Exit::Inconclusive),
+            Some(Against::Beyond) => ("REGRESSION: worse by more than", Exit::AssertionFailed),
+        };
+        exit = exit.worse(outcome);
+        if let (false, Some((limit, _))) = (arguments.json, &limit) {
+            print(&format!("{word} {}%: {} {}\n", limit * 100.0, change.cell, change.name()))?;
+        }
+    }
+    if exit == Exit::Inconclusive && !arguments.json {
+        print("help: more --sets or a longer --runtime give narrower intervals\n")?;
     }
     Ok(exit)
 }

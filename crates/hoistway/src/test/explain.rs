@@ -24,7 +24,7 @@ use reasons::{Seen, Share, Together};
 /// Populations at which a device is measured, up to its depth.
 const POPULATIONS: [u32; 20] = [1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 96, 128, 192, 256];
 /// The assumed loss if the scheduler has no `give`.
-const USUAL_LOSS: f64 = 0.03;
+const DEFAULT_LOSS: f64 = 0.03;
 
 /// Measured devices: the experiment with one request at a time, and the throughput curve.
 pub type Curves = Vec<(Experiment, Curve)>;
@@ -45,13 +45,13 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
     let run = cell.runs[0];
     let mut text = format!("{}: {} MB/s together\n", cell.name(), mb(cell.bytes_per_s.mean));
     let Some(fairness) = &cell.fairness else {
-        return text + "  what is due is not known: nothing was done, or nothing promised a share\n";
+        return text + "  what is due is not known: no I/O was done, or no group has a share\n";
     };
     // The next command follows the completion; the process's submission cost comes after it.
     let host_ns = run.experiment.machine.complete_ns_in_force();
     let groups: Vec<&Group> = cell.plan_groups().collect();
-    let (tenants, job) = match asked(&groups, &fairness.due, host_ns) {
-        Ok(asked) => asked,
+    let (tenants, job) = match demand_of(&groups, &fairness.due, host_ns) {
+        Ok(demand_of) => demand_of,
         Err(why) => return text + &plain(cell, &fairness.due, &why),
     };
     let depth = run.experiment.device_depth.unwrap_or(run.target.queue_depth).max(1);
@@ -59,8 +59,7 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
         let bound = tenants.iter().map(|tenant| tenant.outstanding / (tenant.weight / total(&tenants)));
         let bound = bound.fold(f64::from(depth), f64::min);
         let why = format!(
-            "the shares can be exact with {bound:.1} requests inside at most; what this device delivers with so many is known of \
-             simulated ones only"
+            "the shares can be exact with at most {bound:.1} requests in flight; the throughput at that depth is known only for simulated devices"
         );
         return text + &plain(cell, &fairness.due, &why);
     }
@@ -77,7 +76,7 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
     if let Some(reason) = reasons::of_throughput(&together) {
         let _ = writeln!(text, "  {reason} ({} of {} MB/s)", mb(together.got), mb(together.can));
     }
-    let _ = writeln!(text, "  MB/s, due of what can be had together:");
+    let _ = writeln!(text, "  MB/s, due of the total attainable:");
     let mut rows = Vec::new();
     for (index, group) in cell.groups.iter().enumerate() {
         let [can_bytes, got] = [can.rates[index] * bytes, group.bytes_per_s.mean];
@@ -86,7 +85,7 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
             can: can_bytes / together.can.max(1.0),
             got: got / together.got.max(1.0),
             outstanding: tenants[index].outstanding,
-            is_all_inside: can.inside[index] >= can.asked[index] * 0.99,
+            is_all_in_flight: can.in_flight[index] >= can.demand[index] * 0.99,
         };
         let name = vec![group.path.to_owned(), group.weight.to_string()];
         let figures = [share.due * together.can, can_bytes, got].map(mb);
@@ -103,17 +102,21 @@ fn together(cell: &Cell<'_>, can: &Attainable, bytes: f64) -> Together {
         full: can.full_rate * bytes,
         got: cell.bytes_per_s.mean,
         got_high: cell.bytes_per_s.high(),
-        needed: can.inside.iter().sum(),
+        needed: can.in_flight.iter().sum(),
         seen: cell.runs.iter().find_map(|run| run.dispatches.as_ref()).map(seen),
     }
 }
 
 /// Summarises the record of the first dispatches.
-fn seen(told: &Dispatches) -> Seen {
-    let length_ns = told.length_ns.max(1) as f64;
-    let inside_ns: u64 = told.requests.iter().map(|request| request.service_ns).sum();
-    let held_ns: u64 = told.holds.iter().map(|hold| hold.length_ns).sum();
-    Seen { requests: told.requests.len(), inside: inside_ns as f64 / length_ns, held: held_ns as f64 / length_ns }
+fn seen(dispatches: &Dispatches) -> Seen {
+    let length_ns = dispatches.length_ns.max(1) as f64;
+    let in_flight_ns: u64 = dispatches.requests.iter().map(|request| request.service_ns).sum();
+    let held_ns: u64 = dispatches.holds.iter().map(|hold| hold.length_ns).sum();
+    Seen {
+        requests: dispatches.requests.len(),
+        in_flight: in_flight_ns as f64 / length_ns,
+        held: held_ns as f64 / length_ns,
+    }
 }
 
 fn total(tenants: &[Tenant]) -> f64 {
@@ -127,7 +130,7 @@ fn mb(bytes_per_s: f64) -> String {
 
 /// The outstanding requests of each group, each with the time between its completion and the next
 /// submission, and the job that they all run; or the reason why this is not meaningful.
-pub fn asked(groups: &[&Group], due: &[f64], host_ns: Nanos) -> Result<(Vec<Tenant>, Job), String> {
+pub fn demand_of(groups: &[&Group], due: &[f64], host_ns: Nanos) -> Result<(Vec<Tenant>, Job), String> {
     let mut kind: Option<Job> = None;
     let mut tenants = Vec::new();
     for (group, share) in groups.iter().zip(due) {
@@ -149,7 +152,7 @@ pub fn asked(groups: &[&Group], due: &[f64], host_ns: Nanos) -> Result<(Vec<Tena
             };
             if kind.as_ref().is_some_and(is_other) {
                 return Err(
-                    "the groups ask for different kinds of requests, which do not stay inside equally long".to_owned()
+                    "the groups issue different kinds of requests, which take different times in the device".to_owned()
                 );
             }
             kind.get_or_insert(one);
@@ -165,25 +168,25 @@ pub fn asked(groups: &[&Group], due: &[f64], host_ns: Nanos) -> Result<(Vec<Tena
 /// Whether a job is a closed loop that keeps a fixed number of requests outstanding.
 fn closed(job: &Job) -> Result<(), &'static str> {
     if job.program.is_some() || job.replay.is_some() {
-        return Err("what a program or a recording keeps outstanding changes all the time");
+        return Err("the number of outstanding requests of a program or a recording varies");
     }
     if !job.direct {
-        return Err("it goes through the page cache, which decides what is outstanding");
+        return Err("it uses the page cache, which determines the number of outstanding requests");
     }
     let rates = [job.rate_bytes_per_s.read, job.rate_bytes_per_s.write, job.rate_bytes_per_s.trim];
     let ios = [job.rate_ios_per_s.read, job.rate_ios_per_s.write, job.rate_ios_per_s.trim];
     if rates.iter().any(|rate| *rate > 0) || ios.iter().any(|rate| *rate > 0) {
-        return Err("it has a rate of its own");
+        return Err("it has its own rate limit");
     }
     if !matches!(job.mix, Mix::Read) {
-        return Err("what writes cost changes with what was written before");
+        return Err("the cost of a write depends on the writes before it");
     }
     Ok(())
 }
 
 /// The device's throughput by number of these requests in flight, in requests per second.
 pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curves) -> Result<Curve, String> {
-    let question = |population: u32| Experiment {
+    let experiment = |population: u32| Experiment {
         workload: "population".to_owned(),
         scheduler: SchedulerSpec::named("none"),
         limiters: Vec::new(),
@@ -196,26 +199,26 @@ pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curv
         machine: experiment::Machine::default(),
         ..experiment.clone()
     };
-    let mut one = question(1);
+    let mut one = experiment(1);
     one.device_depth = Some(depth);
     if let Some((_, curve)) = known.iter().find(|(known, _)| *known == one) {
         return Ok(curve.clone());
     }
     let mut points = Vec::new();
     for population in POPULATIONS.into_iter().filter(|population| *population < depth).chain([depth]) {
-        let mut question = question(population);
-        question.device_depth = Some(depth);
+        let mut experiment = experiment(population);
+        experiment.device_depth = Some(depth);
         let mut host = Simulator::with_costs(HostCosts::NONE);
-        host.check(&question)
+        host.check(&experiment)
             .map_err(|refusal| format!("the device refuses a single population: {}", refusal.message))?;
-        let mut measured = host.run(&question, &mut Unattended).map_err(|error| format!("{error:?}"))?;
+        let mut measured = host.run(&experiment, &mut Unattended).map_err(|error| format!("{error:?}"))?;
         if measured.target.rotational {
             if matches!(job.pattern, Pattern::Sequential { .. }) {
-                return Err("on a disk what a request costs depends on the one before it".to_owned());
+                return Err("on a rotational disk the cost of a request depends on the one before it".to_owned());
             }
             // Enough for a few hundred requests per second.
-            (question.ramp_ns, question.runtime_ns) = (SECOND, 20 * SECOND);
-            measured = host.run(&question, &mut Unattended).map_err(|error| format!("{error:?}"))?;
+            (experiment.ramp_ns, experiment.runtime_ns) = (SECOND, 20 * SECOND);
+            measured = host.run(&experiment, &mut Unattended).map_err(|error| format!("{error:?}"))?;
         }
         points.push((f64::from(population), measured.ios_per_s()));
     }
@@ -227,7 +230,7 @@ pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curv
 /// The loss that the scheduler may spend: its `give`, if it has one.
 fn loss_of(cell: &Cell<'_>) -> f64 {
     let give = cell.scheduler.tunables.iter().find(|tunable| tunable.name == "give");
-    give.and_then(|tunable| tunable.value.parse::<f64>().ok()).map_or(USUAL_LOSS, |percent| percent / 100.0)
+    give.and_then(|tunable| tunable.value.parse::<f64>().ok()).map_or(DEFAULT_LOSS, |percent| percent / 100.0)
 }
 
 fn verdict(can: &Attainable, loss: f64) -> String {
@@ -235,17 +238,17 @@ fn verdict(can: &Attainable, loss: f64) -> String {
     let (n_star, n_eps) = (can.n_star, can.n_eps);
     let percent = loss * 100.0;
     let mut text = format!(
-        "  shares can be exact with {n_star:.1} requests inside (N*); {:.0} % of the throughput need {n_eps:.1}\n",
+        "  shares can be exact with {n_star:.1} requests in flight (N*); {:.0} % of the throughput need {n_eps:.1}\n",
         100.0 - percent
     );
     let what = if loss >= 1.0 {
-        format!("exact whatever it costs: {cost:.1} %")
+        format!("exact shares at any cost: {cost:.1} %")
     } else if can.n_star >= 1.2 * can.n_eps {
-        "so exact shares are free".to_owned()
+        "so exact shares cost no throughput".to_owned()
     } else if can.n_star >= can.n_eps {
         format!("so exact shares cost {cost:.1} %, not more than {percent:.0}")
     } else {
-        format!("so exact shares would cost {cost:.1} %, more than {percent:.0}; `can` is the nearest to them")
+        format!("so exact shares would cost {cost:.1} %, more than {percent:.0}; `can` is closest to them")
     };
     let _ = writeln!(text, "  {what}");
     text
@@ -262,7 +265,7 @@ fn plain(cell: &Cell<'_>, due: &[f64], why: &str) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = cell.groups.iter().zip(due).map(row).collect();
-    format!("  what can be had is not known: {why}; MB/s:\n{}", grid(&["group", "weight", "due", "got"], &rows))
+    format!("  the attainable rates are not known: {why}; MB/s:\n{}", grid(&["group", "weight", "due", "got"], &rows))
 }
 
 /// Columns, with numbers right-aligned; the first and `why` are left-aligned.

@@ -92,12 +92,12 @@ fn job_result(job: &FioJob, first_thread: usize) -> JobMeasurement {
 
 /// An error of the reader with its exit code.
 pub fn error_of(error: &FioError) -> Error {
-    let told = error.diagnostic().clone();
+    let renamed = error.diagnostic().clone();
     let exit = match error {
         FioError::Unreadable(_) => Exit::Usage,
         FioError::JobFailed(_) => Exit::Failed,
     };
-    Error::new(exit, told.message, told.help)
+    Error::new(exit, renamed.message, renamed.help)
 }
 
 fn head_of(target: &str, measurements: &[Measurement]) -> Head {
@@ -155,7 +155,7 @@ fn measurement(target: &str, workload: &str, jobs: &[&FioJob]) -> Measurement {
             trim,
             sync: Tally::default(),
             late: 0,
-            slip: Histogram::default(),
+            issue_delay: Histogram::default(),
             throttled_ns: Vec::new(),
             threads: Vec::new(),
             jobs: Vec::new(),
@@ -194,7 +194,7 @@ fn measurement(target: &str, workload: &str, jobs: &[&FioJob]) -> Measurement {
         dispatch_reasons: BTreeMap::new(),
         dispatches: None,
         blkio: BTreeMap::new(),
-        alone: Vec::new(),
+        solo_rates: Vec::new(),
         flags,
     }
 }

@@ -54,7 +54,7 @@ pub fn only_weights(given: &GroupArguments) -> Result<Option<&str>, Error> {
         let what = format!("--weights is given {} times", given.weights.len());
         return Err(Error::usage(
             what,
-            "one test has one; several are for a scenario that judges (--scenario everyday)",
+            "a test takes one; several are for a scenario with verdicts (--scenario everyday)",
         ));
     }
     Ok(given.weights.first().map(String::as_str))
@@ -246,8 +246,8 @@ fn check_low(low: &LowLimits, is_high: bool) -> Result<(), Error> {
     let has_rates = low.bytes_per_s() != [0; 2] || low.ios_per_s() != [0; 2];
     let (has_idle, has_latency) = (low.idle_us != 0, low.latency_us.is_some());
     if is_high && (has_idle || has_latency) {
-        let help = "high= is the posting of 2016, low_rbps=, idle= and latency= the limits of 4.12: take one kind";
-        return Err(Error::usage("high= knows no idle= and no latency=", help));
+        let help = "high= belongs to the patches of 2016; low_rbps=, idle= and latency= to Linux 4.12: use one kind";
+        return Err(Error::usage("high= cannot be combined with idle= and latency=", help));
     }
     if has_rates && !is_high && !(has_idle && has_latency) {
         let help = "add both, for example idle=2000,latency=100 (microseconds)";
@@ -263,8 +263,8 @@ fn check_low(low: &LowLimits, is_high: bool) -> Result<(), Error> {
 /// An upper limit as the kernel accepts it: above 1.
 fn at_least_2(key: &str, text: &str, value: u64) -> Result<Option<u64>, Error> {
     if value < 2 {
-        let help = "limits are at least 2 per second; without the key there is none";
-        return Err(Error::usage(format!("{key}={text} is too little"), help));
+        let help = "limits are at least 2 per second; leave the key out for no limit";
+        return Err(Error::usage(format!("{key}={text} is too small"), help));
     }
     Ok(Some(value))
 }
@@ -272,7 +272,7 @@ fn at_least_2(key: &str, text: &str, value: u64) -> Result<Option<u64>, Error> {
 /// Microseconds, as in the kernel's files.
 fn microseconds(key: &str, text: &str) -> Result<u64, Error> {
     text.parse().ok().filter(|us| *us > 0).ok_or_else(|| {
-        Error::usage(format!("{key}={text} is no number of microseconds"), "write a whole number above 0")
+        Error::usage(format!("{key}={text} is not a number of microseconds"), "write a whole number above 0")
     })
 }
 
@@ -286,11 +286,11 @@ impl Described {
     fn check_loads(&self) -> Result<(), Error> {
         if self.only_holds_others() && self.loads.len() > 1 {
             let what = "the group has workload=none and another one";
-            return Err(Error::usage(what, "leave out none, or the other"));
+            return Err(Error::usage(what, "remove workload=none, or the other one"));
         }
         for (index, load) in self.loads.iter().enumerate() {
             if self.loads[..index].iter().any(|other| other.workload == load.workload) {
-                let what = format!("the group does '{}' twice", load.workload);
+                let what = format!("the group has the workload '{}' twice", load.workload);
                 return Err(Error::usage(what, "give it once, with more threads="));
             }
         }
@@ -307,14 +307,14 @@ impl Described {
                 self.group.is_in_root = match value {
                     "root" => true,
                     "own" => false,
-                    _ => return Err(Error::usage(format!("'{value}' is no choice of cgroups"), "write own or root")),
+                    _ => return Err(Error::usage(format!("cgroup={value} is not possible"), "write own or root")),
                 };
             }
             "leaf_weight" => self.group.leaf_weight = Some(value.parse()?),
             "workload" => self.loads.push(Load { workload: value.to_owned(), threads: None }),
             "threads" => {
                 let threads = value.parse().ok().filter(|count| (1..=4096).contains(count)).ok_or_else(|| {
-                    Error::usage(format!("'{value}' is no number of threads"), "write a number from 1 to 4096")
+                    Error::usage(format!("'{value}' is not a number of threads"), "write a number from 1 to 4096")
                 })?;
                 match self.loads.last_mut() {
                     Some(load) => load.threads = Some(threads),
@@ -325,7 +325,7 @@ impl Described {
                 self.has_own_files = match value {
                     "own" => true,
                     "usual" => false,
-                    _ => return Err(Error::usage(format!("'{value}' says nothing of files"), "write own or usual")),
+                    _ => return Err(Error::usage(format!("files={value} is not possible"), "write own or usual")),
                 };
             }
             "start" => self.group.start_ns = units::time(value)?,
@@ -358,8 +358,8 @@ impl Described {
 /// Parses `8s:400`: the time from which on the group has that weight.
 fn reweigh(text: &str) -> Result<Reweigh, Error> {
     let Some((at, weight)) = text.split_once(':') else {
-        let what = format!("'{text}' is no change of a weight");
-        return Err(Error::usage(what, "write when and what: reweigh=8s:400"));
+        let what = format!("'{text}' is not a change of a weight");
+        return Err(Error::usage(what, "write the time and the weight: reweigh=8s:400"));
     };
     Ok(Reweigh { at_ns: units::time(at)?, weight: weight.parse()? })
 }
@@ -376,7 +376,7 @@ fn priority(text: &str) -> Result<Priority, Error> {
     let level = if level.is_empty() { Some(4) } else { level.parse().ok().filter(|level| *level <= 7) };
     match (class, level) {
         (Some(class), Some(level)) => Ok(Priority::new(class, level)),
-        _ => Err(Error::usage(format!("'{text}' is no I/O priority"), "write rt/0 to rt/7, be/0 to be/7, or idle")),
+        _ => Err(Error::usage(format!("'{text}' is not an I/O priority"), "write rt/0 to rt/7, be/0 to be/7, or idle")),
     }
 }
 
@@ -439,30 +439,30 @@ mod tests {
         assert_eq!(what("weight=5"), "the group has no name");
         assert_eq!(what("name=a,name=b"), "'name' is given twice");
         assert_eq!(what("name=a,workload=drr,threads=2,threads=3"), "'threads' is given twice");
-        assert_eq!(what("name=a,workload=drr,workload=drw,workload=drr"), "the group does 'drr' twice");
+        assert_eq!(what("name=a,workload=drr,workload=drw,workload=drr"), "the group has the workload 'drr' twice");
         assert_eq!(what("name=a,workload=none,workload=drw"), "the group has workload=none and another one");
         assert_eq!(what("name=a,start=5s,stop=1s"), "the group stops before it starts");
-        assert_eq!(what("name=a,ioprio=be/9"), "'be/9' is no I/O priority");
-        assert_eq!(what("name=a,reweigh=400"), "'400' is no change of a weight");
+        assert_eq!(what("name=a,ioprio=be/9"), "'be/9' is not an I/O priority");
+        assert_eq!(what("name=a,reweigh=400"), "'400' is not a change of a weight");
         assert_eq!(what("name=a,reweigh=8s:0"), "weight 0 is outside 1 to 10000");
-        assert_eq!(what("name=a,cgroup=b"), "'b' is no choice of cgroups");
-        assert_eq!(what("name=a,files=mine"), "'mine' says nothing of files");
+        assert_eq!(what("name=a,cgroup=b"), "cgroup=b is not possible");
+        assert_eq!(what("name=a,files=mine"), "files=mine is not possible");
         assert_eq!(what("name=a,leaf_weight=0"), "weight 0 is outside 1 to 10000");
         assert_eq!(what("name=a,priority=8"), "group priority '8' is outside 0 to 7");
-        assert_eq!(what("name=a,rbps=1"), "rbps=1 is too little");
-        assert_eq!(what("name=a,riops=0"), "riops=0 is too little");
-        assert_eq!(what("name=a,rbps=-1"), "'-1' is no rate: it is negative");
+        assert_eq!(what("name=a,rbps=1"), "rbps=1 is too small");
+        assert_eq!(what("name=a,riops=0"), "riops=0 is too small");
+        assert_eq!(what("name=a,rbps=-1"), "'-1' is not a rate: it is negative");
         assert_eq!(
             what("name=a,rbps=18446744073709551616"),
-            "'18446744073709551616' is no rate: it is more than 64 bits hold"
+            "'18446744073709551616' is not a rate: it does not fit into 64 bits"
         );
-        assert_eq!(what("name=a,wbps=20000000T"), "'20000000T' is no rate: it is more than 64 bits hold");
-        assert_eq!(what("name=a,riops=1.9"), "riops=1.9 is too little");
+        assert_eq!(what("name=a,wbps=20000000T"), "'20000000T' is not a rate: it does not fit into 64 bits");
+        assert_eq!(what("name=a,riops=1.9"), "riops=1.9 is too small");
         assert_eq!(what("name=a,low_rbps=1M"), "best-effort limits have no effect without idle= and latency=");
         assert_eq!(what("name=a,idle=5,latency=5"), "idle= and latency= belong to best-effort limits");
-        assert_eq!(what("name=a,high=1M,idle=5"), "high= knows no idle= and no latency=");
-        assert_eq!(what("name=a,low_rbps=1M,idle=0,latency=5"), "idle=0 is no number of microseconds");
-        assert_eq!(what("name=a,target=5ms"), "target=5ms is no number of microseconds");
+        assert_eq!(what("name=a,high=1M,idle=5"), "high= cannot be combined with idle= and latency=");
+        assert_eq!(what("name=a,low_rbps=1M,idle=0,latency=5"), "idle=0 is not a number of microseconds");
+        assert_eq!(what("name=a,target=5ms"), "target=5ms is not a number of microseconds");
     }
 
     #[test]

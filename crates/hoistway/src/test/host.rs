@@ -10,7 +10,7 @@ use simulator::Simulator;
 
 use super::foreign;
 use crate::processes;
-use crate::target::{HostName, in_users_words, spoken};
+use crate::target::{HostName, refusal_for_user, with_user_target_name};
 
 /// The permissions and settings of a host.
 #[derive(Clone, Debug, Default)]
@@ -60,15 +60,15 @@ impl OnTarget {
         Self { host, host_text: host_text.to_owned(), text: text.to_owned(), directory }
     }
 
-    fn told(&self, experiment: &Experiment) -> Experiment {
+    fn renamed(&self, experiment: &Experiment) -> Experiment {
         Experiment { target: self.host_text.clone(), ..experiment.clone() }
     }
 
-    fn in_users_words(&self, error: RunError) -> RunError {
+    fn refusal_for_user(&self, error: RunError) -> RunError {
         match error {
-            RunError::Refused(refusal) => RunError::Refused(in_users_words(&refusal, &self.host_text, &self.text)),
+            RunError::Refused(refusal) => RunError::Refused(refusal_for_user(&refusal, &self.host_text, &self.text)),
             RunError::Failed { message, source } => {
-                RunError::Failed { message: spoken(&message, &self.host_text, &self.text), source }
+                RunError::Failed { message: with_user_target_name(&message, &self.host_text, &self.text), source }
             }
             other => other,
         }
@@ -81,18 +81,18 @@ impl Host for OnTarget {
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
-        let checked = self.host.check(&self.told(experiment));
-        checked.map_err(|refusal| in_users_words(&refusal, &self.host_text, &self.text))
+        let checked = self.host.check(&self.renamed(experiment));
+        checked.map_err(|refusal| refusal_for_user(&refusal, &self.host_text, &self.text))
     }
 
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
-        let told = self.told(experiment);
-        let mut measurement = self.host.run(&told, progress).map_err(|error| self.in_users_words(error))?;
+        let renamed = self.renamed(experiment);
+        let mut measurement = self.host.run(&renamed, progress).map_err(|error| self.refusal_for_user(error))?;
         measurement.experiment = experiment.clone();
         measurement.target.path.clone_from(&self.text);
         let TargetFacts { model, notes, .. } = &mut measurement.target;
         for words in std::iter::once(model).chain(notes.values_mut()) {
-            *words = spoken(words, &self.host_text, &self.text);
+            *words = with_user_target_name(words, &self.host_text, &self.text);
         }
         if self.name() == "native"
             && let Some(rig) = rig::find(&self.host_text)

@@ -29,8 +29,9 @@ pub fn read(texts: &[String], workloads: &[WorkloadPlan]) -> Result<Vec<Schedule
     let limits = || workloads.iter().flat_map(|workload| &workload.groups).map(|group| group.limits);
     let (has_high, has_low) = (limits().any(|limits| is_high(&limits)), limits().any(|limits| is_low(&limits)));
     if has_high && has_low {
-        let help = "give all groups high=, or all low_rbps= (and its like) with idle= and latency=";
-        return Err(Error::usage("one device has best-effort limits of one kind only", help).at("--group"));
+        let help =
+            "give all groups high=, or all low_rbps= (or low_wbps=, low_riops=, low_wiops=) with idle= and latency=";
+        return Err(Error::usage("a device can have only one kind of best-effort limits", help).at("--group"));
     }
     if has_high {
         let (key, value) = HIGH;

@@ -17,17 +17,18 @@ use experiment::log::{LoggedHistogram, LoggedIo, LoggedSpan, ThreadLog};
 use workload::output::Output;
 
 use super::store;
-use crate::exit::{Error, Voice};
+use crate::exit::{Error, Reporter};
 
 /// Warns, before anything runs, about logs that cannot be written.
-pub fn check(is_stored: bool, measurements: &[Measurement], voice: Voice) {
+pub fn check(is_stored: bool, measurements: &[Measurement], reporter: Reporter) {
     let has_logs = measurements.iter().any(|run| run.experiment.issuers().any(|it| it.job.output.is_wanted()));
     if has_logs && !is_stored {
-        voice.warn("logs of jobs are written into the result directory, and there is none", "leave --no-store out");
+        reporter
+            .warn("logs of jobs are written to the result directory, but --no-store was given", "leave --no-store out");
     }
     let threads = measurements.iter().flat_map(|run| &run.groups).flat_map(|group| &group.threads);
     if threads.filter_map(|thread| thread.log.as_ref()).any(|log| log.is_cut) {
-        voice.warn("a log is too long and was cut", "log_avg_msec=100 makes it shorter");
+        reporter.warn("a log is too long and was cut", "use log_avg_msec=100 for a shorter log");
     }
 }
 

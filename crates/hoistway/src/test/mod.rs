@@ -35,7 +35,7 @@ mod tracing;
 
 use crate::arguments::TestArguments;
 use crate::arguments::test::{OutputArguments, ReportArguments, Stored as StoredCommand};
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::progress::Display;
@@ -79,7 +79,7 @@ impl Made {
 }
 
 /// Runs the subcommand.
-pub fn run(arguments: &TestArguments, voice: Voice) -> Outcome {
+pub fn run(arguments: &TestArguments, reporter: Reporter) -> Outcome {
     match &arguments.stored {
         Some(StoredCommand::Report(report)) => return show_stored(report),
         Some(StoredCommand::Compare(arguments)) => return compare::run(arguments),
@@ -90,19 +90,19 @@ pub fn run(arguments: &TestArguments, voice: Voice) -> Outcome {
         return show_stored(&ReportArguments { directory: directory.clone(), show });
     }
     if let Some(path) = &arguments.workload.show_jobs {
-        print(&workload::fio::show(&crate::workloads::jobs_of(path, arguments.workload.buffered_async, voice)?))?;
+        print(&workload::fio::show(&crate::workloads::jobs_of(path, arguments.workload.buffered_async, reporter)?))?;
         return Ok(Exit::Done);
     }
     match &arguments.scenario {
-        Some(scenario) => steps::run(scenario, arguments, voice, |step| measure(step, voice)),
-        None => measure(arguments, voice),
+        Some(scenario) => steps::run(scenario, arguments, reporter, |step| measure(step, reporter)),
+        None => measure(arguments, reporter),
     }
 }
 
 /// One test: its runs, stored, shown and judged.
-fn measure(arguments: &TestArguments, voice: Voice) -> Outcome {
+fn measure(arguments: &TestArguments, reporter: Reporter) -> Outcome {
     let views = Views::read(&arguments.output.show)?;
-    let plan = Plan::of(arguments, voice)?;
+    let plan = Plan::of(arguments, reporter)?;
     views.check(&plan.matrix)?;
     let baseline = arguments.repetition.baseline.as_deref().map(store::read).transpose()?;
     check(&plan)?;
@@ -110,14 +110,14 @@ fn measure(arguments: &TestArguments, voice: Voice) -> Outcome {
         print(&preview::text(&plan, true))?;
         return Ok(Exit::Done);
     }
-    advise::two_shares(&plan.matrix, voice);
-    crate::restore::warn(voice);
+    advise::two_shares(&plan.matrix, reporter);
+    crate::restore::warn(reporter);
     let interrupt = Interrupt::install()?;
-    preview::text(&plan, false).lines().for_each(|line| voice.line(line));
+    preview::text(&plan, false).lines().for_each(|line| reporter.line(line));
     let mut store = open_store(&plan, arguments)?;
-    let display = |known| Display::new(arguments.output.progress, voice.quiet, views.is_classic(), known);
-    let made = make(&plan, arguments, &mut store, &interrupt, display(real_time(&plan)), voice)?;
-    conclude(&plan, &made, &views, store.map(|(store, _)| store), baseline.as_ref(), (&interrupt, voice))
+    let display = |known| Display::new(arguments.output.progress, reporter.quiet, views.is_classic(), known);
+    let made = make(&plan, arguments, &mut store, &interrupt, display(real_time(&plan)), reporter)?;
+    conclude(&plan, &made, &views, store.map(|(store, _)| store), baseline.as_ref(), (&interrupt, reporter))
 }
 
 /// Checks every combination with the host; nothing is changed.
@@ -163,7 +163,7 @@ fn open_store(plan: &Plan, arguments: &TestArguments) -> Result<OpenStore, Error
         return Ok(None);
     }
     let head = head_of(plan);
-    let directory = outdir.clone().unwrap_or_else(|| usual_directory(&head));
+    let directory = outdir.clone().unwrap_or_else(|| default_directory(&head));
     Ok(Some((Store::create(&directory, &head, &machine::environment())?, None)))
 }
 
@@ -177,7 +177,7 @@ fn head_of(plan: &Plan) -> Head {
 }
 
 /// `./hoistway-test-20261120-095012`, with a number appended if that exists.
-fn usual_directory(head: &Head) -> PathBuf {
+fn default_directory(head: &Head) -> PathBuf {
     let stamp = machine::stamp(head.started_unix_ms);
     let name = |number: u32| {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
@@ -193,7 +193,7 @@ pub fn make(
     store: &mut OpenStore,
     interrupt: &Interrupt,
     mut display: Display,
-    voice: Voice,
+    reporter: Reporter,
 ) -> Result<Made, Error> {
     let stored = store.as_mut().and_then(|(_, stored)| stored.take());
     let mut made = match stored {
@@ -209,11 +209,11 @@ pub fn make(
         },
     };
     made.head.max_sets = made.head.max_sets.max(plan.max_sets);
-    let target = plan.target.open(plan.file_bytes(), &arguments.place, interrupt, voice)?;
+    let target = plan.target.open(plan.file_bytes(), &arguments.place, interrupt, reporter)?;
     let outcome = make_sets(plan, &target, &mut made, store, interrupt, &mut display);
     display.end();
     if let Some(path) = target.kept() {
-        voice.note(format!("{} stays: it can be used again with --file", path.display()));
+        reporter.note(format!("{} is kept: use it again with --file", path.display()));
     }
     store::sort(&mut made.measurements, &made.head);
     match outcome {
@@ -247,7 +247,7 @@ fn make_sets(
         let is_pictured = experiment.set == 1 && Some(experiment.threads) == most_threads;
         if is_pictured { page::DISPATCHES } else { 0 }
     };
-    let carrier = RunSettings {
+    let run_settings = RunSettings {
         host: &open,
         workers: plan.workers,
         cooldown: Duration::from_nanos(plan.cooldown_ns),
@@ -256,16 +256,16 @@ fn make_sets(
         dispatches: &pictured,
     };
     // The calibration runs are not shown, so they need no traces and no dispatches.
-    let unseen = RunSettings { trace_out: None, dispatches: &|_| 0, ..carrier };
+    let unseen = RunSettings { trace_out: None, dispatches: &|_| 0, ..run_settings };
     let mut calibrated = Calibrated::default();
     let mut batch = |experiments: Vec<Experiment>, measurements: &mut Vec<Measurement>| {
         if plan.is_calibrated {
             calibrated.measure(&unseen, &experiments, display)?;
         }
         display.expect(experiments.len(), &plan.matrix.threads);
-        carrier.run(&experiments, display, &mut |measurement| {
-            let alone = calibrated.of(&measurement.experiment);
-            let measurement = Measurement { alone, ..measurement };
+        run_settings.run(&experiments, display, &mut |measurement| {
+            let solo_rates = calibrated.of(&measurement.experiment);
+            let measurement = Measurement { solo_rates, ..measurement };
             if let Some((store, _)) = store {
                 store.append(&measurement)?;
             }
@@ -294,7 +294,7 @@ fn conclude(
     views: &Views,
     store: Option<Store>,
     baseline: Option<&Stored>,
-    (interrupt, voice): (&Interrupt, Voice),
+    (interrupt, reporter): (&Interrupt, Reporter),
 ) -> Outcome {
     let judged = if made.complete { judge(plan, made, baseline) } else { Ok(Vec::new()) };
     // The measurements are shown and stored even if an assertion could not be judged.
@@ -303,16 +303,16 @@ fn conclude(
     let stored = store.as_ref().map_or(Ok(()), |store| store.finish(&results));
     if !made.measurements.is_empty() {
         views.show(&results)?;
-        advise::idle_weights(&made.measurements, voice);
-        advise::notes_of_hosts(&made.measurements, voice);
-        advise::endings(&made.measurements, voice);
-        advise::cut_off(&made.measurements, voice);
-        logs::check(store.is_some(), &made.measurements, voice);
-        crate::replay::slip::say(&made.measurements, voice);
+        advise::idle_weights(&made.measurements, reporter);
+        advise::notes_of_hosts(&made.measurements, reporter);
+        advise::endings(&made.measurements, reporter);
+        advise::cut_off(&made.measurements, reporter);
+        logs::check(store.is_some(), &made.measurements, reporter);
+        crate::replay::lateness::report(&made.measurements, reporter);
     }
     stored?;
     if let Some(store) = &store {
-        voice.note(format!("results are in {}", store.directory().display()));
+        reporter.note(format!("results are in {}", store.directory().display()));
     }
     if let Some(failure) = made.failure.clone().or(misjudged) {
         return Err(failure);
@@ -326,7 +326,7 @@ fn conclude(
     let cells = results.cells();
     if plan.max_sets > plan.matrix.sets && !is_precise(&cells, plan.precision) {
         let widest = cells.iter().filter_map(|cell| cell.bytes_per_s.relative_half_width()).fold(0.0, f64::max);
-        voice.note(format!("noisy: +-{:.0} % after {} sets", widest * 100.0, plan.max_sets));
+        reporter.note(format!("noisy: +-{:.0} % after {} sets", widest * 100.0, plan.max_sets));
     }
     let exits = verdicts.iter().map(|verdict| match verdict {
         Verdict { is_inconclusive: true, .. } => Exit::Inconclusive,

@@ -13,16 +13,16 @@ use super::limiters;
 use super::schedulers;
 use crate::arguments::TestArguments;
 use crate::arguments::test::{OrderName, OutputArguments, ShareUnitName};
-use crate::exit::{Error, Voice};
+use crate::exit::{Error, Reporter};
 use crate::machine;
 use crate::replay;
 use crate::target::{HostName, Target};
-use crate::times::{self, Times, Wishes};
+use crate::times::{self, GivenTimes, Times};
 use crate::workloads::{self, Workload};
 
 const SECOND_NS: Nanos = 1_000_000_000;
 /// The default workload of groups.
-pub const USUAL_WORKLOAD: &str = "drr";
+pub const DEFAULT_WORKLOAD: &str = "drr";
 /// The same for a first run: readers of a disk, so that the schedulers differ in shares and in
 /// throughput.
 const FIRST_WORKLOAD: &str = "dsr";
@@ -60,7 +60,7 @@ pub struct Plan {
 
 impl Plan {
     /// Makes the plan. An error names the first problem.
-    pub fn of(arguments: &TestArguments, voice: Voice) -> Result<Self, Error> {
+    pub fn of(arguments: &TestArguments, reporter: Reporter) -> Result<Self, Error> {
         let assertions = arguments.repetition.assert.iter();
         let assertions: Vec<Assertion> = assertions
             .map(|text| Assertion::parse(text).map_err(|wrong| Error::from(wrong).at("--assert")))
@@ -73,18 +73,18 @@ impl Plan {
         }
         let (host, target) = Target::resolve(arguments.target.as_deref(), &arguments.place)?;
         let generator = generator(arguments.workload.generator.as_deref(), host)?;
-        let schedulers = schedulers::read(&arguments.schedulers, (host, generator.is_some()), voice)?;
+        let schedulers = schedulers::read(&arguments.schedulers, (host, generator.is_some()), reporter)?;
         let may_write_here = target.check_writes(host, &arguments.place).is_ok();
-        let traced = replay::workload::read(arguments, host, (may_write_here, target.is_made()), voice)?;
+        let traced = replay::workload::read(arguments, host, (may_write_here, target.is_made()), reporter)?;
         let (times, workloads) = match &traced {
             Some(traced) => (Times { runtime_ns: traced.runtime_ns, ramp_ns: 0 }, vec![traced.plan.clone()]),
             None => {
-                let mut workloads = read_workloads(arguments, &target, voice)?;
-                (times::settle(&mut workloads, &wishes(arguments, host), voice), workloads)
+                let mut workloads = read_workloads(arguments, &target, reporter)?;
+                (times::settle(&mut workloads, &given_times(arguments, host), reporter), workloads)
             }
         };
         if host == HostName::Engine {
-            note_missing_cache(&workloads, voice);
+            note_missing_cache(&workloads, reporter);
         }
         let sets = arguments.repetition.sets.unwrap_or(if assertions.is_empty() { 1 } else { 3 });
         let max_sets = arguments.repetition.max_sets.unwrap_or(sets);
@@ -101,8 +101,8 @@ impl Plan {
         target.check_destructive(host, &arguments.place, writes)?;
         let may_write = writes && arguments.place.destructive.is_some();
         let terms = Terms { may_write, is_strict: arguments.groups.strict, generator };
-        let usual_cooldown_ns = if host == HostName::Simulator { 0 } else { SECOND_NS };
-        let cooldown_ns = arguments.repetition.cooldown.unwrap_or(usual_cooldown_ns);
+        let default_cooldown_ns = if host == HostName::Simulator { 0 } else { SECOND_NS };
+        let cooldown_ns = arguments.repetition.cooldown.unwrap_or(default_cooldown_ns);
         let OutputArguments { trace_out, blkio_out, .. } = arguments.output.clone();
         let (precision, workers) =
             (arguments.repetition.precision.unwrap_or(0.05), workers(arguments.repetition.workers, host)?);
@@ -136,10 +136,10 @@ fn generator(asked: Option<&str>, host: HostName) -> Result<Option<PathBuf>, Err
     let wrong = |what: &str, help: &str| Err(Error::usage(what, help).at(format!("--generator {asked}")));
     let (name, path) = asked.split_once('=').map_or((asked, None), |(name, path)| (name, Some(path)));
     if name != "fio" {
-        return wrong("there is no such generator", "fio is the only other one; fio=PATH names its binary");
+        return wrong("there is no such generator", "the only one is fio; fio=PATH names its binary");
     }
     if host == HostName::Simulator {
-        return wrong("fio does real I/O, the simulator none", "name a device, a directory or a file");
+        return wrong("fio needs real I/O, and the simulator has none", "name a device, a directory or a file");
     }
     Ok(Some(PathBuf::from(path.filter(|path| !path.is_empty()).unwrap_or("fio"))))
 }
@@ -151,16 +151,16 @@ fn workers(asked: Option<u16>, host: HostName) -> Result<usize, Error> {
         (_, None | Some(1)) => Ok(1),
         (_, Some(asked)) => {
             let what = format!("{asked} real runs at a time would disturb each other");
-            Err(Error::usage(what, "leave --workers out; simulated runs may go at the same time").at("--workers"))
+            Err(Error::usage(what, "leave --workers out; only simulated runs can run at the same time").at("--workers"))
         }
     }
 }
 
 /// The times on the command line.
-fn wishes(arguments: &TestArguments, host: HostName) -> Wishes {
+fn given_times(arguments: &TestArguments, host: HostName) -> GivenTimes {
     let given = &arguments.workload;
-    let usual_ramp_ns = if host == HostName::Simulator { SECOND_NS } else { 2 * SECOND_NS };
-    Wishes { runtime_ns: given.runtime, ramp_ns: given.ramp, usual_ramp_ns }
+    let default_ramp_ns = if host == HostName::Simulator { SECOND_NS } else { 2 * SECOND_NS };
+    GivenTimes { runtime_ns: given.runtime, ramp_ns: given.ramp, default_ramp_ns }
 }
 
 /// Combines the lists of the arguments.
@@ -198,15 +198,15 @@ fn matrix(
 }
 
 /// The workloads with their groups.
-fn read_workloads(arguments: &TestArguments, target: &Target, voice: Voice) -> Result<Vec<WorkloadPlan>, Error> {
+fn read_workloads(arguments: &TestArguments, target: &Target, reporter: Reporter) -> Result<Vec<WorkloadPlan>, Error> {
     let groups = Groups::read(arguments)?;
-    let usual = if is_first_run(arguments) { FIRST_WORKLOAD } else { USUAL_WORKLOAD };
+    let usual = if is_first_run(arguments) { FIRST_WORKLOAD } else { DEFAULT_WORKLOAD };
     let mut plans: Vec<WorkloadPlan> = Vec::new();
-    for workload in workloads::read(&arguments.workload, usual, voice)? {
+    for workload in workloads::read(&arguments.workload, usual, reporter)? {
         let (name, mut members) = match workload {
             Workload::Named { name, jobs } => (name, groups.with_jobs(&jobs, arguments)?),
             Workload::File { name, .. } if !groups.is_single() => {
-                let what = format!("{name} says itself which groups there are");
+                let what = format!("{name} defines its own groups");
                 let help = "set cgroup= and cgroup_weight= in the file, and leave the group options out";
                 return Err(Error::usage(what, help));
             }
@@ -221,8 +221,8 @@ fn read_workloads(arguments: &TestArguments, target: &Target, voice: Voice) -> R
         experiment::group::check(&members)?;
         if let Some(group) = members.iter().find(|group| group.reweigh.is_some()) {
             // A table has a single due share per group.
-            let what = format!("the weight of group '{}' changes on the way", group.path);
-            return Err(Error::usage(what, "reweigh= is for scenarios that judge; leave it out").at("--group"));
+            let what = format!("the weight of group '{}' changes during the run", group.path);
+            return Err(Error::usage(what, "reweigh= is for scenarios with verdicts; leave it out").at("--group"));
         }
         plans.push(WorkloadPlan { name, groups: members.into() });
     }
@@ -231,12 +231,12 @@ fn read_workloads(arguments: &TestArguments, target: &Target, voice: Voice) -> R
 
 /// Notes that buffered jobs do not differ from direct ones if there is no page cache above the
 /// scheduler.
-fn note_missing_cache(workloads: &[WorkloadPlan], voice: Voice) {
+fn note_missing_cache(workloads: &[WorkloadPlan], reporter: Reporter) {
     let is_buffered =
         |workload: &&WorkloadPlan| workload.groups.iter().flat_map(|group| &group.jobs).any(|job| !job.direct);
     for workload in workloads.iter().filter(is_buffered) {
-        let help = "the simulator has a page cache; for real, use the direct workloads (d..)";
-        voice
+        let help = "only the simulator has a page cache; elsewhere use the direct workloads (d..)";
+        reporter
             .warn(format!("{}: the engine has no page cache: buffered jobs run like direct ones", workload.name), help);
     }
 }

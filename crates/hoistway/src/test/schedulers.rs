@@ -5,7 +5,7 @@ use elevator::tunable::Tunable;
 use experiment::SchedulerSpec;
 
 use crate::arguments::test::SchedulerArguments;
-use crate::exit::{Error, Voice};
+use crate::exit::{Error, Reporter};
 use crate::list::tunables;
 use crate::target::HostName;
 
@@ -18,7 +18,7 @@ const ALL: &str = "all";
 pub fn read(
     arguments: &SchedulerArguments,
     (host, is_fios): (HostName, bool),
-    voice: Voice,
+    reporter: Reporter,
 ) -> Result<Vec<SchedulerSpec>, Error> {
     let mut specs = Vec::new();
     for text in &arguments.sched {
@@ -37,7 +37,7 @@ pub fn read(
     }
     for (option, key, value) in shorthands(arguments) {
         if specs.iter().all(|spec| !has(host, spec, key)) {
-            voice.note(format!("{option} has no effect: no scheduler of this test has a tunable '{key}'"));
+            reporter.note(format!("{option} has no effect: no scheduler of this test has a tunable '{key}'"));
         }
         specs =
             specs.into_iter().map(|spec| if has(host, &spec, key) { spec.with(key, value) } else { spec }).collect();
@@ -93,7 +93,7 @@ fn swept(host: HostName, specs: Vec<SchedulerSpec>, sweep: &str) -> Result<Vec<S
         sweep.split_once('=').filter(|(key, values)| !key.is_empty() && values.split(',').all(|v| !v.is_empty()));
     let Some((key, values)) = values else {
         return Err(Error::usage(
-            format!("'{sweep}' is no sweep"),
+            format!("'{sweep}' is not a sweep"),
             "write KEY=V1,V2,.., for example fifo_batch=1,16,64",
         ));
     };

@@ -87,13 +87,13 @@ impl Views {
         };
         if on_stdout.len() > 1 && on_stdout.iter().any(is_lone) {
             let what = "json, fio-json, csv, html and figure cannot share stdout with another format";
-            return Err(Error::usage(what, "send one of them into a file: --format json=FILE").at("--format"));
+            return Err(Error::usage(what, "write one of them to a file: --format json=FILE").at("--format"));
         }
         for (index, (_, path)) in views.iter().enumerate() {
             let Some(path) = path else { continue };
             if views[..index].iter().any(|(_, other)| other.as_ref() == Some(path)) {
                 let what = format!("two formats would be written to {}", path.display());
-                return Err(Error::usage(what, "give each a file of its own: --format FORMAT=FILE"));
+                return Err(Error::usage(what, "give each its own file: --format FORMAT=FILE"));
             }
             check_place(path)?;
         }
@@ -150,7 +150,7 @@ impl Views {
             Format::Markdown => markdown::table(results, &percentiles(&MARKDOWN_PERCENTILES)),
             Format::Explain => explain::text(results),
             Format::Figure => page::figure(results).ok_or_else(|| {
-                let what = "there is no share to draw: no run has two groups that did anything";
+                let what = "there are no shares to draw: no run has two groups with I/O";
                 Error::failed(what, "give several groups, for example --weights 100,800")
             })?,
         })
@@ -177,7 +177,7 @@ pub fn check_place(path: &Path) -> Result<(), Error> {
     }
     if !parent.is_dir() {
         let what = format!("cannot write {}: there is no directory {}", path.display(), parent.display());
-        return Err(Error::failed(what, "create it, or name another place"));
+        return Err(Error::failed(what, "create it, or name another path"));
     }
     // Tested now rather than after the runs: an existing file is opened, a new one would be created
     // in its directory.

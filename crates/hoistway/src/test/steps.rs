@@ -6,7 +6,7 @@ use experiment::Exit;
 
 use crate::arguments::test::{OutputArguments, RepetitionArguments};
 use crate::arguments::{Command, TestArguments};
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 use crate::scenario::{Scenario, Step};
 use crate::usage;
 
@@ -15,10 +15,10 @@ const LONE_FORMATS: [&str; 4] = ["json", "fio-json", "csv", "html"];
 
 /// Runs the steps in order; a signal or an error ends it, and the exit code is the worst of all
 /// steps.
-pub fn run(text: &str, user: &TestArguments, voice: Voice, test: impl Fn(&TestArguments) -> Outcome) -> Outcome {
+pub fn run(text: &str, user: &TestArguments, reporter: Reporter, test: impl Fn(&TestArguments) -> Outcome) -> Outcome {
     let scenario = Scenario::read(text)?;
     if scenario.has_cells() {
-        return crate::judge::run(&scenario, user, voice);
+        return crate::judge::run(&scenario, user, reporter);
     }
     check_options(text, user)?;
     check_output(&scenario, text, &user.output)?;
@@ -28,12 +28,12 @@ pub fn run(text: &str, user: &TestArguments, voice: Voice, test: impl Fn(&TestAr
         .iter()
         .map(|step| Ok((step, arguments_of(&scenario, step, user)?)))
         .collect::<Result<_, Error>>()?;
-    voice.line(&format!(
+    reporter.line(&format!(
         "{}{}",
         scenario.title,
         if scenario.source.is_empty() { String::new() } else { format!(" ({})", scenario.source) }
     ));
-    scenario.doc.lines().for_each(|line| voice.line(line));
+    scenario.doc.lines().for_each(|line| reporter.line(line));
     let mut exit = Exit::Done;
     for (index, (step, arguments)) in steps.iter().enumerate() {
         if steps.len() > 1 {
@@ -62,8 +62,9 @@ fn check_options(text: &str, user: &TestArguments) -> Result<(), Error> {
     match given.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((option, _)) => {
-            let what = format!("the steps of {text} say themselves what is done by whom, without {option}");
-            Err(Error::usage(what, "leave it out, or give it to a scenario that judges, such as everyday").at(option))
+            let what =
+                format!("the steps of {text} define their own workloads and groups, so {option} is not possible");
+            Err(Error::usage(what, "leave it out, or use a scenario with verdicts, such as everyday").at(option))
         }
     }
 }
@@ -82,7 +83,7 @@ fn check_output(scenario: &Scenario, text: &str, output: &OutputArguments) -> Re
     };
     let names: Vec<&str> = scenario.steps.iter().map(|step| step.name.as_str()).collect();
     let help = format!("run one step, for example --scenario {text}:{}; there are: {}", names[0], names.join(", "));
-    Err(Error::usage(format!("{} steps give as many results", names.len()), help).at(place))
+    Err(Error::usage(format!("{} steps give several results", names.len()), help).at(place))
 }
 
 fn arguments_of(scenario: &Scenario, step: &Step, user: &TestArguments) -> Result<TestArguments, Error> {
@@ -90,7 +91,7 @@ fn arguments_of(scenario: &Scenario, step: &Step, user: &TestArguments) -> Resul
     let wrong = |error: Error| error.at(format!("step {} of the scenario", step.name));
     let read = usage::parse(words.map(OsString::from)).map_err(|answer| match answer {
         Err(error) => wrong(error),
-        Ok(_) => wrong(Error::usage("a step is a test, and asks for no help", "remove --help and --version")),
+        Ok(_) => wrong(Error::usage("a step is a test, and cannot ask for help", "remove --help and --version")),
     })?;
     match read.command {
         Command::Test(own) if own.stored.is_none() && own.scenario.is_none() => Ok(merge(*own, user, step)),

@@ -61,7 +61,7 @@ impl Store {
         fs::create_dir_all(directory).map_err(failed)?;
         if fs::read_dir(directory).map_err(failed)?.next().is_some() {
             let what = format!("{} exists and is not empty", directory.display());
-            return Err(Error::usage(what, "choose another --outdir, or go on with --resume").at("--outdir"));
+            return Err(Error::usage(what, "choose another --outdir, or continue with --resume").at("--outdir"));
         }
         write_json(&directory.join(PLAN), head)?;
         write_json(&directory.join(ENVIRONMENT), environment)?;
@@ -110,8 +110,8 @@ pub fn read(directory: &Path) -> Result<Stored, Error> {
     }
     let plan = directory.join(PLAN);
     if !plan.exists() {
-        let what = format!("{} is no result directory: it has no {PLAN}", directory.display());
-        return Err(Error::usage(what, "name what hoistway test wrote, hoistway-test-..."));
+        let what = format!("{} is not a result directory: it has no {PLAN}", directory.display());
+        return Err(Error::usage(what, "name a directory written by hoistway test: hoistway-test-..."));
     }
     let head: Head = read_json(&plan)?;
     let environment = read_json(&directory.join(ENVIRONMENT))?;

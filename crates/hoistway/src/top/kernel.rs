@@ -8,7 +8,7 @@ use linux::block_queue::BlockQueue;
 use linux::cgroup::Hierarchy;
 use linux::cgroup::statistics::{self, Counts, GroupStatistics};
 
-use super::look::{DeviceLook, Flow, GroupLook, Look};
+use super::sample::{DeviceSample, Flow, GroupSample, Sample};
 use crate::exit::Error;
 
 const SECTOR_BYTES: u64 = 512;
@@ -40,11 +40,11 @@ impl Kernel {
     pub fn note(&self) -> Option<&'static str> {
         self.hierarchy
             .is_none()
-            .then_some("no cgroup hierarchy with the I/O controller is mounted: the device alone is shown")
+            .then_some("no cgroup hierarchy with the I/O controller is mounted: only the device is shown")
     }
 
     /// Reads all counters.
-    pub fn look(&self) -> Result<Look, Error> {
+    pub fn sample(&self) -> Result<Sample, Error> {
         let failed =
             |error: std::io::Error| Error::failed(format!("{}: {error}", self.queue.name()), "is it still there?");
         let stat = self.queue.stat().map_err(failed)?;
@@ -60,7 +60,7 @@ impl Kernel {
             service_ns: Some(stat.fields[at + 3] * NS_PER_MS),
             ..Flow::default()
         };
-        let device = DeviceLook {
+        let device = DeviceSample {
             name: self.queue.name(),
             depth: u64::from(self.queue.depth().1),
             in_flight: stat.fields[8],
@@ -72,14 +72,14 @@ impl Kernel {
             groups: groups.into_iter().map(group).collect(),
             scheduler,
         };
-        Ok(Look { at_ns, devices: vec![device] })
+        Ok(Sample { at_ns, devices: vec![device] })
     }
 }
 
-fn group(group: GroupStatistics) -> GroupLook {
+fn group(group: GroupStatistics) -> GroupSample {
     let flow = |Counts { ios, bytes }: Counts| Flow { ios, bytes, ..Flow::default() };
     let [reads, writes] = group.counts;
-    GroupLook {
+    GroupSample {
         // The root's own processes; the table needs a name for them.
         path: if group.path.is_empty() { "(root)".to_owned() } else { group.path },
         weight: group.weight,
@@ -88,6 +88,6 @@ fn group(group: GroupStatistics) -> GroupLook {
         // Neither version of control groups counts it.
         throttled_ns: None,
         limit: group.limit,
-        ..GroupLook::default()
+        ..GroupSample::default()
     }
 }

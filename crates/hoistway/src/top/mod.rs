@@ -12,10 +12,10 @@ use std::time::Duration;
 use clap::Args;
 use experiment::{Exit, Measurement};
 
-mod json;
+pub mod json;
 mod kernel;
-mod look;
-mod played;
+mod playback;
+mod sample;
 mod screen;
 mod server;
 mod shares;
@@ -25,7 +25,7 @@ mod table;
 
 use crate::arguments::test::ProgressName;
 use crate::arguments::{Command, TestArguments};
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
 use crate::test::plan::Plan;
@@ -33,8 +33,8 @@ use crate::test::{self, store};
 use crate::units;
 use crate::usage;
 use kernel::Kernel;
-use look::Interval;
-use played::Played;
+use playback::Playback;
+use sample::Interval;
 use server::Server;
 use source::Source;
 use table::{History, Shown, Sort};
@@ -42,37 +42,37 @@ use table::{History, Shown, Sort};
 /// `hoistway top`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hoistway top                                  a server at /run/hoistway/control.sock\n  hoistway top --control /run/h.sock -b -n 10   ten intervals as lines\n  hoistway top /dev/sda                         the kernel's scheduler and control groups\n  hoistway top hoistway-test-20261122-101500    a stored result, second by second\n  hoistway top --speed 10 -- model:sata -s cfq --weights 100,800   a simulated test, ten times as fast\n\nDUE% is by the weights among the groups that have requests waiting; who has none is due what it got. On a\nblock device nobody counts who waits: every group that does I/O is taken to want more, and latencies\nare not known. DIFF is in points of per cent, ! marks more than 5. INFL and QUEUED are averages.\nA util of 100% does not mean that a device with several slots is at its limit.\nOf a server, the lines below say whether the device is saturated, and why a group has not its share.\n\nKeys: q quit, s sort, p pause, + - interval, r reads and writes apart, d next device, h help,\nEnter tunables and reasons"
+    after_help = "Examples:\n  hoistway top                                  the server at /run/hoistway/control.sock\n  hoistway top --control /run/h.sock -b -n 10   ten intervals as plain lines\n  hoistway top /dev/sda                         the kernel's scheduler and control groups\n  hoistway top hoistway-test-20261122-101500    play a stored result\n  hoistway top --speed 10 -- model:sata -s cfq --weights 100,800   play a simulated test at ten times its speed\n\nDUE% divides the device by weight among the groups that have requests waiting; a group without waiting requests is\ndue what it got. The kernel does not count waiting requests per group, so on a block device every group that does I/O\ncounts as waiting, and latencies are not known. DIFF is in percentage points; ! marks more than 5. INFL and QUEUED are\naverages. A util of 100% does not mean that a device with a queue depth above 1 is saturated.\nFor a server, the lines below the table say whether the device is saturated, and why a group does not get its share.\n\nKeys: q quit, s sort, p pause, + - interval, r show reads and writes separately, d next device, h help,\nEnter show tunables and reasons"
 )]
 pub struct TopArguments {
-    /// A block device, or a result directory of `hoistway test`; without it the server behind --control
+    /// What to watch: a block device, or a result directory of `hoistway test` [default: the server behind --control]
     #[arg(value_name = "TARGET")]
     target: Option<PathBuf>,
-    /// The server's control socket
+    /// Control socket of the server
     #[arg(long, value_name = "PATH", default_value = crate::ctl::DEFAULT_SOCKET)]
     control: PathBuf,
-    /// Between two intervals
+    /// Length of an interval
     #[arg(short = 'd', long = "interval", value_name = "TIME", default_value = "1s", value_parser = units::time)]
     interval_ns: u64,
-    /// End after so many intervals
+    /// Exit after N intervals
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// Plain lines, for logs; usual where stdout is no terminal
+    /// Print plain lines instead of a screen; the default if stdout is not a terminal
     #[arg(short = 'b', long)]
     batch: bool,
-    /// Order of the groups
+    /// How to sort the groups
     #[arg(long, value_name = "BY", default_value = "share")]
     sort: Sort,
-    /// Only this device of a server
+    /// Show only this device of a server
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// json: one object per interval and line; diskstats: the device's counters, as in /proc/diskstats
+    /// Output format; text is the default
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// Seconds of a measurement that pass in one
+    /// Playback speed of a test: seconds of the test shown per second
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speed: f64,
-    /// Arguments of `hoistway test`; its first run is played
+    /// Arguments of `hoistway test`, after `--`; its first run is played
     #[arg(last = true, value_name = "TEST")]
     test: Vec<OsString>,
 }
@@ -83,72 +83,76 @@ impl TopArguments {
     }
 }
 
-/// How it is written.
+/// The output format.
 #[derive(clap::ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
 enum Format {
-    /// A table.
+    /// A table
     Text,
-    /// JSON lines.
+    /// One JSON object per line and interval
     Json,
-    /// As /proc/diskstats: what was counted up to the end of each interval.
+    /// The device's counters at the end of each interval, as in /proc/diskstats
     Diskstats,
 }
 
 /// Runs the subcommand.
-pub fn run(arguments: &TopArguments, voice: Voice) -> Outcome {
+pub fn run(arguments: &TopArguments, reporter: Reporter) -> Outcome {
     if !(arguments.speed > 0.0 && arguments.speed.is_finite()) {
         let what = format!("--speed {}: not above 0", arguments.speed);
-        return Err(Error::usage(what, "10 plays ten seconds in one"));
+        return Err(Error::usage(what, "write 10 to play ten seconds per second"));
     }
     if arguments.interval() < Duration::from_millis(10) {
         return Err(Error::usage("an interval is at least 10 ms long", "-d 1s").at("--interval"));
     }
     let interrupt = Interrupt::install()?;
-    let source = source(arguments, &interrupt, voice)?;
+    let source = source(arguments, &interrupt, reporter)?;
     let is_batch = arguments.batch || arguments.format.is_some() || !std::io::stdout().is_terminal();
     if is_batch { batch(arguments, source, &interrupt) } else { screen::run(arguments, source, &interrupt) }
 }
 
-fn source(arguments: &TopArguments, interrupt: &Interrupt, voice: Voice) -> Result<Source, Error> {
+fn source(arguments: &TopArguments, interrupt: &Interrupt, reporter: Reporter) -> Result<Source, Error> {
     if !arguments.test.is_empty() {
-        return played(&simulate(&arguments.test, interrupt, voice)?, arguments.speed);
+        return playback(&simulate(&arguments.test, interrupt, reporter)?, arguments.speed);
     }
     match &arguments.target {
         None => Source::server(Server::new(&arguments.control)),
-        Some(path) if path.is_dir() => played(&store::read(path)?.measurements, arguments.speed),
+        Some(path) if path.is_dir() => playback(&store::read(path)?.measurements, arguments.speed),
         Some(path) => {
             let kernel = Kernel::new(path)?;
-            kernel.note().into_iter().for_each(|note| voice.note(note));
+            kernel.note().into_iter().for_each(|note| reporter.note(note));
             Source::kernel(kernel)
         }
     }
 }
 
-fn played(measurements: &[Measurement], speed: f64) -> Result<Source, Error> {
+fn playback(measurements: &[Measurement], speed: f64) -> Result<Source, Error> {
     let first = measurements.first().ok_or_else(|| {
         Error::failed(
             "no run was finished: there is nothing to play",
-            "hoistway test --resume DIR makes what is missing",
+            "hoistway test --resume DIR runs the missing ones",
         )
     })?;
-    Ok(Source::Played(Played::new(first), speed))
+    Ok(Source::Playback(Playback::new(first), speed))
 }
 
 /// Runs the test after `--`.
-fn simulate(words: &[OsString], interrupt: &Interrupt, voice: Voice) -> Result<Vec<Measurement>, Error> {
+fn simulate(words: &[OsString], interrupt: &Interrupt, reporter: Reporter) -> Result<Vec<Measurement>, Error> {
     let words = [OsString::from("hoistway"), OsString::from("test")].into_iter().chain(words.iter().cloned());
-    let no_test =
-        || Error::usage("what follows -- is no test", "as in: hoistway top -- model:sata -s cfq --weights 100,800");
+    let no_test = || {
+        Error::usage(
+            "the arguments after -- are not a test",
+            "write: hoistway top -- model:sata -s cfq --weights 100,800",
+        )
+    };
     let read = usage::parse(words).map_err(|answer| answer.err().unwrap_or_else(no_test))?;
     let Command::Test(test) = read.command else { return Err(no_test()) };
     let test: TestArguments = *test;
     if test.stored.is_some() || test.scenario.is_some() {
         return Err(no_test());
     }
-    let plan = Plan::of(&test, voice)?;
+    let plan = Plan::of(&test, reporter)?;
     test::check(&plan)?;
-    let display = Display::new(ProgressName::Auto, voice.quiet, false, test::real_time(&plan));
-    let made = test::make(&plan, &test, &mut None, interrupt, display, voice)?;
+    let display = Display::new(ProgressName::Auto, reporter.quiet, false, test::real_time(&plan));
+    let made = test::make(&plan, &test, &mut None, interrupt, display, reporter)?;
     made.failure.map_or(Ok(made.measurements), Err)
 }
 

@@ -11,7 +11,7 @@ use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table};
 use ratatui::{DefaultTerminal, Frame};
 
 use super::TopArguments;
-use super::look::{DeviceLook, Interval};
+use super::sample::{DeviceSample, Interval};
 use super::source::Source;
 use super::table::{self, History, Line, Shown, Sort};
 use crate::exit::{Error, Outcome};
@@ -19,9 +19,9 @@ use crate::interrupt::Interrupt;
 
 /// The longest delay of the answer to a key.
 const KEYS: Duration = Duration::from_millis(100);
-const HELP: &str = "q quit   s sort   p pause   + - interval   r reads and writes apart   d next device\n\
-Enter tunables and reasons   h this\n\n\
-DUE%: by the weights, among groups that have requests waiting.  ! = more than 5 points from it.";
+const HELP: &str = "q quit   s sort   p pause   + - interval   r reads and writes separately   d next device\n\
+Enter tunables and reasons   h this help\n\n\
+DUE%: by the weights, among groups that have requests waiting.  ! = differs from it by more than 5 points.";
 
 /// The user's choices, and what is on the screen.
 struct Screen<'a> {
@@ -44,9 +44,9 @@ enum Overlay {
 }
 
 /// The effect of a key outside the screen.
-enum Then {
-    GoesOn,
-    Ends,
+enum KeyAction {
+    Continue,
+    Quit,
 }
 
 /// Runs until a key, a signal or the end of the source ends it.
@@ -81,7 +81,7 @@ impl<'a> Screen<'a> {
             let until = next.saturating_duration_since(Instant::now()).min(KEYS);
             if event::poll(until).map_err(failed)?
                 && let Event::Key(key) = event::read().map_err(failed)?
-                && let Then::Ends = self.key(key)
+                && let KeyAction::Quit = self.key(key)
             {
                 return Ok(Exit::Done);
             }
@@ -109,15 +109,15 @@ impl<'a> Screen<'a> {
         Ok(())
     }
 
-    fn key(&mut self, key: KeyEvent) -> Then {
+    fn key(&mut self, key: KeyEvent) -> KeyAction {
         if key.kind != KeyEventKind::Press {
-            return Then::GoesOn;
+            return KeyAction::Continue;
         }
         let toggled = |overlay, now| if overlay == now { Overlay::None } else { overlay };
         match key.code {
-            KeyCode::Char('q') => return Then::Ends,
-            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Then::Ends,
-            KeyCode::Esc if self.overlay == Overlay::None => return Then::Ends,
+            KeyCode::Char('q') => return KeyAction::Quit,
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return KeyAction::Quit,
+            KeyCode::Esc if self.overlay == Overlay::None => return KeyAction::Quit,
             KeyCode::Esc => self.overlay = Overlay::None,
             KeyCode::Char('s') => self.sort = self.sort.next(),
             KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
@@ -129,7 +129,7 @@ impl<'a> Screen<'a> {
             KeyCode::Enter => self.overlay = toggled(Overlay::Detail, self.overlay),
             _ => {}
         }
-        Then::GoesOn
+        KeyAction::Continue
     }
 
     fn draw(&self, frame: &mut Frame<'_>) {
@@ -156,13 +156,13 @@ impl<'a> Screen<'a> {
     }
 
     /// The device on the screen.
-    fn shown(&self) -> Option<(&Interval, &DeviceLook)> {
+    fn shown(&self) -> Option<(&Interval, &DeviceSample)> {
         let interval = self.interval.as_ref()?;
         let device = self.device.checked_rem(interval.devices.len())?;
         Some((interval, &interval.devices[device]))
     }
 
-    fn draw_overlay(&self, frame: &mut Frame<'_>, area: Rect, device: &DeviceLook) {
+    fn draw_overlay(&self, frame: &mut Frame<'_>, area: Rect, device: &DeviceSample) {
         let (title, text) = match self.overlay {
             Overlay::None => return,
             Overlay::Help => (" keys ", HELP.lines().map(|line| Text::from(line.to_owned())).collect()),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use export::control::socket::ask;
 use serde_json::{Value, json};
 
-use super::look::{DeviceLook, Flow, GroupLook, Look};
+use super::sample::{DeviceSample, Flow, GroupSample, Sample};
 use crate::exit::Error;
 
 /// A server.
@@ -24,7 +24,7 @@ impl Server {
     }
 
     /// Reads all counters.
-    pub fn look(&self) -> Result<Look, Error> {
+    pub fn sample(&self) -> Result<Sample, Error> {
         let asked = ask(&self.socket, &json!({"command": "status", "buckets": true})).map_err(|error| {
             Error::failed(
                 format!("no server answers at {}: {error}", self.socket.display()),
@@ -33,13 +33,13 @@ impl Server {
         })?;
         let at_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         if let Some(error) = asked["error"].as_str() {
-            return Err(Error::failed(format!("the server refuses: {error}"), "it may be of another version"));
+            return Err(Error::failed(format!("the server refuses: {error}"), "it may have another version"));
         }
-        Ok(Look { at_ns, devices: devices(&asked["ok"]) })
+        Ok(Sample { at_ns, devices: devices(&asked["ok"]) })
     }
 }
 
-fn devices(status: &Value) -> Vec<DeviceLook> {
+fn devices(status: &Value) -> Vec<DeviceSample> {
     let all = |name: &str| status[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let of = |value: &Value, device: &str| value["device"] == device;
     all("devices")
@@ -51,7 +51,7 @@ fn devices(status: &Value) -> Vec<DeviceLook> {
                 its.map(|it| number(&it["in_flight"])).sum()
             };
             let groups = all("groups").iter().filter(|group| of(group, &name));
-            DeviceLook {
+            DeviceSample {
                 scheduler: text(&device["scheduler"]),
                 depth: number(&device["queue_depth"]),
                 in_flight: number(&device["ios_in_flight"]),
@@ -60,7 +60,7 @@ fn devices(status: &Value) -> Vec<DeviceLook> {
                 saturation: device["saturation"].clone(),
                 groups: groups.map(|group| self::group(group, outstanding(&text(&group["path"])))).collect(),
                 name,
-                ..DeviceLook::default()
+                ..DeviceSample::default()
             }
         })
         .collect()
@@ -74,9 +74,9 @@ fn notes(device: &Value) -> BTreeMap<String, String> {
     tunables.chain(reasons).collect()
 }
 
-fn group(group: &Value, outstanding: u64) -> GroupLook {
+fn group(group: &Value, outstanding: u64) -> GroupSample {
     let limits = ["io.max", "io.low", "io.latency"].into_iter().filter_map(|file| group[file].as_str());
-    GroupLook {
+    GroupSample {
         path: text(&group["path"]),
         weight: u32::try_from(number(&group["weight"])).unwrap_or(u32::MAX),
         flows: ["read", "write"].map(|kind| flow(group, kind)),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use experiment::share::water_fill;
 
-use super::look::{DeviceLook, GroupLook};
+use super::sample::{DeviceSample, GroupSample};
 
 /// A group with fewer requests than this waiting on average is not backlogged.
 const BACKLOG: f64 = 0.1;
@@ -22,26 +22,26 @@ pub struct Share {
 }
 
 /// The bytes that a group transferred.
-pub fn bytes(group: &GroupLook) -> u64 {
+pub fn bytes(group: &GroupSample) -> u64 {
     group.flows.iter().map(|flow| flow.bytes).sum()
 }
 
 /// Mean number of the group's requests in the device over `seconds` (Little's law); none if the
 /// time is not counted.
-pub fn in_device(group: &GroupLook, seconds: f64) -> Option<f64> {
+pub fn in_device(group: &GroupSample, seconds: f64) -> Option<f64> {
     let [reads, writes] = &group.flows;
     Some((reads.service_ns? + writes.service_ns?) as f64 / 1e9 / seconds)
 }
 
 /// The group's requests that wait to be dispatched to the device.
-pub fn queued(group: &GroupLook, seconds: f64) -> Option<f64> {
+pub fn queued(group: &GroupSample, seconds: f64) -> Option<f64> {
     Some((group.outstanding? as f64 - in_device(group, seconds)?).max(0.0))
 }
 
 /// The shares of a device's groups, in the groups' order.
-pub fn of(device: &DeviceLook, seconds: f64) -> Vec<Share> {
+pub fn of(device: &DeviceSample, seconds: f64) -> Vec<Share> {
     let capacity: f64 = device.groups.iter().map(|group| bytes(group) as f64).sum();
-    let is_backlogged = |group: &GroupLook| match queued(group, seconds) {
+    let is_backlogged = |group: &GroupSample| match queued(group, seconds) {
         Some(queued) => queued >= BACKLOG && group.limit.is_empty(),
         // Waiting requests are not counted: any group with I/O may want more of it.
         None => bytes(group) > 0 && group.limit.is_empty(),
@@ -109,23 +109,23 @@ fn divide(prefix: &str, capacity: f64, leaves: &[&Leaf], weights: &BTreeMap<&str
 
 #[cfg(test)]
 mod tests {
-    use super::super::look::Flow;
+    use super::super::sample::Flow;
     use super::*;
 
-    fn group(path: &str, weight: u32, bytes: u64, outstanding: u64) -> GroupLook {
+    fn group(path: &str, weight: u32, bytes: u64, outstanding: u64) -> GroupSample {
         let flow = Flow { ios: bytes, bytes, service_ns: Some(0), ..Flow::default() };
         let none = Flow { service_ns: Some(0), ..Flow::default() };
-        GroupLook {
+        GroupSample {
             path: path.to_owned(),
             weight,
             flows: [flow, none],
             outstanding: Some(outstanding),
-            ..GroupLook::default()
+            ..GroupSample::default()
         }
     }
 
-    fn shares(groups: &[GroupLook]) -> Vec<(f64, f64)> {
-        let device = DeviceLook { groups: groups.to_vec(), ..DeviceLook::default() };
+    fn shares(groups: &[GroupSample]) -> Vec<(f64, f64)> {
+        let device = DeviceSample { groups: groups.to_vec(), ..DeviceSample::default() };
         let round = |share: Share| (share.due_percent.round(), share.got_percent.round());
         of(&device, 1.0).into_iter().map(round).collect()
     }

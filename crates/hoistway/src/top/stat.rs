@@ -8,7 +8,7 @@ use clap::Args;
 use experiment::Exit;
 
 use super::kernel::Kernel;
-use super::look::{DeviceLook, Flow, GroupLook, Interval, Look, quantile_of};
+use super::sample::{DeviceSample, Flow, GroupSample, Interval, Sample, quantile_of};
 use super::server::Server;
 use super::shares;
 use crate::exit::{Error, Outcome, print};
@@ -18,35 +18,35 @@ use crate::units;
 /// `hoistway stat`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hoistway stat                                 the devices of a server, as /proc/diskstats has them\n  hoistway stat --format io.stat                its groups, as io.stat has them, and what each is due\n  hoistway stat --format io.stat --group db     one group: the lines alone\n  hoistway stat /dev/sda --format io.stat       a block device and the kernel's groups\n\nIn io.stat, bytes, requests and throttled_us count from the beginning; share_due, share_got, inflight, p50_us and\np99_us are of the last --interval. Times in diskstats are milliseconds; how long flushes take is not known."
+    after_help = "Examples:\n  hoistway stat                                 counters of a server's devices, as in /proc/diskstats\n  hoistway stat --format io.stat                counters of its groups as in io.stat, with shares\n  hoistway stat --format io.stat --group db     only the lines of one group\n  hoistway stat /dev/sda --format io.stat       the kernel's cgroups on a block device\n\nIn io.stat, bytes, requests and throttled_us are totals since the start; share_due, share_got, inflight, p50_us and\np99_us are those of one --interval. Times in diskstats are in milliseconds; the time of a server's flushes is not\nmeasured (0)."
 )]
 pub struct StatArguments {
-    /// A block device; without it the server behind --control
+    /// Block device [default: the server behind --control]
     #[arg(value_name = "DEVICE")]
     target: Option<PathBuf>,
-    /// The server's control socket
+    /// Control socket of the server
     #[arg(long, value_name = "PATH", default_value = crate::ctl::DEFAULT_SOCKET)]
     control: PathBuf,
-    /// As which of the kernel's files
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "diskstats")]
     format: File,
-    /// Only this device of a server
+    /// Print only this device of a server
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// io.stat: only this group, without its name in front
+    /// With io.stat: print only this group's lines, without the group's path in front
     #[arg(long, value_name = "PATH")]
     group: Option<String>,
-    /// io.stat: time over which shares and latencies are taken
+    /// With io.stat: interval over which shares and latencies are measured
     #[arg(short = 'd', long = "interval", value_name = "TIME", default_value = "1s", value_parser = units::time)]
     interval_ns: u64,
 }
 
-/// The kernel's files.
+/// The output format.
 #[derive(clap::ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
 enum File {
-    /// `/proc/diskstats`: a line per device.
+    /// One line per device, as in /proc/diskstats
     Diskstats,
-    /// `io.stat` of control groups, extended.
+    /// One line per group, as in io.stat of cgroups, with additional fields
     #[value(name = "io.stat")]
     IoStat,
 }
@@ -57,10 +57,10 @@ enum From {
 }
 
 impl From {
-    fn look(&self) -> Result<Look, Error> {
+    fn sample(&self) -> Result<Sample, Error> {
         match self {
-            From::Server(server) => server.look(),
-            From::Kernel(kernel) => kernel.look(),
+            From::Server(server) => server.sample(),
+            From::Kernel(kernel) => kernel.sample(),
         }
     }
 
@@ -84,9 +84,9 @@ pub fn run(arguments: &StatArguments) -> Outcome {
         Some(path) => From::Kernel(Box::new(Kernel::new(path)?)),
     };
     let interrupt = Interrupt::install()?;
-    let before = from.look()?;
+    let before = from.sample()?;
     if arguments.format == File::Diskstats {
-        let devices: Vec<DeviceLook> = chosen(&before.devices, arguments.device.as_deref())?;
+        let devices: Vec<DeviceSample> = chosen(&before.devices, arguments.device.as_deref())?;
         print(&lines(&devices, |index| from.number(index))?)?;
         return Ok(Exit::Done);
     }
@@ -94,7 +94,7 @@ pub fn run(arguments: &StatArguments) -> Outcome {
     if let Some(exit) = interrupt.exit() {
         return Ok(exit);
     }
-    let now = from.look()?;
+    let now = from.sample()?;
     let interval = Interval::between(&before, &now);
     let mut text = String::new();
     let mut is_found = arguments.group.is_none();
@@ -123,8 +123,8 @@ pub fn run(arguments: &StatArguments) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn chosen(devices: &[DeviceLook], name: Option<&str>) -> Result<Vec<DeviceLook>, Error> {
-    let chosen: Vec<DeviceLook> =
+fn chosen(devices: &[DeviceSample], name: Option<&str>) -> Result<Vec<DeviceSample>, Error> {
+    let chosen: Vec<DeviceSample> =
         devices.iter().filter(|device| name.is_none_or(|name| device.name == name)).cloned().collect();
     if chosen.is_empty() {
         let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
@@ -135,15 +135,15 @@ fn chosen(devices: &[DeviceLook], name: Option<&str>) -> Result<Vec<DeviceLook>,
 }
 
 /// A line per device, as in `/proc/diskstats`.
-pub fn diskstats(devices: &[DeviceLook]) -> Result<String, Error> {
+pub fn diskstats(devices: &[DeviceSample]) -> Result<String, Error> {
     lines(devices, number)
 }
 
-fn lines(devices: &[DeviceLook], number: impl Fn(usize) -> String) -> Result<String, Error> {
-    let line = |(index, device): (usize, &DeviceLook)| {
+fn lines(devices: &[DeviceSample], number: impl Fn(usize) -> String) -> Result<String, Error> {
+    let line = |(index, device): (usize, &DeviceSample)| {
         let fields = device.diskstats.ok_or_else(|| {
-            let what = format!("{}: nobody counts what /proc/diskstats has", device.name);
-            Error::usage(what, "a server or a block device counts it; stored results are read second by second")
+            let what = format!("{}: the counters of /proc/diskstats are not available", device.name);
+            Error::usage(what, "servers and block devices have them; a stored result has only figures per second")
         })?;
         let number = number(index);
         let (major, minor) = number.split_once(':').unwrap_or(("0", "0"));
@@ -154,7 +154,7 @@ fn lines(devices: &[DeviceLook], number: impl Fn(usize) -> String) -> Result<Str
 }
 
 /// A line of `io.stat`. `passed` is the group's increase in the interval of `seconds`.
-fn io_stat(number: &str, group: &GroupLook, passed: &GroupLook, share: shares::Share, seconds: f64) -> String {
+fn io_stat(number: &str, group: &GroupSample, passed: &GroupSample, share: shares::Share, seconds: f64) -> String {
     let [Flow { bytes: rbytes, ios: rios, .. }, Flow { bytes: wbytes, ios: wios, .. }] = &group.flows;
     let Flow { bytes: dbytes, ios: dios, .. } = &group.discards;
     let mut line = format!(
@@ -186,21 +186,21 @@ mod tests {
     fn a_device_is_a_line_of_diskstats() {
         let mut fields = [0; 17];
         fields[..4].copy_from_slice(&[10, 2, 80, 33]);
-        let device = DeviceLook { name: "ssd0".into(), diskstats: Some(fields), ..DeviceLook::default() };
+        let device = DeviceSample { name: "ssd0".into(), diskstats: Some(fields), ..DeviceSample::default() };
         let line = diskstats(&[device]).expect("counted");
         assert_eq!(line, "   0       0 ssd0 10 2 80 33 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
-        diskstats(&[DeviceLook::default()]).unwrap_err();
+        diskstats(&[DeviceSample::default()]).unwrap_err();
     }
 
     #[test]
-    fn a_group_is_a_line_of_io_stat_and_what_nobody_counts_is_left_out() {
+    fn a_group_is_a_line_of_io_stat_without_unknown_counters() {
         let flow = Flow { ios: 4, bytes: 16_384, service_ns: None, ..Flow::default() };
-        let group = GroupLook { weight: 300, flows: [flow, Flow::default()], ..GroupLook::default() };
+        let group = GroupSample { weight: 300, flows: [flow, Flow::default()], ..GroupSample::default() };
         let share = shares::Share { due_percent: 75.0, got_percent: 70.0, is_backlogged: true };
         let expected =
             "8:0 rbytes=16384 wbytes=0 rios=4 wios=0 dbytes=0 dios=0 weight=300 share_due=0.7500 share_got=0.7000";
         assert_eq!(io_stat("8:0", &group, &group, share, 1.0), expected);
-        let counted = GroupLook { throttled_ns: Some(5_000_000), ..group.clone() };
+        let counted = GroupSample { throttled_ns: Some(5_000_000), ..group.clone() };
         assert_eq!(io_stat("8:0", &counted, &group, share, 1.0), format!("{expected} throttled_us=5000"));
     }
 }

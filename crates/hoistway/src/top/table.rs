@@ -5,21 +5,21 @@ use std::collections::HashMap;
 
 use block::Nanos;
 
-use super::look::{DeviceLook, Flow, GroupLook, Interval, quantile_of};
+use super::sample::{DeviceSample, Flow, GroupSample, Interval, quantile_of};
 use super::shares::{self, Share};
 
-/// By what groups are sorted.
+/// The order of the groups.
 #[derive(clap::ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Sort {
-    /// Who got most first.
+    /// Largest share first
     Share,
-    /// Requests per second.
+    /// Most requests per second first
     Iops,
-    /// Bytes per second.
+    /// Most bytes per second first
     Bw,
-    /// The slowest first.
+    /// Highest 99th percentile of latency first
     P99,
-    /// By path.
+    /// By path
     Name,
 }
 
@@ -95,8 +95,8 @@ impl Line {
 }
 
 /// The groups of a device, sorted.
-pub fn lines(device: &DeviceLook, seconds: f64, sort: Sort) -> Vec<Line> {
-    let line = |(group, share): (&GroupLook, Share)| Line {
+pub fn lines(device: &DeviceSample, seconds: f64, sort: Sort) -> Vec<Line> {
+    let line = |(group, share): (&GroupSample, Share)| Line {
         group: group.path.clone(),
         weight: group.weight,
         share,
@@ -209,7 +209,7 @@ pub fn cells(device: &str, lines: &[Line], shown: Shown, history: &History) -> (
 }
 
 /// The device's own line.
-pub fn device_line(device: &DeviceLook, interval: &Interval) -> String {
+pub fn device_line(device: &DeviceSample, interval: &Interval) -> String {
     let seconds = interval.seconds();
     let sums = || [0, 1].map(|at| sum_of(device.groups.iter().map(|group| &group.flows[at])));
     let flows = device.flows.clone().unwrap_or_else(sums);
@@ -230,7 +230,7 @@ pub fn device_line(device: &DeviceLook, interval: &Interval) -> String {
             format!("   p99 r {} w {}", read.as_deref().unwrap_or("-"), write.as_deref().unwrap_or("-"))
         }
     };
-    let DeviceLook { name, scheduler, in_flight, .. } = device;
+    let DeviceSample { name, scheduler, in_flight, .. } = device;
     format!("{name}  {scheduler}{busy}  in flight {in_flight}{depth}  r {read}  w {write}{latency}")
 }
 
@@ -293,25 +293,25 @@ fn milliseconds(ns: Option<Nanos>) -> String {
 mod tests {
     use super::*;
 
-    fn group(path: &str, weight: u32, ios: u64) -> GroupLook {
+    fn group(path: &str, weight: u32, ios: u64) -> GroupSample {
         let flow =
             Flow { ios, bytes: ios * 4096, service_ns: Some(ios * 1_000_000), latency: [(2_000_000, ios)].into() };
         let none = Flow { service_ns: Some(0), ..Flow::default() };
         let throttled_ns = Some(ios * 155_000);
         let (path, flows) = (path.into(), [flow, none]);
-        GroupLook { path, weight, flows, outstanding: Some(64), throttled_ns, ..GroupLook::default() }
+        GroupSample { path, weight, flows, outstanding: Some(64), throttled_ns, ..GroupSample::default() }
     }
 
     #[test]
     fn a_device_is_a_line_and_a_table() {
         let groups = vec![group("db", 800, 800), group("batch", 100, 800)];
-        let device = DeviceLook {
+        let device = DeviceSample {
             name: "ssd0".into(),
             scheduler: "wfq".into(),
             depth: 32,
             in_flight: 7,
             groups,
-            ..DeviceLook::default()
+            ..DeviceSample::default()
         };
         let lines = lines(&device, 1.0, Sort::Name);
         let mut history = History::default();

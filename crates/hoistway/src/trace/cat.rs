@@ -8,13 +8,13 @@ use workload::trace::blkparse::Printer;
 use super::filter::Filter;
 use super::open::{How, Opened};
 use crate::arguments::trace::CatArguments;
-use crate::exit::{Error, Outcome, Voice};
+use crate::exit::{Error, Outcome, Reporter};
 
 /// Bytes per write.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Runs the subcommand.
-pub fn run(arguments: &CatArguments, voice: Voice) -> Outcome {
+pub fn run(arguments: &CatArguments, reporter: Reporter) -> Outcome {
     let mut filter = Filter::new(&arguments.filter)?;
     let mut trace = Opened::new(&arguments.file, How::new(arguments.format.as_deref(), &arguments.reading))?;
     let mut printer = Printer::default();
@@ -28,8 +28,8 @@ pub fn run(arguments: &CatArguments, voice: Voice) -> Outcome {
     if !write(&mut text)? {
         return Ok(Exit::Done);
     }
-    trace.conclude(voice)?;
-    voice.note(trace.summary());
+    trace.conclude(reporter)?;
+    reporter.note(trace.summary());
     Ok(Exit::Done)
 }
 

@@ -8,23 +8,25 @@ use super::output::{self, Out};
 use super::sinks::{Blktrace, FilesOfDevices, Lines, Logs, Sink, Table};
 use super::stages::{Reduced, Stages};
 use crate::arguments::trace::{ConvertArguments, ToName};
-use crate::exit::{Error, Outcome, Voice};
+use crate::exit::{Error, Outcome, Reporter};
 use crate::replay::groups::Grouping;
 
 /// Runs the subcommand.
-pub fn run(arguments: &ConvertArguments, voice: Voice) -> Outcome {
+pub fn run(arguments: &ConvertArguments, reporter: Reporter) -> Outcome {
     let ConvertArguments { to, out, device, force: is_forced, .. } = arguments;
     let grouping = Grouping::read(arguments.groups_by.as_deref())?;
     if grouping.is_some() && !matches!(to, ToName::Csv | ToName::Fio) {
-        let what = "only csv and fio keep groups";
+        let what = "only csv and fio can contain groups";
         return Err(Error::usage(what, "leave it out, or add --to csv").at("--groups-by"));
     }
     if device.iter().any(|name| name.contains(char::is_whitespace) || name.is_empty()) {
-        return Err(Error::usage("fio's logs have no names with blanks", "give a path without").at("--device"));
+        return Err(
+            Error::usage("fio's logs cannot contain names with spaces", "give a path without spaces").at("--device")
+        );
     }
     if output::is_stdout(out) && *to == ToName::Fio {
-        let what = "a job file for fio has its logs beside it";
-        return Err(Error::usage(what, "name a file; a log alone: --to iolog3").at("--out -"));
+        let what = "a job file for fio needs a directory for its logs";
+        return Err(Error::usage(what, "name a file; --to iolog3 writes a single log").at("--out -"));
     }
     let mut filter = Filter::new(&arguments.filter)?;
     let mut trace = Opened::new(&arguments.file, How::new(arguments.format.as_deref(), &arguments.reading))?;
@@ -51,12 +53,12 @@ pub fn run(arguments: &ConvertArguments, voice: Voice) -> Outcome {
         }
     }
     // An error leaves nothing behind: files get their names at the very end.
-    trace.conclude(voice)?;
+    trace.conclude(reporter)?;
     stages.end(sink.as_mut())?;
     ios.end(sink.as_mut())?;
     for note in sink.finish()? {
-        voice.note(note);
+        reporter.note(note);
     }
-    voice.note(trace.summary());
+    reporter.note(trace.summary());
     Ok(Exit::Done)
 }

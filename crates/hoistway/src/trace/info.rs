@@ -10,7 +10,7 @@ use workload::trace::{Action, Item, Record};
 
 use super::open::{How, Opened};
 use crate::arguments::trace::InfoArguments;
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 
 /// Largest number of processes, groups and devices counted separately; the others count together.
 const MAX_COUNTED: usize = 65_536;
@@ -29,7 +29,7 @@ const FLAGS: [(&str, Flags); 6] = [
 ];
 
 /// Runs the subcommand.
-pub fn run(arguments: &InfoArguments, voice: Voice) -> Outcome {
+pub fn run(arguments: &InfoArguments, reporter: Reporter) -> Outcome {
     let mut all = Vec::new();
     for (index, path) in arguments.files.iter().enumerate() {
         let mut trace = Opened::new(path, How::new(arguments.format.as_deref(), &arguments.reading))?;
@@ -37,7 +37,7 @@ pub fn run(arguments: &InfoArguments, voice: Voice) -> Outcome {
         while let Some(item) = trace.next()? {
             content.add(item);
         }
-        trace.conclude(voice)?;
+        trace.conclude(reporter)?;
         if arguments.json {
             all.push(content.json(&trace, &path.display().to_string()));
         } else {

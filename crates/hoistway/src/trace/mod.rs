@@ -12,15 +12,15 @@ pub mod sinks;
 mod stages;
 
 use crate::arguments::trace::{TraceArguments, TraceCommand};
-use crate::exit::{Outcome, Voice};
+use crate::exit::{Outcome, Reporter};
 
 /// Runs the subcommand.
-pub fn run(arguments: &TraceArguments, voice: Voice) -> Outcome {
+pub fn run(arguments: &TraceArguments, reporter: Reporter) -> Outcome {
     match &arguments.command {
-        TraceCommand::Info(arguments) => info::run(arguments, voice),
-        TraceCommand::Cat(arguments) => cat::run(arguments, voice),
-        TraceCommand::Convert(arguments) => convert::run(arguments, voice),
-        TraceCommand::Record(arguments) => record::run(arguments, voice),
-        TraceCommand::Replay(arguments) => crate::replay::run(arguments, voice),
+        TraceCommand::Info(arguments) => info::run(arguments, reporter),
+        TraceCommand::Cat(arguments) => cat::run(arguments, reporter),
+        TraceCommand::Convert(arguments) => convert::run(arguments, reporter),
+        TraceCommand::Record(arguments) => record::run(arguments, reporter),
+        TraceCommand::Replay(arguments) => crate::replay::run(arguments, reporter),
     }
 }

@@ -10,7 +10,7 @@ use workload::trace::{
 use super::compressed::unpacked;
 use super::filter::Filter;
 use crate::arguments::trace::{FormatArguments, TimeUnit, WaitName};
-use crate::exit::{Error, Message, Voice};
+use crate::exit::{Error, Message, Reporter};
 use linux::input;
 
 /// Suffix of blktrace's files, before their number.
@@ -77,7 +77,7 @@ impl Opened {
                 let known = FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
                 let what =
                     format!("{name}:{}: the format is not recognised", if is_text(&begin) { "1" } else { "byte 0" });
-                Error::usage(what, format!("name it, if it is one of {known}"))
+                Error::usage(what, format!("give the format if it is one of {known}"))
             })?,
         };
         Ok(Self { reading: Reading::new(format, sources, how.options), name, first_ns: None, last_ns: 0, wanted: None })
@@ -137,17 +137,20 @@ impl Opened {
     }
 
     /// Prints notes about the trace; a trace without any readable record is an error.
-    pub fn conclude(&self, voice: Voice) -> Result<(), Error> {
+    pub fn conclude(&self, reporter: Reporter) -> Result<(), Error> {
         let tally = self.reading.tally();
-        for complaint in &tally.complaints {
-            voice.warn(complaint.to_string(), "");
+        for error in &tally.errors {
+            reporter.warn(error.to_string(), "");
         }
         for note in &tally.notes {
-            voice.note(note);
+            reporter.note(note);
         }
         if tally.rounded > 0 {
             let count = tally.rounded;
-            voice.note(format!("{}: {count} I/Os were no whole sectors and were rounded outward", self.name));
+            reporter.note(format!(
+                "{}: {count} I/Os were not multiples of a sector and were rounded up to whole sectors",
+                self.name
+            ));
         }
         if tally.records > 0 && self.wanted == Some(0) {
             return Err(Error::usage(
@@ -186,8 +189,7 @@ fn is_text(begin: &[u8]) -> bool {
 
 /// Converts an error of the readers to the command's.
 pub fn error(error: TraceError) -> Error {
-    let mut messages: Vec<Message> =
-        error.complaints.iter().map(|complaint| Message::error(complaint.to_string(), "")).collect();
+    let mut messages: Vec<Message> = error.errors.iter().map(|error| Message::error(error.to_string(), "")).collect();
     if let Some(last) = messages.last_mut() {
         last.help = error.help;
     }

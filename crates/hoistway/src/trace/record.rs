@@ -19,7 +19,7 @@ use workload::trace::{Item, Options, Reading, SAMPLE_BYTES, Source, format_of_na
 
 use super::sinks::{Blktrace, Sink};
 use crate::arguments::trace::RecordArguments;
-use crate::exit::{Error, Outcome, Voice};
+use crate::exit::{Error, Outcome, Reporter};
 use crate::interrupt::Interrupt;
 use crate::processes;
 
@@ -29,7 +29,7 @@ const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Runs the subcommand.
-pub fn run(arguments: &RecordArguments, voice: Voice) -> Outcome {
+pub fn run(arguments: &RecordArguments, reporter: Reporter) -> Outcome {
     let switch = switch_of(arguments.device())?;
     let tracing = PLACES.iter().map(Path::new).find(|place| place.join("trace_pipe").exists());
     let tracing = tracing.ok_or_else(|| {
@@ -38,18 +38,21 @@ pub fn run(arguments: &RecordArguments, voice: Voice) -> Outcome {
     let active = text(&tracing.join("current_tracer"))?;
     if active != "nop" || text(&switch)? != "0" {
         let what = format!("the kernel's tracer is busy ({active})");
-        return Err(Error::refused(what, "end the other tracing first; hoistway restore, if it was ours"));
+        return Err(Error::refused(
+            what,
+            "end the other tracing first; run hoistway restore if a killed hoistway left it",
+        ));
     }
     let interrupt = Interrupt::install()?;
-    let stage = Stage::set(tracing, &switch)?;
+    let tracer = ActiveTracer::set(tracing, &switch)?;
     let end = arguments.length.map(|length_ns| Instant::now() + Duration::from_nanos(length_ns));
-    let recorded = record(tracing, &arguments.out, (end, &interrupt), voice);
+    let recorded = record(tracing, &arguments.out, (end, &interrupt), reporter);
     let lost = overruns(tracing);
-    let restored = stage.teardown();
+    let restored = tracer.teardown();
     recorded?;
     restored?;
     if lost > 0 {
-        voice.warn(format!("{lost} events were lost"), "enlarge buffer_size_kb in the tracing file system");
+        reporter.warn(format!("{lost} events were lost"), "enlarge buffer_size_kb in the tracing file system");
     }
     Ok(interrupt.exit().filter(|_| end.is_some()).unwrap_or(Exit::Done))
 }
@@ -57,7 +60,7 @@ pub fn run(arguments: &RecordArguments, voice: Voice) -> Outcome {
 /// The file that enables the device's tracing.
 fn switch_of(device: &Path) -> Result<PathBuf, Error> {
     let failed = |error: io::Error| {
-        let what = format!("cannot look at {}: {error}", device.display());
+        let what = format!("cannot read the state of {}: {error}", device.display());
         Error::failed(what, "name a block device, as /dev/sdb")
     };
     let queue = BlockQueue::of(device).map_err(failed)?;
@@ -75,12 +78,12 @@ fn text(path: &Path) -> Result<String, Error> {
 }
 
 /// The tracer while it is enabled.
-struct Stage {
+struct ActiveTracer {
     journal: Journal,
     watcher: Watcher,
 }
 
-impl Stage {
+impl ActiveTracer {
     fn set(tracing: &Path, switch: &Path) -> Result<Self, Error> {
         let failed =
             |what: &'static str| move |error: io::Error| Error::failed(format!("{what}: {error}"), "are you root?");
@@ -88,7 +91,7 @@ impl Stage {
         let watcher = Watcher::start((processes::PROGRAMS.watcher)(journal.path())).map_err(failed("the watcher"))?;
         let process = watcher.process().map_err(failed("the watcher"))?;
         journal.watched_by(process).map_err(failed("the journal in /run/hoistway"))?;
-        let mut stage = Self { journal, watcher };
+        let mut tracer = Self { journal, watcher };
         // The device first, so that it is also disabled first.
         let settings = [
             (switch.to_owned(), "1"),
@@ -97,12 +100,12 @@ impl Stage {
             (tracing.join("options/bin"), "1"),
         ];
         for (path, value) in settings {
-            if let Err(error) = stage.journal.set(&path, value) {
-                stage.teardown()?;
+            if let Err(error) = tracer.journal.set(&path, value) {
+                tracer.teardown()?;
                 return Err(Error::file(&path, "write", &error));
             }
         }
-        Ok(stage)
+        Ok(tracer)
     }
 
     fn teardown(mut self) -> Result<(), Error> {
@@ -111,7 +114,7 @@ impl Stage {
             self.watcher.dismiss();
             return Ok(());
         }
-        let what = format!("not put back: {}", restored.failed.join("; "));
+        let what = format!("not restored: {}", restored.failed.join("; "));
         Err(Error::new(Exit::NotRestored, what, "hoistway restore"))
     }
 }
@@ -144,7 +147,7 @@ fn record(
     tracing: &Path,
     base: &Path,
     (end, interrupt): (Option<Instant>, &Interrupt),
-    voice: Voice,
+    reporter: Reporter,
 ) -> Result<(), Error> {
     let path = tracing.join("trace_pipe");
     let file = OpenOptions::new().read(true).custom_flags(i32::from(NON_BLOCKING)).open(&path);
@@ -157,7 +160,7 @@ fn record(
     let source = Source { name: path.display().to_string(), content: Box::new(content) };
     let mut reading = Reading::new(format, vec![source], Options::default());
     let mut sink = Box::new(Blktrace::recorded(base)?);
-    voice.note("recording; Ctrl-C ends it");
+    reporter.note("recording; Ctrl-C ends it");
     // Groups are not written to the files, because blkparse does not read them.
     while let Some(item) = reading.next_item().map_err(super::open::error)? {
         let item = match item {
@@ -166,8 +169,8 @@ fn record(
         };
         sink.put(&item)?;
     }
-    voice.note(format!("{} events", reading.tally().records));
-    sink.finish()?.into_iter().for_each(|note| voice.note(note));
+    reporter.note(format!("{} events", reading.tally().records));
+    sink.finish()?.into_iter().for_each(|note| reporter.note(note));
     Ok(())
 }
 

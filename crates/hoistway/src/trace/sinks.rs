@@ -345,7 +345,7 @@ impl Sink for Logs {
             out.finish()?;
         }
         if self.left_out > 0 {
-            notes.push(format!("{} I/Os are left out: fio has no word for them", self.left_out));
+            notes.push(format!("{} I/Os are left out: fio's log cannot express them", self.left_out));
         }
         notes.extend(self.files.note(&self.names));
         if let Some(mut out) = self.job_file {
@@ -395,6 +395,6 @@ impl FilesOfDevices {
         let mut list: Vec<String> = self.in_order.iter().take(SHOWN).map(one).collect();
         list.extend((self.in_order.len() > SHOWN).then(|| "...".to_owned()));
         let count = self.in_order.len();
-        Some(format!("{count} devices, a file each (--device A,B,... names them): {}", list.join(", ")))
+        Some(format!("{count} devices, one file each (--device A,B,... sets their names): {}", list.join(", ")))
     }
 }

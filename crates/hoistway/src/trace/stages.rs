@@ -31,7 +31,7 @@ impl Stages {
         let Item::Record(record) = item else { return sink.put(item) };
         self.complete_until(record.at_ns, sink)?;
         for action in [Action::Queued, Action::Allocated, Action::Inserted, Action::Issued] {
-            self.tell(&Record { action, ..*record }, sink)?;
+            self.report(&Record { action, ..*record }, sink)?;
         }
         if let Some(latency_ns) = record.latency_ns
             && self.records.len() < MAX_AHEAD
@@ -45,7 +45,7 @@ impl Stages {
         Ok(())
     }
 
-    fn tell(&mut self, record: &Record, sink: &mut dyn Sink) -> Result<(), Error> {
+    fn report(&mut self, record: &Record, sink: &mut dyn Sink) -> Result<(), Error> {
         self.sequence = self.sequence.wrapping_add(1);
         sink.put(&Item::Record(Record { sequence: self.sequence, ..*record }))
     }
@@ -54,7 +54,7 @@ impl Stages {
         while let Some(Reverse((_, number))) = self.ahead.peek().copied().filter(|next| next.0.0 <= now_ns) {
             self.ahead.pop();
             if let Some(record) = self.records.remove(&number) {
-                self.tell(&record, sink)?;
+                self.report(&record, sink)?;
             }
         }
         Ok(())

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::boot::Assignment;
 use super::facts::Disk;
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 
 /// Settings that the kernel resets when the scheduler changes.
 const RESET_BY_SWITCH: [&str; 2] = ["nr_requests", "wbt_lat_usec"];
@@ -50,7 +50,7 @@ fn directory(root: &Path) -> PathBuf {
 }
 
 /// Applies all settings, in order. `id` names the record.
-pub fn apply(disk: &Disk, id: &str, list: &[Assignment], root: &Path, voice: Voice) -> Result<(), Error> {
+pub fn apply(disk: &Disk, id: &str, list: &[Assignment], root: &Path, reporter: Reporter) -> Result<(), Error> {
     let name = disk.queue.name();
     let _lock = lock(disk)?;
     let failed = |what: &str| {
@@ -58,11 +58,11 @@ pub fn apply(disk: &Disk, id: &str, list: &[Assignment], root: &Path, voice: Voi
         move |error: std::io::Error| Error::failed(format!("{what}: {error}"), "run as root")
     };
     let mut journal = Journal::begin(".apply").map_err(failed("the journal in /run/hoistway"))?;
-    let outcome = set_all(&mut journal, disk, list, voice);
+    let outcome = set_all(&mut journal, disk, list, reporter);
     if let Err(error) = outcome {
         let restored = journal.restore();
         if !restored.is_complete() {
-            let what = format!("{error}; and not put back: {}", restored.failed.join("; "));
+            let what = format!("{error}; and not restored: {}", restored.failed.join("; "));
             return Err(Error::new(Exit::NotRestored, what, "try: hoistway restore"));
         }
         return Err(error);
@@ -77,7 +77,7 @@ pub fn apply(disk: &Disk, id: &str, list: &[Assignment], root: &Path, voice: Voi
     journal.settle().map_err(failed("the journal in /run/hoistway"))
 }
 
-fn set_all(journal: &mut Journal, disk: &Disk, list: &[Assignment], voice: Voice) -> Result<(), Error> {
+fn set_all(journal: &mut Journal, disk: &Disk, list: &[Assignment], reporter: Reporter) -> Result<(), Error> {
     let queue = &disk.queue;
     let failed = |path: &Path| {
         let path = path.display().to_string();
@@ -117,11 +117,11 @@ fn set_all(journal: &mut Journal, disk: &Disk, list: &[Assignment], voice: Voice
             return Err(Error::failed(format!("{} holds {now} after {value} was written", path.display()), ""));
         }
         if now != *value {
-            voice.warn(format!("{}: the kernel stored {now} instead of {value}", path.display()), "");
+            reporter.warn(format!("{}: the kernel stored {now} instead of {value}", path.display()), "");
         }
     }
     let place = queue.attribute_path("");
-    journal.look_again().map_err(failed(&place))
+    journal.refresh().map_err(failed(&place))
 }
 
 /// The device's line in a file of io.cost.
@@ -194,26 +194,27 @@ fn empty(device: &str) -> Record {
 }
 
 /// Tells udev about a new or removed rule. Without udev there is nothing to do.
-pub fn reload_udev(device: &str, root: &Path, voice: Voice) {
+pub fn reload_udev(device: &str, root: &Path, reporter: Reporter) {
     if root != Path::new("/") {
         return;
     }
-    let tell = |arguments: &[&str]| Command::new("udevadm").args(arguments).status();
-    match tell(&["control", "--reload"]) {
+    let update_display = |arguments: &[&str]| Command::new("udevadm").args(arguments).status();
+    match update_display(&["control", "--reload"]) {
         Ok(status) if status.success() => {
             let match_name = format!("--sysname-match={device}");
-            if !tell(&["trigger", "--action=change", "--subsystem-match=block", &match_name])
+            if !update_display(&["trigger", "--action=change", "--subsystem-match=block", &match_name])
                 .is_ok_and(|it| it.success())
             {
-                voice.warn("udevadm trigger failed", "the rule counts from the next boot on");
+                reporter.warn("udevadm trigger failed", "the rule takes effect at the next boot");
             }
         }
-        _ => voice.note("udev was not told (udevadm is missing or failed): the rule counts from the next boot on"),
+        _ => reporter
+            .note("udev was not notified (udevadm is missing or failed): the rule takes effect at the next boot"),
     }
 }
 
 /// `--undo`: of one device, or of all.
-pub fn undo(only: Option<&str>, root: &Path, voice: Voice) -> Outcome {
+pub fn undo(only: Option<&str>, root: &Path, reporter: Reporter) -> Outcome {
     let entries = fs::read_dir(directory(root)).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
@@ -223,7 +224,7 @@ pub fn undo(only: Option<&str>, root: &Path, voice: Voice) -> Outcome {
         let record = read(&path)?;
         if only.is_none_or(|name| name == record.device) {
             found = true;
-            exit = exit.worse(undo_one(&path, record, root, voice)?);
+            exit = exit.worse(undo_one(&path, record, root, reporter)?);
         }
     }
     if !found {
@@ -232,7 +233,7 @@ pub fn undo(only: Option<&str>, root: &Path, voice: Voice) -> Outcome {
     Ok(exit)
 }
 
-fn undo_one(path: &Path, mut record: Record, root: &Path, voice: Voice) -> Outcome {
+fn undo_one(path: &Path, mut record: Record, root: &Path, reporter: Reporter) -> Outcome {
     let mut is_complete = true;
     let had_files = !record.files.is_empty();
     record.files.retain(|file| match linux::input::bytes(&file.path) {
@@ -240,30 +241,33 @@ fn undo_one(path: &Path, mut record: Record, root: &Path, voice: Voice) -> Outco
         Ok(content) if fnv1a64(&content) == file.checksum => match fs::remove_file(&file.path) {
             Ok(()) => false,
             Err(error) => {
-                voice.warn(format!("cannot remove {}: {error}", file.path.display()), "");
+                reporter.warn(format!("cannot remove {}: {error}", file.path.display()), "");
                 true
             }
         },
         Ok(_) => {
-            voice.warn(format!("{} was changed by someone else", file.path.display()), "it is left; remove it by hand");
+            reporter.warn(
+                format!("{} was changed by another program", file.path.display()),
+                "it is kept; remove it by hand",
+            );
             true
         }
     });
     is_complete &= record.files.is_empty();
     if had_files {
-        reload_udev(&record.device, root, voice);
+        reload_udev(&record.device, root, reporter);
     }
     let mut files = 0;
     if record.boot == linux::run_directory::boot_id() {
         let restored = linux::setting::restore(&record.settings);
-        restored.foreign.iter().for_each(|what| voice.warn(what, "it is left alone"));
-        restored.failed.iter().for_each(|what| voice.warn(format!("not put back: {what}"), ""));
+        restored.foreign.iter().for_each(|what| reporter.warn(what, "it is not restored"));
+        restored.failed.iter().for_each(|what| reporter.warn(format!("not restored: {what}"), ""));
         is_complete &= restored.is_complete();
         files = restored.files;
     }
     if is_complete {
         fs::remove_file(path).map_err(|error| Error::file(path, "remove", &error))?;
-        print(&format!("{}: as it was before ({files} settings)\n", record.device))?;
+        print(&format!("{}: restored ({files} settings)\n", record.device))?;
         return Ok(Exit::Done);
     }
     replace(path, &serde_json::to_string_pretty(&record).unwrap_or_default())?;
@@ -299,7 +303,7 @@ fn replace(path: &Path, text: &str) -> Result<(), Error> {
 }
 
 /// Other files and profiles that set the scheduler of disks, each with whether it takes precedence.
-pub fn rivals(root: &Path) -> Vec<(PathBuf, bool)> {
+pub fn competing_configuration(root: &Path) -> Vec<(PathBuf, bool)> {
     const PLACES: [&str; 4] =
         ["etc/udev/rules.d", "run/udev/rules.d", "usr/local/lib/udev/rules.d", "usr/lib/udev/rules.d"];
     let mut found = Vec::new();
@@ -355,7 +359,7 @@ mod tests {
         put(root.path(), "etc/udev/rules.d/99-hoistway-x.rules", "ATTR{queue/scheduler}=\"bfq\"\n");
         put(root.path(), "etc/tuned/active_profile", "spectrum\n");
         put(root.path(), "usr/lib/tuned/spectrum/tuned.conf", "[disk]\nelevator=none\n");
-        let found = rivals(root.path());
+        let found = competing_configuration(root.path());
         let names: Vec<(String, bool)> = found
             .iter()
             .map(|(path, last)| (path.strip_prefix(root.path()).unwrap().display().to_string(), *last))
@@ -371,19 +375,19 @@ mod tests {
     }
 
     #[test]
-    fn t43_a_file_that_somebody_changed_is_left_and_that_is_exit_6() {
+    fn t43_a_file_changed_by_another_program_is_kept_with_exit_6() {
         let root = tempfile::tempdir().unwrap();
         let kept = install("wwn", "sdx", "/etc/udev/rules.d/99-hoistway-wwn.rules", "ours\n", root.path()).unwrap();
         let gone = install("wwn", "sdx", "/etc/udev/rules.d/99-hoistway-two.rules", "two\n", root.path()).unwrap();
         fs::write(&kept, "ours, changed\n").unwrap();
-        let voice = Voice::default().hushed();
-        assert_eq!(undo(Some("sdy"), root.path(), voice), Ok(Exit::Done));
+        let reporter = Reporter::default().without_notes();
+        assert_eq!(undo(Some("sdy"), root.path(), reporter), Ok(Exit::Done));
         assert!(gone.exists());
-        assert_eq!(undo(Some("sdx"), root.path(), voice), Ok(Exit::NotRestored));
+        assert_eq!(undo(Some("sdx"), root.path(), reporter), Ok(Exit::NotRestored));
         assert!(kept.exists() && !gone.exists());
         // Removed by hand: then nothing is left to do, and the record is removed.
         fs::remove_file(&kept).unwrap();
-        assert_eq!(undo(None, root.path(), voice), Ok(Exit::Done));
+        assert_eq!(undo(None, root.path(), reporter), Ok(Exit::Done));
         assert_eq!(fs::read_dir(directory(root.path())).unwrap().count(), 0);
     }
 }

@@ -156,7 +156,7 @@ pub fn tuned(identity: &Identity, list: &[Assignment], active: &str, name: &str)
             let _ = match assignment {
                 Assignment::Queue { file, value } => writeln!(text, "/sys/block/{name}/queue/{file}={value}"),
                 Assignment::Cost { file, .. } => {
-                    writeln!(text, "# {file}: a line of one device is nothing TuneD can write; see --emit systemd")
+                    writeln!(text, "# {file}: TuneD cannot write a line for one device; see --emit systemd")
                 }
             };
         }
@@ -261,7 +261,7 @@ mod tests {
                 Item { setting, old, new, rule, evidence, confidence: Confidence::High, unless: String::new() }
             });
         let advice = Advice {
-            carrier: RunsIn::Kernel,
+            runs_in: RunsIn::Kernel,
             verdict: Verdict::Change,
             spec: "io.cost:rbps=1000000,nr_requests=64".parse().unwrap(),
             items: items.to_vec(),

@@ -17,7 +17,7 @@ use crate::target::HostName;
 const KERNELS: [(&str, &str); 3] =
     [("mq-deadline", "mq-deadline.ko"), ("kyber", "kyber-iosched.ko"), ("bfq", "bfq.ko")];
 /// The shortest possible run, for a target that only its host can inspect.
-const GLANCE: Timing = Timing { ramp_ns: 0, step_ns: 1_000_000, repeats: 1, first_set: 1 };
+const SHORTEST_RUN: Timing = Timing { ramp_ns: 0, step_ns: 1_000_000, repeats: 1, first_set: 1 };
 
 /// A whole disk of this machine.
 #[derive(Clone, Debug)]
@@ -185,10 +185,11 @@ pub fn of_host(host: &mut dyn Host, name: HostName, text: &str, file_bytes: Opti
         may_write: true,
         below: Vec::new(),
     };
-    let glance: Experiment = Probe::Depth(1).experiment(&device, &SchedulerSpec::named("none"), &[], GLANCE, 0);
-    host.check(&glance).map_err(Error::from)?;
+    let shortest_run: Experiment =
+        Probe::Depth(1).experiment(&device, &SchedulerSpec::named("none"), &[], SHORTEST_RUN, 0);
+    host.check(&shortest_run).map_err(Error::from)?;
     let TargetFacts { model, size_bytes, rotational, hw_queues, queue_depth, .. } =
-        host.run(&glance, &mut Unattended)?.target;
+        host.run(&shortest_run, &mut Unattended)?.target;
     let hw_queues = hw_queues.max(1);
     device = Device { model, size_bytes, is_rotational: rotational, hw_queues, queue_depth, ..device };
     device.current = Device::kernel_default(hw_queues);

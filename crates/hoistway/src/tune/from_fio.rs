@@ -15,7 +15,7 @@ use experiment::{Histogram, SchedulerSpec};
 use report::fio_json::{self, FioJob};
 use tune::{Among, CandidateFindings, DepthStep, Findings, StreamStep};
 
-use crate::exit::{Error, Voice};
+use crate::exit::{Error, Reporter};
 use crate::test::foreign;
 
 const KIB: u32 = 1 << 10;
@@ -72,17 +72,16 @@ struct Sample {
 ///
 /// # Errors
 /// A file that cannot be read, a job that failed, or no usable figure.
-pub fn read(sources: &[String], voice: Voice) -> Result<Findings, Error> {
+pub fn read(sources: &[String], reporter: Reporter) -> Result<Findings, Error> {
     let mut samples = Vec::new();
     for text in sources {
         let source = Source::parse(text)?;
-        samples.extend(samples_of(&source, voice)?);
+        samples.extend(samples_of(&source, reporter)?);
     }
     let findings = findings(&samples);
     if findings.streams.is_empty() && findings.depths.is_empty() && findings.candidates.is_empty() {
-        let what = "there is no figure that tells of the device in it".to_owned();
-        let help =
-            "sequential reads of 64k and more (numjobs=1, 2, 4, 8) and random ones of 4k (iodepth=1, 2, 4, ...) do";
+        let what = "no figure in it describes the device".to_owned();
+        let help = "sequential reads of 64k and more (numjobs=1, 2, 4, 8) and random ones of 4k (iodepth=1, 2, 4, ...) are needed";
         return Err(Error::usage(what, help).at("--from-fio"));
     }
     Ok(findings)
@@ -107,7 +106,7 @@ fn option<'a>(job: &'a FioJob, key: &str) -> Option<&'a str> {
     job.options.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
 }
 
-fn samples_of(source: &Source, voice: Voice) -> Result<Vec<Sample>, Error> {
+fn samples_of(source: &Source, reporter: Reporter) -> Result<Vec<Sample>, Error> {
     let path = &source.path;
     let text = linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
     let jobs = fio_json::read(&text).map_err(|error| foreign::error_of(&error).at(path.display().to_string()))?;
@@ -119,7 +118,9 @@ fn samples_of(source: &Source, voice: Voice) -> Result<Vec<Sample>, Error> {
         rest = later;
         match sample(source.spec.clone(), now) {
             Some(sample) => samples.push(sample),
-            None => voice.note(format!("{}: '{}' is none of the figures wanted here", path.display(), first.name)),
+            None => {
+                reporter.note(format!("{}: '{}' is not one of the figures that tune needs", path.display(), first.name))
+            }
         }
     }
     Ok(samples)

@@ -82,9 +82,9 @@ impl Identity {
 
 /// The error that no configuration for boot can be written.
 pub fn missing(name: &str) -> Error {
-    let what = format!("{name} has neither a WWN nor a serial number that udev could recognise it by");
+    let what = format!("{name} has neither a WWN nor a serial number that udev could identify it with");
     let help =
-        "a rule for the kernel's name would hit another disk after renumbering; --apply sets it until the next boot";
+        "a rule for the kernel's name would match another disk after renumbering; --apply sets it until the next boot";
     Error::refused(what, help)
 }
 

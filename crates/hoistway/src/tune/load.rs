@@ -8,7 +8,7 @@ use experiment::Group;
 
 use crate::arguments::trace::ReplayOptions;
 use crate::arguments::tune::ProbingArguments;
-use crate::exit::{Error, Voice};
+use crate::exit::{Error, Reporter};
 use crate::replay::{job_file, workload::Wanted};
 use crate::workloads;
 
@@ -26,10 +26,16 @@ pub struct Load {
 
 /// Reads it. `writes` says whether the writes of a trace may be replayed, `is_made` whether a file
 /// is created for it.
-pub fn read(path: &Path, probing: &ProbingArguments, writes: bool, is_made: bool, voice: Voice) -> Result<Load, Error> {
+pub fn read(
+    path: &Path,
+    probing: &ProbingArguments,
+    writes: bool,
+    is_made: bool,
+    reporter: Reporter,
+) -> Result<Load, Error> {
     let mut load = match path.extension().is_some_and(|ending| ending == "fio") {
-        true => Load { groups: of_jobs(path, voice)?, length_ns: None },
-        false => of_trace(path, probing, writes, is_made, voice)?,
+        true => Load { groups: of_jobs(path, reporter)?, length_ns: None },
+        false => of_trace(path, probing, writes, is_made, reporter)?,
     };
     for job in load.groups.iter_mut().flat_map(|group| &mut group.jobs) {
         // A load continues as long as it is measured, whatever the file specifies.
@@ -47,12 +53,18 @@ pub fn read(path: &Path, probing: &ProbingArguments, writes: bool, is_made: bool
     Ok(load)
 }
 
-fn of_jobs(path: &Path, voice: Voice) -> Result<Vec<Group>, Error> {
-    let jobs = workloads::jobs_of(path, false, voice)?.into_iter().map(|job| job_file::with_trace(job, voice));
+fn of_jobs(path: &Path, reporter: Reporter) -> Result<Vec<Group>, Error> {
+    let jobs = workloads::jobs_of(path, false, reporter)?.into_iter().map(|job| job_file::with_trace(job, reporter));
     workloads::groups_of(path, jobs.collect::<Result<_, _>>()?)
 }
 
-fn of_trace(path: &Path, probing: &ProbingArguments, writes: bool, is_made: bool, voice: Voice) -> Result<Load, Error> {
+fn of_trace(
+    path: &Path,
+    probing: &ProbingArguments,
+    writes: bool,
+    is_made: bool,
+    reporter: Reporter,
+) -> Result<Load, Error> {
     let wanted = Wanted {
         path,
         options: &ReplayOptions { strict: probing.strict, ..probing.replay.clone() },
@@ -62,10 +74,10 @@ fn of_trace(path: &Path, probing: &ProbingArguments, writes: bool, is_made: bool
         writes,
         is_made,
     };
-    let (plan, length_ns) = wanted.plan(voice)?;
+    let (plan, length_ns) = wanted.plan(reporter)?;
     if length_ns.is_some() && probing.goal == tune::Goal::Throughput {
-        voice.note(
-            "at recorded times a load has its own throughput, whatever serves it in time; --pace closed asks for the most",
+        reporter.note(
+            "at recorded times every scheduler that keeps up has the same throughput; --pace closed measures the largest",
         );
     }
     Ok(Load { groups: plan.groups.to_vec(), length_ns })

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use experiment::{Experiment, Host, Measurement, Progress, Refusal, RunError};
 use tune::{Batch, Tuner};
 
-use crate::exit::{Error, Voice};
+use crate::exit::{Error, Reporter};
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::progress::Display;
@@ -50,15 +50,15 @@ impl Bench<'_> {
         batch: &Batch,
         left: Option<Duration>,
         display: &mut Display,
-        voice: Voice,
+        reporter: Reporter,
     ) -> Result<Vec<Measurement>, Error> {
-        voice.line(&format!("{}: {} runs, {}", batch.title, batch.experiments.len(), length(&batch.experiments)));
-        batch.what.iter().for_each(|what| voice.line(&format!("  {what}")));
+        reporter.line(&format!("{}: {} runs, {}", batch.title, batch.experiments.len(), length(&batch.experiments)));
+        batch.what.iter().for_each(|what| reporter.line(&format!("  {what}")));
         let checker = self.host();
         for experiment in &batch.experiments {
             checker.check(experiment)?;
         }
-        let carrier = RunSettings {
+        let run_settings = RunSettings {
             host: &|| self.host(),
             workers: if self.host == HostName::Simulator { machine::cpus() } else { 1 },
             cooldown: Duration::ZERO,
@@ -77,7 +77,7 @@ impl Bench<'_> {
             if is_over || self.interrupt.is_asked() {
                 break;
             }
-            carrier.run(experiments, display, &mut |measurement| {
+            run_settings.run(experiments, display, &mut |measurement| {
                 check_errors(&measurement)?;
                 measurements.push(measurement);
                 Ok(())
@@ -95,25 +95,25 @@ impl Bench<'_> {
         tuner: &mut Tuner,
         began: Instant,
         display: &mut Display,
-        voice: Voice,
+        reporter: Reporter,
     ) -> Result<Option<tune::Recommendation>, Error> {
         let is_real = self.host != HostName::Simulator;
-        let tell = |tuner: &mut Tuner| {
+        let update_display = |tuner: &mut Tuner| {
             if is_real {
-                tuner.spent(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+                tuner.set_elapsed(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
             }
         };
-        tell(tuner);
+        update_display(tuner);
         loop {
             let left = tuner.left_ns().filter(|_| is_real);
             match tuner.next_step() {
                 tune::Step::Done(recommendation) => return Ok(Some(*recommendation)),
                 tune::Step::Measure(batch) => {
                     let left = left.filter(|_| batch.is_bounded).map(Duration::from_nanos);
-                    let measured = self.measure(&batch, left, display, voice);
+                    let measured = self.measure(&batch, left, display, reporter);
                     display.end();
-                    tell(tuner);
-                    tuner.hear(measured?);
+                    update_display(tuner);
+                    tuner.record_answers(measured?);
                     if self.interrupt.is_asked() {
                         return Ok(None);
                     }
@@ -133,7 +133,7 @@ fn check_errors(run: &Measurement) -> Result<(), Error> {
         return Ok(());
     }
     let what = format!("{} under {} failed: {}", run.experiment.workload, run.experiment.scheduler, names.join(", "));
-    Err(Error::failed(what, "look into the kernel's log; nothing can be said of a device that fails"))
+    Err(Error::failed(what, "read the kernel's log; tune cannot recommend anything for a failing device"))
 }
 
 /// The duration of runs that end by themselves.

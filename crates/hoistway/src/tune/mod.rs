@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use block::DeviceNumber;
 use experiment::{Exit, SchedulerSpec};
+use schemars::JsonSchema;
 use serde::Serialize;
 use tune::{
     Device, Findings, HostKind, Pace, Recommendation, Request, Tuner, Verdict, classic_batch, gather, idling, recommend,
@@ -30,7 +31,7 @@ use tune::{
 use crate::arguments::TuneArguments;
 use crate::arguments::test::PlaceArguments;
 use crate::arguments::tune::Emit;
-use crate::exit::{Error, Outcome, Voice, print};
+use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::progress::Display;
@@ -51,24 +52,24 @@ struct Found {
 }
 
 /// Runs the subcommand.
-pub fn run(arguments: &TuneArguments, voice: Voice) -> Outcome {
+pub fn run(arguments: &TuneArguments, reporter: Reporter) -> Outcome {
     let acting = &arguments.acting;
     if acting.undo {
         let name = arguments.target.as_deref().map(device_name);
-        return applied::undo(name.as_deref(), &acting.root, voice);
+        return applied::undo(name.as_deref(), &acting.root, reporter);
     }
     for path in [&arguments.showing.html, &arguments.showing.save].into_iter().flatten() {
         check_place(path)?;
     }
-    crate::restore::warn(voice);
+    crate::restore::warn(reporter);
     if let Some(path) = &arguments.probing.from {
-        return conclude(&again(path, arguments)?, arguments, voice);
+        return conclude(&again(path, arguments)?, arguments, reporter);
     }
     if !arguments.probing.from_fio.is_empty() {
-        return conclude(&by_fio(arguments, voice)?, arguments, voice);
+        return conclude(&by_fio(arguments, reporter)?, arguments, reporter);
     }
     match &arguments.target {
-        Some(target) => measured(target, arguments, voice),
+        Some(target) => measured(target, arguments, reporter),
         None => listed(),
     }
 }
@@ -95,9 +96,7 @@ fn listed() -> Outcome {
 /// Decides again from stored measurements.
 fn again(path: &Path, arguments: &TuneArguments) -> Result<Found, Error> {
     if arguments.showing.html.is_some() {
-        return Err(
-            Error::usage("the page needs the measurements themselves", "measure again with --html").at("--html")
-        );
+        return Err(Error::usage("the page needs measurements of this run", "measure again with --html").at("--html"));
     }
     let mut saved = Saved::read(path)?;
     if let Some(target) = &arguments.target {
@@ -108,19 +107,19 @@ fn again(path: &Path, arguments: &TuneArguments) -> Result<Found, Error> {
 }
 
 /// Decides from fio's results; only the device's properties are read.
-fn by_fio(arguments: &TuneArguments, voice: Voice) -> Result<Found, Error> {
+fn by_fio(arguments: &TuneArguments, reporter: Reporter) -> Result<Found, Error> {
     let sources = &arguments.probing.from_fio;
-    let findings = from_fio::read(sources, voice)?;
+    let findings = from_fio::read(sources, reporter)?;
     let Some(text) = arguments.target.clone().or_else(|| from_fio::device_of(sources)) else {
-        let what = "the results name no block device, or several".to_owned();
-        return Err(Error::usage(what, "name it: hoistway tune /dev/sdb --from-fio FILE").at("--from-fio"));
+        let what = "the results do not name exactly one block device".to_owned();
+        return Err(Error::usage(what, "name the device: hoistway tune /dev/sdb --from-fio FILE").at("--from-fio"));
     };
     let device = match text.strip_prefix("/dev/") {
         Some(_) => Disk::of(Path::new(&text))?.device(&text, false),
         None => {
-            let plan = plan(&text, arguments, voice)?;
+            let plan = plan(&text, arguments, reporter)?;
             let interrupt = Interrupt::install()?;
-            let target = plan.target.open(arguments.probing.size_bytes, &plan.place, &interrupt, voice)?;
+            let target = plan.target.open(arguments.probing.size_bytes, &plan.place, &interrupt, reporter)?;
             let bench =
                 Bench { host: plan.host, target: &target, text: &text, may_write: false, interrupt: &interrupt };
             facts::of_host(bench.host().as_mut(), plan.host, &text, None)?
@@ -154,7 +153,7 @@ struct Plan {
     may_write: bool,
 }
 
-fn plan(text: &str, arguments: &TuneArguments, voice: Voice) -> Result<Plan, Error> {
+fn plan(text: &str, arguments: &TuneArguments, reporter: Reporter) -> Result<Plan, Error> {
     let probing = &arguments.probing;
     let is_node = text.starts_with("/dev/") && !Path::new(text).is_dir();
     if is_node && !Path::new(text).exists() {
@@ -172,18 +171,18 @@ fn plan(text: &str, arguments: &TuneArguments, voice: Voice) -> Result<Plan, Err
         overwrite_signature: probing.overwrite_signature,
     };
     if probing.probe_writes && is_node && place.destructive.is_none() {
-        let help = format!("if all of its content may be lost: --destructive {text}");
+        let help = format!("if its content may be lost, add --destructive {text}");
         return Err(Error::usage(format!("writing to {text} is not allowed"), help).at("--probe-writes"));
     }
     let (host, target) = Target::resolve(Some(text), &place)?;
     if host == HostName::Engine && !target.is_made() {
         let what = format!("{text} is neither a model, a directory nor a block device");
-        return Err(Error::usage(what, "name the directory that it lies in, or its device"));
+        return Err(Error::usage(what, "name its directory or its device"));
     }
     target.check_destructive(host, &place, true)?;
     let may_write = host != HostName::Native || place.destructive.is_some();
     let load = match &probing.load {
-        Some(path) => load::read(path, probing, may_write, target.is_made(), voice)?,
+        Some(path) => load::read(path, probing, may_write, target.is_made(), reporter)?,
         None => Load::default(),
     };
     let writes = load.groups.iter().flat_map(|group| &group.jobs).any(|job| job.mix.has_writes());
@@ -228,21 +227,21 @@ fn request(arguments: &TuneArguments, host: HostName, load: Load) -> Result<Requ
 }
 
 /// Measures and concludes.
-fn measured(text: &str, arguments: &TuneArguments, voice: Voice) -> Outcome {
+fn measured(text: &str, arguments: &TuneArguments, reporter: Reporter) -> Outcome {
     let began = Instant::now();
-    let plan = plan(text, arguments, voice)?;
+    let plan = plan(text, arguments, reporter)?;
     let interrupt = Interrupt::install()?;
     let started_unix_ms = machine::now_unix_ms();
     let file_bytes = plan.target.is_made().then_some(arguments.probing.size_bytes);
     let target = match plan.request.by_facts {
         // Reading the properties needs no file and no claim.
         true if plan.host == HostName::Native => None,
-        _ => Some(plan.target.open(arguments.probing.size_bytes, &plan.place, &interrupt, voice)?),
+        _ => Some(plan.target.open(arguments.probing.size_bytes, &plan.place, &interrupt, reporter)?),
     };
     let Some(target) = target else {
         let device = native_device(text, &plan)?;
         let tuner = Tuner::new(device, plan.request.clone());
-        return concluded(tuner, None, text, (began, started_unix_ms), arguments, voice);
+        return concluded(tuner, None, text, (began, started_unix_ms), arguments, reporter);
     };
     let bench = Bench { host: plan.host, target: &target, text, may_write: plan.may_write, interrupt: &interrupt };
     let device = match plan.host {
@@ -251,12 +250,12 @@ fn measured(text: &str, arguments: &TuneArguments, voice: Voice) -> Outcome {
     };
     let device = if arguments.probing.current_only { as_it_is(device) } else { device };
     check_offered(&device, &plan.request.only)?;
-    say_what_happens(&device, &plan, voice);
+    say_what_happens(&device, &plan, reporter);
     if arguments.probing.classic {
-        return classic(&device, &plan.request, &bench, arguments, voice);
+        return classic(&device, &plan.request, &bench, arguments, reporter);
     }
     let tuner = Tuner::new(device, plan.request.clone());
-    concluded(tuner, Some(&bench), text, (began, started_unix_ms), arguments, voice)
+    concluded(tuner, Some(&bench), text, (began, started_unix_ms), arguments, reporter)
 }
 
 fn native_device(text: &str, plan: &Plan) -> Result<Device, Error> {
@@ -279,13 +278,13 @@ fn check_offered(device: &Device, only: &[SchedulerSpec]) -> Result<(), Error> {
     Err(Error::usage(what, format!("{meant}(available: {})", device.schedulers.join(", "))).at("--candidates"))
 }
 
-fn say_what_happens(device: &Device, plan: &Plan, voice: Voice) {
-    voice.line(&show::line(device));
+fn say_what_happens(device: &Device, plan: &Plan, reporter: Reporter) {
+    reporter.line(&show::line(device));
     let changes = match plan.host {
-        HostName::Native => "will change while it measures: scheduler, iosched/*; put back after every run",
-        _ => "nothing of this machine is changed",
+        HostName::Native => "changes during the measurement: scheduler, iosched/*; restored after every run",
+        _ => "no settings of this machine are changed",
     };
-    voice.line(&format!("access: {}   {changes}", plan.target.access(plan.place.destructive.is_some())));
+    reporter.line(&format!("access: {}   {changes}", plan.target.access(plan.place.destructive.is_some())));
 }
 
 /// Measures until there is a recommendation, then shows it.
@@ -295,18 +294,18 @@ fn concluded(
     text: &str,
     (began, started_unix_ms): (Instant, u64),
     arguments: &TuneArguments,
-    voice: Voice,
+    reporter: Reporter,
 ) -> Outcome {
-    let mut display = Display::new(arguments.showing.progress, voice.quiet, false, None);
+    let mut display = Display::new(arguments.showing.progress, reporter.quiet, false, None);
     let recommendation = match bench {
-        Some(bench) => match bench.ask(&mut tuner, began, &mut display, voice)? {
+        Some(bench) => match bench.ask(&mut tuner, began, &mut display, reporter)? {
             Some(recommendation) => recommendation,
             None => return Ok(bench.interrupt.exit().unwrap_or(Exit::Interrupted)),
         },
         None => recommend(tuner.device(), &Findings::default(), arguments.probing.goal, &[]),
     };
     if !tuner.left_out().is_empty() {
-        voice.note(format!("left out to keep the budget: {}; --budget TIME", tuner.left_out().join(", ")));
+        reporter.note(format!("left out because of the time limit: {}; --budget TIME", tuner.left_out().join(", ")));
     }
     let saved = Saved {
         version: Saved::VERSION,
@@ -318,17 +317,23 @@ fn concluded(
     };
     if let Some(path) = &arguments.showing.save {
         saved.write(path)?;
-        voice.note(format!("the measurements are in {0}: hoistway tune {text} --from {0}", path.display()));
+        reporter.note(format!("the measurements are in {0}: hoistway tune {text} --from {0}", path.display()));
     }
     if let Some(path) = &arguments.showing.html {
         let host = bench.map_or("native", |bench| bench.host.text());
         page::write_to(path, host, started_unix_ms, tuner.measurements())?;
     }
-    conclude(&Found { saved, recommendation }, arguments, voice)
+    conclude(&Found { saved, recommendation }, arguments, reporter)
 }
 
 /// iostune's table.
-fn classic(device: &Device, request: &Request, bench: &Bench<'_>, arguments: &TuneArguments, voice: Voice) -> Outcome {
+fn classic(
+    device: &Device,
+    request: &Request,
+    bench: &Bench<'_>,
+    arguments: &TuneArguments,
+    reporter: Reporter,
+) -> Outcome {
     let usual: &[&str] = match device.host {
         HostKind::Native => &[],
         _ => &["noop", "cfq", "mq-deadline", "bfq"],
@@ -340,15 +345,17 @@ fn classic(device: &Device, request: &Request, bench: &Bench<'_>, arguments: &Tu
         (true, false) => named(usual.iter().map(|name| (*name).to_owned()).collect()),
     };
     let batch = classic_batch(device, &specs, request.pace);
-    let mut display = Display::new(arguments.showing.progress, voice.quiet, false, None);
+    let mut display = Display::new(arguments.showing.progress, reporter.quiet, false, None);
     let left = request.pace.budget_ns.map(Duration::from_nanos);
-    let measurements = bench.measure(&batch, left, &mut display, voice);
+    let measurements = bench.measure(&batch, left, &mut display, reporter);
     display.end();
     let measurements = measurements?;
     let missing = batch.experiments.len() - measurements.len();
     if missing > 0 {
-        voice
-            .note(format!("left out to keep the budget: {missing} of {} runs; --budget TIME", batch.experiments.len()));
+        reporter.note(format!(
+            "left out because of the time limit: {missing} of {} runs; --budget TIME",
+            batch.experiments.len()
+        ));
     }
     let findings = gather(&measurements, &device.current, &specs);
     if let Some(exit) = bench.interrupt.exit() {
@@ -368,11 +375,11 @@ fn classic(device: &Device, request: &Request, bench: &Bench<'_>, arguments: &Tu
 }
 
 /// Shows, applies, and returns the exit code.
-fn conclude(found: &Found, arguments: &TuneArguments, voice: Voice) -> Outcome {
+fn conclude(found: &Found, arguments: &TuneArguments, reporter: Reporter) -> Outcome {
     let Found { saved, recommendation } = found;
     let emit = arguments.showing.emit.or(arguments.showing.json.then_some(Emit::Json));
     match emit {
-        Some(emit) => print(&emitted(emit, found, voice)?)?,
+        Some(emit) => print(&emitted(emit, found, reporter)?)?,
         None => print(&show::text(&saved.device, &saved.findings, recommendation))?,
     }
     let exit = match recommendation.kernel.verdict {
@@ -380,7 +387,7 @@ fn conclude(found: &Found, arguments: &TuneArguments, voice: Voice) -> Outcome {
         _ => Exit::Done,
     };
     if arguments.acting.apply || arguments.acting.persist {
-        return Ok(exit.worse(act(found, arguments, voice)?));
+        return Ok(exit.worse(act(found, arguments, reporter)?));
     }
     if emit.is_none() && saved.device.host == HostKind::Native && recommendation.kernel.verdict == Verdict::Change {
         let from = arguments.showing.save.as_ref().or(arguments.probing.from.as_ref());
@@ -393,17 +400,22 @@ fn conclude(found: &Found, arguments: &TuneArguments, voice: Voice) -> Outcome {
     Ok(exit)
 }
 
-/// The whole result as one document.
-#[derive(Serialize)]
-struct Document<'a> {
+/// The recommendation for a device, and the measurements that it is based on.
+#[derive(Serialize, JsonSchema)]
+pub struct Document<'a> {
+    /// Version of hoistway.
     hoistway: &'a str,
+    /// Version of this layout.
     schema: u32,
+    /// The device.
     device: &'a Device,
+    /// The measurements.
     findings: &'a Findings,
+    /// What to set, and why.
     recommendation: &'a Recommendation,
 }
 
-fn emitted(emit: Emit, found: &Found, voice: Voice) -> Result<String, Error> {
+fn emitted(emit: Emit, found: &Found, reporter: Reporter) -> Result<String, Error> {
     let Found { saved, recommendation } = found;
     let disk = || Disk::of(Path::new(&saved.device.name)).ok();
     let identity = || disk().as_ref().and_then(Identity::of).ok_or_else(|| identity::missing(&saved.device.name));
@@ -427,7 +439,7 @@ fn emitted(emit: Emit, found: &Found, voice: Voice) -> Result<String, Error> {
         Emit::Sysfs => boot::sysfs(&list, &name, number),
         Emit::Iocost => {
             if number.major == 0 && number.minor == 0 {
-                voice.note("0:0 stands for the device's number; a model has none");
+                reporter.note("0:0 stands for the device's number, which a model does not have");
             }
             let text = |(name, [model, qos]): (&str, [String; 2])| format!("# {name}\n{model}\n{qos}\n");
             cost()?.into_iter().map(text).collect()
@@ -464,20 +476,20 @@ fn date() -> String {
 }
 
 /// `--apply` and `--persist`.
-fn act(found: &Found, arguments: &TuneArguments, voice: Voice) -> Outcome {
+fn act(found: &Found, arguments: &TuneArguments, reporter: Reporter) -> Outcome {
     let Found { saved, recommendation } = found;
     let root = &arguments.acting.root;
     if saved.device.host != HostKind::Native {
-        let what = format!("{} has no settings of the kernel to change", saved.device.name);
+        let what = format!("{} has no kernel settings to change", saved.device.name);
         return Err(Error::usage(what, "name a block device").at("--apply"));
     }
     let disk = Disk::of(Path::new(&saved.device.name))?;
     check_same(&disk, saved)?;
     if recommendation.kernel.verdict != Verdict::Change && !arguments.acting.persist {
-        voice.note("nothing is to be changed");
+        reporter.note("there is nothing to change");
         return Ok(Exit::Done);
     }
-    check_rivals(root, arguments.acting.force, voice)?;
+    check_rivals(root, arguments.acting.force, reporter)?;
     let identity = Identity::of(&disk);
     let name = disk.queue.name();
     let id = identity.as_ref().map_or_else(|| name.clone(), Identity::slug);
@@ -486,13 +498,13 @@ fn act(found: &Found, arguments: &TuneArguments, voice: Voice) -> Outcome {
         (true, None) => return Err(identity::missing(&saved.device.name)),
         (true, Some(identity)) => Some(boot::udev(identity, &boot::assignments(&recommendation.kernel), &date())),
     };
-    applied::apply(&disk, &id, &boot::assignments(&recommendation.kernel), root, voice)?;
-    voice.note(format!("{name} is set; hoistway tune --undo {} takes it back", saved.device.name));
+    applied::apply(&disk, &id, &boot::assignments(&recommendation.kernel), root, reporter)?;
+    reporter.note(format!("{name} is set; hoistway tune --undo {} reverts it", saved.device.name));
     if let Some(rule) = rule {
         let place: PathBuf =
             applied::install(&id, &name, &format!("/etc/udev/rules.d/99-hoistway-{id}.rules"), &rule, root)?;
-        applied::reload_udev(&name, root, voice);
-        voice.note(format!("{} sets it at every boot", place.display()));
+        applied::reload_udev(&name, root, reporter);
+        reporter.note(format!("{} sets it at every boot", place.display()));
     }
     Ok(Exit::Done)
 }
@@ -507,16 +519,20 @@ fn check_same(disk: &Disk, saved: &Saved) -> Result<(), Error> {
         "{} is {} of {} bytes, and was measured as {} of {} bytes",
         saved.device.name, now.model, now.size_bytes, saved.device.model, saved.device.size_bytes
     );
-    Err(Error::refused(what, "it is another disk by now: measure again"))
+    Err(Error::refused(what, "it is another disk now: measure again"))
 }
 
-fn check_rivals(root: &Path, force: bool, voice: Voice) -> Result<(), Error> {
-    for (path, is_last) in applied::rivals(root) {
+fn check_rivals(root: &Path, force: bool, reporter: Reporter) -> Result<(), Error> {
+    for (path, is_last) in applied::competing_configuration(root) {
         if is_last && !force {
-            let what = format!("{} sets schedulers of disks as well", path.display());
-            return Err(Error::refused(what, "settle it there (--emit tuned prints a profile), or go on with --force"));
+            let what = format!("{} also sets schedulers of disks", path.display());
+            return Err(Error::refused(what, "set it there (--emit tuned prints a profile), or continue with --force"));
         }
-        voice.note(format!("{} sets schedulers too{}", path.display(), if is_last { "" } else { ", before our rule" }));
+        reporter.note(format!(
+            "{} also sets schedulers{}",
+            path.display(),
+            if is_last { "" } else { ", before our rule" }
+        ));
     }
     Ok(())
 }

@@ -66,7 +66,7 @@ fn head(device: &Device, findings: &Findings, recommendation: &Recommendation) -
     if let (Some(p50_ns), Some(first)) = (findings.random_read_p50_ns(), findings.depths.first()) {
         let _ = writeln!(
             text,
-            "4 KiB random reads: {:.0}/s at depth 1 (p50 {}), {:.0}/s at best, nearly all of it from depth {} on",
+            "4 KiB random reads: {:.0}/s at depth 1 (p50 {}), {:.0}/s at best, nearly the best from depth {}",
             first.ios_per_s.mean,
             time(p50_ns),
             findings.peak_ios_per_s(),
@@ -156,7 +156,7 @@ fn scored(candidate: &CandidateFindings, recommendation: &Recommendation) -> (St
         .copied()
         .flatten()
         .filter(|advice| advice.spec.to_string() == candidate.spec)
-        .map(|advice| match (advice.carrier, advice.verdict) {
+        .map(|advice| match (advice.runs_in, advice.verdict) {
             (RunsIn::Serve, _) => "<- hoistway serve",
             (_, Verdict::Change) => "<- recommended",
             _ => "<- stays",
@@ -177,7 +177,7 @@ fn advice(text: &mut String, name: &str, recommendation: &Recommendation, advice
         Verdict::Change => advice.spec.to_string(),
         Verdict::Keep => format!("keep {}", advice.spec),
         Verdict::Inconclusive => format!("inconclusive, keep {}", advice.spec),
-        Verdict::Nothing => "nothing can be set here".to_owned(),
+        Verdict::Nothing => "no settings available".to_owned(),
     };
     let _ = writeln!(text, "{outcome}");
     let width = |of: &dyn Fn(&tune::Item) -> usize| advice.items.iter().map(of).max().unwrap_or(0);
@@ -199,7 +199,7 @@ fn advice(text: &mut String, name: &str, recommendation: &Recommendation, advice
             let _ = writeln!(text, "  {:<settings$}  {:<changes$}  {}", "", "", item.unless);
         }
     }
-    if advice.carrier == RunsIn::Kernel && advice.spec.name == "bfq" && device.wbt_lat_us.is_some_and(|us| us > 0) {
+    if advice.runs_in == RunsIn::Kernel && advice.spec.name == "bfq" && device.wbt_lat_us.is_some_and(|us| us > 0) {
         let _ = writeln!(text, "  wbt_lat_usec is off while bfq is active; the kernel does that");
     }
     for left in &advice.left {

@@ -70,13 +70,13 @@ impl LoopDevice {
                 return Err(format!("{path} cannot be attached: {error}"));
             }
         }
-        Err("every free loop device was taken by somebody else".into())
+        Err("another process took every free loop device".into())
     }
 
     /// A number below `queue` in sysfs.
     pub fn limit(&self, name: &str) -> Result<u64, String> {
         let path = self.queue.join(name);
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        text.trim().parse().map_err(|_| format!("{}: {text:?} is no number", path.display()))
+        text.trim().parse().map_err(|_| format!("{}: {text:?} is not a number", path.display()))
     }
 }

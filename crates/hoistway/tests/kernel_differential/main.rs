@@ -137,7 +137,7 @@ fn compare(comparison: &Comparison) {
 
 fn number_from(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
 }
 
 /// Batches one after the other on a fresh scheduler, whose state carries over. False if the kernel

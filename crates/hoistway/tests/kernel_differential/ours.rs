@@ -57,7 +57,7 @@ impl Ours {
             }
         }
         assert_eq!(self.queue.check(), Ok(()));
-        assert_eq!(self.queue.bios_inside(), 0, "everything is issued");
+        assert_eq!(self.queue.bios_in_flight(), 0, "everything is issued");
         issued
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How long anything may take before it counts as hung. Speed is not tested here.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Whether all of these programs are installed; if not, prints a message.
 pub fn requires(test: &str, programs: &[&str]) -> bool {
@@ -37,8 +37,11 @@ pub fn pattern(length: usize) -> Vec<u8> {
 }
 
 /// Runs a program to its end; returns its output. Panics if it hangs.
+///
+/// Its working directory is a temporary one, because fio leaves the state of `verify` there.
 pub fn run(program: &str, arguments: &[&str]) -> Output {
-    run_command(Command::new(program).args(arguments))
+    let working_directory = directory();
+    run_command(Command::new(program).args(arguments).current_dir(working_directory.path()))
 }
 
 /// The same for a given command.
@@ -73,9 +76,9 @@ pub fn wait_for_exit(child: &mut Child) -> ExitStatus {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > TIME_LIMIT {
             let _ = child.kill();
-            panic!("a program hung for {PATIENCE:?}");
+            panic!("a program hung for {TIME_LIMIT:?}");
         }
         // Polls for the end of a child, because there is no portable wait with a timeout.
         std::thread::sleep(Duration::from_millis(2));
@@ -87,7 +90,7 @@ pub fn wait_for_exit(child: &mut Child) -> ExitStatus {
 pub fn await_that(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !so() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
+        assert!(start.elapsed() < TIME_LIMIT, "never: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

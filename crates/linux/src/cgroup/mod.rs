@@ -148,11 +148,11 @@ impl Tree {
     pub fn make(hierarchy: Hierarchy, journal: &mut Journal) -> io::Result<Self> {
         let parent = hierarchy.mount.join(format!("hoistway.{}", std::process::id()));
         if hierarchy.version == Version::V2 {
-            switch_on(&hierarchy.mount, journal)?;
+            enable_io(&hierarchy.mount, journal)?;
         }
         make_directory(&parent, journal)?;
         if hierarchy.version == Version::V2 {
-            switch_on(&parent, journal)?;
+            enable_io(&parent, journal)?;
         }
         Ok(Self { hierarchy, parent })
     }
@@ -166,7 +166,7 @@ impl Tree {
         let mut directory = self.parent.clone();
         for (index, part) in path.split('/').enumerate() {
             if index > 0 && self.hierarchy.version == Version::V2 && !is_on(&directory) {
-                switch_on(&directory, journal)?;
+                enable_io(&directory, journal)?;
             }
             directory.push(part);
             if !directory.exists() {
@@ -259,7 +259,7 @@ fn write_weight(path: &Path, weight: u32) -> io::Result<u32> {
 }
 
 fn make_directory(path: &Path, journal: &mut Journal) -> io::Result<()> {
-    journal.made_cgroup(path)?;
+    journal.record_cgroup(path)?;
     fs::create_dir(path)
 }
 
@@ -269,12 +269,12 @@ fn is_on(group: &Path) -> bool {
 }
 
 /// Enables the I/O controller for the children of a group.
-fn switch_on(group: &Path, journal: &mut Journal) -> io::Result<()> {
+fn enable_io(group: &Path, journal: &mut Journal) -> io::Result<()> {
     if is_on(group) {
         return Ok(());
     }
     let path = group.join("cgroup.subtree_control");
-    journal.switched_on(&path)?;
+    journal.record_enabled(&path)?;
     fs::write(path, "+io")
 }
 

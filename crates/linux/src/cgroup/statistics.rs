@@ -12,7 +12,7 @@ use super::{Hierarchy, Version};
 /// Groups deeper than this are not read.
 const DEPTH: usize = 8;
 /// The weight of groups without one of their own.
-const USUAL_WEIGHT: u32 = 100;
+const DEFAULT_WEIGHT: u32 = 100;
 
 /// Counters of one direction: reads or writes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
@@ -73,14 +73,14 @@ impl Walk<'_> {
         if self.hierarchy.version == Version::V2 {
             // Version 2 counts a group's I/O in all its ancestors too, and the root counts the
             // whole device.
-            group.counts.iter_mut().zip(below).for_each(|(own, below)| own.take_off(below));
+            group.counts.iter_mut().zip(below).for_each(|(own, below)| own.subtract(below));
         }
         let own = group.counts;
         let weight = weight(self.hierarchy, directory, self.scheduler);
         let has_done_something = own.iter().any(|counts| counts.ios > 0);
-        if has_done_something || weight.is_some_and(|weight| weight != USUAL_WEIGHT) {
+        if has_done_something || weight.is_some_and(|weight| weight != DEFAULT_WEIGHT) {
             let path = directory.strip_prefix(&self.hierarchy.mount).unwrap_or(directory).display().to_string();
-            self.found.push(GroupStatistics { path, weight: weight.unwrap_or(USUAL_WEIGHT), ..group });
+            self.found.push(GroupStatistics { path, weight: weight.unwrap_or(DEFAULT_WEIGHT), ..group });
         }
         let mut all = below;
         all.iter_mut().zip(own).for_each(|(sum, own)| sum.add(own));
@@ -94,7 +94,7 @@ impl Counts {
         self.bytes = self.bytes.saturating_add(more.bytes);
     }
 
-    fn take_off(&mut self, part: Counts) {
+    fn subtract(&mut self, part: Counts) {
         self.ios = self.ios.saturating_sub(part.ios);
         self.bytes = self.bytes.saturating_sub(part.bytes);
     }

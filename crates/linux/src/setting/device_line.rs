@@ -42,7 +42,7 @@ impl DeviceLine {
 
     /// Whether a line has the same effect as an old one. A line that did not exist before cannot be
     /// removed; it only has to be disabled.
-    pub fn is_back(&self, now: &str, old: &str) -> bool {
+    pub fn is_restored(&self, now: &str, old: &str) -> bool {
         let has = |word: &str| now.split_ascii_whitespace().any(|known| known == word);
         now == old || (old.is_empty() && self.absent.split_ascii_whitespace().all(has))
     }
@@ -92,10 +92,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_not_there_is_back_when_it_does_nothing() {
-        assert!(qos().is_back("enable=0 ctrl=auto rpct=0.00", "") && qos().is_back("", ""));
-        assert!(!qos().is_back("enable=1 ctrl=auto rpct=0.00", ""));
-        assert!(qos().is_back("enable=1 ctrl=user", "enable=1 ctrl=user"));
-        assert!(!qos().is_back("enable=0 ctrl=auto", "enable=1 ctrl=user"));
+    fn a_line_that_did_not_exist_is_restored_when_it_has_no_effect() {
+        assert!(qos().is_restored("enable=0 ctrl=auto rpct=0.00", "") && qos().is_restored("", ""));
+        assert!(!qos().is_restored("enable=1 ctrl=auto rpct=0.00", ""));
+        assert!(qos().is_restored("enable=1 ctrl=user", "enable=1 ctrl=user"));
+        assert!(!qos().is_restored("enable=0 ctrl=auto", "enable=1 ctrl=user"));
     }
 }

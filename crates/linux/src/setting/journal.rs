@@ -49,8 +49,8 @@ impl Entry {
     }
 
     /// Whether the setting is, or has the same effect as, what it was before.
-    pub(super) fn is_back(&self, now: &str) -> bool {
-        self.line.as_ref().map_or(now == self.old, |line| line.is_back(now, &self.old))
+    pub(super) fn is_restored(&self, now: &str) -> bool {
+        self.line.as_ref().map_or(now == self.old, |line| line.is_restored(now, &self.old))
     }
 }
 
@@ -101,7 +101,7 @@ pub struct Journal {
     path: PathBuf,
     content: Content,
     /// Something could not be undone; the rest is left to `hoistway restore`.
-    is_given_up: bool,
+    is_abandoned: bool,
 }
 
 impl Journal {
@@ -122,7 +122,8 @@ impl Journal {
             cgroups: Vec::new(),
             subtree_controls: Vec::new(),
         };
-        let journal = Self { path: directory.join(format!("{}{name}.json", process.pid)), content, is_given_up: false };
+        let journal =
+            Self { path: directory.join(format!("{}{name}.json", process.pid)), content, is_abandoned: false };
         journal.save()?;
         Ok(journal)
     }
@@ -202,7 +203,7 @@ impl Journal {
     ///
     /// # Errors
     /// Any error from the system.
-    pub fn look_again(&mut self) -> io::Result<()> {
+    pub fn refresh(&mut self) -> io::Result<()> {
         for entry in &mut self.content.entries {
             if let Ok(now) = entry.value() {
                 entry.new = Some(now);
@@ -215,7 +216,7 @@ impl Journal {
     ///
     /// # Errors
     /// Any error from the system.
-    pub fn made_cgroup(&mut self, path: &Path) -> io::Result<()> {
+    pub fn record_cgroup(&mut self, path: &Path) -> io::Result<()> {
         self.content.cgroups.push(path.to_owned());
         self.save()
     }
@@ -224,7 +225,7 @@ impl Journal {
     ///
     /// # Errors
     /// Any error from the system.
-    pub fn switched_on(&mut self, path: &Path) -> io::Result<()> {
+    pub fn record_enabled(&mut self, path: &Path) -> io::Result<()> {
         self.content.subtree_controls.push(path.to_owned());
         self.save()
     }
@@ -233,7 +234,7 @@ impl Journal {
     /// restore`.
     pub fn restore(&mut self) -> Restored {
         let restored = restore(&self.content);
-        self.is_given_up = !restored.is_complete();
+        self.is_abandoned = !restored.is_complete();
         if restored.is_complete() {
             let _ = fs::remove_file(&self.path);
             self.content.entries.clear();
@@ -278,13 +279,13 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        if self.is_given_up {
+        if self.is_abandoned {
             return;
         }
         if !self.content.is_empty() {
             self.restore();
         }
-        if !self.is_given_up {
+        if !self.is_abandoned {
             let _ = fs::remove_file(&self.path);
         }
     }

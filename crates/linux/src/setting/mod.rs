@@ -2,7 +2,7 @@
 //! read back afterwards, and the old one is restored at the end, however the process ends.
 //!
 //! ```text
-//! Journal::begin -> keep(path) / set(path, value) / made_cgroup(path)  on disk before each change
+//! Journal::begin -> keep(path) / set(path, value) / record_cgroup(path)  on disk before each change
 //!                -> restore()     at the normal end, or when the journal is dropped
 //! watch()        in its own process: restores if the parent ended without doing so (SIGKILL)
 //! stale()        journals whose processes and watchers have ended, for `hoistway restore`

@@ -52,7 +52,7 @@ pub fn restore(content: &Content) -> Restored {
         restore_queue(&entries, &mut restored);
     }
     for entry in content.entries.iter().filter(|entry| queue_of(&entry.path).is_none()) {
-        put_back(&Found::of(entry), &mut restored);
+        restore_setting(&CurrentSetting::of(entry), &mut restored);
     }
     restored
 }
@@ -67,35 +67,35 @@ fn queue_of(path: &Path) -> Option<&Path> {
 /// requests, the scheduler's tunables and the rest.
 fn restore_queue(entries: &[&Entry], restored: &mut Restored) {
     // All values are read before anything is written, because writing one changes others.
-    let mut found: Vec<Found<'_>> = entries.iter().map(|entry| Found::of(entry)).collect();
+    let mut setting: Vec<CurrentSetting<'_>> = entries.iter().map(|entry| CurrentSetting::of(entry)).collect();
     let rank = |entry: &Entry| match entry.path.file_name().and_then(|name| name.to_str()) {
         Some("scheduler") => 0,
         Some("nr_requests") => 1,
         _ if entry.requires_scheduler.is_some() => 2,
         _ => 3,
     };
-    found.sort_by_key(|found| rank(found.entry));
+    setting.sort_by_key(|setting| rank(setting.entry));
     let mut active = None;
-    for found in found {
-        match &found.entry.requires_scheduler {
+    for setting in setting {
+        match &setting.entry.requires_scheduler {
             Some(wanted) if active.as_ref() != Some(wanted) => {}
-            _ => put_back(&found, restored),
+            _ => restore_setting(&setting, restored),
         }
-        if rank(found.entry) == 0 {
-            active = value(&found.entry.path).ok();
+        if rank(setting.entry) == 0 {
+            active = value(&setting.entry.path).ok();
         }
     }
 }
 
 /// A setting with its value before anything was restored.
-struct Found<'a> {
+struct CurrentSetting<'a> {
     entry: &'a Entry,
     /// None for a file that does not exist now: it reappears with its scheduler, with default
     /// values.
     value: Option<String>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> CurrentSetting<'a> {
     fn of(entry: &'a Entry) -> Self {
         Self { entry, value: entry.value().ok() }
     }
@@ -103,20 +103,20 @@ impl<'a> Found<'a> {
     /// The value that another program has set, if it is not the value that we left there.
     fn foreign(&self) -> Option<&str> {
         let (now, new) = (self.value.as_deref()?, self.entry.new.as_deref()?);
-        (now != new && !self.entry.is_back(now)).then_some(now)
+        (now != new && !self.entry.is_restored(now)).then_some(now)
     }
 }
 
-fn put_back(found: &Found<'_>, restored: &mut Restored) {
-    let entry = found.entry;
+fn restore_setting(setting: &CurrentSetting<'_>, restored: &mut Restored) {
+    let entry = setting.entry;
     let place = entry.path.display();
     let Ok(now) = entry.value() else {
         // The device is gone, and its settings with it.
         return;
     };
-    if let Some(foreign) = found.foreign() {
+    if let Some(foreign) = setting.foreign() {
         let new = entry.new.as_deref().unwrap_or("");
-        restored.foreign.push(format!("{place} was changed by someone else: now {foreign}, we had set {new}"));
+        restored.foreign.push(format!("{place} was changed by another program: now {foreign}, we had set {new}"));
         if now != foreign {
             // Our switch of the scheduler has reset it; under this scheduler the value may be
             // impossible.
@@ -124,12 +124,12 @@ fn put_back(found: &Found<'_>, restored: &mut Restored) {
         }
         return;
     }
-    if entry.is_back(&now) {
+    if entry.is_restored(&now) {
         return;
     }
     let written = entry.write(&entry.old);
     match (written, entry.value()) {
-        (Ok(()), Ok(now)) if entry.is_back(&now) => restored.files += 1,
+        (Ok(()), Ok(now)) if entry.is_restored(&now) => restored.files += 1,
         (Ok(()), Ok(now)) => restored.failed.push(format!("{place}: the kernel stored {now} instead of {}", entry.old)),
         (Err(error), _) | (_, Err(error)) => restored.failed.push(format!("{place}: {error} (it was {})", entry.old)),
     }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ours_is_put_back_and_twice_does_no_harm() {
+    fn our_changes_are_undone_and_restoring_twice_is_harmless() {
         let directory = queue(&[("scheduler", "none"), ("nr_requests", "128"), ("iosched/slice_idle", "8")]);
         let content = content(
             vec![
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn t29_what_somebody_else_changed_is_left_alone_and_told() {
+    fn t29_changes_by_another_program_are_kept_and_reported() {
         let directory = queue(&[("nr_requests", "77"), ("rotational", "0")]);
         let content = content(
             vec![entry(&directory, "nr_requests", "64", Some("128")), entry(&directory, "rotational", "1", Some("0"))],
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scheduler_that_somebody_else_chose_keeps_its_own_tunables() {
+    fn a_scheduler_chosen_by_another_program_keeps_its_tunables() {
         let directory = queue(&[("scheduler", "kyber"), ("iosched/slice_idle", "8")]);
         let entries = vec![
             entry(&directory, "scheduler", "bfq", Some("none")),

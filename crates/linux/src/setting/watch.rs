@@ -11,7 +11,7 @@ use super::restore::{Restored, restore};
 use crate::process::Process;
 
 /// The byte that the parent sends when there is nothing left to do.
-const ALL_IS_WELL: u8 = b'K';
+const DONE_MESSAGE: u8 = b'K';
 
 /// The parent's end of the watcher.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Watcher {
     pub fn dismiss(mut self) {
         if let Some(mut pipe) = self.child.stdin.take() {
             // If the watcher is gone, nothing is lost.
-            let _ = pipe.write_all(&[ALL_IS_WELL]);
+            let _ = pipe.write_all(&[DONE_MESSAGE]);
         }
         let _ = self.child.wait();
     }
@@ -57,7 +57,7 @@ pub fn watch(journal: &Path) -> io::Result<Restored> {
     let _ = rustix::process::setsid();
     let mut said = Vec::new();
     io::stdin().read_to_end(&mut said)?;
-    if said.contains(&ALL_IS_WELL) {
+    if said.contains(&DONE_MESSAGE) {
         return Ok(Restored::default());
     }
     // The parent may have been killed while writing this file; the journal itself is whole.

@@ -14,15 +14,15 @@ use workload::Issuer;
 
 use crate::message::{FromHost, FromWorker, Order, send};
 use crate::recordings;
-use perform::{Means, Performance};
+use perform::{IoMethod, WorkerRun};
 
 /// State shared between the thread that reads the host's messages and the thread that does the I/O.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct StopFlag {
     stop: Arc<AtomicBool>,
 }
 
-impl Wishes {
+impl StopFlag {
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -39,7 +39,7 @@ pub fn work() -> io::Result<()> {
     let mut line = String::new();
     lines.read_line(&mut line)?;
     let outcome = match serde_json::from_str::<Order>(&line) {
-        Ok(mut order) => fetch(&mut order).and_then(|()| act(&order, lines)),
+        Ok(mut order) => fetch(&mut order).and_then(|()| run_order(&order, lines)),
         Err(error) => Err(format!("the order cannot be read: {error}")),
     };
     outcome.or_else(|why| send(&mut io::stdout(), &FromWorker::Failed(why)))
@@ -51,7 +51,7 @@ fn fetch(order: &mut Order) -> Result<(), String> {
     recordings::fetch(&path, &mut order.experiment, order.issuer)
 }
 
-fn act(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
+fn run_order(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
     let place = order.experiment.issuers().nth(order.issuer).ok_or("there is no such thread")?;
     if let Some(cgroup) = &order.cgroup {
         linux::cgroup::enter(cgroup).map_err(|error| format!("cgroup {}: {error}", cgroup.display()))?;
@@ -66,26 +66,26 @@ fn act(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
     // the group of its creator.
     let issuer = Issuer::new(place.job, place.thread, order.area_bytes, order.experiment.run_seed())
         .map_err(|error| error.to_string())?;
-    let means = Means::open(&order.path, &place, &issuer, order.first_byte..order.first_byte + order.area_bytes)?;
+    let method = IoMethod::open(&order.path, &place, &issuer, order.first_byte..order.first_byte + order.area_bytes)?;
     let _ = linux::thread::precise_timers();
-    let _ = linux::thread::short_turns();
+    let _ = linux::thread::short_slices();
     if place.job.keeps_recorded_times() {
         let _ = linux::thread::most_urgent();
     }
-    let (inbox, wishes) = listen(lines);
-    tell(&FromWorker::Ready)?;
+    let (inbox, stop_flag) = listen(lines);
+    send_to_host(&FromWorker::Ready)?;
     let (at_ns, run_begin_ns) = match inbox.recv() {
         Ok(FromHost::Begin { at_ns, run_begin_ns }) => (at_ns, run_begin_ns),
         // The run ended before this worker was to begin.
         Ok(_) => {
-            return tell_figures(order, &place, Recorder::new(&order.experiment, Window::of(&order.experiment, 0)));
+            return send_figures(order, &place, Recorder::new(&order.experiment, Window::of(&order.experiment, 0)));
         }
         Err(_) => return Ok(()),
     };
     sleep_until(at_ns);
-    let performance = Performance::new(issuer, means, Window::of(&order.experiment, run_begin_ns), order);
-    let recorder = performance.run(&wishes)?;
-    tell(&FromWorker::Ended)?;
+    let run = WorkerRun::new(issuer, method, Window::of(&order.experiment, run_begin_ns), order);
+    let recorder = run.run(&stop_flag)?;
+    send_to_host(&FromWorker::Ended)?;
     report(order, &place, recorder, &inbox)
 }
 
@@ -102,7 +102,7 @@ fn report(
                 if end_ns < recorder.window().end_ns {
                     recorder.end_window(end_ns);
                 }
-                return tell_figures(order, place, recorder);
+                return send_figures(order, place, recorder);
             }
             Ok(_) => {}
             Err(_) => return Ok(()),
@@ -110,17 +110,17 @@ fn report(
     }
 }
 
-fn tell_figures(order: &Order, place: &IssuerPlace<'_>, recorder: Recorder) -> Result<(), String> {
+fn send_figures(order: &Order, place: &IssuerPlace<'_>, recorder: Recorder) -> Result<(), String> {
     let own = recorder.finish(&order.experiment, None).into_iter().nth(place.group);
-    own.map_or(Ok(()), |group| tell(&FromWorker::Figures(Box::new(group))))
+    own.map_or(Ok(()), |group| send_to_host(&FromWorker::Figures(Box::new(group))))
 }
 
 /// Reads the host's messages on a thread of its own; the process ends with the pipe, whatever it is
 /// doing.
-fn listen(lines: BufReader<io::Stdin>) -> (Receiver<FromHost>, Wishes) {
+fn listen(lines: BufReader<io::Stdin>) -> (Receiver<FromHost>, StopFlag) {
     let (sender, inbox) = mpsc::channel();
-    let wishes = Wishes::default();
-    let stop = Arc::clone(&wishes.stop);
+    let stop_flag = StopFlag::default();
+    let stop = Arc::clone(&stop_flag.stop);
     std::thread::spawn(move || {
         for line in lines.lines() {
             match line.map_err(drop).and_then(|line| serde_json::from_str(&line).map_err(drop)) {
@@ -133,7 +133,7 @@ fn listen(lines: BufReader<io::Stdin>) -> (Receiver<FromHost>, Wishes) {
         // flight.
         std::process::exit(1);
     });
-    (inbox, wishes)
+    (inbox, stop_flag)
 }
 
 fn sleep_until(at_ns: Nanos) {
@@ -146,6 +146,6 @@ fn sleep_until(at_ns: Nanos) {
     }
 }
 
-pub(crate) fn tell(message: &FromWorker) -> Result<(), String> {
+pub(crate) fn send_to_host(message: &FromWorker) -> Result<(), String> {
     send(&mut io::stdout(), message).map_err(|error| error.to_string())
 }

@@ -18,13 +18,13 @@ use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 use workload::verify::{Blocks, REMARK};
 use workload::{Check, Engine, Io, Issuer, Next};
 
-use super::{Wishes, tell};
+use super::{StopFlag, send_to_host};
 use crate::message::{FromWorker, Order};
 
 /// The interval of progress reports to the host.
 const LIVE_NS: Nanos = 250_000_000;
 /// The longest delay until the host's request to stop is noticed.
-const DEAF_NS: Nanos = 50_000_000;
+const STOP_LATENCY_NS: Nanos = 50_000_000;
 /// For a job that does no I/O: the I/Os between two checks of messages and clock.
 const NULL_IOS: u32 = 1_024;
 /// Alignment of buffers.
@@ -33,7 +33,7 @@ const ALIGNMENT_BYTES: u32 = 4_096;
 const PATTERN_BYTES: usize = 1 << 20;
 
 /// How the job does its I/O.
-pub(super) enum Means {
+pub(super) enum IoMethod {
     /// Not at all.
     Null,
     /// One call at a time.
@@ -42,13 +42,13 @@ pub(super) enum Means {
     Requests(Requests),
 }
 
-impl Means {
+impl IoMethod {
     /// Opens the device or file as the job requires, and allocates buffers. `area` is the worker's
     /// part of it, in bytes.
     pub(super) fn open(path: &str, place: &IssuerPlace<'_>, issuer: &Issuer, area: Range<u64>) -> Result<Self, String> {
         let job = place.job;
         if job.engine == Engine::Null {
-            return Ok(Means::Null);
+            return Ok(IoMethod::Null);
         }
         let access = if job.mix.has_writes() { OFlags::RDWR } else { OFlags::RDONLY };
         let direct = if job.direct { OFlags::DIRECT } else { OFlags::empty() };
@@ -67,20 +67,22 @@ impl Means {
         // Touched now, so that no request waits for memory.
         (0..issuer.depth().max(1)).for_each(|token| arena.fill(whole(token), 0x5a));
         if job.engine == Engine::Sync && issuer.depth() <= 1 {
-            return Ok(Means::Calls { arena, file });
+            return Ok(IoMethod::Calls { arena, file });
         }
         let depth = issuer.depth() as usize;
-        Requests::new(arena, file, depth).map(Means::Requests).map_err(|error| format!("io_setup of {depth}: {error}"))
+        Requests::new(arena, file, depth)
+            .map(IoMethod::Requests)
+            .map_err(|error| format!("io_setup of {depth}: {error}"))
     }
 }
 
-impl Means {
+impl IoMethod {
     /// Writes back the cached pages of the file and drops them.
     fn empty_cache(&self) {
         let file = match self {
-            Means::Null => return,
-            Means::Calls { file, .. } => file.as_fd(),
-            Means::Requests(requests) => requests.file(),
+            IoMethod::Null => return,
+            IoMethod::Calls { file, .. } => file.as_fd(),
+            IoMethod::Requests(requests) => requests.file(),
         };
         // Errors show in the reads that follow.
         let _ = rustix::fs::fdatasync(file);
@@ -90,9 +92,9 @@ impl Means {
     /// Copies data that was read.
     fn copy_out(&self, span: Span, to: &mut [u8]) {
         let arena = match self {
-            Means::Null => return,
-            Means::Calls { arena, .. } => arena,
-            Means::Requests(requests) => requests.arena(),
+            IoMethod::Null => return,
+            IoMethod::Calls { arena, .. } => arena,
+            IoMethod::Requests(requests) => requests.arena(),
         };
         arena.copy_out(span, to);
     }
@@ -106,7 +108,7 @@ fn stride_bytes(place: &IssuerPlace<'_>) -> u32 {
 
 /// An I/O in flight.
 #[derive(Copy, Clone, Debug)]
-struct Flying {
+struct InFlight {
     direction: IoDirection,
     submitted_ns: Nanos,
     bytes: u32,
@@ -114,9 +116,9 @@ struct Flying {
 }
 
 /// A thread of a job in execution.
-pub(super) struct Performance {
+pub(super) struct WorkerRun {
     issuer: Issuer,
-    means: Means,
+    method: IoMethod,
     index: usize,
     group: usize,
     first_byte: u64,
@@ -124,7 +126,7 @@ pub(super) struct Performance {
     recorder: Recorder,
     window: Window,
     /// I/Os in flight by token.
-    flying: Vec<Option<Flying>>,
+    in_flight: Vec<Option<InFlight>>,
     pattern: Vec<u8>,
     /// The blocks written and read by a job that verifies.
     blocks: Option<Blocks>,
@@ -135,15 +137,15 @@ pub(super) struct Performance {
     next_live_ns: Nanos,
 }
 
-impl Performance {
-    pub(super) fn new(issuer: Issuer, means: Means, window: Window, order: &Order) -> Self {
+impl WorkerRun {
+    pub(super) fn new(issuer: Issuer, method: IoMethod, window: Window, order: &Order) -> Self {
         let experiment = &order.experiment;
         let place = experiment.issuers().nth(order.issuer);
         let writes = place.is_some_and(|place| place.job.mix.has_writes());
         let mut stream = block::random::Stream::of(experiment.run_seed(), "native/pattern");
         let words = if writes { PATTERN_BYTES / 8 } else { 0 };
         Self {
-            flying: vec![None; issuer.depth() as usize + 1],
+            in_flight: vec![None; issuer.depth() as usize + 1],
             done: Vec::with_capacity(issuer.depth() as usize + 1),
             pattern: (0..words).flat_map(|_| stream.next().to_le_bytes()).collect(),
             live: Vec::with_capacity(experiment.groups.len()),
@@ -157,17 +159,17 @@ impl Performance {
             index: order.issuer,
             first_byte: order.first_byte,
             issuer,
-            means,
+            method,
             window,
         }
     }
 
     /// Runs until the window or the job is over or the host says so, and nothing is in flight.
-    pub(super) fn run(mut self, wishes: &Wishes) -> Result<Recorder, String> {
+    pub(super) fn run(mut self, stop_flag: &StopFlag) -> Result<Recorder, String> {
         let mut is_stopped = false;
         loop {
             let now = monotonic_ns();
-            if !is_stopped && (now >= self.window.end_ns || wishes.is_stopped()) {
+            if !is_stopped && (now >= self.window.end_ns || stop_flag.is_stopped()) {
                 self.issuer.stop();
                 is_stopped = true;
             }
@@ -176,10 +178,10 @@ impl Performance {
                 return Ok(self.recorder);
             };
             if now >= self.next_live_ns {
-                self.tell_live(now)?;
+                self.send_live(now)?;
             }
             let end_ns = if is_stopped { Nanos::MAX } else { self.window.end_ns };
-            let until_ns = wake_ns.min(end_ns).min(self.next_live_ns).min(now + DEAF_NS);
+            let until_ns = wake_ns.min(end_ns).min(self.next_live_ns).min(now + STOP_LATENCY_NS);
             self.wait(until_ns)?;
         }
     }
@@ -195,7 +197,7 @@ impl Performance {
                     // Calls take time, and null I/Os could go on for ever: check messages and clock
                     // first.
                     null_ios += 1;
-                    if matches!(self.means, Means::Calls { .. }) || null_ios == NULL_IOS {
+                    if matches!(self.method, IoMethod::Calls { .. }) || null_ios == NULL_IOS {
                         return Some(now);
                     }
                 }
@@ -213,26 +215,26 @@ impl Performance {
         self.recorder.submitted(self.index, direction, submitted_ns);
         self.recorder.log_begin(self.index, &io, submitted_ns);
         if let Some(due_ns) = io.due_ns {
-            self.recorder.slipped(self.index, submitted_ns.saturating_sub(due_ns));
+            self.recorder.record_issue_delay(self.index, submitted_ns.saturating_sub(due_ns));
         }
-        let flying = Flying { direction, submitted_ns, bytes: io.length_bytes, deadline_ns: io.deadline_ns };
-        self.flying[io.token as usize] = Some(flying);
+        let in_flight = InFlight { direction, submitted_ns, bytes: io.length_bytes, deadline_ns: io.deadline_ns };
+        self.in_flight[io.token as usize] = Some(in_flight);
         let offset_bytes = u64::from(io.token) * u64::from(self.stride_bytes);
         let span = Span { offset_bytes, length_bytes: io.length_bytes };
         let position = self.first_byte + io.offset_bytes;
         let durable = io.flags.contains(Flags::FUA);
         self.begin_block(&io);
         let (pattern, blocks) = (&self.pattern, self.blocks.as_ref());
-        match &mut self.means {
-            Means::Null => self.ended(io.token, i64::from(io.length_bytes), submitted_ns),
-            Means::Calls { arena, file } => {
+        match &mut self.method {
+            IoMethod::Null => self.ended(io.token, i64::from(io.length_bytes), submitted_ns),
+            IoMethod::Calls { arena, file } => {
                 if io.operation == Operation::Write {
                     fill(arena, span, pattern, blocks, io.token, position);
                 }
                 let result = call(arena, file.as_fd(), &io, span, position);
                 self.ended(io.token, result_of(result), monotonic_ns());
             }
-            Means::Requests(requests) => match io.operation {
+            IoMethod::Requests(requests) => match io.operation {
                 Operation::Read => requests.read(io.token, span, position),
                 Operation::Write => {
                     fill(requests.arena(), span, pattern, blocks, io.token, position);
@@ -256,7 +258,7 @@ impl Performance {
         blocks.begin(io, check);
         match check {
             Some(Check::Fill { .. }) => self.is_cached = true,
-            Some(Check::Read { .. }) if std::mem::take(&mut self.is_cached) => self.means.empty_cache(),
+            Some(Check::Read { .. }) if std::mem::take(&mut self.is_cached) => self.method.empty_cache(),
             _ => {}
         }
     }
@@ -267,7 +269,7 @@ impl Performance {
         if let Some(room) = blocks.room(token, 0) {
             let offset_bytes = u64::from(token) * u64::from(self.stride_bytes);
             let span = Span { offset_bytes, length_bytes: u32::try_from(room.len()).unwrap_or(0) };
-            self.means.copy_out(span, room);
+            self.method.copy_out(span, room);
         }
         let Err((errno, damage)) = blocks.ended(token, outcome == Outcome::Done) else { return outcome };
         self.recorder.remarked(self.index, || format!("{REMARK}{damage}"));
@@ -277,7 +279,7 @@ impl Performance {
     /// Waits for completions, or until a time of the monotonic clock.
     fn wait(&mut self, until_ns: Nanos) -> Result<(), String> {
         let left_ns = until_ns.saturating_sub(monotonic_ns());
-        let Means::Requests(requests) = &mut self.means else {
+        let IoMethod::Requests(requests) = &mut self.method else {
             if left_ns > 0 {
                 std::thread::sleep(std::time::Duration::from_nanos(left_ns));
             }
@@ -289,10 +291,12 @@ impl Performance {
         submitted.and_then(|()| requests.reap(left_ns, &mut all)).map_err(|error| format!("io_submit: {error}"))?;
         let now = monotonic_ns();
         for done in all.drain(..) {
-            let flying = self.flying.get(done.token as usize).copied().flatten();
+            let in_flight = self.in_flight.get(done.token as usize).copied().flatten();
             // A sync returns 0 on success.
-            let is_whole = done.result == 0 && flying.is_some_and(|flying| flying.direction == IoDirection::Sync);
-            let result = if is_whole { flying.map_or(0, |flying| i64::from(flying.bytes)) } else { done.result };
+            let is_whole =
+                done.result == 0 && in_flight.is_some_and(|in_flight| in_flight.direction == IoDirection::Sync);
+            let result =
+                if is_whole { in_flight.map_or(0, |in_flight| i64::from(in_flight.bytes)) } else { done.result };
             self.ended(done.token, result, now);
         }
         self.done = all;
@@ -301,35 +305,35 @@ impl Performance {
 
     /// Ends an I/O; `result` is the number of bytes or a negative errno.
     fn ended(&mut self, token: u32, result: i64, now: Nanos) {
-        let Some(flying) = self.flying.get_mut(token as usize).and_then(Option::take) else { return };
+        let Some(in_flight) = self.in_flight.get_mut(token as usize).and_then(Option::take) else { return };
         let outcome = match result {
-            result if result == i64::from(flying.bytes) => Outcome::Done,
+            result if result == i64::from(in_flight.bytes) => Outcome::Done,
             result if result < 0 => Outcome::Errno(u16::try_from(-result).unwrap_or(u16::MAX)),
             _ => Outcome::Short,
         };
         let outcome = self.check_block(token, outcome);
-        let completed_ns = now.max(flying.submitted_ns);
+        let completed_ns = now.max(in_flight.submitted_ns);
         self.issuer.ended(token, outcome.errno(), completed_ns);
         self.recorder.completed(&Completion {
             issuer: self.index,
-            direction: flying.direction,
-            submitted_ns: flying.submitted_ns,
+            direction: in_flight.direction,
+            submitted_ns: in_flight.submitted_ns,
             completed_ns,
-            bytes: u64::from(flying.bytes),
+            bytes: u64::from(in_flight.bytes),
             device_ns: 0,
             outcome,
         });
         self.recorder.log_end(self.index, token, completed_ns);
-        if flying.deadline_ns.is_some_and(|deadline_ns| completed_ns > deadline_ns) {
+        if in_flight.deadline_ns.is_some_and(|deadline_ns| completed_ns > deadline_ns) {
             self.recorder.late(self.index, completed_ns);
         }
     }
 
-    fn tell_live(&mut self, now: Nanos) -> Result<(), String> {
+    fn send_live(&mut self, now: Nanos) -> Result<(), String> {
         self.next_live_ns = now + LIVE_NS;
         self.recorder.live(&mut self.live);
         let own = self.live.get(self.group).copied().unwrap_or_default();
-        tell(&FromWorker::Live(own.into()))
+        send_to_host(&FromWorker::Live(own.into()))
     }
 }
 

@@ -25,7 +25,7 @@ const BELOW: f64 = 58.0;
 const NO_ERROR: f64 = 0.1;
 
 /// A mark.
-struct Spot {
+struct Mark {
     /// Share error and throughput in percent.
     error: f64,
     throughput: f64,
@@ -36,7 +36,7 @@ struct Spot {
 /// A scheduler, once or with several values of one tunable.
 struct Series {
     name: String,
-    spots: Vec<Spot>,
+    marks: Vec<Mark>,
 }
 
 /// The drawing, or `None` if no run has shares.
@@ -65,7 +65,7 @@ pub fn figure(results: &Results<'_>) -> Option<String> {
     let title = format!("What shares cost on {}", results.matrix.target);
     let mut svg = Svg::standalone(WIDTH, height, &title, STYLE);
     svg.text("strong", Anchor::Start, (LEFT - 46.0, 26.0), &title);
-    let lead = "Up is faster, left is nearer to the weights. The upper left corner has both; where depth is short no scheduler can be there.";
+    let lead = "Higher is faster, further left is closer to the weights. The upper left corner is both; if the queue depth is too small, no scheduler can reach it.";
     svg.text("caption", Anchor::Start, (LEFT - 46.0, 46.0), lead);
     for (index, (workload, what, series, base)) in panels.iter().enumerate() {
         let top = HEAD + PANEL * index as f64;
@@ -83,10 +83,10 @@ fn series_of(cells: &[&Cell<'_>]) -> (Vec<Series>, String) {
         (None, Some(best)) => (best.bytes_per_s.mean, "the best's".to_owned()),
         (None, None) => return (Vec::new(), String::new()),
     };
-    let spot = |cell: &Cell<'_>, value| {
+    let mark = |cell: &Cell<'_>, value| {
         let error = cell.fairness.as_ref()?.error_max * 100.0;
         let throughput = if base > 0.0 { cell.bytes_per_s.mean / base * 100.0 } else { 0.0 };
-        (cell.groups.len() > 1).then_some(Spot { error, throughput, value })
+        (cell.groups.len() > 1).then_some(Mark { error, throughput, value })
     };
     let mut series: Vec<Series> = Vec::new();
     for cell in cells {
@@ -97,14 +97,14 @@ fn series_of(cells: &[&Cell<'_>]) -> (Vec<Series>, String) {
             None => crate::quantity::scheduler(cell),
         };
         let value = key.and_then(|key| value_of(cell, &key));
-        let Some(spot) = spot(cell, value) else { continue };
+        let Some(mark) = mark(cell, value) else { continue };
         match series.iter_mut().find(|series| series.name == name) {
-            Some(known) => known.spots.push(spot),
-            None => series.push(Series { name, spots: vec![spot] }),
+            Some(known) => known.marks.push(mark),
+            None => series.push(Series { name, marks: vec![mark] }),
         }
     }
     for one in &mut series {
-        one.spots.sort_by(|a, b| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)));
+        one.marks.sort_by(|a, b| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)));
     }
     (series, name)
 }
@@ -138,10 +138,10 @@ fn value_of(cell: &Cell<'_>, tunable: &str) -> Option<f64> {
 
 fn panel(svg: &mut Svg, top: f64, title: &str, series: &[Series], base: &str, names: &[String]) {
     let (upper, lower) = (top + ABOVE, top + PANEL - BELOW);
-    let spots = || series.iter().flat_map(|series| &series.spots);
-    let most_error = spots().map(|spot| spot.error).fold(10.0, f64::max);
-    let least = spots().map(|spot| spot.throughput).fold(95.0, f64::min);
-    let most = spots().map(|spot| spot.throughput).fold(100.0, f64::max);
+    let marks = || series.iter().flat_map(|series| &series.marks);
+    let most_error = marks().map(|mark| mark.error).fold(10.0, f64::max);
+    let least = marks().map(|mark| mark.throughput).fold(95.0, f64::min);
+    let most = marks().map(|mark| mark.throughput).fold(100.0, f64::max);
     let (floor, ceiling) = ((least / 10.0).floor() * 10.0, (most / 10.0).ceil() * 10.0);
     // Logarithmic, with a place for runs without any error.
     let decades = (most_error / NO_ERROR).log10().ceil();
@@ -167,20 +167,20 @@ fn panel(svg: &mut Svg, top: f64, title: &str, series: &[Series], base: &str, na
     svg.text("caption", Anchor::Middle, (f64::midpoint(LEFT, RIGHT), lower + 38.0), "largest error of a share, %");
     for (row, one) in series.iter().enumerate() {
         let number = names.iter().position(|name| *name == one.name).unwrap_or(0);
-        draw(svg, number, one, &|spot| (x(spot.error), y(spot.throughput)));
+        draw(svg, number, one, &|mark| (x(mark.error), y(mark.throughput)));
         entry(svg, number, one, (RIGHT + 26.0, upper + 8.0 + 18.0 * row as f64));
     }
 }
 
-fn draw(svg: &mut Svg, number: usize, series: &Series, at: &dyn Fn(&Spot) -> Point) {
+fn draw(svg: &mut Svg, number: usize, series: &Series, at: &dyn Fn(&Mark) -> Point) {
     let class = scheduler_class(number);
-    svg.curve(&class, 0, 0, &series.spots.iter().map(at).collect::<Vec<_>>());
-    for spot in &series.spots {
-        let value = spot.value.map_or_else(String::new, |value| format!(" {value}"));
-        let hint = format!("{}{value}: {:.1} % throughput, {:.1} % error", series.name, spot.throughput, spot.error);
-        svg.mark(&class, number, at(spot), &hint);
-        if let Some(value) = spot.value {
-            let (x, y) = at(spot);
+    svg.curve(&class, 0, 0, &series.marks.iter().map(at).collect::<Vec<_>>());
+    for mark in &series.marks {
+        let value = mark.value.map_or_else(String::new, |value| format!(" {value}"));
+        let hint = format!("{}{value}: {:.1} % throughput, {:.1} % error", series.name, mark.throughput, mark.error);
+        svg.mark(&class, number, at(mark), &hint);
+        if let Some(value) = mark.value {
+            let (x, y) = at(mark);
             svg.text(&format!("{class} label"), Anchor::Start, (x + 8.0, y + 15.0), &format!("{value}"));
         }
     }
@@ -190,7 +190,7 @@ fn draw(svg: &mut Svg, number: usize, series: &Series, at: &dyn Fn(&Spot) -> Poi
 fn entry(svg: &mut Svg, number: usize, series: &Series, (x, y): Point) {
     let class = scheduler_class(number);
     svg.mark(&class, number, (x, y - 4.0), &series.name);
-    let figures = match &series.spots[..] {
+    let figures = match &series.marks[..] {
         [one] => format!("{:.0} %, error {}", one.throughput, short(one.error)),
         many => format!("{} values", many.len()),
     };

@@ -4,7 +4,7 @@
 use experiment::Histogram;
 use experiment::cell::Cell;
 
-use super::form::both;
+use super::chart_width::both;
 use super::legend::{Entry, legend};
 use super::scale::{Logarithmic, nines};
 use super::svg::{Anchor, Point, Svg, beneath, group_class, scheduler_class};
@@ -27,7 +27,7 @@ pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
     if groups.is_empty() {
         return Some(pooled);
     }
-    let note = "All groups as one: where a scheduler serves them differently, its curve has a step between one group and the next, which is no fault.";
+    let note = "All groups as one: where a scheduler serves them differently, its curve has a step between one group and the next, which is not an error.";
     Some(format!(
         "{groups}<details><summary>All groups together</summary><p class=\"note\">{note}</p>\n{pooled}</details>\n{}",
         ranges(cells)
@@ -37,13 +37,13 @@ pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
 /// All requests of each scheduler.
 fn pooled(cells: &[&Cell<'_>], histograms: &[Histogram]) -> Option<String> {
     let scale = Scale::over(histograms.iter())?;
-    let drawn = both(|form| {
-        let (width, height) = (form.width(), form.choose(400.0, 330.0));
-        let mut svg = Svg::new(width, height, "Percentiles of latency, a curve per scheduler");
-        svg.text("caption", Anchor::Start, (18.0, 13.0), "of all requests, so many were done after …");
+    let drawn = both(|chart_width| {
+        let (width, height) = (chart_width.width(), chart_width.choose(400.0, 330.0));
+        let mut svg = Svg::new(width, height, "Latency percentiles, one curve per scheduler");
+        svg.text("caption", Anchor::Start, (18.0, 13.0), "part of all requests that were done after …");
         svg.text("caption", Anchor::Middle, (width / 2.0 + 24.0, height - 8.0), "latency, logarithmic");
         let plot = Plot { left: 72.0, right: width - 24.0, top: 30.0, bottom: height - 56.0, scale: &scale };
-        plot.draw(&mut svg, cells, histograms, form.characters() * 3 / 4);
+        plot.draw(&mut svg, cells, histograms, chart_width.characters() * 3 / 4);
         svg.finish()
     });
     Some(drawn + &names(cells, histograms, true))
@@ -83,7 +83,7 @@ fn of_groups(cells: &[&Cell<'_>]) -> String {
         const HEIGHT: f64 = 300.0;
         let group = &first.groups[*index];
         let mut svg =
-            Svg::new(WIDTH, HEIGHT, &format!("Percentiles of latency of {}, a curve per scheduler", group.path));
+            Svg::new(WIDTH, HEIGHT, &format!("Latency percentiles of {}, one curve per scheduler", group.path));
         let title = format!("{}, weight {}", shortened(group.path, 40), group.weight);
         svg.text("name", Anchor::Start, (0.0, 15.0), &title);
         let plot = Plot { left: 62.0, right: WIDTH - 14.0, top: 32.0, bottom: HEIGHT - 30.0, scale: &scale };
@@ -91,7 +91,7 @@ fn of_groups(cells: &[&Cell<'_>]) -> String {
         svg.finish_panel() + "</div>\n"
     };
     let note = if all > GROUPS {
-        format!("<p class=\"note\">The {GROUPS} of {all} groups that wait longest.</p>\n")
+        format!("<p class=\"note\">The {GROUPS} of {all} groups with the longest waits.</p>\n")
     } else {
         String::new()
     };

@@ -6,9 +6,9 @@
 //! there are thousands, are listed below their chart. Nothing depends on colour alone: series have
 //! their own marks, dashes or patterns, and their names are beside them.
 
+mod chart_width;
 mod dispatches;
 mod figure;
-mod form;
 mod glossary;
 mod latency;
 mod legend;
@@ -40,7 +40,7 @@ const STYLE: &str = include_str!("style.css");
 
 const AT_WORK: &str = "The first requests of the window in the order in which the device got them: where they went and for whom, and below how many of each group it had. Hollow marks are writes; a rim says that a request was chosen for another reason than most; grey is time in which the scheduler kept requests back. Point at a mark to see why it was chosen; the list below each chart has the same in words.";
 
-const LATENCY: &str = "At 99 % stands how long it took until 99 % of the requests of a group were done. A curve that is touched, or reached with the Tab key, shows its figures.";
+const LATENCY: &str = "The value at 99 % is the time within which 99 % of a group's requests completed. Point at a curve, or reach it with the Tab key, to see its figures.";
 
 /// The whole page.
 pub fn html(results: &Results<'_>) -> String {
@@ -94,7 +94,7 @@ fn title(results: &Results<'_>, cells: &[Cell<'_>]) -> String {
             names.push(name);
         }
     }
-    let who = match &names[..] {
+    let name = match &names[..] {
         [] => return format!("No results for {target}"),
         [one] => one.clone(),
         [one, other] => format!("{one} and {other}"),
@@ -102,8 +102,8 @@ fn title(results: &Results<'_>, cells: &[Cell<'_>]) -> String {
     };
     let plural = names.len() > 1;
     match cells.first().map_or(0, |cell| cell.groups.len()) {
-        0 | 1 => format!("What {who} {} out of {target}", if plural { "get" } else { "gets" }),
-        groups => format!("How {who} {} {target} among {groups} groups", if plural { "divide" } else { "divides" }),
+        0 | 1 => format!("What {name} {} out of {target}", if plural { "get" } else { "gets" }),
+        groups => format!("How {name} {} {target} among {groups} groups", if plural { "divide" } else { "divides" }),
     }
 }
 
@@ -138,7 +138,7 @@ fn workload(page: &mut String, block: &[Cell<'_>]) {
     section(page, "Total throughput", "All groups together. Higher is better.", &throughput::chart(block));
     if let Some(chart) = shares::chart(&highest) {
         let note = format!(
-            "Each bar is all that was done, divided as the groups got it. The marks ▾ show where it should have been divided by weight.{at}"
+            "Each bar is the total throughput, divided into what the groups got. The marks ▾ show the division by weight.{at}"
         );
         section(page, "Who got what", &note, &chart);
     }
@@ -147,7 +147,7 @@ fn workload(page: &mut String, block: &[Cell<'_>]) {
     }
     if let Some(chart) = latency::chart(&highest) {
         let note = format!(
-            "Further left is faster. Each step up the scale is another nine: the tail has as much room as the middle. {LATENCY}{at}"
+            "Further left is faster. Each step up the scale adds a nine, so that the tail has as much space as the middle. {LATENCY}{at}"
         );
         section(page, "Latency", &note, &chart);
     }
@@ -162,7 +162,7 @@ fn workload(page: &mut String, block: &[Cell<'_>]) {
     section(
         page,
         "Settings in force",
-        "Read back while the runs were made. Those that are not defaults are bold and marked *.",
+        "Read back during the runs. Values other than the default are bold and marked *.",
         &tables::settings(&highest),
     );
     let reasons = tables::reasons(&highest);
@@ -195,7 +195,7 @@ fn tiles(cells: &[&Cell<'_>]) -> String {
             "<div class=\"tile\"><div class=\"what\">{}</div><div class=\"value\">{}</div><div class=\"who\">{}</div></div>",
             escaped(&best.what),
             escaped(value),
-            escaped(&best.who)
+            escaped(&best.name)
         );
     }
     format!("<div class=\"tiles\">\n{text}</div>\n")

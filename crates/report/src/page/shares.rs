@@ -3,7 +3,7 @@
 use experiment::cell::Cell;
 use experiment::share::Fairness;
 
-use super::form::{Form, both};
+use super::chart_width::{ChartWidth, both};
 use super::svg::{Anchor, Svg, group_class};
 use super::throughput::shortened;
 use crate::quantity::{percent, scheduler};
@@ -21,10 +21,10 @@ struct Place {
 }
 
 impl Place {
-    fn of(form: Form) -> Self {
-        match form {
-            Form::Wide => Self { left: 200.0, bar: 580.0, top: 74.0, row: 64.0 },
-            Form::Narrow => Self { left: 6.0, bar: 448.0, top: 104.0, row: 78.0 },
+    fn of(chart_width: ChartWidth) -> Self {
+        match chart_width {
+            ChartWidth::Wide => Self { left: 200.0, bar: 580.0, top: 74.0, row: 64.0 },
+            ChartWidth::Narrow => Self { left: 6.0, bar: 448.0, top: 104.0, row: 78.0 },
         }
     }
 }
@@ -37,15 +37,15 @@ pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
         .filter_map(|cell| Some((*cell, cell.fairness.as_ref()?)))
         .collect();
     shown.first()?;
-    Some(both(|form| draw(&shown, form)))
+    Some(both(|chart_width| draw(&shown, chart_width)))
 }
 
-fn draw(shown: &[(&Cell<'_>, &Fairness)], form: Form) -> String {
+fn draw(shown: &[(&Cell<'_>, &Fairness)], chart_width: ChartWidth) -> String {
     let Some(&(first, expected)) = shown.first() else { return String::new() };
-    let at = Place::of(form);
+    let at = Place::of(chart_width);
     let height = at.top + at.row * shown.len() as f64;
     let mut svg =
-        Svg::new(form.width(), height, "Share of each group under each scheduler, with marks where it was due");
+        Svg::new(chart_width.width(), height, "Share of each group under each scheduler, with marks at the due share");
     let last = at.top + at.row * (shown.len() - 1) as f64 + THICK + 8.0;
     for edge in edges(&expected.due) {
         svg.line("due-guide", (at.left + edge * at.bar, 46.0), (at.left + edge * at.bar, last));
@@ -57,9 +57,9 @@ fn draw(shown: &[(&Cell<'_>, &Fairness)], form: Form) -> String {
         let class = format!("{} label", part.class);
         svg.text(&class, Anchor::Middle, (part.x + part.width / 2.0, 14.0), &shortened(part.name, room.max(1)));
     }
-    if form.is_narrow() {
+    if chart_width.is_narrow() {
         svg.text("caption", Anchor::Start, (at.left, 62.0), "above: due by weight");
-        svg.text("caption", Anchor::End, (form.width() - 4.0, 62.0), "furthest from due");
+        svg.text("caption", Anchor::End, (chart_width.width() - 4.0, 62.0), "furthest from due");
     } else {
         svg.text("caption", Anchor::End, (at.left - 14.0, 37.0), "due by weight");
         svg.text("caption", Anchor::Start, (at.left + at.bar + 18.0, 37.0), "furthest from due");
@@ -68,18 +68,18 @@ fn draw(shown: &[(&Cell<'_>, &Fairness)], form: Form) -> String {
     write(&mut svg, &parts, (22.0, 22.0), false);
     for (row, (cell, fairness)) in shown.iter().enumerate() {
         let y = at.top + at.row * row as f64;
-        let (name_at, name, error_at, error_anchor) = if form.is_narrow() {
-            ((at.left, y - 13.0), Anchor::Start, (form.width() - 4.0, y - 13.0), Anchor::End)
+        let (name_at, name, error_at, error_anchor) = if chart_width.is_narrow() {
+            ((at.left, y - 13.0), Anchor::Start, (chart_width.width() - 4.0, y - 13.0), Anchor::End)
         } else {
             let middle = y + THICK / 2.0 + 5.0;
             ((at.left - 14.0, middle), Anchor::End, (at.left + at.bar + 18.0, middle), Anchor::Start)
         };
-        let limit = if form.is_narrow() { 28 } else { 20 };
+        let limit = if chart_width.is_narrow() { 28 } else { 20 };
         svg.text("name", name, name_at, &shortened(&scheduler(cell), limit));
         let parts = self::parts(cell, &fairness.share, at);
         let got = parts.iter().map(|part| format!("{} {}", part.name, percent(part.part))).collect::<Vec<_>>();
         let figures = format!("{}: {}", scheduler(cell), got.join(", "));
-        svg.series(&figures, (at.left, y + THICK + 16.0), form.characters() * 5 / 8, |svg| {
+        svg.series(&figures, (at.left, y + THICK + 16.0), chart_width.characters() * 5 / 8, |svg| {
             fill(svg, &parts, (y, THICK));
             due_marks(svg, fairness, at, y);
             write(svg, &parts, (y, THICK), true);

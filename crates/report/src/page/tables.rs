@@ -190,7 +190,7 @@ pub(super) fn plan(results: &Results<'_>, cells: &[Cell<'_>]) -> String {
     let schedulers = join(matrix.schedulers.iter().map(ToString::to_string).collect());
     let workloads = join(matrix.workloads.iter().map(|workload| workload.name.clone()).collect());
     let order = match matrix.order {
-        Order::Interleaved => "schedulers shuffled inside each set",
+        Order::Interleaved => "schedulers shuffled within each set",
         Order::Classic => "scheduler by scheduler",
     };
     let unit = match matrix.share_unit {
@@ -254,7 +254,7 @@ pub(super) fn verdicts(results: &Results<'_>) -> String {
     );
     for verdict in results.verdicts {
         let word = match (verdict.is_inconclusive, verdict.ok) {
-            (true, _) => "? <b>inconclusive</b>: the noise reaches over the limit",
+            (true, _) => "? <b>inconclusive</b>: the confidence interval contains the limit",
             (false, true) => "✓ holds",
             (false, false) => "✗ <b>fails</b>",
         };

@@ -3,7 +3,7 @@
 
 use experiment::cell::Cell;
 
-use super::form::{Form, both};
+use super::chart_width::{ChartWidth, both};
 use super::legend::{Entry, legend};
 use super::scale::Linear;
 use super::svg::{Anchor, Svg, scheduler_class};
@@ -18,7 +18,7 @@ pub(super) fn chart(block: &[Cell<'_>]) -> String {
     let largest = block.iter().map(|cell| mib(cell.bytes_per_s.high())).fold(0.0, f64::max);
     let axis = Linear::up_to(largest);
     if counts.len() == 1 {
-        return both(|form| bars(&series, &axis, form));
+        return both(|chart_width| bars(&series, &axis, chart_width));
     }
     let entry = |(index, cells): (usize, &&[Cell<'_>])| Entry {
         series: index,
@@ -26,7 +26,7 @@ pub(super) fn chart(block: &[Cell<'_>]) -> String {
         figures: cells.last().map(|cell| format!("{} with {}", value(cell), cell.threads)).unwrap_or_default(),
     };
     let entries: Vec<Entry> = series.iter().enumerate().map(entry).collect();
-    both(|form| lines(&series, &counts, &axis, form)) + &legend(&entries)
+    both(|chart_width| lines(&series, &counts, &axis, chart_width)) + &legend(&entries)
 }
 
 fn value(cell: &Cell<'_>) -> String {
@@ -38,10 +38,10 @@ fn value(cell: &Cell<'_>) -> String {
     }
 }
 
-fn lines(series: &[&[Cell<'_>]], counts: &[u32], axis: &Linear, form: Form) -> String {
-    let (width, height) = (form.width(), form.choose(380.0, 300.0));
+fn lines(series: &[&[Cell<'_>]], counts: &[u32], axis: &Linear, chart_width: ChartWidth) -> String {
+    let (width, height) = (chart_width.width(), chart_width.choose(380.0, 300.0));
     let (left, right, top, bottom) = (64.0, width - 16.0, 26.0, height - 52.0);
-    let mut svg = Svg::new(width, height, "Total throughput over threads per group, a line per scheduler");
+    let mut svg = Svg::new(width, height, "Total throughput over threads per group, one line per scheduler");
     let y = |mib: f64| bottom - axis.part(mib) * (bottom - top);
     for tick in axis.ticks() {
         svg.line("grid", (left, y(tick)), (right, y(tick)));
@@ -79,21 +79,22 @@ fn lines(series: &[&[Cell<'_>]], counts: &[u32], axis: &Linear, form: Form) -> S
                 svg.mark(&class, index, (at_x, at_y), &hint);
             }
         };
-        svg.series(&figures, (left + 8.0, top + 14.0), form.characters(), draw);
+        svg.series(&figures, (left + 8.0, top + 14.0), chart_width.characters(), draw);
     }
     svg.finish()
 }
 
-fn bars(series: &[&[Cell<'_>]], axis: &Linear, form: Form) -> String {
-    let (row, thick) = (form.choose(46.0, 58.0), 28.0);
-    let (left, right, top) = (form.choose(210.0, 4.0), form.width() - form.choose(190.0, 14.0), 12.0);
+fn bars(series: &[&[Cell<'_>]], axis: &Linear, chart_width: ChartWidth) -> String {
+    let (row, thick) = (chart_width.choose(46.0, 58.0), 28.0);
+    let (left, right, top) =
+        (chart_width.choose(210.0, 4.0), chart_width.width() - chart_width.choose(190.0, 14.0), 12.0);
     let height = top + row * series.len() as f64 + 44.0;
     let bottom = height - 40.0;
-    let mut svg = Svg::new(form.width(), height, "Total throughput, a bar per scheduler");
+    let mut svg = Svg::new(chart_width.width(), height, "Total throughput, one bar per scheduler");
     let x = |mib: f64| left + axis.part(mib) * (right - left);
     for tick in axis.ticks() {
         svg.line("grid", (x(tick), top), (x(tick), bottom));
-        let anchor = if tick == 0.0 && form.is_narrow() { Anchor::Start } else { Anchor::Middle };
+        let anchor = if tick == 0.0 && chart_width.is_narrow() { Anchor::Start } else { Anchor::Middle };
         svg.text("tick", anchor, (x(tick), bottom + 18.0), &axis.label(tick));
     }
     svg.text("caption", Anchor::Middle, (f64::midpoint(left, right), height - 4.0), "MiB/s");
@@ -101,9 +102,9 @@ fn bars(series: &[&[Cell<'_>]], axis: &Linear, form: Form) -> String {
         let y = top + row * (index + 1) as f64 - thick - 9.0;
         let total = mib(cell.bytes_per_s.mean);
         let name = scheduler(cell);
-        if form.is_narrow() {
+        if chart_width.is_narrow() {
             svg.text("name", Anchor::Start, (left, y - 6.0), &shortened(&name, 30));
-            svg.text("strong", Anchor::End, (form.width() - 4.0, y - 6.0), &value(cell));
+            svg.text("strong", Anchor::End, (chart_width.width() - 4.0, y - 6.0), &value(cell));
         } else {
             svg.text("name", Anchor::End, (left - 14.0, y + 19.0), &shortened(&name, 22));
             let label_x = x(mib(cell.bytes_per_s.high()).max(total)) + 12.0;

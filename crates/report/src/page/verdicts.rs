@@ -36,8 +36,8 @@ fn class(verdict: usize) -> String {
 
 /// A cell under one scheduler.
 #[derive(Clone, Debug)]
-pub struct JudgedDot {
-    /// The verdict, as an index into [`Judgement::verdicts`].
+pub struct VerdictDot {
+    /// The verdict, as an index into [`Verdicts::verdicts`].
     pub verdict: usize,
     /// The largest share error in percent.
     pub error: f64,
@@ -49,16 +49,16 @@ pub struct JudgedDot {
 
 /// The cells of one scheduler and kind of device.
 #[derive(Clone, Debug)]
-pub struct JudgedPanel {
+pub struct VerdictPanel {
     /// Scheduler and device.
     pub title: String,
     /// The cells.
-    pub dots: Vec<JudgedDot>,
+    pub dots: Vec<VerdictDot>,
 }
 
 /// The content of picture and page.
 #[derive(Clone, Debug, Default)]
-pub struct Judgement {
+pub struct Verdicts {
     /// Title in one line.
     pub title: String,
     /// Description below the title.
@@ -66,39 +66,39 @@ pub struct Judgement {
     /// The verdicts in the order of their marks.
     pub verdicts: Vec<String>,
     /// The pictures.
-    pub panels: Vec<JudgedPanel>,
+    pub panels: Vec<VerdictPanel>,
     /// Tables with their header as the first row: the summaries, then the cells.
     pub tables: Vec<Vec<Vec<String>>>,
 }
 
 /// The picture as a file of its own.
-pub fn figure(judgement: &Judgement) -> String {
-    let height = HEAD + PANEL * judgement.panels.len() as f64;
-    let mut svg = Svg::standalone(WIDTH, height, &judgement.title, STYLE);
-    svg.text("strong", Anchor::Start, (LEFT - 46.0, 26.0), &judgement.title);
-    let lead = "Up is faster, left is nearer to the weights. A point is a cell; where depth is short no scheduler can be in the upper left corner.";
+pub fn figure(verdicts_page: &Verdicts) -> String {
+    let height = HEAD + PANEL * verdicts_page.panels.len() as f64;
+    let mut svg = Svg::standalone(WIDTH, height, &verdicts_page.title, STYLE);
+    svg.text("strong", Anchor::Start, (LEFT - 46.0, 26.0), &verdicts_page.title);
+    let lead = "Higher is faster, further left is closer to the weights. A point is a cell; if the queue depth is too small, no scheduler can reach the upper left corner.";
     svg.text("caption", Anchor::Start, (LEFT - 46.0, 46.0), lead);
-    panels(&mut svg, judgement, HEAD);
+    panels(&mut svg, verdicts_page, HEAD);
     svg.finish_alone()
 }
 
 /// The page: the picture, the summaries, all cells.
-pub fn html(judgement: &Judgement) -> String {
-    let title = escaped(&judgement.title);
+pub fn html(verdicts_page: &Verdicts) -> String {
+    let title = escaped(&verdicts_page.title);
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n<p class=\"lead\">{}</p>\n",
-        escaped(&judgement.lead)
+        escaped(&verdicts_page.lead)
     );
-    let mut svg = Svg::new(WIDTH, PANEL * judgement.panels.len() as f64, &judgement.title);
-    panels(&mut svg, judgement, 0.0);
-    let note = "Up is faster, left is nearer to the weights. Point at a mark to see which cell it is.";
+    let mut svg = Svg::new(WIDTH, PANEL * verdicts_page.panels.len() as f64, &verdicts_page.title);
+    panels(&mut svg, verdicts_page, 0.0);
+    let note = "Higher is faster, further left is closer to the weights. Point at a mark to see its cell.";
     let _ = writeln!(
         page,
         "<section><h2>Error against throughput</h2>\n<p class=\"note\">{note}</p>\n{}</section>",
         svg.finish()
     );
-    let last = judgement.tables.len().saturating_sub(1);
-    for (index, rows) in judgement.tables.iter().enumerate() {
+    let last = verdicts_page.tables.len().saturating_sub(1);
+    for (index, rows) in verdicts_page.tables.iter().enumerate() {
         let heading = match index {
             0 => "<section><h2>Summary</h2>\n",
             _ if index == last => "</section>\n<section><h2>Cells</h2>\n",
@@ -126,13 +126,13 @@ fn table(rows: &[Vec<String>]) -> String {
     text + "</table></div>\n"
 }
 
-fn panels(svg: &mut Svg, judgement: &Judgement, top: f64) {
-    for (index, one) in judgement.panels.iter().enumerate() {
-        panel(svg, top + PANEL * index as f64, one, &judgement.verdicts);
+fn panels(svg: &mut Svg, verdicts_page: &Verdicts, top: f64) {
+    for (index, one) in verdicts_page.panels.iter().enumerate() {
+        panel(svg, top + PANEL * index as f64, one, &verdicts_page.verdicts);
     }
 }
 
-fn panel(svg: &mut Svg, top: f64, panel: &JudgedPanel, verdicts: &[String]) {
+fn panel(svg: &mut Svg, top: f64, panel: &VerdictPanel, verdicts: &[String]) {
     let (upper, lower) = (top + ABOVE, top + PANEL - BELOW);
     let decades = (MOST_ERROR / NO_ERROR).log10();
     let x = |error: f64| {
@@ -186,14 +186,14 @@ mod tests {
 
     #[test]
     fn every_cell_is_a_mark_of_its_verdict_and_none_leaves_the_plot() {
-        let dot = |verdict, error, throughput| JudgedDot { verdict, error, throughput, hint: "a <cell>".to_owned() };
-        let panel = JudgedPanel {
+        let dot = |verdict, error, throughput| VerdictDot { verdict, error, throughput, hint: "a <cell>".to_owned() };
+        let panel = VerdictPanel {
             title: "x on flash".to_owned(),
             dots: vec![dot(0, 0.0, 100.0), dot(1, 20.0, 97.0), dot(1, 5_000.0, 2_400.0)],
         };
         let verdicts = ["exact", "bound"].map(str::to_owned).to_vec();
-        let judgement = Judgement { title: "t".to_owned(), verdicts, panels: vec![panel], ..Judgement::default() };
-        let svg = figure(&judgement);
+        let verdicts_page = Verdicts { title: "t".to_owned(), verdicts, panels: vec![panel], ..Verdicts::default() };
+        let svg = figure(&verdicts_page);
         assert_eq!(svg.matches("a &lt;cell&gt;").count(), 3);
         assert!(svg.contains("exact: 1") && svg.contains("bound: 2"), "{svg}");
         // The square of the last one is centred in the upper right corner.

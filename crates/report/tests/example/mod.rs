@@ -206,7 +206,7 @@ fn measurement(experiment: experiment::Experiment, behaviour: &Behaviour) -> Mea
             trim,
             sync,
             late: 0,
-            slip: Histogram::default(),
+            issue_delay: Histogram::default(),
             throttled_ns: Vec::new(),
             threads,
             jobs: Vec::new(),
@@ -231,7 +231,7 @@ fn measurement(experiment: experiment::Experiment, behaviour: &Behaviour) -> Mea
             queue_depth: 8,
             notes: BTreeMap::new(),
         },
-        alone: Vec::new(),
+        solo_rates: Vec::new(),
         window_ns: experiment.runtime_ns,
         groups,
         device: DeviceCounters {

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_a_frozen_block_waits_until_it_is_written() {
+    fn a_user_of_a_frozen_block_waits_until_it_is_written() {
         let mut journal = journal(1_000);
         journal.join(Call::Append, 0, (0, 0..1), 0).unwrap();
         assert_eq!(journal.ask_for(0, &(0..1)), Some(1));

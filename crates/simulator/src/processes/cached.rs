@@ -11,8 +11,8 @@ use elevator::{Bio, Elevator};
 use queue::RequestQueue;
 use workload::Io;
 
-use super::submission::{Carriage, Mover};
-use super::{Path, Processes, RESUME, Rest};
+use super::submission::{PageIoShape, PageSubmitter};
+use super::{IoRemainder, Path, Processes, RESUME};
 use crate::events::{NEVER, Payload};
 use crate::os::pages::{PAGE_BYTES, PageState};
 use crate::os::read_ahead::{Place, Window};
@@ -62,7 +62,7 @@ impl Call {
 }
 
 /// The pages of an I/O's range.
-pub(super) fn pages_of(range: &Rest) -> Range<u64> {
+pub(super) fn pages_of(range: &IoRemainder) -> Range<u64> {
     range.next_byte / PAGE_BYTES..range.end_byte().div_ceil(PAGE_BYTES)
 }
 
@@ -124,7 +124,7 @@ impl Processes {
 
     /// Reads the next unread part of the block map, or begins with the data.
     fn map(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        let (io, range) = (self.ios[number as usize], self.rests[number as usize]);
+        let (io, range) = (self.ios[number as usize], self.remainders[number as usize]);
         let process = &mut self.processes[io.process as usize];
         let has_data = matches!(self.calls[number as usize].call, workload::Call::Data | workload::Call::Append);
         let is_data = has_data && io.operation != Operation::Flush && io.status.is_ok();
@@ -164,7 +164,7 @@ impl Processes {
         let file = self.processes[io.process as usize].file as usize;
         let said = self.calls[number as usize].call;
         let is_write = said == workload::Call::Data && io.operation == Operation::Write;
-        if !is_write || self.rests[number as usize].end_byte() <= self.written_to[file] {
+        if !is_write || self.remainders[number as usize].end_byte() <= self.written_to[file] {
             return said;
         }
         workload::Call::Append
@@ -174,7 +174,7 @@ impl Processes {
     fn change_names(&mut self, number: u32, change: workload::Call, now: Nanos) {
         let index = self.ios[number as usize].process as usize;
         if change == workload::Call::Unlink {
-            self.cache.drop_pages(self.processes[index].file, pages_of(&self.rests[number as usize]));
+            self.cache.drop_pages(self.processes[index].file, pages_of(&self.remainders[number as usize]));
         }
         let done_at = self.work(index, now, 0);
         self.complete_at(number, done_at);
@@ -186,7 +186,7 @@ impl Processes {
     }
 
     /// The bytes of a call that lie in some of its pages.
-    fn bytes_in(range: &Rest, pages: &Range<u64>) -> u64 {
+    fn bytes_in(range: &IoRemainder, pages: &Range<u64>) -> u64 {
         let start = (pages.start * PAGE_BYTES).max(range.next_byte);
         let end = (pages.end * PAGE_BYTES).min(range.end_byte());
         end.saturating_sub(start)
@@ -207,7 +207,7 @@ impl Processes {
 // ---- reading ----
 impl Processes {
     fn read(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        let (io, range) = (self.ios[number as usize], self.rests[number as usize]);
+        let (io, range) = (self.ios[number as usize], self.remainders[number as usize]);
         let index = io.process as usize;
         let file = self.processes[index].file;
         loop {
@@ -256,7 +256,7 @@ impl Processes {
         let Call { at, end, .. } = self.calls[number as usize];
         let index = self.ios[number as usize].process as usize;
         let file = self.processes[index].file;
-        let first_page = self.rests[number as usize].next_byte / PAGE_BYTES;
+        let first_page = self.remainders[number as usize].next_byte / PAGE_BYTES;
         let place = Place { file, page: at, left: end - at, call: end - first_page, is_marked };
         let Path::Buffered(read_ahead) = &mut self.processes[index].path else { return };
         let window = read_ahead.decide(&self.read_ahead, place, &self.cache);
@@ -280,7 +280,7 @@ impl Processes {
         }
         let bio = self.bio_of(number, Operation::Read, if is_ahead { Flags::READAHEAD } else { Flags::NONE });
         let most_pages = if self.flusher.reads_4k_bios { 1 } else { self.bio_bytes / PAGE_BYTES };
-        let carriage = Carriage { mover: Mover::Reader, most_pages, folio_pages: window.folio_pages };
+        let shape = PageIoShape { submitter: PageSubmitter::Reader, most_pages, folio_pages: window.folio_pages };
         let mut runs = std::mem::take(&mut self.runs);
         self.cache.begin_fetch(file, pages, |run| runs.push(run));
         let mut bios = 0;
@@ -288,7 +288,7 @@ impl Processes {
             if let Some(marker) = window.marker.filter(|marker| run.contains(marker)) {
                 self.cache.mark(file, marker);
             }
-            bios += self.submit_pages(&bio, (file, run), carriage, now, queue).0;
+            bios += self.submit_pages(&bio, (file, run), shape, now, queue).0;
         }
         self.runs = runs;
         self.unplug(true, now, queue);
@@ -325,7 +325,7 @@ impl Processes {
 // ---- writing ----
 impl Processes {
     fn write(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        let (index, range) = (self.ios[number as usize].process as usize, self.rests[number as usize]);
+        let (index, range) = (self.ios[number as usize].process as usize, self.remainders[number as usize]);
         let Call { at, end, .. } = self.calls[number as usize];
         let quota = self.throttle.quota(self.dirty_pages());
         let dirtied = self.processes[index].dirtied_pages;
@@ -359,8 +359,8 @@ impl Processes {
     }
 
     /// The form in which dirty pages are written.
-    pub(super) fn write_carriage(&self, mover: Mover) -> Carriage {
-        Carriage { mover, most_pages: self.write_back.rules().bio_pages, folio_pages: 1 }
+    pub(super) fn write_shape(&self, submitter: PageSubmitter) -> PageIoShape {
+        PageIoShape { submitter, most_pages: self.write_back.rules().bio_pages, folio_pages: 1 }
     }
 
     /// Pages that count against the limits.
@@ -377,10 +377,10 @@ impl Processes {
         let has_turn = turn.is_some();
         if let Some(mut turn) = turn {
             let bio = self.bio_of(number, Operation::Write, Flags::NONE);
-            let carriage = self.write_carriage(Mover::Call(number));
+            let shape = self.write_shape(PageSubmitter::Call(number));
             while let Some(pages) = self.write_back.next_of(&mut turn, &mut self.cache, now) {
                 let file = turn.file;
-                let (bios, sleeps) = self.submit_pages(&bio, (file, pages), carriage, now, queue);
+                let (bios, sleeps) = self.submit_pages(&bio, (file, pages), shape, now, queue);
                 self.has_submitted(index, bios, now);
                 if sleeps {
                     self.calls[number as usize].stage = Stage::WritingOthers { turn: Some(turn), naps };
@@ -420,11 +420,11 @@ impl Processes {
         let file = self.processes[index].file;
         let end = self.calls[number as usize].end;
         let bio = self.bio_of(number, Operation::Write, if self.plug.is_some() { Flags::SYNC } else { Flags::NONE });
-        let carriage = self.write_carriage(Mover::Call(number));
-        while let Some(pages) = self.cache.next_dirty(file, next_page..end, carriage.most_pages) {
+        let shape = self.write_shape(PageSubmitter::Call(number));
+        while let Some(pages) = self.cache.next_dirty(file, next_page..end, shape.most_pages) {
             next_page = pages.end;
             self.cache.begin_write_back(file, pages.clone());
-            let (bios, sleeps) = self.submit_pages(&bio, (file, pages), carriage, now, queue);
+            let (bios, sleeps) = self.submit_pages(&bio, (file, pages), shape, now, queue);
             self.has_submitted(index, bios, now);
             if sleeps {
                 self.calls[number as usize].stage = Stage::Syncing { next_page };
@@ -457,7 +457,7 @@ impl Processes {
             return;
         }
         // The range said what to sync; the flush itself has no extent.
-        let range = &mut self.rests[number as usize];
+        let range = &mut self.remainders[number as usize];
         (range.next_byte, range.left_bytes) = (0, 0);
         self.submit_io(number, now, queue);
     }

@@ -14,7 +14,7 @@ use super::flusher::Flusher;
 use super::journalling::JournalThread;
 use super::recorded_plugs::RecordedPlugs;
 use super::submission::{self, Transfers};
-use super::{ElevatorLock, InHand, Path, Process, Processes, START, STOP, number};
+use super::{ElevatorLock, IoInFlight, Path, Process, Processes, START, STOP, number};
 use crate::costs::HostCosts;
 use crate::events::{EventWheel, NEVER, Payload};
 use crate::os::files::{BlockMap, File, Files};
@@ -112,7 +112,7 @@ impl Processes {
             bio_bytes: submission::longest_bio_bytes(machine, request_bytes),
             processes,
             ios,
-            rests: Vec::new(),
+            remainders: Vec::new(),
             deadlines: Vec::new(),
             running: 0,
             has_stopped: false,
@@ -133,7 +133,7 @@ impl Processes {
 }
 
 /// Assigns every process its file, its CPU and its I/Os.
-fn place(processes: &mut [Process], machine: &Machine, files: &Files) -> Vec<InHand> {
+fn place(processes: &mut [Process], machine: &Machine, files: &Files) -> Vec<IoInFlight> {
     let mut ios = Vec::with_capacity(processes.iter().map(|process| process.issuer.depth() as usize).sum());
     for (index, process) in processes.iter_mut().enumerate() {
         process.first_io = number(ios.len());
@@ -143,7 +143,7 @@ fn place(processes: &mut [Process], machine: &Machine, files: &Files) -> Vec<InH
         if machine.fs == FileSystem::Ext3 {
             process.block_map = Some(BlockMap::new(process.place.bytes));
         }
-        ios.extend((0..process.issuer.depth()).map(|_| InHand::idle(number(index))));
+        ios.extend((0..process.issuer.depth()).map(|_| IoInFlight::idle(number(index))));
     }
     ios
 }

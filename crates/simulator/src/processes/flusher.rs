@@ -8,7 +8,7 @@ use elevator::{Bio, Elevator};
 use experiment::{KernelEra, Machine};
 use queue::RequestQueue;
 
-use super::submission::Mover;
+use super::submission::PageSubmitter;
 use super::{Processes, WRITE_BACK};
 use crate::events::{NEVER, Payload};
 use crate::os::throttle::NAP_NS;
@@ -123,8 +123,8 @@ impl Processes {
             has_written = true;
             let group = if self.flusher.knows_groups { self.write_back.dirtier(file) } else { GroupId::ROOT };
             let bio = Bio { group, ..self.background_bio() };
-            let carriage = self.write_carriage(Mover::Flusher);
-            let (_, sleeps) = self.submit_pages(&bio, (file, pages), carriage, now, queue);
+            let shape = self.write_shape(PageSubmitter::Flusher);
+            let (_, sleeps) = self.submit_pages(&bio, (file, pages), shape, now, queue);
             if sleeps {
                 self.flusher.is_asleep = true;
                 break;

@@ -9,7 +9,7 @@ use experiment::KernelEra;
 use queue::{RequestQueue, Submitted};
 use workload::Call;
 
-use super::submission::Mover;
+use super::submission::PageSubmitter;
 use super::{JOURNAL, Processes};
 use crate::events::{NEVER, Payload};
 use crate::os::journal::Journal;
@@ -78,7 +78,7 @@ impl JournalThread {
 impl Processes {
     /// Adds a call's changes to the running transaction. False: the call waits and is resumed.
     pub(super) fn joins_transaction(&mut self, number: u32, call: Call, now: Nanos) -> bool {
-        let (io, range) = (self.ios[number as usize], self.rests[number as usize]);
+        let (io, range) = (self.ios[number as usize], self.remainders[number as usize]);
         let file = self.processes[io.process as usize].file;
         let Some(thread) = &mut self.journal else { return true };
         let pages = super::cached::pages_of(&range);
@@ -180,7 +180,7 @@ impl Processes {
         queue: &mut RequestQueue<impl Elevator>,
     ) -> bool {
         let (mut range, mut next_page) = (first, page);
-        let carriage = self.write_carriage(Mover::Journal);
+        let shape = self.write_shape(PageSubmitter::Journal);
         loop {
             let Some(thread) = &mut self.journal else { return false };
             let bio = thread.data_template;
@@ -191,13 +191,13 @@ impl Processes {
                 return true;
             };
             let from = next_page.max(pages.start);
-            let Some(run) = self.cache.next_dirty(file, from..pages.end.max(from), carriage.most_pages) else {
+            let Some(run) = self.cache.next_dirty(file, from..pages.end.max(from), shape.most_pages) else {
                 (range, next_page) = (range + 1, 0);
                 continue;
             };
             next_page = run.end;
             self.cache.begin_write_back(file, run.clone());
-            let (_, sleeps) = self.submit_pages(&bio, (file, run), carriage, now, queue);
+            let (_, sleeps) = self.submit_pages(&bio, (file, run), shape, now, queue);
             if let Some(thread) = self.journal.as_mut().filter(|_| sleeps) {
                 thread.step = Step::Data { range, next_page };
                 thread.is_asleep = true;

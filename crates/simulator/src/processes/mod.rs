@@ -13,7 +13,7 @@
 mod cached;
 mod construction;
 mod flusher;
-mod in_hand;
+mod io_in_flight;
 mod journalling;
 mod recorded_plugs;
 mod submission;
@@ -39,7 +39,7 @@ use crate::os::write_back::WriteBack;
 use cached::{Call, Sleeper};
 pub(crate) use construction::{Parts, queues_of, template};
 use flusher::Flusher;
-use in_hand::{InHand, Rest, is_counted, moves_data};
+use io_in_flight::{IoInFlight, IoRemainder, is_counted, moves_data};
 use journalling::JournalThread;
 use recorded_plugs::RecordedPlugs;
 use submission::Transfers;
@@ -136,9 +136,9 @@ pub(crate) struct Processes {
     pub recorder: Recorder,
     schedule: Schedule,
     processes: Vec<Process>,
-    ios: Vec<InHand>,
+    ios: Vec<IoInFlight>,
     /// By I/O; empty as long as each I/O was a single bio.
-    rests: Vec<Rest>,
+    remainders: Vec<IoRemainder>,
     /// The deadline of each I/O; empty until one has a deadline.
     deadlines: Vec<Nanos>,
     /// When each CPU is idle again; without a limit every process has a CPU of its own.
@@ -319,11 +319,11 @@ impl Processes {
         loop {
             let process = &mut self.processes[index];
             if !process.is_running || (process.sleeping > 0 && process.sleeps_as_one) {
-                return self.let_go(index, now, queue);
+                return self.release_plug(index, now, queue);
             }
             let is_full = process.issuer.is_full();
             if is_full && process.refills_at_once {
-                return self.let_go(index, now, queue);
+                return self.release_plug(index, now, queue);
             }
             if !self.is_never_busy && !is_full {
                 let free_at = self.cpu_free_at[process.cpu as usize];
@@ -336,9 +336,9 @@ impl Processes {
                 Next::Issue(io) => self.start_io(index, &io, now, queue),
                 // Recorded times pass within a plug as well.
                 Next::NotBefore(at) => return self.wake_at(index, at),
-                Next::Busy => return self.let_go(index, now, queue),
+                Next::Busy => return self.release_plug(index, now, queue),
                 Next::Finished => {
-                    self.let_go(index, now, queue);
+                    self.release_plug(index, now, queue);
                     if self.processes[index].issuer.in_flight() == 0 {
                         self.process_ended(index, now, queue);
                     }
@@ -375,7 +375,7 @@ impl Processes {
     fn start_any_io(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let process = &mut self.processes[index];
         let number = process.first_io + io.token;
-        self.ios[number as usize] = InHand {
+        self.ios[number as usize] = IoInFlight {
             process: super::processes::number(index),
             submitted_ns: now,
             // A range says what is changed or synced; only data counts as throughput.
@@ -387,18 +387,18 @@ impl Processes {
             actor: io.actor,
             status: Status::Ok,
         };
-        if self.rests.is_empty() {
+        if self.remainders.is_empty() {
             // The I/Os already in flight are one bio each.
-            self.rests.resize(self.ios.len(), Rest::ONE_BIO);
+            self.remainders.resize(self.ios.len(), IoRemainder::ONE_BIO);
         }
         let (next_byte, left_bytes) = (io.offset_bytes, io.length_bytes);
-        self.rests[number as usize] = Rest { next_byte, left_bytes, bios_left: 0 };
+        self.remainders[number as usize] = IoRemainder { next_byte, left_bytes, bios_left: 0 };
         if io.deadline_ns.is_some() || !self.deadlines.is_empty() {
             self.deadlines.resize(self.ios.len(), NEVER);
             self.deadlines[number as usize] = io.deadline_ns.unwrap_or(NEVER);
         }
         if let Some(due_ns) = io.due_ns {
-            self.recorder.slipped(index, now.saturating_sub(due_ns));
+            self.recorder.record_issue_delay(index, now.saturating_sub(due_ns));
         }
         if is_counted(self.ios[number as usize].bytes, io.operation) {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
@@ -458,7 +458,7 @@ impl Processes {
     fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // Field by field: some fields were written just before, so that a load of the whole would
         // stall on store forwarding.
-        let InHand { process, submitted_ns, bytes, device_ns, operation, status, .. } = self.ios[number as usize];
+        let IoInFlight { process, submitted_ns, bytes, device_ns, operation, status, .. } = self.ios[number as usize];
         let index = process as usize;
         self.completions += 1;
         if let Some(log) = &mut self.log {
@@ -490,7 +490,7 @@ impl Processes {
             && (self.is_never_busy || self.cpu_free_at[process.cpu as usize] <= now);
         if may_act
             && status.is_ok()
-            && let Some(io) = process.issuer.turn_over(token, now)
+            && let Some(io) = process.issuer.complete_and_issue_next(token, now)
         {
             let is_full = process.issuer.is_full();
             self.start_io(index, &io, now, queue);

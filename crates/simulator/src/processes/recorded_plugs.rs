@@ -23,7 +23,7 @@ impl Processes {
     /// Whether an I/O goes into a plug that stays, or finds one.
     #[inline]
     pub(super) fn meets_a_plug(&self, io: &Io) -> bool {
-        io.is_held || !self.recorded_plugs.open.is_empty()
+        io.is_plugged || !self.recorded_plugs.open.is_empty()
     }
 
     /// Starts an I/O in its process's plug, which stays if more I/Os follow.
@@ -31,7 +31,7 @@ impl Processes {
     pub(super) fn start_plugged(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let key = (index, io.actor);
         let open = self.recorded_plugs.open.remove(&key);
-        if open.is_none() && !io.is_held {
+        if open.is_none() && !io.is_plugged {
             return self.start_io(index, io, now, queue);
         }
         let mut plug = open.unwrap_or_default();
@@ -45,7 +45,7 @@ impl Processes {
         if let Some(usual) = &mut self.plug {
             std::mem::swap(usual, &mut plug);
         }
-        if io.is_held {
+        if io.is_plugged {
             self.recorded_plugs.open.insert(key, plug);
         } else {
             queue.unplug(&mut plug, now);
@@ -55,14 +55,14 @@ impl Processes {
 
     /// A process has to wait: the plugs of its actors are flushed.
     #[inline]
-    pub(super) fn let_go(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+    pub(super) fn release_plug(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if !self.recorded_plugs.open.is_empty() {
-            self.let_go_of_plugs(index, now, queue);
+            self.flush_plugs(index, now, queue);
         }
     }
 
     #[cold]
-    fn let_go_of_plugs(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+    fn flush_plugs(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let own = self.recorded_plugs.open.range((index, 0)..=(index, u16::MAX)).map(|(key, _)| *key);
         for key in own.collect::<Vec<_>>() {
             if let Some(mut plug) = self.recorded_plugs.open.remove(&key) {

@@ -14,7 +14,7 @@ use experiment::{IoDirection, KernelEra, Machine};
 use queue::{RequestQueue, Submitted};
 use workload::Io;
 
-use super::{InHand, Processes, Rest};
+use super::{IoInFlight, IoRemainder, Processes};
 use crate::os::pages::PAGE_BYTES;
 
 /// The layout of a bio's cookie: kind in the upper byte, the number of an I/O or a transfer below.
@@ -44,8 +44,8 @@ pub(super) fn longest_bio_bytes(machine: &Machine, request_bytes: u64) -> u64 {
 
 /// The form in which pages are submitted.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(super) struct Carriage {
-    pub mover: Mover,
+pub(super) struct PageIoShape {
+    pub submitter: PageSubmitter,
     /// Longest bio.
     pub most_pages: u64,
     /// Bios end at multiples of this; 1 = anywhere.
@@ -54,7 +54,7 @@ pub(super) struct Carriage {
 
 /// The submitter of pages.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(super) enum Mover {
+pub(super) enum PageSubmitter {
     /// A reader, which waits for pages, not for bios.
     Reader,
     /// The flusher.
@@ -71,7 +71,7 @@ struct Transfer {
     file: u32,
     first_page: u64,
     end_page: u64,
-    mover: Mover,
+    submitter: PageSubmitter,
 }
 
 /// All transfers in flight; slots are reused.
@@ -132,7 +132,7 @@ impl Processes {
         if io.priority != Priority::NONE {
             bio.priority = io.priority;
         }
-        self.ios[number as usize] = InHand {
+        self.ios[number as usize] = IoInFlight {
             process: super::number(index),
             submitted_ns: now,
             bytes: io.length_bytes,
@@ -143,8 +143,8 @@ impl Processes {
             actor: io.actor,
             status: Status::Ok,
         };
-        if let Some(rest) = self.rests.get_mut(number as usize) {
-            *rest = Rest::ONE_BIO;
+        if let Some(rest) = self.remainders.get_mut(number as usize) {
+            *rest = IoRemainder::ONE_BIO;
         }
         if io.length_bytes > 0 {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
@@ -163,8 +163,8 @@ impl Processes {
     pub(super) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // Field by field: the I/O was written just before, so that a load of the whole would stall
         // on store forwarding.
-        let InHand { process, operation, flags, priority, actor, .. } = self.ios[number as usize];
-        let Rest { next_byte, left_bytes, .. } = self.rests[number as usize];
+        let IoInFlight { process, operation, flags, priority, actor, .. } = self.ios[number as usize];
+        let IoRemainder { next_byte, left_bytes, .. } = self.remainders[number as usize];
         let end_byte = next_byte + u64::from(left_bytes);
         let index = process as usize;
         let process = &self.processes[index];
@@ -197,7 +197,7 @@ impl Processes {
         self.unplug(is_plugged, now, queue);
         // Direct I/O unplugs the queue, whether the call waits or not.
         self.begins_to_wait(now, queue);
-        let rest = &mut self.rests[number as usize];
+        let rest = &mut self.remainders[number as usize];
         // The rest is smaller than before, so the number fits.
         (rest.next_byte, rest.left_bytes) = (at, u32::try_from(end_byte.saturating_sub(at)).unwrap_or(0));
         rest.bios_left += bios - ended;
@@ -242,7 +242,7 @@ impl Processes {
         &mut self,
         bio: &Bio,
         (file, pages): (u32, Range<u64>),
-        carriage: Carriage,
+        shape: PageIoShape,
         now: Nanos,
         queue: &mut RequestQueue<impl Elevator>,
     ) -> (u32, bool) {
@@ -253,9 +253,9 @@ impl Processes {
         let is_plugged = self.plug.is_some();
         while at < end {
             let page = at / PAGE_BYTES;
-            let longest = match carriage.folio_pages {
-                0 | 1 => page + carriage.most_pages,
-                folio => (page + carriage.most_pages).min((page / folio + 1) * folio),
+            let longest = match shape.folio_pages {
+                0 | 1 => page + shape.most_pages,
+                folio => (page + shape.most_pages).min((page / folio + 1) * folio),
             };
             let (device_byte, piece_end) = place.piece(at, end.min(longest * PAGE_BYTES));
             let sectors = sectors_of(piece_end - at);
@@ -265,7 +265,7 @@ impl Processes {
                 file,
                 first_page: at / PAGE_BYTES,
                 end_page: piece_end.div_ceil(PAGE_BYTES),
-                mover: carriage.mover,
+                submitter: shape.submitter,
             };
             let slot = self.transfers.begin(transfer);
             let cookie = TRANSFER_COOKIE << COOKIE_SHIFT | u64::from(slot);
@@ -336,11 +336,11 @@ impl Processes {
     pub(super) fn admitted(&mut self, cookie: u64, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let number = u32::try_from(cookie & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         match cookie >> COOKIE_SHIFT {
-            TRANSFER_COOKIE => match self.transfers.slots[number as usize].mover {
-                Mover::Reader => {}
-                Mover::Flusher => self.flusher_runs_again(now, queue),
-                Mover::Call(io) => self.resume(io, now, queue),
-                Mover::Journal => self.journal_runs_again(now, queue),
+            TRANSFER_COOKIE => match self.transfers.slots[number as usize].submitter {
+                PageSubmitter::Reader => {}
+                PageSubmitter::Flusher => self.flusher_runs_again(now, queue),
+                PageSubmitter::Call(io) => self.resume(io, now, queue),
+                PageSubmitter::Journal => self.journal_runs_again(now, queue),
             },
             // The thread waits for its bios to complete, not to be admitted.
             3 | 4 => {}
@@ -348,7 +348,7 @@ impl Processes {
                 let io = self.ios[number as usize];
                 let index = io.process as usize;
                 self.processes[index].sleeping -= 1;
-                if kind == IO_COOKIE && self.rests.get(number as usize).is_some_and(|rest| rest.left_bytes > 0) {
+                if kind == IO_COOKIE && self.remainders.get(number as usize).is_some_and(|rest| rest.left_bytes > 0) {
                     self.submit_io(number, now, queue);
                 }
                 self.pump(index, now, queue);
@@ -366,7 +366,7 @@ impl Processes {
                 if !status.is_ok() {
                     io.status = status;
                 }
-                let is_last = self.rests.get_mut(number as usize).is_none_or(|rest| {
+                let is_last = self.remainders.get_mut(number as usize).is_none_or(|rest| {
                     rest.bios_left -= 1;
                     rest.bios_left == 0 && rest.left_bytes == 0
                 });
@@ -392,10 +392,10 @@ impl Processes {
     }
 
     fn transfer_ended(&mut self, slot: u32, status: Status, now: Nanos) {
-        let Transfer { file, first_page, end_page, mover } = self.transfers.end(slot);
-        match mover {
-            Mover::Reader => self.pages_came(file, first_page..end_page, status, now),
-            Mover::Flusher | Mover::Call(_) | Mover::Journal => {
+        let Transfer { file, first_page, end_page, submitter } = self.transfers.end(slot);
+        match submitter {
+            PageSubmitter::Reader => self.pages_came(file, first_page..end_page, status, now),
+            PageSubmitter::Flusher | PageSubmitter::Call(_) | PageSubmitter::Journal => {
                 self.pages_written(file, first_page..end_page, status, now)
             }
         }

@@ -32,7 +32,7 @@ pub(super) struct Turns {
 
 impl Turns {
     /// Resets what was observed under other terms, except the longest batches.
-    pub(super) fn begin_anew(&mut self, terms: &Terms) {
+    pub(super) fn reset(&mut self, terms: &Terms) {
         let [longest_async, longest_sync] = self.longest_ns;
         let longest_async = longest_async.max(terms.ms("write_batch_expire"));
         let longest_sync = longest_sync.max(terms.ms("read_batch_expire"));

@@ -73,7 +73,7 @@ pub(super) struct Batches {
 
 impl Batches {
     /// Resets the counts, but not the requests in the policy or the device.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn reset(&mut self) {
         let inside = std::mem::take(&mut self.inside);
         *self = Self { inside, is_moved: true, ..Self::default() };
     }
@@ -90,7 +90,7 @@ impl Batches {
         self.inside.insert(id, class_of(terms, attributes));
         // A fruitless look becomes possible only with an insertion, or remains possible after a
         // choice: age, choices and completions only make it less likely.
-        self.is_moved |= self.looks_in_vain(waiting, terms, now);
+        self.is_moved |= self.has_fruitless_look(waiting, terms, now);
     }
 
     /// It completed, or was absorbed by another request.
@@ -99,7 +99,7 @@ impl Batches {
     }
 
     /// Whether a dispatch from now on may examine a request that is too young.
-    fn looks_in_vain(&self, waiting: &Queued, terms: &Terms, now: Nanos) -> bool {
+    fn has_fruitless_look(&self, waiting: &Queued, terms: &Terms, now: Nanos) -> bool {
         let mut inside = self.inside.values();
         let first = inside.next();
         let is_one = inside.all(|other| Some(other) == first);
@@ -116,7 +116,7 @@ impl Batches {
         (now, may_be_held_up): (Nanos, bool),
     ) -> Result<u64, Broken> {
         let (class, direction) = lane(terms, chosen);
-        let will_be_moved = self.looks_in_vain(waiting, terms, now);
+        let will_be_moved = self.has_fruitless_look(waiting, terms, now);
         let was_moved = std::mem::replace(&mut self.is_moved, will_be_moved);
         let has_others = waiting.values().any(|other| lane(terms, other).0 != class);
         let aged = if has_others && !may_be_held_up { passes_aged(class, waiting, terms, now)? } else { 0 };

@@ -66,7 +66,7 @@ impl Default for Rounds {
 
 impl Rounds {
     /// Resets the passes; depths and tokens stay.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.outlets.clear();
         self.begins_empty = false;
     }

@@ -65,6 +65,11 @@ fn all_terms() -> Vec<Terms> {
         Terms { version: Some(Version(6, 1, 0)), ..terms("mq-deadline", &batches) },
         terms("anticipatory", &turns),
         terms("kyber", &[]),
+        terms("mqfq", &[("lead", 0), ("wait_us", 100)]),
+        Terms {
+            passing: Passing::Aged { after_ns: 20 * MILLISECOND, completions: 16, run: 16 },
+            ..terms("paternoster", &[])
+        },
     ]
 }
 
@@ -83,7 +88,7 @@ fn play(terms: &Terms, choice: Choice, attributes: impl Fn(u64) -> Attributes) -
             waiting.push((id, attributes));
         }
         let (id, attributes) = waiting.remove(choice(&waiting));
-        ledger.chosen(id, &attributes, true, now)?;
+        ledger.chosen(id, &attributes, Some(""), now)?;
         ledger.left_device(id, now + MILLISECOND / 2);
     }
     Ok(ledger.passed_over)

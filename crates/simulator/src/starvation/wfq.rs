@@ -1,5 +1,6 @@
 //! The promise of wfq: start-time fair queueing on each level of the groups, and order of arrival
-//! within a queue.
+//! within a queue. mqfq promises the same for the root's children, and also while all requests of a
+//! child are in flight.
 //!
 //! Let f become backlogged at some time, and let v be the start tag served last by then. f starts
 //! at v, or at the end of its last earlier service, which started at v at the latest: at most
@@ -16,8 +17,18 @@
 //! meanwhile: each service counts at the weight of its time, as tags do. The policy truncates tags
 //! to whole units of 2^-20 sectors at weight 1; the service that this may have saved e is allowed
 //! in addition.
+//!
+//! mqfq (Hedayati et al. 2019, threshold T = `lead`) keeps the tag of a child of the root while it
+//! has requests in flight, and dispatches no child whose tag is more than T after that of such a
+//! child. While f is backlogged or in flight, e is therefore chosen only up to T after f's tag. And
+//! if e was already active when f became so, e's tag may lie up to T before v. The bound grows by
+//! 2 T; it holds from the time at which f has its first request until f has none. Below the root,
+//! where tags are kept as well but no child is held back, a child that comes back while it has
+//! requests in flight may be behind its siblings by whatever they received meanwhile, so nothing is
+//! promised there but the order within a queue. The time for which tags of idle children are kept
+//! is a tunable; once it changes, old tags may come back, and the root is no longer checked.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use block::{ContextId, GroupId, Operation, RequestId};
 use elevator::{Attributes, GroupTree};
@@ -71,6 +82,10 @@ struct Siblings {
     last: BTreeMap<Member, u128>,
     /// The largest last service of a member that left.
     left: u128,
+    /// Members with a queued request.
+    backlogged: BTreeSet<Member>,
+    /// Members whose service is compared with that of their siblings: the backlogged ones, and
+    /// those that count while in flight.
     waits: BTreeMap<Member, Wait>,
 }
 
@@ -82,29 +97,34 @@ impl Siblings {
         self.waits.insert(member, wait);
     }
 
-    /// Checks a service against all backlogged siblings. Returns their number.
-    fn serve(&mut self, member: Member, cost: u64, weight: u32) -> Result<u64, Broken> {
+    /// Checks a service against all waiting siblings, which it may exceed by `lead`. Returns the
+    /// number of siblings.
+    fn passes(&self, member: Member, lead: u128) -> Result<u64, Broken> {
         let had = self.had.get(&member).copied().unwrap_or_default();
         let mut passed = 0;
         for (other, wait) in self.waits.iter().filter(|(other, _)| **other != member) {
             let from = wait.siblings_from.get(&member).copied().unwrap_or_default();
             let sibling = signed(had.normalized - from.normalized);
             let own = signed(self.had.get(other).copied().unwrap_or_default().normalized) - wait.own_from;
-            if sibling > own + signed(had.cut - from.cut) {
-                let [sibling, own] = [sibling, own].map(|service| service >> UNIT_BITS);
+            if sibling > own + signed(had.cut - from.cut + lead) {
+                let [sibling, own] = [sibling, own].map(|service| (service * 1_000) >> UNIT_BITS);
                 return Err(format!(
-                    "P7: {other:?} waits and has had {own} sectors over its weight, lead included; {member:?} goes \
-                     before it with {sibling} already"
+                    "P7: {other:?} waits and has had {own} thousandths of a sector over its weight, lead included; \
+                     {member:?} goes before it with {sibling} already"
                 ));
             }
             passed += 1;
         }
+        Ok(passed)
+    }
+
+    fn serve(&mut self, member: Member, cost: u64, weight: u32) {
+        let had = self.had.get(&member).copied().unwrap_or_default();
         let normalized = (u128::from(cost) << UNIT_BITS) / u128::from(weight.max(1));
         // First 2^32 / weight is truncated to a whole number, then the product to a whole unit.
         let cut = had.cut + POLICY_UNIT + u128::from(cost);
         self.had.insert(member, Service { normalized: had.normalized + normalized, cut });
         self.last.insert(member, normalized);
-        Ok(passed)
     }
 }
 
@@ -123,9 +143,62 @@ pub(super) struct Shares {
     queues: BTreeMap<Member, VecDeque<RequestId>>,
     /// The queue of each waiting request, and its group.
     place_of: BTreeMap<RequestId, (Member, GroupId)>,
+    strict: Option<Strict>,
+}
+
+/// What mqfq counts in addition.
+#[derive(Debug, Default)]
+struct Strict {
+    /// The queue of each request in flight, and its group.
+    inside: BTreeMap<RequestId, (Member, GroupId)>,
+    /// Requests in flight of each queue and group.
+    in_flight: BTreeMap<Member, u32>,
+    /// The largest threshold so far, in the units of service; unknown before the first tunables.
+    lead: u128,
+    /// How long tags of idle children are kept; None before the first tunables.
+    wait: Option<i64>,
+    /// Tags may be further apart than the bound says.
+    is_unknown: bool,
+}
+
+impl Strict {
+    fn tuned(&mut self, terms: &Terms) {
+        let lead = (u128::from(terms.count("lead")) << UNIT_BITS) / u128::from(WEIGHT_DEFAULT);
+        self.lead = self.lead.max(lead);
+        let wait = terms.value("wait_us");
+        self.is_unknown |= self.wait.is_some_and(|before| before != wait);
+        self.wait = Some(wait);
+    }
+
+    fn is_in_flight(&self, member: Member) -> bool {
+        self.in_flight.get(&member).is_some_and(|count| *count > 0)
+    }
 }
 
 impl Shares {
+    /// With requests in flight: the promise of mqfq.
+    pub(super) fn in_flight(terms: &Terms) -> Self {
+        let mut strict = Strict::default();
+        if !terms.tunables.is_empty() {
+            strict.tuned(terms);
+        }
+        Self { strict: Some(strict), ..Self::default() }
+    }
+
+    /// Tunables may have changed.
+    pub(super) fn tuned(&mut self, terms: &Terms) {
+        if let Some(strict) = &mut self.strict {
+            strict.tuned(terms);
+        }
+    }
+
+    /// A choice that the policy was forced to make may pass over requests in flight.
+    pub(super) fn was_forced(&mut self) {
+        if let Some(strict) = &mut self.strict {
+            strict.is_unknown = true;
+        }
+    }
+
     /// Reads the present groups.
     pub(super) fn learn(&mut self, groups: &GroupTree) {
         let settings = (0..groups.capacity()).map(|group| groups.settings(GroupId(group)));
@@ -157,7 +230,7 @@ impl Shares {
         if home == Some(group) {
             return own;
         }
-        if self.queues.get(&own).is_some_and(|queue| !queue.is_empty()) {
+        if self.queues.get(&own).is_some_and(|queue| !queue.is_empty()) || self.is_in_flight(own) {
             return Member::Strays(group);
         }
         if let Some(home) = home {
@@ -167,6 +240,10 @@ impl Shares {
         let siblings = self.siblings.entry(group).or_default();
         siblings.last.insert(own, siblings.left);
         own
+    }
+
+    fn is_in_flight(&self, member: Member) -> bool {
+        self.strict.as_ref().is_some_and(|strict| strict.is_in_flight(member))
     }
 
     fn leaves(&mut self, member: Member, group: GroupId) {
@@ -190,6 +267,7 @@ impl Shares {
         let own = Member::Context(context);
         if let Some(&home) = self.home.get(&context)
             && self.queues.get(&own).is_none_or(VecDeque::is_empty)
+            && !self.is_in_flight(own)
         {
             self.leaves(own, home);
             let siblings = self.siblings.entry(home).or_default();
@@ -210,8 +288,11 @@ impl Shares {
         let (mut member, mut group, mut begins) = (member, group, was_idle);
         while begins {
             let siblings = self.siblings.entry(group).or_default();
-            let group_was_idle = siblings.waits.is_empty();
-            siblings.begins_to_wait(member);
+            let group_was_idle = siblings.backlogged.is_empty();
+            siblings.backlogged.insert(member);
+            if !siblings.waits.contains_key(&member) {
+                siblings.begins_to_wait(member);
+            }
             begins = group != GroupId::ROOT && group_was_idle;
             (member, group) = (Member::Group(group), self.above(group));
         }
@@ -225,10 +306,47 @@ impl Shares {
         let is_idle = queue.is_empty();
         let (mut member, mut group, mut ends) = (member, group, is_idle);
         while ends {
-            let siblings = self.siblings.entry(group).or_default();
-            siblings.waits.remove(&member);
-            ends = group != GroupId::ROOT && siblings.waits.is_empty();
+            self.is_no_longer_backlogged(member, group);
+            ends = group != GroupId::ROOT && self.siblings.entry(group).or_default().backlogged.is_empty();
             (member, group) = (Member::Group(group), self.above(group));
+        }
+    }
+
+    fn is_no_longer_backlogged(&mut self, member: Member, group: GroupId) {
+        let still_counts = group == GroupId::ROOT && self.is_in_flight(member);
+        let siblings = self.siblings.entry(group).or_default();
+        siblings.backlogged.remove(&member);
+        if !still_counts {
+            siblings.waits.remove(&member);
+        }
+    }
+
+    /// It completed, or the driver gave it back.
+    pub(super) fn left_device(&mut self, id: RequestId) {
+        let Some(strict) = &mut self.strict else { return };
+        let Some((mut member, mut group)) = strict.inside.remove(&id) else { return };
+        loop {
+            if let Some(count) = strict.in_flight.get_mut(&member) {
+                *count -= 1;
+            }
+            if group == GroupId::ROOT {
+                break;
+            }
+            (member, group) =
+                (Member::Group(group), self.tree.get(group.0 as usize).map_or(GroupId::ROOT, |(above, _)| *above));
+        }
+        let root = self.siblings.entry(GroupId::ROOT).or_default();
+        if !strict.is_in_flight(member) && !root.backlogged.contains(&member) {
+            root.waits.remove(&member);
+        }
+    }
+
+    /// By how much a sibling's service may exceed that of a member of this group besides one
+    /// request of each; None if that is not promised.
+    fn lead_in(&self, group: GroupId) -> Option<u128> {
+        match &self.strict {
+            None => Some(0),
+            Some(strict) => (group == GroupId::ROOT && !strict.is_unknown).then_some(2 * strict.lead),
         }
     }
 
@@ -241,14 +359,23 @@ impl Shares {
         }
         let cost = cost(attributes, terms);
         let (mut member, mut group, mut is_idle, mut passed) = (member, group, queue.is_empty(), 0);
+        if let Some(strict) = &mut self.strict {
+            strict.inside.insert(id, (member, group));
+        }
         loop {
-            let weight = self.weight_of(member);
+            let (weight, lead) = (self.weight_of(member), self.lead_in(group));
             let siblings = self.siblings.entry(group).or_default();
-            passed += siblings.serve(member, cost, weight)?;
-            if is_idle {
-                siblings.waits.remove(&member);
+            if let Some(lead) = lead {
+                passed += siblings.passes(member, lead)?;
             }
-            is_idle = siblings.waits.is_empty();
+            siblings.serve(member, cost, weight);
+            if let Some(strict) = &mut self.strict {
+                *strict.in_flight.entry(member).or_default() += 1;
+            }
+            if is_idle {
+                self.is_no_longer_backlogged(member, group);
+            }
+            is_idle = self.siblings.entry(group).or_default().backlogged.is_empty();
             if group == GroupId::ROOT {
                 return Ok(passed);
             }
@@ -322,6 +449,51 @@ mod tests {
         });
         assert!(what.is_err(), "{what:?}");
         assert_eq!(turns, 2);
+    }
+
+    /// Two contexts of the root: one has a single request, which is chosen first and stays in the
+    /// device; the other is then served `turns` times.
+    fn beside_one_in_flight(name: &str, lead: i64, turns: u32) -> Result<u64, Broken> {
+        let terms = Terms { tunables: [("lead", lead), ("wait_us", 100)].into(), ..Terms::of(name) };
+        let mut shares = if name == "mqfq" { Shares::in_flight(&terms) } else { Shares::default() };
+        let of = |context: u32| Attributes {
+            context: ContextId(context),
+            ..Attributes::new(Operation::Read, Extent::new(0, 8))
+        };
+        shares.entered(RequestId::new(0, 0), &of(1), false);
+        for turn in 1..=turns {
+            shares.entered(RequestId::new(turn, 0), &of(2), false);
+        }
+        let mut passed = shares.chosen(RequestId::new(0, 0), &of(1), &terms)?;
+        for turn in 1..=turns {
+            passed += shares.chosen(RequestId::new(turn, 0), &of(2), &terms)?;
+        }
+        shares.left_device(RequestId::new(0, 0));
+        shares.entered(RequestId::new(turns + 1, 0), &of(2), false);
+        // With the other one gone, nobody is passed.
+        assert_eq!(shares.chosen(RequestId::new(turns + 1, 0), &of(2), &terms)?, 0);
+        Ok(passed)
+    }
+
+    #[test]
+    fn mqfq_counts_requests_in_flight_and_its_threshold() {
+        assert_eq!(beside_one_in_flight("wfq", 0, 10), Ok(1), "nobody is backlogged beside the second");
+        assert_eq!(beside_one_in_flight("mqfq", 0, 2), Ok(3));
+        let what = beside_one_in_flight("mqfq", 0, 3).unwrap_err();
+        assert!(what.contains("Context(ContextId(1)) waits"), "{what}");
+        // A threshold of 8 sectors on either side is two requests more.
+        assert!(beside_one_in_flight("mqfq", 8, 4).is_ok());
+        assert!(beside_one_in_flight("mqfq", 8, 5).is_err());
+    }
+
+    #[test]
+    fn mqfq_is_not_checked_after_a_change_of_its_patience() {
+        let terms = |wait| Terms { tunables: [("lead", 0), ("wait_us", wait)].into(), ..Terms::of("mqfq") };
+        let mut shares = Shares::in_flight(&terms(100));
+        shares.tuned(&terms(100));
+        assert_eq!(shares.lead_in(GroupId::ROOT), Some(0));
+        shares.tuned(&terms(101));
+        assert_eq!(shares.lead_in(GroupId::ROOT), None);
     }
 
     #[test]

@@ -5,13 +5,14 @@ use elevator::Bio;
 use queue::{Full, Submitted};
 
 use super::{
-    CAPACITY_SECTORS, CONTEXTS, GROUPS, LASTING_CONTEXT, PLUGS, SOFTWARE_QUEUES, Weather, below, u16_below, u32_below,
+    CAPACITY_SECTORS, CONTEXTS, GROUPS, LASTING_CONTEXT, PLUGS, SOFTWARE_QUEUES, StormState, below, u16_below,
+    u32_below,
 };
 use crate::invariants::Broken;
 
-impl Weather {
+impl StormState {
     pub(super) fn submit_some(&mut self) -> Result<(), Broken> {
-        let plug = self.random.chance(self.temper.plug_percent, 100).then(|| below(&mut self.random, PLUGS));
+        let plug = self.random.chance(self.intensity.plug_percent, 100).then(|| below(&mut self.random, PLUGS));
         for _ in 0..=self.random.below(4) {
             let bio = self.draw_bio();
             self.cookie += 1;
@@ -44,7 +45,7 @@ impl Weather {
 
     /// A bio adjacent to the last one, or an unrelated one.
     fn draw_bio(&mut self) -> Bio {
-        if self.random.chance(self.temper.adjacent_percent, 100) {
+        if self.random.chance(self.intensity.adjacent_percent, 100) {
             let mut bio = self.last;
             if self.random.chance(1, 4) {
                 bio.flags = self.draw_flags(bio.operation);
@@ -64,7 +65,7 @@ impl Weather {
             .unwrap_or(LASTING_CONTEXT);
         bio.group = GroupId(u32_below(random, GROUPS));
         bio.software_queue = SoftwareQueue(u16_below(random, SOFTWARE_QUEUES));
-        bio.hardware_queue = HardwareQueue(u16_below(random, self.temper.hardware_queues));
+        bio.hardware_queue = HardwareQueue(u16_below(random, self.intensity.hardware_queues));
         bio.device = u32::from(random.chance(1, 20));
         if random.chance(3, 10) {
             let class = [Class::RealTime, Class::BestEffort, Class::Idle][below(random, 3)];
@@ -82,11 +83,11 @@ impl Weather {
 
     fn draw_operation(&mut self) -> Operation {
         match self.random.below(100) {
-            roll if roll < self.temper.flush_percent / 2 => Operation::Flush,
+            roll if roll < self.intensity.flush_percent / 2 => Operation::Flush,
             96..98 => Operation::Discard,
             98 => Operation::WriteZeroes,
             99 => Operation::Passthrough,
-            _ if self.random.chance(self.temper.read_percent, 100) => Operation::Read,
+            _ if self.random.chance(self.intensity.read_percent, 100) => Operation::Read,
             _ => Operation::Write,
         }
     }
@@ -104,8 +105,8 @@ impl Weather {
         match operation {
             Operation::Read => perhaps(Flags::READAHEAD, 10),
             Operation::Write => {
-                perhaps(Flags::FUA, self.temper.flush_percent);
-                perhaps(Flags::PREFLUSH, self.temper.flush_percent);
+                perhaps(Flags::FUA, self.intensity.flush_percent);
+                perhaps(Flags::PREFLUSH, self.intensity.flush_percent);
                 perhaps(Flags::BACKGROUND, 20);
             }
             _ => {}

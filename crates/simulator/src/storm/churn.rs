@@ -6,10 +6,10 @@ use elevator::registry::{self, ENTRIES};
 use elevator::{Depth, Elevator, GroupPriority, GroupSettings, GroupState};
 use queue::Handover;
 
-use super::{CONTEXTS, GROUPS, Weather, below, u32_below};
+use super::{CONTEXTS, GROUPS, StormState, below, u32_below};
 use crate::invariants::Broken;
 
-impl Weather {
+impl StormState {
     pub(super) fn churn(&mut self) -> Result<(), Broken> {
         match self.random.below(7) {
             0 => self.add_group(),
@@ -106,7 +106,7 @@ impl Weather {
     }
 
     fn switch_policy(&mut self) -> Result<(), Broken> {
-        if !self.temper.switches || self.queue.is_switching() {
+        if !self.intensity.switches || self.queue.is_switching() {
             return Ok(());
         }
         let own = ENTRIES.iter().position(|entry| entry.name == self.policy).unwrap_or(0);

@@ -9,13 +9,13 @@ use elevator::{Actuators, Bio, Configuration, Depth, Version, registry};
 use queue::{Era, Limits, Merging, Plug, RequestQueue, Settings};
 
 use super::limiting::Limiting;
-use super::{CAPACITY_SECTORS, CONTEXTS, GROUPS, SHOWN_CHANGES, SOFTWARE_QUEUES, Storm, Weather, below};
+use super::{CAPACITY_SECTORS, CONTEXTS, GROUPS, SHOWN_CHANGES, SOFTWARE_QUEUES, Storm, StormState, below};
 use crate::invariants::{Broken, Ledger};
 use crate::starvation::{Starvation, Terms};
 
 /// The intensity of a storm: drawn once per seed, so that seeds differ in kind.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Temper {
+pub(super) struct Intensity {
     pub submit_per_mille: u64,
     pub churn_per_mille: u64,
     pub read_percent: u64,
@@ -28,7 +28,7 @@ pub(super) struct Temper {
     pub hardware_queues: u16,
 }
 
-impl Temper {
+impl Intensity {
     pub(super) fn draw(random: &mut Stream) -> Self {
         let mut among = |choices: &[u64]| choices[below(random, choices.len())];
         Self {
@@ -46,23 +46,23 @@ impl Temper {
     }
 }
 
-impl Weather {
+impl StormState {
     pub(super) fn new(storm: &Storm) -> Result<Self, Broken> {
         let mut random = Stream::of(storm.seed, "storm");
         let (policy, version, limiters) = split(&storm.policy)?;
         let limiting = Limiting::draw(storm.seed, &limiters)?;
-        let temper = Temper::draw(&mut random);
-        let device = device(&mut random, temper.hardware_queues)?;
+        let intensity = Intensity::draw(&mut random);
+        let device = device(&mut random, intensity.hardware_queues)?;
         let info = device.info();
         let limits = limits(&mut random, info);
-        let queues = u32::from(temper.hardware_queues);
+        let queues = u32::from(intensity.hardware_queues);
         let configuration = Configuration {
             slots: 64 + queues,
             groups: GROUPS,
             contexts: CONTEXTS,
             // A small table on purpose: slots are reused at once.
             depth: Depth { requests: [4, 16, 64][below(&mut random, 3)], device: info.depth },
-            hardware_queues: temper.hardware_queues,
+            hardware_queues: intensity.hardware_queues,
             software_queues: SOFTWARE_QUEUES,
             rotational: random.chance(1, 2),
             queueing: info.depth > 1,
@@ -81,9 +81,9 @@ impl Weather {
         set_tunables(&mut queue, &storm.policy)?;
         queue.set_tracing(true);
         let starvation = starvation(policy, version, &configuration, &queue);
-        let mut weather = Self {
+        let mut state = Self {
             policy: policy.to_owned(),
-            temper,
+            intensity,
             random,
             queue,
             configuration,
@@ -110,8 +110,8 @@ impl Weather {
             failed: 0,
             lost: 0,
         };
-        weather.begin_limiting()?;
-        Ok(weather)
+        state.begin_limiting()?;
+        Ok(state)
     }
 }
 

@@ -7,7 +7,7 @@ use block::{GroupId, Nanos};
 use elevator::limiters::{AnyLimiter, LIMITERS};
 use elevator::{GroupSettings, IoLimits, Limiter, Rates};
 
-use super::{GROUPS, Weather, below, u32_below};
+use super::{GROUPS, StormState, below, u32_below};
 use crate::invariants::Broken;
 
 /// The longest pause of a storm's machine.
@@ -81,7 +81,7 @@ impl Limiting {
     }
 }
 
-impl Weather {
+impl StormState {
     /// Before the first bio: adds the limiters, and groups for them.
     pub(super) fn begin_limiting(&mut self) -> Result<(), Broken> {
         for index in 0..self.limiting.names.len() {
@@ -100,7 +100,7 @@ impl Weather {
     }
 
     /// Changes something about the limiters, with some probability.
-    pub(super) fn turn_limits(&mut self) -> Result<(), Broken> {
+    pub(super) fn change_limits(&mut self) -> Result<(), Broken> {
         let limiting = &mut self.limiting;
         if limiting.names.is_empty() {
             return Ok(());
@@ -156,7 +156,7 @@ impl Weather {
     pub(super) fn held_comes_out(&self) -> Result<(), Broken> {
         let held = self.queue.held_by_limiters();
         let is_stuck = held > 0
-            && held == self.queue.bios_inside()
+            && held == self.queue.bios_in_flight()
             && self.queue.in_device() == 0
             && self.queue.next_timer().is_none();
         if is_stuck { Err(format!("P6: limiters hold {held} bios and wait for nothing")) } else { Ok(()) }
@@ -171,11 +171,11 @@ impl Weather {
     fn toggle_limiter(&mut self, index: usize) -> Result<(), Broken> {
         let name = self.limiting.names[index];
         if self.queue.remove_limiter(name, self.now) {
-            self.note(format!("{name} taken away"));
+            self.note(format!("{name} removed"));
             return Ok(());
         }
-        self.note(format!("{name} put in place"));
-        self.queue.add_limiter(name, self.now).map_err(|error| format!("{name} cannot be put in place: {error:?}"))
+        self.note(format!("{name} added"));
+        self.queue.add_limiter(name, self.now).map_err(|error| format!("{name} cannot be added: {error:?}"))
     }
 
     fn turn_limiters_tunable(&mut self) {

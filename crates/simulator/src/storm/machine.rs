@@ -4,12 +4,12 @@ use block::{HardwareQueue, RequestId, Status};
 use device::{Command, Completion, Device, NEVER, Submit};
 use queue::Next;
 
-use super::Weather;
+use super::StormState;
 use crate::invariants::Broken;
 
-impl Weather {
+impl StormState {
     pub(super) fn dispatch(&mut self) -> Result<(), Broken> {
-        for queue in 0..self.temper.hardware_queues {
+        for queue in 0..self.intensity.hardware_queues {
             let hardware_queue = HardwareQueue(queue);
             loop {
                 let next = self.queue.dispatch(hardware_queue, self.now);
@@ -21,11 +21,11 @@ impl Weather {
                 };
                 self.is_touched = true;
                 self.ledger.start(&self.queue, id)?;
-                if self.random.chance(self.temper.requeue_per_mille, 1_000) {
+                if self.random.chance(self.intensity.requeue_per_mille, 1_000) {
                     self.requeued += 1;
                     self.ledger.leave(&self.queue, id, None)?;
                     self.queue.requeue(id, self.now);
-                } else if self.random.chance(self.temper.refuse_per_mille, 1_000) || !self.hand_over(id) {
+                } else if self.random.chance(self.intensity.refuse_per_mille, 1_000) || !self.hand_over(id) {
                     self.ledger.leave(&self.queue, id, None)?;
                     self.queue.refuse(id, self.now);
                     break;

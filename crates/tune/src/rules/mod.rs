@@ -9,23 +9,23 @@
 //! | R-READS, R-WBT, R-KYBER, R-REQS | settings that were tried on the winner and paid off |
 //! | R-ROT | the `rotational` flag is wrong |
 //! | R-GROUP | shares without idling for readers |
-//! | R-KEEP, R-NOISE | why nothing is to be changed |
+//! | R-KEEP, R-NOISE | why there is nothing to change |
 //! | R-ZONED, R-STACK, R-STATIC | what follows from properties alone |
 
+mod evidence;
 mod noise;
 pub(crate) mod settings;
-mod words;
 
 use experiment::SchedulerSpec;
 
-use crate::candidates::{BFQ_EAGER, BFQ_WAITING, RunsIn, short_list};
+use crate::candidates::{BFQ_IDLING, BFQ_NO_IDLING, RunsIn, short_list};
 use crate::class::{Class, Classified, classify, static_choice};
 use crate::device::Device;
 use crate::findings::Findings;
-use crate::heritage::{Idling, idling};
+use crate::iostune::{Idling, idling};
 use crate::recommendation::{Advice, Confidence, Item, Recommendation, Verdict};
 use crate::score::{Goal, STREAMS, Score, Scores, score};
-use words::{against, megabytes, reason_of};
+use evidence::{against, megabytes, reason_of};
 
 /// Deviation of a share from which on a warning is given.
 const SHARES_LOST: f64 = 0.25;
@@ -43,13 +43,13 @@ pub(crate) struct Case<'a> {
 
 impl Case<'_> {
     /// The candidates for one carrier that may win, in order of preference.
-    pub fn list(&self, carrier: RunsIn) -> Vec<SchedulerSpec> {
+    pub fn list(&self, runs_in: RunsIn) -> Vec<SchedulerSpec> {
         let all = short_list(self.device, self.class.class, self.class.behaves, self.only);
-        all.into_iter().filter(|it| it.carrier == carrier && !it.is_control).map(|it| it.spec).collect()
+        all.into_iter().filter(|it| it.runs_in == runs_in && !it.is_control).map(|it| it.spec).collect()
     }
 
-    pub fn scores(&self, carrier: RunsIn) -> Option<Scores> {
-        score(self.findings, &self.list(carrier), self.class.behaves, self.goal)
+    pub fn scores(&self, runs_in: RunsIn) -> Option<Scores> {
+        score(self.findings, &self.list(runs_in), self.class.behaves, self.goal)
     }
 
     /// Total rate of 8 streams under a scheduler, in bytes per second.
@@ -82,7 +82,7 @@ fn for_kernel(case: &Case<'_>) -> Advice {
     let mut advice = chosen(case, scores);
     if case.class.flag_is_wrong {
         let p50_us = case.findings.random_read_p50_ns().unwrap_or(0.0) / 1e3;
-        let evidence = format!("a random read takes {p50_us:.0} us, which nothing that turns can do");
+        let evidence = format!("a random read takes {p50_us:.0} us, which no rotating disk can do");
         advice.items.insert(0, Item { unless: String::new(), ..item("rotational", "1", "0", "R-ROT", evidence) });
         if advice.verdict == Verdict::Keep {
             advice.verdict = Verdict::Change;
@@ -107,7 +107,7 @@ fn item(setting: &str, old: &str, new: &str, rule: &str, evidence: impl Into<Str
 /// Advice to change nothing.
 fn keep(case: &Case<'_>, verdict: Verdict, scores: Option<Scores>, left: Vec<String>) -> Advice {
     let spec = case.device.current.clone();
-    Advice { carrier: RunsIn::Kernel, verdict, spec, items: Vec::new(), left, scores }
+    Advice { runs_in: RunsIn::Kernel, verdict, spec, items: Vec::new(), left, scores }
 }
 
 /// Advice for classes that are not measured.
@@ -117,11 +117,11 @@ fn by_facts(case: &Case<'_>) -> Advice {
         return keep(case, Verdict::Nothing, None, vec![format!("R-STACK: {}", case.class.why)]);
     };
     if spec.name == device.current.name {
-        return keep(case, Verdict::Keep, None, vec![format!("R-KEEP: {spec} is right here: {}", case.class.why)]);
+        return keep(case, Verdict::Keep, None, vec![format!("R-KEEP: {spec} is suitable: {}", case.class.why)]);
     }
     let rule = if class == Class::Zoned { "R-ZONED" } else { "R-STACK" };
     let items = vec![item("scheduler", &device.current.name, &spec.name, rule, case.class.why.clone())];
-    Advice { carrier: RunsIn::Kernel, verdict: Verdict::Change, spec, items, left: Vec::new(), scores: None }
+    Advice { runs_in: RunsIn::Kernel, verdict: Verdict::Change, spec, items, left: Vec::new(), scores: None }
 }
 
 /// Advice if no candidate was measured.
@@ -129,7 +129,7 @@ fn unmeasured(case: &Case<'_>) -> Advice {
     let wanted = static_choice(case.class.behaves, case.goal);
     let offered = wanted.filter(|spec| case.device.offers(&spec.name));
     let Some(spec) = offered else {
-        return keep(case, Verdict::Keep, None, vec!["R-STATIC: the usual choice is not offered here".to_owned()]);
+        return keep(case, Verdict::Keep, None, vec!["R-STATIC: the usual choice is not available".to_owned()]);
     };
     if spec == case.device.current {
         return keep(case, Verdict::Keep, None, vec![format!("R-STATIC: {spec} is the usual choice already")]);
@@ -138,7 +138,7 @@ fn unmeasured(case: &Case<'_>) -> Advice {
     let evidence = format!("{known}; the usual choice for {}: {}", case.class.class, case.class.why);
     let mut items = settings::items(case, &case.device.current, &spec, "R-STATIC", &evidence);
     items.iter_mut().for_each(|item| item.confidence = Confidence::Low);
-    Advice { carrier: RunsIn::Kernel, verdict: Verdict::Change, spec, items, left: Vec::new(), scores: None }
+    Advice { runs_in: RunsIn::Kernel, verdict: Verdict::Change, spec, items, left: Vec::new(), scores: None }
 }
 
 /// Advice to change to the winner, or the reason why it is not worth a change.
@@ -147,7 +147,7 @@ fn chosen(case: &Case<'_>, scores: Scores) -> Advice {
     let mut left = Vec::new();
     left.extend(idling_that_costs(case, &scores.best().spec));
     left.extend(scores.scores.iter().filter_map(|score| Some(format!("{}: {}", score.spec, score.dropped.as_ref()?))));
-    let noisy = noise::hinges(case, &scores);
+    let noisy = noise::decisive_noise(case, &scores);
     if !noisy.is_empty() {
         left.splice(0..0, noisy);
         return keep(case, Verdict::Inconclusive, Some(scores), left);
@@ -180,7 +180,7 @@ fn chosen(case: &Case<'_>, scores: Scores) -> Advice {
         first.unless = unless(case.goal);
     }
     let verdict = if items.is_empty() { Verdict::Keep } else { Verdict::Change };
-    Advice { carrier: RunsIn::Kernel, verdict, spec: target, items, left, scores: Some(scores) }
+    Advice { runs_in: RunsIn::Kernel, verdict, spec: target, items, left, scores: Some(scores) }
 }
 
 fn rule_of(class: Class) -> &'static str {
@@ -196,7 +196,7 @@ fn rule_of(class: Class) -> &'static str {
 fn unless(goal: Goal) -> String {
     match goal {
         Goal::Latency => "if throughput matters more: --goal throughput",
-        Goal::Fairness => "if nobody shares this disk by weight: --goal balanced",
+        Goal::Fairness => "if this disk is not shared by weight: --goal balanced",
         _ => "if this disk also holds latency-critical data: --goal latency",
     }
     .to_owned()
@@ -206,7 +206,7 @@ fn unless(goal: Goal) -> String {
 fn not_worth_it(case: &Case<'_>, scores: &Scores) -> Option<String> {
     let (best, current) = (scores.best(), scores.of(&case.device.current)?);
     if best.spec == current.spec {
-        return Some(format!("R-KEEP: {} is the best of what was tried: {}", current.spec, reason_of(case)));
+        return Some(format!("R-KEEP: {} is the best of the schedulers tried: {}", current.spec, reason_of(case)));
     }
     if current.dropped.is_some() && best.dropped.is_none() {
         return None;
@@ -220,7 +220,7 @@ fn not_worth_it(case: &Case<'_>, scores: &Scores) -> Option<String> {
     let margin = case.class.class.margin();
     (gain < margin).then(|| {
         let (gain, margin) = (gain * 100.0, margin * 100.0);
-        format!("R-KEEP: {} would be {gain:+.1} % by what the goal is about, less than the {margin:.0} % that a change must bring", best.spec)
+        format!("R-KEEP: {} would change the figures of the goal by {gain:+.1} %, less than the {margin:.0} % required for a change", best.spec)
     })
 }
 
@@ -237,12 +237,12 @@ fn confidence(scores: &Scores, current: &SchedulerSpec) -> Confidence {
 
 /// Reports, with both figures, that BFQ's idling costs streams, whichever candidate won.
 fn idling_that_costs(case: &Case<'_>, winner: &SchedulerSpec) -> Option<String> {
-    let (waiting, eager) = (BFQ_WAITING.parse().ok()?, BFQ_EAGER.parse().ok()?);
-    let (with, without) = (case.streams(&waiting)?, case.streams(&eager)?);
+    let (idling_bfq, no_idling_bfq) = (BFQ_IDLING.parse().ok()?, BFQ_NO_IDLING.parse().ok()?);
+    let (with, without) = (case.streams(&idling_bfq)?, case.streams(&no_idling_bfq)?);
     let best = case.streams(winner)?;
-    (without > settings::PAYS * with && *winner != waiting).then(|| {
+    (without > settings::PAYS * with && *winner != idling_bfq).then(|| {
         format!(
-            "R-IDLE: bfq with slice_idle=8 reads {} in 8 streams, {} without waiting, {winner} {}: no waiting for readers here",
+            "R-IDLE: bfq with slice_idle=8 reads {} in 8 streams, {} without idling, {winner} {}: no idling for readers",
             megabytes(with),
             megabytes(without),
             megabytes(best)
@@ -269,7 +269,7 @@ fn for_serve(case: &Case<'_>) -> Option<Advice> {
     let mut items = vec![first];
     items.extend(settings::of_server(case, &winner));
     Some(Advice {
-        carrier: RunsIn::Serve,
+        runs_in: RunsIn::Serve,
         verdict: Verdict::Change,
         spec: winner,
         items,
@@ -286,7 +286,7 @@ fn notes(case: &Case<'_>, kernel: &Advice) -> Vec<String> {
     let mut notes = Vec::new();
     if let (short @ 1.., all) = case.findings.short_of_cpu {
         notes.push(format!(
-            "the processor was short in {short} of {all} runs: their figures may be the machine's and not the device's"
+            "the processor was saturated in {short} of {all} runs: their figures may be limited by the machine instead of the device"
         ));
     }
     if !case.device.below.is_empty() {
@@ -298,7 +298,7 @@ fn notes(case: &Case<'_>, kernel: &Advice) -> Vec<String> {
     let parallelism = case.findings.parallelism();
     if parallelism >= 2.0 && case.device.has_groups {
         notes.push(format!(
-            "weights act only on groups that keep more than {:.0} requests waiting: the device serves that many at once",
+            "weights affect only groups with more than {:.0} requests in flight, because the device serves that number at once",
             parallelism.ceil()
         ));
     }
@@ -307,14 +307,14 @@ fn notes(case: &Case<'_>, kernel: &Advice) -> Vec<String> {
         && shares.error.mean > SHARES_LOST
     {
         notes.push(format!(
-            "R-GROUP: shares of 1:8 come out as 1:{:.1} without waiting for readers; at low depth it is the waiting that enforces them",
+            "R-GROUP: shares of 1:8 result in 1:{:.1} without idling for readers; at low depth only idling enforces them",
             shares.ratio.mean
         ));
     }
     if case.class.behaves == Class::Array
         && let Some((Idling::PerGroup, _)) = idling(&case.findings.streams, true)
     {
-        notes.push("R-GROUP: hold shares by waiting for groups, not for readers: cfq (up to 4.20, and hoistway serve) has group_idle for that".to_owned());
+        notes.push("R-GROUP: enforce shares by idling for groups, not for readers: cfq (up to 4.20, and hoistway serve) has group_idle for this".to_owned());
     }
     notes
 }

@@ -17,13 +17,13 @@ use crate::score::Scores;
 const DEVIATIONS: f64 = 2.0;
 
 /// A message for each noisy figure that the decision depends on; empty if the decision stands.
-pub(crate) fn hinges(case: &Case<'_>, scores: &Scores) -> Vec<String> {
+pub(crate) fn decisive_noise(case: &Case<'_>, scores: &Scores) -> Vec<String> {
     let (winner, current) = (scores.best().spec.to_string(), case.device.current.to_string());
     let decides = |noisy: &&Noisy| {
         let is_asked_for = || case.goal.is_about(&noisy.probe);
         !noisy.is_candidates
             || (noisy.spec == winner && is_asked_for())
-            || (noisy.spec == current && is_asked_for() && !stands(case, scores, noisy))
+            || (noisy.spec == current && is_asked_for() && !is_robust(case, scores, noisy))
     };
     let found = case.findings.noisy.iter().filter(decides);
     found
@@ -35,7 +35,7 @@ pub(crate) fn hinges(case: &Case<'_>, scores: &Scores) -> Vec<String> {
 }
 
 /// Whether the advice stays the same within the uncertainty of the figure.
-fn stands(case: &Case<'_>, scores: &Scores, noisy: &Noisy) -> bool {
+fn is_robust(case: &Case<'_>, scores: &Scores, noisy: &Noisy) -> bool {
     let off = DEVIATIONS * noisy.variation;
     off < 1.0 && [1.0 - off, 1.0 + off].into_iter().all(|factor| is_same(case, scores, noisy, factor) == Some(true))
 }

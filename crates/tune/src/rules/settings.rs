@@ -3,7 +3,7 @@
 use experiment::SchedulerSpec;
 use experiment::statistics::Estimate;
 
-use super::words::megabytes;
+use super::evidence::megabytes;
 use super::{Case, item};
 use crate::class::{Class, ms};
 use crate::device::HostKind;
@@ -12,7 +12,7 @@ use crate::probe::Probe;
 use crate::recommendation::Item;
 use crate::score::{Goal, STREAMS};
 
-/// Factor by which streams must gain before BFQ's idling is changed.
+/// Minimum gain of streams, as a factor, for a change of BFQ's idling.
 pub(crate) const PAYS: f64 = 1.2;
 /// Fraction to which a reader's p99 must fall.
 const BETTER_LATENCY: f64 = 0.8;
@@ -24,7 +24,7 @@ const DISTURBED: f64 = 3.0;
 const STARVED: f64 = 10.0;
 /// Maximum of `nr_requests`.
 const MOST_REQUESTS: u32 = 1024;
-/// Factor by which more requests must raise the rate.
+/// Minimum gain of the rate, as a factor, for a change of nr_requests.
 const MORE_REQUESTS_PAY: f64 = 1.05;
 /// The kernel's defaults of the write-back throttling target, for flash and for mechanical devices.
 const WBT_US: (u64, u64) = (2_000, 75_000);
@@ -73,7 +73,7 @@ pub(crate) fn trials(case: &Case<'_>, winner: &SchedulerSpec) -> Vec<Trial> {
             add(winner.clone().with("wbt_lat_usec", &wbt_us.to_string()), vec![Probe::AmongWriters]);
         }
     }
-    if let Some(spec) = patient_kyber(case, winner, found) {
+    if let Some(spec) = kyber_with_relaxed_targets(case, winner, found) {
         add(spec, vec![Probe::Streams(STREAMS), Probe::AmongReaders]);
     }
     if let Some((spec, depth)) = more_requests(case, winner) {
@@ -104,7 +104,11 @@ fn wbt_values(case: &Case<'_>) -> Vec<u64> {
 }
 
 /// Kyber with targets that this device can meet: twice the p99 of a read under load.
-fn patient_kyber(case: &Case<'_>, winner: &SchedulerSpec, found: &CandidateFindings) -> Option<SchedulerSpec> {
+fn kyber_with_relaxed_targets(
+    case: &Case<'_>,
+    winner: &SchedulerSpec,
+    found: &CandidateFindings,
+) -> Option<SchedulerSpec> {
     const STEP_NS: f64 = 100_000.0;
     let p99_ns = found.random_at(case.findings.knee())?.p99_ns;
     let read_ns = (2.0 * p99_ns / STEP_NS).ceil() * STEP_NS;
@@ -182,7 +186,7 @@ fn variants(case: &Case<'_>, winner: &SchedulerSpec, found: &CandidateFindings) 
         variants.push(starving_writers(winner));
     }
     variants.extend(wbt_values(case).into_iter().map(|us| winner.clone().with("wbt_lat_usec", &us.to_string())));
-    variants.extend(patient_kyber(case, winner, found));
+    variants.extend(kyber_with_relaxed_targets(case, winner, found));
     variants.extend(more_requests(case, winner).map(|(spec, _)| spec));
     variants
 }
@@ -297,8 +301,10 @@ fn reason<'a>(case: &Case<'_>, target: &SchedulerSpec, key: &str, rule: &'a str,
     match key {
         "low_latency" | "slice_idle" => {
             let (rule, why) = match key {
-                "low_latency" => ("R-LL", "by default nobody is waited for while all readers count as interactive"),
-                _ => ("R-IDLE", "waiting for one reader leaves the device idle"),
+                "low_latency" => {
+                    ("R-LL", "by default bfq does not idle for any reader while all of them count as interactive")
+                }
+                _ => ("R-IDLE", "idling for one reader leaves the device unused"),
             };
             let text = streams().map_or_else(
                 || why.to_owned(),
@@ -308,8 +314,8 @@ fn reason<'a>(case: &Case<'_>, target: &SchedulerSpec, key: &str, rule: &'a str,
         }
         "nr_requests" if of_shares().is_some() => {
             let ratio = of_shares().map_or(0.0, |shares| shares.ratio.mean);
-            let why = "with fewer, processes wait for a request, and no scheduler can divide what has not reached it";
-            ("R-GROUP", format!("1:8 came out as 1:{ratio:.1} with so many: {why}"))
+            let why = "with fewer, processes wait to allocate a request, and a scheduler can divide only requests that it has";
+            ("R-GROUP", format!("1:8 resulted in 1:{ratio:.1} with this number: {why}"))
         }
         "writes_starved" | "fifo_batch" | "wbt_lat_usec" | "read_lat_nsec" | "write_lat_nsec" | "nr_requests" => {
             let rule = match key {
@@ -339,10 +345,10 @@ pub(crate) fn of_server(case: &Case<'_>, winner: &SchedulerSpec) -> Vec<Item> {
     let item_of = |key: &str, value: &str| {
         let old = default_of(&winner.name, key).unwrap_or("");
         let (rule, evidence) = match (winner.name.as_str(), key) {
-            ("cfq", "slice_idle") => ("R-GROUP", "no waiting for readers; shares of groups are held by group_idle=8"),
-            ("cfq", "quantum") => ("R-GROUP", "a group must fill the device: more requests at a time of one reader"),
-            (_, "low_latency") => ("R-LL", "waits for every reader, whoever it is"),
-            (_, "slice_idle") => ("R-IDLE", "no waiting for readers"),
+            ("cfq", "slice_idle") => ("R-GROUP", "no idling for readers; group_idle=8 enforces the groups' shares"),
+            ("cfq", "quantum") => ("R-GROUP", "a group must fill the device: more requests in flight of one reader"),
+            (_, "low_latency") => ("R-LL", "idles for every reader"),
+            (_, "slice_idle") => ("R-IDLE", "no idling for readers"),
             _ => ("R-SERVE", ""),
         };
         let figures = streams_text(case, winner);

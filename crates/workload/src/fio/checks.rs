@@ -1,4 +1,4 @@
-//! The options of `verify` and its companions.
+//! The options that check data: `verify` and related ones.
 
 use super::diagnostic::{Findings, Place, Severity};
 use super::draft::Draft;
@@ -17,65 +17,75 @@ const HEADER_BYTES: u64 = 40;
 
 /// Rows, as in [`super::table::ROWS`].
 pub const ROWS: &[Row] = &[
-    row("verify", &[], Honoured, Text(kind), "How data is checked: crc32c, md5, sha256, xxhash, pattern, meta, ..."),
     row(
-        "do_verify",
+        "verify",
         &[],
         Honoured,
-        Switch(|d, on| d.verify.reads_back = on),
-        "Reads back and checks what was written.",
+        Text(kind),
+        "Checksum or pattern for checking data: crc32c, md5, sha256, xxhash, pattern, meta, ...",
     ),
+    row("do_verify", &[], Honoured, Switch(|d, on| d.verify.reads_back = on), "Read written data back and check it."),
     row(
         "verify_only",
         &[],
         Honoured,
         Flag(|d, on| d.verify.only_checks = on),
-        "Writes nothing and checks what an earlier run has written.",
+        "Write nothing, and check the data of an earlier run.",
     ),
     row(
         "verify_interval",
         &[],
         Honoured,
         Integer(2 * HEADER_BYTES, 1 << 30, |d, v| d.verify.interval_bytes = small(v)),
-        "A header every so many bytes.",
+        "Distance between headers in bytes.",
     ),
     row(
         "verify_offset",
         &[],
         Honoured,
         Integer(HEADER_BYTES, 1 << 30, |d, v| d.verify.header_offset_bytes = small(v)),
-        "Where in its part the header stands.",
+        "Position of the header in its interval.",
     ),
-    row("verify_pattern", &[], Honoured, Text(pattern), "What data is written: 0xBYTES, numbers, \"text\", %o."),
-    row("verify_backlog", &[], Honoured, Integer(0, U32, |d, v| d.verify.backlog = small(v)), "Checks after so many."),
+    row("verify_pattern", &[], Honoured, Text(pattern), "Data to write: 0xBYTES, numbers, \"text\", %o (the offset)."),
+    row(
+        "verify_backlog",
+        &[],
+        Honoured,
+        Integer(0, U32, |d, v| d.verify.backlog = small(v)),
+        "Read back after this number of blocks.",
+    ),
     row(
         "verify_backlog_batch",
         &[],
         Honoured,
         Integer(0, U32, |d, v| d.verify.backlog_batch = small(v)),
-        "How many are checked then.",
+        "Number of blocks to check then.",
     ),
-    row("verify_fatal", &[], Honoured, Switch(|d, on| d.verify.is_fatal = on), "A damaged block ends the thread."),
+    row("verify_fatal", &[], Honoured, Switch(|d, on| d.verify.is_fatal = on), "End the thread at a damaged block."),
     row(
         "verify_write_sequence",
         &[],
         Honoured,
         Switch(|d, on| d.verify.checks_order = on),
-        "A block must be the last one written there.",
+        "Check that a block comes from the last write to its offset.",
     ),
     quiet(
         "verify_dump",
-        "the first damaged block is named with both values, nothing is dumped",
-        "Dumps damaged blocks.",
+        "the first damaged block is reported with both values, without a dump",
+        "Dump damaged blocks.",
     ),
-    quiet("verify_async", "blocks are checked as they arrive", "Threads that check."),
-    quiet("verify_async_cpus", "blocks are checked as they arrive", "Processors of those."),
-    quiet("verifysort", "fio itself does nothing with it", "Sorts reads."),
-    quiet("verifysort_nr", "fio itself does nothing with it", "Sorts reads."),
-    quiet("verify_state_save", "nothing is saved", "Saves what was written at the end."),
-    not_yet("verify_state_load", &["0"], "no state is loaded", "Loads what was written before."),
-    quiet("verify_header_seed", "seeds of headers are not compared", "Checks the seed of the header."),
-    quiet("experimental_verify", "the same blocks are read back", "Draws places again instead of keeping them."),
+    quiet("verify_async", "blocks are checked at completion", "Number of threads that check."),
+    quiet("verify_async_cpus", "blocks are checked at completion", "CPUs of these threads."),
+    quiet("verifysort", "it has no effect in fio either", "Sort the reads."),
+    quiet("verifysort_nr", "it has no effect in fio either", "Sort the reads."),
+    quiet("verify_state_save", "no state is saved", "Save the state of checking at the end."),
+    not_yet("verify_state_load", &["0"], "no state is loaded", "Load the state of an earlier run."),
+    quiet("verify_header_seed", "the seed is not compared", "Check the seed in the header."),
+    quiet(
+        "experimental_verify",
+        "the same blocks are read back",
+        "Repeat the random sequence instead of storing offsets.",
+    ),
 ];
 
 fn small(value: u64) -> u32 {
@@ -126,7 +136,7 @@ pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a
         let message =
             format!("a part of {part} bytes does not hold the header of {head} bytes of verify={}", kind.name());
         let place = if verify.interval_bytes > 0 { "verify_interval" } else { "verify" };
-        findings.error(at(place), message, "make the blocks larger, or take another verify");
+        findings.error(at(place), message, "make the blocks larger, or use another verify");
     }
     let offset = verify.header_offset_bytes;
     if head > 0 && offset > 0 && (offset < head || offset + head > part) {
@@ -146,11 +156,11 @@ fn remark<'a>(job: &Job, verify: &Verify, at: impl Fn(&str) -> &'a Place, findin
         return;
     }
     if job.threads > 1 && !job.file.is_empty() && job.offset_increment == crate::job::Amount::Bytes(0) {
-        let message = "several threads write the same blocks: those of another one are found damaged";
+        let message = "several threads write the same blocks and will report each other's blocks as damaged";
         findings.remark(Severity::Warning, at("numjobs"), message);
     }
     if job.time_based && verify.backlog == 0 {
-        let message = "blocks are read back after each pass; what the last pass has written is not checked";
+        let message = "blocks are read back after each pass; the writes of an incomplete last pass are not checked";
         findings.remark(Severity::Note, at("time_based"), message);
     }
     if matches!(job.pattern, Pattern::Random { .. }) && !job.uses_random_map() && job.effective_depth() > 1 {

@@ -106,12 +106,12 @@ impl Findings {
         }
     }
 
-    /// Whether there are so many errors that reading stops.
-    pub fn is_hopeless(&self) -> bool {
+    /// Whether the limit of errors is reached, which ends reading.
+    pub fn is_over_limit(&self) -> bool {
         self.errors_left_out >= MAX_COUNTED
     }
 
-    /// Adds a note unless one that starts with `kind` exists, whatever the rest of its text.
+    /// Adds a note unless one that starts with `kind` exists.
     pub fn note_first(&mut self, place: &Place, kind: &str, rest: impl fmt::Display) {
         if !self.notes.iter().any(|note| note.message.starts_with(kind)) {
             self.remark(Severity::Note, place, format!("{kind}{rest}"));

@@ -120,11 +120,11 @@ impl Default for Draft {
 impl Draft {
     /// Copies goals that consist of several options from the job, so that single ones can be
     /// changed.
-    pub fn take_up_goals(&mut self) {
+    pub fn copy_goals_from_job(&mut self) {
         let goals = &self.job.goals;
         if let Some(search) = goals.search {
-            let Search { target_ns, window_ns, share_millionths, goes_on } = search;
-            self.target = Target { target_ns, window_ns, share_millionths, goes_on };
+            let Search { target_ns, window_ns, share_millionths, continues } = search;
+            self.target = Target { target_ns, window_ns, share_millionths, continues };
         }
         self.steady = goals.steady.unwrap_or(self.steady);
         self.flow = goals.flow.map_or(self.flow, |flow| (flow.id, flow.sleep_ns));

@@ -64,17 +64,17 @@ pub(super) fn choose<'a>(
         // A mapping always goes through the page cache, however the file was opened.
         "mmap" => {
             job.direct = false;
-            let message = "engine 'mmap' is done by calls of pread and pwrite through the page cache";
+            let message = "engine 'mmap' is run with pread and pwrite through the page cache";
             findings.remark(Severity::Note, at("ioengine"), message);
         }
         "splice" => {
-            let message = "engine 'splice' is done by calls of pread and pwrite";
+            let message = "engine 'splice' is run with pread and pwrite";
             findings.remark(Severity::Note, at("ioengine"), message);
         }
         // Passthrough commands bypass the page cache.
         "io_uring_cmd" => {
             job.direct = true;
-            let message = "engine 'io_uring_cmd' is done as io_uring with direct=1";
+            let message = "engine 'io_uring_cmd' is run as io_uring with direct=1";
             findings.remark(Severity::Note, at("ioengine"), message);
         }
         _ => {}

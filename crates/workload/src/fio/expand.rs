@@ -11,7 +11,7 @@ use super::goals;
 use super::lex::{Content, Line};
 use super::options;
 use super::program;
-use super::table::split_names;
+use super::setters::split_names;
 use super::values::{SizePriority, not_one_of};
 use super::{MAX_ERRORS, MAX_IN_FLIGHT, MAX_THREADS, Surroundings};
 use crate::job::{
@@ -38,7 +38,7 @@ pub fn expand(name: &str, lines: &[Line], surroundings: &Surroundings<'_>, findi
         let mut draft = globals.clone();
         draft.job.name.clone_from(section);
         engines::section(&mut draft, body, findings);
-        if findings.is_hopeless() {
+        if findings.is_over_limit() {
             break;
         }
         if file.threads >= MAX_THREADS {
@@ -57,7 +57,7 @@ pub fn expand(name: &str, lines: &[Line], surroundings: &Surroundings<'_>, findi
 /// `job` with the settings from the suffix of a workload code.
 pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findings) -> Job {
     let mut draft = Draft { job, ..Draft::default() };
-    draft.take_up_goals();
+    draft.copy_goals_from_job();
     let before = draft.job.clone();
     for direction in Direction::ALL {
         if let BlockSize::Fixed(bytes) = before.block_sizes.of(direction) {
@@ -133,7 +133,7 @@ pub(super) fn settings(draft: &mut Draft, lines: &[Line], findings: &mut Finding
     // fio applies the unit base to all numbers of a section, wherever it is given there.
     let is_base = |line: &&Line| matches!(&line.content, Content::Setting { key, .. } if key == "kb_base");
     for line in lines.iter().filter(is_base).chain(lines.iter().filter(|line| !is_base(line))) {
-        if findings.is_hopeless() {
+        if findings.is_over_limit() {
             return;
         }
         match &line.content {
@@ -148,17 +148,17 @@ const PRAGMAS: &[&str] = &["weight", "priority", "rbps", "wbps", "riops", "wiops
 
 fn pragma(draft: &mut Draft, key: &str, value: &str, place: &Place, findings: &mut Findings) {
     let mut number = |min, max| draft.numbers.within(value, min, max);
-    let wishes = &mut draft.job.wishes;
+    let group_settings = &mut draft.job.group_settings;
     let outcome = match key {
-        "weight" => number(1, 10_000).map(|weight| wishes.weight = u32::try_from(weight).ok()),
-        "priority" => number(0, 7).map(|level| wishes.priority = u32::try_from(level).ok()),
-        "rbps" => number(1, u64::MAX).map(|rate| wishes.read_bytes_per_s = Some(rate)),
-        "wbps" => number(1, u64::MAX).map(|rate| wishes.write_bytes_per_s = Some(rate)),
-        "riops" => number(1, u64::MAX).map(|rate| wishes.read_ios_per_s = Some(rate)),
-        "wiops" => number(1, u64::MAX).map(|rate| wishes.write_ios_per_s = Some(rate)),
-        "high" => number(1, u64::MAX).map(|rate| wishes.high_bytes_per_s = Some(rate)),
+        "weight" => number(1, 10_000).map(|weight| group_settings.weight = u32::try_from(weight).ok()),
+        "priority" => number(0, 7).map(|level| group_settings.priority = u32::try_from(level).ok()),
+        "rbps" => number(1, u64::MAX).map(|rate| group_settings.read_bytes_per_s = Some(rate)),
+        "wbps" => number(1, u64::MAX).map(|rate| group_settings.write_bytes_per_s = Some(rate)),
+        "riops" => number(1, u64::MAX).map(|rate| group_settings.read_ios_per_s = Some(rate)),
+        "wiops" => number(1, u64::MAX).map(|rate| group_settings.write_ios_per_s = Some(rate)),
+        "high" => number(1, u64::MAX).map(|rate| group_settings.high_bytes_per_s = Some(rate)),
         "sched" if !value.is_empty() => {
-            wishes.scheduler = Some(value.to_owned());
+            group_settings.scheduler = Some(value.to_owned());
             Ok(())
         }
         "sched" => Err("it needs a scheduler".to_owned()),
@@ -236,7 +236,7 @@ impl File {
     }
 
     fn check_weight(&mut self, job: &Job, place: &Place, findings: &mut Findings) {
-        let Some(weight) = job.wishes.weight else { return };
+        let Some(weight) = job.group_settings.weight else { return };
         let (first, said_at) = self.weights.entry(job.group.clone()).or_insert_with(|| (weight, place.clone()));
         if *first != weight {
             let message = format!("group '{}' has the weight {weight} here", job.group);

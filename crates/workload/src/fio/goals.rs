@@ -36,12 +36,12 @@ pub struct Target {
     pub target_ns: Nanos,
     pub window_ns: Nanos,
     pub share_millionths: u32,
-    pub goes_on: bool,
+    pub continues: bool,
 }
 
 impl Default for Target {
     fn default() -> Self {
-        Self { target_ns: 0, window_ns: 0, share_millionths: 1_000_000, goes_on: false }
+        Self { target_ns: 0, window_ns: 0, share_millionths: 1_000_000, continues: false }
     }
 }
 
@@ -58,8 +58,8 @@ pub const STEADY: Steady = Steady {
 
 /// Combines options that belong together.
 pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a Place, findings: &mut Findings) {
-    let Target { target_ns, window_ns, share_millionths, goes_on } = draft.target;
-    job.goals.search = (target_ns > 0).then_some(Search { target_ns, window_ns, share_millionths, goes_on });
+    let Target { target_ns, window_ns, share_millionths, continues } = draft.target;
+    job.goals.search = (target_ns > 0).then_some(Search { target_ns, window_ns, share_millionths, continues });
     if target_ns > 0 && window_ns == 0 {
         findings.error(at("latency_target"), "latency_target needs a latency_window", "add latency_window=5s, say");
     }
@@ -127,7 +127,7 @@ pub(super) fn steady_state(draft: &mut Draft, text: &str) -> Outcome {
         (None, Figure::Latency) => {
             let limit_ns = units::time(limit, block::time::MICROSECOND)?;
             if limit_ns > MAX_LATENCY_NS {
-                return Err(format!("a latency of '{limit}' is no limit"));
+                return Err(format!("a latency of '{limit}' is not a limit"));
             }
             (limit_ns.saturating_mul(1_000_000), false)
         }
@@ -151,7 +151,7 @@ pub(super) fn ignored_errors(draft: &mut Draft, text: &str) -> Outcome {
         return Err("there are lists for reads, writes and verification, no more".to_owned());
     }
     let of = |index: usize| lists.get(index).cloned().unwrap_or_default();
-    draft.verify.goes_on |= of(2).contains(&DAMAGED_ERRNO);
+    draft.verify.continues |= of(2).contains(&DAMAGED_ERRNO);
     draft.job.goals.ignored_errnos = PerDirection { read: of(0), write: of(1), trim: of(1) };
     Ok(())
 }
@@ -165,14 +165,14 @@ fn errno(word: &str) -> Result<u16, String> {
     }
     let at = ERROR_NAMES.iter().position(|name| *name == word);
     let number = at.and_then(|at| u16::try_from(at + 1).ok());
-    number.ok_or_else(|| format!("'{word}' is no error: write its number, or a name such as EIO, ENOSPC, EAGAIN"))
+    number.ok_or_else(|| format!("'{word}' is not an error: write its number, or a name such as EIO, ENOSPC, EAGAIN"))
 }
 
 /// Parses `0,2-5`.
 pub(super) fn cpus_allowed(draft: &mut Draft, text: &str) -> Outcome {
     let mut cpus = Vec::new();
     for part in text.split([',', ':']) {
-        let wrong = || format!("'{part}' is no processor: write 0,2-5, numbers below {MAX_CPUS}");
+        let wrong = || format!("'{part}' is not a processor: write 0,2-5, numbers below {MAX_CPUS}");
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let number = |text: &str| text.trim().parse::<u32>().ok().filter(|cpu| *cpu < MAX_CPUS).ok_or_else(wrong);
         let (first, last) = (number(first)?, number(last)?);

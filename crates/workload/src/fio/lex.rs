@@ -95,7 +95,7 @@ impl Lexer<'_, '_> {
             None => bytes,
         };
         for (number, line) in (1_u32..).zip(bytes.split(|byte| *byte == b'\n')) {
-            if self.findings.is_hopeless() {
+            if self.findings.is_over_limit() {
                 break;
             }
             if self.lines.len() >= MAX_LINES {
@@ -124,7 +124,7 @@ impl Lexer<'_, '_> {
             return;
         }
         if !is_utf8 {
-            return self.findings.error(&place, "the line is not valid UTF-8", "save the file as UTF-8");
+            return self.findings.error(&place, "the line is not at valid UTF-8", "save the file as UTF-8");
         }
         if let Some(rest) = text.strip_prefix('[') {
             return self.section(place, rest, is_included);
@@ -152,7 +152,7 @@ impl Lexer<'_, '_> {
         match rest.split_once(']') {
             None => self.findings.error(&place, "'[' without ']'", "end the section's name with ']'"),
             Some((_, behind)) if !uncommented(behind).trim().is_empty() => {
-                self.findings.error(&place, "text behind the section's ']'", "put it on a line of its own");
+                self.findings.error(&place, "text after the section's ']'", "put it on a line of its own");
             }
             Some(("", _)) => {
                 self.findings.error(&place, "the section has no name", "write a job name between '[' and ']'")
@@ -179,7 +179,7 @@ impl Lexer<'_, '_> {
             return self.findings.error(place, format!("includes are nested deeper than {MAX_INCLUDE_DEPTH}"), "");
         }
         if self.open.contains(&full) {
-            return self.findings.error(place, format!("'{full}' includes itself"), "remove the circle");
+            return self.findings.error(place, format!("'{full}' includes itself"), "remove one of the includes");
         }
         match (self.surroundings.read_include)(&full) {
             Ok(bytes) => self.file(&full, &bytes, Some(place)),

@@ -12,11 +12,13 @@ mod diagnostic;
 mod draft;
 mod engines;
 mod expand;
-mod foreign;
+mod fio_only;
 mod goals;
 mod lex;
 mod options;
+mod output_table;
 mod program;
+mod setters;
 mod show;
 mod table;
 pub(crate) mod units;
@@ -25,7 +27,7 @@ pub(crate) mod values;
 use block::Nanos;
 
 pub use diagnostic::{Diagnostic, MAX_ERRORS, Place, Severity};
-pub use foreign::{on_target, only_reads};
+pub use fio_only::{on_target, only_reads};
 pub use lex::{MAX_FILE_BYTES, MAX_INCLUDE_DEPTH, MAX_LINE_BYTES};
 pub use options::Class;
 pub use show::show;
@@ -82,6 +84,18 @@ pub struct Parsed {
 }
 
 /// Parses a job file. `name` is used in messages; its directory is the base of relative includes.
+///
+/// ```
+/// use hoistway_workload::fio::{self, Surroundings};
+///
+/// let text = b"[global]\nbs=4k\ndirect=1\n[reader]\nrw=randread\niodepth=8\n[log]\nrw=write\nfsync=1\n";
+/// let file = fio::parse("oltp.fio", text, &Surroundings::none()).unwrap();
+/// let jobs: Vec<_> = file.jobs.iter().map(|job| (job.name.as_str(), job.iodepth, job.fsync_every)).collect();
+/// assert_eq!(jobs, [("reader", 8, 0), ("log", 1, 1)]);
+///
+/// let errors = fio::parse("oltp.fio", b"[reader]\nrw=randred\n", &Surroundings::none()).unwrap_err();
+/// assert!(errors[0].to_string().contains("randread"), "{}", errors[0]);
+/// ```
 ///
 /// # Errors
 /// All problems, at most [`MAX_ERRORS`], followed by the notes.

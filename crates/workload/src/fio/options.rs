@@ -7,7 +7,7 @@ use super::diagnostic::{Findings, Place, Severity};
 use super::draft::Draft;
 use super::units;
 use super::values::not_one_of;
-use super::{checks, table};
+use super::{checks, output_table, table};
 use crate::job::{Amount, PerDirection};
 
 /// How an option is treated. Source: docs/specifications/harness.md, section 6.3.
@@ -75,7 +75,7 @@ pub struct Row {
 
 /// All rows.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    table::ROWS.iter().chain(checks::ROWS)
+    table::ROWS.iter().chain(output_table::ROWS).chain(checks::ROWS)
 }
 
 /// The row of a name or alias.

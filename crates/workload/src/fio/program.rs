@@ -73,7 +73,7 @@ pub(super) fn resolved<'a>(
         name: given.name,
         description: given.description,
         group: given.group,
-        wishes: given.wishes,
+        group_settings: given.group_settings,
         threads: given.threads,
         file: given.file,
         directory: given.directory,

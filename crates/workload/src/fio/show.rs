@@ -258,11 +258,11 @@ impl Section {
         self.number("fsync", u64::from(job.fsync_every), 0);
         self.number("fdatasync", u64::from(job.fdatasync_every), 0);
         self.flag("end_fsync", job.end_fsync);
-        let goes_on = job.verify.as_ref().is_some_and(|verify| verify.goes_on);
+        let continues = job.verify.as_ref().is_some_and(|verify| verify.continues);
         match (job.continue_on_error.read, job.continue_on_error.write) {
-            (false, false) if goes_on => self.line("continue_on_error", "verify"),
+            (false, false) if continues => self.line("continue_on_error", "verify"),
             (false, false) => {}
-            (true, true) if goes_on => self.line("continue_on_error", "all"),
+            (true, true) if continues => self.line("continue_on_error", "all"),
             (true, false) => self.line("continue_on_error", "read"),
             (false, true) => self.line("continue_on_error", "write"),
             (true, true) => self.line("continue_on_error", "io"),
@@ -317,12 +317,12 @@ impl Section {
         self.triple("rate_iops_min", goals.least_ios_per_s, self.default.goals.least_ios_per_s);
         self.number("rate_cycle", goals.cycle_ns / MILLISECOND, self.default.goals.cycle_ns / MILLISECOND);
         span_of(self, "max_latency", goals.longest_io_ns);
-        if let Some(Search { target_ns, window_ns, share_millionths, goes_on }) = goals.search {
+        if let Some(Search { target_ns, window_ns, share_millionths, continues }) = goals.search {
             span_of(self, "latency_target", target_ns);
             span_of(self, "latency_window", window_ns);
             let (whole, fraction) = (share_millionths / 10_000, share_millionths % 10_000);
             self.line("latency_percentile", format_args!("{whole}.{fraction:04}"));
-            self.flag("latency_run", goes_on);
+            self.flag("latency_run", continues);
         }
         if let Some(steady) = goals.steady {
             let word = match steady.figure {
@@ -421,22 +421,22 @@ impl Section {
             self.line("cmdprio_bssplit", parts.join(","));
         }
         self.text("cgroup", &job.group);
-        let wishes = &job.wishes;
-        self.number("cgroup_weight", u64::from(wishes.weight.unwrap_or(0)), 0);
+        let group_settings = &job.group_settings;
+        self.number("cgroup_weight", u64::from(group_settings.weight.unwrap_or(0)), 0);
         let limits = [
-            ("priority", wishes.priority.map(u64::from)),
-            ("rbps", wishes.read_bytes_per_s),
-            ("wbps", wishes.write_bytes_per_s),
-            ("riops", wishes.read_ios_per_s),
-            ("wiops", wishes.write_ios_per_s),
-            ("high", wishes.high_bytes_per_s),
+            ("priority", group_settings.priority.map(u64::from)),
+            ("rbps", group_settings.read_bytes_per_s),
+            ("wbps", group_settings.write_bytes_per_s),
+            ("riops", group_settings.read_ios_per_s),
+            ("wiops", group_settings.write_ios_per_s),
+            ("high", group_settings.high_bytes_per_s),
         ];
         for (key, limit) in limits {
             if let Some(limit) = limit {
                 let _ = writeln!(self.text, ";# hoistway: {key}={limit}");
             }
         }
-        if let Some(scheduler) = &wishes.scheduler {
+        if let Some(scheduler) = &group_settings.scheduler {
             let _ = writeln!(self.text, ";# hoistway: sched={scheduler}");
         }
     }

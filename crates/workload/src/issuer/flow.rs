@@ -14,15 +14,15 @@ use block::time::MICROSECOND;
 use crate::goal;
 
 /// Time after which a thread that is ahead checks again if it has no `flow_sleep`.
-const LOOK_NS: Nanos = 20 * MICROSECOND;
+const RECHECK_NS: Nanos = 20 * MICROSECOND;
 
 /// The counters of all flows of a run; every issuer joins before the run starts.
 #[derive(Clone, Debug, Default)]
-pub struct Flows(BTreeMap<u32, Arc<Book>>);
+pub struct Flows(BTreeMap<u32, Arc<FlowCounters>>);
 
 /// Counters of one flow.
 #[derive(Debug, Default)]
-struct Book {
+struct FlowCounters {
     ios: AtomicU64,
     weights: AtomicU64,
 }
@@ -30,7 +30,7 @@ struct Book {
 /// A thread's part of a flow.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
-    book: Arc<Book>,
+    counters: Arc<FlowCounters>,
     weight: u64,
     ios: u64,
     sleep_ns: Nanos,
@@ -39,9 +39,9 @@ pub(super) struct Part {
 
 /// What a thread that is ahead of its part has to do first.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ahead {
+pub(super) enum FlowWait {
     /// Check again after this time.
-    Look(Nanos),
+    Recheck(Nanos),
     /// Wait for everything in flight, then sleep for this time: `flow_sleep`, as in fio.
     Sleep(Nanos),
 }
@@ -49,33 +49,33 @@ pub(super) enum Ahead {
 impl Part {
     /// Joins a flow, which is created if `flows` does not contain it yet.
     pub fn join(flow: goal::Flow, flows: &mut Flows) -> Self {
-        let book = Arc::clone(flows.0.entry(flow.id).or_default());
+        let counters = Arc::clone(flows.0.entry(flow.id).or_default());
         let weight = u64::from(flow.weight.max(1));
-        book.weights.fetch_add(weight, Ordering::Relaxed);
+        counters.weights.fetch_add(weight, Ordering::Relaxed);
         // Every thread starts with a count of one, which avoids divisions by zero.
-        book.ios.fetch_add(1, Ordering::Relaxed);
-        Self { book, weight, ios: 1, sleep_ns: flow.sleep_ns, has_left: false }
+        counters.ios.fetch_add(1, Ordering::Relaxed);
+        Self { counters, weight, ios: 1, sleep_ns: flow.sleep_ns, has_left: false }
     }
 
     /// Counts an I/O that is issued now, or returns what the thread has to do first.
-    pub fn take(&mut self) -> Option<Ahead> {
-        let (all, weights) = (self.book.ios.load(Ordering::Relaxed), self.book.weights.load(Ordering::Relaxed));
+    pub fn take(&mut self) -> Option<FlowWait> {
+        let (all, weights) = (self.counters.ios.load(Ordering::Relaxed), self.counters.weights.load(Ordering::Relaxed));
         if u128::from(self.ios) * u128::from(weights) > u128::from(self.weight) * u128::from(all) {
             return Some(match self.sleep_ns {
-                0 => Ahead::Look(LOOK_NS),
-                sleep_ns => Ahead::Sleep(sleep_ns),
+                0 => FlowWait::Recheck(RECHECK_NS),
+                sleep_ns => FlowWait::Sleep(sleep_ns),
             });
         }
         self.ios += 1;
-        self.book.ios.fetch_add(1, Ordering::Relaxed);
+        self.counters.ios.fetch_add(1, Ordering::Relaxed);
         None
     }
 
     /// Leaves the flow, so that other threads no longer wait for this one.
     pub fn leave(&mut self) {
         if !std::mem::replace(&mut self.has_left, true) {
-            self.book.weights.fetch_sub(self.weight, Ordering::Relaxed);
-            self.book.ios.fetch_sub(self.ios, Ordering::Relaxed);
+            self.counters.weights.fetch_sub(self.weight, Ordering::Relaxed);
+            self.counters.ios.fetch_sub(self.ios, Ordering::Relaxed);
         }
     }
 }

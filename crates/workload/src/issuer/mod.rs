@@ -13,11 +13,11 @@
 
 mod budget;
 mod flow;
-mod flying;
-mod governor;
-mod originals;
+mod goal_monitor;
+mod in_flight;
 mod reading_back;
 mod region;
+mod rewrite_blocks;
 mod steady;
 mod thread;
 mod tokens;
@@ -31,7 +31,7 @@ use crate::program::Run;
 use crate::replay::Player;
 use budget::Budget;
 pub use flow::Flows;
-pub use governor::Ending;
+pub use goal_monitor::Ending;
 pub use reading_back::Check;
 pub(crate) use region::part_of;
 use thread::Thread;
@@ -77,7 +77,7 @@ pub struct Io {
     pub call: Call,
     /// The process of the job that issues it, below [`Issuer::actors`]; each has its own context.
     pub actor: u16,
-    /// Time by which it must complete to be useful, in ns; late ones are counted. `None` means
+    /// Deadline of its completion in ns; later completions are counted as late. `None` means
     /// there is no deadline.
     pub deadline_ns: Option<Nanos>,
     /// Scheduled time of its submission, if there is one; the delay is counted.
@@ -85,7 +85,7 @@ pub struct Io {
     /// Whether its process keeps it in its plug because more follows at once (a replay of recorded
     /// plugs). The next I/O of the same process without this mark releases the plug, and so does a
     /// wait.
-    pub is_held: bool,
+    pub is_plugged: bool,
 }
 
 impl Io {
@@ -105,7 +105,7 @@ impl Io {
             actor: 0,
             deadline_ns: None,
             due_ns: None,
-            is_held: false,
+            is_plugged: false,
         }
     }
 }
@@ -283,9 +283,9 @@ impl Issuer {
     /// returns the I/O that takes the other's place if that is all that the thread would do;
     /// otherwise it changes nothing and returns `None`.
     #[inline(always)]
-    pub fn turn_over(&mut self, token: u32, now: Nanos) -> Option<Io> {
+    pub fn complete_and_issue_next(&mut self, token: u32, now: Nanos) -> Option<Io> {
         match &mut self.0 {
-            Kind::Pattern(thread) => thread.turn_over(token, now),
+            Kind::Pattern(thread) => thread.complete_and_issue_next(token, now),
             Kind::Program(_) | Kind::Replay(_) => None,
         }
     }

@@ -48,7 +48,7 @@ pub(super) struct ReadingBack {
     checks_all_reads: bool,
     waiting: Waiting,
     /// The I/Os in flight and what the host does with them, indexed by token.
-    flying: Vec<Option<(Written, Check)>>,
+    in_flight: Vec<Option<(Written, Check)>>,
     /// Reads left of a batch of the backlog.
     batch_left: u32,
     /// Whether the last I/O was a write; the backlog is checked only then.
@@ -70,7 +70,7 @@ impl ReadingBack {
             checks_all_reads: !job.mix.has_writes(),
             verify,
             waiting,
-            flying: vec![None; depth as usize],
+            in_flight: vec![None; depth as usize],
             batch_left: 0,
             wrote_last: false,
             bytes: 0,
@@ -167,7 +167,7 @@ impl ReadingBack {
             false => return,
         };
         self.wrote_last |= is_write;
-        self.flying[token as usize] = Some((block, check));
+        self.in_flight[token as usize] = Some((block, check));
     }
 
     /// Notes a block that is being read back.
@@ -175,13 +175,13 @@ impl ReadingBack {
         self.bytes += u64::from(block.length_bytes);
         let is_known = self.verify.checks_order && !self.verify.only_checks;
         let number = (is_known && matches!(self.waiting, Waiting::InOrder(_))).then_some(block.number);
-        self.flying[token as usize] = Some((block, Check::Read { number }));
+        self.in_flight[token as usize] = Some((block, Check::Read { number }));
     }
 
     /// Notes a completion; returns whether it was a read that is checked.
-    pub(super) fn ended(&mut self, token: u32, is_well: bool) -> bool {
-        let Some((block, check)) = self.flying.get_mut(token as usize).and_then(Option::take) else { return false };
-        if is_well && matches!(check, Check::Fill { .. }) {
+    pub(super) fn ended(&mut self, token: u32, is_success: bool) -> bool {
+        let Some((block, check)) = self.in_flight.get_mut(token as usize).and_then(Option::take) else { return false };
+        if is_success && matches!(check, Check::Fill { .. }) {
             self.wrote(block);
         }
         matches!(check, Check::Read { .. })
@@ -189,11 +189,11 @@ impl ReadingBack {
 
     /// What the host does with an I/O in flight.
     pub(super) fn check_of(&self, token: u32) -> Option<Check> {
-        self.flying.get(token as usize).copied().flatten().map(|(_, check)| check)
+        self.in_flight.get(token as usize).copied().flatten().map(|(_, check)| check)
     }
 
     /// Whether the thread continues after a damaged block by the options of its verification.
-    pub(super) fn goes_on(&self) -> bool {
-        self.verify.goes_on && !self.verify.is_fatal
+    pub(super) fn continues(&self) -> bool {
+        self.verify.continues && !self.verify.is_fatal
     }
 }

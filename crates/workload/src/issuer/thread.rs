@@ -12,12 +12,12 @@ use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
 
 use super::budget::{Budget, whole_blocks};
-use super::flow::{Ahead, Flows, Part};
-use super::flying::Flying;
-use super::governor::{Ending, Governor};
-use super::originals::Originals;
+use super::flow::{FlowWait, Flows, Part};
+use super::goal_monitor::{Ending, GoalMonitor};
+use super::in_flight::InFlight;
 use super::reading_back::{ReadingBack, Written};
 use super::region::regions_of;
+use super::rewrite_blocks::RewriteBlocks;
 use super::{Io, Next, Tokens, Unsuitable, root_stream};
 use crate::arrival::{Pacer, Pauses};
 use crate::files::{Files, whole_file};
@@ -54,12 +54,12 @@ enum Stage {
 /// The properties that all I/Os of a thread share if they differ in their offset alone, which is
 /// true of nearly all threads.
 #[derive(Copy, Clone, Debug)]
-struct Uniform {
+struct FastPath {
     direction: Direction,
     length_bytes: u32,
 }
 
-impl Uniform {
+impl FastPath {
     /// Returns them if the job has one direction, one size, one priority and one file, and no
     /// stride, rate, pause, sync or goal.
     fn of(job: &Job, sizes: &[Sizes; 3], has_one_file: bool) -> Option<Self> {
@@ -86,9 +86,9 @@ impl Uniform {
 pub(super) struct Thread {
     stage: Stage,
     /// Fast path; if it is set, the features that it leaves out are not used.
-    uniform: Option<Uniform>,
+    fast_path: Option<FastPath>,
     // Depth.
-    tokens: Tokens<Flying>,
+    tokens: Tokens<InFlight>,
     resume_at: u32,
     is_draining: bool,
     // The next I/O.
@@ -102,7 +102,7 @@ pub(super) struct Thread {
     /// TrimWrite: the discarded block that is to be written next.
     trimmed: Option<(u64, u32)>,
     /// Rewrite: the blocks that are read and not yet written back.
-    originals: Originals,
+    rewrite_blocks: RewriteBlocks,
     // Time of the next I/O.
     pacer: Option<Pacer>,
     rate_ignores_think: bool,
@@ -127,7 +127,7 @@ pub(super) struct Thread {
     /// Blocks that were written and not yet read back.
     reading_back: Option<Box<ReadingBack>>,
     // Goals.
-    governor: Option<Box<Governor>>,
+    goal_monitor: Option<Box<GoalMonitor>>,
     flow: Option<Part>,
     wanted_flow: Option<goal::Flow>,
 }
@@ -161,7 +161,7 @@ impl Thread {
         let has_own_time = pacer.is_some() || pauses.is_some();
         Ok(Self {
             stage: Stage::Fresh,
-            uniform: Uniform::of(job, &sizes, files == 1).filter(|_| !has_own_time),
+            fast_path: FastPath::of(job, &sizes, files == 1).filter(|_| !has_own_time),
             tokens: Tokens::new(depth),
             resume_at,
             is_draining: false,
@@ -172,7 +172,7 @@ impl Thread {
             choices,
             chosen: None,
             trimmed: None,
-            originals: Originals::new(job.mix, depth),
+            rewrite_blocks: RewriteBlocks::new(job.mix, depth),
             pacer,
             rate_ignores_think: job.rate_ignores_think,
             pauses,
@@ -192,7 +192,7 @@ impl Thread {
             continue_on_error: Direction::ALL.map(|direction| *job.continue_on_error.of(direction)),
             ignored_errnos: Direction::ALL.map(|direction| job.goals.ignored_errnos.of(direction).clone().into()),
             reading_back,
-            governor: Governor::new(job),
+            goal_monitor: GoalMonitor::new(job),
             flow: None,
             wanted_flow: job.goals.flow,
         })
@@ -200,12 +200,12 @@ impl Thread {
 
     #[inline(always)]
     pub(super) fn next(&mut self, now: Nanos) -> Next {
-        if let Some(uniform) = self.uniform
+        if let Some(fast_path) = self.fast_path
             && self.stage == Stage::Running
             && now < self.end_ns
             && !self.budget_is_spent()
         {
-            self.next_uniform(uniform)
+            self.next_uniform(fast_path)
         } else {
             self.next_of_any(now)
         }
@@ -213,7 +213,7 @@ impl Thread {
 
     /// As [`Thread::next_running`], for threads whose I/Os differ in their offset alone.
     #[inline]
-    fn next_uniform(&mut self, uniform: Uniform) -> Next {
+    fn next_uniform(&mut self, fast_path: FastPath) -> Next {
         if self.is_full() {
             self.is_draining = true;
             return Next::Busy;
@@ -224,24 +224,24 @@ impl Thread {
             }
             self.is_draining = false;
         }
-        let token = self.tokens.take(Flying::Data(uniform.direction));
-        Next::Issue(self.issue_uniform(uniform, token))
+        let token = self.tokens.take(InFlight::Data(fast_path.direction));
+        Next::Issue(self.issue_uniform(fast_path, token))
     }
 
-    /// See [`super::Issuer::turn_over`].
+    /// See [`super::Issuer::complete_and_issue_next`].
     #[inline(always)]
-    pub(super) fn turn_over(&mut self, token: u32, now: Nanos) -> Option<Io> {
-        let uniform = self.uniform?;
+    pub(super) fn complete_and_issue_next(&mut self, token: u32, now: Nanos) -> Option<Io> {
+        let fast_path = self.fast_path?;
         let is_running = self.stage == Stage::Running && now < self.end_ns && !self.is_draining;
-        if !is_running || !self.tokens.is_held(token) || self.budget_is_spent() {
+        if !is_running || !self.tokens.is_in_flight(token) || self.budget_is_spent() {
             return None;
         }
         // The token that was returned last is the next one to be taken.
-        Some(self.issue_uniform(uniform, token))
+        Some(self.issue_uniform(fast_path, token))
     }
 
     #[inline(always)]
-    fn issue_uniform(&mut self, Uniform { direction, length_bytes }: Uniform, token: u32) -> Io {
+    fn issue_uniform(&mut self, FastPath { direction, length_bytes }: FastPath, token: u32) -> Io {
         let draws = self.offsets.will_draw(direction);
         let offset_bytes = self.offsets.next(direction, u64::from(length_bytes), draws);
         self.budget.issued(u64::from(length_bytes));
@@ -303,7 +303,8 @@ impl Thread {
     #[inline]
     pub(super) fn ended(&mut self, token: u32, errno: Option<u16>, now: Option<Nanos>) {
         let Some(was) = self.tokens.give_back(token) else { return };
-        if self.stage == Stage::Running && was != Flying::Sync && self.pauses.as_mut().is_some_and(Pauses::completed) {
+        if self.stage == Stage::Running && was != InFlight::Sync && self.pauses.as_mut().is_some_and(Pauses::completed)
+        {
             self.stage = Stage::BeforePause;
         }
         let direction = was.direction();
@@ -311,18 +312,18 @@ impl Thread {
             None => false,
             Some(reading_back) => reading_back.ended(token, errno.is_none()) && errno == Some(DAMAGED_ERRNO),
         };
-        let goes_on = |errno| match &self.reading_back {
-            Some(reading_back) if is_damaged => reading_back.goes_on(),
+        let continues = |errno| match &self.reading_back {
+            Some(reading_back) if is_damaged => reading_back.continues(),
             _ => self.goes_on_after(errno, direction),
         };
-        if !errno.is_none_or(goes_on) {
+        if !errno.is_none_or(continues) {
             self.stage = Stage::Finished;
         }
-        if was == Flying::Original {
-            self.original_came(token, errno.is_none());
+        if was == InFlight::Original {
+            self.block_was_read(token, errno.is_none());
         }
-        if let (Some(governor), Some(direction), Some(now)) = (&mut self.governor, direction, now)
-            && governor.completed(token, direction, now)
+        if let (Some(goal_monitor), Some(direction), Some(now)) = (&mut self.goal_monitor, direction, now)
+            && goal_monitor.completed(token, direction, now)
         {
             self.stage = Stage::Finished;
         }
@@ -346,7 +347,7 @@ impl Thread {
     }
 
     pub(super) fn ending(&self) -> Option<Ending> {
-        self.governor.as_ref().and_then(|governor| governor.ending())
+        self.goal_monitor.as_ref().and_then(|goal_monitor| goal_monitor.ending())
     }
 
     /// Ends the thread: nothing more is issued, not even a final fsync.
@@ -375,13 +376,13 @@ impl Thread {
 
     /// Notes that a block was read. A block that could not be read is not written and counts as
     /// done.
-    fn original_came(&mut self, token: u32, ok: bool) {
-        let (offset_bytes, length_bytes) = self.originals.asked[token as usize];
+    fn block_was_read(&mut self, token: u32, ok: bool) {
+        let (offset_bytes, length_bytes) = self.rewrite_blocks.asked[token as usize];
         if ok {
-            self.originals.ready.push_back((offset_bytes, length_bytes));
+            self.rewrite_blocks.ready.push_back((offset_bytes, length_bytes));
         } else {
             let bytes = u64::from(length_bytes);
-            self.originals.unwritten_bytes -= bytes;
+            self.rewrite_blocks.unwritten_bytes -= bytes;
             self.budget.issued(bytes);
         }
     }
@@ -395,8 +396,8 @@ impl Thread {
         if let Some(pauses) = &mut self.pauses {
             pauses.over(at_ns);
         }
-        if let Some(governor) = &mut self.governor {
-            governor.start(at_ns);
+        if let Some(goal_monitor) = &mut self.goal_monitor {
+            goal_monitor.start(at_ns);
         }
     }
 
@@ -425,8 +426,8 @@ impl Thread {
             self.is_draining = false;
         }
         let in_flight = self.in_flight();
-        if let Some(governor) = &mut self.governor
-            && (governor.is_quiescing(in_flight) || in_flight >= governor.depth())
+        if let Some(goal_monitor) = &mut self.goal_monitor
+            && (goal_monitor.is_quiescing(in_flight) || in_flight >= goal_monitor.depth())
         {
             return Some(Next::Busy);
         }
@@ -436,8 +437,8 @@ impl Thread {
         }
         // Every block of the pass is being read, and none can be written yet.
         if self.mix == Mix::Rewrite
-            && self.originals.ready.is_empty()
-            && self.originals.unwritten_bytes >= self.budget.bytes_left()
+            && self.rewrite_blocks.ready.is_empty()
+            && self.rewrite_blocks.unwritten_bytes >= self.budget.bytes_left()
         {
             return Some(Next::Busy);
         }
@@ -455,11 +456,11 @@ impl Thread {
         }
         match self.flow.as_mut().and_then(Part::take) {
             None => {}
-            Some(Ahead::Look(after_ns)) => {
+            Some(FlowWait::Recheck(after_ns)) => {
                 self.chosen = Some(direction);
                 return Some(Next::NotBefore(now.saturating_add(after_ns).min(self.end_ns)));
             }
-            Some(Ahead::Sleep(sleep_ns)) => {
+            Some(FlowWait::Sleep(sleep_ns)) => {
                 self.chosen = Some(direction);
                 self.stage = Stage::BeforeFlowSleep(sleep_ns);
                 return None;
@@ -477,7 +478,7 @@ impl Thread {
             Mix::ReadWrite { .. } => Direction::Write,
             Mix::TrimWrite if self.trimmed.is_some() => Direction::Write,
             Mix::TrimWrite => Direction::Trim,
-            Mix::Rewrite if self.originals.ready.is_empty() => Direction::Read,
+            Mix::Rewrite if self.rewrite_blocks.ready.is_empty() => Direction::Read,
             Mix::Rewrite => Direction::Write,
         }
     }
@@ -506,7 +507,7 @@ impl Thread {
         let index = direction as usize;
         let again = match self.mix {
             Mix::TrimWrite => self.trimmed.take(),
-            Mix::Rewrite if direction == Direction::Write => self.originals.ready.pop_front(),
+            Mix::Rewrite if direction == Direction::Write => self.rewrite_blocks.ready.pop_front(),
             _ => None,
         };
         let (offset_bytes, length_bytes) = match again {
@@ -529,11 +530,11 @@ impl Thread {
         }
         let priority = self.priority_of(direction, length_bytes);
         let token = self.tokens.take(what);
-        if let Some(governor) = &mut self.governor {
-            governor.issued(token, length_bytes, now);
+        if let Some(goal_monitor) = &mut self.goal_monitor {
+            goal_monitor.issued(token, length_bytes, now);
         }
-        if what == Flying::Original {
-            self.originals.asked[token as usize] = (offset_bytes, length_bytes);
+        if what == InFlight::Original {
+            self.rewrite_blocks.asked[token as usize] = (offset_bytes, length_bytes);
         }
         if let Some(reading_back) = &mut self.reading_back
             && direction != Direction::Trim
@@ -553,7 +554,7 @@ impl Thread {
             if self.offsets.has_room(direction, sizes.smallest_bytes().into()) {
                 length_bytes = sizes.draw(&mut self.choices);
             } else if !self.offsets.leave_file() {
-                self.budget.end_pass_after(self.originals.unwritten_bytes);
+                self.budget.end_pass_after(self.rewrite_blocks.unwritten_bytes);
                 return None;
             }
         }
@@ -577,28 +578,28 @@ impl Thread {
     }
 
     fn issue_sync(&mut self) -> Next {
-        let token = self.tokens.take(Flying::Sync);
+        let token = self.tokens.take(InFlight::Sync);
         Next::Issue(Io::plain(token, Operation::Flush, Flags::SYNC, (0, 0), self.priority))
     }
 
     /// Subtracts an I/O from the rest of the pass. Of two I/Os to one block only the last one
     /// counts.
-    fn account(&mut self, direction: Direction, offset_bytes: u64, length_bytes: u32) -> Flying {
+    fn account(&mut self, direction: Direction, offset_bytes: u64, length_bytes: u32) -> InFlight {
         let bytes = u64::from(length_bytes);
         match (self.mix, direction) {
             (Mix::TrimWrite, Direction::Trim) => self.trimmed = Some((offset_bytes, length_bytes)),
             (Mix::Rewrite, Direction::Read) => {
-                self.originals.unwritten_bytes += bytes;
-                return Flying::Original;
+                self.rewrite_blocks.unwritten_bytes += bytes;
+                return InFlight::Original;
             }
             _ => {
                 self.budget.issued(bytes);
                 if self.mix == Mix::Rewrite {
-                    self.originals.unwritten_bytes -= bytes;
+                    self.rewrite_blocks.unwritten_bytes -= bytes;
                 }
             }
         }
-        Flying::Data(direction)
+        InFlight::Data(direction)
     }
 
     /// Whether nothing is left to issue; starts the next loop if one is due.

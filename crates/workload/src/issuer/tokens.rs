@@ -49,7 +49,7 @@ impl<T: Copy> Tokens<T> {
 
     /// Whether a token is in flight.
     #[inline]
-    pub(crate) fn is_held(&self, token: u32) -> bool {
+    pub(crate) fn is_in_flight(&self, token: u32) -> bool {
         self.held.get(token as usize).is_some_and(Option::is_some)
     }
 

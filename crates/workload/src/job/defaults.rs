@@ -1,7 +1,7 @@
 //! fio's defaults of all options.
 
 use super::{
-    Amount, Distribution, Ends, Engine, FileOrder, GroupWishes, Job, Mix, Pattern, PerDirection, Placement,
+    Amount, Distribution, Ends, Engine, FileOrder, GroupSettings, Job, Mix, Pattern, PerDirection, Placement,
     PriorityShare, RateProcess, SyncKind, Think,
 };
 use crate::goal::Goals;
@@ -14,12 +14,12 @@ impl Default for Job {
             name: String::new(),
             description: String::new(),
             group: String::new(),
-            wishes: GroupWishes::default(),
+            group_settings: GroupSettings::default(),
             threads: 1,
             first_thread: 0,
             program: None,
             replay: None,
-            foreign: None,
+            fio_only: None,
             mix: Mix::Read,
             pattern: Pattern::default(),
             distribution: Distribution::Uniform,

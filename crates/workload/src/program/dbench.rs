@@ -67,7 +67,7 @@ impl Default for Dbench {
 
 const KEYS: &[Key] = &[
     Key { name: "files", allowed: "1 to 1048576", doc: "Files of a pass, each in a slot of 512 KiB." },
-    Key { name: "flush", allowed: "0 to 1000000", doc: "One in so many writes is followed by an fsync; 0 = none." },
+    Key { name: "flush", allowed: "0 to 1000000", doc: "Number of writes per fsync; 0 = no fsync." },
 ];
 
 impl Settings for Dbench {

@@ -66,7 +66,7 @@ enum Stage {
 
 /// What a token stands for while its I/O is in flight.
 #[derive(Copy, Clone, Debug)]
-struct Flying {
+struct InFlight {
     tag: u32,
     /// `None` for syncs and metadata, whose failure always ends the program.
     direction: Option<Direction>,
@@ -76,7 +76,7 @@ struct Flying {
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     script: Script,
-    tokens: Tokens<Flying>,
+    tokens: Tokens<InFlight>,
     stage: Stage,
     /// First byte of the thread's part.
     first_byte: u64,
@@ -159,8 +159,8 @@ impl Run {
     pub(crate) fn completed(&mut self, token: u32, ok: bool) {
         let Some(was) = self.tokens.give_back(token) else { return };
         self.script.completed(was.tag);
-        let goes_on = ok || was.direction.is_some_and(|direction| self.continue_on_error[direction as usize]);
-        if !goes_on {
+        let continues = ok || was.direction.is_some_and(|direction| self.continue_on_error[direction as usize]);
+        if !continues {
             self.stage = Stage::Finished;
         }
     }
@@ -202,7 +202,7 @@ impl Run {
             _ => None,
         };
         Io {
-            token: self.tokens.take(Flying { tag: ask.tag, direction }),
+            token: self.tokens.take(InFlight { tag: ask.tag, direction }),
             operation: ask.operation,
             flags: if ask.operation == Operation::Flush { Flags::SYNC } else { Flags::NONE },
             offset_bytes: self.first_byte + ask.offset_bytes,
@@ -212,7 +212,7 @@ impl Run {
             actor: ask.actor,
             deadline_ns: ask.deadline_ns,
             due_ns: None,
-            is_held: false,
+            is_plugged: false,
         }
     }
 }

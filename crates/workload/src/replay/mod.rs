@@ -118,7 +118,7 @@ impl Replay {
 
     /// The default depth: for a closed loop the recorded maximum in flight, otherwise the permitted
     /// maximum.
-    pub fn usual_depth(&self) -> u32 {
+    pub fn default_depth(&self) -> u32 {
         let largest = self.recording.largest_bytes(None).max(BLOCK_BYTES);
         let room = u32::try_from(BYTES_IN_FLIGHT / largest).unwrap_or(u32::MAX).clamp(1, MOST_IN_FLIGHT);
         match self.pace {

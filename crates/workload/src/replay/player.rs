@@ -31,7 +31,7 @@ pub(crate) struct Player {
     /// Index of the next step.
     at: usize,
     /// Steps below this index may be issued, because their whole plug was admitted.
-    let_in: usize,
+    admitted_up_to: usize,
     /// Number of completed passes.
     passes: u32,
     /// Start of the current pass.
@@ -76,7 +76,7 @@ impl Player {
             tokens: Tokens::new(job.effective_depth()),
             stage: Stage::Fresh,
             at: 0,
-            let_in: 0,
+            admitted_up_to: 0,
             passes: 0,
             begin_ns: 0,
             is_done: vec![false; remembered].into(),
@@ -136,17 +136,17 @@ impl Player {
     /// I/Os complete, they could not merge. Other I/Os of the same thread that were issued
     /// meanwhile count as well.
     fn plug_fits(&mut self, first: &Step) -> bool {
-        if !first.is_held || self.at < self.let_in {
+        if !first.is_plugged || self.at < self.admitted_up_to {
             return true;
         }
         let depth = self.depth() as usize;
         let rest = self.part().steps[self.at..].iter().take(depth);
-        let last = rest.enumerate().find(|(_, step)| step.actor == first.actor && !step.is_held);
+        let last = rest.enumerate().find(|(_, step)| step.actor == first.actor && !step.is_plugged);
         let length = last.map_or(depth, |(index, _)| index + 1);
         if self.in_flight() as usize + length > depth && self.in_flight() > 0 {
             return false;
         }
-        self.let_in = self.at + length;
+        self.admitted_up_to = self.at + length;
         true
     }
 
@@ -169,7 +169,7 @@ impl Player {
             return Next::Busy;
         }
         self.passes += 1;
-        (self.at, self.let_in) = (0, 0);
+        (self.at, self.admitted_up_to) = (0, 0);
         self.done_in_order = 0;
         self.is_done.fill(false);
         self.begin_ns = self.begin_ns.saturating_add(self.sped_up(self.recording.pass_ns));
@@ -193,7 +193,7 @@ impl Player {
             actor: step.actor,
             deadline_ns: None,
             due_ns,
-            is_held: step.is_held,
+            is_plugged: step.is_plugged,
         }
     }
 

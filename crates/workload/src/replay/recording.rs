@@ -23,7 +23,7 @@ pub struct Step {
     /// The kind of I/O.
     pub operation: Operation,
     /// Whether its process kept it in its plug because more followed.
-    pub is_held: bool,
+    pub is_plugged: bool,
 }
 
 const _: () = assert!(size_of::<Step>() == 32, "one for each I/O of a trace");
@@ -151,7 +151,7 @@ impl Recording {
                 bytes[20..24].copy_from_slice(&step.after.to_le_bytes());
                 bytes[24..26].copy_from_slice(&step.flags.0.to_le_bytes());
                 let operation = OPERATIONS.iter().position(|known| *known == step.operation).unwrap_or(0);
-                bytes[26] = u8::try_from(operation).unwrap_or(0) | if step.is_held { HELD } else { 0 };
+                bytes[26] = u8::try_from(operation).unwrap_or(0) | if step.is_plugged { HELD } else { 0 };
                 put(&bytes);
                 put(&step.actor.to_le_bytes());
             }
@@ -199,7 +199,7 @@ fn step(rest: &mut &[u8]) -> Result<Step, Undecodable> {
     let [kind] = take::<1>(rest)?;
     let operation = *OPERATIONS.get(usize::from(kind & !HELD)).ok_or(Undecodable)?;
     let actor = u16::from_le_bytes(take(rest)?);
-    Ok(Step { at_ns, offset_bytes, length_bytes, after, flags, actor, operation, is_held: kind & HELD != 0 })
+    Ok(Step { at_ns, offset_bytes, length_bytes, after, flags, actor, operation, is_plugged: kind & HELD != 0 })
 }
 
 #[cfg(test)]
@@ -216,7 +216,7 @@ mod tests {
             flags: Flags::SYNC,
             actor: 3,
             operation: Operation::WriteZeroes,
-            is_held: true,
+            is_plugged: true,
         };
         let part = Part { steps: vec![step; 3].into(), completed: vec![2, 0].into(), most_in_flight: 2, actors: 4 };
         let recording = Recording { parts: vec![part, Part::default()], pass_ns: 9 };

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::formats::Format;
-use super::lines::{LineFormat, Lines, Named, Unread, direction, fields, fits, is_header, number, put};
+use super::lines::{LineError, LineFormat, Lines, Named, direction, fields, fits, is_header, number, put};
 use super::record::{Item, Record};
 
 /// The format.
@@ -26,17 +26,17 @@ struct Alibaba {
 }
 
 impl LineFormat for Alibaba {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         let [device, kind, offset, length, time] = fields(line)[..] else {
-            return Err(Unread::Wrong("not 5 fields".to_owned()));
+            return Err(LineError::Wrong("not 5 fields".to_owned()));
         };
         if is_header(device) {
-            return Err(Unread::Nothing);
+            return Err(LineError::Nothing);
         }
         let _: u64 = number(device, "the device")?;
         let time_us: u64 = number(time, "the timestamp")?;
         let at_ns =
-            time_us.checked_mul(1_000).ok_or_else(|| Unread::Wrong("the timestamp is after 2554".to_owned()))?;
+            time_us.checked_mul(1_000).ok_or_else(|| LineError::Wrong("the timestamp is after 2554".to_owned()))?;
         let record = Record::io(at_ns, direction(kind)?, number(offset, "the offset")?, number(length, "the length")?);
         put(record, device, &mut self.devices, to)
     }

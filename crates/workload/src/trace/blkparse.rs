@@ -15,7 +15,7 @@ use block::{DeviceNumber, Flags, Nanos, Operation, SECTOR_BYTES};
 use super::Action;
 use super::blktrace::{categories_of, category, kind_of};
 use super::formats::Format;
-use super::lines::{LineFormat, Lines, Unread, decimal_ns, fits, number, sectors};
+use super::lines::{LineError, LineFormat, Lines, decimal_ns, fits, number, sectors};
 use super::record::{Detail, Item, Record};
 
 /// The format.
@@ -41,18 +41,18 @@ struct Parser {
 }
 
 /// Takes the next word from `rest`.
-fn word<'a>(rest: &mut &'a str, what: &str) -> Result<&'a str, Unread> {
+fn word<'a>(rest: &mut &'a str, what: &str) -> Result<&'a str, LineError> {
     let text = rest.trim_start();
     let end = text.find([' ', '\t']).unwrap_or(text.len());
     let (word, behind) = text.split_at(end);
     *rest = behind;
-    if word.is_empty() { Err(Unread::Wrong(format!("{what} is missing"))) } else { Ok(word) }
+    if word.is_empty() { Err(LineError::Wrong(format!("{what} is missing"))) } else { Ok(word) }
 }
 
 impl LineFormat for Parser {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         if SUMMARY.iter().any(|begin| line.starts_with(begin)) {
-            return Err(Unread::Over);
+            return Err(LineError::Over);
         }
         let mut rest = line;
         let device = device_of(word(&mut rest, "the device")?)?;
@@ -70,17 +70,17 @@ impl LineFormat for Parser {
         }
         let action = match Action::of_text(if what == "T" { "UT" } else { what }) {
             Some(action) => action,
-            None if what.len() <= 2 => return Err(Unread::Skip(format!("unknown action {what}"))),
-            None => return Err(Unread::Wrong("the action is unknown".to_owned())),
+            None if what.len() <= 2 => return Err(LineError::Skip(format!("unknown action {what}"))),
+            None => return Err(LineError::Wrong("the action is unknown".to_owned())),
         };
         let Some(categories) = categories_of_text(marks) else {
-            return Err(Unread::Skip(format!("unknown kind of I/O {}", marks.chars().take(8).collect::<String>())));
+            return Err(LineError::Skip(format!("unknown kind of I/O {}", marks.chars().take(8).collect::<String>())));
         };
-        let said = Said::parse(action, rest.trim())?;
-        if let Some(name) = said.name {
+        let tail = LineTail::parse(action, rest.trim())?;
+        if let Some(name) = tail.name {
             self.name(pid, name, to);
         }
-        let (operation, flags) = kind_of(categories, said.length_bytes);
+        let (operation, flags) = kind_of(categories, tail.length_bytes);
         to.push_back(Item::Record(Record {
             action,
             flags,
@@ -88,10 +88,10 @@ impl LineFormat for Parser {
             pid,
             cpu,
             sequence,
-            error: said.error,
-            detail: said.detail,
+            error: tail.error,
+            detail: tail.detail,
             categories,
-            ..Record::io(at_ns, operation, said.offset_bytes, said.length_bytes)
+            ..Record::io(at_ns, operation, tail.offset_bytes, tail.length_bytes)
         }));
         Ok(())
     }
@@ -111,17 +111,17 @@ impl Parser {
 }
 
 /// Parses a device such as `8,32`.
-fn device_of(text: &str) -> Result<DeviceNumber, Unread> {
+fn device_of(text: &str) -> Result<DeviceNumber, LineError> {
     let parts = text.split_once(',').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     match parts {
         Some((major, minor)) if major < 1 << 12 && minor < 1 << 20 => Ok(DeviceNumber { major, minor }),
-        _ => Err(Unread::Wrong("no device, as 8,32".to_owned())),
+        _ => Err(LineError::Wrong("no device, as 8,32".to_owned())),
     }
 }
 
 /// The text after the first seven columns.
 #[derive(Default)]
-struct Said<'a> {
+struct LineTail<'a> {
     offset_bytes: u64,
     length_bytes: u64,
     name: Option<&'a str>,
@@ -129,61 +129,61 @@ struct Said<'a> {
     detail: Detail,
 }
 
-impl<'a> Said<'a> {
-    fn parse(action: Action, rest: &'a str) -> Result<Self, Unread> {
+impl<'a> LineTail<'a> {
+    fn parse(action: Action, rest: &'a str) -> Result<Self, LineError> {
         if action == Action::Remapped {
             return Self::remapped(rest);
         }
         // A passthrough request has its bytes and command here instead of a position.
         let place_end = rest.find('[').unwrap_or(rest.len());
         if rest[..place_end].contains('(') {
-            return Err(Unread::Skip("passthrough".to_owned()));
+            return Err(LineError::Skip("passthrough".to_owned()));
         }
-        let mut said = Said::default();
+        let mut tail = LineTail::default();
         let bracketed = match (rest.find('['), rest.rfind(']')) {
             (Some(begin), Some(end)) if begin < end => &rest[begin + 1..end],
-            _ => return Err(Unread::Wrong("no [...] at the end".to_owned())),
+            _ => return Err(LineError::Wrong("no [...] at the end".to_owned())),
         };
         let behind = rest[place_end + bracketed.len() + 2..].trim();
         match action {
             // Linux prints the error as 16 bits without a sign.
             Action::Completed | Action::Requeued => {
                 let error: i32 = number(bracketed, "the error")?;
-                said.error = u16::try_from(error.rem_euclid(1 << 16)).unwrap_or(0);
+                tail.error = u16::try_from(error.rem_euclid(1 << 16)).unwrap_or(0);
             }
-            _ => said.name = Some(bracketed),
+            _ => tail.name = Some(bracketed),
         }
         let place: Vec<&str> = rest[..place_end].split_ascii_whitespace().collect();
         match (action, &place[..]) {
             (Action::Unplugged | Action::UnpluggedByTimer, []) => {
-                said.detail = Detail::Requests(number(behind, "the number of requests")?);
+                tail.detail = Detail::Requests(number(behind, "the number of requests")?);
             }
             (Action::Split, [sector, "/", next]) => {
-                said.offset_bytes = sectors(sector, "the sector")?;
-                said.detail = Detail::NextSector(number(next, "the sector of the second half")?);
+                tail.offset_bytes = sectors(sector, "the sector")?;
+                tail.detail = Detail::NextSector(number(next, "the sector of the second half")?);
             }
             (_, [sector, "+", count]) => {
-                said.offset_bytes = sectors(sector, "the sector")?;
-                said.length_bytes = sectors(count, "the length")?;
+                tail.offset_bytes = sectors(sector, "the sector")?;
+                tail.length_bytes = sectors(count, "the length")?;
             }
-            (_, [sector]) => said.offset_bytes = sectors(sector, "the sector")?,
+            (_, [sector]) => tail.offset_bytes = sectors(sector, "the sector")?,
             (_, []) => {}
-            _ => return Err(Unread::Wrong("the place is no 'sector + sectors'".to_owned())),
+            _ => return Err(LineError::Wrong("the place is not a 'sector + sectors'".to_owned())),
         }
-        Ok(said)
+        Ok(tail)
     }
 
     /// Parses a remap such as `4096034 + 256 <- (8,33) 4096000`.
-    fn remapped(rest: &str) -> Result<Self, Unread> {
+    fn remapped(rest: &str) -> Result<Self, LineError> {
         let words: Vec<&str> = rest.split_ascii_whitespace().collect();
         let [sector, "+", count, "<-", from, from_sector] = words[..] else {
-            return Err(Unread::Wrong("no 'sector + sectors <- (device) sector'".to_owned()));
+            return Err(LineError::Wrong("no 'sector + sectors <- (device) sector'".to_owned()));
         };
         let from = from.strip_prefix('(').and_then(|from| from.strip_suffix(')'));
         let device = device_of(from.unwrap_or(""))?;
         let detail = Detail::From { device, sector: number(from_sector, "the sector before")? };
         let (offset_bytes, length_bytes) = (sectors(sector, "the sector")?, sectors(count, "the length")?);
-        Ok(Said { offset_bytes, length_bytes, detail, ..Said::default() })
+        Ok(LineTail { offset_bytes, length_bytes, detail, ..LineTail::default() })
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use block::time::SECOND;
 
 use super::formats::Format;
-use super::lines::{LineFormat, Lines, Unread, decimal_ns, fields, fits, is_header, number, sectors};
+use super::lines::{LineError, LineFormat, Lines, decimal_ns, fields, fits, is_header, number, sectors};
 use super::record::{Item, Record};
 use super::scsi;
 
@@ -24,25 +24,25 @@ pub const FORMAT: Format = Format {
 struct CloudPhysics;
 
 impl LineFormat for CloudPhysics {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         let [version, time, command, size, block] = fields(line)[..] else {
-            return Err(Unread::Wrong("not 5 fields".to_owned()));
+            return Err(LineError::Wrong("not 5 fields".to_owned()));
         };
         if is_header(version) {
-            return Err(Unread::Nothing);
+            return Err(LineError::Nothing);
         }
         let version: u32 = number(version, "the version")?;
         if !(1..=2).contains(&version) {
-            return Err(Unread::Wrong(format!("version {version} is neither 1 nor 2")));
+            return Err(LineError::Wrong(format!("version {version} is neither 1 nor 2")));
         }
         let at_ns = decimal_ns(time, SECOND, "the time")?;
         let digits = command.trim_start_matches("0x");
         let is_command = (1..=2).contains(&digits.len());
         let command = u16::from_str_radix(digits, 16).ok().filter(|_| is_command);
-        let command = command.ok_or_else(|| Unread::Wrong("the op is no SCSI command in hex".to_owned()))?;
+        let command = command.ok_or_else(|| LineError::Wrong("the op is no SCSI command in hex".to_owned()))?;
         let (size, offset) = (number(size, "the size")?, sectors(block, "the lbn")?);
         let operation = scsi::operation_of(command);
-        let operation = operation.ok_or_else(|| Unread::Skip(format!("SCSI command {command:#04x}")))?;
+        let operation = operation.ok_or_else(|| LineError::Skip(format!("SCSI command {command:#04x}")))?;
         to.push_back(Item::Record(Record::io(at_ns, operation, offset, size)));
         Ok(())
     }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use block::{DeviceNumber, Flags, Operation};
 
 use super::formats::Format;
-use super::lines::{LineFormat, Lines, Named, Unread, fits, number};
+use super::lines::{LineError, LineFormat, Lines, Named, fits, number};
 use super::record::{Item, Record};
 
 /// The format.
@@ -56,12 +56,12 @@ struct Parser {
 }
 
 /// Splits a line into fields, which may be quoted.
-fn split(line: &str) -> Result<Vec<String>, Unread> {
+fn split(line: &str) -> Result<Vec<String>, LineError> {
     let mut fields = vec![String::new()];
     let mut is_quoted = false;
     let mut letters = line.chars().peekable();
     while let Some(letter) = letters.next() {
-        let field = fields.last_mut().ok_or(Unread::Nothing)?;
+        let field = fields.last_mut().ok_or(LineError::Nothing)?;
         match letter {
             '"' if is_quoted && letters.next_if_eq(&'"').is_some() => field.push('"'),
             '"' => is_quoted = !is_quoted,
@@ -69,26 +69,30 @@ fn split(line: &str) -> Result<Vec<String>, Unread> {
             other => field.push(other),
         }
     }
-    if is_quoted { Err(Unread::Wrong("a quote is not closed".to_owned())) } else { Ok(fields) }
+    if is_quoted { Err(LineError::Wrong("a quote is not closed".to_owned())) } else { Ok(fields) }
 }
 
 impl LineFormat for Parser {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         if !self.has_header {
             self.has_header = line.trim() == HEADER;
-            return if self.has_header { Err(Unread::Nothing) } else { Err(Unread::Wrong("no header".to_owned())) };
+            return if self.has_header {
+                Err(LineError::Nothing)
+            } else {
+                Err(LineError::Wrong("no header".to_owned()))
+            };
         }
         let fields = split(line)?;
         let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
         let [time, device, operation, offset, length, flags, pid, comm, cpu, group, latency] = fields[..] else {
-            return Err(Unread::Wrong("not 11 fields".to_owned()));
+            return Err(LineError::Wrong("not 11 fields".to_owned()));
         };
         let known = OPERATIONS.iter().find(|(name, _)| *name == operation);
-        let (_, operation) = known.ok_or_else(|| Unread::Wrong("the op is unknown".to_owned()))?;
+        let (_, operation) = known.ok_or_else(|| LineError::Wrong("the op is unknown".to_owned()))?;
         let mut set = Flags::NONE;
         for letter in flags.chars() {
             let known = LETTERS.iter().find(|(known, _)| *known == letter);
-            set = set.with(known.ok_or_else(|| Unread::Wrong("a flag is unknown".to_owned()))?.1);
+            set = set.with(known.ok_or_else(|| LineError::Wrong("a flag is unknown".to_owned()))?.1);
         }
         let latency_ns = if latency.is_empty() { None } else { Some(number(latency, "the latency")?) };
         let pid: u32 = number(pid, "the pid")?;
@@ -109,7 +113,7 @@ impl LineFormat for Parser {
 
 impl Parser {
     /// Parses a device: `8:0` is a device number, anything else a name.
-    fn device(&mut self, text: &str, to: &mut VecDeque<Item>) -> Result<DeviceNumber, Unread> {
+    fn device(&mut self, text: &str, to: &mut VecDeque<Item>) -> Result<DeviceNumber, LineError> {
         let parts = text.split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
         match parts {
             Some((major, minor)) if major > 0 && major < 1 << 12 && minor < 1 << 20 => {
@@ -119,7 +123,7 @@ impl Parser {
         }
     }
 
-    fn group(&mut self, name: &str, to: &mut VecDeque<Item>) -> Result<u64, Unread> {
+    fn group(&mut self, name: &str, to: &mut VecDeque<Item>) -> Result<u64, LineError> {
         if name.is_empty() {
             return Ok(0);
         }

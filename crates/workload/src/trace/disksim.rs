@@ -9,7 +9,7 @@ use block::Operation;
 use block::time::MILLISECOND;
 
 use super::formats::Format;
-use super::lines::{LineFormat, Lines, Named, Unread, decimal_ns, fits, number, put, sectors};
+use super::lines::{LineError, LineFormat, Lines, Named, decimal_ns, fits, number, put, sectors};
 use super::record::{Item, Record};
 
 /// The format.
@@ -17,7 +17,7 @@ pub const FORMAT: Format = Format {
     name: "disksim",
     doc: "DiskSim 4, ASCII: time(ms) devno blkno bcount flags",
     has_stages: false,
-    fits: |begin| fits(DiskSim::told(), begin),
+    fits: |begin| fits(DiskSim::with_fraction(), begin),
     open: |sources, _| Box::new(Lines::new(DiskSim::default(), sources, "a line is 4.851300 0 524288 16 1")),
 };
 
@@ -29,23 +29,24 @@ struct DiskSim {
 }
 
 impl DiskSim {
-    fn told() -> Self {
+    fn with_fraction() -> Self {
         Self { needs_point: true, ..Self::default() }
     }
 }
 
 impl LineFormat for DiskSim {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let [time, device, block, count, flags] = fields[..] else {
-            return Err(Unread::Wrong("not 5 fields".to_owned()));
+            return Err(LineError::Wrong("not 5 fields".to_owned()));
         };
         if self.needs_point && !time.contains('.') {
-            return Err(Unread::Wrong("the time has no fraction".to_owned()));
+            return Err(LineError::Wrong("the time has no fraction".to_owned()));
         }
         let at_ns = decimal_ns(time, MILLISECOND, "the time")?;
         let _: u32 = number(device, "the device")?;
-        let flags = u32::from_str_radix(flags, 16).map_err(|_| Unread::Wrong("the flags are no number".to_owned()))?;
+        let flags =
+            u32::from_str_radix(flags, 16).map_err(|_| LineError::Wrong("the flags are no number".to_owned()))?;
         let operation = if flags & 1 == 1 { Operation::Read } else { Operation::Write };
         let record = Record::io(at_ns, operation, sectors(block, "the block")?, sectors(count, "the count")?);
         put(record, device, &mut self.devices, to)

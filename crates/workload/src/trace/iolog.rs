@@ -15,7 +15,7 @@ use block::time::MILLISECOND;
 use block::{DeviceNumber, Flags, Nanos, Operation};
 
 use super::formats::Format;
-use super::lines::{LineFormat, Lines, Named, Unread, fields, fits, number};
+use super::lines::{LineError, LineFormat, Lines, Named, fields, fits, number};
 use super::read::{Options, Wait};
 use super::record::{Item, Record};
 
@@ -43,15 +43,15 @@ pub const FIRST_VERSION: Format = Format {
 struct First;
 
 impl LineFormat for First {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         let [kind, offset, length] = fields(line)[..] else {
-            return Err(Unread::Wrong("not 3 fields".to_owned()));
+            return Err(LineError::Wrong("not 3 fields".to_owned()));
         };
         let operation = match kind {
             "0" => Operation::Read,
             "1" => Operation::Write,
             "2" => Operation::Discard,
-            _ => return Err(Unread::Wrong("the kind is neither 0 nor 1".to_owned())),
+            _ => return Err(LineError::Wrong("the kind is neither 0 nor 1".to_owned())),
         };
         let record = Record::io(0, operation, number(offset, "the offset")?, number(length, "the length")?);
         to.push_back(Item::Record(direct(record)));
@@ -89,31 +89,31 @@ impl IoLog {
         Self { version: Version::Unknown, wait: options.wait, has_waits: false, at_ns: 0, files, is_open }
     }
 
-    fn begin(&mut self, line: &str) -> Result<(), Unread> {
+    fn begin(&mut self, line: &str) -> Result<(), LineError> {
         self.version = match line.trim() {
             "fio version 3 iolog" => Version::Third,
             "fio version 2 iolog" => Version::Second,
-            _ => return Err(Unread::Wrong("the first line is no 'fio version 3 iolog'".to_owned())),
+            _ => return Err(LineError::Wrong("the first line is not a 'fio version 3 iolog'".to_owned())),
         };
-        Err(Unread::Nothing)
+        Err(LineError::Nothing)
     }
 
-    fn wait(&mut self, amount: &str) -> Result<(), Unread> {
+    fn wait(&mut self, amount: &str) -> Result<(), LineError> {
         if self.version == Version::Third {
-            return Err(Unread::Wrong("version 3 has no wait".to_owned()));
+            return Err(LineError::Wrong("version 3 has no wait".to_owned()));
         }
         let amount: u64 = number(amount, "the wait")?;
         let at_ns = match self.wait {
             Wait::Documented => amount.checked_mul(1_000).and_then(|ns| ns.checked_add(self.at_ns)),
             Wait::AsFio => amount.checked_mul(MILLISECOND),
         };
-        self.at_ns = at_ns.ok_or_else(|| Unread::Wrong("the wait is beyond 2^64 ns".to_owned()))?;
+        self.at_ns = at_ns.ok_or_else(|| LineError::Wrong("the wait is beyond 2^64 ns".to_owned()))?;
         self.has_waits = true;
         Ok(())
     }
 
     /// Handles an action on the file itself.
-    fn manage(&mut self, file: &str, action: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn manage(&mut self, file: &str, action: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         let (number, is_new) = self.files.number(file)?;
         if is_new {
             let device = DeviceNumber { major: 0, minor: number };
@@ -126,22 +126,24 @@ impl IoLog {
             ("add", Some(_)) => None,
             ("open", Some(_)) => self.is_open.insert(number, true),
             ("close", Some(true)) => self.is_open.insert(number, false),
-            ("close", Some(false)) => return Err(Unread::Wrong("the file is closed already".to_owned())),
-            _ => return Err(Unread::Wrong(format!("{action} of a file that was not added"))),
+            ("close", Some(false)) => return Err(LineError::Wrong("the file is closed already".to_owned())),
+            _ => return Err(LineError::Wrong(format!("{action} of a file that was not added"))),
         };
         Ok(())
     }
 
-    fn transfer(&mut self, file: &str, action: &str, range: (&str, &str)) -> Result<Record, Unread> {
+    fn transfer(&mut self, file: &str, action: &str, range: (&str, &str)) -> Result<Record, LineError> {
         let known = self.files.number(file).ok().map(|(number, _)| number);
         let minor = known.filter(|number| self.is_open.get(number) == Some(&true));
-        let minor = minor.ok_or_else(|| Unread::Wrong(format!("{action} of a file that is not open")))?;
+        let minor = minor.ok_or_else(|| LineError::Wrong(format!("{action} of a file that is not open")))?;
         let operation = match action {
             "read" => Operation::Read,
             "write" => Operation::Write,
             "trim" => Operation::Discard,
             "sync" | "datasync" | "sync_file_range" => Operation::Flush,
-            _ => return Err(Unread::Skip(format!("unknown action {}", action.chars().take(16).collect::<String>()))),
+            _ => {
+                return Err(LineError::Skip(format!("unknown action {}", action.chars().take(16).collect::<String>())));
+            }
         };
         let record = Record::io(self.at_ns, operation, number(range.0, "the offset")?, number(range.1, "the length")?);
         Ok(direct(Record { device: DeviceNumber { major: 0, minor }, ..record }))
@@ -149,17 +151,17 @@ impl IoLog {
 }
 
 impl LineFormat for IoLog {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         if self.version == Version::Unknown {
             return self.begin(line);
         }
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let mut words = &words[..];
         if self.version == Version::Third {
-            let [time, rest @ ..] = words else { return Err(Unread::Nothing) };
+            let [time, rest @ ..] = words else { return Err(LineError::Nothing) };
             let time_us: u64 = number(time, "the timestamp")?;
             let at_ns = time_us.checked_mul(1_000);
-            self.at_ns = at_ns.ok_or_else(|| Unread::Wrong("the timestamp is beyond 2^64 ns".to_owned()))?;
+            self.at_ns = at_ns.ok_or_else(|| LineError::Wrong("the timestamp is beyond 2^64 ns".to_owned()))?;
             words = rest;
         }
         match words {
@@ -169,7 +171,7 @@ impl LineFormat for IoLog {
                 to.push_back(Item::Record(self.transfer(file, action, (offset, length))?));
                 Ok(())
             }
-            _ => Err(Unread::Wrong("neither FILE ACTION nor FILE ACTION OFFSET LENGTH".to_owned())),
+            _ => Err(LineError::Wrong("neither FILE ACTION nor FILE ACTION OFFSET LENGTH".to_owned())),
         }
     }
 

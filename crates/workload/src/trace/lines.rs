@@ -6,7 +6,7 @@ use std::io::{BufRead, Read};
 
 use block::{DeviceNumber, Nanos, Operation};
 
-use super::read::{Complaint, MAX_COMPLAINTS, Place, Raw, Source, Tally, TraceError};
+use super::read::{MAX_READ_ERRORS, Place, Raw, ReadError, Source, Tally, TraceError};
 use super::record::{Item, Record};
 
 /// Maximum length of a line.
@@ -21,7 +21,7 @@ const MAX_NAMES: usize = 65_536;
 /// How a format parses one line.
 pub(super) trait LineFormat {
     /// Parses a line that is not empty and appends the resulting items to `to`.
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread>;
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError>;
 
     /// Called at the end of the file; appends items that were held back to `to`.
     fn end(&mut self, _to: &mut VecDeque<Item>) {}
@@ -34,7 +34,7 @@ pub(super) trait LineFormat {
 
 /// Why a line produced no item.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Unread {
+pub(super) enum LineError {
     /// A header or a comment.
     Nothing,
     /// Valid, but not an I/O that is kept.
@@ -74,7 +74,7 @@ impl<F: LineFormat> Lines<F> {
                 return Ok(!self.buffer.is_empty());
             }
             let message = format!("a line of more than {LINE_BYTES} bytes");
-            let help = "this is no text; is it really a trace?";
+            let help = "this is not text; is it a trace?";
             tally.skip_damaged(TraceError::at(&self.source.name, place, message, help))?;
             while !self.fetch_part(place)? {}
         }
@@ -89,25 +89,21 @@ impl<F: LineFormat> Lines<F> {
         Ok((read as u64) < LINE_BYTES || self.buffer.last() == Some(&b'\n'))
     }
 
-    fn complain(&mut self, message: String, tally: &mut Tally) -> Result<(), TraceError> {
+    fn record_error(&mut self, message: String, tally: &mut Tally) -> Result<(), TraceError> {
         let shown: String = String::from_utf8_lossy(&self.buffer).trim().chars().take(QUOTED_CHARS).collect();
         let message = format!("{message}: '{}'", shown.escape_debug());
-        let complaint = Complaint { file: self.source.name.clone(), place: Place::Line(self.line), message };
+        let error = ReadError { file: self.source.name.clone(), place: Place::Line(self.line), message };
         if tally.skips_damaged {
-            return tally.skip_damaged(TraceError {
-                complaints: vec![complaint],
-                help: String::new(),
-                is_system: false,
-            });
+            return tally.skip_damaged(TraceError { errors: vec![error], help: String::new(), is_system: false });
         }
-        if tally.complaints.len() < MAX_COMPLAINTS {
-            tally.complaints.push(complaint);
+        if tally.errors.len() < MAX_READ_ERRORS {
+            tally.errors.push(error);
             return Ok(());
         }
-        let mut complaints = std::mem::take(&mut tally.complaints);
-        complaints.push(complaint);
+        let mut errors = std::mem::take(&mut tally.errors);
+        errors.push(error);
         let help = format!("{}; --skip-damaged leaves such lines out", self.help);
-        Err(TraceError { complaints, help, is_system: false })
+        Err(TraceError { errors, help, is_system: false })
     }
 
     fn finish(&mut self, tally: &mut Tally) {
@@ -138,10 +134,10 @@ impl<F: LineFormat> Raw for Lines<F> {
                 continue;
             }
             match self.format.line(text, &mut self.ready) {
-                Ok(()) | Err(Unread::Nothing) => {}
-                Err(Unread::Skip(reason)) => tally.skip(&reason),
-                Err(Unread::Over) => self.finish(tally),
-                Err(Unread::Wrong(message)) => self.complain(message, tally)?,
+                Ok(()) | Err(LineError::Nothing) => {}
+                Err(LineError::Skip(reason)) => tally.skip(&reason),
+                Err(LineError::Over) => self.finish(tally),
+                Err(LineError::Wrong(message)) => self.record_error(message, tally)?,
             }
         }
     }
@@ -176,10 +172,10 @@ pub(super) fn fits(mut format: impl LineFormat, begin: &[u8]) -> usize {
     for line in sample_lines(begin) {
         looked_at += 1;
         match format.line(line, &mut items) {
-            Ok(()) | Err(Unread::Skip(_)) => explained += 1,
-            Err(Unread::Nothing) => looked_at -= 1,
-            Err(Unread::Over) => break,
-            Err(Unread::Wrong(_)) => {}
+            Ok(()) | Err(LineError::Skip(_)) => explained += 1,
+            Err(LineError::Nothing) => looked_at -= 1,
+            Err(LineError::Over) => break,
+            Err(LineError::Wrong(_)) => {}
         }
     }
     if 2 * explained >= looked_at { explained } else { 0 }
@@ -191,20 +187,20 @@ pub(super) fn fields(line: &str) -> Vec<&str> {
 }
 
 /// Parses an integer.
-pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Unread> {
-    text.parse().map_err(|_| Unread::Wrong(format!("{what} is no number")))
+pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, LineError> {
+    text.parse().map_err(|_| LineError::Wrong(format!("{what} is not a number")))
 }
 
 /// Parses a number of sectors; returns bytes.
-pub(super) fn sectors(text: &str, what: &str) -> Result<u64, Unread> {
+pub(super) fn sectors(text: &str, what: &str) -> Result<u64, LineError> {
     let sectors: u64 = number(text, what)?;
-    sectors.checked_mul(block::SECTOR_BYTES).ok_or_else(|| Unread::Wrong(format!("{what} is beyond 2^64 bytes")))
+    sectors.checked_mul(block::SECTOR_BYTES).ok_or_else(|| LineError::Wrong(format!("{what} is beyond 2^64 bytes")))
 }
 
 /// Parses a decimal number, with or without a fraction, in units of `unit_ns` nanoseconds.
 /// Fractions of a nanosecond are truncated.
-pub(super) fn decimal_ns(text: &str, unit_ns: u64, what: &str) -> Result<Nanos, Unread> {
-    let wrong = || Unread::Wrong(format!("{what} is no time"));
+pub(super) fn decimal_ns(text: &str, unit_ns: u64, what: &str) -> Result<Nanos, LineError> {
+    let wrong = || LineError::Wrong(format!("{what} is not a time"));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if !is_digits(whole) || !is_digits(fraction) || (whole.is_empty() && fraction.is_empty()) {
@@ -222,14 +218,14 @@ pub(super) fn decimal_ns(text: &str, unit_ns: u64, what: &str) -> Result<Nanos, 
 }
 
 /// Parses `R`, `W`, `Read`, `write` in any case.
-pub(super) fn direction(text: &str) -> Result<Operation, Unread> {
+pub(super) fn direction(text: &str) -> Result<Operation, LineError> {
     match text {
         _ if text.eq_ignore_ascii_case("r") || text.eq_ignore_ascii_case("read") => Ok(Operation::Read),
         _ if text.eq_ignore_ascii_case("w") || text.eq_ignore_ascii_case("write") => Ok(Operation::Write),
         _ if text.len() <= 16 && text.bytes().all(|byte| byte.is_ascii_alphabetic()) && !text.is_empty() => {
-            Err(Unread::Skip(format!("unknown operation {text}")))
+            Err(LineError::Skip(format!("unknown operation {text}")))
         }
-        _ => Err(Unread::Wrong("no operation".to_owned())),
+        _ => Err(LineError::Wrong("no operation".to_owned())),
     }
 }
 
@@ -241,12 +237,12 @@ pub(super) struct Named {
 
 impl Named {
     /// The number of a name, and whether the name is new.
-    pub(super) fn number(&mut self, name: &str) -> Result<(u32, bool), Unread> {
+    pub(super) fn number(&mut self, name: &str) -> Result<(u32, bool), LineError> {
         if let Some(known) = self.known.get(name) {
             return Ok((*known, false));
         }
         if self.known.len() == MAX_NAMES {
-            return Err(Unread::Wrong(format!("more than {MAX_NAMES} different names")));
+            return Err(LineError::Wrong(format!("more than {MAX_NAMES} different names")));
         }
         let number = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
         self.known.insert(name.to_owned(), number);
@@ -254,7 +250,7 @@ impl Named {
     }
 
     /// The device of a name; emits [`Item::Device`] if it is new.
-    pub(super) fn device(&mut self, name: &str, to: &mut VecDeque<Item>) -> Result<DeviceNumber, Unread> {
+    pub(super) fn device(&mut self, name: &str, to: &mut VecDeque<Item>) -> Result<DeviceNumber, LineError> {
         let (minor, is_new) = self.number(name)?;
         let device = DeviceNumber { major: 0, minor };
         if is_new {
@@ -265,7 +261,7 @@ impl Named {
 }
 
 /// Emits an I/O, preceded by the name of its device if that is new.
-pub(super) fn put(record: Record, device: &str, named: &mut Named, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+pub(super) fn put(record: Record, device: &str, named: &mut Named, to: &mut VecDeque<Item>) -> Result<(), LineError> {
     let device = named.device(device, to)?;
     to.push_back(Item::Record(Record { device, ..record }));
     Ok(())

@@ -34,7 +34,7 @@ use block::{Extent, Flags, Nanos, Operation};
 pub use formats::{FORMATS, Format};
 pub use names::{Names, QueueName};
 pub use read::{
-    Complaint, MAX_COMPLAINTS, Options, Place, Reading, SAMPLE_BYTES, Source, Tally, TraceError, Wait, detect,
+    MAX_READ_ERRORS, Options, Place, ReadError, Reading, SAMPLE_BYTES, Source, Tally, TraceError, Wait, detect,
     format_of_name,
 };
 pub use record::{Detail, Item, Record};

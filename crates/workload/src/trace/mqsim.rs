@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use block::Operation;
 
 use super::formats::Format;
-use super::lines::{LineFormat, Lines, Named, Unread, fits, number, put, sectors};
+use super::lines::{LineError, LineFormat, Lines, Named, fits, number, put, sectors};
 use super::read::Options;
 use super::record::{Item, Record};
 
@@ -33,19 +33,19 @@ impl MqSim {
 }
 
 impl LineFormat for MqSim {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let [time, device, block, size, kind] = fields[..] else {
-            return Err(Unread::Wrong("not 5 fields".to_owned()));
+            return Err(LineError::Wrong("not 5 fields".to_owned()));
         };
         let time: u64 = number(time, "the time")?;
         let at_ns = u64::try_from(u128::from(time) * u128::from(self.unit_ps) / 1_000);
-        let at_ns = at_ns.map_err(|_| Unread::Wrong("the time is beyond 2^64 ns".to_owned()))?;
+        let at_ns = at_ns.map_err(|_| LineError::Wrong("the time is beyond 2^64 ns".to_owned()))?;
         let _: u32 = number(device, "the device")?;
         let operation = match kind {
             "0" => Operation::Write,
             "1" => Operation::Read,
-            _ => return Err(Unread::Wrong("the type is neither 0 nor 1".to_owned())),
+            _ => return Err(LineError::Wrong("the type is neither 0 nor 1".to_owned())),
         };
         put(
             Record::io(at_ns, operation, sectors(block, "the lba")?, sectors(size, "the size")?),

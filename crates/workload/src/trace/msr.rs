@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use super::formats::Format;
-use super::lines::{LineFormat, Lines, Named, Unread, direction, fields, fits, is_header, number, put};
+use super::lines::{LineError, LineFormat, Lines, Named, direction, fields, fits, is_header, number, put};
 use super::record::{Item, Record};
 
 /// The format.
@@ -31,16 +31,17 @@ struct Msr {
 }
 
 impl LineFormat for Msr {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         let [time, host, disk, kind, offset, size, response] = fields(line)[..] else {
-            return Err(Unread::Wrong("not 7 fields".to_owned()));
+            return Err(LineError::Wrong("not 7 fields".to_owned()));
         };
         if is_header(time) {
-            return Err(Unread::Nothing);
+            return Err(LineError::Nothing);
         }
         let time: u64 = number(time, "the timestamp")?;
         let since_1970 = time.checked_sub(UNIX_BEGIN).and_then(|units| units.checked_mul(UNIT_NS));
-        let at_ns = since_1970.ok_or_else(|| Unread::Wrong("the timestamp is before 1970 or after 2554".to_owned()))?;
+        let at_ns =
+            since_1970.ok_or_else(|| LineError::Wrong("the timestamp is before 1970 or after 2554".to_owned()))?;
         let _: u32 = number(disk, "the disk")?;
         let latency_ns = number::<u64>(response, "the response time")?.checked_mul(UNIT_NS);
         let record = Record::io(at_ns, direction(kind)?, number(offset, "the offset")?, number(size, "the size")?);

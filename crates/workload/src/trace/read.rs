@@ -21,7 +21,7 @@ const WINDOW_ITEMS: usize = 65_536;
 /// Largest step back in time that is tolerated.
 const BACK_NS: Nanos = 1_000_000_000;
 /// Number of wrong lines after which reading ends.
-pub const MAX_COMPLAINTS: usize = 10;
+pub const MAX_READ_ERRORS: usize = 10;
 /// Maximum number of different reasons for skipping records.
 const MAX_REASONS: usize = 64;
 /// Reason for skipping wrong records.
@@ -83,7 +83,7 @@ impl fmt::Display for Place {
 
 /// An error at a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
+pub struct ReadError {
     /// Name of the file.
     pub file: String,
     /// Position in it.
@@ -92,7 +92,7 @@ pub struct Complaint {
     pub message: String,
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.file, self.place, self.message)
     }
@@ -102,7 +102,7 @@ impl fmt::Display for Complaint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
     /// The errors; the last one ended the reading.
-    pub complaints: Vec<Complaint>,
+    pub errors: Vec<ReadError>,
     /// How to fix it.
     pub help: String,
     /// Whether a system call failed, as opposed to wrong content.
@@ -111,8 +111,8 @@ pub struct TraceError {
 
 impl TraceError {
     pub(super) fn at(file: &str, place: Place, message: impl Into<String>, help: impl Into<String>) -> Self {
-        let complaint = Complaint { file: file.to_owned(), place, message: message.into() };
-        Self { complaints: vec![complaint], help: help.into(), is_system: false }
+        let error = ReadError { file: file.to_owned(), place, message: message.into() };
+        Self { errors: vec![error], help: help.into(), is_system: false }
     }
 
     pub(super) fn system(file: &str, place: Place, error: &std::io::Error) -> Self {
@@ -122,7 +122,7 @@ impl TraceError {
 
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<String> = self.complaints.iter().map(ToString::to_string).collect();
+        let lines: Vec<String> = self.errors.iter().map(ToString::to_string).collect();
         f.write_str(&lines.join("\n"))?;
         if self.help.is_empty() { Ok(()) } else { write!(f, "\n  help: {}", self.help) }
     }
@@ -137,8 +137,8 @@ pub struct Tally {
     pub records: u64,
     /// Skipped records by reason.
     pub skipped: BTreeMap<String, u64>,
-    /// Wrong lines, at most [`MAX_COMPLAINTS`].
-    pub complaints: Vec<Complaint>,
+    /// Wrong lines, at most [`MAX_READ_ERRORS`].
+    pub errors: Vec<ReadError>,
     /// Records whose offset or length was not a multiple of 512 and was rounded outward.
     pub rounded: u64,
     /// Notes about the trace, without duplicates.
@@ -160,8 +160,8 @@ impl Tally {
         if !self.skips_damaged || error.is_system {
             return Err(error);
         }
-        let room = MAX_COMPLAINTS - self.complaints.len().min(MAX_COMPLAINTS);
-        self.complaints.extend(error.complaints.into_iter().take(room));
+        let room = MAX_READ_ERRORS - self.errors.len().min(MAX_READ_ERRORS);
+        self.errors.extend(error.errors.into_iter().take(room));
         self.skip(DAMAGED);
         Ok(())
     }

@@ -89,9 +89,9 @@ pub enum GroupBy {
     Table(BTreeMap<String, String>),
 }
 
-/// The properties by which I/Os are grouped.
+/// The properties that determine the group of an I/O.
 #[derive(Clone, Debug)]
-pub struct Marks<'a> {
+pub struct GroupingKey<'a> {
     /// Process id.
     pub pid: u32,
     /// Name of the process.
@@ -104,7 +104,7 @@ pub struct Marks<'a> {
 
 impl GroupBy {
     /// Name of the group of an I/O; `None` if this rule assigns none.
-    pub fn name_of(&self, marks: Marks<'_>) -> Option<String> {
+    pub fn name_of(&self, marks: GroupingKey<'_>) -> Option<String> {
         let name = match self {
             GroupBy::None => None,
             GroupBy::Pid => Some(format!("pid{}", marks.pid)),
@@ -123,7 +123,7 @@ impl GroupBy {
 
 /// One I/O before its group and final offset are known.
 #[derive(Copy, Clone)]
-struct Seen {
+struct RecordedIo {
     at_ns: Nanos,
     done_ns: Nanos,
     offset_bytes: u64,
@@ -133,7 +133,7 @@ struct Seen {
     device: u16,
     flags: Flags,
     operation: Operation,
-    is_held: bool,
+    is_plugged: bool,
 }
 
 /// The result of reading a trace.
@@ -187,7 +187,7 @@ pub struct Builder {
     group_numbers: BTreeMap<String, u16>,
     /// Cached group of a process, group and device; cleared when a name changes.
     groups_of_marks: BTreeMap<(u32, u64, DeviceNumber), u16>,
-    seen: Vec<Seen>,
+    seen: Vec<RecordedIo>,
     /// Whether a bio was queued; issued requests are ignored from then on.
     has_queued: bool,
     outstanding: Outstanding,
@@ -291,8 +291,8 @@ impl Builder {
         if self.selection.has_stages && record.latency_ns.is_none() {
             self.outstanding.begun(record, self.seen.len());
         }
-        let is_held = self.has_queued && self.plugs.queued(record.pid, self.seen.len());
-        self.seen.push(Seen {
+        let is_plugged = self.has_queued && self.plugs.queued(record.pid, self.seen.len());
+        self.seen.push(RecordedIo {
             at_ns: record.at_ns,
             done_ns: record.latency_ns.map_or(UNKNOWN, |latency_ns| record.at_ns.saturating_add(latency_ns)),
             // Linux records meaningless sectors for flushes.
@@ -303,7 +303,7 @@ impl Builder {
             device,
             flags: record.flags,
             operation: record.operation,
-            is_held,
+            is_plugged,
         });
         Ok(())
     }
@@ -343,7 +343,7 @@ impl Builder {
         };
         let device = self.devices_named.get(&record.device).cloned().unwrap_or_else(|| record.device.to_string());
         let process = self.processes.get(&record.pid).map(String::as_str);
-        let name = self.selection.by.name_of(Marks { pid: record.pid, process, group, device });
+        let name = self.selection.by.name_of(GroupingKey { pid: record.pid, process, group, device });
         let all = if self.selection.by == GroupBy::None { "trace" } else { REST };
         let name = name.unwrap_or_else(|| all.to_owned());
         if let Some(known) = self.group_numbers.get(&name) {
@@ -375,7 +375,7 @@ impl Builder {
         // The gap before the next repetition is the mean gap between two I/Os.
         let pass_ns = duration_ns.saturating_add((duration_ns / self.seen.len() as u64).max(1));
         self.plugs.end(&mut self.seen);
-        let held = self.seen.iter().filter(|seen| seen.is_held).count() as u64;
+        let held = self.seen.iter().filter(|seen| seen.is_plugged).count() as u64;
         let all = &self.seen[..];
         let mut members: Vec<Vec<u32>> = self.groups.iter().map(|_| Vec::new()).collect();
         for (index, seen) in (0_u32..).zip(all) {
@@ -458,7 +458,7 @@ impl Outstanding {
         }
     }
 
-    fn completed(&mut self, record: &Record, seen: &mut [Seen]) {
+    fn completed(&mut self, record: &Record, seen: &mut [RecordedIo]) {
         let device = (record.device.major, record.device.minor);
         let mut done = |index: usize| {
             if let Some(seen) = seen.get_mut(index) {
@@ -507,10 +507,10 @@ impl Plugs {
         }
     }
 
-    fn note(&mut self, record: &Record, seen: &mut [Seen]) {
+    fn note(&mut self, record: &Record, seen: &mut [RecordedIo]) {
         if record.action != Action::Plugged {
             match self.open.remove(&record.pid) {
-                Some(last) => let_go(last, seen),
+                Some(last) => release_plug(last, seen),
                 // An unplug without a plug of its own process releases all plugs: until 2.6.38 the
                 // plug belonged to the queue.
                 None => self.end(seen),
@@ -521,29 +521,29 @@ impl Plugs {
         {
             self.open.insert(pid, index);
             if let Some(seen) = seen.get_mut(index) {
-                seen.is_held = true;
+                seen.is_plugged = true;
             }
         }
     }
 
     /// Releases all plugs.
-    fn end(&mut self, seen: &mut [Seen]) {
-        std::mem::take(&mut self.open).into_values().for_each(|last| let_go(last, seen));
+    fn end(&mut self, seen: &mut [RecordedIo]) {
+        std::mem::take(&mut self.open).into_values().for_each(|last| release_plug(last, seen));
     }
 }
 
 /// Marks the last I/O of a plug as the one that releases the others.
-fn let_go(last: usize, seen: &mut [Seen]) {
+fn release_plug(last: usize, seen: &mut [RecordedIo]) {
     if let Some(seen) = seen.get_mut(last) {
-        seen.is_held = false;
+        seen.is_plugged = false;
     }
 }
 
 /// Infers completions by the rules of the S suite.
-fn infer_completions(all: &mut [Seen]) {
+fn infer_completions(all: &mut [RecordedIo]) {
     let mut ahead: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for index in 0..all.len() {
-        let Seen { at_ns, pid, flags, .. } = all[index];
+        let RecordedIo { at_ns, pid, flags, .. } = all[index];
         if flags.contains(Flags::READAHEAD) {
             ahead.entry(pid).or_default().push(index);
             continue;
@@ -558,7 +558,7 @@ fn infer_completions(all: &mut [Seen]) {
 }
 
 /// Splits the I/Os of these indices into one list per process, in order of appearance.
-fn by_process(all: &[Seen], own: &[u32]) -> Vec<Vec<u32>> {
+fn by_process(all: &[RecordedIo], own: &[u32]) -> Vec<Vec<u32>> {
     let mut numbers = BTreeMap::new();
     let mut lists: Vec<Vec<u32>> = Vec::new();
     for index in own {
@@ -573,7 +573,7 @@ fn by_process(all: &[Seen], own: &[u32]) -> Vec<Vec<u32>> {
 }
 
 /// The recording of one thread: the I/Os of these indices.
-fn part(all: &[Seen], own: &[u32], begin_ns: Nanos, bases: &[u64]) -> Part {
+fn part(all: &[RecordedIo], own: &[u32], begin_ns: Nanos, bases: &[u64]) -> Part {
     let seen = |at: u32| &all[own[at as usize] as usize];
     let mut completed: Vec<u32> =
         (0_u32..).zip(own).map(|(at, _)| at).filter(|at| seen(*at).done_ns != UNKNOWN).collect();
@@ -600,7 +600,7 @@ fn part(all: &[Seen], own: &[u32], begin_ns: Nanos, bases: &[u64]) -> Part {
             flags: seen.flags,
             actor,
             operation: seen.operation,
-            is_held: seen.is_held,
+            is_plugged: seen.is_plugged,
         });
     }
     Part {

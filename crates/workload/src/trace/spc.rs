@@ -9,7 +9,7 @@ use block::time::SECOND;
 
 use super::formats::Format;
 use super::lines::{
-    LineFormat, Lines, Named, Unread, decimal_ns, direction, fields, fits, is_header, number, put, sectors,
+    LineError, LineFormat, Lines, Named, decimal_ns, direction, fields, fits, is_header, number, put, sectors,
 };
 use super::record::{Item, Record};
 
@@ -28,12 +28,12 @@ struct Spc {
 }
 
 impl LineFormat for Spc {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         let [unit, block, size, kind, time, ..] = fields(line)[..] else {
-            return Err(Unread::Wrong("less than 5 fields".to_owned()));
+            return Err(LineError::Wrong("less than 5 fields".to_owned()));
         };
         if is_header(unit) {
-            return Err(Unread::Nothing);
+            return Err(LineError::Nothing);
         }
         let _: u32 = number(unit, "the ASU")?;
         let at_ns = decimal_ns(time, SECOND, "the timestamp")?;

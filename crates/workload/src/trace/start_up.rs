@@ -15,7 +15,7 @@ use block::time::SECOND;
 
 use super::blkparse::rwbs;
 use super::formats::Format;
-use super::lines::{LineFormat, Lines, Named, Unread, decimal_ns, fits, number, sectors};
+use super::lines::{LineError, LineFormat, Lines, Named, decimal_ns, fits, number, sectors};
 use super::record::{Item, Record};
 
 /// The format.
@@ -36,18 +36,19 @@ struct StartUp {
 }
 
 impl LineFormat for StartUp {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let [process, delta, count, sector, kind, distance, run, marks, time, ..] = fields[..] else {
-            return Err(Unread::Wrong("less than 9 fields".to_owned()));
+            return Err(LineError::Wrong("less than 9 fields".to_owned()));
         };
         if !matches!(kind, "Seq" | "Rand") {
-            return Err(Unread::Wrong("neither Seq nor Rand".to_owned()));
+            return Err(LineError::Wrong("neither Seq nor Rand".to_owned()));
         }
         decimal_ns(delta, SECOND, "the delta")?;
         let _: i64 = number(distance, "the distance")?;
         let _: i64 = number(run, "the run")?;
-        let (operation, flags) = rwbs(marks).ok_or_else(|| Unread::Wrong("the kind of I/O is unknown".to_owned()))?;
+        let (operation, flags) =
+            rwbs(marks).ok_or_else(|| LineError::Wrong("the kind of I/O is unknown".to_owned()))?;
         let (name, pid) = process.rsplit_once('-').unwrap_or((process, ""));
         let (_, is_new) = self.processes.number(process)?;
         let pid: u32 = number(pid, "the pid")?;

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use block::time::SECOND;
 
 use super::formats::Format;
-use super::lines::{LineFormat, Lines, Named, Unread, decimal_ns, direction, fields, fits, is_header, number, put};
+use super::lines::{LineError, LineFormat, Lines, Named, decimal_ns, direction, fields, fits, is_header, number, put};
 use super::record::{Item, Record};
 
 /// The format.
@@ -28,12 +28,12 @@ struct Systor {
 }
 
 impl LineFormat for Systor {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         let [time, response, kind, unit, offset, size] = fields(line)[..] else {
-            return Err(Unread::Wrong("not 6 fields".to_owned()));
+            return Err(LineError::Wrong("not 6 fields".to_owned()));
         };
         if is_header(time) {
-            return Err(Unread::Nothing);
+            return Err(LineError::Nothing);
         }
         let at_ns = decimal_ns(time, SECOND, "the timestamp")?;
         // Some records have no response time.

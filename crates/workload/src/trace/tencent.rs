@@ -10,7 +10,7 @@ use block::Operation;
 use block::time::SECOND;
 
 use super::formats::Format;
-use super::lines::{LineFormat, Lines, Named, Unread, fields, fits, is_header, number, sectors};
+use super::lines::{LineError, LineFormat, Lines, Named, fields, fits, is_header, number, sectors};
 use super::record::{Item, Record};
 
 /// The format.
@@ -53,20 +53,20 @@ impl Tencent {
 }
 
 impl LineFormat for Tencent {
-    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), LineError> {
         let [time, offset, size, kind, volume] = fields(line)[..] else {
-            return Err(Unread::Wrong("not 5 fields".to_owned()));
+            return Err(LineError::Wrong("not 5 fields".to_owned()));
         };
         if is_header(time) {
-            return Err(Unread::Nothing);
+            return Err(LineError::Nothing);
         }
         let second: u64 = number(time, "the timestamp")?;
         let at_ns =
-            second.checked_mul(SECOND).ok_or_else(|| Unread::Wrong("the timestamp is after 2554".to_owned()))?;
+            second.checked_mul(SECOND).ok_or_else(|| LineError::Wrong("the timestamp is after 2554".to_owned()))?;
         let operation = match kind {
             "0" => Operation::Read,
             "1" => Operation::Write,
-            _ => return Err(Unread::Wrong("the type is neither 0 nor 1".to_owned())),
+            _ => return Err(LineError::Wrong("the type is neither 0 nor 1".to_owned())),
         };
         let _: u64 = number(volume, "the volume")?;
         let record = Record::io(at_ns, operation, sectors(offset, "the offset")?, sectors(size, "the size")?);

@@ -178,7 +178,7 @@ impl Raw for Reader {
             };
             let (Some(at_ns), Some(offset_bytes)) = (time_us.checked_mul(1_000), block.checked_mul(SECTOR_BYTES))
             else {
-                let message = "time or place beyond 2^64";
+                let message = "time or position beyond 2^64";
                 tally.skip_damaged(TraceError::at(&self.source.name, at, message, HELP))?;
                 continue;
             };

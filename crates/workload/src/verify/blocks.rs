@@ -12,12 +12,12 @@ pub struct Blocks {
     /// First byte of the thread's area on the file or device; headers contain absolute positions.
     first_byte: u64,
     /// Indexed by token.
-    flying: Vec<Option<Flying>>,
+    in_flight: Vec<Option<InFlight>>,
     buffers: Vec<Vec<u8>>,
 }
 
 #[derive(Copy, Clone, Debug)]
-struct Flying {
+struct InFlight {
     position: u64,
     check: Check,
 }
@@ -30,7 +30,7 @@ impl Blocks {
         }
         let verify = (**job.verify.as_ref()?).clone();
         let depth = depth as usize + 1;
-        Some(Self { verify, seed, first_byte, flying: vec![None; depth], buffers: vec![Vec::new(); depth] })
+        Some(Self { verify, seed, first_byte, in_flight: vec![None; depth], buffers: vec![Vec::new(); depth] })
     }
 
     /// Prepares an I/O that is issued; `check` comes from its issuer. The block of a write is
@@ -38,7 +38,7 @@ impl Blocks {
     pub fn begin(&mut self, io: &Io, check: Option<Check>) {
         let token = io.token as usize;
         let position = self.first_byte + io.offset_bytes;
-        self.flying[token] = check.map(|check| Flying { position, check });
+        self.in_flight[token] = check.map(|check| InFlight { position, check });
         let Some(check) = check else { return };
         let buffer = &mut self.buffers[token];
         buffer.clear();
@@ -50,16 +50,16 @@ impl Blocks {
 
     /// The data of a write from `offset_bytes` on; `None` if any data will do.
     pub fn written(&self, token: u32, offset_bytes: u64) -> Option<&[u8]> {
-        let flying = self.flying.get(token as usize).copied().flatten()?;
-        let is_write = matches!(flying.check, Check::Fill { .. });
+        let in_flight = self.in_flight.get(token as usize).copied().flatten()?;
+        let is_write = matches!(in_flight.check, Check::Fill { .. });
         let offset = usize::try_from(offset_bytes).ok()?;
         if is_write { self.buffers[token as usize].get(offset..) } else { None }
     }
 
     /// Buffer for the data of a read from `offset_bytes` on; `None` if it is not checked.
     pub fn room(&mut self, token: u32, offset_bytes: u64) -> Option<&mut [u8]> {
-        let flying = self.flying.get(token as usize).copied().flatten()?;
-        let is_read = matches!(flying.check, Check::Read { .. });
+        let in_flight = self.in_flight.get(token as usize).copied().flatten()?;
+        let is_read = matches!(in_flight.check, Check::Read { .. });
         let offset = usize::try_from(offset_bytes).ok()?;
         if is_read { self.buffers[token as usize].get_mut(offset..) } else { None }
     }
@@ -68,12 +68,12 @@ impl Blocks {
     ///
     /// # Errors
     /// The damage; the I/O counts as failed with [`DAMAGED_ERRNO`].
-    pub fn ended(&mut self, token: u32, is_well: bool) -> Result<(), (u16, Damage)> {
-        let Some(flying) = self.flying.get_mut(token as usize).and_then(Option::take) else { return Ok(()) };
-        match flying.check {
-            Check::Read { number } if is_well => {
+    pub fn ended(&mut self, token: u32, is_success: bool) -> Result<(), (u16, Damage)> {
+        let Some(in_flight) = self.in_flight.get_mut(token as usize).and_then(Option::take) else { return Ok(()) };
+        match in_flight.check {
+            Check::Read { number } if is_success => {
                 let block = &mut self.buffers[token as usize];
-                self.verify.check(block, flying.position, number).map_err(|damage| (DAMAGED_ERRNO, damage))
+                self.verify.check(block, in_flight.position, number).map_err(|damage| (DAMAGED_ERRNO, damage))
             }
             _ => Ok(()),
         }

@@ -108,7 +108,8 @@ pub struct Verify {
     /// Whether a damaged block ends the thread regardless of other options.
     pub is_fatal: bool,
     /// Whether the thread continues after a damaged block.
-    pub goes_on: bool,
+    #[serde(rename = "goes_on")]
+    pub continues: bool,
 }
 
 impl Default for Verify {
@@ -124,7 +125,7 @@ impl Default for Verify {
             backlog_batch: 0,
             checks_order: true,
             is_fatal: false,
-            goes_on: false,
+            continues: false,
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct Row {
 /// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_row(handle: *mut Handle, index: u32, row: &mut Row) -> bool {
-    let Some(found) = of!(handle).carried.policy().tunables().get(index as usize) else { return false };
+    let Some(found) = of!(handle).device.policy().tunables().get(index as usize) else { return false };
     let words = match found.unit {
         Unit::Choice(words) => u32::try_from(words.len()).unwrap_or(0),
         _ => 0,
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn hoist_row(handle: *mut Handle, index: u32, row: &mut Ro
 /// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_word(handle: *mut Handle, index: u32, word: u32, text: &mut Line) -> bool {
-    let Some(row) = of!(handle).carried.policy().tunables().get(index as usize) else { return false };
+    let Some(row) = of!(handle).device.policy().tunables().get(index as usize) else { return false };
     let Unit::Choice(words) = row.unit else { return false };
     let Some(found) = words.get(word as usize) else { return false };
     *text = Line::of(found);
@@ -67,32 +67,32 @@ pub unsafe extern "C" fn hoist_word(handle: *mut Handle, index: u32, word: u32, 
 /// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_setting(handle: *mut Handle, index: u32, value: &mut i64) -> bool {
-    let Some(found) = of!(handle).carried.policy().setting(index as usize) else { return false };
+    let Some(found) = of!(handle).device.policy().setting(index as usize) else { return false };
     *value = found;
     true
 }
 
-/// [`crate::Carried::set`].
+/// [`crate::DevicePolicy::set`].
 ///
 /// # Safety
 /// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_set(handle: *mut Handle, index: u32, value: i64) -> bool {
     let handle = of!(handle);
-    let done = handle.carried.set(index, value);
+    let done = handle.device.set(index, value);
     if handle.recorder.is_on() {
         handle.note_few(Call::Set, index, 0, (value.cast_unsigned(), 0, 0), (done.into(), 0));
     }
     done
 }
 
-/// [`crate::Carried::stats`].
+/// [`crate::DevicePolicy::stats`].
 ///
 /// # Safety
 /// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_stats(handle: *mut Handle, stats: &mut Stats) {
-    *stats = of!(handle).carried.stats();
+    *stats = of!(handle).device.stats();
 }
 
 /// Text and count of reason `index`.
@@ -101,25 +101,25 @@ pub unsafe extern "C" fn hoist_stats(handle: *mut Handle, stats: &mut Stats) {
 /// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_reason(handle: *mut Handle, index: u32, text: &mut Line, count: &mut u64) -> bool {
-    let carried = &of!(handle).carried;
-    let Some(name) = carried.policy().reasons().get(index as usize) else { return false };
+    let device = &of!(handle).device;
+    let Some(name) = device.policy().reasons().get(index as usize) else { return false };
     *text = Line::of(name);
-    *count = carried.reason_count(index);
+    *count = device.reason_count(index);
     true
 }
 
-/// [`crate::Carried::trace`].
+/// [`crate::DevicePolicy::trace`].
 ///
 /// # Safety
 /// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_trace(handle: *mut Handle, is_on: bool) {
-    of!(handle).carried.trace(is_on);
+    of!(handle).device.trace(is_on);
 }
 
 /// A message of the policy: a text in which `{0}` stands for a number, `{0i}` for a signed one.
 #[repr(C)]
-pub struct Said {
+pub struct Message {
     /// The text.
     pub text: Line,
     /// The group that it is about, or none.
@@ -139,10 +139,10 @@ pub struct Said {
 /// # Safety
 /// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hoist_said(handle: *mut Handle, said: &mut Said) -> bool {
-    let Some(message) = of!(handle).carried.take_message() else { return false };
+pub unsafe extern "C" fn hoist_take_message(handle: *mut Handle, out: &mut Message) -> bool {
+    let Some(message) = of!(handle).device.take_message() else { return false };
     let (context, is_sync) = message.queue.map_or((NONE, false), |(context, is_sync)| (context.0, is_sync));
-    *said = Said {
+    *out = Message {
         text: Line::of(message.text),
         group: message.group.map_or(NONE, |group| group.0),
         context,

@@ -1,7 +1,7 @@
 //! The calls made for every request, which go through a table of the policy's own functions.
 
 use super::Handle;
-use crate::books::Books;
+use crate::device_state::DeviceState;
 use crate::life;
 use crate::records::{Call, pair};
 use crate::values::{ATTEND, Action, Ask, DISPATCH, Effect, NONE};
@@ -26,11 +26,11 @@ impl<E: Elevator> Of<E> {
 }
 
 /// Finds a policy's table, the recording one or the other, and the policy's address.
-pub(super) struct Meet {
+pub(super) struct FindEntries {
     pub is_recorded: bool,
 }
 
-impl Visitor for Meet {
+impl Visitor for FindEntries {
     type Answer = (&'static Entries, usize);
 
     fn visit<E: Elevator>(self, policy: &mut E) -> Self::Answer {
@@ -39,82 +39,82 @@ impl Visitor for Meet {
     }
 }
 
-/// Books and policy of a handle.
+/// State and policy of a handle.
 ///
 /// # Safety
 /// The handle's policy is an `E`, and there is no other reference to the handle.
 #[inline(always)]
-unsafe fn parts<'a, E: Elevator>(handle: *mut Handle) -> (&'a mut Books, &'a mut E) {
+unsafe fn parts<'a, E: Elevator>(handle: *mut Handle) -> (&'a mut DeviceState, &'a mut E) {
     // SAFETY: `hoist_new` computed the policy's offset in the handle when it chose the table that
-    // this function is in; the books do not overlap with it.
+    // this function is in; the state does not overlap with it.
     unsafe {
         let policy = handle.cast::<u8>().add((*handle).policy_at_bytes).cast::<E>();
-        (&mut (*handle).carried.books, &mut *policy)
+        (&mut (*handle).device.state, &mut *policy)
     }
 }
 
-/// [`crate::Carried::insert`] of a new request that the policy sorts; all others go through
+/// [`crate::DevicePolicy::insert`] of a new request that the policy sorts; all others go through
 /// `hoist_insert`.
 #[inline(never)]
 unsafe extern "C" fn insert<E: Elevator>(handle: *mut Handle, attributes: *const Attributes, now: u64) -> i64 {
     // SAFETY: this function is only in the table of handles whose policy is an `E`.
-    let (books, policy) = unsafe { parts::<E>(handle) };
+    let (state, policy) = unsafe { parts::<E>(handle) };
     // The glue encodes operations with `hoist_operation_of`, so no other numbers occur.
-    life::sort_in(books, policy, at!(attributes), now)
+    life::insert_sorted(state, policy, at!(attributes), now)
 }
 
-/// [`crate::Carried::insert`].
+/// [`crate::DevicePolicy::insert`].
 ///
 /// # Safety
 /// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_insert(handle: *mut Handle, known: u32, ask: *const Ask, at: u32, now: u64) -> u32 {
     let (handle, ask) = (of!(handle), at!(ask));
-    let id = handle.carried.insert(known, ask, at, now);
+    let id = handle.device.insert(known, ask, at, now);
     if handle.recorder.is_on() {
         handle.note(Call::Insert, known, now, ask, (id.into(), at.into()));
     }
     id
 }
 
-/// [`crate::Carried::dispatch`] without the timer, which ends a wait in a call of its own.
+/// [`crate::DevicePolicy::dispatch`] without the timer, which ends a wait in a call of its own.
 #[inline(never)]
 unsafe extern "C" fn dispatch<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> i64 {
     // SAFETY: see `insert`.
-    let (books, policy) = unsafe { parts::<E>(handle) };
-    let action = life::dispatch(books, policy, queue, now);
+    let (state, policy) = unsafe { parts::<E>(handle) };
+    let action = life::dispatch(state, policy, queue, now);
     let id = i64::from(action.id);
     if action.kind == DISPATCH { id } else { id | i64::MIN }
 }
 
-/// [`crate::Carried::finish`].
+/// [`crate::DevicePolicy::finish`].
 #[inline(never)]
 unsafe extern "C" fn finish<E: Elevator>(handle: *mut Handle, id: u32, now: u64) -> Effect {
     // SAFETY: see `insert`.
-    let (books, policy) = unsafe { parts::<E>(handle) };
-    life::finish(books, policy, id, now)
+    let (state, policy) = unsafe { parts::<E>(handle) };
+    life::finish(state, policy, id, now)
 }
 
 /// The same call, recorded with its answer.
 unsafe extern "C" fn insert_recorded<E: Elevator>(handle: *mut Handle, attributes: *const Attributes, now: u64) -> i64 {
     // SAFETY: see `insert`.
-    let told = unsafe { insert::<E>(handle, attributes, now) };
+    let encoded = unsafe { insert::<E>(handle, attributes, now) };
     let ask = Ask::from(at!(attributes));
-    of!(handle).note(Call::Insert, NONE, now, &ask, (life::id_in(told).into(), 0));
-    told
+    of!(handle).note(Call::Insert, NONE, now, &ask, (life::id_in(encoded).into(), 0));
+    encoded
 }
 
 unsafe extern "C" fn dispatch_recorded<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> i64 {
     // SAFETY: see `insert`.
-    let told = unsafe { dispatch::<E>(handle, queue, now) };
+    let encoded = unsafe { dispatch::<E>(handle, queue, now) };
     let handle = of!(handle);
-    let action = match life::id_in(told) {
-        NONE => handle.carried.books.refusal,
+    let action = match life::id_in(encoded) {
+        NONE => handle.device.state.refusal,
         id => Action { kind: DISPATCH, id, until_ns: 0 },
     };
     let answer = (pair(action.kind, action.id), action.until_ns);
     handle.note_few(Call::Dispatch, queue.into(), now, (0, 0, 0), answer);
-    told
+    encoded
 }
 
 unsafe extern "C" fn finish_recorded<E: Elevator>(handle: *mut Handle, id: u32, now: u64) -> Effect {
@@ -124,42 +124,42 @@ unsafe extern "C" fn finish_recorded<E: Elevator>(handle: *mut Handle, id: u32, 
     effect
 }
 
-/// [`crate::Carried::admit`].
+/// [`crate::DevicePolicy::admit`].
 ///
 /// # Safety
 /// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_admit(handle: *mut Handle, ask: *const Ask, now: u64) -> u32 {
     let (handle, ask) = (of!(handle), at!(ask));
-    let depth = handle.carried.admit(ask, now);
+    let depth = handle.device.admit(ask, now);
     if handle.recorder.is_on() {
         handle.note(Call::Admit, NONE, now, ask, (depth.into(), 0));
     }
     depth
 }
 
-/// [`crate::Carried::allocate`].
+/// [`crate::DevicePolicy::allocate`].
 ///
 /// # Safety
 /// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_allocate(handle: *mut Handle, ask: *const Ask, now: u64) -> u32 {
     let (handle, ask) = (of!(handle), at!(ask));
-    let id = handle.carried.allocate(ask, now);
+    let id = handle.device.allocate(ask, now);
     if handle.recorder.is_on() {
         handle.note(Call::Allocate, NONE, now, ask, (id.into(), 0));
     }
     id
 }
 
-/// [`crate::Carried::requeue`].
+/// [`crate::DevicePolicy::requeue`].
 ///
 /// # Safety
 /// See the documentation of [`crate::abi`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_requeue(handle: *mut Handle, id: u32, now: u64) -> Effect {
     let handle = of!(handle);
-    let effect = handle.carried.requeue(id, now);
+    let effect = handle.device.requeue(id, now);
     if handle.recorder.is_on() {
         handle.note_few(Call::Requeue, id, now, (0, 0, 0), (effect.into(), 0));
     }

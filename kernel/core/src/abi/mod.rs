@@ -4,8 +4,8 @@
 //! Pointers come from the glue and are valid for the duration of the call; the handle is one
 //! returned by `hoist_new`.
 
-use crate::carried::Carried;
-use crate::offered::{PREFIX, offer, offers};
+use crate::device_policy::DevicePolicy;
+use crate::elevator_types::{PREFIX, elevator_type, elevator_types};
 use crate::records::{Call, Record, Recorder};
 use crate::values::{Ask, Config, Line};
 use alloc::boxed::Box;
@@ -20,7 +20,7 @@ pub const ABI: u32 = 5;
 pub struct Handle {
     entries: &'static life::Entries,
     policy_at_bytes: usize,
-    carried: Carried,
+    device: DevicePolicy,
     recorder: Recorder,
 }
 
@@ -83,9 +83,9 @@ pub extern "C" fn hoist_core_abi() -> u32 {
 
 /// The number of elevators.
 #[unsafe(no_mangle)]
-pub extern "C" fn hoist_offers() -> u32 {
+pub extern "C" fn hoist_elevator_types() -> u32 {
     let mut count = 0;
-    for _ in offers() {
+    for _ in elevator_types() {
         count += 1;
     }
     count
@@ -94,11 +94,11 @@ pub extern "C" fn hoist_offers() -> u32 {
 /// Name, summary and requirements of elevator `index`; the caller writes the name behind the
 /// prefix.
 #[unsafe(no_mangle)]
-pub extern "C" fn hoist_offer(index: u32, prefix: &mut Line, name: &mut Line, wants: &mut u32) -> bool {
-    let Some(offer) = offer(index) else { return false };
+pub extern "C" fn hoist_elevator_type(index: u32, prefix: &mut Line, name: &mut Line, wants: &mut u32) -> bool {
+    let Some(elevator_type) = elevator_type(index) else { return false };
     *prefix = Line::of(PREFIX);
-    *name = Line::of(offer.entry.name);
-    *wants = offer.wants;
+    *name = Line::of(elevator_type.entry.name);
+    *wants = elevator_type.wants;
     true
 }
 
@@ -121,13 +121,13 @@ pub unsafe extern "C" fn hoist_new(config: *const Config, error: *mut u32) -> *m
         // SAFETY: `place` is memory for a handle, and its parts are written one after another.
         let built = unsafe {
             (&raw mut (*place).recorder).write(Recorder::OFF);
-            Carried::build_at(&raw mut (*place).carried, config)
+            DevicePolicy::build_at(&raw mut (*place).device, config)
         };
         match built {
             Ok(()) => {
                 // SAFETY: all fields but the first two are initialised, and these need no drop.
                 unsafe {
-                    let (entries, policy) = (*place).carried.visited_by(life::Meet { is_recorded: false });
+                    let (entries, policy) = (*place).device.visit(life::FindEntries { is_recorded: false });
                     (&raw mut (*place).entries).write(entries);
                     (&raw mut (*place).policy_at_bytes).write(policy - place.addr());
                 }
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn hoist_delete(handle: *mut Handle) {
 pub unsafe extern "C" fn hoist_record(handle: *mut Handle, into: *mut Record, room: u64) {
     let handle = of!(handle);
     handle.recorder = Recorder { into, room, written: 0, lost: 0 };
-    (handle.entries, _) = handle.carried.visited_by(life::Meet { is_recorded: room != 0 });
+    (handle.entries, _) = handle.device.visit(life::FindEntries { is_recorded: room != 0 });
 }
 
 /// The number of recorded calls, and of those that found no room.

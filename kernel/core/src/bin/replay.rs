@@ -1,7 +1,7 @@
 //! `replay FILE...`: replays the calls that a kernel recorded (debugfs `hoistway/DISK/config`
 //! followed by `calls`), and requires the same answers. Exit code 1 at the first difference.
 
-use kernel::{Carried, Config, Record, offer};
+use kernel::{Config, DevicePolicy, Record, elevator_type};
 use std::process::ExitCode;
 
 /// Reads little-endian numbers from a file, in order.
@@ -77,8 +77,9 @@ impl Reader<'_> {
 fn replay(bytes: &[u8]) -> Result<String, String> {
     let mut reader = Reader(bytes);
     let config = reader.config();
-    let name = offer(config.policy).map(|offer| offer.entry.name).ok_or("no policy of that number")?;
-    let mut carried = Carried::try_new(&config).map_err(|why| format!("{name}: {why:?}"))?;
+    let name =
+        elevator_type(config.policy).map(|elevator_type| elevator_type.entry.name).ok_or("no policy of that number")?;
+    let mut device_policy = DevicePolicy::try_new(&config).map_err(|why| format!("{name}: {why:?}"))?;
     let mut calls = 0_u64;
     while !reader.0.is_empty() {
         let record = reader.record();
@@ -87,14 +88,14 @@ fn replay(bytes: &[u8]) -> Result<String, String> {
         }
         calls += 1;
         let given = (record.answer, record.answer_more);
-        match record.play(&mut carried) {
+        match record.play(&mut device_policy) {
             Some(now) if now == given => {}
             Some(now) => return Err(format!("{name}: call {calls} answers {now:x?} here, in the kernel {record:x?}")),
             None => return Err(format!("{name}: call {calls} is none: {record:x?}")),
         }
     }
-    let stats = carried.stats();
-    carried.check().map_err(|broken| format!("{name}: {} at {}", broken.what, broken.at))?;
+    let stats = device_policy.stats();
+    device_policy.check().map_err(|broken| format!("{name}: {} at {}", broken.what, broken.at))?;
     if stats.faults != 0 {
         return Err(format!("{name}: {} faults", stats.faults));
     }

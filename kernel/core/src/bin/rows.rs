@@ -4,20 +4,20 @@
 
 use elevator::Elevator;
 use elevator::tunable::{OutOfRange, Unit};
-use kernel::{Carried, Config, offers};
+use kernel::{Config, DevicePolicy, elevator_types};
 
 fn main() {
-    for (policy, offer) in (0..).zip(offers()) {
+    for (policy, elevator_type) in (0..).zip(elevator_types()) {
         let config = Config { policy, slots: 1, groups: 1, contexts: 1, requests: 1, device: 1, ..Config::default() };
-        let Ok(carried) = Carried::try_new(&config) else { continue };
-        for row in carried.policy().tunables() {
+        let Ok(device_policy) = DevicePolicy::try_new(&config) else { continue };
+        for row in device_policy.policy().tunables() {
             let how = match (row.unit, row.out_of_range) {
                 (Unit::Choice(_), _) => "words",
                 (_, OutOfRange::Refuse) => "refuses",
                 (Unit::Nanoseconds, _) => "decimal",
                 _ => "clamps",
             };
-            println!("{} {} {} {} {how}", offer.entry.name, row.name, row.min, row.max);
+            println!("{} {} {} {} {how}", elevator_type.entry.name, row.name, row.min, row.max);
         }
     }
 }

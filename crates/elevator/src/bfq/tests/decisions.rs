@@ -90,7 +90,7 @@ fn t22_groups_make_shares_a_matter_of_waiting() {
 }
 
 #[test]
-fn t25_without_slice_idle_nobody_is_waited_for_with_strict_guarantees_everybody() {
+fn t25_without_slice_idle_the_device_is_idled_only_with_strict_guarantees() {
     let mut rig = busy_with(NEWEST, &[2, 6]);
     rig.bfq.settings.strict_guarantees = false;
     rig.bfq.change_setting(4, 0).unwrap();

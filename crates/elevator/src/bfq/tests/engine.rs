@@ -115,7 +115,7 @@ fn t06_back_in_time_a_queue_starts_where_it_left_off() {
     rig.serve(1_024);
     rig.serve(1_024);
     assert_eq!(rig.tree(), (214_748_364, 40));
-    rig.come_back(a, 3_072);
+    rig.return_in_time(a, 3_072);
     assert_eq!(rig.stamps(a), (107_374_182, 429_496_729));
 }
 
@@ -142,19 +142,19 @@ fn t08_without_back_shift_a_queue_starts_where_it_would_have_finished_or_now() {
     let (mut rig, a, _) = a_has_left(4_096);
     rig.serve(512);
     assert_eq!(rig.tree().0, 80_530_636);
-    rig.come_anew(a, 4_096);
+    rig.return_late(a, 4_096);
     assert_eq!(rig.stamps(a).0, 107_374_182);
 
     let (mut rig, a, _) = a_has_left(65_536);
     for _ in 0..16 {
         rig.serve(1_024);
     }
-    rig.come_anew(a, 4_096);
+    rig.return_late(a, 4_096);
     assert_eq!(rig.stamps(a), (1_717_986_912, 2_147_483_641));
 }
 
 #[test]
-fn t09_who_is_ahead_of_virtual_time_waits_for_it() {
+fn t09_a_queue_ahead_of_virtual_time_waits_for_it() {
     let mut rig = Rig::on_flash();
     let (a, b) = (rig.queue(ROOT, 10, 1_000), rig.queue(ROOT, 990, 1_000));
     rig.arrive(a);

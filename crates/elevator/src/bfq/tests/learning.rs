@@ -44,7 +44,7 @@ fn t15_too_idle_down_to_the_least() {
 }
 
 #[test]
-fn t28_think_times_and_what_they_say() {
+fn t28_think_times_decide_on_idling() {
     let most = 16 * MILLISECOND;
     let mut think = ThinkTime::since(1);
     // The queue is as old as its first request: the think time wraps and is capped at the maximum.
@@ -86,7 +86,7 @@ fn t28_the_flag_of_a_queue_follows() {
 }
 
 #[test]
-fn t29_a_device_that_holds_one_at_a_time_does_not_queue() {
+fn t29_a_device_with_one_request_in_flight_does_not_queue() {
     let mut rig = Rig::on_flash();
     rig.bfq.hw_tag = None;
     assert!(rig.bfq.flash_queues);
@@ -103,7 +103,7 @@ fn t29_a_device_that_holds_one_at_a_time_does_not_queue() {
 }
 
 #[test]
-fn t29_a_device_that_holds_four_does() {
+fn t29_a_device_with_four_requests_in_flight_queues() {
     let mut rig = Rig::on_flash();
     (rig.bfq.hw_tag, rig.bfq.flash_queues) = (Some(false), false);
     for n in 0..60 {
@@ -151,10 +151,10 @@ fn t39_the_limit_follows_the_service_time() {
 }
 
 #[test]
-fn t39_long_requests_are_not_let_in_beside_others_on_flash() {
+fn t39_long_requests_are_not_injected_on_flash() {
     for (sectors, is_let_in) in [(56, true), (64, false)] {
         let mut rig = Rig::on_flash();
-        // The newcomer must not preempt the queue in service.
+        // The new queue must not preempt the queue in service.
         rig.bfq.settings.strict_guarantees = true;
         let own = rig.submit(1, 0, 8);
         assert_eq!(rig.dispatch(), Some(own));

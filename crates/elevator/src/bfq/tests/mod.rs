@@ -112,7 +112,7 @@ impl Rig {
     }
 
     /// The queue returns in time, with `left` of its budget.
-    pub fn come_back(&mut self, queue: u32, left: u32) {
+    pub fn return_in_time(&mut self, queue: u32, left: u32) {
         let entity = self.bfq.entities.at_mut(queue);
         (entity.budget, entity.service) = (left, 0);
         self.bfq.queues.at_mut(queue).marks.set(Marks::WAITS_UNBLOCKED);
@@ -120,7 +120,7 @@ impl Rig {
     }
 
     /// The queue returns too late to keep its budget.
-    pub fn come_anew(&mut self, queue: u32, budget: u32) {
+    pub fn return_late(&mut self, queue: u32, budget: u32) {
         let entity = self.bfq.entities.at_mut(queue);
         (entity.budget, entity.service) = (budget, 0);
         self.arrive(queue);
@@ -129,7 +129,7 @@ impl Rig {
     /// Begins a turn.
     pub fn select(&mut self) -> u32 {
         let queue = self.bfq.take_next_queue();
-        assert_ne!(queue, NIL, "nobody is next");
+        assert_ne!(queue, NIL, "no queue is next");
         self.bfq.in_service = queue;
         self.bfq.begin_turn(queue);
         self.check();

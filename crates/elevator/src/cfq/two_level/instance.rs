@@ -34,8 +34,8 @@ impl Cfq {
     /// Loads a group's instance, where groups have instances. Returns the group that was loaded
     /// before. Constant time.
     #[inline]
-    pub(in super::super) fn attend(&mut self, group: u32) -> u32 {
-        let before = self.attended;
+    pub(in super::super) fn load_instance(&mut self, group: u32) -> u32 {
+        let before = self.loaded;
         if group != before && !self.instances.is_empty() {
             self.exchange_instance(group);
         }
@@ -46,15 +46,15 @@ impl Cfq {
     fn exchange_instance(&mut self, group: u32) {
         let Some(next) = self.instances.get(group).copied() else { return };
         let before = self.replace_instance(next);
-        if let Some(parked) = self.instances.get_mut(self.attended) {
+        if let Some(parked) = self.instances.get_mut(self.loaded) {
             *parked = before;
         }
-        self.attended = group;
+        self.loaded = group;
     }
 
     /// Resets a group's instance, because its id was given away. Its queues are gone already.
     pub(super) fn renew_instance(&mut self, group: u32) {
-        self.attend(group);
+        self.load_instance(group);
         if !self.instances.is_empty() {
             let _ = self.replace_instance(Instance::NEW);
         }
@@ -78,7 +78,7 @@ impl Cfq {
     /// When the idle timer of a group's instance fires, in ns.
     pub(super) fn timer_of(&self, group: u32) -> Option<Nanos> {
         let at = match self.instances.get(group) {
-            Some(instance) if group != self.attended => instance.timer_at,
+            Some(instance) if group != self.loaded => instance.timer_at,
             _ => self.timer_at,
         };
         at.map(|at| self.ticks.ns(at))
@@ -89,18 +89,18 @@ impl Cfq {
     /// The active queue of a group's instance.
     pub(in super::super) fn active_of(&self, group: u32) -> u32 {
         match self.instances.get(group) {
-            Some(instance) if group != self.attended => instance.active,
+            Some(instance) if group != self.loaded => instance.active,
             _ => self.active,
         }
     }
 
     /// The counts of all instances except the loaded one.
     pub(in super::super) fn parked(&self) -> impl Iterator<Item = &Instance> + Clone {
-        let attended = self.attended;
+        let loaded = self.loaded;
         self.instances
             .iter()
             .enumerate()
-            .filter(move |(group, _)| u32::try_from(*group) != Ok(attended))
+            .filter(move |(group, _)| u32::try_from(*group) != Ok(loaded))
             .map(|(_, one)| one)
     }
 
@@ -110,7 +110,7 @@ impl Cfq {
             let active = self.active_of(group);
             let is_own = active == NIL || self.queues.at(active).group == group;
             if !is_own {
-                return Err(Violation { what: "the active queue of a group is the group's own", at: group });
+                return Err(Violation { what: "the active queue of a group belongs to the group", at: group });
             }
         }
         Ok(())

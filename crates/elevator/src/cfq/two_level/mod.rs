@@ -50,7 +50,7 @@ crate::reasons! {
         SliceGoesOn = "slice goes on",
         NextQueue = "next queue",
         Overdue = "overdue",
-        OfRound = "of the round",
+        OfRound = "part of the round",
         HeadInsert = "put in front",
         WaitsForQueue = "waits for the queue",
         WaitsForGroup = "waits for the group",
@@ -73,7 +73,7 @@ pub enum Turn {
     /// because its engine idles.
     Wait,
     /// No group has requests.
-    Nobody,
+    NoGroup,
 }
 
 /// The scheduling of groups.
@@ -144,9 +144,9 @@ impl<L: Layer> TwoLevel<L> {
     /// Loads a group's engine. An idle timer that expired while another was loaded fires now:
     /// nothing could depend on it before.
     #[inline]
-    fn attend(&mut self, group: u32, now: Nanos) {
+    fn load_instance(&mut self, group: u32, now: Nanos) {
         self.engine.tick(now);
-        self.engine.attend(group);
+        self.engine.load_instance(group);
         if group != self.layer.active() {
             self.engine.fire_overdue();
         }
@@ -167,7 +167,7 @@ impl<L: Layer> TwoLevel<L> {
 
     fn serve(&mut self, requests: &Requests) -> Dispatch {
         match self.layer.turn(&mut self.engine) {
-            Turn::Nobody => Dispatch::Empty,
+            Turn::NoGroup => Dispatch::Empty,
             Turn::Wait => self.waits(),
             Turn::Serve { is_new } => {
                 self.has_new_turn |= is_new;
@@ -187,6 +187,8 @@ impl<L: Layer> TwoLevel<L> {
 }
 
 impl<L: Layer> Elevator for TwoLevel<L> {
+    /// `passing` is unchecked because the first engine's rounds leave their queue in advance, so
+    /// that the order of requests does not show where a turn ends (see [`Cfq`](super::Cfq)).
     const TRAITS: Traits = Traits { has_shares: false, schedules_writeback: true, ..Traits::SHARES };
 
     fn admit(&self, bio: &Bio, now: Nanos) -> Admission {
@@ -215,7 +217,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
 
     fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, now: Nanos) {
         let group = self.group_of(gone);
-        self.attend(group, now);
+        self.load_instance(group, now);
         self.engine.requests_merged(requests, keep, gone, now);
         self.layer.settle(&self.engine, group);
     }
@@ -230,7 +232,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
 
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
         let group = self.engine.group_of(requests.attributes(id)).0;
-        self.attend(group, now);
+        self.load_instance(group, now);
         let wake = self.engine.insert(requests, id, at, now);
         self.layer.settle(&self.engine, group);
         wake
@@ -238,7 +240,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
 
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.engine.tick(now);
-        if let Some(at_hand) = self.engine.next_at_hand() {
+        if let Some(at_hand) = self.engine.next_outside_queues() {
             return at_hand;
         }
         let answer = self.serve(requests);
@@ -255,7 +257,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
         {
             self.engine.serving.group = group;
         }
-        self.attend(self.engine.serving.group, now);
+        self.load_instance(self.engine.serving.group, now);
         let id = self.engine.drain(requests, now)?;
         let group = self.group_of(id);
         self.layer.settle(&self.engine, group);
@@ -282,7 +284,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
         let slot = self.engine.slots.at(id.slot());
         let is_ours = slot.id == id && slot.held == Held::Dispatched;
         let group = if is_ours { slot.group } else { NIL };
-        self.attend(group, now);
+        self.load_instance(group, now);
         let wake = self.engine.completed(requests, id, now);
         self.layer.completed(&mut self.engine, group);
         wake
@@ -295,7 +297,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
             return self.engine.released(requests, id, now);
         }
         let group = slot.group;
-        self.attend(group, now);
+        self.load_instance(group, now);
         let wake = self.engine.released(requests, id, now);
         self.layer.settle(&self.engine, group);
         wake
@@ -314,7 +316,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
             return Wake::No;
         }
         self.engine.tick(now);
-        self.engine.attend(active);
+        self.engine.load_instance(active);
         self.engine.timer(requests, now)
     }
 
@@ -322,7 +324,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
         let queue = self.engine.contexts.at(self.engine.context_index(context)).queue;
         if queue != NIL {
             let group = self.engine.queues.at(queue).group;
-            self.attend(group, now);
+            self.load_instance(group, now);
         }
         self.engine.context_exited(context, now)
     }
@@ -341,7 +343,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
         if group == GroupId::ROOT {
             return;
         }
-        self.attend(group.0, now);
+        self.load_instance(group.0, now);
         self.engine.group_removed(group, now);
         self.layer.renew(&mut self.engine, group.0);
         self.engine.renew_instance(group.0);
@@ -377,7 +379,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
 
     fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool {
         self.engine.tick(now);
-        self.engine.attend(group.0);
+        self.engine.load_instance(group.0);
         self.engine.reset_account(group.0)
     }
 
@@ -428,7 +430,7 @@ impl Cfq {
 
     /// A group gets the device.
     fn group_begins(&mut self, group: u32) {
-        self.attend(group);
+        self.load_instance(group);
         self.serving.group = group;
         let now_ns = self.now_ns;
         let state = self.groups.at_mut(group);

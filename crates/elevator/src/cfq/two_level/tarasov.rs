@@ -56,7 +56,8 @@ const MAPPING_ROW: Tunable = Tunable {
     max: 1,
     default: Some(0),
     out_of_range: OutOfRange::Refuse,
-    doc: "What a level is worth: as level + 1 as in the report of 2008, or from once to twice the base as in OpenVZ.",
+    doc: "How a level determines the share: level + 1 as in the report of 2008, or a slice of once to twice the \
+        base as in OpenVZ.",
 };
 
 const SLICE_ROW: Tunable = Tunable {
@@ -295,15 +296,15 @@ impl super::Layer for Layer {
 
     fn turn(&mut self, engine: &mut Cfq) -> Turn {
         if engine.requests_queued == 0 {
-            return Turn::Nobody;
+            return Turn::NoGroup;
         }
-        let is_spent = || engine.queued_in(self.active) == 0 && engine.groups.at(self.active).dispatched == 0;
-        let is_over = self.active == NIL || engine.now > self.slice_end_ticks || is_spent();
+        let has_no_work = || engine.queued_in(self.active) == 0 && engine.groups.at(self.active).dispatched == 0;
+        let is_over = self.active == NIL || engine.now > self.slice_end_ticks || has_no_work();
         if is_over {
             self.pick(engine);
         }
         match self.active {
-            NIL => Turn::Nobody,
+            NIL => Turn::NoGroup,
             active if engine.queued_in(active) == 0 => Turn::Wait,
             _ => Turn::Serve { is_new: is_over },
         }
@@ -339,7 +340,7 @@ impl super::Layer for Layer {
         let is_draining = self.active == NIL;
         must(
             engine.active == NIL || owner == self.active || is_draining,
-            "the active queue is the active group's",
+            "the active queue belongs to the active group",
             engine.active,
         )
     }

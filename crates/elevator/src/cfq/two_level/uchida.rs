@@ -33,7 +33,7 @@ const OWN_ROWS: [Tunable; 2] = [
         max: MOST,
         default: Some(100),
         out_of_range: OutOfRange::Clamp,
-        doc: "Slice of a group of level 3; a level more or less is a fifth of it.",
+        doc: "Slice of a group of level 3; each level changes it by a fifth.",
     },
     Tunable {
         name: "key_offset",
@@ -42,7 +42,8 @@ const OWN_ROWS: [Tunable; 2] = [
         max: 1,
         default: Some(1),
         out_of_range: OutOfRange::Clamp,
-        doc: "Whether low levels also go further back (as in 2008), or turns are plain rotation and shares as the slices.",
+        doc: "Whether low levels are also placed further back in the rotation (as in 2008), or the rotation is \
+            plain and shares follow the slices.",
     },
 ];
 const GROUP_SLICE: usize = 0;
@@ -101,7 +102,7 @@ impl Layer {
     #[inline(never)]
     fn expire(&mut self, engine: &mut Cfq, keeps_rest: bool) {
         let group = core::mem::replace(&mut self.active, NIL);
-        engine.attend(group);
+        engine.load_instance(group);
         if keeps_rest && !self.is_slice_new {
             let rest = self.slice_end_ticks.cast_signed().wrapping_sub(engine.now.cast_signed());
             self.groups.at_mut(group).rest_ticks = rest;
@@ -120,7 +121,7 @@ impl Layer {
 
     /// Whether the active group, whose engine is loaded, has no requests any more: queued, in
     /// flight or expected.
-    fn is_spent(&self, engine: &Cfq) -> bool {
+    fn has_no_work(&self, engine: &Cfq) -> bool {
         engine.queued_in(self.active) == 0 && engine.groups.at(self.active).dispatched == 0 && engine.timer_at.is_none()
     }
 }
@@ -186,13 +187,13 @@ impl super::Layer for Layer {
     fn turn(&mut self, engine: &mut Cfq) -> Turn {
         let mut is_new = false;
         if self.active != NIL {
-            engine.attend(self.active);
-            if self.is_slice_used(engine) || self.is_spent(engine) {
+            engine.load_instance(self.active);
+            if self.is_slice_used(engine) || self.has_no_work(engine) {
                 self.expire(engine, false);
             }
         }
         if self.active == NIL {
-            let Some(group) = self.order.first() else { return Turn::Nobody };
+            let Some(group) = self.order.first() else { return Turn::NoGroup };
             engine.group_begins(group);
             engine.fire_overdue();
             (self.active, self.is_slice_new, self.active_since_ns) = (group, true, engine.now_ns);
@@ -203,7 +204,7 @@ impl super::Layer for Layer {
         } else if engine.requests_queued > 0 {
             Turn::Wait
         } else {
-            Turn::Nobody
+            Turn::NoGroup
         }
     }
 
@@ -249,7 +250,7 @@ impl super::Layer for Layer {
             let is_wanted = engine.queued_in(group) > 0 || group == self.active;
             must(
                 self.links.is_linked(group) == is_wanted,
-                "groups with requests and the active one have a turn",
+                "exactly the groups with requests and the active group are in the rotation",
                 group,
             )?;
         }

@@ -270,7 +270,7 @@ impl OrderedLinks {
     #[inline(always)]
     pub(super) fn settle(&mut self, node: u32) {
         let highest = self.refill_all(node);
-        self.pull_up(highest);
+        self.collapse_root(highest);
     }
 
     /// Returns the highest node that has lost a child.
@@ -287,7 +287,7 @@ impl OrderedLinks {
     /// Replaces a root with a single inner child by that child. The root keeps its index, because
     /// the set that owns it is not known here.
     #[inline(never)]
-    fn pull_up(&mut self, root: u32) {
+    fn collapse_root(&mut self, root: u32) {
         let Node { len: 1, level: 2.., .. } = *self.nodes.at(root) else { return };
         let below = self.nodes.at(root).item_at(0);
         if let Some(root) = self.nodes.get_mut(root) {

@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_values_are_refused() {
         let mut links = OrderedLinks::try_new(3, 1).unwrap();
         let [mut ours, mut theirs] = [OrderedSet::EMPTY, OrderedSet::EMPTY];
         assert!(theirs.insert(&mut links, 1, 5));

@@ -1,7 +1,7 @@
 //! Lines that an operator writes to a group's `blkio` files: weights for all devices or for one,
 //! and `reset_stats`.
 
-use experiment::blkio::Form;
+use experiment::blkio::Generation;
 use experiment::blkio::weights::{WeightFile, Weights};
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ impl Devices {
         }
         let find = |word: &str| having.iter().position(|shard| shard.handle.name() == word);
         let is_leaf = file == WeightFile::LeafDevice.name();
-        let file = if is_leaf { WeightFile::LeafDevice } else { WeightFile::Device(Form::Tree) };
+        let file = if is_leaf { WeightFile::LeafDevice } else { WeightFile::Device(Generation::Tree) };
         let usual = if is_leaf { leaf_weight.unwrap_or(weight) } else { weight };
         let default = u32::try_from(usual).unwrap_or(u32::MAX);
         // The device whose rule is removed has the group's weight again.

@@ -56,38 +56,47 @@ impl Names {
             );
         }
         self.removed_disks.push(disk);
-        self.remove_unused_disks();
     }
 
-    pub(super) fn remove_unused_disks(&mut self) {
+    /// Takes the devices of removed exports that are no longer in use.
+    pub(super) fn take_unused_disks(&mut self) -> Vec<Disk> {
         let (used, unused): (Vec<Disk>, Vec<Disk>) =
             std::mem::take(&mut self.removed_disks).into_iter().partition(|disk| !disk.users().is_empty());
         self.removed_disks = used;
-        for disk in unused {
-            if let Err(error) = disk.remove() {
-                eprintln!("hoistway: warning: {}; {}", error.message, error.help);
-            }
-        }
+        unused
     }
 
-    /// Removes the devices that are not in use; returns a line about each that stays.
-    pub(super) fn close_disks(&mut self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for disk in self.disks.drain(..).chain(self.removed_disks.drain(..)) {
-            let users = disk.users();
-            if !users.is_empty() {
-                lines.push(format!(
-                    "hoistway: note: {} ({}) stays, and its requests wait for the next server: {}",
-                    disk.node(),
-                    disk.export(),
-                    users.join(", ")
-                ));
-                continue;
-            }
-            if let Err(error) = disk.remove() {
-                lines.push(format!("hoistway: warning: {}; {}", error.message, error.help));
-            }
-        }
-        lines
+    /// Takes all devices.
+    pub(super) fn take_disks(&mut self) -> Vec<Disk> {
+        self.disks.drain(..).chain(self.removed_disks.drain(..)).collect()
     }
+}
+
+/// Removes devices; returns a line about each failure.
+pub(super) fn remove(disks: Vec<Disk>) -> Vec<String> {
+    let removed = disks.into_iter().map(Disk::remove);
+    removed
+        .filter_map(Result::err)
+        .map(|error| format!("hoistway: warning: {}; {}", error.message, error.help))
+        .collect()
+}
+
+/// Removes the devices that are not in use, and leaves the others to the next server; returns a line
+/// about each that stays or fails.
+pub(super) fn close(disks: Vec<Disk>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for disk in disks {
+        let users = disk.users();
+        if users.is_empty() {
+            lines.extend(remove(vec![disk]));
+        } else {
+            lines.push(format!(
+                "hoistway: note: {} ({}) stays, and its requests wait for the next server: {}",
+                disk.node(),
+                disk.export(),
+                users.join(", ")
+            ));
+        }
+    }
+    lines
 }

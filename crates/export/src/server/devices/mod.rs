@@ -2,6 +2,7 @@
 
 pub mod blkio;
 mod disks;
+pub mod report;
 mod status;
 
 use std::collections::BTreeMap;
@@ -188,7 +189,7 @@ impl Devices {
         }
         for export in &device.exports {
             if let Err(error) = names.open_disk(&handle, export, configuration) {
-                names.close_disks().iter().for_each(|note| eprintln!("{note}"));
+                disks::close(names.take_disks()).iter().for_each(|line| eprintln!("{line}"));
                 return Err(failed(error));
             }
         }
@@ -330,7 +331,10 @@ impl Devices {
                         names.removed.push(volume);
                     }
                     names.remove_disk(export);
+                    let unused = names.take_unused_disks();
+                    // Removing waits for the shard, which must not wait for the names meanwhile.
                     drop(names);
+                    disks::remove(unused).iter().for_each(|line| eprintln!("{line}"));
                     shard.close_unused_volumes();
                 }
             }
@@ -474,9 +478,9 @@ impl Devices {
     /// Removes the block devices of removed exports that are no longer in use.
     pub fn remove_unused_disks(&self) {
         for shard in &self.shards {
-            let has_some = !lock(&shard.names).removed_disks.is_empty();
-            if has_some {
-                lock(&shard.names).remove_unused_disks();
+            let unused = lock(&shard.names).take_unused_disks();
+            if !unused.is_empty() {
+                disks::remove(unused).iter().for_each(|line| eprintln!("{line}"));
                 shard.close_unused_volumes();
             }
         }
@@ -486,7 +490,12 @@ impl Devices {
     /// returns a line about each that stays. Called before [`Devices::drain`], because removing a
     /// device finishes its requests.
     pub fn close_disks(&self) -> Vec<String> {
-        self.shards.iter().flat_map(|shard| lock(&shard.names).close_disks()).collect()
+        let close = |shard: &Shard| {
+            // Removing waits for the shard, which must not wait for the names meanwhile.
+            let disks = lock(&shard.names).take_disks();
+            disks::close(disks)
+        };
+        self.shards.iter().flat_map(close).collect()
     }
 
     /// A line about each block device.

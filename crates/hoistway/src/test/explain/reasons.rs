@@ -35,7 +35,7 @@ pub struct Seen {
     /// Number of requests in it.
     pub requests: usize,
     /// Mean number of requests in flight.
-    pub inside: f64,
+    pub in_flight: f64,
     /// Fraction of the time, 0 to 1, in which the scheduler held requests back.
     pub held: f64,
 }
@@ -49,7 +49,7 @@ pub struct Share {
     /// Requests that it keeps outstanding.
     pub outstanding: f64,
     /// Whether all of them are in flight when it has its attainable rate.
-    pub is_all_inside: bool,
+    pub is_all_in_flight: bool,
 }
 
 /// The statement about the throughput; none if it is the attainable one.
@@ -58,20 +58,20 @@ pub fn of_throughput(together: &Together) -> Option<String> {
     if got > full.max(can) * (1.0 + LOST) {
         let more = (got / full.max(can) - 1.0) * 100.0;
         return Some(format!(
-            "it delivers {more:.0} % more than this device was computed to: what can be had is not known well here"
+            "it delivers {more:.0} % more than computed for this device, so the attainable rates are not reliable here"
         ));
     }
     if got >= can * (1.0 - LOST) || got_high >= can {
         return None;
     }
-    let mut text = format!("it loses {:.0} % of the throughput that could be had with these shares", lost(got, can));
+    let mut text = format!("it loses {:.0} % of the throughput attainable with these shares", lost(got, can));
     let Some(seen) = seen else { return Some(text) };
     let mut causes = Vec::new();
-    if seen.inside < needed * (1.0 - NEAR) {
-        causes.push(format!("{:.1} were inside on average and {needed:.1} are needed", seen.inside));
+    if seen.in_flight < needed * (1.0 - NEAR) {
+        causes.push(format!("{:.1} were in flight on average and {needed:.1} are needed", seen.in_flight));
     }
     if seen.held >= 0.03 {
-        causes.push(format!("it kept requests back {:.0} % of the time", seen.held * 100.0));
+        causes.push(format!("it held requests back {:.0} % of the time", seen.held * 100.0));
     }
     if !causes.is_empty() {
         text.push_str(&format!("; of its first {} requests {}", seen.requests, causes.join(", and ")));
@@ -87,27 +87,27 @@ fn lost(got: f64, can: f64) -> f64 {
 pub fn of_share(share: &Share, has_weights: bool) -> String {
     let off = share.got / share.can.max(f64::MIN_POSITIVE) - 1.0;
     let is_less = share.can < share.due * (1.0 - SAME);
-    let first = if is_less && share.is_all_inside && off <= NEAR {
+    let first = if is_less && share.is_all_in_flight && off <= NEAR {
         let requests = if share.outstanding > 1.0 {
             format!("{:.0} requests are", share.outstanding)
         } else {
             "one request is".to_owned()
         };
-        format!("all its {requests} inside at once: with these it cannot have its whole share")
+        format!("all its {requests} in flight at once, which is too few for its whole share")
     } else if is_less {
-        "less than its share can be had at this throughput".to_owned()
+        "less than its share is attainable at this throughput".to_owned()
     } else if share.can > share.due * (1.0 + SAME) {
-        "others cannot use their whole shares; what they leave is shared out".to_owned()
+        "others cannot use their whole shares; the rest is divided among the other groups".to_owned()
     } else {
-        "its share can be had".to_owned()
+        "its share is attainable".to_owned()
     };
     if share.due < SMALL {
-        return format!("{first} (a share below {:.0} % is not judged)", SMALL * 100.0);
+        return format!("{first} (shares below {:.0} % are not assessed)", SMALL * 100.0);
     }
     let second = if off.abs() <= NEAR {
-        ", and it has that"
+        ", and it got that"
     } else if !has_weights {
-        "; this scheduler knows no weights"
+        "; this scheduler ignores weights"
     } else if off > 0.0 {
         "; it got more than that, others less"
     } else {
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn share(due: f64, can: f64, got: f64) -> Share {
-        Share { due, can, got, outstanding: 4.0, is_all_inside: false }
+        Share { due, can, got, outstanding: 4.0, is_all_in_flight: false }
     }
 
     fn together(can: f64, got: f64) -> Together {
@@ -133,18 +133,18 @@ mod tests {
     fn lost_throughput_is_no_share_that_others_cannot_use() {
         for (due, got) in [(0.25, 0.252), (0.75, 0.748)] {
             let text = of_share(&share(due, due, got), true);
-            assert_eq!(text.split(" (").next().unwrap(), "its share can be had, and it has that");
+            assert_eq!(text.split(" (").next().unwrap(), "its share is attainable, and it got that");
         }
         let text = of_throughput(&together(175.0, 157.0)).unwrap();
-        assert_eq!(text, "it loses 10 % of the throughput that could be had with these shares");
+        assert_eq!(text, "it loses 10 % of the throughput attainable with these shares");
     }
 
     #[test]
-    fn what_is_lost_is_told_with_what_the_figures_bear() {
-        let seen = |inside, held| Some(Seen { requests: 1200, inside, held });
+    fn a_loss_is_reported_with_the_causes_that_the_figures_support() {
+        let seen = |in_flight, held| Some(Seen { requests: 1200, in_flight, held });
         let short = Together { seen: seen(3.1, 0.09), ..together(175.0, 157.0) };
         let text = of_throughput(&short).unwrap();
-        let causes = "; of its first 1200 requests 3.1 were inside on average and 8.0 are needed, and it kept requests back 9 % of the time";
+        let causes = "; of its first 1200 requests 3.1 were in flight on average and 8.0 are needed, and it held requests back 9 % of the time";
         assert!(text.ends_with(causes), "{text}");
         // As many in flight as needed, and nothing held back: the reason was neither.
         let full = Together { seen: seen(8.0, 0.001), ..together(175.0, 157.0) };
@@ -163,26 +163,26 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_use_its_share_is_told_from_who_gets_what_is_left() {
-        let heavy = Share { is_all_inside: true, ..share(0.75, 0.6, 0.61) };
+    fn a_group_that_cannot_use_its_share_is_distinguished_from_one_that_gets_the_rest() {
+        let heavy = Share { is_all_in_flight: true, ..share(0.75, 0.6, 0.61) };
         let text = of_share(&heavy, true);
         assert!(
-            text.starts_with("all its 4 requests are inside at once") && text.contains("and it has that"),
+            text.starts_with("all its 4 requests are in flight at once") && text.contains("and it got that"),
             "{text}"
         );
         let light = of_share(&share(0.25, 0.4, 0.39), true);
-        assert!(light.starts_with("others cannot use their whole shares") && light.contains("it has that"), "{light}");
+        assert!(light.starts_with("others cannot use their whole shares") && light.contains("it got that"), "{light}");
         // A group that got much more than all its requests were computed to give was not limited by
         // their number.
         let contradicted = of_share(&Share { got: 0.74, ..heavy }, true);
-        assert!(!contradicted.contains("inside at once"), "{contradicted}");
+        assert!(!contradicted.contains("in flight at once"), "{contradicted}");
     }
 
     #[test]
-    fn what_was_not_kept_is_told_without_a_cause_that_nobody_saw() {
-        assert!(of_share(&share(0.75, 0.75, 0.5), false).contains("; this scheduler knows no weights (-33 %)"));
+    fn a_missed_share_is_reported_without_an_unobserved_cause() {
+        assert!(of_share(&share(0.75, 0.75, 0.5), false).contains("; this scheduler ignores weights (-33 %)"));
         assert!(of_share(&share(0.75, 0.75, 0.5), true).contains("; it got less than that, others more (-33 %)"));
         assert!(of_share(&share(0.25, 0.25, 0.5), true).contains("; it got more than that, others less (+100 %)"));
-        assert!(of_share(&share(0.01, 0.01, 0.5), true).ends_with("(a share below 2 % is not judged)"));
+        assert!(of_share(&share(0.01, 0.01, 0.5), true).ends_with("(shares below 2 % are not assessed)"));
     }
 }

@@ -36,27 +36,27 @@ struct Frame {
 }
 
 /// A scheduler's dispatches and the cell that they belong to.
-struct Shown<'a> {
+struct PanelRange<'a> {
     cell: &'a Cell<'a>,
-    told: &'a Dispatches,
+    record: &'a Dispatches,
     /// End of its record in ns.
     end_ns: u64,
 }
 
-impl Shown<'_> {
+impl PanelRange<'_> {
     /// The requests within the frame.
     fn requests<'a>(&'a self, frame: &Frame) -> &'a [DispatchedRequest] {
         let end_ns = frame.length_ns.min(self.end_ns);
-        let count = self.told.requests.partition_point(|request| request.at_ns <= end_ns);
-        &self.told.requests[..count]
+        let count = self.record.requests.partition_point(|request| request.at_ns <= end_ns);
+        &self.record.requests[..count]
     }
 }
 
 /// The charts for one cell per scheduler; `None` if no run recorded dispatches.
 pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
-    let told = |cell: &&Cell<'_>| cell.runs.iter().any(|run| run.dispatches.is_some());
-    let room = (MARKS / cells.iter().filter(|cell| told(cell)).count().max(1)).clamp(FEWEST, super::DISPATCHES);
-    let shown: Vec<Shown<'_>> = cells.iter().filter_map(|cell| shown(cell, room)).collect();
+    let record = |cell: &&Cell<'_>| cell.runs.iter().any(|run| run.dispatches.is_some());
+    let room = (MARKS / cells.iter().filter(|cell| record(cell)).count().max(1)).clamp(FEWEST, super::DISPATCHES);
+    let shown: Vec<PanelRange<'_>> = cells.iter().filter_map(|cell| shown(cell, room)).collect();
     let frame = frame(&shown)?;
     let (kept, same) = without_repeats(&shown, &frame);
     let panels = kept.iter().map(|one| {
@@ -64,9 +64,9 @@ pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
         let list = panel.list();
         panel.draw() + &why(one, &frame) + &list + "</div>\n"
     });
-    let of_requests = |one: &Shown<'_>| -> Vec<String> {
-        let requests = one.requests(&frame).iter().map(|request| reason(one.told, request.reason).to_owned());
-        requests.chain(holds(one, &frame).map(|hold| reason(one.told, Some(hold.reason)).to_owned())).collect()
+    let of_requests = |one: &PanelRange<'_>| -> Vec<String> {
+        let requests = one.requests(&frame).iter().map(|request| reason(one.record, request.reason).to_owned());
+        requests.chain(holds(one, &frame).map(|hold| reason(one.record, Some(hold.reason)).to_owned())).collect()
     };
     let reasons: Vec<String> = kept.iter().flat_map(|one| of_requests(one)).collect();
     let meanings = glossary::list(reasons.iter().map(String::as_str));
@@ -74,9 +74,9 @@ pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
 }
 
 /// Removes schedulers that behaved exactly as a previous one; a sentence names them instead.
-fn without_repeats<'a, 'b>(shown: &'b [Shown<'a>], frame: &Frame) -> (Vec<&'b Shown<'a>>, String) {
-    let mut kept: Vec<(&Shown<'_>, Vec<String>)> = Vec::new();
-    let same = |one: &Shown<'_>, other: &Shown<'_>| {
+fn without_repeats<'a, 'b>(shown: &'b [PanelRange<'a>], frame: &Frame) -> (Vec<&'b PanelRange<'a>>, String) {
+    let mut kept: Vec<(&PanelRange<'_>, Vec<String>)> = Vec::new();
+    let same = |one: &PanelRange<'_>, other: &PanelRange<'_>| {
         let place = |request: &DispatchedRequest| (request.at_ns, request.extent, request.group);
         one.requests(frame).iter().map(place).eq(other.requests(frame).iter().map(place))
     };
@@ -86,28 +86,28 @@ fn without_repeats<'a, 'b>(shown: &'b [Shown<'a>], frame: &Frame) -> (Vec<&'b Sh
             None => kept.push((one, Vec::new())),
         }
     }
-    let sentence = |(first, names): &(&Shown<'_>, Vec<String>)| {
+    let sentence = |(first, names): &(&PanelRange<'_>, Vec<String>)| {
         let (first, names) = (escaped(&scheduler(first.cell)), names.join(", "));
         format!(
-            "<p class=\"why\">The very same as under {first}, request by request, happened under: <b>{names}</b>.</p>\n"
+            "<p class=\"why\">Exactly the same sequence as under {first} was dispatched under: <b>{names}</b>.</p>\n"
         )
     };
     let sentences = kept.iter().filter(|(_, names)| !names.is_empty()).map(sentence).collect();
     (kept.iter().map(|(one, _)| *one).collect(), sentences)
 }
 
-fn shown<'a>(cell: &'a Cell<'a>, room: usize) -> Option<Shown<'a>> {
-    let told = cell.runs.iter().find_map(|run| run.dispatches.as_ref())?;
+fn shown<'a>(cell: &'a Cell<'a>, room: usize) -> Option<PanelRange<'a>> {
+    let record = cell.runs.iter().find_map(|run| run.dispatches.as_ref())?;
     let end_ns =
-        told.requests.get(room).map_or(told.length_ns, |first_left_out| first_left_out.at_ns.saturating_sub(1));
-    Some(Shown { cell, told, end_ns })
+        record.requests.get(room).map_or(record.length_ns, |first_left_out| first_left_out.at_ns.saturating_sub(1));
+    Some(PanelRange { cell, record, end_ns })
 }
 
 /// The time that all records cover, or the minimum time for the slowest scheduler, and the part of
 /// the device.
-fn frame(shown: &[Shown<'_>]) -> Option<Frame> {
+fn frame(shown: &[PanelRange<'_>]) -> Option<Frame> {
     let common_ns = shown.iter().map(|one| one.end_ns).min()?;
-    let enough_ns = |one: &Shown<'_>| one.told.requests.get(ENOUGH).map_or(one.end_ns, |request| request.at_ns);
+    let enough_ns = |one: &PanelRange<'_>| one.record.requests.get(ENOUGH).map_or(one.end_ns, |request| request.at_ns);
     let length_ns = shown.iter().map(enough_ns).fold(common_ns, u64::max).max(1);
     let is_rotational = shown.iter().any(|one| one.cell.runs[0].target.rotational);
     let mut frame = Frame { length_ns, low_bytes: f64::INFINITY, high_bytes: 0.0, is_rotational };
@@ -121,11 +121,11 @@ fn frame(shown: &[Shown<'_>]) -> Option<Frame> {
 }
 
 /// The reasons in words, the most frequent first, and the time for which requests were held back.
-fn why(one: &Shown<'_>, frame: &Frame) -> String {
+fn why(one: &PanelRange<'_>, frame: &Frame) -> String {
     let requests = one.requests(frame);
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for request in requests {
-        let name = reason(one.told, request.reason);
+        let name = reason(one.record, request.reason);
         match counts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += 1,
             None => counts.push((name, 1)),
@@ -139,15 +139,15 @@ fn why(one: &Shown<'_>, frame: &Frame) -> String {
     let held = held_ns as f64 / frame.length_ns.min(one.end_ns).max(1) as f64;
     if held >= 0.0005 {
         let part = percent(held);
-        parts.push(format!("kept requests back <b>{part}</b> of the time"));
+        parts.push(format!("held requests back <b>{part}</b> of the time"));
     }
     format!("<p class=\"why\">{}</p>", parts.join(" · "))
 }
 
 /// The holds within the frame.
-fn holds<'a>(one: &'a Shown<'_>, frame: &Frame) -> impl Iterator<Item = experiment::dispatches::Hold> + use<'a> {
+fn holds<'a>(one: &'a PanelRange<'_>, frame: &Frame) -> impl Iterator<Item = experiment::dispatches::Hold> + use<'a> {
     let end_ns = frame.length_ns.min(one.end_ns);
-    one.told.holds.iter().filter(move |hold| hold.at_ns < end_ns).map(move |hold| {
+    one.record.holds.iter().filter(move |hold| hold.at_ns < end_ns).map(move |hold| {
         let length_ns = hold.length_ns.min(end_ns - hold.at_ns);
         experiment::dispatches::Hold { length_ns, ..*hold }
     })
@@ -157,8 +157,8 @@ fn holds<'a>(one: &'a Shown<'_>, frame: &Frame) -> impl Iterator<Item = experime
 pub(super) const NOT_CHOSEN: &str = "not chosen by the scheduler";
 
 /// The name of a reason.
-fn reason(told: &Dispatches, index: Option<u8>) -> &str {
-    index.and_then(|index| told.reasons.get(usize::from(index))).map_or(NOT_CHOSEN, String::as_str)
+fn reason(record: &Dispatches, index: Option<u8>) -> &str {
+    index.and_then(|index| record.reasons.get(usize::from(index))).map_or(NOT_CHOSEN, String::as_str)
 }
 
 /// A position or distance on the device.

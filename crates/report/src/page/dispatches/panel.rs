@@ -9,7 +9,7 @@ use experiment::dispatches::DispatchedRequest;
 use super::super::scale::{Linear, Stretch};
 use super::super::svg::{Anchor, Point, Svg, escaped, group_class};
 use super::super::throughput::shortened;
-use super::{Frame, Shown, distance, holds, moment, reason};
+use super::{Frame, PanelRange, distance, holds, moment, reason};
 use crate::quantity::{scheduler, size};
 
 const WIDTH: f64 = 500.0;
@@ -25,7 +25,7 @@ const HOLDS: usize = 400;
 
 /// A chart under construction.
 pub(super) struct Panel<'a> {
-    one: &'a Shown<'a>,
+    one: &'a PanelRange<'a>,
     frame: &'a Frame,
     requests: &'a [DispatchedRequest],
     time: Linear,
@@ -37,7 +37,7 @@ pub(super) struct Panel<'a> {
 }
 
 impl<'a> Panel<'a> {
-    pub(super) fn new(one: &'a Shown<'a>, frame: &'a Frame) -> Self {
+    pub(super) fn new(one: &'a PanelRange<'a>, frame: &'a Frame) -> Self {
         let requests = one.requests(frame);
         let has_system = requests.iter().any(|request| lane_of(one.cell, request).is_none());
         let lanes = one.cell.groups.len() + usize::from(has_system);
@@ -133,8 +133,8 @@ impl<'a> Panel<'a> {
         let bottom = self.lane_y(self.lanes) - 4.0;
         for hold in shown {
             let (from, to) = (self.x(hold.at_ns), self.x(hold.at_ns + hold.length_ns));
-            let why = reason(self.one.told, Some(hold.reason));
-            let hint = format!("kept requests back for {}: {why}", moment(hold.length_ns));
+            let why = reason(self.one.record, Some(hold.reason));
+            let hint = format!("held requests back for {}: {why}", moment(hold.length_ns));
             // Drawn in true width: many short holds are as dark as a long one of the same total
             // time.
             self.svg.raw(&format!(
@@ -239,7 +239,7 @@ impl<'a> Panel<'a> {
         let bytes = size(u64::from(request.extent.sectors) * 512);
         let place = distance(request.extent.first_sector as f64 * 512.0);
         let (at, service) = (moment(request.at_ns), moment(request.service_ns));
-        let why = reason(self.one.told, request.reason);
+        let why = reason(self.one.record, request.reason);
         escaped(&format!("{group}, {at}: {what} {bytes} at {place}, took {service}. {why}"))
     }
 }

@@ -4,7 +4,7 @@ use block::Operation;
 
 use super::Thread;
 use crate::issuer::Io;
-use crate::issuer::flying::Flying;
+use crate::issuer::in_flight::InFlight;
 use crate::issuer::reading_back::{Check, Written};
 use crate::job::Direction;
 
@@ -47,7 +47,7 @@ impl Thread {
     /// A read of a block that was written; it does not count for rates, pauses and the rest of the
     /// pass.
     pub(super) fn read_back(&mut self, block: Written) -> Io {
-        let token = self.tokens.take(Flying::Data(Direction::Read));
+        let token = self.tokens.take(InFlight::Data(Direction::Read));
         if let Some(reading_back) = &mut self.reading_back {
             reading_back.reads(token, block);
         }
@@ -108,7 +108,7 @@ mod tests {
     fn a_damaged_block_ends_the_thread_unless_it_is_to_go_on() {
         let damaged = |verify| run(&job(verify), Some(DAMAGED_ERRNO)).matches('r').count();
         assert_eq!(damaged(Verify::default()), 1);
-        assert_eq!(damaged(Verify { goes_on: true, ..Verify::default() }), 16);
-        assert_eq!(damaged(Verify { goes_on: true, is_fatal: true, ..Verify::default() }), 1);
+        assert_eq!(damaged(Verify { continues: true, ..Verify::default() }), 16);
+        assert_eq!(damaged(Verify { continues: true, is_fatal: true, ..Verify::default() }), 1);
     }
 }

@@ -14,13 +14,13 @@ fn issuer(job: &Job) -> Issuer {
 
 /// Runs with every I/O completing after `latency_ns`, in order; returns (time, io) of all issued.
 fn run(issuer: &mut Issuer, latency_ns: Nanos, limit: usize) -> Vec<(Nanos, Io)> {
-    let (mut now, mut issued, mut flying) = (0, Vec::new(), std::collections::VecDeque::new());
+    let (mut now, mut issued, mut in_flight) = (0, Vec::new(), std::collections::VecDeque::new());
     while issued.len() < limit {
-        let first: Option<(Nanos, u32)> = flying.front().copied();
+        let first: Option<(Nanos, u32)> = in_flight.front().copied();
         let wake = match (issuer.next(now), first) {
             (Next::Issue(io), _) => {
                 issued.push((now, io));
-                flying.push_back((now + latency_ns, io.token));
+                in_flight.push_back((now + latency_ns, io.token));
                 continue;
             }
             (Next::NotBefore(at), Some((done, _))) => at.min(done),
@@ -31,7 +31,7 @@ fn run(issuer: &mut Issuer, latency_ns: Nanos, limit: usize) -> Vec<(Nanos, Io)>
         };
         assert!(wake > now || latency_ns == 0, "time stands still at {now}");
         now = wake;
-        while let Some((_, token)) = flying.pop_front_if(|(done, _)| *done <= now) {
+        while let Some((_, token)) = in_flight.pop_front_if(|(done, _)| *done <= now) {
             issuer.completed(token, true);
         }
     }
@@ -48,7 +48,7 @@ fn a_closed_loop_keeps_its_depth_and_transfers_its_size() {
 }
 
 #[test]
-fn a_synchronous_engine_has_one_io_in_flight_whatever_its_iodepth() {
+fn a_synchronous_engine_has_one_io_in_flight_at_any_iodepth() {
     let issued = run(&mut issuer(&Job { iodepth: 8, ..Job::default() }), 100, 3);
     assert_eq!(issued.iter().map(|(now, _)| *now).collect::<Vec<_>>(), [0, 100, 200]);
 }

@@ -106,7 +106,7 @@ pub(super) fn make(app: App, random: &mut Stream) -> Box<[Request]> {
 
 /// A part of a trace that stays together.
 #[derive(Copy, Clone)]
-enum Episode {
+enum TraceElement {
     /// This many read-aheads, and the page that the process waits for.
     Sweep(u32),
     Metadata,
@@ -117,11 +117,12 @@ impl Totals {
     fn requests_of_all(&self, random: &mut Stream) -> Vec<Request> {
         let sweeps = self.ahead.div_ceil(USUAL_AHEAD);
         let singles = self.metadata - sweeps;
-        let mut episodes: Vec<Episode> = runs(self.ahead, sweeps, random).into_iter().map(Episode::Sweep).collect();
-        episodes.extend((0..singles).map(|_| Episode::Metadata));
+        let mut elements: Vec<TraceElement> =
+            runs(self.ahead, sweeps, random).into_iter().map(TraceElement::Sweep).collect();
+        elements.extend((0..singles).map(|_| TraceElement::Metadata));
         let data_pages = self.sectors / PAGE_SECTORS - self.ahead - self.metadata;
-        episodes.extend(sizes(data_pages, self.data, random).into_iter().map(Episode::Data));
-        shuffle(&mut episodes, random);
+        elements.extend(sizes(data_pages, self.data, random).into_iter().map(TraceElement::Data));
+        shuffle(&mut elements, random);
 
         // Each sweep starts at a random position; the remaining random ones are drawn among the
         // single reads.
@@ -134,14 +135,14 @@ impl Totals {
         };
         let mut requests = Vec::new();
         let one = |pages, is_random, is_ahead| Request { process: 0, pages, is_random, is_ahead };
-        for episode in episodes {
-            match episode {
-                Episode::Sweep(length) => {
+        for element in elements {
+            match element {
+                TraceElement::Sweep(length) => {
                     requests.extend((0..length).map(|index| one(1, index == 0, true)));
                     requests.push(one(1, false, false));
                 }
-                Episode::Metadata => requests.push(one(1, is_random(random), false)),
-                Episode::Data(pages) => requests.push(one(pages, is_random(random), false)),
+                TraceElement::Metadata => requests.push(one(1, is_random(random), false)),
+                TraceElement::Data(pages) => requests.push(one(pages, is_random(random), false)),
             }
         }
         requests
