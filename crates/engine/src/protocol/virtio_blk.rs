@@ -51,7 +51,7 @@ pub struct ChainParts {
     pub out_bytes: u64,
     /// The room for data to the guest, in front of the status, in bytes.
     pub in_bytes: u64,
-    /// The first bytes of the data that the guest supplies, if there are so many.
+    /// The first bytes of the data that the guest supplies, if it supplies enough.
     pub range: Option<[u8; RANGE_BYTES]>,
 }
 

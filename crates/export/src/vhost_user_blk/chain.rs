@@ -125,7 +125,7 @@ impl Chain {
         Some(header)
     }
 
-    /// The first bytes of the guest's data, if there are so many.
+    /// The first bytes of the guest's data, if it has enough.
     fn first_out<const N: usize>(&self, memory: &GuestMemory) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         let mut done = 0;

@@ -27,7 +27,7 @@ pub struct RingSettings {
     /// Its number.
     pub index: u16,
     /// Its descriptors, a power of two.
-    pub size: u16,
+    pub descriptors: u16,
     /// The descriptor table.
     pub table: GuestAddress,
     /// The available ring.
@@ -115,7 +115,7 @@ impl Ring {
         let index = settings.index;
         let wrong = |what: &str| format!("ring {index}: {what}");
         let mut queue = Queue::new(MAX_RING_SIZE).map_err(|error| error.to_string())?;
-        queue.try_set_size(settings.size).map_err(|_| wrong("its size is not a power of two up to 1,024"))?;
+        queue.try_set_size(settings.descriptors).map_err(|_| wrong("its size is not a power of two up to 1,024"))?;
         queue
             .try_set_desc_table_address(settings.table)
             .and_then(|()| queue.try_set_avail_ring_address(settings.available))
@@ -130,13 +130,13 @@ impl Ring {
         queue.set_next_used(used);
         let (mut repeats, mut counter, mut base) = (Vec::new(), 0, settings.base);
         if let Some(record) = &settings.record {
-            (repeats, counter) = record.begin(index, settings.size, used)?;
+            (repeats, counter) = record.begin(index, settings.descriptors, used)?;
             // The front end knows only what was given back.
             base = used.wrapping_add(u16::try_from(repeats.len()).unwrap_or(u16::MAX));
         }
         queue.set_next_avail(base);
         let mut slots = Vec::new();
-        slots.resize_with(usize::from(settings.size), Slot::default);
+        slots.resize_with(usize::from(settings.descriptors), Slot::default);
         Ok(Self {
             queue,
             memory,
@@ -261,7 +261,7 @@ impl Ring {
         if slot.memory.is_some() {
             return Err("a chain was made available again before it was given back");
         }
-        slot.chain.read(&self.memory, self.settings.table, self.settings.size, head)?;
+        slot.chain.read(&self.memory, self.settings.table, self.settings.descriptors, head)?;
         slot.memory = Some(Arc::clone(&self.memory));
         (slot.is_damaged, slot.is_repeated, slot.in_bytes) = (false, is_repeated, 0);
         self.in_flight += 1;

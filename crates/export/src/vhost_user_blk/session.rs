@@ -121,7 +121,7 @@ impl Session {
         };
         let settings = RingSettings {
             index: number,
-            size,
+            descriptors: size,
             table,
             available,
             used,

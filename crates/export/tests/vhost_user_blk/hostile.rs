@@ -95,7 +95,7 @@ impl Random {
     }
 }
 
-/// A ring and the event by which the server says that it is broken.
+/// A ring and the event that the server signals when it is broken.
 struct HostileRing {
     driver: Driver,
     error: EventFd,

@@ -125,7 +125,7 @@ fn a_stopped_ring_goes_on_where_it_stopped() {
             assert_eq!(rings[0].request(&memory, FLUSH_REQUEST, 0, &[], 0).0, 0);
         }
         base = front_end.messages.get_vring_base(0).expect("a base");
-        // The kick is lost, because nobody listens to it.
+        // The kick is lost, because the server does not poll it now.
         rings[0].write_request(&memory, 0, FLUSH_REQUEST, 0, &[], 0);
         rings[0].offer(&memory, 0);
         assert!(rings[0].take_back(&memory).is_none());
