@@ -189,6 +189,37 @@ impl Disk {
     }
 }
 
+/// A device that a server of this boot has made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Left {
+    /// The N of `/dev/ublkbN`.
+    pub number: u32,
+    /// Its export's name.
+    pub export: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Its state.
+    pub state: State,
+    /// The process that serves or served it.
+    pub server: i32,
+}
+
+/// The devices that servers of this boot have made and that still exist; none without rights to the
+/// driver.
+pub fn left() -> Vec<Left> {
+    let notes = Note::all();
+    if notes.is_empty() {
+        return Vec::new();
+    }
+    let Ok(mut control) = Control::open() else { return Vec::new() };
+    let found = notes.into_iter().filter_map(|note| {
+        let info = control.info(note.number).ok()?;
+        let (number, export, size_bytes) = (note.number, note.export, note.size_bytes);
+        Some(Left { number, export, size_bytes, state: info.state, server: info.server })
+    });
+    found.collect()
+}
+
 /// Removes a device that no server serves any more, with its note.
 ///
 /// # Errors
@@ -230,7 +261,7 @@ impl Obstacle {
                     "export '{export}': {} was left by an earlier server with {before} bytes, and the backing has {now}",
                     ublk::node(number).display()
                 ),
-                help: format!("unmount it and remove it: hoistway ublk remove {number}"),
+                help: format!("unmount it and remove it: hoistway device delete /dev/ublkb{number}"),
             },
             Obstacle::System(error) => system(export, &error),
         }

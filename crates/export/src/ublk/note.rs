@@ -25,12 +25,19 @@ impl Note {
         Self { number, device: device.to_owned(), export: export.to_owned(), size_bytes, boot }
     }
 
+    /// All notes of this boot, by number.
+    pub fn all() -> Vec<Self> {
+        let boot = linux::run_directory::boot_id();
+        let files = fs::read_dir(directory()).into_iter().flatten().flatten();
+        let notes = files.filter_map(|file| serde_json::from_str::<Self>(&fs::read_to_string(file.path()).ok()?).ok());
+        let mut notes: Vec<Self> = notes.filter(|note| note.boot == boot).collect();
+        notes.sort_by_key(|note| note.number);
+        notes
+    }
+
     /// The note of an export's device, if an earlier server of this boot has left one.
     pub fn find(device: &str, export: &str) -> Option<Self> {
-        let boot = linux::run_directory::boot_id();
-        let files = fs::read_dir(directory()).ok()?.flatten();
-        let notes = files.filter_map(|file| serde_json::from_str::<Self>(&fs::read_to_string(file.path()).ok()?).ok());
-        notes.into_iter().find(|note| note.device == device && note.export == export && note.boot == boot)
+        Self::all().into_iter().find(|note| note.device == device && note.export == export)
     }
 
     pub fn write(&self) -> io::Result<()> {

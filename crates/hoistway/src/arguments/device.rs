@@ -65,7 +65,7 @@ pub struct CreateArguments {
 /// `hoistway device list`.
 #[derive(Args, Debug, Clone)]
 #[command(
-    after_help = "Examples:\n  hoistway device list\n  hoistway device list --json\n\nLATE is the delay of replies behind the model's completion times: median and 99th percentile."
+    after_help = "Examples:\n  hoistway device list\n  hoistway device list --json\n\nLATE is the delay of replies behind the model's completion times: median and 99th percentile.\nLocal block devices of `hoistway serve` (ublk) follow, also those that wait for a server."
 )]
 pub struct RigListArguments {
     /// Print JSON
@@ -75,9 +75,11 @@ pub struct RigListArguments {
 
 /// `hoistway device delete`.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = "Examples:\n  hoistway device delete /dev/loop64\n  hoistway device delete all")]
+#[command(
+    after_help = "Examples:\n  hoistway device delete /dev/loop64\n  hoistway device delete all\n  hoistway device delete /dev/ublkb0    left by a server that is gone"
+)]
 pub struct DeleteArguments {
-    /// Device to remove: /dev/loop64, loop64, 64, or all
+    /// Device to remove: /dev/loop64, loop64, 64, or all of them; or /dev/ublkb0
     #[arg(value_name = "DEVICE", required = true)]
     pub devices: Vec<String>,
     /// Remove it even if it is mounted or in use; its users get I/O errors

@@ -8,6 +8,7 @@
 
 mod calibrate;
 mod fit;
+mod left;
 pub mod listing;
 mod measured;
 mod recipe;

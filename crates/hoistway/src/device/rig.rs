@@ -16,6 +16,7 @@ use experiment::Exit;
 use linux::device::Opening;
 use rig::{Lifetime, Rig, RigError, Settings};
 
+use super::left;
 use crate::arguments::device::{CreateArguments, DeleteArguments, RigListArguments};
 use crate::exit::{Error, Outcome, Reporter, print};
 use crate::interrupt::Interrupt;
@@ -167,13 +168,16 @@ pub fn list(arguments: &RigListArguments) -> Outcome {
         let (node, size, written) = (rig.node(), mib(rig.size_bytes), mib(rig.memory_bytes));
         text += &format!("{:<12} {size:>10} {:>5} {written:>9} {late:>15}  {}\n", node.display(), rig.depth, rig.model);
     }
-    print(&text)?;
+    print(&(text + &left::lines()))?;
     Ok(Exit::Done)
 }
 
 /// `hoistway device delete`.
 pub fn delete(arguments: &DeleteArguments, reporter: Reporter) -> Outcome {
     let all = arguments.devices.iter().any(|name| name == "all");
+    for number in arguments.devices.iter().filter_map(|name| left::number(name)) {
+        left::delete(number, arguments.force)?;
+    }
     let found = if all {
         rig::list()
     } else {
@@ -182,7 +186,7 @@ pub fn delete(arguments: &DeleteArguments, reporter: Reporter) -> Outcome {
             rig::find(name)
                 .ok_or_else(|| Error::usage(format!("{name} is not a device of `hoistway device create`"), help))
         };
-        arguments.devices.iter().map(find).collect::<Result<_, _>>()?
+        arguments.devices.iter().filter(|name| left::number(name).is_none()).map(find).collect::<Result<_, _>>()?
     };
     if !arguments.force {
         for rig in &found {
