@@ -3,7 +3,7 @@
 //! ```text
 //! descriptor chain = header (16 bytes) | data out | data in | status (1 byte)
 //! ```
-//! The sender of these bytes is a guest, so every field is checked. Source: virtio 1.2, section 5.2.6;
+//! The sender of these bytes is a guest, so every field is checked. Source: virtio 1.2 (5.2.6);
 //! docs/specifications/engine.md, section 7.4.
 
 use super::{Command, Failure, MAX_PAYLOAD_BYTES};

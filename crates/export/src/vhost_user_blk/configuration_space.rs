@@ -1,6 +1,6 @@
 //! What the device says about itself: virtio features and the configuration space of virtio-blk.
 //!
-//! Source: virtio 1.2, section 5.2.4; docs/specifications/engine.md, sections 7.2 and 7.3.
+//! Source: virtio 1.2 (5.2.4); docs/specifications/engine.md, sections 7.2 and 7.3.
 
 use engine::VolumeFacts;
 use engine::protocol::virtio_blk::{IDENTITY_BYTES, MAX_RANGE_SECTORS, SECTOR_BYTES};

@@ -1,4 +1,4 @@
-//! vhost-user-blk with a guest in this process. Source: virtio 1.2, section 5.2;
+//! vhost-user-blk with a guest in this process. Source: virtio 1.2 (5.2);
 //! docs/specifications/engine.md, section 7.
 
 use std::time::Duration;
