@@ -35,7 +35,7 @@ fn run(bytes: &[u8]) -> Seen {
     let file = File::from(rustix::fs::memfd_create("guest", rustix::fs::MemfdFlags::CLOEXEC).expect("a memory file"));
     file.set_len(MEMORY_BYTES as u64).expect("its length");
     file.write_all_at(&bytes[..bytes.len().min(MEMORY_BYTES)], 0).expect("its content");
-    let region = Region { guest_address: 0, front_end_address: 0, bytes: MEMORY_BYTES as u64, file_offset_bytes: 0 };
+    let region = Region { guest_address: 0, user_address: 0, bytes: MEMORY_BYTES as u64, file_offset_bytes: 0 };
     let memory = GuestMemory::default().with(region, file).expect("mapped");
     let mut chain = Chain::default();
     let mut seen = Seen::NOTHING;

@@ -170,7 +170,7 @@ impl Device {
                 Ok(Request::Identify) => {
                     let memory = slot.memory.clone().unwrap_or_default();
                     slot.is_damaged = !memory.put(slot.chain.in_segments(), &self.identity);
-                    slot.in_bytes = IDENTITY_BYTES as u32;
+                    slot.in_bytes = u32::try_from(IDENTITY_BYTES).unwrap_or(u32::MAX);
                     ring.end(head, Some(Status::Done))?;
                 }
                 Ok(Request::Io(request)) => {

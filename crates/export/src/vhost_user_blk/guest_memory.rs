@@ -17,7 +17,7 @@ pub struct Region {
     /// Its first address in the guest.
     pub guest_address: u64,
     /// Its first address in the front end, whose addresses the rings are given in.
-    pub front_end_address: u64,
+    pub user_address: u64,
     /// Its length in bytes.
     pub bytes: u64,
     /// Its first byte in its file.
@@ -61,8 +61,8 @@ impl GuestMemory {
     /// This memory without a region; `None` if there is no such region.
     pub fn without(&self, region: &Region) -> Option<Self> {
         let index = self.regions.iter().position(|other| {
-            (other.guest_address, other.front_end_address, other.bytes)
-                == (region.guest_address, region.front_end_address, region.bytes)
+            (other.guest_address, other.user_address, other.bytes)
+                == (region.guest_address, region.user_address, region.bytes)
         })?;
         let mut regions = self.regions.clone();
         let region = regions.remove(index);
@@ -84,9 +84,9 @@ impl GuestMemory {
     }
 
     /// The guest's address for an address of the front end.
-    pub fn guest_address(&self, front_end_address: u64) -> Option<GuestAddress> {
+    pub fn guest_address(&self, user_address: u64) -> Option<GuestAddress> {
         self.regions.iter().find_map(|region| {
-            let offset = front_end_address.checked_sub(region.front_end_address)?;
+            let offset = user_address.checked_sub(region.user_address)?;
             (offset < region.bytes).then(|| GuestAddress(region.guest_address + offset))
         })
     }

@@ -189,8 +189,8 @@ fn is_event(file: &OwnedFd) -> bool {
     is_event && rustix::io::ioctl_fionbio(file.as_fd(), true).is_ok()
 }
 
-fn region(guest_address: u64, front_end_address: u64, bytes: u64, file_offset_bytes: u64) -> Region {
-    Region { guest_address, front_end_address, bytes, file_offset_bytes }
+fn region(guest_address: u64, user_address: u64, bytes: u64, file_offset_bytes: u64) -> Region {
+    Region { guest_address, user_address, bytes, file_offset_bytes }
 }
 
 impl VhostUserBackendReqHandlerMut for Session {

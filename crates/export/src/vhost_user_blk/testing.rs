@@ -13,6 +13,6 @@ pub fn memory_file(bytes: u64) -> File {
 
 /// A guest's memory of one region at address 0.
 pub fn memory(bytes: u64) -> GuestMemory {
-    let region = Region { guest_address: 0, front_end_address: 1 << 40, bytes, file_offset_bytes: 0 };
+    let region = Region { guest_address: 0, user_address: 1 << 40, bytes, file_offset_bytes: 0 };
     GuestMemory::default().with(region, memory_file(bytes)).expect("mapped")
 }
