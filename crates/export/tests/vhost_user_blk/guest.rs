@@ -290,7 +290,7 @@ impl FrontEnd {
         self.messages.set_vring_base(index, base)?;
         self.messages.set_vring_call(index, &ring.call)?;
         self.messages.set_vring_kick(index, &ring.kick)?;
-        Ok(self.messages.set_vring_enable(index, true)?)
+        self.messages.set_vring_enable(index, true)
     }
 
     /// Asks for a record of requests in flight; a file that outlives the connection.
