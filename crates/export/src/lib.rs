@@ -1,4 +1,5 @@
-//! Block devices for clients: the NBD server, ublk devices, the configuration and the control socket.
+//! Block devices for clients: the NBD server, local block devices, disks for virtual machines, their
+//! configuration and the control socket.
 //!
 //! ```
 //! use hoistway_export::configuration::{check, file};
@@ -18,14 +19,14 @@
 //! seconds (`_s`), waits of the shard in microseconds (`_us`), figures of the status in nanoseconds
 //! (`_ns`). Weights are 1 to 10,000.
 //!
-//! `nbd/` is the protocol (bytes in, bytes out, no socket), `ublk/` makes local block devices,
-//! `configuration` parses and checks the
-//! file and the flags, `server` has the sockets and threads around the engine, `control` the
-//! operator's interface.
-#![forbid(unsafe_code)]
+//! `nbd/` is the protocol (bytes in, bytes out, no socket), `ublk` makes block devices of this machine,
+//! `vhost_user_blk/` serves virtual machines, `configuration` parses and checks the file and the flags,
+//! `server` has the sockets and threads around the engine, `control` the operator's interface. Unsafe
+//! code lives in `vhost_user_blk/guest_memory.rs` only.
 
 pub mod configuration;
 pub mod control;
 pub mod nbd;
 pub mod server;
 pub mod ublk;
+pub mod vhost_user_blk;

@@ -211,11 +211,6 @@ fn unavailable_features_are_refused_and_never_ignored() {
     says("tls = \"off\"", "certificates = \"/etc/pki\"", &["TLS is not available in this version"]);
     says("uid = 1000", "certificate = \"tenant-a\"", &["identities by certificate are not available"]);
     says("metrics = \"\"", "metrics = \"127.0.0.1:9500\"", &["metrics are not available"]);
-    says(
-        "[control]",
-        "[[vhost_user_blk]]\nunix = \"/run/x\"\n[control]",
-        &["vhost-user-blk devices are not available"],
-    );
 }
 
 #[test]
@@ -323,6 +318,57 @@ fn mistakes_in_flags_name_the_flag_and_the_value() {
     assert!(problems[0].to_string().contains("has the weight 1 already"));
     let wrong = Flags { nbd: vec!["/run/x.sock".into()], ..flags(&["a=/x"]) };
     assert!(flags::read(&wrong).unwrap_err()[0].to_string().contains("neither unix:PATH nor tcp:ADDRESS:PORT"));
+}
+
+const SOCKET: &str = r#"vhost_user_blk = { unix = "/run/db.vhost", owner_group = "kvm" }"#;
+
+#[test]
+fn an_export_has_a_socket_for_a_virtual_machine() {
+    let with_socket = WHOLE.replacen("unsafe_flush = false", SOCKET, 1);
+    let configuration = read(&with_socket).unwrap();
+    let address = configuration.devices[0].exports[0].vhost_user_blk.as_ref().map(|address| &address.value);
+    let owner_group = Some("kvm".to_owned());
+    assert_eq!(address, Some(&Address::Unix { path: "/run/db.vhost".into(), mode: 0o660, owner_group }));
+    assert_eq!(read(&show(&configuration)).unwrap(), configuration);
+    let alone = "[[device]]\nname = \"d\"\n[[device.export]]\nname = \"db\"\nbacking = \"db.img\"\n";
+    assert!(read(alone).is_err(), "there is nowhere to attach it");
+    assert!(read(&format!("{alone}{SOCKET}")).is_ok());
+}
+
+#[test]
+fn mistakes_in_a_socket_for_a_virtual_machine_are_reported() {
+    let line = "unsafe_flush = false";
+    says(line, "vhost_user_blk = \"/run/x\"", &["[device.export.vhost_user_blk] is needed"]);
+    says(line, "vhost_user_blk = { path = \"/run/x\", unix = \"/run/y\" }", &["no key path", "known keys: unix"]);
+    says(line, "vhost_user_blk = {}", &["has no unix", "unix = \"/run/hoistway/db.vhost\""]);
+    says(line, "vhost_user_blk = { unix = \"/run/hoistway/nbd.sock\" }", &["two sockets have the path"]);
+}
+
+#[test]
+fn the_short_form_gives_exports_their_sockets() {
+    let given = |sockets: &[&str], exports: &[&str]| {
+        let vhost_user = sockets.iter().map(|text| (*text).to_owned()).collect();
+        flags::read(&Flags { vhost_user, nbd: Vec::new(), ..flags(exports) })
+    };
+    let socket = |configuration: &Configuration, export: usize| {
+        configuration.devices[0].exports[export].vhost_user_blk.as_ref().map(ToString::to_string)
+    };
+    let one = given(&["unix:/run/a"], &["a=/a.img"]).unwrap();
+    assert_eq!(socket(&one, 0).as_deref(), Some("unix:/run/a"));
+    assert!(check(&one, CHECKS).is_empty());
+    let two = given(&["b=unix:/run/b", "a=unix:/run/a"], &["a=/a.img", "b=/b.img"]).unwrap();
+    assert_eq!((socket(&two, 0).as_deref(), socket(&two, 1).as_deref()), (Some("unix:/run/a"), Some("unix:/run/b")));
+    for (sockets, part) in [
+        (&["unix:/run/a"][..], "there are 2 exports and the socket names none"),
+        (&["c=unix:/run/a"], "there is no export \"c\""),
+        (&["a=unix:/run/a", "a=unix:/run/b"], "the export a has a socket already"),
+        (&["/run/a"], "is not [NAME=]unix:PATH"),
+        (&["a=unix:"], "is not [NAME=]unix:PATH"),
+    ] {
+        let problems = given(sockets, &["a=/a.img", "b=/b.img"]).unwrap_err();
+        assert!(problems[0].to_string().contains(part), "{}", problems[0]);
+        assert!(problems[0].to_string().contains("--vhost-user"), "{}", problems[0]);
+    }
 }
 
 proptest! {

@@ -18,7 +18,7 @@ const USAGE: u8 = 2;
 #[derive(Args, Debug)]
 pub struct ServeArguments {
     /// Configuration file (TOML), instead of the options below
-    #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "export", "scheduler", "memory", "queue_depth", "rotational", "control"])]
+    #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "vhost_user", "export", "scheduler", "memory", "queue_depth", "rotational", "control"])]
     config: Option<PathBuf>,
     /// Print the complete configuration, including defaults, and exit
     #[arg(long)]
@@ -26,8 +26,12 @@ pub struct ServeArguments {
     /// Listen for NBD clients on unix:PATH or tcp:ADDRESS:PORT (repeatable)
     #[arg(long, value_name = "ADDRESS")]
     nbd: Vec<String>,
+    /// Listen for a virtual machine that attaches an export as vhost-user-blk (repeatable)
+    #[arg(long, value_name = "[NAME=]unix:PATH")]
+    vhost_user: Vec<String>,
     /// Serve the file or block device PATH as NAME, with options weight=N, group=G, read_only, min_block=N (smallest
-    /// block size to advertise), description=TEXT and unsafe_flush (answer flushes without doing them); repeatable
+    /// block size to advertise), description=TEXT, unsafe_flush (answer flushes without doing them) and ublk (a local
+    /// block device, /dev/ublkbN; ublk=N chooses N); repeatable
     #[arg(long, value_name = "NAME=PATH[,OPTION...]")]
     export: Vec<String>,
     /// Scheduler: NAME[:TUNABLE=VALUE,...]; `hoistway list schedulers` lists them
@@ -95,6 +99,7 @@ fn read(arguments: &ServeArguments) -> Result<(Configuration, Origin), Vec<Probl
         None => {
             let flags = Flags {
                 nbd: arguments.nbd.clone(),
+                vhost_user: arguments.vhost_user.clone(),
                 export: arguments.export.clone(),
                 scheduler: arguments.scheduler.clone(),
                 memory: arguments.memory.clone(),

@@ -78,13 +78,13 @@ impl Arena {
         self.bytes as u64
     }
 
-    /// The address of a span, for the kernel.
+    /// The address of a span, for the kernel and for copies.
     ///
     /// # Panics
     /// If the span is not wholly inside the arena, because no address outside it may ever be handed
     /// out.
     #[inline]
-    pub(crate) fn address(&self, span: Span) -> *mut u8 {
+    pub fn address(&self, span: Span) -> *mut u8 {
         let end = span.offset_bytes.checked_add(u64::from(span.length_bytes));
         assert!(end.is_some_and(|end| end <= self.bytes as u64), "span {span:?} outside the arena of {}", self.bytes);
         let offset = usize::try_from(span.offset_bytes).unwrap_or(usize::MAX);

@@ -18,6 +18,7 @@ mod serve_configuration;
 mod serve_flags;
 mod throttle;
 mod trace;
+mod virtio_chain;
 mod wbt;
 mod weights;
 mod workload_name;
@@ -39,6 +40,7 @@ const OTHERS: &[Target] = &[
     wbt::TARGET,
     nbd_handshake::TARGET,
     nbd_transmission::TARGET,
+    virtio_chain::TARGET,
     control_request::TARGET,
     serve_configuration::TARGET,
     serve_flags::TARGET,

@@ -21,6 +21,7 @@
 //! ```
 
 pub(crate) mod ublk;
+pub mod virtio_blk;
 
 /// The largest payload of one request, in bytes, as advertised to clients (32 MiB).
 pub const MAX_PAYLOAD_BYTES: u32 = 32 << 20;

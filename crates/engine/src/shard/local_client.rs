@@ -112,6 +112,12 @@ impl Payload<'_> {
         self.span.length_bytes
     }
 
+    /// The address of the memory, for clients that copy from memory of their own. It is valid during
+    /// the call that this value was passed to.
+    pub fn address(&self) -> *mut u8 {
+        self.arena.0.address(self.span)
+    }
+
     /// Writes `bytes` from `offset_bytes` of this memory on; bytes that do not fit are ignored.
     pub fn put(&mut self, offset_bytes: u32, bytes: &[u8]) {
         self.arena.0.copy_in(self.span.behind(offset_bytes), bytes);
@@ -151,6 +157,12 @@ impl Data<'_> {
     /// Length in bytes.
     pub fn bytes(&self) -> u32 {
         self.span.length_bytes
+    }
+
+    /// The address of the memory, for clients that copy to memory of their own. It is valid during the
+    /// call that this value was passed to, and may be read only.
+    pub fn address(&self) -> *const u8 {
+        self.arena.0.address(self.span)
     }
 
     /// Copies the start to `bytes`; returns the number of bytes copied.
@@ -289,6 +301,14 @@ impl ClientContext<'_> {
         self.turn.lift_limits(self.now_ns);
     }
 
+    /// The ring's handle on a file, for [`ClientContext::poll`].
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn add_file(&mut self, file: OwnedFd) -> io::Result<FileId> {
+        self.ring.add_file(file)
+    }
+
     /// The ring's handle on a ublk queue, for commands of this client.
     ///
     /// # Errors
@@ -298,8 +318,19 @@ impl ClientContext<'_> {
     }
 
     /// Gives back a file whose commands have completed.
-    pub(super) fn remove_file(&mut self, file: FileId) {
+    pub fn remove_file(&mut self, file: FileId) {
         self.ring.remove_file(file);
+    }
+
+    /// Waits once for a file to become readable; [`LocalClient::command_completed`] is called with `key`
+    /// (at most 4,095) then.
+    pub fn poll(&mut self, file: FileId, key: u16) {
+        self.ring.poll(Token::Local { client: self.index, key }.pack(), file);
+    }
+
+    /// Cancels the commands on a file. Each of them still completes.
+    pub fn cancel(&mut self, file: FileId) {
+        self.ring.cancel(file);
     }
 
     /// Gives back memory that the client was given when it was added.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::problem::{Place, Problem, Sourced, nearest};
-use super::{Address, Configuration, MAXIMUM_NAME_BYTES, PeerMatch, matches};
+use super::{Address, Configuration, Export, MAXIMUM_NAME_BYTES, PeerMatch, matches};
 
 /// What is wrong with a text, and how to correct it.
 pub type Verdict = Result<(), (String, String)>;
@@ -63,8 +63,10 @@ fn presence(configuration: &Configuration, problems: &mut Vec<Problem>) {
         let help = "add a [[device]] with a [[device.export]], or --export NAME=PATH";
         problems.push(Problem::new(&nowhere, "there is nothing to export", help));
     }
-    if configuration.listeners.is_empty() && configuration.exports().all(|(_, export)| export.ublk.is_none()) {
-        let help = "add a [[listen]] or ublk = true in an export; or --nbd unix:PATH, or ,ublk in --export";
+    let is_attached = |export: &Export| export.ublk.is_some() || export.vhost_user_blk.is_some();
+    if configuration.listeners.is_empty() && !configuration.exports().any(|(_, export)| is_attached(export)) {
+        let help = "add a [[listen]], or ublk or vhost_user_blk in an export; or --nbd unix:PATH, --vhost-user unix:PATH, \
+                    or ,ublk in --export";
         problems.push(Problem::new(&nowhere, "there is nowhere to listen", help));
     }
     for device in configuration.devices.iter().filter(|device| device.exports.is_empty()) {
@@ -153,6 +155,12 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
         }
         visible(configuration, &listener.exports, problems);
     }
+    for address in configuration.exports().filter_map(|(_, export)| export.vhost_user_blk.as_ref()) {
+        if let Some(first) = seen.insert(address.value.to_string(), &address.place) {
+            let what = format!("two sockets have the path {address}");
+            problems.push(Problem::new(&address.place, what, format!("the first is at {}", first.at)));
+        }
+    }
     let mut timeouts = configuration.listeners.iter().map(|listener| &listener.stall_timeout_s);
     if let (Some(first), Some(other)) =
         (timeouts.next(), timeouts.find(|it| **it != configuration.listeners[0].stall_timeout_s))
@@ -167,8 +175,8 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
     if let Some(control) = &configuration.control
         && let Some(place) = seen.get(&format!("unix:{}", control.unix.value.display()))
     {
-        let what = format!("{} is a listener's socket already", control.unix.value.display());
-        problems.push(Problem::new(&control.unix.place, what, format!("that listener is at {}", place.at)));
+        let what = format!("{} is another socket's path already", control.unix.value.display());
+        problems.push(Problem::new(&control.unix.place, what, format!("that socket is at {}", place.at)));
     }
 }
 

@@ -45,7 +45,6 @@ fn top(mut reader: Reader<'_>) -> Configuration {
         identities: reader.tables("identity", "[[identity]]").into_iter().filter_map(identity).collect(),
         control: reader.table("control", "[control]").and_then(control),
     };
-    reader.unavailable("vhost_user_blk", None, "vhost-user-blk devices are");
     reader.finish();
     configuration
 }
@@ -119,9 +118,18 @@ fn export(mut reader: Reader<'_>) -> Export {
         ublk: reader
             .switch_or_number("ublk", 0..=UBLK_NUMBER_MAX)
             .map(|number| number.and_then(|number| u32::try_from(number).ok()).map_or(Number::Any, Number::Is)),
+        vhost_user_blk: reader.table("vhost_user_blk", "[device.export.vhost_user_blk]").map(vhost_user_blk),
     };
     reader.finish();
     export
+}
+
+fn vhost_user_blk(mut reader: Reader<'_>) -> Sourced<Address> {
+    let unix = reader.needed_text("unix", "/run/hoistway/db.vhost");
+    let (mode, owner_group) = (reader.text("mode"), reader.text("owner_group"));
+    let address = unix_address(&reader, unix, mode, owner_group);
+    reader.finish();
+    address
 }
 
 fn group(mut reader: Reader<'_>) -> Group {

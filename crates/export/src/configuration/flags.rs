@@ -22,6 +22,8 @@ const EXPORT_OPTIONS: [&str; 7] = ["weight", "group", "read_only", "min_block", 
 pub struct Flags {
     /// `unix:PATH` or `tcp:ADDRESS:PORT`, once per `--nbd`.
     pub nbd: Vec<String>,
+    /// `[NAME=]unix:PATH`, once per `--vhost-user`.
+    pub vhost_user: Vec<String>,
     /// `NAME=BACKING[,OPTION...]`, once per `--export`.
     pub export: Vec<String>,
     /// `--scheduler`.
@@ -85,6 +87,11 @@ pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
             Err(problem) => problems.push(problem),
         }
     }
+    for text in &flags.vhost_user {
+        if let Err(problem) = vhost_user(text, &mut device.exports) {
+            problems.push(problem);
+        }
+    }
     for text in &flags.nbd {
         match listener(text) {
             Ok(listener) => configuration.listeners.push(listener),
@@ -115,6 +122,7 @@ fn export(text: &str) -> Result<(Export, Option<u64>), Problem> {
         description: String::new(),
         unsafe_flush: false,
         ublk: None,
+        vhost_user_blk: None,
     };
     let mut weight = None;
     for option in options {
@@ -154,6 +162,46 @@ fn export(text: &str) -> Result<(Export, Option<u64>), Problem> {
         }
     }
     Ok((export, weight))
+}
+
+/// Gives an export the socket of one `--vhost-user`.
+fn vhost_user(text: &str, exports: &mut [Export]) -> Result<(), Problem> {
+    let place = Place::flag("--vhost-user", text);
+    let wrong = |what: String, help: &str| Problem::new(&place, what, help);
+    let (name, address) = match text.strip_prefix("unix:") {
+        Some(path) => (None, Some(path)),
+        None => match text.split_once("=unix:") {
+            Some((name, path)) => (Some(name), Some(path)),
+            None => (None, None),
+        },
+    };
+    let Some(path) = address.filter(|path| !path.is_empty()) else {
+        let help =
+            "for example --vhost-user unix:/run/hoistway/db.vhost, or with the export's name in front db=unix:PATH";
+        return Err(wrong(format!("{text:?} is not [NAME=]unix:PATH"), help));
+    };
+    let known: Vec<String> = exports.iter().map(|export| export.name.value.clone()).collect();
+    let export = match (name, exports) {
+        (None, [only]) => only,
+        (None, _) => {
+            let what = format!("there are {} exports and the socket names none", known.len());
+            return Err(wrong(what, "write --vhost-user NAME=unix:PATH, one socket for each export"));
+        }
+        (Some(name), exports) => match exports.iter_mut().find(|export| export.name.value == name) {
+            Some(export) => export,
+            None => {
+                let what = format!("there is no export {name:?}");
+                return Err(wrong(what, &format!("exports: {}", known.join(", "))));
+            }
+        },
+    };
+    if export.vhost_user_blk.is_some() {
+        let what = format!("the export {} has a socket already", export.name);
+        return Err(wrong(what, "one virtual machine attaches an export: make an export for each"));
+    }
+    let address = Address::Unix { path: PathBuf::from(path), mode: 0o660, owner_group: None };
+    export.vhost_user_blk = Some(Sourced::new(address, &place));
+    Ok(())
 }
 
 /// Splits `BACKING[,OPTION...]`. Commas of a model belong to the backing:

@@ -134,6 +134,8 @@ pub struct Export {
     pub unsafe_flush: bool,
     /// The number of its local block device, if it has one.
     pub ublk: Option<Number>,
+    /// The unix socket that a virtual machine attaches it by, if there is one.
+    pub vhost_user_blk: Option<Sourced<Address>>,
 }
 
 /// A group's share and limits.

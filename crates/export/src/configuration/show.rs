@@ -73,11 +73,25 @@ fn export(export: &Export, text: &mut Text) {
         Some(Number::Any) => text.plain("ublk", true),
         Some(Number::Is(number)) => text.plain("ublk", number),
     }
+    if let Some(address) = &export.vhost_user_blk {
+        text.heading("[device.export.vhost_user_blk]");
+        self::address(&address.value, text);
+    }
 }
 
 fn listener(listener: &Listener, text: &mut Text) {
     text.heading("[[listen]]");
-    match &listener.address.value {
+    address(&listener.address.value, text);
+    text.list("exports", &listener.exports);
+    text.plain("list", listener.list);
+    text.plain("allow_plain", listener.allow_plain);
+    text.plain("max_connections", listener.max_connections);
+    text.plain("handshake_timeout_s", listener.handshake_timeout_s);
+    text.plain("stall_timeout_s", &listener.stall_timeout_s);
+}
+
+fn address(address: &Address, text: &mut Text) {
+    match address {
         Address::Unix { path, mode, owner_group } => {
             text.quoted("unix", path.display());
             text.quoted("mode", format!("{mode:04o}"));
@@ -87,12 +101,6 @@ fn listener(listener: &Listener, text: &mut Text) {
         }
         Address::Tcp(address) => text.quoted("tcp", address),
     }
-    text.list("exports", &listener.exports);
-    text.plain("list", listener.list);
-    text.plain("allow_plain", listener.allow_plain);
-    text.plain("max_connections", listener.max_connections);
-    text.plain("handshake_timeout_s", listener.handshake_timeout_s);
-    text.plain("stall_timeout_s", &listener.stall_timeout_s);
 }
 
 fn identity(identity: &Identity, text: &mut Text) {

@@ -15,6 +15,7 @@ pub mod reload;
 mod share;
 mod share_monitor;
 pub mod socket;
+mod virtual_disks;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -40,6 +41,7 @@ use handshake_thread::{AcceptedClient, ActiveState, ClientSink, Counts, Handshak
 use reload::{Change, difference};
 use share_monitor::ShareMonitor;
 use socket::{Listening, SocketFile, inherited, listen, listen_private};
+use virtual_disks::VirtualDisks;
 
 pub use devices::CHECKS;
 
@@ -76,6 +78,8 @@ pub enum Event {
     Reload,
     /// Answer an operator's request.
     Operator(control_socket::PendingRequest),
+    /// Print a warning of a thread that must not wait for it.
+    Warning(String),
     /// The drain has ended.
     Drained(Drained),
 }
@@ -88,6 +92,7 @@ pub struct Server {
     /// The control socket's file: its thread blocks in accept until the process ends, so it cannot
     /// remove the file.
     control_file: Option<SocketFile>,
+    virtual_disks: VirtualDisks,
     inherited: Vec<Address>,
     events: Receiver<Event>,
     sender: Sender<Event>,
@@ -178,10 +183,11 @@ impl Server {
             Some(control) => Some(listen_private(&control.unix).map_err(usage)?),
             None => None,
         };
+        let (sender, events) = mpsc::channel();
+        let virtual_disks = VirtualDisks::open(&devices, &configuration, sender.clone())?;
         let facts = devices.facts(&configuration);
         let active = RwLock::new(Arc::new(ActiveState { configuration, facts, draining: false }));
         let state = Arc::new(State { active, devices });
-        let (sender, events) = mpsc::channel();
         let failed = |error: io::Error| StartFailure {
             problems: vec![Problem::new(&Place::default(), format!("cannot start a thread: {error}"), "")],
             exit_status: ABANDONED,
@@ -197,7 +203,17 @@ impl Server {
             let ask = move |pending| sender.send(Event::Operator(pending)).is_ok();
             control_socket::serve(control, ask).map_err(failed)?;
         }
-        Ok(Self { state, origin, listeners, control_file, inherited: addresses, events, sender, is_draining: false })
+        Ok(Self {
+            state,
+            origin,
+            listeners,
+            control_file,
+            virtual_disks,
+            inherited: addresses,
+            events,
+            sender,
+            is_draining: false,
+        })
     }
 
     /// Reports on stdout, and to the service manager, that clients may connect.
@@ -211,6 +227,10 @@ impl Server {
             if with_uris {
                 visible.iter().for_each(|export| lines += &format!("{}\n", announce::uri(&listener.address, export)));
             }
+        }
+        for line in self.virtual_disks.lines() {
+            lines += &line;
+            lines.push('\n');
         }
         for line in self.state.devices.disk_lines() {
             lines += &format!("serving {line}\n");
@@ -279,6 +299,7 @@ impl Server {
                         eprintln!("hoistway: warning: the configuration stays as it was");
                     }
                 }
+                Event::Warning(text) => eprintln!("hoistway: warning: {text}"),
                 Event::Operator(pending) => {
                     let answer = self.answer(pending.request);
                     // The operator may have disconnected in the meantime.
@@ -324,6 +345,7 @@ impl Server {
     /// Removes the sockets and waits for the handshake threads.
     fn end(self, status: u8) -> u8 {
         drop(self.control_file);
+        drop(self.virtual_disks);
         for listener in self.listeners {
             listener.waker.stop();
             // A handshake thread that panicked has reported it on stderr; the status does not
@@ -357,6 +379,16 @@ impl Server {
         let added = changes.iter().filter(|change| matches!(change, Change::Added { .. }));
         self.state.devices.add_exports(added, &configuration)?;
         for change in &changes {
+            match change {
+                // As with a block device, the other exports are in force already.
+                Change::Added { export, .. } => {
+                    if let Err(failure) = self.virtual_disks.add(&self.state.devices, export, &configuration) {
+                        failure.problems.iter().for_each(|problem| eprintln!("{problem}"));
+                    }
+                }
+                Change::Removed { export } => self.virtual_disks.remove(export),
+                _ => {}
+            }
             self.state.devices.apply(change).map_err(|problem| vec![problem])?;
         }
         self.state.set_active(configuration, self.is_draining);

@@ -201,6 +201,8 @@ impl Comparison {
         let name = &new.name;
         self.keep(&format!("backing of export {name}"), &old.backing, &new.backing, Some(&new.backing.place));
         self.keep(&format!("read_only of export {name}"), old.read_only, new.read_only, Some(&name.place));
+        let places = (old.vhost_user_blk.as_ref(), new.vhost_user_blk.as_ref());
+        self.keep(&format!("vhost_user_blk of export {name}"), places.0, places.1, Some(&name.place));
         self.keep(&format!("ublk of export {name}"), old.ublk, new.ublk, Some(&name.place));
         self.keep(&format!("unsafe_flush of export {name}"), old.unsafe_flush, new.unsafe_flush, Some(&name.place));
     }

@@ -2,9 +2,28 @@
 
 use engine::{EngineError, ShardHandle};
 
-use super::Names;
+use super::{Devices, Names, lock};
 use crate::configuration::{Configuration, Export};
 use crate::ublk::{Disk, Source};
+use crate::vhost_user_blk::{DeviceFacts, Served};
+
+impl Devices {
+    /// What a virtual machine attaches when it opens an export.
+    ///
+    /// # Errors
+    /// The export is not open, or there is no room for its group.
+    pub fn served(&self, export: &Export, configuration: &Configuration) -> Result<Served, EngineError> {
+        let name = &export.name.value;
+        for shard in &self.shards {
+            let mut names = lock(&shard.names);
+            let Some(volume) = names.exports.get(name).copied() else { continue };
+            let group = names.group(&shard.handle, &export.group.value, configuration)?;
+            let facts = DeviceFacts::new(&shard.handle.facts(volume)?, name, export.min_block);
+            return Ok(Served { name: name.clone(), shard: shard.handle.clone(), volume, group, facts });
+        }
+        Err(EngineError::usage(format!("the export {name} is not open"), "see the status"))
+    }
+}
 
 impl Names {
     /// Makes an export's block device, if it is to have one. Its volume must be open.

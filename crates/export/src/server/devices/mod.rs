@@ -155,7 +155,10 @@ impl Devices {
             problems: vec![Problem::new(&device.scheduler.place, refusal.error, "")],
             exit_status: USAGE,
         })?;
+        // A disk of a virtual machine takes one connection at a time.
+        let disks = device.exports.iter().filter(|export| export.vhost_user_blk.is_some()).count() as u64;
         let connections = configuration.listeners.iter().map(|listener| number(listener.max_connections)).sum::<u32>();
+        let connections = connections.saturating_add(number(disks));
         let settings = ShardSettings {
             name: device.name.value.clone(),
             scheduler,

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Verified writes that last longer than many servers.
+# A module that the kernel has built in is not in the list.
+for name in virtio_pci virtio_blk; do
+    [ ! -s /lib/order/$name ] || load $name || die 10 "$name"
+done
+[ -e /sys/block/vda ] || die 10 "there is no disk"
+echo LOADING
+fio --name=kill --filename=/dev/vda --direct=1 --ioengine=libaio --rw=randwrite --bs=4k --size=48M --loops=3 --iodepth=16 \
+    --verify=crc32c --do_verify=1 --verify_fatal=1 --output=/tmp/fio || { cat /tmp/fio; die 11 "fio"; }
+echo LOADED
+dmesg | grep -i 'i/o error' && die 12 "errors"
+exit 0

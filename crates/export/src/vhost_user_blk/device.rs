@@ -1,0 +1,294 @@
+//! A vhost-user-blk device on the shard's thread: one per connected front end.
+//!
+//! ```text
+//! kick ─► poll completes ─► take chains ─► engine ─► answers ─► status, used ring ─► call
+//! session's thread ─► commands: start, stop, enable a ring; end
+//! ```
+//! When the front end has gone, requests in flight end without an answer, then the client closes.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use block::Nanos;
+use engine::protocol::Command as Operation;
+use engine::protocol::virtio_blk::{self, IDENTITY_BYTES, Request, Status};
+use engine::{Answer, ClientContext, Data, LocalClient, Payload};
+
+use super::chain::Malformed;
+use super::guest_memory::GuestMemory;
+use super::ring::Ring;
+
+/// Chains taken from one ring per turn, so that one guest cannot occupy the shard's thread.
+const TAKEN_PER_TURN: u32 = 256;
+/// The bits of a cookie that are the head; the others are the ring.
+const HEAD_BITS: u32 = 16;
+
+/// What the session asks of the device.
+pub enum Command {
+    /// Use another memory from now on.
+    Memory(Arc<GuestMemory>),
+    /// Serve a ring.
+    Start(Box<Ring>),
+    /// Stop a ring, and send the index that its available ring is read at next.
+    Stop(u16, Sender<u16>),
+    /// Take chains from a ring, or no more.
+    Enable(u16, bool),
+    /// Signal another event.
+    Call(u16, Option<OwnedFd>),
+    /// Answer writes when they are on stable storage, or before.
+    WriteThrough(bool),
+    /// The front end has gone.
+    End,
+}
+
+/// The commands that the device has not seen yet.
+#[derive(Default)]
+pub struct Commands(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    commands: VecDeque<Command>,
+    is_closed: bool,
+}
+
+impl Commands {
+    /// Adds a command. The sender wakes the client afterwards. Once the device has gone the command is
+    /// dropped, and with it the sender of its answer.
+    pub fn push(&self, command: Command) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiting.is_closed {
+            waiting.commands.push_back(command);
+        }
+    }
+
+    fn take(&self) -> VecDeque<Command> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).commands)
+    }
+
+    fn close(&self) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.is_closed = true;
+        waiting.commands.clear();
+    }
+}
+
+/// Prints a message of a device, from a thread that may block.
+pub type Report = Arc<dyn Fn(String) + Send + Sync>;
+
+/// The device as a client of the engine.
+pub struct Device {
+    /// Its name in status and messages.
+    label: String,
+    /// The answer to a request for its name.
+    identity: [u8; IDENTITY_BYTES],
+    commands: Arc<Commands>,
+    report: Report,
+    /// Dropped with the device, which tells the session that nothing is in flight any more.
+    _on_closed: Sender<()>,
+    state: State,
+}
+
+#[derive(Default)]
+struct State {
+    rings: Vec<Option<Box<Ring>>>,
+    is_write_through: bool,
+    is_ending: bool,
+    /// A ring has more chains than a turn takes.
+    wants_turn: bool,
+}
+
+impl Device {
+    /// A device without rings.
+    pub fn new(
+        label: String,
+        identity: [u8; IDENTITY_BYTES],
+        commands: Arc<Commands>,
+        report: Report,
+        on_closed: Sender<()>,
+    ) -> Self {
+        Self { label, identity, commands, report, _on_closed: on_closed, state: State::default() }
+    }
+
+    fn obey(&mut self, command: Command, context: &mut ClientContext<'_>) {
+        let state = &mut self.state;
+        match command {
+            Command::Memory(memory) => state.each_ring(|ring| ring.set_memory(&memory)),
+            Command::Start(mut ring) => {
+                match ring.duplicate_kick().and_then(|kick| context.add_file(kick)) {
+                    Ok(file) => ring.kick = Some(file),
+                    Err(error) => {
+                        ring.break_off();
+                        (self.report)(format!("{}: ring {} is not served: {error}", self.label, ring.index()));
+                    }
+                }
+                let index = usize::from(ring.index());
+                if state.rings.len() <= index {
+                    state.rings.resize_with(index + 1, || None);
+                }
+                state.rings[index] = Some(ring);
+            }
+            Command::Stop(index, reply) => {
+                if let Some(ring) = state.ring(index) {
+                    ring.stop(Some(reply), context);
+                }
+            }
+            Command::Enable(index, is_enabled) => {
+                if let Some(ring) = state.ring(index) {
+                    ring.enable(is_enabled);
+                }
+            }
+            Command::Call(index, call) => {
+                if let Some(ring) = state.ring(index) {
+                    ring.set_call(call);
+                }
+            }
+            Command::WriteThrough(is_write_through) => state.is_write_through = is_write_through,
+            Command::End => {
+                state.is_ending = true;
+                state.each_ring(|ring| ring.stop(None, context));
+            }
+        }
+    }
+
+    /// Takes chains from a ring and submits their requests.
+    fn serve(&mut self, ring: &mut Ring, context: &mut ClientContext<'_>) -> Result<(), Malformed> {
+        let mut left = TAKEN_PER_TURN;
+        while ring.is_open() && context.has_room(0) {
+            if left == 0 {
+                self.state.wants_turn = true;
+                break;
+            }
+            left -= 1;
+            let Some(head) = ring.take()? else { break };
+            let cookie = u64::from(ring.index()) << HEAD_BITS | u64::from(head);
+            let Some(slot) = ring.slot(head) else { continue };
+            let parts = slot.chain.parts();
+            match virtio_blk::translate(cookie, &parts, self.state.is_write_through) {
+                Err(status) => ring.end(head, Some(status))?,
+                Ok(Request::Identify) => {
+                    let memory = slot.memory.clone().unwrap_or_default();
+                    slot.is_damaged = !memory.put(slot.chain.in_segments(), &self.identity);
+                    slot.in_bytes = u32::try_from(IDENTITY_BYTES).unwrap_or(u32::MAX);
+                    ring.end(head, Some(Status::Done))?;
+                }
+                Ok(Request::Io(request)) => {
+                    if request.command == Operation::Read {
+                        slot.in_bytes = u32::try_from(request.length_bytes).unwrap_or(u32::MAX);
+                    }
+                    context.submit(0, request, &mut |offset_bytes, to| slot.fill(offset_bytes, &to));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn break_off(&self, ring: &mut Ring, reason: Malformed) {
+        if ring.break_off() {
+            let (label, index) = (&self.label, ring.index());
+            (self.report)(format!("{label}: ring {index} is not served until the guest resets it: {reason}"));
+        }
+    }
+}
+
+impl State {
+    fn ring(&mut self, index: u16) -> Option<&mut Ring> {
+        self.rings.get_mut(usize::from(index))?.as_deref_mut()
+    }
+
+    fn each_ring(&mut self, mut each: impl FnMut(&mut Ring)) {
+        self.rings.iter_mut().flatten().for_each(|ring| each(ring));
+    }
+
+    fn of_cookie(&mut self, cookie: u64) -> Option<(&mut Ring, u16)> {
+        let head = u16::try_from(cookie & ((1 << HEAD_BITS) - 1)).ok()?;
+        Some((self.ring(u16::try_from(cookie >> HEAD_BITS).ok()?)?, head))
+    }
+}
+
+impl LocalClient for Device {
+    fn turn(&mut self, context: &mut ClientContext<'_>) {
+        for command in self.commands.take() {
+            self.obey(command, context);
+        }
+        self.state.wants_turn = false;
+        let mut rings = std::mem::take(&mut self.state.rings);
+        for place in &mut rings {
+            let Some(ring) = place else { continue };
+            let mut answers = std::mem::take(&mut ring.answers);
+            let mut result = answers.drain(..).try_for_each(|(head, status)| ring.end(head, status));
+            ring.answers = answers;
+            if result.is_ok() {
+                result = self.serve(ring, context);
+            }
+            if let Err(reason) = result {
+                self.break_off(ring, reason);
+            }
+            ring.signal();
+            if let Some(file) = ring.kick.filter(|_| ring.wants_kicks() && !ring.is_polled) {
+                context.poll(file, ring.index());
+                ring.is_polled = true;
+            }
+            if ring.is_stopped() {
+                if let Some(file) = ring.kick.take() {
+                    context.remove_file(file);
+                }
+                if let Some(Some(reply)) = ring.stopping.take() {
+                    // The session may have ended meanwhile.
+                    let _ = reply.send(ring.next_available());
+                }
+                *place = None;
+            }
+        }
+        self.state.rings = rings;
+        if self.state.is_ending && self.state.rings.iter().all(Option::is_none) {
+            context.close();
+        }
+    }
+
+    fn next_wake_ns(&self) -> Option<Nanos> {
+        self.state.wants_turn.then_some(0)
+    }
+
+    fn fill(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, to: Payload<'_>) {
+        let Some((ring, head)) = self.state.of_cookie(cookie) else { return };
+        if let Some(slot) = ring.slot(head) {
+            slot.fill(offset_bytes, &to);
+        }
+    }
+
+    fn data(&mut self, _connection: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) {
+        let Some((ring, head)) = self.state.of_cookie(cookie) else { return };
+        if let Some(slot) = ring.slot(head) {
+            slot.empty(offset_bytes, &from);
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        let Some((ring, head)) = self.state.of_cookie(answer.cookie) else { return };
+        let status = match answer.result {
+            Ok(()) => Some(Status::Done),
+            Err(failure) => virtio_blk::status(failure),
+        };
+        ring.answers.push((head, status));
+    }
+
+    fn command_completed(&mut self, key: u16, result: i32) {
+        let Some(ring) = self.state.ring(key) else { return };
+        ring.kicked();
+        if result < 0 && ring.stopping.is_none() {
+            ring.break_off();
+        }
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.commands.close();
+    }
+}

@@ -1,0 +1,147 @@
+//! The thread of an exported disk: accepts a front end, holds the conversation, and accepts the next.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+
+use block::Priority;
+use engine::{ConnectionBounds, GroupHandle, LocalConnection, ShardHandle, VolumeId};
+use vhost::vhost_user::{BackendReqHandler, Error};
+
+use super::configuration_space::DeviceFacts;
+use super::device::{Command, Commands, Device, Report};
+use super::session::Session;
+
+/// Requests in flight of one device; more wait in its rings.
+const MAX_REQUESTS: u32 = 1_024;
+
+/// The volume that is served, and who pays for it.
+pub struct Served {
+    /// The export's name.
+    pub name: String,
+    /// The device's shard.
+    pub shard: ShardHandle,
+    /// The volume.
+    pub volume: VolumeId,
+    /// The group of its requests.
+    pub group: GroupHandle,
+    /// What the front end is told about it.
+    pub facts: DeviceFacts,
+}
+
+/// An exported disk. Dropping it ends the conversation and the thread.
+pub struct Listener {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    listener: UnixListener,
+    connection: Mutex<Option<UnixStream>>,
+    must_stop: AtomicBool,
+}
+
+impl Listener {
+    /// Serves front ends that connect to `socket`.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start(socket: OwnedFd, served: Served, report: Report) -> io::Result<Self> {
+        let listener = UnixListener::from(socket);
+        listener.set_nonblocking(false)?;
+        let shared = Shared { listener, connection: Mutex::new(None), must_stop: AtomicBool::new(false) };
+        let shared = Arc::new(shared);
+        let of_thread = Arc::clone(&shared);
+        let body = move || {
+            while let Some(stream) = of_thread.accept() {
+                serve(stream, &served, &report);
+                *of_thread.connection() = None;
+            }
+        };
+        let thread = thread::Builder::new().name("vhost-user".to_owned()).spawn(body)?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.shared.must_stop.store(true, Ordering::Release);
+        // Both calls wake the thread. They fail only where there is nothing to wake.
+        let _ = rustix::net::shutdown(self.shared.listener.as_fd(), rustix::net::Shutdown::Both);
+        if let Some(connection) = &*self.shared.connection() {
+            let _ = connection.shutdown(std::net::Shutdown::Both);
+        }
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported by its thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn connection(&self) -> std::sync::MutexGuard<'_, Option<UnixStream>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next front end; `None` when the disk is served no more.
+    fn accept(&self) -> Option<UnixStream> {
+        loop {
+            let accepted = self.listener.accept();
+            // The connection is stored first, so that a stop either sees it or is seen here.
+            let stream = accepted.and_then(|(stream, _)| Ok((stream.try_clone()?, stream)));
+            let stream = stream.map(|(copy, stream)| {
+                *self.connection() = Some(copy);
+                stream
+            });
+            if self.must_stop.load(Ordering::Acquire) {
+                return None;
+            }
+            match stream {
+                Ok(stream) => return Some(stream),
+                // The front end has gone, or there are too many open files: try again in a while.
+                Err(_) => thread::sleep(std::time::Duration::from_millis(100)),
+            }
+        }
+    }
+}
+
+/// Serves one front end until it has gone and nothing of it is in flight.
+fn serve(stream: UnixStream, served: &Served, report: &Report) {
+    let label = format!("vhost-user-blk {}", served.name);
+    let commands = Arc::new(Commands::default());
+    let (on_closed, is_closed) = mpsc::channel();
+    let copy = Arc::clone(&commands);
+    let device = Device::new(label.clone(), served.facts.identity, copy, Arc::clone(report), on_closed);
+    let connection = LocalConnection {
+        volume: served.volume,
+        group: served.group,
+        bounds: ConnectionBounds { requests: MAX_REQUESTS, ..ConnectionBounds::default() },
+        priority: Priority::NONE,
+    };
+    let client = match served.shard.add_local_client(Box::new(device), vec![connection]) {
+        Ok(client) => client,
+        Err(error) => return report(format!("{label}: {}", error.message)),
+    };
+    let (facts, shard) = (served.facts.clone(), served.shard.clone());
+    let session = Session::new(label.clone(), facts, shard, client, Arc::clone(&commands), Arc::clone(report));
+    let mut messages = BackendReqHandler::from_stream(stream, Arc::new(Mutex::new(session)));
+    loop {
+        match messages.handle_request() {
+            Ok(()) => {}
+            // Either side has closed the connection, or the reason was reported.
+            Err(Error::Disconnected | Error::PartialMessage | Error::SocketBroken(_) | Error::InvalidParam) => break,
+            Err(error) => {
+                report(format!("{label}: the front end was disconnected: {error}"));
+                break;
+            }
+        }
+    }
+    drop(messages);
+    commands.push(Command::End);
+    served.shard.wake(client);
+    // The sender is dropped with the device.
+    let _ = is_closed.recv();
+}

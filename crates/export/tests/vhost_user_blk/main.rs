@@ -1,0 +1,8 @@
+//! vhost-user-blk with a guest in this process, one that behaves and one that does not.
+
+mod guest;
+mod hostile;
+#[path = "../server/mod.rs"]
+mod server;
+mod server_side;
+mod service;
