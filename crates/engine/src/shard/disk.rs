@@ -106,7 +106,8 @@ impl Shard {
                 }
             }
         }
-        // Bytes moved count, as in the kernel; the error shows when the rest is retried.
+        // If some bytes were moved, their number is the result, as in the kernel; the error is
+        // returned when the rest is tried again.
         if moved > 0 || result == 0 {
             result = i32::try_from(moved).unwrap_or(i32::MAX);
         }

@@ -55,7 +55,7 @@ pub(super) enum Stream {
     Filling(Span),
     /// Payload of a refused request.
     Skipping(u64),
-    /// Unknown until the turn says.
+    /// Unknown until the turn returns a verdict.
     Waiting,
     /// Nothing: the client disconnected, or the stream is invalid.
     Ended,
