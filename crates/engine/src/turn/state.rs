@@ -58,7 +58,8 @@ pub(crate) struct Positions {
 pub(crate) struct Place {
     /// Position on the device in bytes.
     pub device_bytes: u64,
-    /// First byte of the volume beyond the extent that contains this byte.
+    /// First byte of the volume beyond the extent, or beyond the range without one, that contains
+    /// this byte.
     pub until_bytes: u64,
     /// The extent's number: requests of different extents never merge.
     pub extent: u32,
