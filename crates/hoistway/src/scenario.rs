@@ -85,7 +85,7 @@ pub struct Scenario {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// `--scenario SCENARIO:NAME` runs it alone.
+    /// Its name: `--scenario SCENARIO:NAME` runs the step alone.
     pub name: String,
     /// One line.
     #[serde(default)]

@@ -13,7 +13,7 @@ use crate::{times, workloads};
 
 /// Upper bound of the duration of a run whose jobs end by themselves.
 const LONGEST_NS: Nanos = 3_600 * 1_000_000_000;
-/// Jobs begin at whole MiB, as dd with a block size of 1 MiB does.
+/// The areas of jobs begin at whole MiB, as those of dd with a block size of 1 MiB do.
 const GRID_BYTES: u64 = 1 << 20;
 
 /// The runs whose mean is the anchor's figure, on the target of this text.

@@ -33,9 +33,9 @@ use crate::units;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Judged if `--sched` names none.
+    /// The schedulers to judge if the user gives no `--sched`.
     pub schedulers: Vec<String>,
-    /// Also measured, to know what is attainable; `none` always is.
+    /// Schedulers that are also measured, to know what is attainable; `none` is always measured.
     pub against: Vec<String>,
     /// One run of each cell and scheduler per seed.
     pub seeds: Vec<u64>,
@@ -43,7 +43,7 @@ pub struct Settings {
     pub flash: Times,
     /// Times of runs on disks and arrays.
     pub rotational: Times,
-    /// Replaces `writes_ramp`, by device.
+    /// Values that replace `writes_ramp`, by device.
     pub writes_ramp_of: BTreeMap<String, Time>,
 }
 
@@ -66,7 +66,7 @@ impl Default for Settings {
 pub struct Times {
     /// The part before the judged one; convergence is evaluated from the start.
     pub ramp: Time,
-    /// The same for runs with writes: until garbage collection is in its steady state.
+    /// The ramp of runs with writes, which lasts until garbage collection is in its steady state.
     pub writes_ramp: Time,
     /// The judged part.
     pub runtime: Time,

@@ -38,8 +38,8 @@ pub fn table(plan: &Plan, cells: &[CellVerdict]) -> String {
     grid(&rows(plan, cells))
 }
 
-/// A row for each cell: throughput in per cent of none's, error in per cent, and the verdict on
-/// each judged scheduler.
+/// A row for each cell: throughput in per cent of that of `none`, error in per cent, and the
+/// verdict on each judged scheduler.
 pub fn rows(plan: &Plan, cells: &[CellVerdict]) -> Vec<Vec<String>> {
     let mut header = vec!["cell".to_owned(), "free".to_owned(), "none MB/s".to_owned()];
     header.extend(
