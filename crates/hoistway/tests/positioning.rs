@@ -1,5 +1,5 @@
-//! A device that reports to be rotational: accepted if random reads take as long as on a disk, or
-//! if the user says so.
+//! A device that reports that it is rotational: this is believed if random reads take as long as on
+//! a disk, or if the user says so.
 
 #[path = "program/mod.rs"]
 #[expect(dead_code, reason = "other tests look into directories")]
