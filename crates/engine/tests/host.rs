@@ -171,7 +171,7 @@ fn a_cancelled_run_ends_at_once_and_leaves_no_thread() {
     assert!(began.elapsed().as_secs() < 30);
 }
 
-/// An observer that requests a record of the first dispatches, and of how many.
+/// An observer that requests a record of this number of dispatches.
 struct Wanting(usize);
 
 impl experiment::Progress for Wanting {

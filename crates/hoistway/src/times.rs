@@ -15,7 +15,7 @@ use crate::exit::Reporter;
 /// The runtime of a workload code, which does not end by itself; longer than any run, and far from
 /// overflow.
 pub const ENDLESS_NS: Nanos = 1 << 50;
-/// Default for runs that nothing ends.
+/// Default duration of runs whose jobs never end by themselves.
 const DEFAULT_RUNTIME_NS: Nanos = 30 * SECOND;
 
 /// The times of all runs of a test.

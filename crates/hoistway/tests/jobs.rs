@@ -191,7 +191,8 @@ fn phases_that_the_runtime_cuts_off_are_said_to_be() {
         assert_eq!([said(0), said(1), said(2)], wanted, "{target}");
         let note = "the end of the run cut off two.0, three.0";
         assert!(cut.stderr.contains(note), "{}", cut.stderr);
-        // The job's work until its end, divided by the time until then.
+        // The rate of a job that was cut off is its work until then, divided by the time until
+        // then.
         let second = &document["jobs"][1]["read"];
         let (iops, runtime) = (second["iops"].as_f64().unwrap(), second["runtime"].as_f64().unwrap());
         assert!(iops > 900.0 && runtime > 500.0 && runtime < 1_100.0, "{target}: {second}");

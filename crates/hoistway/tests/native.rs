@@ -56,8 +56,7 @@ fn now(rig: &Rig) -> [String; 4] {
     ["scheduler", "iosched/low_latency", "iosched/slice_idle", "nr_requests"].map(|name| rig.get(name))
 }
 
-/// Starts a test of three schedulers that takes some seconds; returns while the first runs are
-/// being made.
+/// Starts a test of three schedulers that takes some seconds; returns while it measures.
 fn under_way(rig: &Rig) -> Child {
     let arguments = ["test", &rig.node, "--host", "native", "-s", "none", "-s", "mq-deadline", "-s", "kyber"];
     let more = ["--weights", "100,800", "-w", "drr:bs=4k,iodepth=8", "--runtime", "5s", "--ramp", "0", "--no-store"];
@@ -468,7 +467,7 @@ fn no_way_out_leaves_anything_behind() {
     signal("-KILL", first);
     assert_eq!(child.wait().expect("its end").code(), Some(1));
     check("a worker's end");
-    // A replay that ends, and one that is interrupted.
+    // A replay that ends, and one that is killed.
     let steps: String = (0..2_000).map(|io| format!("{} f read {} 4096\n", io * 2_000, io * 8_192)).collect();
     let trace = directory.path().join("t.log");
     fs::write(&trace, format!("fio version 3 iolog\n0 f add\n0 f open\n{steps}4000000 f close\n")).expect("written");

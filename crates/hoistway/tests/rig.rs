@@ -141,8 +141,8 @@ fn nothing_is_left_after_any_process_is_killed() {
         reader.wait().expect("fio ends, with errors or without");
         let mut seen = String::new();
         if victims.len() == 2 {
-            // Waits for the state that the next command is to find, because a killed process may
-            // still be exiting.
+            // Records the state that the next command finds, for the message if the test fails: a
+            // killed process may still be exiting.
             for victim in victims {
                 let stat = format!("/proc/{}/stat", pid(&processes, victim));
                 seen +=

@@ -104,7 +104,7 @@ pub(super) struct Load {
     window: Window,
     at_begin: Option<Snapshot>,
     at_end: Option<Snapshot>,
-    /// Threads that may have something to issue.
+    /// The indices of the threads that may have something to issue.
     runnable: Vec<usize>,
     waiting: BinaryHeap<Reverse<(Nanos, usize)>>,
     next_report_ns: Nanos,

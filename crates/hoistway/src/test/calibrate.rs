@@ -10,7 +10,7 @@ use super::run::RunSettings;
 use crate::exit::Error;
 use crate::progress::Display;
 
-/// Results of groups alone, by the runs in which they are together.
+/// The results of each group alone, by a key of the runs in which the groups are together.
 #[derive(Debug, Default)]
 pub struct Calibrated(BTreeMap<String, Vec<SoloRates>>);
 

@@ -277,7 +277,8 @@ fn microseconds(key: &str, text: &str) -> Result<u64, Error> {
 }
 
 impl Described {
-    /// `workload=none`: it has a weight, and subgroups with the work.
+    /// Whether the group has `workload=none`: then it has a weight, and only its child groups do
+    /// I/O.
     fn only_holds_others(&self) -> bool {
         self.loads.iter().any(|load| load.workload == NO_WORKLOAD)
     }

@@ -72,7 +72,8 @@ pub(super) struct Reduced {
     kept: VecDeque<Item>,
     /// How many were passed on or dropped before the first of `kept`.
     passed: u64,
-    /// Device, read or not, first byte, number -> end.
+    /// The I/Os of `kept` without a completion. The key is device, whether it reads, first byte and
+    /// position in the trace; the value is the end.
     waiting: BTreeMap<(DeviceNumber, bool, u64, u64), u64>,
     has_queued: bool,
 }
