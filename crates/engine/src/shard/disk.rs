@@ -29,7 +29,8 @@ pub(super) struct Transfer {
     pub is_durable: bool,
 }
 
-/// A transfer that waits for the next turn's inline budget.
+/// A transfer that waits for the next turn, because the number of inline I/Os of this one is used
+/// up.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct InlineIo {
     transfer: Transfer,

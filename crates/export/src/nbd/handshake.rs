@@ -398,7 +398,7 @@ impl Handshake {
     fn metadata(&mut self, option: u32, data: &[u8], view: View<'_>, output: &mut Vec<u8>) -> Result<(), Refusal> {
         let selecting = option == option::SET_META_CONTEXT;
         if selecting {
-            // A SET replaces the previous selection even if it fails.
+            // SET_META_CONTEXT replaces the previous selection even if it fails.
             self.context_for = None;
         }
         if self.form == ReplyForm::Simple {

@@ -165,7 +165,8 @@ impl Transmission {
             failure: Some(Failure::Invalid),
             message,
         };
-        // Ids must differ and there is one context, so only a list of one id can be valid.
+        // The ids in the list must differ and only one context exists, so only a list of one id can
+        // be valid.
         if header.length_bytes != STATUS_FILTER_BYTES as u64 {
             return refused(header.length_bytes, "the payload must hold a length and the id of one context");
         }

@@ -1,4 +1,5 @@
-//! Converts an anchor to the experiments that repeat it, and their measurements to its figure.
+//! Converts an anchor to the experiments that repeat it, and their measurements to the figure that
+//! is compared with the anchor's.
 
 use block::random::Stream;
 use block::{Direction, Nanos};

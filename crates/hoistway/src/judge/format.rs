@@ -103,7 +103,7 @@ pub struct Grid {
 pub struct CellText {
     /// Its name in tables, after the device.
     pub name: String,
-    /// One line.
+    /// Description in one line.
     #[serde(default)]
     pub doc: String,
     /// A cell for each of these devices.
@@ -117,10 +117,10 @@ pub struct CellText {
     /// Whether the device becomes slower by itself: that time, detected in each run, is the change.
     #[serde(default)]
     pub falls: bool,
-    /// Replaces the default.
+    /// The ramp, instead of that of `[judge]`.
     #[serde(default)]
     pub ramp: Option<Time>,
-    /// Replaces the default.
+    /// The runtime, instead of that of `[judge]`.
     #[serde(default)]
     pub runtime: Option<Time>,
 }
@@ -131,7 +131,7 @@ pub struct CellText {
 pub struct Part {
     /// The name after the colon.
     pub name: String,
-    /// One line.
+    /// Description in one line.
     #[serde(default)]
     pub doc: String,
     /// The kinds of cells; all if empty.
@@ -140,10 +140,10 @@ pub struct Part {
     /// Only every n-th cell.
     #[serde(default)]
     pub every: Option<usize>,
-    /// Replaces those of `[judge]`.
+    /// Instead of those of `[judge]`.
     #[serde(default)]
     pub seeds: Option<Vec<u64>>,
-    /// Replaces those of `[judge]`.
+    /// Instead of those of `[judge]`.
     #[serde(default)]
     pub against: Option<Vec<String>>,
 }

@@ -104,8 +104,8 @@ pub fn summary(plan: &Plan, cells: &[CellVerdict]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The same as rows of columns: verdicts of the grid and of all other cells, then pace and
-/// steadiness, by kind of device.
+/// The summaries as rows of columns, by kind of device: verdicts of the grid and of all other
+/// cells, then how soon shares settled and how steady the throughput was.
 pub fn summaries(plan: &Plan, cells: &[CellVerdict]) -> Vec<Vec<Vec<String>>> {
     let count = plan.schedulers.len();
     let verdicts =

@@ -46,7 +46,7 @@ impl Calibrated {
             made.push(measurement);
             Ok(())
         })?;
-        // They finish in any order; the experiment identifies each result.
+        // The runs finish in any order; each result is identified by its experiment.
         for measurement in &made {
             let at = runs.iter().position(|run| *run == measurement.experiment);
             let Some((key, index)) = at.and_then(|at| meant.get(at)) else { continue };

@@ -71,8 +71,8 @@ impl Filter {
         })
     }
 
-    /// Whether an item is selected. Names of processes, groups and devices, and the clock's start,
-    /// always are.
+    /// Whether an item is selected. Names of processes, groups and devices always are, and so is
+    /// the item about the trace's clock.
     pub(super) fn wants(&mut self, item: &Item) -> bool {
         match item {
             Item::Record(record) => {

@@ -202,7 +202,8 @@ pub fn io_cost(
     Ok(lines.iter().map(|(name, line)| (*name, text(line))).collect())
 }
 
-/// The same as an entry of systemd's hardware database; `iocost.conf` selects the solution.
+/// The lines of io.cost as an entry of systemd's hardware database; systemd's `iocost.conf` selects
+/// which of the entry's solutions is used.
 pub fn io_cost_hwdb(device: &Device, firmware: &str, lines: &[(&'static str, [String; 2])]) -> String {
     let names: Vec<String> = lines.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut text = format!("block:*:name:{}:fwrev:{firmware}:*\n", device.model);

@@ -32,14 +32,15 @@ pub struct Chain {
     pub batches: Vec<Vec<Bio>>,
 }
 
-/// Even seeds: one batch of all classes. Odd seeds: several, whose state carries over.
+/// Even seeds give one batch of all classes. Odd seeds give several batches of one class each, and
+/// the scheduler's state carries over from one to the next.
 ///
 /// While requests of a class are in flight, the kernel also tries to dispatch from the lower
 /// classes, without success, as often as its timing causes it. Each such try changes the batch of
 /// requests that mq-deadline dispatches, which the classes share, unless that batch may continue
 /// and a request is ahead of its position. Where none may be ahead (the position is left from an
 /// earlier batch) or the batch may not continue (fifo_batch 0), the order of several classes
-/// depends on timing; the I/Os issued together are then of a single class.
+/// depends on timing; the batches of I/Os are then of a single class.
 pub fn mq_deadline(seed: u64) -> Chain {
     let mut random = Stream::of(seed, "kernel_differential");
     let tunables = vec![
