@@ -230,8 +230,8 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
         connections: settings.max_connections,
         groups: settings.max_groups,
         device_depth: depth,
-        // On a disk every depth costs a little, and the disk schedulers choose the depth
-        // themselves.
+        // On a rotating disk every increase of the depth gains a little throughput, so there is no
+        // knee to learn; the schedulers for disks limit the requests in flight themselves.
         may_learn_depth: settings.queue_depth == 0 && !rotational,
         queue_requests: settings.queue_requests,
         max_part_bytes: settings.max_request_bytes,
