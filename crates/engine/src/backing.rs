@@ -336,8 +336,9 @@ impl OpenVolume {
         self
     }
 
-    /// Places a volume without known positions: behind the others on a model, far from them
-    /// elsewhere.
+    /// Sets where a volume without known positions begins, so that the volumes of a shard do not
+    /// overlap: on a model behind the volumes placed before, elsewhere at a multiple of
+    /// [`SYNTHETIC_STRIDE_BYTES`].
     pub fn place(&mut self, number: u32, model_used_bytes: u64) {
         if self.model.is_some() {
             self.abilities.positions.base_bytes = model_used_bytes;
@@ -374,7 +375,8 @@ fn open_fitting(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Op
     Ok(opened)
 }
 
-/// Where the bytes from `base_bytes` of a file on lie, as offsets of the volume; empty if unknown.
+/// The places on the device of a file's bytes from `base_bytes` on, by their offset in the volume;
+/// empty if unknown.
 fn file_places(opened: &Opened, kind: Kind, base_bytes: u64) -> Vec<FileExtent> {
     if kind != Kind::RegularFile {
         return Vec::new();

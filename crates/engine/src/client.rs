@@ -136,7 +136,7 @@ impl Client {
         self.submit(Command::Write, offset_bytes, data.len() as u64, false, data.to_vec()).wait().map(drop)
     }
 
-    /// Makes everything durable that was answered before.
+    /// Makes all writes durable that were answered before.
     ///
     /// # Errors
     /// The volume's error, or that the engine has stopped.
@@ -198,7 +198,8 @@ impl LocalClient for QueueServer {
             }
             context.submit(0, request, &mut |offset_bytes, mut to| put(&data, offset_bytes, &mut to));
             if request.command == Command::Write {
-                // There is no memory yet for the data; it is requested later.
+                // The shard may not have had memory for all of the data; it then requests the rest
+                // by `fill`.
                 queued.data = data;
             }
             self.open.insert(request.cookie, queued);

@@ -79,7 +79,8 @@ impl TimeHistogram {
         let octave = (63 - (time_ns | 1).leading_zeros()).clamp(FIRST_OCTAVE, FIRST_OCTAVE + OCTAVES);
         let step = (time_ns >> (octave - STEPS_PER_OCTAVE_BITS)) & ((1 << STEPS_PER_OCTAVE_BITS) - 1);
         let base = u64::from(octave - FIRST_OCTAVE) << STEPS_PER_OCTAVE_BITS;
-        // Times below the first octave all fall into its steps; the mask above keeps them in order.
+        // Times below the first octave are counted in the buckets of the first octave; the mask
+        // above keeps them in ascending order.
         usize::try_from(base + step).unwrap_or(BUCKETS - 1).min(BUCKETS - 1)
     }
 

@@ -6,16 +6,17 @@
 //!     ▲  full depth                       bisection                          ▲ │ load changed          │ same
 //!     └──────────────────────────────────────────────────────────────────────┼─┘                      │ or twice, or half
 //!                                                                            └────────────────────────┘
-//! ```
-//! The scheduler cannot reorder a request that is in flight, so weights act only while requests are
-//! queued, and requests queue only if the device is given fewer than there are. The throughput X(n)
-//! at n in flight rises to a knee and is flat behind it; the smallest n within about a per cent of
-//! the full depth's throughput leaves most to the scheduler. It is found by bisection: every
-//! candidate is compared with the full depth in alternating epochs, so that disturbances of the
-//! machine affect both alike. A comparison ends when the mean gain is further from the threshold
-//! than its standard error explains (a sequential test, Wald 1945).
+//! ``` The scheduler cannot reorder a request that is in flight, so weights act only while requests
+//! are queued, and requests are queued only if fewer than those outstanding may be in flight. The
+//! throughput X(n) at n in flight rises to a knee and is flat behind it. The smallest n that
+//! delivers the full depth's throughput to within about a per cent leaves the most requests queued,
+//! for the scheduler to choose among. It is found by bisection: every candidate is compared with
+//! the full depth in alternating epochs, so that disturbances of the machine affect both alike. A
+//! comparison ends when the mean gain is further from the threshold than its standard error
+//! explains (a sequential test, Wald 1945).
 //!
-//! The learner is pure: an [`Epoch`] goes in, [`Learner::limit`] comes out. It uses integers only.
+//! The learner uses no clock and no device: it gets an [`Epoch`] of measurements at a time, and
+//! [`Learner::limit`] is its result. It computes with integers only.
 
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
@@ -31,8 +32,9 @@ const WHOLE_PPM: i64 = 1_000_000;
 const DEVIATION_LIMIT_PPM: i64 = 50_000;
 /// The fewest pairs of epochs with a meaningful standard error.
 const MIN_PAIRS: i64 = 4;
-/// Pairs after which the mean decides if its standard error is at most a per cent; otherwise noise
-/// hides the answer. This many pairs detect a per cent where a pair scatters by ten.
+/// Pairs after which a comparison ends: the mean decides if its standard error is at most a per
+/// cent, otherwise the result is unknown. If single pairs scatter by ten per cent, this many pairs
+/// detect a difference of one.
 const MAX_PAIRS: i64 = 96;
 const PRECISION_PPM: i128 = 10_000;
 /// Square of the number of standard errors that decide, about 2.5: two would suffice for a single
@@ -48,12 +50,12 @@ const FIRST_CHECK_INTERVAL_NS: Nanos = 2 * SECOND;
 const LONGEST_CHECK_INTERVAL_NS: Nanos = 64 * SECOND;
 /// After this many quiet epochs in a row the device counts as unused.
 const QUIET_EPOCHS: u32 = 16;
-/// Shortest and longest epoch: a few time slices of the processor; the time that a slow device
-/// needs to answer at all.
+/// Shortest and longest epoch. The shortest lasts a few time slices of the processor, the longest
+/// as long as a slow device may need to complete any requests.
 pub(crate) const SHORTEST_EPOCH_NS: Nanos = 10 * MILLISECOND;
 pub(crate) const LONGEST_EPOCH_NS: Nanos = SECOND;
-/// Completions per epoch: the error of one completion is then within the scatter of a pair of
-/// epochs.
+/// Fewest completions of an epoch: with these, one completion more or less changes the rate by no
+/// more than pairs of epochs scatter anyway.
 const MIN_COMPLETIONS: u32 = 64;
 /// How often the requests in flight are replaced during an epoch, so that those that began before
 /// it are a small fraction.
@@ -126,7 +128,7 @@ struct Trial {
 enum Verdict {
     Enough,
     TooFew,
-    /// Noise hides the answer.
+    /// The measurements scatter too much for a decision.
     Unknown,
 }
 
@@ -332,8 +334,8 @@ impl Learner {
                 let Some(verdict) = trial.step(epoch.rate()) else { return self.state = State::Probing { trial } };
                 let is_down = trial.reference == self.found;
                 match (verdict, is_down) {
-                    // Until now no smaller depth was sufficient, so how much smaller one may be now
-                    // is unknown.
+                    // The full depth was in force because no smaller one sufficed. Now a smaller
+                    // one does, and the smallest has to be searched for again.
                     (Verdict::Enough, true) if self.found == self.full => self.watch(),
                     (Verdict::Enough, true) => self.settle(trial.candidate, FIRST_CHECK_INTERVAL_NS, epoch),
                     (Verdict::TooFew, false) => self.settle(trial.reference, FIRST_CHECK_INTERVAL_NS, epoch),
@@ -351,7 +353,8 @@ impl Learner {
     }
 
     fn search(&mut self, epoch: &Epoch) {
-        // The mean number in flight is exceeded about half of the time.
+        // The search begins at twice the mean number in flight, because the load exceeds the mean
+        // about half of the time.
         let population = epoch.population();
         self.narrow(0, population.saturating_mul(2).min(self.full), population, epoch);
     }
@@ -364,8 +367,8 @@ impl Learner {
             self.state = State::Searching { low, high, population, trial };
             return;
         }
-        // A depth hardly below the number that the load has in flight would only prevent it from
-        // growing.
+        // A limit hardly below the number that the load has in flight leaves almost nothing queued,
+        // and would slow the load down when it grows.
         let found = if high <= population - population / RESOLUTION { high } else { self.full };
         self.settle(found, FIRST_CHECK_INTERVAL_NS, epoch);
     }

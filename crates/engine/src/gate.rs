@@ -15,11 +15,12 @@ struct Pending {
     modelled: Option<Status>,
 }
 
-/// The model and the commands in it. Tags are the caller's, below the number given at construction.
+/// The model and the commands that are in flight in it. Tags are the caller's, below the number
+/// given at construction.
 pub(crate) struct Gate {
     device: AnyDevice,
     pending: Vec<Pending>,
-    /// Commands that the full model refused.
+    /// Commands that the model refused because it was full; they are submitted again later.
     refused: VecDeque<Command>,
     completions: Vec<Completion>,
 }
@@ -53,8 +54,8 @@ impl Gate {
         (next != NEVER).then_some(next)
     }
 
-    /// Advances the model to `now`; appends tag and result of each command that is complete on both
-    /// sides.
+    /// Advances the model to `now`; appends tag and result of each command that both the model and
+    /// the real I/O have completed.
     pub(crate) fn advance(&mut self, now: Nanos, delivered: &mut Vec<(u32, i32)>) {
         self.device.advance(now, &mut self.completions);
         for completion in self.completions.drain(..) {

@@ -26,10 +26,10 @@ const CONNECTIONS_SHARE: u32 = 4;
 /// The arena's slots, divided between groups.
 pub(crate) struct Memory {
     slots: Slots,
-    /// The end of the arena, for receive buffers: a new client must find room for its own even if
-    /// groups flood.
+    /// The end of the arena, from which connections get their receive buffers. It is separate so
+    /// that a new client gets a buffer even if groups use up all other memory.
     for_connections: Slots,
-    /// Slots of the largest class before that part.
+    /// Number of slots of the largest class before `for_connections`.
     before_connections: u32,
     shares: Vec<Share>,
     group_limit_bytes: u64,

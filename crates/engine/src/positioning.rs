@@ -3,8 +3,8 @@
 //! issuer at a time.
 //!
 //! No disk serves half of its random reads within a millisecond. Only a device that is reported as
-//! rotational is measured; where a large cache answers for an array, its owner can configure the
-//! answer. Sources: docs/specifications/harness.md, section 8.5;
+//! rotational is measured. An array whose large cache answers the reads looks like flash; its owner
+//! can configure that positioning costs time. Sources: docs/specifications/harness.md, section 8.5;
 //! docs/specifications/harness.md, section 14 (trap T18).
 
 use std::collections::BTreeMap;
@@ -35,7 +35,8 @@ const READ_BYTES: u32 = 4_096;
 const SUFFICIENT_READS: usize = 32;
 const MIN_READS: usize = 16;
 const MAX_READS: u32 = 256;
-/// The time limit; a disk that needs 27 ms per read is left at what the system reports.
+/// The time limit. A disk that needs 27 ms per read completes too few reads in this time, so it
+/// counts as the system reports.
 const TIME_LIMIT: Duration = Duration::from_millis(400);
 /// Smaller devices are not measured, because a disk's cache may hold that much.
 const MIN_DEVICE_BYTES: u64 = 64 << 20;

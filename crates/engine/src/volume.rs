@@ -50,8 +50,9 @@ pub struct ShardSettings {
     pub scheduler: SchedulerSpec,
     /// Memory for data, 64 MiB to 64 GiB.
     pub memory_bytes: u64,
-    /// Commands that the device is given at a time; 0 = 32 on a disk, and elsewhere learned: the
-    /// fewest that deliver the throughput of all, at most 128.
+    /// The number of commands that may be in flight on the device. 0 means 32 on a rotating disk;
+    /// on other devices it means that the smallest number with full throughput is learned, at most
+    /// 128.
     pub queue_depth: u32,
     /// Whether positioning costs time; with a device model, the model decides.
     pub rotational: Rotational,
@@ -169,7 +170,7 @@ pub struct LocalConnection {
     pub group: GroupHandle,
     /// How much it may have in flight.
     pub bounds: ConnectionBounds,
-    /// I/O priority of its requests; the volume's if none.
+    /// I/O priority of its requests; if it is none, they have the priority of the volume.
     pub priority: Priority,
 }
 
@@ -231,8 +232,8 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
         connections: settings.max_connections,
         groups: settings.max_groups,
         device_depth: depth,
-        // On a disk every depth costs a little, and the disk schedulers choose the depth
-        // themselves.
+        // On a rotating disk every increase of the depth gains a little throughput, so there is no
+        // knee to learn; the schedulers for disks limit the requests in flight themselves.
         may_learn_depth: settings.queue_depth == 0 && !rotational,
         queue_requests: settings.queue_requests,
         max_part_bytes: settings.max_request_bytes,
@@ -325,7 +326,8 @@ impl ShardHandle {
         &self.inner.name
     }
 
-    /// A finding at opening that the user should know.
+    /// A message for the user if measured reads contradict the system's report that the device is
+    /// rotational.
     pub fn note(&self) -> Option<&str> {
         self.inner.note.as_deref()
     }
@@ -589,7 +591,7 @@ impl ShardHandle {
         set.map_err(|message| EngineError::usage(message, "see `hoistway list schedulers`"))
     }
 
-    /// Changes the number of commands that the device is given at a time.
+    /// Changes the number of commands that may be in flight on the device.
     ///
     /// # Errors
     /// When the engine has stopped.

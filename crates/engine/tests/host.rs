@@ -94,7 +94,8 @@ fn a_latency_target_is_paid_for_by_the_other_group() {
     let run = |latency_target_us: u64| {
         let mut experiment = experiment(target, "mq-deadline", &[100, 400], &job(Mix::Read, 32));
         experiment.groups[0].jobs[0].iodepth = 1;
-        // From twice the device depth of 8 down to 1 are four steps of half a second each.
+        // The limiter lowers the depth of the other group from 16 (twice the device's depth of 8)
+        // to 1 in four steps of half a second each.
         experiment.ramp_ns = 3_500_000_000;
         experiment.groups[0].limits.latency_target_us = latency_target_us;
         EngineHost.check(&experiment).expect("possible");
@@ -170,7 +171,7 @@ fn a_cancelled_run_ends_at_once_and_leaves_no_thread() {
     assert!(began.elapsed().as_secs() < 30);
 }
 
-/// An observer that wants the first dispatches.
+/// An observer that requests a record of this number of dispatches.
 struct Wanting(usize);
 
 impl experiment::Progress for Wanting {

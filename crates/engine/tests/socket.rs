@@ -92,7 +92,7 @@ fn test_34_clients_that_vanish_with_requests_in_flight_leave_nothing_behind() {
 fn tests_36_and_37_clients_that_stop_are_closed_and_others_do_not_notice() {
     let shard = shard("memory:32MiB", Duration::from_millis(300));
     let (closed, is_closed) = mpsc::channel();
-    // One never reads its answers, one stops inside a payload, one only inside a header.
+    // One client never reads its answers, one stops inside a payload, and one inside a header.
     let mut deaf = connect(&shard, Some(closed.clone()));
     deaf.send(&(0..64).flat_map(|cookie| request(0, cookie, 0, 1 << 20)).collect::<Vec<_>>());
     let mut mute = connect(&shard, Some(closed.clone()));

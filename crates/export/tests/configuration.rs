@@ -168,7 +168,7 @@ fn limits_are_read_by_key_and_by_the_kernels_line() {
     assert_eq!(limits("io.max = \"rbps=52428800 wiops=1000 riops=max\""), both);
     let low = limits("io = { max = \"wbps=2000\", low = \"rbps=1000 idle=2000 latency=100\" }");
     assert_eq!((low.write_bytes_per_s, low.low.read_bytes_per_s, low.low.latency_us), (Some(2_000), 1_000, Some(100)));
-    // The whole file has `latency_target_us = 0`, which this line, read later, overrides.
+    // The text WHOLE has `latency_target_us = 0`; this line is read later and overrides it.
     let target = limits("io.latency = \"target=500\"");
     assert_eq!(target, Limits { latency_target_us: 500, ..Limits::NONE });
     let by_key = |key: &str| read(&WHOLE.replacen("latency_target_us = 0", key, 1)).unwrap().limits("tenants/db");

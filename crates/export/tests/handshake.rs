@@ -171,7 +171,8 @@ fn n2_info_and_go_of_one_export_give_the_same_facts() {
     let gone = client.replies();
     assert_eq!(info.iter().map(|r| &r.data).collect::<Vec<_>>(), gone.iter().map(|r| &r.data).collect::<Vec<_>>());
     assert_eq!(info[0].data[2..10], (64_u64 << 20).to_be_bytes());
-    // Type 3, then 1, 4096 and 33554432.
+    // Information type 3 (block sizes), then the minimum 1, the preferred 4096 and the largest
+    // payload 33554432.
     assert_eq!(info[1].data, [0, 3, 0, 0, 0, 1, 0, 0, 0x10, 0, 2, 0, 0, 0]);
     assert_eq!(info[2].kind, reply::ACK);
     assert_eq!(negotiated(step).export, "a");

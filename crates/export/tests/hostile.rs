@@ -54,7 +54,7 @@ fn bend(bytes: &mut Vec<u8>, random: &mut Stream) {
             1 => bytes[at] = u8::try_from(random.below(256)).unwrap(),
             2 => bytes.truncate(at.max(1)),
             3 => {
-                // At a likely place of a length, a word is set to an extreme value.
+                // Sets a word at a place where a length is likely to an extreme value.
                 let word = [0, 1, 0xffff, 0x7fff_ffff, 0xffff_ffff_u32][usize::try_from(random.below(5)).unwrap()];
                 let end = (at + 4).min(bytes.len());
                 bytes[at..end].copy_from_slice(&word.to_be_bytes()[..end - at]);

@@ -1,4 +1,5 @@
-//! The command line as clap reads it. Nothing is done here: texts become numbers, what they mean is decided elsewhere.
+//! The command line as clap reads it. This module only parses: texts become numbers and words, and
+//! the modules of the subcommands decide what they mean.
 
 use std::path::PathBuf;
 

@@ -36,7 +36,7 @@ Three schedulers decide whose request goes next:
   paternoster  our own: shares by weight at full throughput
 ";
 
-/// The two halves.
+/// The two halves of the demonstration.
 #[derive(Copy, Clone)]
 enum DemoPart {
     Simulated,
@@ -51,7 +51,7 @@ impl DemoPart {
         }
     }
 
-    /// Its command line.
+    /// The command line that this half runs.
     fn words(self) -> Vec<String> {
         let host = match self {
             DemoPart::Simulated => "simulator",

@@ -281,7 +281,7 @@ impl Reporter {
         Self { quiet: general.quiet, colored }
     }
 
-    /// The same without notes.
+    /// The same output without notes.
     #[must_use]
     pub fn without_notes(self) -> Self {
         Self { quiet: true, ..self }

@@ -1,8 +1,8 @@
 //! SIGINT, SIGTERM and SIGHUP as a flag that can be polled.
 //!
 //! The first signal asks every run to end and lets the command clean up; a second one ends the
-//! process at once. Temporary files have no name during runs (`target.rs`), so even that leaves
-//! nothing behind.
+//! process at once. Temporary files have no name during runs (`target.rs`), so that even a sudden
+//! end leaves none behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -45,8 +45,8 @@ impl Drop for Unfinished<'_> {
 }
 
 impl TestFile {
-    /// Creates a private file in a directory. Without `keep` it has no name any more when this
-    /// returns.
+    /// Creates a private file in a directory. Without `keep` the file's name is removed before this
+    /// returns, so that the file disappears when it is closed.
     pub fn temporary(directory: &Path, bytes: u64, keep: bool, interrupt: &Interrupt) -> Result<Self, Error> {
         // Random only so that two runs use different names; the data has a fixed seed.
         let number = RandomState::new().build_hasher().finish() & 0xffff_ffff;

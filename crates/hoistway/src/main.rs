@@ -70,7 +70,8 @@ fn run(arguments: Arguments, reporter: Reporter) -> ExitCode {
         Command::Stat(arguments) => top::stat::run(&arguments),
         Command::Worker => processes::worker(),
         Command::Watch(arguments) => processes::watch(&arguments),
-        // These two have exit codes of their own (docs/specifications/engine.md, section 8).
+        // These two subcommands return exit codes of their own (docs/specifications/engine.md,
+        // section 8).
         Command::Serve(arguments) => return ExitCode::from(serve::run(*arguments)),
         Command::Ctl(arguments) => return ExitCode::from(ctl::run(arguments)),
     };

@@ -9,11 +9,11 @@ use native::Programs;
 use crate::arguments::WatchArguments;
 use crate::exit::{Error, Outcome};
 
-/// How they are started.
+/// How the worker and the watcher are started.
 pub const PROGRAMS: Programs = Programs { worker: || again("worker"), watcher };
 
 fn again(subcommand: &str) -> Command {
-    // Not by path: the file may have been replaced meanwhile.
+    // The program is not started by its path, because the file may have been replaced meanwhile.
     let mut command = Command::new("/proc/self/exe");
     command.arg(subcommand);
     command

@@ -231,7 +231,7 @@ fn figures(experiment: &Experiment, groups: &[LiveGroup], window_ns: Nanos) -> S
     }
     let p99_ns = groups.iter().map(|group| group.latency_ns_p99).max().unwrap_or(0);
     if p99_ns > 0 {
-        // As in the table: of the group with the highest latency.
+        // As in the table, the figure is that of the group with the highest latency.
         let of = if groups.len() > 1 { "worst " } else { "" };
         text.push_str(&format!("  {of}p99 {:.1}ms", p99_ns as f64 / 1e6));
     }

@@ -12,7 +12,7 @@ use crate::exit::{Error, Outcome, Reporter, print};
 /// Runs the subcommand.
 pub fn run(arguments: &RestoreArguments, reporter: Reporter) -> Outcome {
     setting::forget_earlier_boots();
-    // Devices of `device create` whose processes are gone.
+    // Listing the devices of `device create` removes those whose processes are gone.
     rig::list();
     let stale = setting::stale();
     if stale.is_empty() {

@@ -50,7 +50,7 @@ const JOB_FILES: [(&str, &str); 2] = [
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// One line.
+    /// Title in one line.
     pub title: String,
     /// Who ran it first, and when.
     #[serde(default)]
@@ -85,9 +85,9 @@ pub struct Scenario {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// `--scenario SCENARIO:NAME` runs it alone.
+    /// Its name: `--scenario SCENARIO:NAME` runs the step alone.
     pub name: String,
-    /// One line.
+    /// Description in one line.
     #[serde(default)]
     pub doc: String,
     /// Arguments of `hoistway test`, separated by blanks.

@@ -316,7 +316,8 @@ fn modelled(text: &str, rest: &str, wanted: Option<HostName>) -> Target {
     let mut path = None;
     while let Some(behind) = rest.get(end + 1..) {
         let word = behind.split(',').next().unwrap_or(behind);
-        // A word that is neither setting nor path is left to the model's parser to reject.
+        // A word that is neither a setting nor a path stays in the model's text, and the model's
+        // parser reports it.
         if !is_setting(word) && (word.contains('/') || is_scratch(behind) || Path::new(behind).exists()) {
             path = Some(behind);
             break;
@@ -400,7 +401,7 @@ fn claim_for_writing(path: &Path, overwrite_signature: bool) -> Result<Opened, E
     }
 }
 
-/// Reading a hole measures memory, not the disk.
+/// Refuses a file with holes, because reading a hole measures memory and not the disk.
 fn refuse_holes(path: &Path, opened: &Opened) -> Result<(), Error> {
     if opened.facts.kind == Kind::BlockDevice {
         return Ok(());

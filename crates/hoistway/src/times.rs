@@ -15,7 +15,7 @@ use crate::exit::Reporter;
 /// The runtime of a workload code, which does not end by itself; longer than any run, and far from
 /// overflow.
 pub const ENDLESS_NS: Nanos = 1 << 50;
-/// Default for runs that nothing ends.
+/// Default duration of runs whose jobs never end by themselves.
 const DEFAULT_RUNTIME_NS: Nanos = 30 * SECOND;
 
 /// The times of all runs of a test.
@@ -49,8 +49,8 @@ pub fn settle(workloads: &mut [WorkloadPlan], given_times: &GivenTimes, reporter
         known.unwrap_or_else(|| if jobs(workloads).any(is_endless) { usual } else { Times { ramp_ns: 0, ..usual } });
     let runtime_ns = given_times.runtime_ns.unwrap_or(runtime_ns);
     if runtime_ns == Experiment::UNTIL_DONE_NS {
-        // One workload lasts as long as it needs; endless jobs of other workloads get the default
-        // time.
+        // One workload has no fixed time and lasts until its jobs are done; endless jobs of other
+        // workloads get the default time.
         let endless = workloads.iter_mut().zip(&in_files).filter(|(_, times)| times.is_none());
         for job in endless.flat_map(|(workload, _)| &mut workload.groups).flat_map(|group| &mut group.jobs) {
             job.runtime_ns = Some(job.runtime_ns.filter(|own_ns| *own_ns != ENDLESS_NS).unwrap_or(DEFAULT_RUNTIME_NS));

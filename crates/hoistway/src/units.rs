@@ -67,7 +67,8 @@ pub fn size(text: &str) -> Result<u64, Diagnostic> {
     bytes(text).map_err(|is_too_large| refused(text, "size", is_too_large, help))
 }
 
-/// The error says whether it is a size, but one of more than 64 bits.
+/// The error is true for a size that does not fit into 64 bits, and false for a text that is no
+/// size.
 fn bytes(text: &str) -> Result<u64, bool> {
     let number = Number::split(text).ok_or(is_long(text))?;
     let unit = match number.suffix {
@@ -86,7 +87,7 @@ fn bytes(text: &str) -> Result<u64, bool> {
     Ok(if number.decimals > 0 { bytes / 512 * 512 } else { bytes })
 }
 
-/// Whether it has more digits than are read at all.
+/// Whether a text is a number with more digits than are parsed.
 fn is_long(text: &str) -> bool {
     text.len() > 24 && text.bytes().all(|byte| byte.is_ascii_digit())
 }

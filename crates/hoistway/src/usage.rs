@@ -62,8 +62,8 @@ fn in_our_words(error: &clap::Error) -> Error {
     Error::usage(what, help)
 }
 
-/// Where a misplaced word belongs: an option of other subcommands, a subcommand of one, or an
-/// option written as a subcommand. Only exact names count.
+/// Where a misplaced word belongs: it may be an option or a subcommand of other subcommands, or an
+/// option that was written as a subcommand. Only exact names count.
 fn elsewhere(word: &str) -> Option<String> {
     let name = word.trim_start_matches('-');
     let mut options = Vec::new();

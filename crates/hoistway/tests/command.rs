@@ -238,7 +238,7 @@ fn case_11_an_interrupted_test_is_stored_and_resumed() {
         |key: &str| json(&fs::read_to_string(directory.path().join("result/result.json")).unwrap())[key].clone();
     assert_eq!(stored("complete"), Value::Bool(false));
     let journal = || fs::read_to_string(directory.path().join("result/journal.jsonl")).unwrap().lines().count() - 1;
-    // Two workers: a run concurrent with the third may have finished with it.
+    // There are two workers, so a run that was concurrent with the third may have finished as well.
     let done = journal();
     assert!((3..10).contains(&done), "{done}");
     let said = hoistway(directory.path(), &[&test[..], &["--resume", "result"]].concat());

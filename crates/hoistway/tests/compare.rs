@@ -78,7 +78,8 @@ fn results_come_out_of_pipes_as_well() {
 fn the_99th_percentile_of_a_list_is_the_99th_and_its_regression_is_seen() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    // More than a fifth longer at p99; the 99.5th, which was shown instead of it once, is the same.
+    // The 99th percentile is more than a fifth longer. The 99.5th, which an earlier version showed
+    // in its place, is the same.
     document(directory, "a.json", &[job("x", 0, 100, 100_003, &USUAL)]);
     document(directory, "b.json", &[job("x", 0, 100, 100_003, &Tail { p99_us: 1_210, ..USUAL })]);
     let said = compare(directory, &["--max-regression", "10%@lat_p99"]);
@@ -111,7 +112,7 @@ fn phases_one_after_the_other_are_not_added_up() {
     let totals: Vec<&str> = said.stdout.lines().filter(|line| line.contains("total_bw")).collect();
     assert_eq!(totals.len(), 3, "{}", said.stdout);
     assert!(totals[0].starts_with("read fio") && totals[0].contains("727.0 MiB/s"), "{}", totals[0]);
-    // The two of one group ran together.
+    // The two jobs of one reporting group ran together.
     assert!(totals[1].starts_with("mixed fio") && totals[1].contains("54.00 MiB/s"), "{}", totals[1]);
     assert!(totals[2].starts_with("read #2 fio") && totals[2].contains("9.00 MiB/s"), "{}", totals[2]);
 }

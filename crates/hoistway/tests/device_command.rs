@@ -105,7 +105,7 @@ fn the_ssd_of_2016_fits_and_one_with_a_slow_link_does_not() {
     assert!(table.starts_with("| model | measurement |") && table.contains("| 73900 1/s | 74"), "{table}");
 }
 
-/// The report of 2008 under the CFQ of its kernel.
+/// The measurement published in 2008, with CFQ as in the kernel of that time.
 #[test]
 fn t52_the_totals_of_2008_come_out_under_their_cfq() {
     let directory = directory();
@@ -125,7 +125,7 @@ fn a_changed_ssd_is_found_again_from_its_figures() {
         )
     };
     let rows = [row("one", 1, "4k"), row("eight", 8, "4k"), row("deep", 32, "4k"), row("wide", 8, "128k")].concat();
-    // The disk that is "measured": the rows' figures are computed from its model.
+    // The disk that is "measured": the figures of the rows are computed from a model of it.
     let real = "ssd-lsi,t_read_us=85,link_MBps=400";
     fs::write(
         directory.path().join("real.toml"),

@@ -62,17 +62,18 @@ fn a_scheduler_that_ignores_weights_is_dominated_where_exactness_is_free() {
         "{none:#}"
     );
     assert_eq!(result(&json, deep, "mqfq")["verdict"], "exact");
-    // Half and half, where a ninth and eight ninths were due.
+    // `none` divides the device half and half, where a ninth and eight ninths were due.
     assert!((none["share_error_max"].as_f64().unwrap() - 3.5).abs() < 0.1, "{none:#}");
     let shallow = "ssd-lsi drr:bs=4k 100,800";
     assert_eq!(result(&json, shallow, "mqfq")["verdict"], "lost", "exact, at half the throughput");
     let can = result(&json, shallow, "none");
     assert_eq!((can["can_is_formula"].clone(), can["verdict"].as_str()), (Value::Bool(true), Some("bound")), "{can:#}");
-    // Formula (4) (docs/specifications/paternoster.md, section 3.2): the loss is the light
-    // tenant's.
+    // Formula (4) (docs/specifications/paternoster.md, section 3.2): the throughput that exact
+    // shares cost is taken from the light tenant.
     let (light, heavy) = (can["can_bytes_per_s"][0].as_f64().unwrap(), can["can_bytes_per_s"][1].as_f64().unwrap());
     assert!(light < heavy && light + heavy < can["bytes_per_s"].as_f64().unwrap(), "{can:#}");
-    // Within chance: the runs do not depend on how many run concurrently.
+    // The results are equal, not only similar: runs do not depend on the number that run
+    // concurrently.
     let again = judged(&[&arguments[..], &["--workers", "1"]].concat());
     assert!(again.stdout == said.stdout, "results depend on --workers");
 }
@@ -131,7 +132,8 @@ fn a_file_of_ones_own_has_tenants_that_differ_and_come() {
     assert!(result(&json, "ssd levels", "none")["share_error_max"].as_f64().unwrap() > 0.3);
     assert!(near(&dues("ssd reweighed"), &[0.75, 0.25]), "{:?}", dues("ssd reweighed"));
     assert_eq!(result(&json, "ssd reweighed", "mqfq")["verdict"], "exact", "the simulator has changed the weight");
-    // From the start, with one tenant alone, and from the arrival of the other.
+    // There are two phases: from the start, with one tenant alone, and from the arrival of the
+    // other.
     let settled = result(&json, "ssd comes", "mqfq")["settled"].as_array().expect("a list").clone();
     assert_eq!(settled.len(), 2, "{settled:?}");
     assert!(settled.iter().all(|one| one["after_s"] == 1.0), "{settled:?}");

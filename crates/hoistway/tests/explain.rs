@@ -20,7 +20,8 @@ fn an_unattainable_share_is_explained() {
     assert_eq!(result.code, 0, "{}", result.stderr);
     let blocks: Vec<&str> = result.stdout.split("\n\n").collect();
     assert_eq!(blocks.len(), 2, "a block for each scheduler: {}", result.stdout);
-    // 60:20 with 4 outstanding each: at most 5.3 in flight, less those in the host.
+    // With weights 60 and 20 and 4 requests outstanding each, shares are exact with at most 4 /
+    // 0.75 = 5.3 in flight, less those that the host is handling.
     assert!(result.stdout.contains("(N*)") && result.stdout.contains("would cost"), "{}", result.stdout);
     // Without weights both keep four in flight, which is nearly the attainable result here.
     assert!(blocks[0].contains("all its 4 requests are in flight at once"), "{}", blocks[0]);

@@ -128,7 +128,7 @@ fn case_23_percentiles_of_buckets_are_those_of_fio_and_every_field_of_it_is_in_o
     let [mut in_theirs, mut in_ours] = [BTreeSet::new(), BTreeSet::new()];
     paths(&theirs, "", &mut in_theirs);
     paths(&ours, "", &mut in_ours);
-    // fio reports a job file's [global]; our workloads have none.
+    // fio reports the options of a job file's [global] section; our workloads have no such section.
     in_theirs.remove(".global options");
     let missing: Vec<&String> = in_theirs.difference(&in_ours).collect();
     assert!(missing.is_empty(), "{missing:?}");

@@ -55,7 +55,7 @@ struct Section<'a> {
     is_mix: bool,
     block_kib: u64,
     size_kib: u64,
-    /// Whether each block is visited once per pass.
+    /// Whether a map of visited blocks ensures that each block is visited once per pass.
     has_map: bool,
     has_one_size: bool,
     is_bounded_by_number: bool,

@@ -64,7 +64,8 @@ fn four_phases_give_four_results_each_over_its_own_time() {
             let way = if job["read"]["total_ios"] == 0 { &job["write"] } else { &job["read"] };
             let number = |key: &str| way[key].as_f64().expect("a number");
             assert!(number("runtime") > 0.0, "{target}: {way}");
-            // With a runtime in whole milliseconds the rate is accurate to one of them.
+            // The runtime is in whole milliseconds, so the rate is accurate to one millisecond of
+            // it.
             let (least, most) = ((16 << 20) as f64 / (number("runtime") + 1.0), (16 << 20) as f64 / number("runtime"));
             let rate = number("bw_bytes") / 1000.0;
             assert!(least - 1.0 <= rate && rate <= most + 1.0, "{target}: {least} {rate} {most}");
@@ -190,7 +191,8 @@ fn phases_that_the_runtime_cuts_off_are_said_to_be() {
         assert_eq!([said(0), said(1), said(2)], wanted, "{target}");
         let note = "the end of the run cut off two.0, three.0";
         assert!(cut.stderr.contains(note), "{}", cut.stderr);
-        // Its work until then over that time.
+        // The rate of a job that was cut off is its work until then, divided by the time until
+        // then.
         let second = &document["jobs"][1]["read"];
         let (iops, runtime) = (second["iops"].as_f64().unwrap(), second["runtime"].as_f64().unwrap());
         assert!(iops > 900.0 && runtime > 500.0 && runtime < 1_100.0, "{target}: {second}");

@@ -43,7 +43,7 @@ fn cells(said: &Said) -> Vec<Value> {
     result["cells"].as_array().expect("cells").clone()
 }
 
-/// Scheduler, tunables and requests, set manually.
+/// Sets scheduler, tunables and number of requests as a user would; returns the values in force.
 fn by_hand(rig: &Rig) -> [String; 4] {
     rig.set("scheduler", "bfq");
     rig.set("iosched/low_latency", "0");
@@ -56,7 +56,7 @@ fn now(rig: &Rig) -> [String; 4] {
     ["scheduler", "iosched/low_latency", "iosched/slice_idle", "nr_requests"].map(|name| rig.get(name))
 }
 
-/// A test of three schedulers for some seconds, during one of them.
+/// Starts a test of three schedulers that takes some seconds; returns while it measures.
 fn under_way(rig: &Rig) -> Child {
     let arguments = ["test", &rig.node, "--host", "native", "-s", "none", "-s", "mq-deadline", "-s", "kyber"];
     let more = ["--weights", "100,800", "-w", "drr:bs=4k,iodepth=8", "--runtime", "5s", "--ramp", "0", "--no-store"];
@@ -157,7 +157,7 @@ fn t27_everything_is_as_before_after_the_end_an_interrupt_and_a_kill() {
     let mut child = under_way(&rig);
     signal("-KILL", child.id());
     child.wait().expect("its end");
-    // The watcher has two seconds.
+    // The watcher has two seconds to restore everything.
     assert_eq!(left_since(&left), [""; 0]);
     assert_eq!(now(&rig), before);
 }
@@ -179,7 +179,7 @@ fn t28_settings_of_a_killed_run_are_restored_on_request() {
     assert_eq!((now(&rig), left_since(&left)), (before.clone(), vec![]));
     let again = hoistway(Path::new("/"), &["restore"]);
     assert_eq!((again.code, again.stdout.as_str()), (0, "nothing to restore\n"));
-    // The same, by the next command with `--auto-restore`.
+    // The settings are restored by the next command with `--auto-restore` as well.
     killed_with_its_watcher(&rig);
     assert_ne!(now(&rig), before);
     let later = hoistway(Path::new("/"), &["list", "workloads", "--auto-restore"]);
@@ -399,7 +399,7 @@ fn files_and_directories_lie_on_a_disk_whose_scheduler_is_chosen() {
     assert!(said.code == 2 && said.stderr.contains("is a file, not a device"), "{}", said.stderr);
     let memory = hoistway(Path::new("/"), &["test", "/dev/shm", "--host", "native", "-s", "none", "--no-store"]);
     assert!(memory.code == 2 && memory.stderr.contains("no single block device"), "{}", memory.stderr);
-    // Killed during the run of a file: file, scheduler and groups are as before.
+    // If a run on a file is killed, the files, the scheduler and the groups are as before.
     let long = ["test", &directory, "--host", "native", "-s", "none", "--size", "8M", "--runtime", "20s", "--no-store"];
     let mut child =
         command(Path::new("/"), &long).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
@@ -471,7 +471,7 @@ fn no_way_out_leaves_anything_behind() {
     signal("-KILL", first);
     assert_eq!(child.wait().expect("its end").code(), Some(1));
     check("a worker's end");
-    // A replay, at its end and in the middle.
+    // A replay that ends, and one that is killed.
     let steps: String = (0..2_000).map(|io| format!("{} f read {} 4096\n", io * 2_000, io * 8_192)).collect();
     let trace = directory.path().join("t.log");
     fs::write(&trace, format!("fio version 3 iolog\n0 f add\n0 f open\n{steps}4000000 f close\n")).expect("written");

@@ -146,8 +146,9 @@ fn check_width(seen: &Value, width: u32, works: usize) {
     assert_eq!(seen["width"], width);
     assert!(number("needed") <= f64::from(width), "wider than the window: {} of {width}", seen["needed"]);
     assert_eq!(seen["requests"], 0, "something was fetched");
-    // Throughput, shares; latency of three groups; for each of five schedulers ranges and time; and
-    // the dispatches. The mixture of all groups is collapsed.
+    // The drawings are throughput and shares; the latency of three groups; for each of five
+    // schedulers the ranges and the course over time; and the dispatches. The mixture of all groups
+    // is collapsed.
     assert_eq!(seen["drawings"], 2 + 3 + 2 * 5 + works, "at {width}");
     // Schedulers' shares, and in each group their curves; ranges of three groups under each: all
     // show their figures with the Tab key.

@@ -1,5 +1,5 @@
-//! A device that reports to be rotational: accepted if random reads take as long as on a disk, or
-//! if the user says so.
+//! A device that reports that it is rotational: this is believed if random reads take as long as on
+//! a disk, or if the user says so.
 
 #[path = "program/mod.rs"]
 #[expect(dead_code, reason = "other tests look into directories")]
@@ -58,7 +58,7 @@ fn the_system_is_corrected_where_reads_contradict_it() {
     for part in ["note: device 'default': the system reports it as rotational", "us (median)", "rotational = \"yes\""] {
         assert!(said.contains(part), "{part:?} is not in {said:?}");
     }
-    // With an explicit option it does not measure.
+    // With an explicit `--rotational` the server does not measure.
     assert_eq!(served_as(&flash, &["--rotational", "yes"]), (true, 32, String::new()));
     assert_eq!(served_as(&flash, &["--rotational", "no"]), (false, 128, String::new()));
     let disk = device("sata", 64);

@@ -268,7 +268,8 @@ fn recorded_plugs_merge_as_they_did() {
     assert_eq!(dispatches(&["--plugs", "recorded", "--pace", "dependent"]), 20);
     assert_eq!(dispatches(&["--pace", "closed", "--iodepth", "64"]), 20);
     assert!(dispatches(&["--plugs", "none"]) > 20);
-    // The depth is reached in the middle of a plug: a process that waits flushes its plug.
+    // The depth is reached while a plug is filled; a process that has to wait submits its plug, so
+    // fewer writes merge.
     assert!((40..=60).contains(&dispatches(&["--pace", "closed", "--iodepth", "6"])));
     // The engine plugs them in the same way; in memory each would otherwise be dispatched before
     // the next arrives.

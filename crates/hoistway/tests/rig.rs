@@ -66,7 +66,7 @@ fn what_was_written_is_read_again_and_memory_is_bounded() {
         file.write_all(&pattern[..300_000]).unwrap();
     }
     file.sync_all().unwrap();
-    // Direct, by another reader.
+    // Read back with direct I/O, by another process.
     let read = |skip_mib: u64| {
         let input = [format!("if={}", rig.node), format!("skip={skip_mib}"), "bs=1M".into(), "count=1".into()];
         Command::new("dd").args(input).arg("iflag=direct").stderr(Stdio::null()).output().expect("dd").stdout
@@ -75,7 +75,7 @@ fn what_was_written_is_read_again_and_memory_is_bounded() {
     let within = 500_000_003 % (1 << 20);
     assert_eq!(read(500_000_003 >> 20)[within..within + 100_000], pattern[..100_000]);
     assert!(read(900).iter().all(|byte| *byte == 0));
-    // One mebibyte of memory does not hold four.
+    // Only 1 MiB of memory is allowed for written data, so a write of 4 MiB fails.
     file.seek(SeekFrom::Start(0)).unwrap();
     let outcome = file.write_all(&[1; 4 << 20]).and_then(|()| file.sync_all());
     assert!(outcome.is_err(), "more was kept than allowed");
@@ -141,13 +141,15 @@ fn nothing_is_left_after_any_process_is_killed() {
         reader.wait().expect("fio ends, with errors or without");
         let mut seen = String::new();
         if victims.len() == 2 {
-            // The state that the next command finds: a victim may still be exiting.
+            // Records the state that the next command finds, for the message if the test fails: a
+            // killed process may still be exiting.
             for victim in victims {
                 let stat = format!("/proc/{}/stat", pid(&processes, victim));
                 seen +=
                     &format!("{victim}: {}; ", std::fs::read_to_string(stat).unwrap_or_else(|error| error.to_string()));
             }
-            // No process is left to clean up; the next command that looks does.
+            // No process is left that could clean up; the next command that lists the devices does
+            // it.
             let begin = Instant::now();
             let said = hoistway(Path::new("/"), &["device", "list"]);
             seen += &format!("device list took {:?}: {}{}", begin.elapsed(), said.stdout, said.stderr);

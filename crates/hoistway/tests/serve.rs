@@ -412,7 +412,8 @@ fn limits_hold_by_file_by_reload_and_by_ctl() {
         fs::write(served.path("serve.toml"), text).unwrap();
     };
     let mut client = Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple);
-    // A slice of 20 ms may be transferred at once; the rest of 4 MiB takes half a second at 8 MB/s.
+    // The data of one throttling slice of 20 ms may be transferred at once; the rest of the 4 MiB
+    // takes half a second at 8 MB/s.
     let mut read_all = || {
         let began = std::time::Instant::now();
         (0..64).for_each(|at| assert_eq!(client.read(at * 65_536, 65_536).data().len(), 65_536));
@@ -683,7 +684,7 @@ fn t26_every_acknowledged_record_survives_the_servers_sudden_death() {
                     }
                 });
             }
-            // Somewhere in the middle, at a different place each time.
+            // The server is killed in the middle of the writes, at a different place in each round.
             let enough = 20 + round * 7;
             await_that("records are acknowledged", || {
                 acknowledged.iter().all(|it| it.load(Ordering::Acquire) > enough)

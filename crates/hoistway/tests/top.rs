@@ -190,7 +190,7 @@ fn on_a_terminal_it_draws_and_leaves_it_as_it_was() {
     let script = directory.path().join("typescript");
     let mut command = Command::new("script");
     command.args(["-qec", &format!("stty rows 24 cols 100; {top}")]).arg(&script).env("TERM", "xterm");
-    // An input without data that does not end either.
+    // Standard input that has no data and does not end.
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("script");
     let status = served::wait_for_exit(&mut child);
     let text = String::from_utf8_lossy(&fs::read(&script).unwrap()).into_owned();

@@ -221,7 +221,7 @@ fn devices_of_a_converted_trace_do_not_lie_over_one_another() {
     said_by(directory.path(), "fio", &[&usual[..], &["--read_iolog=t.iolog"]].concat());
     let written = |file: &str| std::fs::metadata(directory.path().join(file)).map(|it| it.len());
     assert!(written("data").is_ok() && written("data.1").is_ok(), "{:?}", entries(directory.path()));
-    // The job file names no file of its own: those of its logs count, for fio and for us.
+    // The job file names no file to read and write: both fio and we use the names in its logs.
     ok(
         directory.path(),
         &["trace", "convert", "t.csv", "--to", "fio", "--out", "t.fio", "--device", "data", "--groups-by", "device"],

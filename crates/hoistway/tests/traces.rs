@@ -54,7 +54,7 @@ fn verified(directory: &Path) -> String {
     let verified = said_by(directory, "blkrawverify", &[&base]);
     assert!(!verified.contains("bad"), "{verified}");
     let parsed = said_by(directory, "blkparse", &["-i", &base, "-d", "all.bin"]);
-    // Ours are the same lines, in the same order (case 31).
+    // `trace cat` prints the same lines in the same order (case 31).
     let ours = hoistway(directory, &["trace", "cat", "--quiet", &base]);
     assert_eq!(ours.code, 0, "{}", ours.stderr);
     let theirs = parsed.lines().take_while(|line| !line.starts_with("CPU"));

@@ -94,7 +94,8 @@ fn what_fio_writes_is_found_whole_and_a_changed_byte_is_found() {
             let what = "read damaged data: verify: 2048 bytes at offset 102400: ";
             assert!(said.code == 1 && said.stderr.contains(what), "{kind} on {host:?}: {}{}", said.code, said.stderr);
         }
-        // As requested, the thread continues: all 32 blocks are read, and one of them fails.
+        // The thread continues after an error, as the option requests: all 32 blocks are read, and
+        // one of them fails.
         let said = run(path, &ENGINE, &format!("{lines}\ncontinue_on_error=verify"));
         let result: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
         assert_eq!((said.code, result["cells"][0]["errors"].as_u64()), (1, Some(1)), "{kind}: {}", said.stderr);

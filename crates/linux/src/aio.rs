@@ -215,7 +215,8 @@ impl Requests {
 
 impl Drop for Requests {
     fn drop(&mut self) {
-        // SAFETY: the context is ours; the call returns when nothing is in flight any more.
+        // SAFETY: no other code has the context; the call returns when nothing is in flight any
+        // more.
         let destroyed = unsafe { libc::syscall(libc::SYS_io_destroy, self.context) } == 0;
         if destroyed {
             // SAFETY: the arena is dropped once, here; the kernel no longer holds addresses in it.

@@ -197,7 +197,7 @@ pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened
     Ok(Opened { file, facts, is_direct })
 }
 
-/// Retries for a moment while something is in use, for the same reason as [`locked`].
+/// Retries `open` for a moment while the device is in use, for the same reason as [`locked`].
 fn with_retry<T>(open: impl Fn() -> Result<T, Refusal>) -> Result<T, Refusal> {
     for _ in 1..GRACE_TRIES {
         match open() {
@@ -257,8 +257,8 @@ fn check_device(path: &Path, opening: Opening) -> Result<(), Refusal> {
     if opening.writable && read_number(&sysfs.join("ro")) == Some(1) {
         return Err(Refusal::ReadOnly { path: path.to_owned() });
     }
-    // Partitions are checked before the whole device: once the whole is claimed, every claim of a
-    // part fails.
+    // Partitions are checked before the whole device, because while the whole device is claimed
+    // every claim of a partition fails.
     let mut users = Vec::new();
     collect_users(&sysfs, 0, &mut users);
     for user in users {
@@ -367,13 +367,13 @@ fn name_of(kind: FileType) -> &'static str {
     }
 }
 
-/// Whether emptying a range works on this file at all. The check changes nothing.
+/// Whether a range of this file can be emptied in this way at all. The check changes nothing.
 pub fn can_empty(file: BorrowedFd<'_>, how: crate::ring::Emptying, size_bytes: u64) -> bool {
     let is_device =
         rustix::fs::fstat(file).is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice);
     if how == crate::ring::Emptying::ZeroRange && !is_device {
-        // A trial past the end would leave blocks allocated there, so for files the file system
-        // decides.
+        // Zeroing past the end as a trial would leave blocks allocated there. For files it is
+        // therefore decided by the kind of the file system.
         return rustix::fs::fstatfs(file)
             .is_ok_and(|system| u64::try_from(system.f_type).is_ok_and(|magic| ZEROING_MAGIC.contains(&magic)));
     }

@@ -5,10 +5,9 @@
 //! Session::open -> mount() -> a mount without a mount point; open_file() waits for an answer
 //! receive(buffer) -> Request       answers size, names and handshake itself
 //! reply_data / reply_written / reply_done / reply_error, each once per request
-//! ```
-//! No library is used: the existing ones read requests on a thread of their own, and the hand-over
-//! to the thread that keeps time costs as much as a fast device's service. The part of the protocol
-//! (7.31 and later) that is needed is small.
+//! ``` No library is used. The existing ones read requests on a thread of their own; handing each
+//! request over to the thread that times the completions would take as long as a fast device needs
+//! to serve it. The part of the protocol (7.31 and later) that is needed is small.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,7 +25,8 @@ pub const MAX_PIECES: usize = 64;
 const ROOT: u64 = 1;
 const FILE: u64 = 2;
 const FILE_NAME: &[u8] = b"disk";
-/// Names and sizes never change; a day is long enough.
+/// How long the kernel may use names and sizes without asking again, in seconds. They never change;
+/// a day is long enough.
 const VALID_S: u64 = 86_400;
 /// Requests the kernel may have outstanding: more than a loop device ever has.
 const MAX_BACKGROUND: u16 = 4_096;
@@ -53,7 +53,8 @@ const BIG_WRITES: u32 = 1 << 5;
 const ASYNC_DIO: u32 = 1 << 15;
 const MAX_PAGES: u32 = 1 << 22;
 const FOPEN_DIRECT_IO: u32 = 1;
-/// Without this flag, closing the file would wait for an answer, in a process that may be dying.
+/// Without this flag, a process that closes the file, even by ending, would have to wait for an
+/// answer.
 const FOPEN_NOFLUSH: u32 = 1 << 5;
 const FOPEN_PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 const FALLOC_PUNCH_HOLE: u32 = 2;
@@ -107,7 +108,8 @@ pub enum Request<'a> {
 pub enum Received<'a> {
     /// A request to be answered.
     Request(Request<'a>),
-    /// A request that was answered inside; there may be more.
+    /// A request of the file system itself, which was answered by [`Session::receive`]; there may
+    /// be more requests.
     Internal,
     /// No request is pending.
     Nothing,
@@ -165,7 +167,7 @@ impl Session {
         let length = match rustix::io::read(&self.device, &mut *buffer) {
             Ok(length) => length,
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(Received::Nothing),
-            // The request was withdrawn while it was being read.
+            // The kernel withdrew the request while it was being read.
             Err(rustix::io::Errno::NOENT) => return Ok(Received::Internal),
             Err(rustix::io::Errno::NODEV) => return Ok(Received::Unmounted),
             Err(error) => return Err(error.into()),

@@ -4,9 +4,8 @@
 //! read / write / sync / allocate / receive / send / poll -> queued; nothing is ever dropped
 //! enter(..)                                              -> one system call: submit, run task work, perhaps wait
 //! reap(..)                                               -> completions: token and result
-//! ```
-//! Tokens are chosen by the caller and have 48 bits. The kernel does not promise any order of
-//! requests.
+//! ``` Tokens are chosen by the caller and have 48 bits. The kernel may execute requests in any
+//! order.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -76,8 +75,8 @@ pub enum Wait {
     Forever,
     /// Until a request completes or this many nanoseconds have passed.
     AtMost(u64),
-    /// Until `completions` have arrived, or after `batch_us` microseconds at least one, or after
-    /// `timeout_ns` none.
+    /// Until one of these is true: `completions` requests have completed; at least one has
+    /// completed and `batch_us` microseconds have passed; `timeout_ns` nanoseconds have passed.
     Batch {
         /// How many completions to wait for.
         completions: u32,
@@ -579,8 +578,8 @@ fn build() -> io::Result<IoUring> {
     }
 }
 
-/// The registered piece that a span lies in: a piece is 1 GiB, and a span never crosses a MiB of
-/// its slot.
+/// The registered piece of the arena that a span lies in. Pieces are 1 GiB; a span lies in one
+/// slot, which is at most 1 MiB and aligned to its size, so it never lies in two pieces.
 fn piece_of(span: Span) -> u16 {
     u16::try_from(span.offset_bytes >> PIECE_BITS).unwrap_or(u16::MAX)
 }

@@ -1,5 +1,5 @@
-//! The directory where a program leaves notes for its later runs in the same boot: `/run/hoistway`,
-//! for its user only.
+//! The directory in which a program stores files for its later runs in the same boot:
+//! `/run/hoistway`, accessible to its user only.
 
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ pub fn make(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Identifies this boot, because notes of an earlier boot are meaningless.
+/// Identifies this boot, because files of an earlier boot no longer describe anything.
 pub fn boot_id() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()

@@ -23,7 +23,8 @@ pub const TOP_CLASS_BYTES: u32 = CLASSES[TOP];
 const TOP: usize = CLASSES.len() - 1;
 const NIL: u32 = u32::MAX;
 
-/// One slot of an arena: its class and its position. Copying the handle does not copy the claim.
+/// One slot of an arena: its class and its position. A copy is the same slot; the slot must still
+/// be given back only once.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Slot(u32);
 
@@ -55,15 +56,16 @@ impl Slot {
         CLASSES[self.class()]
     }
 
-    /// The slot that lies `slots` slots of the largest class further on, for an arena whose parts
-    /// have [`Slots`] of their own.
+    /// The slot that lies `slots` slots of the largest class further on. It is needed for an arena
+    /// that is divided into parts, each with [`Slots`] of its own.
     #[inline]
     #[must_use]
     pub const fn moved_up(self, slots: u32) -> Self {
         Self(self.0 + ((slots * (TOP_CLASS_BYTES / PAGE_BYTES)) << Self::CLASS_BITS))
     }
 
-    /// The inverse of [`Slot::moved_up`]; `None` for a slot that lies before the part.
+    /// The inverse of [`Slot::moved_up`]; `None` for a slot that lies before the part of the arena
+    /// that begins there.
     #[inline]
     pub const fn moved_down(self, slots: u32) -> Option<Self> {
         match self.0.checked_sub((slots * (TOP_CLASS_BYTES / PAGE_BYTES)) << Self::CLASS_BITS) {
@@ -73,7 +75,8 @@ impl Slot {
     }
 }
 
-/// The parents of one class that have free children, as a list over parent indices.
+/// The free slots of one class. Four neighbouring slots are the children of the slot of the next
+/// class that they form (the parent); parents with free children are in a list over their indices.
 struct Class {
     /// Bit n: child n is free. One entry per parent.
     free: Vec<u8>,

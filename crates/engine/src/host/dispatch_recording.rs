@@ -15,16 +15,16 @@ use crate::volume::{GroupHandle, ShardHandle};
 pub(super) struct DispatchRecording {
     recorder: DispatchRecorder,
     window_begin_ns: Nanos,
-    /// The events sent for the diagram alone; none while not recording, or while a tracer receives
-    /// them anyway.
+    /// Receives the events that the shard sends only for the diagram; `None` while nothing is
+    /// recorded, or if a tracer receives the events anyway.
     events: Option<Receiver<Vec<Traced>>>,
     shares_tracer: bool,
     has_begun: bool,
 }
 
 impl DispatchRecording {
-    /// A recorder of `room` dispatches; `None` for no room. With `shares_tracer` it gets its events
-    /// by [`DispatchRecording::record`] only.
+    /// A recorder of at most `room` dispatches; `None` if `room` is 0. With `shares_tracer` it gets
+    /// its events by [`DispatchRecording::record`] only.
     pub(super) fn new(room: usize, window_begin_ns: Nanos, shares_tracer: bool) -> Option<Self> {
         let recorder = DispatchRecorder::new(room, window_begin_ns);
         (room > 0).then_some(Self { recorder, window_begin_ns, events: None, shares_tracer, has_begun: false })
@@ -39,7 +39,8 @@ impl DispatchRecording {
             self.has_begun = true;
             let (sender, events) = mpsc::channel();
             shard.set_trace_sink(Some(Box::new(move |traced| drop(sender.send(traced)))))?;
-            // The shard's queue had requests before, so the recorder's time starts now.
+            // The recorder has not seen the requests that were queued before the events began, so
+            // it starts now and not at the window's start.
             self.recorder.begin_at(linux::thread::monotonic_ns());
             self.events = Some(events);
         }

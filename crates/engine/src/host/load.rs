@@ -18,12 +18,13 @@ use crate::shard::{Answer, ClientContext, Data, LocalClient, LocalRequest, Paylo
 
 /// The interval of progress reports.
 const REPORT_NS: Nanos = 250_000_000;
-/// After this time past the window's end, held requests go on without limits: a group may be
-/// limited to one I/O a second.
+/// Time from the window's end until the limits are lifted. Requests that limiters still hold then
+/// go on at once; under a limit of one I/O a second they would delay the end of the run.
 const LIFT_LIMITS_AFTER_NS: Nanos = 1_000_000_000;
 /// Length of the pattern that fills writes.
 const PATTERN_BYTES: usize = 1 << 20;
-/// For a job that does no I/O: the I/Os per turn, so that the loop goes on.
+/// I/Os per turn of a job that does no real I/O: its I/Os complete at once, so without this bound
+/// the shard's loop would never get control back.
 const NULL_IOS_PER_TURN: u32 = 1_024;
 
 /// A message from the load to the thread that waits for it.
@@ -103,7 +104,7 @@ pub(super) struct Load {
     window: Window,
     at_begin: Option<Snapshot>,
     at_end: Option<Snapshot>,
-    /// Threads that may have something to issue.
+    /// The indices of the threads that may have something to issue.
     runnable: Vec<usize>,
     waiting: BinaryHeap<Reverse<(Nanos, usize)>>,
     next_report_ns: Nanos,
@@ -245,7 +246,8 @@ impl Load {
                     return context.unplug_all(index);
                 }
                 Next::Issue(io) => self.issue(index, io, context),
-                // Recorded times also pass inside a plug.
+                // The plugs are kept: in the recording, time passed between the requests of a plug
+                // as well.
                 Next::NotBefore(at_ns) => {
                     self.waiting.push(Reverse((at_ns, index)));
                     return;

@@ -177,7 +177,8 @@ impl RunWatch<'_> {
             dispatch_recording.end(self.shard).map_err(run_error)?;
         }
         if progress.tracer().is_some() {
-            // Once the shard has answered, all events sent before are in the inbox.
+            // When the shard has answered, it has sent all events, and they are in the channel's
+            // receiver.
             self.shard.set_trace_sink(None).map_err(run_error)?;
             let rest: Vec<Report> = self.inbox.try_iter().collect();
             for report in rest {

@@ -39,7 +39,7 @@ pub enum Command {
     Read,
     /// Write data to the volume; the payload follows the header.
     Write,
-    /// Make everything answered before durable.
+    /// Make all writes durable that were answered before this request.
     Flush,
     /// The range is no longer needed; doing less than asked is allowed.
     Trim,

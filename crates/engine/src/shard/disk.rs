@@ -29,7 +29,8 @@ pub(super) struct Transfer {
     pub is_durable: bool,
 }
 
-/// A transfer that waits for the next turn's inline budget.
+/// A transfer that waits for the next turn, because the number of inline I/Os of this one is used
+/// up.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct InlineIo {
     transfer: Transfer,
@@ -106,7 +107,8 @@ impl Shard {
                 }
             }
         }
-        // Bytes moved count, as in the kernel; the error shows when the rest is retried.
+        // If some bytes were moved, their number is the result, as in the kernel; the error is
+        // returned when the rest is tried again.
         if moved > 0 || result == 0 {
             result = i32::try_from(moved).unwrap_or(i32::MAX);
         }

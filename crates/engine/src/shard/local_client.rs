@@ -32,7 +32,8 @@ pub struct LocalRequest {
     pub keeps_space: bool,
     /// The process of the connection that makes it; each process has a plug of its own.
     pub actor: u16,
-    /// More requests of its process follow at once: until then it waits in the plug.
+    /// Whether more requests of its process follow at once. It then waits in the process's plug,
+    /// until a request comes that is not held.
     pub is_held: bool,
 }
 

@@ -29,9 +29,9 @@ pub struct ShardStatus {
     pub held_by_limiters: u32,
     /// The number of times that the scheduler gave each reason.
     pub reasons: Vec<(&'static str, u64)>,
-    /// Commands that the device is given at a time now.
+    /// The number of commands that may be in flight on the device now.
     pub device_depth: u32,
-    /// The most commands that it may be given at a time.
+    /// The largest number of commands that may ever be in flight on it.
     pub most_device_depth: u32,
     /// Whether it is saturated, and which shares are not kept.
     pub saturation: Saturation,

@@ -55,7 +55,7 @@ pub(super) enum Stream {
     Filling(Span),
     /// Payload of a refused request.
     Skipping(u64),
-    /// Unknown until the turn says.
+    /// Unknown until the turn returns a verdict.
     Waiting,
     /// Nothing: the client disconnected, or the stream is invalid.
     Ended,
@@ -309,7 +309,8 @@ impl Shard {
         match parsed {
             Parsed::Incomplete { needed_bytes } => {
                 let needed_bytes = clamp_header(needed_bytes);
-                // A protocol that asks for no more bytes than it has would loop for ever.
+                // A protocol that asks for no more bytes than it got would be called for ever, so
+                // its stream ends.
                 socket.stream = if needed_bytes > socket.needed_bytes { Stream::Parsing } else { Stream::Ended };
                 socket.needed_bytes = needed_bytes;
                 needed_bytes <= available

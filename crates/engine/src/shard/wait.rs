@@ -13,7 +13,8 @@ use linux::ring::Wait;
 use super::Shard;
 use crate::gate::Gate;
 
-/// After this many fruitless polls in a row the loop sleeps without polling, for as many times.
+/// After this many fruitless polls in a row, the loop goes to sleep this many times without polling
+/// first.
 const FRUITLESS_LIMIT: u32 = 8;
 /// A model event closer than this is awaited by polling, because sleeping would overshoot it.
 const MODEL_SPIN_NS: Nanos = 50_000;

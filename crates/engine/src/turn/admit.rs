@@ -12,7 +12,7 @@ use crate::table::NIL;
 
 /// Parts of one request that may be active at once, so that a long request needs little memory.
 const PARTS_AT_ONCE: u32 = 4;
-/// Longest range that one part empties.
+/// Longest range that one part empties, that is, zeroes or punches a hole into without writing.
 const MAX_EMPTYING_BYTES: u64 = 1 << 30;
 
 /// The next range of a request.
@@ -165,8 +165,8 @@ impl Turn {
 
     /// Takes a table entry and the connection's credit, or stores the reason to wait in `waiting`.
     fn take_credit(&mut self, connection: u32, asked: ClientRequest, now: Nanos) -> Option<u32> {
-        // Only reads have data to keep in one piece; a stray flag on a write must not make it count
-        // as filled.
+        // Only reads have data to send in one piece. The flag is removed from other requests,
+        // because a write with it would be submitted before its payload is received.
         let asked = ClientRequest { one_piece: asked.one_piece && asked.command == Command::Read, ..asked };
         let cost = credit_bytes(&asked);
         let state = &mut self.connections[connection];

@@ -64,7 +64,7 @@ impl Turn {
             return;
         }
         self.release_parts(index);
-        // Emptying has no durable form, so it is followed by a flush.
+        // Punching holes and zeroing ranges have no durable form (FUA), so a flush follows.
         let needs_flush = asked.fua && matches!(asked.command, Command::Trim | Command::WriteZeroes);
         match failure {
             None if needs_flush => self.flush(index, actions),

@@ -32,7 +32,8 @@ pub(crate) struct TurnSettings {
     pub groups: u32,
     /// Commands that the device takes at a time.
     pub device_depth: u32,
-    /// Whether fewer may be given where that keeps shares and costs no throughput.
+    /// Whether a smaller depth may be learned and used, where that keeps shares and costs no
+    /// throughput.
     pub may_learn_depth: bool,
     /// Requests the queue may hold; 0 = as many as fit.
     pub queue_requests: u32,
@@ -339,7 +340,7 @@ impl Turn {
         Statistics::of(self.queue.elevator(), group)
     }
 
-    /// Resets these statistics. False if the scheduler keeps none.
+    /// Resets the scheduler's statistics of a group's service. False if it keeps none.
     pub fn reset_account(&mut self, group: u32, now: Nanos) -> bool {
         let Some(Some(state)) = self.groups.get(group as usize) else { return false };
         self.queue.reset_group_account(state.id, now)

@@ -45,7 +45,8 @@ impl Turn {
         add_limiter(&mut self.queue, spec, now)
     }
 
-    /// Removes the limiters: the end of a run must not wait as long as the tightest limit requires.
+    /// Removes the limiters. Requests that they hold at the end of a run go on at once, because the
+    /// tightest limit could delay them for long.
     pub fn lift_limits(&mut self, now: Nanos) {
         self.queue.remove_limiters(now);
     }

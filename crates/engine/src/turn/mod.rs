@@ -1,5 +1,5 @@
-//! One turn of the engine: an event comes in, actions go out. It uses no ring, no socket and no
-//! clock.
+//! One turn of the engine: it gets an event and returns the actions that follow. It uses no ring,
+//! no socket and no clock.
 //!
 //! ```text
 //! submit ─► refused? ─► credit? ─► parts, memory ─► (payload filled) ─► block free? ─► queue ─► Start
@@ -187,19 +187,19 @@ pub(crate) struct Actions {
 }
 
 impl Default for Actions {
-    /// With room for the longest turn to be expected.
+    /// No actions, with capacity for those of the longest turn that is expected.
     fn default() -> Self {
         Self { list: Vec::with_capacity(4_096), spans: Vec::with_capacity(4_096) }
     }
 }
 
 impl Actions {
-    /// Empty, and without room.
+    /// No actions, and no capacity.
     pub const fn empty() -> Self {
         Self { list: Vec::new(), spans: Vec::new() }
     }
 
-    /// Removes all actions and keeps the room.
+    /// Removes all actions and keeps the capacity.
     pub fn clear(&mut self) {
         self.list.clear();
         self.spans.clear();
@@ -232,7 +232,7 @@ pub(crate) struct Turn {
     parts: Table<Part>,
     /// The number of users of each context.
     contexts: Table<u32>,
-    /// By slot of the queue's request table.
+    /// The I/Os, indexed by their slot in the queue's request table.
     ios: Vec<Io>,
     memory: Memory,
     zeroes: Slot,
@@ -297,7 +297,8 @@ impl Turn {
         })
     }
 
-    /// Dispatches until the device has reached its depth, or the elevator holds or is empty.
+    /// Dispatches until the device has reached its depth, or the elevator has no request to
+    /// dispatch now.
     pub fn dispatch(&mut self, now: Nanos, actions: &mut Actions) {
         if self.memory_was_freed && self.memory.has_waiting() {
             self.retry_waiting(now, actions);

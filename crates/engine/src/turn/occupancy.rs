@@ -85,7 +85,7 @@ pub(crate) struct Occupancy {
     /// Present while the scheduler divides by weight. Only then does it matter that requests stay
     /// queued, where the scheduler can still choose among them.
     learner: Option<Learner>,
-    /// The scheduler that was checked last.
+    /// The scheduler for which the presence of `learner` was decided last.
     scheduler: &'static str,
     /// Requests in the device, including those done within this turn.
     held: u32,
@@ -97,7 +97,8 @@ pub(crate) struct Occupancy {
     is_full: bool,
     in_flight_ns: u64,
     since_ns: Nanos,
-    /// Completions before the epoch begins: those in flight when the limit changed.
+    /// Completions to wait for before the epoch begins: those of the requests that were in flight
+    /// when the limit changed.
     skip: u32,
     epoch_began_ns: Nanos,
     epoch_mark_ns: u64,
@@ -194,7 +195,8 @@ impl Turn {
         self.groups.iter_mut().flatten().for_each(|group| _ = group.usage.of_epoch(now));
     }
 
-    /// Whether requests wait for the next turn, which no other event would start.
+    /// Whether the next turn must begin without waiting for an event: requests are queued, and the
+    /// device is at its limit only because of I/Os that completed in this turn.
     #[inline]
     pub fn needs_another_turn(&self) -> bool {
         self.occupancy.is_full && self.occupancy.done_in_turn > 0

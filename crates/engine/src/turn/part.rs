@@ -354,7 +354,7 @@ impl Turn {
         false
     }
 
-    /// Removes a part from its volume's writers and starts those that waited for it alone.
+    /// Removes a part from its volume's writers and starts the parts that waited only for this one.
     pub(super) fn unlink_writer(&mut self, part: u32, now: Nanos, actions: &mut Actions) {
         let Part { older_writer: older, newer_writer: newer, is_modifying, stage, request, .. } = self.parts[part];
         let connection = self.requests[request].connection;

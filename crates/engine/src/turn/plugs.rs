@@ -1,6 +1,6 @@
-//! Plugs that processes hold from one request to the next, as recorded: a replay of plugged calls
-//! merges as the original did. A process that has to wait releases its plug, as in Linux; so does a
-//! connection that closes.
+//! Plugs that processes keep over several requests. A replay plugs requests as they were plugged
+//! when they were recorded, so that they merge in the same way. A process that has to wait submits
+//! what its plug holds, as in Linux; so does a connection that closes.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Plugs {
 }
 
 impl Plugs {
-    /// The plug that takes the parts submitted now.
+    /// The plug for the parts that are being submitted; `None` if they go to the queue directly.
     #[inline]
     pub(super) fn taking(&mut self) -> Option<&mut Plug> {
         self.open.get_mut(&self.submitting?)
@@ -28,7 +28,8 @@ impl Plugs {
 }
 
 impl Turn {
-    /// The next submission goes into the plug of its process, if that has one or is to have one.
+    /// Selects the plug for the next submission: that of its process, which `is_held` creates if
+    /// the process has none.
     #[inline]
     pub fn plug(&mut self, connection: u32, actor: u16, is_held: bool) {
         if is_held {
@@ -39,8 +40,8 @@ impl Turn {
         }
     }
 
-    /// Ends a submission; unless more follows at once, all that the plug holds goes to the
-    /// scheduler.
+    /// Ends a submission. Unless `is_held` says that more follows at once, everything in the plug
+    /// is submitted to the scheduler.
     #[inline]
     pub fn end_plug(&mut self, is_held: bool, now: Nanos) {
         let Some(owner) = self.plugs.submitting.take() else { return };

@@ -58,7 +58,8 @@ pub(crate) struct Positions {
 pub(crate) struct Place {
     /// Position on the device in bytes.
     pub device_bytes: u64,
-    /// First byte of the volume behind the same extent.
+    /// First byte of the volume beyond the extent, or beyond the range without one, that contains
+    /// this byte.
     pub until_bytes: u64,
     /// The extent's number: requests of different extents never merge.
     pub extent: u32,
@@ -183,7 +184,7 @@ pub(crate) struct Connection {
     pub group: u32,
     pub context: u32,
     pub bounds: ConnectionBounds,
-    /// Priority of its requests; the volume's if none.
+    /// Priority of its requests; if it is none, they have the priority of the volume.
     pub priority: Priority,
     pub requests: u32,
     pub bytes: u64,

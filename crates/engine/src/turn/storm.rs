@@ -332,7 +332,8 @@ impl Storm {
             if verdict == Verdict::Wait
                 && let Some(client) = self.clients.get_mut(&connection)
             {
-                // The shard would try again after Continue; here the request is dropped.
+                // The shard would submit the request again after [`Action::Continue`]; this test
+                // drops it.
                 client.open.remove(&asked.cookie);
             }
             verdict

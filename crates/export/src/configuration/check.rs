@@ -194,8 +194,9 @@ fn identities(configuration: &Configuration, problems: &mut Vec<Problem>) {
     }
 }
 
-/// A name without a star must be an export; otherwise it is taken for a typing error. A pattern may
-/// match exports added later.
+/// Checks the names of visible exports. A name without a star must be that of an export; otherwise
+/// it is reported as a typing error. A pattern may match nothing, because exports can be added
+/// later.
 fn visible(configuration: &Configuration, patterns: &[Sourced<String>], problems: &mut Vec<Problem>) {
     let known: Vec<&str> = configuration.exports().map(|(_, export)| export.name.value.as_str()).collect();
     for pattern in patterns {

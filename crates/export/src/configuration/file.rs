@@ -179,7 +179,8 @@ fn limits(reader: &mut Reader<'_>) -> Limits {
     limits
 }
 
-/// The name under which a limit is given; giving both is an error.
+/// The key under which a limit is given: its own or the short one of the kernel's line. Giving both
+/// is an error.
 fn given(reader: &mut Reader<'_>, key: &'static str, short: &'static str) -> &'static str {
     if !reader.has(short) {
         return key;

@@ -1,4 +1,4 @@
-//! The short form: a server of one device from command-line flags alone.
+//! The short form of a configuration: a server of one device, from command-line flags alone.
 //!
 //! `--nbd unix:/run/hoistway.sock --export a=/dev/shm/a.img,weight=300 --export b=/dev/shm/b.img
 //! --scheduler wfq`

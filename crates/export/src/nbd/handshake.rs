@@ -339,7 +339,8 @@ impl Handshake {
         fact[10..].copy_from_slice(&negotiated.flags.to_be_bytes());
         respond(output, option, reply::INFO, &fact);
 
-        // Sent without request: clients that do not know it must ignore it.
+        // This fact is sent even if the client did not request it; clients that do not know it must
+        // ignore it.
         let mut fact = [0; 14];
         fact[..2].copy_from_slice(&information::BLOCK_SIZE.to_be_bytes());
         fact[2..6].copy_from_slice(&export.minimum_block_bytes.to_be_bytes());
@@ -397,7 +398,7 @@ impl Handshake {
     fn metadata(&mut self, option: u32, data: &[u8], view: View<'_>, output: &mut Vec<u8>) -> Result<(), Refusal> {
         let selecting = option == option::SET_META_CONTEXT;
         if selecting {
-            // A SET replaces the previous selection even if it fails.
+            // SET_META_CONTEXT replaces the previous selection even if it fails.
             self.context_for = None;
         }
         if self.form == ReplyForm::Simple {

@@ -13,7 +13,8 @@ use engine::protocol::{Body, ClientRequest, Command, Failure, MAX_PAYLOAD_BYTES,
 use super::handshake::{Negotiated, ReplyForm};
 use super::wire::{self, chunk, command, command_flag, error, transmission_flag};
 
-/// Longest payload that is read and discarded to stay in step; a longer one ends the connection.
+/// Longest payload that is read and discarded to find the next header; a longer one ends the
+/// connection.
 const MAXIMUM_SKIPPED_BYTES: u64 = 64 << 20;
 /// Length of a request in the compact form.
 const COMPACT_REQUEST_BYTES: usize = 28;
@@ -164,7 +165,8 @@ impl Transmission {
             failure: Some(Failure::Invalid),
             message,
         };
-        // Ids must differ and there is one context, so only a list of one id can be valid.
+        // The ids in the list must differ and only one context exists, so only a list of one id can
+        // be valid.
         if header.length_bytes != STATUS_FILTER_BYTES as u64 {
             return refused(header.length_bytes, "the payload must hold a length and the id of one context");
         }

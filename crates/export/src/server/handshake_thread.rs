@@ -30,7 +30,8 @@ use crate::nbd::handshake::{ExportFacts, Handshake, Negotiated, Step, View};
 
 /// Handshakes in progress on one listener; a further one ends the oldest.
 pub const MAXIMUM_HALF_OPEN: usize = 64;
-/// Bytes of answers that may wait for a client that does not read; meanwhile its options wait too.
+/// Bytes of answers that may wait for a client that does not read; until it reads them, its further
+/// options are not handled.
 const MAXIMUM_UNSENT_BYTES: usize = 64 * 1024;
 /// Bytes received from one client at a time.
 const RECEIVE_BYTES: usize = 16 * 1024;
@@ -208,7 +209,7 @@ impl HandshakeThread {
         }
     }
 
-    /// Waits for any event; returns which half-open clients had one, in their order.
+    /// Waits for any event; returns for each half-open client, in their order, whether it had one.
     fn wait(&self) -> Vec<bool> {
         let now = Instant::now();
         let paused = self.accept_again_at.filter(|at| *at > now);
@@ -307,7 +308,7 @@ impl HandshakeThread {
         let configuration = &active.configuration;
         let export = configuration.exports().find(|(_, export)| export.name.value == negotiated.export);
         let Some((_, export)) = export else {
-            // A reload removed the export between the answer and now.
+            // A reload removed the export after the client was told that it is open.
             return shut_down(client.socket.as_fd());
         };
         let identity = identify(configuration, &client.peer, &self.address);
@@ -330,8 +331,8 @@ impl HandshakeThread {
         self.accept_again_at = None;
         for _ in 0..MAXIMUM_HALF_OPEN {
             let Some(listening) = &self.listening else { return };
-            // The socket is blocking on purpose: on a non-blocking one a ring returns EAGAIN where
-            // the shard wants to wait.
+            // The socket is blocking on purpose: on a non-blocking one the shard's io_uring
+            // requests would end with EAGAIN instead of waiting for data.
             match rustix::net::accept_with(&listening.descriptor, SocketFlags::CLOEXEC) {
                 Ok(socket) => self.begin_handshake(socket, active, now),
                 Err(rustix::io::Errno::AGAIN) => return,

@@ -8,8 +8,8 @@ use engine::{DepthState, Saturation};
 
 /// The interval between two checks: long compared with the second over which the figures are means.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// This many checks in a row must agree before a report, so that a load that starts or stops is not
-/// reported.
+/// This many checks in a row must agree before a change is reported, so that the start or stop of a
+/// load causes no report.
 const CHECKS_BEFORE_REPORT: u32 = 2;
 
 /// The state of a group on a device.

@@ -155,8 +155,8 @@ pub fn inherited() -> io::Result<Vec<Listening>> {
     let process = rustix::process::pidfd_open(this_process, PidfdFlags::empty())?;
     let mut sockets = Vec::new();
     for raw in 3..3 + i32::try_from(count).unwrap_or(0) {
-        // A descriptor named by number alone cannot be owned safely; a copy obtained through pidfd
-        // can.
+        // Safe code cannot take ownership of a descriptor of which it has only the number;
+        // pidfd_getfd returns an owned copy.
         let descriptor = rustix::process::pidfd_getfd(&process, raw, PidfdGetfdFlags::empty())?;
         rustix::io::ioctl_fionbio(&descriptor, true)?;
         rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC)?;

@@ -85,7 +85,7 @@ pub fn run(arguments: &CalibrateArguments, reporter: Reporter) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// A path in the form that `model:` recognises as a path.
+/// A path in a form that cannot be taken for the name of a model.
 fn as_model(path: &std::path::Path) -> String {
     let text = path.display().to_string();
     if text.contains('/') { text } else { format!("./{text}") }
@@ -124,7 +124,8 @@ impl Open {
         text
     }
 
-    /// Errors of every row at every point; None where a point is no valid model.
+    /// The errors of every row for each of the given points (values of the free parameters); `None`
+    /// for a point that is not a valid model.
     fn residuals(
         &self,
         runner: &Runner<'_>,
@@ -205,7 +206,7 @@ fn free_of(settings: &[Setting], key: &str) -> Option<Free> {
     (is_number && start > 0.0).then(|| Free { initial: start, low, high, decimals: setting.parameter.unit.decimals() })
 }
 
-/// The same, or the reason why not.
+/// The parameter with its range, or the reason why it cannot be free.
 fn free(settings: &[Setting], key: &str) -> Result<Free, Error> {
     if let Some(free) = free_of(settings, key) {
         return Ok(free);

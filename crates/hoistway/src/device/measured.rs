@@ -149,16 +149,17 @@ fn group_of(name: &str) -> String {
     name.replace(['/', ' '], "_")
 }
 
-/// Options as lines of a job file; if a job has two values of one option, its own comes last and
-/// counts.
+/// Options as lines of a job file. If an option occurs twice, the last one is kept: it is the job's
+/// own.
 fn lines(options: &[(String, String)]) -> String {
     let own = |index: usize| !options[index + 1..].iter().any(|(key, _)| *key == options[index].0);
     let kept = options.iter().enumerate().filter(|(index, _)| own(*index));
     kept.filter_map(|(_, (key, value))| line(key, value)).collect()
 }
 
-/// The section gives the name, groups are created here, and the location of the data does not
-/// matter: every file is a part of the simulated disk.
+/// One option as a line of a job file; `None` for an option that is left out. The name is in the
+/// section's heading, groups are created here, and directories do not matter, because every file is
+/// a part of the simulated disk.
 fn line(key: &str, value: &str) -> Option<String> {
     if ["name", "cgroup", "cgroup_weight", "directory"].contains(&key) {
         return None;

@@ -1,4 +1,5 @@
-//! Converts an anchor to the experiments that repeat it, and their measurements to its figure.
+//! Converts an anchor to the experiments that repeat it, and their measurements to the figure that
+//! is compared with the anchor's.
 
 use block::random::Stream;
 use block::{Direction, Nanos};
@@ -13,7 +14,7 @@ use crate::{times, workloads};
 
 /// Upper bound of the duration of a run whose jobs end by themselves.
 const LONGEST_NS: Nanos = 3_600 * 1_000_000_000;
-/// Jobs begin at whole MiB, as dd with a block size of 1 MiB does.
+/// The areas of jobs begin at whole MiB, as those of dd with a block size of 1 MiB do.
 const GRID_BYTES: u64 = 1 << 20;
 
 /// The runs whose mean is the anchor's figure, on the target of this text.

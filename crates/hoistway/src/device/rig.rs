@@ -209,7 +209,7 @@ pub fn delete(arguments: &DeleteArguments, reporter: Reporter) -> Outcome {
             exit = Exit::NotRestored;
         }
     }
-    // Also removes the records of devices that ended in other ways.
+    // Listing the devices also removes the records of those that ended in other ways.
     rig::list();
     Ok(exit)
 }

@@ -1,4 +1,5 @@
-//! Rows to reproduce: their runs, executed on all CPUs, each different one only once.
+//! Rows (published or measured figures) to reproduce, and their runs, which use all CPUs; of equal
+//! runs only one is executed.
 
 use std::time::Duration;
 
@@ -37,8 +38,8 @@ impl Row {
             .map(move |experiment| Experiment { target: format!("model:{model}"), ..experiment.clone() })
     }
 
-    /// The relative error: each value over its published one, less 1; the one that is largest in
-    /// absolute value.
+    /// The relative error of `values`: of their relative deviations from the published values, the
+    /// one that is largest in absolute value.
     pub fn error(&self, values: &[f64]) -> f64 {
         let errors = values.iter().zip(&self.anchor.published).map(|(value, published)| value / published - 1.0);
         errors.fold(0.0, |worst, error| if f64::abs(error) > f64::abs(worst) { error } else { worst })
@@ -116,8 +117,8 @@ impl Runner<'_> {
         let mut measured: Vec<Option<Measurement>> = vec![None; experiments.len()];
         display.expect(experiments.len(), &[]);
         run_settings.run(experiments, display, &mut |measurement| {
-            // Equal experiments give equal measurements, so the first unused slot of an equal one
-            // is correct.
+            // Equal experiments give equal measurements, so the measurement may be stored in the
+            // first empty slot of an equal experiment.
             let free = |(experiment, slot): (&Experiment, &Option<Measurement>)| {
                 slot.is_none() && *experiment == measurement.experiment
             };

@@ -1,9 +1,9 @@
 //! Fits parameters to measured figures: least squares by the Levenberg-Marquardt method.
 //!
 //! All computation is in logarithms: a parameter changes by a percentage, and an error of a
-//! percentage has the same weight in every row. A weak regularisation towards the start keeps
-//! parameters in place on which no row depends. The search is deterministic, and the trials of one
-//! step are independent of each other, so that they can run on all CPUs at once.
+//! percentage has the same weight in every row. A weak regularisation towards the initial values
+//! keeps a parameter in place if no row depends on it. The search is deterministic, and the trials
+//! of one step are independent of each other, so that they can run on all CPUs at once.
 
 use crate::exit::Error;
 
@@ -240,8 +240,8 @@ mod tests {
 
     #[test]
     fn two_correlated_parameters_are_distinguished() {
-        // Latency a + b at depth 1, a rate of 1 / b at depth: like cell time and firmware of an
-        // SSD.
+        // The latency is a + b at depth 1, and the rate is 1 / b at a large depth, as with cell
+        // time a and firmware time b of an SSD.
         let model = |p: &[f64]| Some(vec![((p[0] + p[1]) / 130.0).ln(), (p[1] / 13.5).ln()]);
         let found = search(&[free(50.0), free(5.0)], 200, model);
         assert!((found.values[0] - 116.5).abs() < 1.0 && (found.values[1] - 13.5).abs() < 0.1, "{found:?}");

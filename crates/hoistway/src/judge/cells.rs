@@ -23,7 +23,7 @@ use crate::workloads::{self, Workload};
 pub struct Cell {
     /// The kind of cell.
     pub kind: Kind,
-    /// One line; empty for cells of the grid, whose names suffice.
+    /// Description in one line; empty for cells of the grid, whose names suffice.
     pub doc: String,
     /// Its name in tables; unique: `ssd drr 100,800`.
     pub name: String,
@@ -47,8 +47,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The experiment with one tenant alone: among others it is not due more than it achieves
-    /// alone.
+    /// The experiment with one tenant alone. Its throughput is an upper bound of what the tenant is
+    /// due beside the others.
     pub fn alone(&self, index: usize, seed: u64) -> Experiment {
         let mut alone = self.experiment(&SchedulerSpec::named("none"), seed);
         let others = alone.groups.iter_mut().enumerate().filter(|(other, _)| *other != index);
@@ -124,13 +124,14 @@ pub fn of(
         if let Some(grid) = scenario.grid.as_ref().filter(|_| wanted(Kind::Grid)) {
             cells.extend(maker.grid(grid, devices.as_deref())?);
         }
-        // They have workloads and weights of their own.
+        // These cells have workloads and weights of their own, so they are left out if the user
+        // names any.
         for text in scenario.cells.iter().filter(|_| !has_users_lists) {
             if wanted(kind_of(text)) {
                 maker.tenants(text, devices.as_deref(), &mut cells)?;
             }
         }
-        // If the user names workloads and weights, all cells are run.
+        // If the user names workloads or weights, all cells are run, whatever `every` says.
         let every = part.and_then(|part| part.every).filter(|_| !has_users_lists).unwrap_or(1).max(1);
         cells = cells.into_iter().step_by(every).collect();
     }
@@ -150,7 +151,8 @@ fn kind_of(text: &CellText) -> Kind {
     if text.changes.is_empty() && !text.falls { Kind::Tenants } else { Kind::Changes }
 }
 
-/// `hoistway test` without options, to which `--group` and `-w` of a cell are added.
+/// The arguments of `hoistway test` without options, to which `--group` and `-w` of a cell are
+/// added.
 fn plain_test() -> Result<TestArguments, Error> {
     let read = usage::parse(["hoistway", "test"].map(OsString::from));
     match read.map(|read| read.command) {
@@ -268,7 +270,7 @@ impl Maker<'_> {
     }
 }
 
-/// Rounded up to whole bins.
+/// Rounds a time up to whole bins.
 const fn whole_bins(ns: Nanos) -> Nanos {
     ns.div_ceil(BIN_NS) * BIN_NS
 }

@@ -12,7 +12,7 @@ use super::runs::Run;
 use super::series::{BIN_NS, Series};
 use super::verdict::{SMALLEST_SHARE, Score};
 
-/// The due shares, and the shares of the total.
+/// The largest share error of a run, and the shares of the total that were due.
 struct Shares {
     error: f64,
     due: Vec<f64>,
@@ -47,7 +47,7 @@ pub fn measured_bins(cell: &Cell) -> (usize, usize) {
     (bin(cell.ramp_ns), bin(cell.ramp_ns + cell.runtime_ns))
 }
 
-/// The share errors of one run; 100 % if nothing was transferred.
+/// The share error and due shares of one run; the error is 100 % if nothing was transferred.
 fn shares(cell: &Cell, solo_rates: &[SoloRates], present: &[usize], rates: &[f64]) -> Shares {
     // A tenant that has ended, or only pulses, is due nothing.
     let groups = present_groups(cell);
@@ -62,7 +62,8 @@ fn shares(cell: &Cell, solo_rates: &[SoloRates], present: &[usize], rates: &[f64
     }
 }
 
-/// What the higher classes leave is divided by weight: real time, best effort, idle.
+/// Divides the throughput class by class, in the order real time, best effort, idle: what the
+/// higher classes leave is divided by weight within the next one.
 fn due_by_class(total: f64, groups: &[Group], weights: &[u32], solo_rates: &[f64]) -> Vec<f64> {
     let mut due = vec![0.0; groups.len()];
     let mut left = total;
@@ -71,7 +72,7 @@ fn due_by_class(total: f64, groups: &[Group], weights: &[u32], solo_rates: &[f64
         let parts = due_up_to(left, &members, weights, ShareUnit::Bytes, solo_rates);
         due.iter_mut().zip(&parts).for_each(|(due, part)| *due += part);
         left -= parts.iter().sum::<f64>();
-        // Such a small rest is rounding and chance, and is due to no tenant.
+        // A rest this small comes from rounding and chance, and is due to no tenant.
         if left < total * SMALLEST_SHARE {
             break;
         }
@@ -100,7 +101,7 @@ pub fn score(cell: &Cell, solo_rates: &[SoloRates], runs: &[&Run]) -> (Score, Ve
         let rates = run.series.rates(from, to);
         let Shares { error, due: shares } = shares(cell, solo_rates, &present, &rates);
         score.error += error / count;
-        // Tenants that come and go also used a part of the device.
+        // Tenants that come and go are included, because they used a part of the device as well.
         score.throughput += rates.iter().sum::<f64>() / count;
         for (place, index) in present.iter().enumerate() {
             score.rates[place] += rates[*index] / count;
@@ -112,7 +113,7 @@ pub fn score(cell: &Cell, solo_rates: &[SoloRates], runs: &[&Run]) -> (Score, Ve
 }
 
 /// Standard deviation over mean of the throughput of whole seconds, over all seeds: the variances
-/// of the runs are averaged, so that a different mean of a seed does not count.
+/// of the runs are averaged, so that differences between the means of the seeds do not count.
 pub fn variation(cell: &Cell, runs: &[&Series]) -> Option<f64> {
     let (from, to) = measured_bins(cell);
     let mut sum = 0.0;

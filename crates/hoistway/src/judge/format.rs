@@ -33,9 +33,9 @@ use crate::units;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Judged if `--sched` names none.
+    /// The schedulers to judge if the user gives no `--sched`.
     pub schedulers: Vec<String>,
-    /// Also measured, to know what is attainable; `none` always is.
+    /// Schedulers that are also measured, to know what is attainable; `none` is always measured.
     pub against: Vec<String>,
     /// One run of each cell and scheduler per seed.
     pub seeds: Vec<u64>,
@@ -43,7 +43,7 @@ pub struct Settings {
     pub flash: Times,
     /// Times of runs on disks and arrays.
     pub rotational: Times,
-    /// Replaces `writes_ramp`, by device.
+    /// Values that replace `writes_ramp`, by device.
     pub writes_ramp_of: BTreeMap<String, Time>,
 }
 
@@ -66,7 +66,7 @@ impl Default for Settings {
 pub struct Times {
     /// The part before the judged one; convergence is evaluated from the start.
     pub ramp: Time,
-    /// The same for runs with writes: until garbage collection is in its steady state.
+    /// The ramp of runs with writes, which lasts until garbage collection is in its steady state.
     pub writes_ramp: Time,
     /// The judged part.
     pub runtime: Time,
@@ -103,7 +103,7 @@ pub struct Grid {
 pub struct CellText {
     /// Its name in tables, after the device.
     pub name: String,
-    /// One line.
+    /// Description in one line.
     #[serde(default)]
     pub doc: String,
     /// A cell for each of these devices.
@@ -117,10 +117,10 @@ pub struct CellText {
     /// Whether the device becomes slower by itself: that time, detected in each run, is the change.
     #[serde(default)]
     pub falls: bool,
-    /// Replaces the default.
+    /// The ramp, instead of that of `[judge]`.
     #[serde(default)]
     pub ramp: Option<Time>,
-    /// Replaces the default.
+    /// The runtime, instead of that of `[judge]`.
     #[serde(default)]
     pub runtime: Option<Time>,
 }
@@ -131,7 +131,7 @@ pub struct CellText {
 pub struct Part {
     /// The name after the colon.
     pub name: String,
-    /// One line.
+    /// Description in one line.
     #[serde(default)]
     pub doc: String,
     /// The kinds of cells; all if empty.
@@ -140,10 +140,10 @@ pub struct Part {
     /// Only every n-th cell.
     #[serde(default)]
     pub every: Option<usize>,
-    /// Replaces those of `[judge]`.
+    /// Instead of those of `[judge]`.
     #[serde(default)]
     pub seeds: Option<Vec<u64>>,
-    /// Replaces those of `[judge]`.
+    /// Instead of those of `[judge]`.
     #[serde(default)]
     pub against: Option<Vec<String>>,
 }

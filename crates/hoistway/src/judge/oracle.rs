@@ -18,9 +18,9 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Measures the device, unless that was done for another cell. None where the formula does not
-    /// apply: on rotational devices, with group hierarchies or priorities, or with jobs other than
-    /// closed loops of one kind.
+    /// Measures the device's throughput, unless that was done for another cell already. None where
+    /// the formula does not apply: on rotational devices, with group hierarchies or priorities, or
+    /// with jobs other than closed loops of one kind.
     pub fn of(cell: &Cell, shares: &[f64], present: &[usize], curves: &mut Curves) -> Option<Self> {
         let is_plain = |group: &Group| !group.path.contains('/') && group.priority.is_none();
         if cell.is_rotational || !cell.groups.iter().all(is_plain) {

@@ -9,8 +9,8 @@
 use super::series::{BIN_NS, PER_SECOND, Series};
 use super::verdict::{NEAR, SMALLEST_SHARE};
 
-/// The largest deviation of some windows is often larger than that of as many others: on disks, one
-/// time in six without any change.
+/// Tolerance for chance: without any change, the largest deviation among some windows is still
+/// often larger than that among as many other windows, on disks in one case of six.
 const CHANCE: f64 = 1.25;
 
 /// A phase and its steady part, in bins.
@@ -29,15 +29,15 @@ pub struct Phase {
 /// The time until shares settled, and how steady they were afterwards.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Settling {
-    /// From the change to the end of the first window from which on all are within the tolerance,
-    /// in nanoseconds.
+    /// Time from the change to the end of the first window that is, like all windows after it,
+    /// within the tolerance; in nanoseconds.
     pub after_ns: u64,
     /// The largest deviation of any tenant from its mean, in any window of the steady state.
     pub scatter: f64,
 }
 
-/// Window length in bins: a second on flash, three on disks, where a turn of all tenants takes up
-/// to one.
+/// Window length in bins: one second on flash; three seconds on disks, where it takes up to a
+/// second until every tenant was served once.
 pub const fn window(is_rotational: bool) -> usize {
     if is_rotational { 3 * PER_SECOND } else { PER_SECOND }
 }

@@ -38,8 +38,8 @@ pub fn table(plan: &Plan, cells: &[CellVerdict]) -> String {
     grid(&rows(plan, cells))
 }
 
-/// A row for each cell: throughput in per cent of none's, error in per cent, and the verdict on
-/// each judged scheduler.
+/// A row for each cell: throughput in per cent of that of `none`, error in per cent, and the
+/// verdict on each judged scheduler.
 pub fn rows(plan: &Plan, cells: &[CellVerdict]) -> Vec<Vec<String>> {
     let mut header = vec!["cell".to_owned(), "free".to_owned(), "none MB/s".to_owned()];
     header.extend(
@@ -104,8 +104,8 @@ pub fn summary(plan: &Plan, cells: &[CellVerdict]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The same as rows of columns: verdicts of the grid and of all other cells, then pace and
-/// steadiness, by kind of device.
+/// The summaries as rows of columns, by kind of device: verdicts of the grid and of all other
+/// cells, then how soon shares settled and how steady the throughput was.
 pub fn summaries(plan: &Plan, cells: &[CellVerdict]) -> Vec<Vec<Vec<String>>> {
     let count = plan.schedulers.len();
     let verdicts =

@@ -5,9 +5,9 @@ use super::cell_verdict::CellVerdict;
 use super::settling::{Settling, spread};
 use super::verdict::{Field, NEAR, Score, Verdict};
 
-/// Allowed ratio of a scheduler's variation of throughput to none's.
+/// Allowed ratio of a scheduler's variation of throughput to that of `none`.
 pub const MOST_VARIATION: f64 = 1.2;
-/// A variation below this is negligible, however small none's is.
+/// A variation below this is negligible, however small that of `none` is.
 pub const UNFELT_VARIATION: f64 = 0.01;
 
 /// The goal for the time to settle, in nanoseconds.
@@ -55,7 +55,8 @@ pub struct Pace {
 pub struct Steadiness {
     /// Cells in which it is known.
     pub count: usize,
-    /// Cells in which it is at most [`MOST_VARIATION`] times none's, or [`UNFELT_VARIATION`].
+    /// Cells in which it is at most [`MOST_VARIATION`] times that of `none`, or at most
+    /// [`UNFELT_VARIATION`].
     pub kept: usize,
     /// Median, 90th percentile and maximum of the deviation over the mean.
     pub variations: Option<[f64; 3]>,
@@ -104,7 +105,8 @@ impl Counts {
     fn add(&mut self, field: &Field, score: &Score, is_free: bool) {
         let verdict = field.judge(score);
         self.exact_free += usize::from(is_free && verdict == Verdict::Exact);
-        // A scheduler that may give up more than 3 % can be exact where it is not free for others.
+        // A scheduler whose `give` is larger than 3 % can be exact in a cell in which exact shares
+        // are not free.
         self.bound += usize::from(!is_free && matches!(verdict, Verdict::Bound | Verdict::Exact));
         self.dominated += usize::from(field.dominator(score).is_some());
         self.floor_kept += usize::from(field.keeps_floor(score));

@@ -18,10 +18,11 @@ pub const WRONG: f64 = 0.10;
 pub const FULL: f64 = 0.97;
 /// Allowed distance of a tenant from what is attainable.
 pub const NEAR: f64 = 0.10;
-/// Tenants due less are not compared with what is attainable: a few requests more or less are a
-/// large part of their share.
+/// Tenants that are due less than this are not compared with what is attainable, because a few
+/// requests more or less are a large part of their share.
 pub const SMALLEST_SHARE: f64 = 0.02;
-/// Noise of a controlled throughput floor, which is missed as often as it is exceeded.
+/// Tolerance below the guaranteed throughput: a scheduler that controls its throughput falls below
+/// the guarantee as often as it exceeds it.
 pub const FLOOR_NOISE: f64 = 0.005;
 
 /// One scheduler's results in a cell; means over seeds.
@@ -78,7 +79,8 @@ impl Verdict {
 }
 
 impl Field {
-    /// Whether exact shares cost nothing: some scheduler has them at 97 % of none's throughput.
+    /// Whether exact shares cost nothing: some scheduler has them at 97 % of the throughput of
+    /// `none`.
     pub fn is_free(&self) -> bool {
         self.everybody().any(|score| score.error <= EXACT && score.throughput >= FULL * self.none.throughput)
     }
@@ -87,13 +89,14 @@ impl Field {
         self.scores.iter().chain([&self.none])
     }
 
-    /// What `score` may give up here: on disks `give` is 100 by default, but an exact share at a
-    /// loss of 3 is required where it is free.
+    /// What `score` may give up here, as a part of the throughput. On disks it is always 3 %:
+    /// `give` is 100 there by default, but exact shares are still required if they cost at most 3
+    /// %.
     fn give_of(&self, score: &Score) -> f64 {
         if self.is_rotational { 1.0 - FULL } else { score.give }
     }
 
-    /// Its throughput relative to none's.
+    /// The throughput of `score` relative to that of `none`.
     pub fn part_of_none(&self, score: &Score) -> f64 {
         if self.none.throughput > 0.0 { score.throughput / self.none.throughput } else { 0.0 }
     }
@@ -167,8 +170,8 @@ impl Field {
         self.keeps_floor(score) && (is_near || self.is_better_than_turns(score))
     }
 
-    /// No scheduler can be nearer to the weights than the formula, but many can be than
-    /// time-sharing.
+    /// Whether the shares are nearer to the weights than those of time-sharing. No scheduler can be
+    /// nearer than formula (4), so this applies only where the formula does not.
     fn is_better_than_turns(&self, score: &Score) -> bool {
         let turns = self.can_be_had(score).filter(|_| score.can.is_none());
         turns.is_some_and(|turns| {
@@ -220,8 +223,8 @@ mod tests {
 
     #[test]
     fn on_flash_bound_is_near_to_what_can_be_had() {
-        // Exact at 70: with 3 of 100 to give, a tenth of the time. 0.1 * 7.8 + 0.9 * 50 = 45.8 and
-        // 0.1 * 62.2 + 45 = 51.2.
+        // The exact scheduler delivers 70 of 100, so a `give` of 3 pays for it during a tenth of
+        // the time. 0.1 * 7.8 + 0.9 * 50 = 45.8 and 0.1 * 62.2 + 45 = 51.2.
         let mut field = field(false, &[(70.0, DUE), (97.0, 0.472), (97.0, 0.55), (90.0, 0.472)]);
         assert!(!field.is_free());
         let can = field.can_be_had(&field.scores[1]).unwrap();

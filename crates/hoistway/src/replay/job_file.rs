@@ -14,11 +14,11 @@ use crate::arguments::trace::FormatArguments;
 use crate::exit::{Error, Reporter};
 use crate::trace::open::{How, Opened};
 
-/// A replay without its own runtime ends with its trace: longer than any trace.
+/// Runtime of a replay without one of its own, which ends with its trace: longer than any trace.
 const ENDLESS_NS: Nanos = 86_400_000_000_000;
 /// The operations that `replay_skip` can exclude, in the order of its flags: reads, writes, trims,
-/// syncs. fio's name for several devices in blktrace files does not matter, because all of them are
-/// one target here.
+/// syncs. fio's `replay_redirect`, which names one device for a trace of several, has no effect,
+/// because the trace is replayed on the target anyway.
 const KINDS: [fn(Operation) -> bool; 4] = [
     |operation| operation == Operation::Read,
     |operation| matches!(operation, Operation::Write | Operation::WriteZeroes | Operation::ZoneAppend),

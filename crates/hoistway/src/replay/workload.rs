@@ -20,7 +20,8 @@ use crate::target::HostName;
 use crate::test::groups::only_weights;
 use crate::trace::open::{How, Opened};
 
-/// A replay ends with its trace: longer than any trace, but small enough for the tables.
+/// Runtime of a replay, which ends with its trace: longer than any trace, but small enough to be
+/// shown in tables.
 const ENDLESS_NS: Nanos = 86_400_000_000_000;
 /// Largest size of a file that is created for a trace.
 const MADE_BYTES: u64 = 1 << 30;
@@ -203,8 +204,9 @@ fn speed(text: &str) -> Result<u32, Error> {
     permille.filter(|permille| (1..=1_000_000).contains(permille)).ok_or_else(wrong)
 }
 
-/// Real processes have the kernel's plugs, which end with the call that opens them: they cannot
-/// hold I/Os of several calls together.
+/// Whether plugs are replayed on this host. The processes of the native host have the kernel's
+/// plugs, which end with the system call that opened them and therefore cannot hold I/Os of several
+/// calls.
 fn plugs(asked: Option<PlugsName>, host: HostName) -> Result<PlugsName, Error> {
     match (asked, host) {
         (Some(PlugsName::Recorded), HostName::Native) => {
@@ -275,7 +277,8 @@ fn report(recorded: &Recorded, writes: bool, pace: Pace, reporter: Reporter) {
     }
 }
 
-/// From `--weights`, from the table, or the default.
+/// The weights of the groups: from `--weights`, from the table that forms the groups, or the
+/// default.
 fn weights(given: Option<&str>, recorded: &Recorded, grouping: &Grouping) -> Result<Vec<Weight>, Error> {
     let count = recorded.groups.len();
     let Some(text) = given else {

@@ -90,8 +90,8 @@ pub fn endings(measurements: &[Measurement], reporter: Reporter) {
     }
 }
 
-/// Reports jobs that the end of a run interrupted or did not let begin, where jobs follow one
-/// another: for each run once.
+/// If jobs follow one another, reports those that the end of the run interrupted and those that had
+/// not begun by then; once for each run.
 pub fn cut_off(measurements: &[Measurement], reporter: Reporter) {
     const NAMES: usize = 4;
     let mut said: Vec<String> = Vec::new();
@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn the_depth_that_is_advised_is_more_than_the_device_takes() {
-        // Two threads with 32 each in front of a device of 128: 32 was advised.
+        // Two threads on a device with depth 128: an earlier version advised a depth of 32, which
+        // is less than the device takes.
         assert_eq!(remedy(2, 128, false), "try iodepth=128 behind the workload, or --device-depth 1");
         assert_eq!(remedy(8, 31, false), "try iodepth=8 behind the workload, or --device-depth 1");
         assert_eq!(remedy(2, 128, true), "try iodepth=128 behind the workload");

@@ -10,7 +10,7 @@ use super::run::RunSettings;
 use crate::exit::Error;
 use crate::progress::Display;
 
-/// Results of groups alone, by the runs in which they are together.
+/// The results of each group alone, by a key of the runs in which the groups are together.
 #[derive(Debug, Default)]
 pub struct Calibrated(BTreeMap<String, Vec<SoloRates>>);
 
@@ -46,7 +46,7 @@ impl Calibrated {
             made.push(measurement);
             Ok(())
         })?;
-        // They finish in any order; the experiment identifies each result.
+        // The runs finish in any order; each result is identified by its experiment.
         for measurement in &made {
             let at = runs.iter().position(|run| *run == measurement.experiment);
             let Some((key, index)) = at.and_then(|at| meant.get(at)) else { continue };

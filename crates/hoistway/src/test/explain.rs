@@ -2,10 +2,10 @@
 //! differ.
 //!
 //! The attainable rates are computed (`experiment::attainable`) from the outstanding requests of
-//! each group and from the device's throughput at each number in flight. The latter is measured
-//! here, on the simulated device itself: one population of the same job, without scheduler and
-//! without host costs. Other hosts could not be measured afterwards; for them the output has the
-//! due and actual rates, and the largest number of requests in flight.
+//! each group and from the device's throughput at each number in flight. The throughput is measured
+//! here, on the simulated device itself: with one number of requests of the same job in flight at a
+//! time, without scheduler and without host costs. Other hosts could not be measured afterwards;
+//! for them the output has the due and actual rates, and the largest number of requests in flight.
 
 mod reasons;
 
@@ -21,12 +21,13 @@ use simulator::{HostCosts, Simulator};
 
 use reasons::{Seen, Share, Together};
 
-/// Populations at which a device is measured, up to its depth.
+/// The numbers of requests in flight at which a device is measured, up to its depth.
 const POPULATIONS: [u32; 20] = [1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 96, 128, 192, 256];
 /// The assumed loss if the scheduler has no `give`.
 const DEFAULT_LOSS: f64 = 0.03;
 
-/// Measured devices: the experiment with one request at a time, and the throughput curve.
+/// Measured devices, each with the experiment with one request at a time, which identifies it, and
+/// its throughput curve.
 pub type Curves = Vec<(Experiment, Curve)>;
 
 /// The explanation of all cells with several groups.
@@ -47,7 +48,8 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
     let Some(fairness) = &cell.fairness else {
         return text + "  what is due is not known: no I/O was done, or no group has a share\n";
     };
-    // The next command follows the completion; the process's submission cost comes after it.
+    // The host delays the next command only by the cost of the completion, because the process's
+    // cost of submission comes after the command.
     let host_ns = run.experiment.machine.complete_ns_in_force();
     let groups: Vec<&Group> = cell.plan_groups().collect();
     let (tenants, job) = match demand_of(&groups, &fairness.due, host_ns) {
@@ -184,7 +186,7 @@ fn closed(job: &Job) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The device's throughput by number of these requests in flight, in requests per second.
+/// The device's throughput in requests per second, by the number of this job's requests in flight.
 pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curves) -> Result<Curve, String> {
     let experiment = |population: u32| Experiment {
         workload: "population".to_owned(),

@@ -114,7 +114,7 @@ fn head_of(target: &str, measurements: &[Measurement]) -> Head {
         sets: 1,
         order: Order::Classic,
         seed: 0,
-        // Each of them lasted as long as its jobs.
+        // Each result lasted as long as its jobs.
         runtime_ns: Experiment::UNTIL_DONE_NS,
         ramp_ns: 0,
         device_depth: None,
@@ -210,7 +210,7 @@ pub fn described(job: &FioJob) -> Job {
     first.map_or(plain, |first| Job { name: job.name.clone(), ..first })
 }
 
-/// The work of one direction of a job in this many seconds at its rate.
+/// The work that one direction of a job does in `window_s` seconds at its mean rate.
 pub fn tally(direction: &FioDirection, window_s: f64) -> Tally {
     let latency = [&direction.lat, &direction.clat].into_iter().find_map(|latency| {
         let listed = || listed(latency, direction.total_ios);

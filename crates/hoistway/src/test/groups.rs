@@ -29,7 +29,7 @@ pub enum Groups {
 pub struct Described {
     /// Everything but the jobs, for which it has a placeholder.
     group: Group,
-    /// Its concurrent loads; that of `-w` if there are none.
+    /// Its concurrent loads. If there are none, the group gets the load of `-w`.
     loads: Vec<Load>,
     /// Number of threads for the loads that specify none.
     threads: u32,
@@ -147,7 +147,8 @@ impl Described {
                 (job.threads, job.first_thread) = (threads, earlier);
                 if self.has_own_files {
                     job.placement = Placement::Own;
-                    // Other groups have jobs of this name.
+                    // The directory distinguishes the job's files from those of other groups, which
+                    // have jobs of the same name.
                     job.directory.clone_from(&self.group.path);
                 }
                 let has_own_area = !job.file.is_empty() || job.placement == Placement::Own;
@@ -221,7 +222,7 @@ fn describe(spec: &str) -> Result<Described, Error> {
             _ => {}
         }
         if key == "workload" {
-            // Each has threads of its own.
+            // Each `workload=` may have a `threads=` of its own.
             seen.retain(|key| *key != "threads");
         } else if seen.contains(&key) {
             return Err(Error::usage(format!("'{key}' is given twice"), "give it once"));
@@ -277,7 +278,8 @@ fn microseconds(key: &str, text: &str) -> Result<u64, Error> {
 }
 
 impl Described {
-    /// `workload=none`: it has a weight, and subgroups with the work.
+    /// Whether the group has `workload=none`: then it has a weight, and only its child groups do
+    /// I/O.
     fn only_holds_others(&self) -> bool {
         self.loads.iter().any(|load| load.workload == NO_WORKLOAD)
     }

@@ -46,7 +46,8 @@ fn wall_ns() -> Nanos {
     u64::try_from(BEGIN.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(Nanos::MAX)
 }
 
-/// A host that gets another name of the target than the user's, and whose messages use the user's.
+/// A host that gets a different name for the target than the user gave, and whose messages contain
+/// the user's name.
 pub struct OnTarget {
     host: Box<dyn Host>,
     host_text: String,

@@ -5,11 +5,12 @@ use experiment::{Diagnostic, GROUP_LIMITER, Limits, SchedulerSpec, WorkloadPlan}
 
 use crate::exit::Error;
 
-/// The tunable that selects between the two kinds of best-effort limits, and its value for those
-/// of 2016.
+/// The tunable that selects between the two kinds of best-effort limits, and its value for
+/// `io.high` of the kernel patches of 2016.
 const HIGH: (&str, &str) = ("high", "1");
 
-/// Best-effort limits as of 2016 (`high=RATE`): for both directions, without thresholds.
+/// Best-effort limits as in the kernel patches of 2016 (`high=RATE`): for both directions, without
+/// thresholds.
 pub fn high(bytes_per_s: u64) -> LowLimits {
     LowLimits { read_bytes_per_s: bytes_per_s, write_bytes_per_s: bytes_per_s, ..LowLimits::NONE }
 }
@@ -44,7 +45,8 @@ pub fn read(texts: &[String], workloads: &[WorkloadPlan]) -> Result<Vec<Schedule
     Ok(limiters)
 }
 
-/// Without thresholds, best-effort limits have an effect only under the rules of 2016.
+/// Whether limits are of the kind of 2016: only under those rules have best-effort limits without
+/// thresholds an effect.
 fn is_high(limits: &Limits) -> bool {
     !limits.low.is_none() && limits.low.idle_us == 0
 }

@@ -139,7 +139,8 @@ fn line(entry: &Entry, value: fn(&Entry) -> u64, output: &Output) -> String {
     if output.with_offsets {
         let _ = write!(line, ", {offset_bytes}");
     }
-    // Either whether it is of the real-time class, or the priority itself.
+    // The last column is the priority, or, without that option, only whether it is of the real-time
+    // class.
     let _ = match output.with_priorities {
         true => writeln!(line, ", 0x{priority:04x}"),
         false => writeln!(line, ", {}", u8::from(priority >> 13 == 1)),
@@ -147,7 +148,7 @@ fn line(entry: &Entry, value: fn(&Entry) -> u64, output: &Output) -> String {
     line
 }
 
-/// All buckets; each step of coarseness joins two.
+/// A line with the counts of all buckets; each step of coarseness joins two buckets to one.
 fn histogram(entry: &LoggedHistogram, output: &Output) -> String {
     let step = 1_usize << output.histogram_coarseness.min(6);
     let mut counts = vec![0_u64; BUCKETS.div_ceil(step)];

@@ -58,7 +58,7 @@ pub struct Made {
     pub measurements: Vec<Measurement>,
     /// Whether all runs were made.
     pub complete: bool,
-    /// Why not, unless it was a signal.
+    /// Why runs are missing, unless it was a signal.
     pub failure: Option<Error>,
 }
 
@@ -241,7 +241,8 @@ fn make_sets(
         let host = host::open(plan.host, &plan.terms);
         Box::new(OnTarget::new(host, &target.host_text, &plan.target.text, target.directory.clone()))
     };
-    // The page has one picture per scheduler: of its first run with the most threads.
+    // The page has one picture of dispatches per scheduler, from the first run with the largest
+    // number of threads.
     let most_threads = plan.matrix.threads.iter().copied().max();
     let pictured = |experiment: &Experiment| {
         let is_pictured = experiment.set == 1 && Some(experiment.threads) == most_threads;

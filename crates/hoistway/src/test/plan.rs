@@ -23,8 +23,8 @@ use crate::workloads::{self, Workload};
 const SECOND_NS: Nanos = 1_000_000_000;
 /// The default workload of groups.
 pub const DEFAULT_WORKLOAD: &str = "drr";
-/// The same for a first run: readers of a disk, so that the schedulers differ in shares and in
-/// throughput.
+/// The default workload of a test without any options: sequential readers of a disk, for which the
+/// schedulers differ in shares and in throughput.
 const FIRST_WORKLOAD: &str = "dsr";
 
 /// A complete plan of a test.

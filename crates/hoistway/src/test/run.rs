@@ -159,7 +159,8 @@ impl RunSettings<'_> {
         let mut listener = Listener { index, events, interrupt: self.interrupt, is_over, trace, dispatches };
         let mut result = host.run(experiment, &mut listener);
         if matches!(&result, Ok(measurement) if measurement.flags.contains(&Flag::Disturbed)) {
-            // Other processes used the device: one more attempt, whose result counts in any case.
+            // Other processes used the device, so the run is made once more; the second result
+            // counts in any case.
             result = host.run(experiment, &mut listener);
         }
         if let (Some(writer), Some(base)) = (listener.trace.take(), self.trace_out) {

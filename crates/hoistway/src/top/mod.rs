@@ -194,7 +194,7 @@ fn chosen(interval: &Interval, device: Option<&str>) -> Result<Interval, Error> 
     Ok(chosen)
 }
 
-/// An interval as lines, followed by an empty one.
+/// An interval as lines, followed by an empty line.
 fn text(interval: &Interval, sort: Sort, history: &mut History) -> String {
     let mut text = String::new();
     for device in &interval.devices {

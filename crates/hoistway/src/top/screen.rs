@@ -43,7 +43,7 @@ enum Overlay {
     Detail,
 }
 
-/// The effect of a key outside the screen.
+/// What the caller has to do after a key.
 enum KeyAction {
     Continue,
     Quit,

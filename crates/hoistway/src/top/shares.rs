@@ -7,7 +7,7 @@ use experiment::share::water_fill;
 
 use super::sample::{DeviceSample, GroupSample};
 
-/// A group with fewer requests than this waiting on average is not backlogged.
+/// A group is not backlogged if, on average, fewer of its requests than this are waiting.
 const BACKLOG: f64 = 0.1;
 
 /// A group's share of a device in an interval, in per cent of the total.
@@ -43,7 +43,8 @@ pub fn of(device: &DeviceSample, seconds: f64) -> Vec<Share> {
     let capacity: f64 = device.groups.iter().map(|group| bytes(group) as f64).sum();
     let is_backlogged = |group: &GroupSample| match queued(group, seconds) {
         Some(queued) => queued >= BACKLOG && group.limit.is_empty(),
-        // Waiting requests are not counted: any group with I/O may want more of it.
+        // This source does not count waiting requests, so any group that did I/O counts as wanting
+        // more.
         None => bytes(group) > 0 && group.limit.is_empty(),
     };
     let leaves: Vec<Leaf> = device

@@ -39,7 +39,8 @@ impl<R: Read> Read for Filled<R> {
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The data read before is returned first; the error occurs again.
+                // The data that was read before the error is returned first; the next read returns
+                // the error.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }

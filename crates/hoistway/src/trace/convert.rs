@@ -52,7 +52,7 @@ pub fn run(arguments: &ConvertArguments, reporter: Reporter) -> Outcome {
             break;
         }
     }
-    // An error leaves nothing behind: files get their names at the very end.
+    // An error leaves no files behind, because they get their names at the very end.
     trace.conclude(reporter)?;
     stages.end(sink.as_mut())?;
     ios.end(sink.as_mut())?;

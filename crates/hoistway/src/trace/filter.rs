@@ -17,11 +17,12 @@ pub(super) struct Filter {
     from_ns: Nanos,
     to_ns: Nanos,
     begin_ns: Option<Nanos>,
-    /// Empty = all, as for the others.
+    /// The selected devices; empty = all, as in the other lists.
     devices: Vec<String>,
     devices_named: BTreeMap<DeviceNumber, String>,
     actions: Vec<Action>,
-    /// Whether actions are filtered: messages may be the only ones selected.
+    /// Whether actions are filtered. `actions` does not say so, because it is empty if only
+    /// messages are selected.
     by_action: bool,
     with_messages: bool,
     processes: Vec<String>,
@@ -29,8 +30,8 @@ pub(super) struct Filter {
     outstanding: Outstanding,
 }
 
-/// I/Os queued by selected processes and not completed: device, read or not, first byte, number ->
-/// end.
+/// I/Os queued by selected processes and not completed. The key is device, whether it reads, first
+/// byte and a running number; the value is the end.
 #[derive(Default)]
 struct Outstanding {
     ranges: BTreeMap<(DeviceNumber, bool, u64, u64), u64>,
@@ -70,7 +71,8 @@ impl Filter {
         })
     }
 
-    /// Whether an item is selected; names always are.
+    /// Whether an item is selected. Names of processes, groups and devices always are, and so is
+    /// the item about the trace's clock.
     pub(super) fn wants(&mut self, item: &Item) -> bool {
         match item {
             Item::Record(record) => {
@@ -140,7 +142,8 @@ impl Outstanding {
         }
     }
 
-    /// Whether a request contains one of those I/Os; if it has ended, they are removed.
+    /// Whether a request contains an outstanding I/O; if the request has completed, the I/Os in it
+    /// are removed.
     fn covered(&mut self, record: &Record, has_ended: bool) -> bool {
         let is_read = record.operation == Operation::Read;
         let end_bytes = record.end_bytes();

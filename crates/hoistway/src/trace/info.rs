@@ -273,7 +273,7 @@ impl Ios {
     }
 }
 
-/// Device, read or not, first byte, number.
+/// Device, whether it reads, first byte, and a running number that makes the key unique.
 type Key = (DeviceNumber, bool, u64, u64);
 
 /// I/Os that have begun and not completed.
@@ -315,7 +315,7 @@ impl Waiting {
     fn completed(&mut self, record: &Record) {
         let is_read = record.operation == Operation::Read;
         let first = (record.device, is_read, record.offset_bytes, 0);
-        // An empty range is a flush.
+        // A flush has an empty range; the addition makes the range of keys contain it.
         let last = (record.device, is_read, record.end_bytes().max(record.offset_bytes + 1), 0);
         let inside = self.all.range(first..last).filter(|(_, (end, _))| *end <= record.end_bytes());
         for key in inside.map(|(key, _)| *key).collect::<Vec<_>>() {

@@ -92,7 +92,7 @@ impl ActiveTracer {
         let process = watcher.process().map_err(failed("the watcher"))?;
         journal.watched_by(process).map_err(failed("the journal in /run/hoistway"))?;
         let mut tracer = Self { journal, watcher };
-        // The device first, so that it is also disabled first.
+        // The device is set first, so that at the end it is disabled first as well.
         let settings = [
             (switch.to_owned(), "1"),
             (tracing.join("options/context-info"), "0"),

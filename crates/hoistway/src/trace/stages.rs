@@ -72,13 +72,14 @@ pub(super) struct Reduced {
     kept: VecDeque<Item>,
     /// How many were passed on or dropped before the first of `kept`.
     passed: u64,
-    /// Device, read or not, first byte, number -> end.
+    /// The I/Os of `kept` without a completion. The key is device, whether it reads, first byte and
+    /// position in the trace; the value is the end.
     waiting: BTreeMap<(DeviceNumber, bool, u64, u64), u64>,
     has_queued: bool,
 }
 
-/// Largest number of I/Os that wait for the completion of an earlier one; beyond that its
-/// completion counts as unknown.
+/// Largest number of I/Os that are kept while they wait for the completion of an earlier one;
+/// beyond that the latency of the earlier one counts as unknown.
 const MAX_KEPT: usize = 1 << 18;
 
 impl Reduced {
@@ -90,7 +91,8 @@ impl Reduced {
         match record.action {
             Action::Queued if !self.has_queued => {
                 self.has_queued = true;
-                // The issued I/O was queued before the trace began.
+                // Issued events were taken for I/Os until this first queued event. Those I/Os were
+                // queued before the trace began, so they are dropped.
                 self.passed += self.kept.len() as u64;
                 self.kept.clear();
                 self.waiting.clear();
@@ -125,7 +127,7 @@ impl Reduced {
         }
     }
 
-    /// Passes on what need not wait any more.
+    /// Passes on the items at the front that need not wait any more.
     fn pass_on(&mut self, sink: &mut dyn Sink) -> Result<(), Error> {
         while let Some(item) = self.kept.front() {
             let waits = matches!(item, Item::Record(record) if record.latency_ns.is_none());

@@ -72,7 +72,8 @@ pub fn apply(disk: &Disk, id: &str, list: &[Assignment], root: &Path, reporter: 
     let settings = merged(earlier, journal.content().clone());
     let boot = linux::run_directory::boot_id();
     let record = Record { version: 1, device: name.clone(), boot, settings, files };
-    // On disk before the journal is removed, so that one of the two exists at any time.
+    // The record is on disk before the journal is removed, so that one of the two exists at any
+    // time.
     save(&record, root, id)?;
     journal.settle().map_err(failed("the journal in /run/hoistway"))
 }
@@ -104,8 +105,9 @@ fn set_all(journal: &mut Journal, disk: &Disk, list: &[Assignment], reporter: Re
         };
         let path = queue.attribute_path(file);
         if file == "scheduler" && *value == active {
-            // Writing the name of the active scheduler changes nothing; switching away and back
-            // resets settings that were not default, as during the measurement.
+            // Writing the name of the active scheduler changes nothing. Settings that are not at
+            // their defaults are reset by a switch to `none` and back, so that they are as during
+            // the measurement.
             if value != "none" && !disk.current().settings.is_empty() {
                 journal.set(&path, "none").map_err(failed(&path))?;
             } else {
@@ -135,7 +137,7 @@ fn set_cost(journal: &mut Journal, disk: &Disk, file: &str, words: &str) -> Resu
         .map_err(|error| Error::failed(format!("{}: {number} {words}: {error}", path.display()), "run as root"))
 }
 
-/// The values before the first of several applications count.
+/// Combines the records of several applications: the values before the first one are kept.
 fn merged(earlier: Option<Record>, mut now: Content) -> Content {
     let boot = linux::run_directory::boot_id();
     let Some(earlier) = earlier.filter(|record| record.boot == boot) else { return now };
@@ -317,8 +319,8 @@ pub fn competing_configuration(root: &Path) -> Vec<(PathBuf, bool)> {
                 !line.starts_with('#') && (line.contains("queue/scheduler") || line.contains("queue/iosched"))
             });
             if sets && !name.starts_with("99-hoistway-") {
-                // A distribution's rule comes before ours and ours wins; an administrator's was
-                // intended.
+                // A distribution's rule is processed before ours, so ours takes precedence. An
+                // administrator's rule counts as taking precedence, because it was intended.
                 let is_last = !place.starts_with("usr/lib") || name.as_str() > "99-hoistway";
                 found.push((path, is_last));
             }
@@ -385,7 +387,8 @@ mod tests {
         assert!(gone.exists());
         assert_eq!(undo(Some("sdx"), root.path(), reporter), Ok(Exit::NotRestored));
         assert!(kept.exists() && !gone.exists());
-        // Removed by hand: then nothing is left to do, and the record is removed.
+        // If the installed file was removed by hand, nothing is left to do, and the record is
+        // removed.
         fs::remove_file(&kept).unwrap();
         assert_eq!(undo(None, root.path(), reporter), Ok(Exit::Done));
         assert_eq!(fs::read_dir(directory(root.path())).unwrap().count(), 0);

@@ -58,14 +58,14 @@ pub fn assignments(advice: &Advice) -> Vec<Assignment> {
     };
     let own = spec.settings.iter().filter(|setting| !(is_cost && io_cost::is_key(&setting.key)));
     list.extend(own.map(|setting| Assignment::queue(file(&setting.key), &setting.value)));
-    // Under the same scheduler a setting that returns to its default must be written; a switch
-    // would reset it.
+    // If the scheduler stays the same, a setting that returns to its default must be written as
+    // well; a switch of the scheduler would reset it.
     for item in advice.items.iter().filter(|item| item.setting.starts_with("iosched/")) {
         if !list.iter().any(|known| known.is_of(&item.setting)) {
             list.push(Assignment::queue(&item.setting, &item.new));
         }
     }
-    // The measured settings are ones that the kernel accepts.
+    // This does not fail, because the measured settings are ones that the kernel accepts.
     if let Some(lines) = io_cost::Lines::of(spec).ok().filter(|_| is_cost) {
         list.push(Assignment::Cost { file: io_cost::MODEL_FILE, words: lines.model });
         list.push(Assignment::Cost { file: io_cost::QOS_FILE, words: lines.qos });
@@ -202,7 +202,8 @@ pub fn io_cost(
     Ok(lines.iter().map(|(name, line)| (*name, text(line))).collect())
 }
 
-/// The same as an entry of systemd's hardware database; `iocost.conf` selects the solution.
+/// The lines of io.cost as an entry of systemd's hardware database; systemd's `iocost.conf` selects
+/// which of the entry's solutions is used.
 pub fn io_cost_hwdb(device: &Device, firmware: &str, lines: &[(&'static str, [String; 2])]) -> String {
     let names: Vec<String> = lines.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut text = format!("block:*:name:{}:fwrev:{firmware}:*\n", device.model);

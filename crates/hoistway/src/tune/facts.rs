@@ -59,7 +59,7 @@ impl Disk {
         });
         match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
             _ if is_component => Attachment::Component,
-            // A model as a block device of this machine counts as a disk.
+            // A loop device that `hoistway device create` made from a model counts as a disk.
             "loop" if is_ours => Attachment::Direct,
             "loop" => Attachment::Loop,
             "dm-" | "md" | "zram" | "ram" | "pmem" => Attachment::Stacked,
@@ -101,7 +101,7 @@ impl Disk {
         spec
     }
 
-    /// Everything about it.
+    /// All known properties of the disk.
     pub fn device(&self, text: &str, may_write: bool) -> Device {
         let (hw_queues, queue_depth) = self.queue.depth();
         let of_model = rig::find(text);
@@ -139,7 +139,8 @@ fn is_changed(scheduler: &str, key: &str, value: &str) -> bool {
         ("bfq", "slice_idle") => &["8"],
         ("bfq", "low_latency") => &["1"],
         ("bfq", "strict_guarantees") => &["0"],
-        // 125 ms in ticks of 250, 100, 300 and 1000 per second.
+        // BFQ's default of 125 ms, as shown after rounding to ticks of 250, 100, 300 or 1000 per
+        // second.
         ("bfq", "timeout_sync") => &["124", "125", "120", "123", "126"],
         ("mq-deadline", "fifo_batch") => &["16"],
         ("mq-deadline", "writes_starved") => &["2"],

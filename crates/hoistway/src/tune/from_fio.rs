@@ -1,10 +1,11 @@
 //! Findings from results of fio (`--from-fio`), which replace measurements of our own.
 //!
 //! Jobs that ran together (one `groupid` of one file) are one figure; the same figure in several
-//! files is a repetition. The jobs determine the figure: sequential readers are a step of the
-//! staircase, random readers a depth, one random reader beside others that reader's latency. fio
-//! does not report the scheduler: `SPEC=FILE` does, and without it the figures count as those of
-//! the device alone.
+//! files is a repetition. The jobs determine the figure: sequential readers measure the throughput
+//! of that number of streams, random readers the throughput at their depth, and one random reader
+//! beside other jobs measures the latency of that reader. fio does not report the scheduler; the
+//! user gives it by `SPEC=FILE`. Without it the figures count as those of the device without a
+//! scheduler.
 
 use std::path::{Path, PathBuf};
 
@@ -181,7 +182,7 @@ fn part(job: &FioJob, side_by_side: &[FioJob]) -> Part {
     // clones.
     let entries = side_by_side.iter().filter(|other| other.name == job.name).count();
     let threads = if entries > 1 { 1 } else { plan.threads };
-    // Rates per second: one second of it.
+    // The work of one second, so that all figures are rates per second.
     let (read, write) = (foreign::tally(&job.read, 1.0), foreign::tally(&job.write, 1.0));
     Part {
         pattern: plan.pattern,
@@ -218,7 +219,8 @@ fn findings(samples: &[Sample]) -> Findings {
             ..CandidateFindings::default()
         });
     }
-    // The device alone was not measured: the candidate without a scheduler stands for it.
+    // If the device alone was not measured, the figures of the candidate `none` or `noop` are used
+    // for it.
     let alone = findings.candidates.iter().find(|it| it.spec == "none" || it.spec == "noop").cloned();
     if let Some(alone) = alone {
         if findings.streams.is_empty() {
@@ -260,7 +262,7 @@ fn streams(samples: &[&Sample]) -> Vec<StreamStep> {
         let last = samples.iter().rev().find(|sample| sample.figure == Figure::Streams(count))?;
         let mut each: Vec<f64> = last.tallies.iter().map(|tally| tally.bytes as f64).collect();
         each.sort_by(|a, b| b.total_cmp(a));
-        // One entry for all clones does not contain the rate of each.
+        // If fio reports all clones in one entry, the rate of each is not known.
         let each_bytes_per_s = if each.len() == count as usize { each } else { Vec::new() };
         Some(StreamStep { count, bytes_per_s, each_bytes_per_s })
     };

@@ -38,8 +38,9 @@ impl Identity {
         })
     }
 
-    /// As udev's own rules derive the properties: `naa.` of SCSI becomes a number, NVMe's stay;
-    /// virtio has only a serial number.
+    /// Derives the property as udev's own rules do: a SCSI identifier `naa.5002...` becomes the
+    /// number `0x5002...`, the identifiers of NVMe stay as they are, and virtio has only a serial
+    /// number.
     fn in_sysfs(wwid: Option<&str>, virtio_serial: Option<&str>, device_serial: Option<&str>) -> Option<Self> {
         let wwn = wwid.and_then(|wwid| match wwid.split_once('.') {
             Some(("naa", number)) => Some(format!("0x{number}")),

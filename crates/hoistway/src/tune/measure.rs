@@ -123,7 +123,7 @@ impl Bench<'_> {
     }
 }
 
-/// Figures of failed requests are not valid.
+/// Refuses a run with failed requests, because its figures are not valid.
 fn check_errors(run: &Measurement) -> Result<(), Error> {
     let tallies = run.groups.iter().flat_map(|group| group.directions().map(|(_, tally)| &tally.errors));
     let mut names: Vec<&str> = tallies.flat_map(BTreeMap::keys).map(String::as_str).collect();

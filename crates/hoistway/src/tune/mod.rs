@@ -74,7 +74,7 @@ pub fn run(arguments: &TuneArguments, reporter: Reporter) -> Outcome {
     }
 }
 
-/// The kernel name: `/dev/sdb` and `/dev/disk/by-id/...` are both `sdb`.
+/// The kernel name of a device: `sdb` for `/dev/sdb` as well as for its link `/dev/disk/by-id/...`.
 fn device_name(text: &str) -> String {
     let path = Path::new(text);
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -125,8 +125,8 @@ fn by_fio(arguments: &TuneArguments, reporter: Reporter) -> Result<Found, Error>
             facts::of_host(bench.host().as_mut(), plan.host, &text, None)?
         }
     };
-    // The measured schedulers are the candidates; with figures of the device alone its class
-    // decides.
+    // The measured schedulers are the candidates. If there are only figures of the device alone,
+    // the candidates are those of its class.
     let only: Vec<SchedulerSpec> = findings.candidates.iter().filter_map(|it| it.spec.parse().ok()).collect();
     let recommendation = recommend(&device, &findings, arguments.probing.goal, &only);
     let saved = Saved {

@@ -26,7 +26,7 @@ pub fn write_to(path: &Path, host: &str, started_unix_ms: u64, measurements: &[M
     write(path, &report::page::html(&results))
 }
 
-/// A plan from which these runs could have come.
+/// A plan that would have produced these runs, because the page is made for a plan and its runs.
 fn matrix_of(measurements: &[Measurement]) -> Matrix {
     let mut workloads: Vec<WorkloadPlan> = Vec::new();
     let mut schedulers: Vec<SchedulerSpec> = Vec::new();

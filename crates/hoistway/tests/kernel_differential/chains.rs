@@ -32,12 +32,15 @@ pub struct Chain {
     pub batches: Vec<Vec<Bio>>,
 }
 
-/// Even seeds: one batch of all classes. Odd seeds: several, whose state carries over.
+/// Even seeds give one batch of all classes. Odd seeds give several batches of one class each, and
+/// the scheduler's state carries over from one to the next.
 ///
-/// While a class is in the device the kernel examines the lower ones fruitlessly, as often as its
-/// timing causes it, and each such look changes the shared batch unless that has room and a request
-/// ahead. Where it may have none (a position from before, or fifo_batch 0) the order of several
-/// classes depends on timing, and a batch has a single class there.
+/// While requests of a class are in flight, the kernel also tries to dispatch from the lower
+/// classes, without success, as often as its timing causes it. Each such try changes the batch of
+/// requests that mq-deadline dispatches, which the classes share, unless that batch may continue
+/// and a request is ahead of its position. Where none may be ahead (the position is left from an
+/// earlier batch) or the batch may not continue (fifo_batch 0), the order of several classes
+/// depends on timing; the batches of I/Os are then of a single class.
 pub fn mq_deadline(seed: u64) -> Chain {
     let mut random = Stream::of(seed, "kernel_differential");
     let tunables = vec![
@@ -55,10 +58,10 @@ pub fn mq_deadline(seed: u64) -> Chain {
     Chain { tunables, batches }
 }
 
-/// Several classes in every batch. Three of four seeds: one batch on a fresh scheduler, where
-/// fruitless looks (see [`mq_deadline`]) find a request ahead or repeat the same change. The
-/// fourth: several batches under prio_aging_expire 0, where every request has aged, so that no look
-/// at a class with requests is fruitless.
+/// Several classes in every batch. Three of four seeds give one batch on a fresh scheduler, where
+/// the tries without success (see [`mq_deadline`]) find a request ahead or repeat the same change.
+/// The fourth gives several batches under prio_aging_expire 0, where every request has aged, so
+/// that no try in a class with requests is without success.
 pub fn mq_deadline_of_several_classes(seed: u64) -> Chain {
     let mut random = Stream::of(seed, "kernel_differential/classes");
     let carries = seed % 4 == 3;
@@ -156,7 +159,7 @@ fn batch_of_several_classes(random: &mut Stream) -> Vec<Bio> {
 }
 
 /// Reads, writes and discards in changing shares, often enough of a kind to use up its batch. kyber
-/// ignores classes, so several are used. All of a batch is staged by one CPU, any.
+/// ignores classes, so several are used. One CPU, which may be any, issues all of a batch.
 fn batch_of_kinds(random: &mut Stream, with_discards: bool) -> Vec<Bio> {
     let reads = one_of(random, &[0, 1, 4, 6, 7, 8]);
     let discards = if with_discards { one_of(random, &[0, 0, 1, 3]) } else { 0 };

@@ -122,7 +122,7 @@ fn compare(comparison: &Comparison) {
         if sum.batches >= batches {
             break;
         }
-        // Otherwise a kernel that splits every batch would be tried forever.
+        // Without this bound, a kernel that splits every batch would be tried forever.
         assert!(sum.split <= 100 + sum.batches / 10, "{} batches split, {} compared", sum.split, sum.batches);
     }
     let Sum { batches, requests, split, mixed_classes, mixed_operations, discards } = sum;

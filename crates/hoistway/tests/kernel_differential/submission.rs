@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Page-aligned memory that is resident, so that no submission sleeps for it.
+/// Page-aligned memory that is locked in RAM, so that no submission sleeps for a page fault.
 pub struct Buffers {
     bytes: Vec<u8>,
     first: usize,

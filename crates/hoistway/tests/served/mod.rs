@@ -44,7 +44,7 @@ pub fn run(program: &str, arguments: &[&str]) -> Output {
     run_command(Command::new(program).args(arguments).current_dir(working_directory.path()))
 }
 
-/// The same for a given command.
+/// As [`run`], for a given command.
 pub fn run_command(command: &mut Command) -> Output {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());

@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(journal.content().cgroups.len(), 3);
         let on: Vec<&PathBuf> = journal.content().subtree_controls.iter().collect();
         assert_eq!((on.len(), on[0]), (3, &mount.join("cgroup.subtree_control")));
-        // Files keep a plain directory from being removed; in a cgroup they do not.
+        // Files prevent the removal of a plain directory, but not of a cgroup.
         for path in ["hoistway", "hoistway/a"] {
             let path = path.replace("hoistway", &format!("hoistway.{}", std::process::id()));
             fs::remove_file(mount.join(path).join("cgroup.subtree_control")).unwrap();

@@ -203,7 +203,7 @@ mod tests {
             counts: [counts(0, 0), counts(0, 0)],
             limit: String::new(),
         };
-        // Group b did nothing itself.
+        // Group b did no I/O itself.
         let d = GroupStatistics {
             path: "b/d".into(),
             weight: 100,

@@ -19,8 +19,8 @@ pub struct Entry {
     pub path: PathBuf,
     /// What it held before.
     pub old: String,
-    /// Its value after our last change; none if we have not changed it ourselves (a change
-    /// elsewhere resets it).
+    /// Its value after our last change; none if we have not written to it ourselves, but a change
+    /// of another setting (the scheduler) may reset it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
     /// The scheduler under which the file exists, if it does not exist under all.
@@ -62,10 +62,10 @@ pub struct Content {
     /// The process that made the changes.
     #[serde(flatten)]
     pub process: Process,
-    /// The process that restores if that one cannot.
+    /// The process that restores the settings if `process` ended without doing so.
     #[serde(default)]
     pub watcher: Option<Process>,
-    /// Its command line, for messages.
+    /// Command line of `process`, for messages.
     pub cmdline: Vec<String>,
     /// Files in the order in which they were first changed.
     pub entries: Vec<Entry>,

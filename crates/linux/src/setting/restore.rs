@@ -118,8 +118,9 @@ fn restore_setting(setting: &CurrentSetting<'_>, restored: &mut Restored) {
         let new = entry.new.as_deref().unwrap_or("");
         restored.foreign.push(format!("{place} was changed by another program: now {foreign}, we had set {new}"));
         if now != foreign {
-            // Our switch of the scheduler has reset it; under this scheduler the value may be
-            // impossible.
+            // Restoring the scheduler has reset this setting, so the other program's value is
+            // written again. A failure is ignored, because the value may be invalid under the
+            // restored scheduler.
             let _ = entry.write(foreign);
         }
         return;

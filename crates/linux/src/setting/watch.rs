@@ -37,7 +37,7 @@ impl Watcher {
         Process::of(i32::try_from(self.child.id()).map_err(|_| io::ErrorKind::InvalidData)?)
     }
 
-    /// Ends the watcher without restoring: everything is restored already.
+    /// Ends the watcher; it does not restore, because everything is restored already.
     pub fn dismiss(mut self) {
         if let Some(mut pipe) = self.child.stdin.take() {
             // If the watcher is gone, nothing is lost.

@@ -39,7 +39,7 @@ impl Devices {
         let file = if is_leaf { WeightFile::LeafDevice } else { WeightFile::Device(Generation::Tree) };
         let usual = if is_leaf { leaf_weight.unwrap_or(weight) } else { weight };
         let default = u32::try_from(usual).unwrap_or(u32::MAX);
-        // The device whose rule is removed has the group's weight again.
+        // A device whose rule is removed gets the group's weight again.
         let mut weights = Weights { default, devices: Vec::new() };
         file.write(line, &mut weights, find)
             .map_err(|wrong| Refusal::new("line", format!("{}; {}", wrong.message, wrong.help)))?;
@@ -50,7 +50,8 @@ impl Devices {
         let weight = weights.on(&index);
         if let Some(handle) = lock(&shard.names).groups.get(group) {
             let handled = if is_leaf {
-                // Without a rule it follows the group's own setting, which may be none.
+                // Without a rule for this device, the leaf weight is the group's own setting, which
+                // may be none.
                 let is_own = leaf_weight.is_some() || !weights.devices.is_empty();
                 shard.handle.set_leaf_weight(*handle, is_own.then_some(weight))
             } else {

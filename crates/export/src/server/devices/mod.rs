@@ -452,7 +452,7 @@ impl Devices {
         Ok((shard.handle.name().to_owned(), stored))
     }
 
-    /// Closes the connections that `fits` (peer and export) selects.
+    /// Closes the connections for which `fits`, called with the peer and the export, is true.
     ///
     /// # Errors
     /// No connection matches.
@@ -657,7 +657,7 @@ fn written_twice<'a>(exports: impl Iterator<Item = &'a Export>, root: Option<&Pa
         };
         let Ok(metadata) = fs::metadata(root.map_or_else(|| path.clone(), |root| root.join(&path))) else { continue };
         let is_device = metadata.file_type().is_block_device();
-        // A device is the same under each of its nodes.
+        // All nodes of a device have the same device number.
         let identity = if is_device { (0, metadata.rdev()) } else { (metadata.dev(), metadata.ino()) };
         if let Some(first) = seen.insert(identity, export) {
             let what = format!("exports {} and {} would both write to {}", first.name, export.name, path.display());

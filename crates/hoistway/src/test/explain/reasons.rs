@@ -128,7 +128,8 @@ mod tests {
         Together { can, full: can, got, got_high: got, needed: 8.0, seen: None }
     }
 
-    /// BFQ at 157 of 175: each group has its share of less. No group leaves anything to others.
+    /// BFQ delivers 157 of 175 MB/s, and each group has its share of that: no group leaves a part
+    /// of its share to others.
     #[test]
     fn lost_throughput_is_no_share_that_others_cannot_use() {
         for (due, got) in [(0.25, 0.252), (0.75, 0.748)] {
@@ -146,7 +147,8 @@ mod tests {
         let text = of_throughput(&short).unwrap();
         let causes = "; of its first 1200 requests 3.1 were in flight on average and 8.0 are needed, and it held requests back 9 % of the time";
         assert!(text.ends_with(causes), "{text}");
-        // As many in flight as needed, and nothing held back: the reason was neither.
+        // As many requests are in flight as are needed, and hardly any is held back, so neither is
+        // the reason.
         let full = Together { seen: seen(8.0, 0.001), ..together(175.0, 157.0) };
         let text = of_throughput(&full).unwrap();
         assert!(!text.contains("inside") && !text.contains("kept"), "{text}");
