@@ -167,8 +167,8 @@ fn t04_a_large_bio_waits_for_more_than_a_slice() {
         bench.submit(1, Operation::Read, 1 << 20);
     }
     bench.until(10_000);
-    // 629146 bytes too many x 1000 / 4194304 is 150.0001: the rule of
-    // docs/specifications/throttle.md, section 2.5, gives 150 + 100, where case 4 says 149.
+    // 629146 bytes too many x 1000 / 4194304 is 150.0001, and 150 + 100 by
+    // docs/specifications/throttle.md, section 2.5.
     assert_eq!(bench.passed[0].0, 250);
     let passed = bench.by(10_000, 1);
     assert!(passed.abs_diff(40) <= 1, "{passed}");
