@@ -79,7 +79,7 @@ impl Clock {
 pub struct Spans {
     pub second: u64,
     /// The default of `timeout_sync`. Time is charged in parts of it, whatever the tunable's value
-    /// (Q3).
+    /// (quirk Q3 of the specification).
     pub default_timeout_ticks: u64,
     /// How often the idle class is served.
     pub idle_class: u64,

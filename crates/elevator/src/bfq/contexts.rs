@@ -206,7 +206,8 @@ impl Bfq {
         fresh.actuator = actuator;
         (fresh.level, fresh.new_level, fresh.issuer, fresh.serial) = (level, level, index, serial);
         fresh.max_budget = u32::try_from(max_budget).unwrap_or(u32::MAX);
-        // One ns in the future, so that the first think time wraps to the maximum (Q8).
+        // One ns in the future, so that the first think time wraps to the maximum (quirk Q8 of the
+        // specification).
         fresh.think = ThinkTime::since(self.clock.ns.wrapping_add(1));
         fresh.io_start_ns = self.clock.ns;
         (fresh.created_ticks, fresh.soft_next_start_ticks) = (now, now);

@@ -60,7 +60,7 @@ impl Bfq {
     }
 
     /// With `eligible_injection`: only queues that are eligible by virtual time, and none of a
-    /// lower class (fixes Q10).
+    /// lower class (fixes quirk Q10 of the specification).
     fn is_eligible_for_injection(&self, queue: u32) -> bool {
         if !self.settings.eligible_injection {
             return true;
@@ -72,8 +72,8 @@ impl Bfq {
 
     fn choose_any(&mut self, served: u32) -> u32 {
         let state = self.queues.at(served);
-        // Q4: while nothing is known the limit stays 0, because the kernel compares ticks with
-        // nanoseconds.
+        // Quirk Q4 of the specification: while nothing is known the limit stays 0, because the
+        // kernel compares ticks with nanoseconds.
         if self.in_driver >= state.inject.limit {
             return NIL;
         }

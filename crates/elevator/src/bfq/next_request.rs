@@ -155,7 +155,8 @@ impl Bfq {
             Left::Something => {}
             Left::AnotherNext => self.next_request_changed(queue),
             Left::Nothing => {
-                // Emptied by injection or a merge: what it had of its turn is lost (Q11).
+                // Emptied by injection or a merge: what it had of its turn is lost (quirk Q11 of
+                // the specification).
                 self.leave_busy(queue, false);
                 let entity = self.entities.at_mut(queue);
                 (entity.budget, entity.service) = (0, 0);

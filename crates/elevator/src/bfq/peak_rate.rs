@@ -21,7 +21,8 @@ const PAUSE_NS: Nanos = 100 * MILLISECOND;
 const NO_PAUSE_NS: Nanos = 2 * MILLISECOND;
 /// Rates above 20 million sectors a second are measurement errors.
 const IMPOSSIBLE_RATE: u64 = 20 << RATE_SHIFT;
-/// A completion slower than this means that the device was doing something else (Q15).
+/// A completion slower than this means that the device was doing something else (quirk Q15 of the
+/// specification).
 const SLOW_RATE: u64 = 1 << (RATE_SHIFT - 10);
 const SAMPLES_UNTIL_SIZE_IS_FORGOTTEN: u64 = 32;
 

@@ -200,7 +200,7 @@ impl Bfq {
     }
 
     /// With `bounded_hold`: whether an eligible entity that would finish first waits for the end of
-    /// a turn that has had more than its share (fixes Q17).
+    /// a turn that has had more than its share (fixes quirk Q17 of the specification).
     #[inline(never)]
     pub(super) fn is_owed_before(&self, served: u32) -> bool {
         let mut entity = served;

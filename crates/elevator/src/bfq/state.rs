@@ -208,7 +208,7 @@ impl ThinkTime {
     }
 
     /// A request arrived. The initial `last_end_ns` of a new queue lies in the future, which wraps
-    /// to the longest think time (Q8).
+    /// to the longest think time (quirk Q8 of the specification).
     pub fn add(&mut self, now_ns: Nanos, most_ns: Nanos) {
         let thought = now_ns.wrapping_sub(self.last_end_ns).min(most_ns);
         self.samples = (7 * self.samples + 256) / 8;

@@ -99,7 +99,8 @@ impl Bfq {
             let last = state.idle.last(&self.stamps);
             let finish = self.stamps.at(last).finish;
             if !is_later(finish, state.vtime) {
-                // Moves backward instead of forward, as in the kernel (Q2).
+                // Moves backward instead of forward, as in the kernel (quirk Q2 of the
+                // specification).
                 state.vtime = finish;
             }
         }
