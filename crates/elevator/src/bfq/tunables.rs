@@ -1,5 +1,5 @@
-//! The tunables under the kernel's names, and those that fix quirks of the kernel (all off by
-//! default).
+//! The tunables under the kernel's names, and further ones that fix quirks of the kernel (all off
+//! by default).
 
 use super::Bfq;
 use super::clock::{Clock, Spans};
@@ -225,8 +225,8 @@ impl Bfq {
             }
             STRICT_GUARANTEES => {
                 if is_on && !settings.strict_guarantees {
-                    // It stays raised when the switch is turned off (quirk Q12 of the
-                    // specification).
+                    // `slice_idle` keeps its larger value when the switch is turned off (quirk Q12
+                    // of the specification).
                     settings.slice_idle_ns = settings.slice_idle_ns.max(low_half(SLICE_IDLE_NS));
                 }
                 settings.strict_guarantees = is_on;
