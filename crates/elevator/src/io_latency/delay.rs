@@ -1,9 +1,9 @@
-//! Induced delay: a group that still hurts others at depth 1 is delayed, at its next submission,
-//! for its root-issued bios.
+//! Induced delay: if a group at depth 1 still makes others miss their targets, its tasks are
+//! delayed at their next submission, by the time that its root-issued bios have gained.
 //!
 //! Bios issued on behalf of the root (metadata, swap) must not wait, because tasks of other groups
-//! would wait with them. The time that they gained on the target is recorded as owed
-//! instead. Source: Linux 6.1 block/blk-cgroup.c, blkcg_scale_delay.
+//! would wait with them. Instead, the time by which such a bio was faster than the target is
+//! recorded as owed by the group. Source: Linux 6.1 block/blk-cgroup.c, blkcg_scale_delay.
 
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND, since};
@@ -14,7 +14,8 @@ const LONGEST_NS: Nanos = 250 * MILLISECOND;
 /// The delay that a group owes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Delay {
-    /// Steps down that could not be taken at depth 1; while 0, no delay is due.
+    /// Number of times that the depth should have been reduced but was 1 already; while it is 0, no
+    /// delay is due.
     steps: u32,
     owed_ns: Nanos,
     /// The part of the owed time that existed at the last reduction.
@@ -26,7 +27,7 @@ pub struct Delay {
 impl Delay {
     pub const NONE: Delay = Delay { steps: 0, owed_ns: 0, seen_ns: 0, seen_steps: 0, reduced_at: 0 };
 
-    /// How many steps down were refused at depth 1 and not taken back.
+    /// Number of steps down that were refused because the depth was 1, less those taken back.
     #[inline]
     pub const fn steps(&self) -> u32 {
         self.steps
@@ -61,8 +62,9 @@ impl Delay {
         if self.owed_ns > LONGEST_NS { LONGEST_NS } else { self.owed_ns }
     }
 
-    /// Once a second: reduces what was owed at the last reduction by the time that has passed
-    /// since; after a step up, by at least half of it.
+    /// At most once a second, reduces the owed time by the time that has passed since the last
+    /// reduction, but by no more than was owed then. After a step up it is reduced by at least half
+    /// of what was owed then.
     const fn reduce(&mut self, now: Nanos) {
         let elapsed = since(now, self.reduced_at);
         if elapsed <= SECOND {

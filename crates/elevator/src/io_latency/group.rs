@@ -1,4 +1,5 @@
-//! State of io.latency for a group: its count and queue, its depth, and what it tells its children.
+//! State of io.latency for a group: its bios in flight and waiting, its depth, and the throttling
+//! of its children.
 
 use super::delay::Delay;
 use super::samples::Samples;
@@ -8,22 +9,23 @@ use block::{GroupId, Nanos};
 
 /// No limit of depth.
 pub const UNLIMITED: u32 = u32::MAX;
-/// Initial value of every cookie: its distance from here tells how far siblings are throttled.
+/// Initial value of every cookie (see `scale.rs`). The amount by which a cookie is lower says how
+/// far the children of its group are throttled.
 pub const DEFAULT_COOKIE: u32 = 1_000_000;
 /// A window is this many targets long, within these bounds.
 const WINDOW_TARGETS: u64 = 16;
 const SHORTEST_WINDOW_NS: Nanos = 100 * MILLISECOND;
 const LONGEST_WINDOW_NS: Nanos = SECOND;
 
-/// What a parent tells its children, and on behalf of which child.
+/// How far a parent throttles its children, and on behalf of which child.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Children {
     pub cookie: u32,
     pub changed_at: Option<Nanos>,
-    /// The tightest target that is missed; 0 = none. Only children with a looser target, or none,
-    /// are throttled.
+    /// The smallest target that a child misses; 0 = none. Only children with a looser target, or
+    /// none, are throttled.
     pub missed_target_ns: Nanos,
-    /// The child that misses it: only that child takes the throttling back.
+    /// The child that misses this target: only on its samples is the throttling taken back.
     pub protected: Option<GroupId>,
     /// Sum of the children's samples when each was last evaluated.
     pub samples: u64,
@@ -33,8 +35,9 @@ impl Children {
     pub const FRESH: Children =
         Children { cookie: DEFAULT_COOKIE, changed_at: None, missed_target_ns: 0, protected: None, samples: 0 };
 
-    /// Moves the cookie: down in large steps, up in small ones. More than a whole depth below the
-    /// default it moves slowly, and never below two, so that the way back is not endless.
+    /// Changes the cookie: down in large steps, up in small ones. If it is lower than the default
+    /// by more than the queue depth, it changes by 1 at a time. It is never lower by more than
+    /// twice the queue depth, so that taking back the throttling does not last too long.
     pub fn change(&mut self, queue_depth: u32, is_up: bool) {
         let step = step_of(queue_depth, is_up);
         let below = DEFAULT_COOKIE.saturating_sub(self.cookie);
@@ -49,7 +52,7 @@ impl Children {
     }
 }
 
-/// By how much cookies and depths move.
+/// By how much a cookie or a depth changes at a time.
 pub fn step_of(queue_depth: u32, is_up: bool) -> u32 {
     (if is_up { queue_depth >> 4 } else { queue_depth >> 2 }).max(1)
 }
@@ -59,7 +62,8 @@ pub fn step_of(queue_depth: u32, is_up: bool) -> u32 {
 pub struct Group {
     pub is_present: bool,
     pub parent: Option<GroupId>,
-    /// Bios of the group and its descendants that were admitted here, until they end.
+    /// Number of bios of the group and its descendants that this group's level has admitted and
+    /// that have not ended.
     pub in_flight: u32,
     pub waiting: List,
     pub most_in_flight: u32,

@@ -13,8 +13,8 @@
 //! submit -> each level below the root: depth to change? room? -> pass | wait on that level
 //! ended  -> each level: window over? -> target missed: throttle siblings; kept: take it back
 //!
-//! Read `scale.rs` first: which group is told what. `samples.rs` judges latencies, `delay.rs`
-//! applies once a group is at depth 1.
+//! Read `scale.rs` first: which groups are throttled and by how much. `samples.rs` judges
+//! latencies; `delay.rs` is used when a group is at depth 1.
 
 mod delay;
 mod group;
@@ -31,12 +31,12 @@ use block::time::SECOND;
 use block::{Flags, GroupId, Nanos};
 use group::{Group, UNLIMITED};
 
-/// How often throttling is checked for a cause that has gone.
+/// How often it is checked whether the cause of throttling still exists.
 const TIMER_NS: Nanos = SECOND;
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Phase {
-    /// Unknown here, or not counted.
+    /// The limiter does not know the bio, or does not count it.
     Outside,
     /// In the queue of the group `at`.
     Waiting,
@@ -52,7 +52,7 @@ struct Counted {
     phase: Phase,
     group: GroupId,
     at: GroupId,
-    /// Number of levels that count it, from its group upwards.
+    /// Number of levels on which the bio is counted, from its group upwards.
     levels: u32,
 }
 
@@ -135,7 +135,7 @@ impl Limiter for IoLatency {
         if !has_passed {
             self.held = self.held.wrapping_add(1);
         }
-        // A change of depth on the way may have woken other bios.
+        // On its way up, the bio may have caused a change of depth that has woken others.
         self.advance(now);
         if has_passed { Verdict::Pass } else { Verdict::Held }
     }
@@ -152,7 +152,8 @@ impl Limiter for IoLatency {
             Phase::Outside => return,
             Phase::Passed => *self.bios.at_mut(id.0) = NOT_COUNTED,
             Phase::Waiting | Phase::Climbing => {
-                // Counted as a violation: the bio has not been released.
+                // The host must not end a bio that has not been released; this is counted as a
+                // violation.
                 self.violations = self.violations.saturating_add(1);
                 return;
             }
@@ -226,7 +227,7 @@ impl Limiter for IoLatency {
     }
 
     fn drain(&mut self, _now: Nanos) {
-        // Limits hold again for later bios.
+        // Releases all waiting bios; the limits stay in force for later ones.
         for index in 0..self.groups.len() {
             while let Some(bio) = self.groups.at_mut(index).waiting.pop_front(&mut self.links) {
                 self.count_on_all_levels(bio);
@@ -318,7 +319,7 @@ impl IoLatency {
         group::DEFAULT_COOKIE.saturating_sub(self.groups.at(parent.0).children.cookie)
     }
 
-    /// The child on whose behalf the others are throttled.
+    /// The child of a group on whose behalf its other children are throttled.
     pub fn protected_below(&self, parent: GroupId) -> Option<GroupId> {
         self.groups.at(parent.0).children.protected
     }
@@ -367,12 +368,13 @@ impl IoLatency {
         }
     }
 
-    /// Lets woken bios try the levels above. Each iteration moves a bio up, so the loop ends.
+    /// Lets woken bios try the levels above. Each iteration moves a bio at least one level up or
+    /// releases it, so the loop ends.
     fn advance(&mut self, now: Nanos) {
         while let Some(bio) = self.climbing.pop_front(&mut self.links) {
             let at = self.bios.at(bio).at;
             let parent = self.groups.at(at.0).parent.unwrap_or(GroupId::ROOT);
-            // Root-issued bios are never queued, so this one is not.
+            // Root-issued bios are never queued, so this one is not root-issued.
             if self.climb(bio, parent, false, now) {
                 self.released.push_back(&mut self.links, bio);
             }

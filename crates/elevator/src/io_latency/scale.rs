@@ -1,9 +1,10 @@
-//! How groups are throttled by their siblings: cookies.
+//! How groups are throttled on behalf of their siblings. The number that transports this is called
+//! cookie, as in the kernel.
 //!
 //! A parent keeps one number for its children, the cookie. A child that misses its target lowers
-//! it, and the same child raises it again. Every child compares it with its own copy at each bio,
-//! and halves or widens its depth accordingly. So nothing iterates over siblings, and a group
-//! without I/O costs nothing.
+//! the cookie, and the same child raises it again. At each bio a child compares the cookie with the
+//! value that it saw last, and if it has changed, halves or increases its depth. So nothing
+//! iterates over siblings, and a group without I/O costs nothing.
 
 use super::IoLatency;
 use super::group::{Children, DEFAULT_COOKIE, step_of};
@@ -13,12 +14,13 @@ use block::{GroupId, Nanos};
 
 /// Minimum time between two changes of a cookie.
 const BETWEEN_CHANGES_NS: Nanos = 500 * MILLISECOND;
-/// Good samples needed before any throttling is taken back.
+/// Number of samples needed in windows that kept the target before any throttling is taken back.
 const ENOUGH_GOOD: u64 = 5;
 /// A group with at most this share of all siblings' samples is not considered the cause of a missed
 /// target.
 const NUISANCE_PERCENT: u64 = 5;
-/// A protected group is forgotten after this time without news from it.
+/// If a protected group (the one on whose behalf others are throttled) has evaluated no window for
+/// this time, it is no longer protected.
 const FORGOTTEN_NS: Nanos = 5 * SECOND;
 
 impl IoLatency {
@@ -70,7 +72,7 @@ impl IoLatency {
         self.note(group, now, "depth {0}", [u64::from(depth), 0]);
     }
 
-    /// A bio ended that is counted by a group with a target.
+    /// Records the latency of a bio that has ended, in a group with a target that counts the bio.
     pub(super) fn record(&mut self, group: GroupId, submitted_ns: Nanos, is_root_issued: bool, now: Nanos) {
         let entry = self.groups.at_mut(group.0);
         let target = entry.target_ns;
@@ -78,8 +80,8 @@ impl IoLatency {
             if !is_root_issued || entry.most_in_flight == super::UNLIMITED {
                 entry.current.count(latency, target);
             } else if latency < target {
-                // It did not wait like the group's other bios, so it is no sample; its delay is
-                // owed for later instead.
+                // A root-issued bio did not wait like the group's other bios, so it is not a
+                // sample. The time that it gained is owed as a delay.
                 entry.delay.owe(target.saturating_sub(latency), now);
             }
         }
@@ -184,7 +186,7 @@ impl IoLatency {
         }
     }
 
-    /// Resets what the parent of a group tells its children. They notice it at their next bio.
+    /// Resets the throttling of a group and its siblings. Each notices it at its next bio.
     pub(super) fn clear_scale_above(&mut self, group: GroupId) {
         let Some(parent) = self.groups.at(group.0).parent else { return };
         let children = &mut self.groups.at_mut(parent.0).children;
@@ -192,7 +194,8 @@ impl IoLatency {
         *children = Children { samples, ..Children::FRESH };
     }
 
-    /// The last target has gone. No bio would notice, so all waiting bios are released now.
+    /// Called when the last target was removed. Then bios are no longer compared with any cookie,
+    /// so all waiting bios are released now.
     fn forget_everything(&mut self) {
         self.timer_at = None;
         for index in 0..self.groups.len() {

@@ -74,14 +74,15 @@ impl Staircase {
     /// One step to less depth; with `at_once`, from above step 0 straight to it. False at the
     /// lowest depth.
     pub const fn decrease_depth(&mut self, at_once: bool) -> bool {
-        // Above step 0 a depth of 1 is not the end: on devices that accept 2 commands the formula
-        // gives less there than at step 0, and the kernel never leaves it.
+        // At a step above 0 (negative), a depth of 1 must not end the search. On devices that
+        // accept 2 commands the formula gives a smaller depth there than at step 0, and the kernel
+        // would never step down again.
         if self.step >= 0 && self.limits.max == 1 {
             return false;
         }
         let next = if self.step < 0 && at_once { 0 } else { self.step.saturating_add(1) };
         self.set_step(next);
-        // Only a step up detects the top.
+        // Only a step up may find that the depth is the largest possible.
         self.is_at_top = false;
         true
     }

@@ -48,7 +48,7 @@ crate::tunables! {
 /// Targets where none is given.
 const FLASH_TARGET_NS: Nanos = 2 * MILLISECOND;
 const DISK_TARGET_NS: Nanos = 75 * MILLISECOND;
-/// Whether it is on, and on whose decision. The numbers are those of debugfs `enabled`.
+/// Whether wbt is on, and by whose decision. The numbers are those of debugfs `enabled`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum State {
     /// On, with the target of the device's class.
@@ -84,7 +84,7 @@ pub struct Wbt {
     /// When a read last arrived or ended.
     read_at: Option<Nanos>,
     dirty_wait_at: Option<Nanos>,
-    /// The depth changed in a call without a time argument.
+    /// The depth was changed by a call that has no time argument, so bios are still to be woken.
     is_wake_due: bool,
     messages: Messages,
     violations: u32,
@@ -226,7 +226,7 @@ impl Limiter for Wbt {
         Settings::ROWS
     }
 
-    /// As in the kernel's file: the target in force, 0 when off.
+    /// The value as in the kernel's file: the target in force, 0 if wbt is off.
     fn setting(&self, index: usize) -> Option<i64> {
         self.settings.get(index)?;
         let target_us = if self.is_on() { self.target_ns / MICROSECOND } else { 0 };
@@ -293,27 +293,28 @@ impl Limiter for Wbt {
 // ---- interface for hosts and tests ----
 
 impl Wbt {
-    /// A task slept because too much memory was dirty: writeback has precedence over reads for a
-    /// second.
+    /// Must be called when a task sleeps because too much memory is dirty. For a second, writeback
+    /// then takes precedence over reads.
     pub fn dirty_throttled(&mut self, now: Nanos) {
         self.dirty_wait_at = Some(now);
     }
 
-    /// An elevator with its own write control was installed: off, unless the user has set a target.
+    /// Must be called when an elevator that controls writes itself is installed: switches wbt off,
+    /// unless the user has set a target.
     pub fn disable_default(&mut self, now: Nanos) {
         if self.state == State::OnDefault {
             self.switch(State::OffDefault, now);
         }
     }
 
-    /// That elevator was removed.
+    /// Must be called when such an elevator is removed: undoes [`Wbt::disable_default`].
     pub fn enable_default(&mut self, now: Nanos) {
         if self.state == State::OffDefault {
             self.switch(State::OnDefault, now);
         }
     }
 
-    /// Whether it is on, and why.
+    /// Whether wbt is on, and why.
     pub fn state(&self) -> State {
         self.state
     }
@@ -333,7 +334,7 @@ impl Wbt {
         self.window_ns
     }
 
-    /// Tracked bios in flight beyond this stage, of all classes.
+    /// Number of tracked bios, of all classes, that wbt has passed on and that have not ended.
     pub fn in_flight(&self) -> u32 {
         self.queues.in_flight()
     }

@@ -26,7 +26,7 @@ pub enum Need {
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Not here, or not tracked.
+    /// wbt does not know the bio, or does not track it.
     Untracked,
     Waiting,
     /// Counted in its class, until its request ends or is merged into another.

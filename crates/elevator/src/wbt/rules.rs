@@ -8,11 +8,12 @@ use crate::limiter::BioId;
 use block::Nanos;
 use block::time::{MICROSECOND, MILLISECOND, SECOND, since};
 
-/// A read within this time still counts as concurrent.
+/// Writes count as concurrent with reads for this time after the last read.
 const NEAR_READ_NS: Nanos = 100 * MILLISECOND;
-/// A task that slept within this time because too much memory was dirty still counts.
+/// For this time after a task slept because too much memory was dirty, writeback takes precedence
+/// over reads.
 const RECENT_WAIT_NS: Nanos = SECOND;
-/// After this many windows without a verdict, one step towards step 0.
+/// After this many windows without a verdict, a step towards step 0 is made.
 const UNKNOWN_WINDOWS: u32 = 5;
 
 impl Wbt {
@@ -44,7 +45,8 @@ impl Wbt {
         match tracked.phase {
             Phase::Untracked => return,
             Phase::Waiting => {
-                // Counted as a violation: the bio has not been released.
+                // The host must not end a bio that has not been released; this is counted as a
+                // violation.
                 self.violations = self.violations.saturating_add(1);
                 return;
             }
@@ -58,8 +60,9 @@ impl Wbt {
         }
     }
 
-    /// Wakes a class that has fallen low enough below its limit. It wakes in batches, so that
-    /// writes stay sequential; with a write cache in the device, only when the class has run dry.
+    /// Wakes a class that has fallen low enough below its limit. Bios are woken in batches, so that
+    /// writes stay sequential; with a write cache in the device, only when the class has none in
+    /// flight.
     pub(super) fn wake_after_end(&mut self, ended: Tracked, now: Nanos) {
         let limits = self.stairs.limits();
         let limit = if ended.need == Need::Discard {
@@ -164,13 +167,14 @@ impl Wbt {
     pub(super) fn step_down(&mut self, at_once: bool, now: Nanos) {
         if self.stairs.decrease_depth(at_once) {
             self.unknown_windows = 0;
-            // Above step 0 the formula can give more, on devices that accept few commands.
+            // A step down can increase the depth: on devices that accept few commands the formula
+            // gives more at step 0 than at a negative step.
             self.wake_all(now);
             self.note_step("scale down: step={0i}, window={1}us, background={2}, normal={3}, max={4}", now);
         }
     }
 
-    /// On, off or a new target: starts again at step 0.
+    /// Switches wbt on or off, or begins with a new target, at step 0.
     pub(super) fn switch(&mut self, state: State, now: Nanos) {
         self.state = state;
         self.stairs = Staircase::new(self.queue_depth);
