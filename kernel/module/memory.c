@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Memory for the core, the Rust part of the module, which allocates and frees only while an
- * elevator is enabled or disabled.
+ * Memory for the core, the Rust part of the module, which allocates and frees only when a policy is
+ * built or deleted.
  */
 #define pr_fmt(fmt) "hoistway: " fmt
 

@@ -209,7 +209,8 @@ impl DevicePolicy {
         self.policy.may_merge(&self.state.requests, RequestId::from_raw(id), &ask.attributes())
     }
 
-    /// A bio was merged into a queued request, whose extent is now `sector` and `sectors`.
+    /// A bio, or a request that the core does not know, was merged into a queued request, whose
+    /// extent is now `sector` and `sectors`.
     pub fn bio_merged(&mut self, id: u32, side: u32, sector: u64, sectors: u32, now: Nanos) {
         let id = RequestId::from_raw(id);
         let Some(request) = self.state.requests.live_mut(id) else { return };

@@ -127,8 +127,8 @@ impl Cfq {
         }
         self.slots.at_mut(slot).held = Held::Nowhere;
         self.unlink_request(queue, slot);
-        // For the active queue no change is recorded: neighbours are not searched while it has
-        // requests, and when it has none left, that change is recorded elsewhere.
+        // For the active queue this change is not recorded: neighbours are not searched while it
+        // has requests, and its next request is recorded when it becomes empty or its turn ends.
         if is_next && self.active != queue {
             self.note_next(queue);
         }

@@ -52,9 +52,9 @@ impl Cfq {
         self.active_context = NIL;
     }
 
-    /// Frees queues whose last reference was dropped while they were active (at most one for each
-    /// group whose layer gives it an engine, otherwise one). A separate step, so that dropping a
-    /// reference needs little stack.
+    /// Frees queues whose last reference was dropped while they were active (at most one, or one
+    /// for each group in policies that have an engine per group). A separate step, so that dropping
+    /// a reference needs little stack.
     #[inline]
     pub(super) fn free_deferred(&mut self) {
         let mut queue = core::mem::replace(&mut self.deferred_free, NIL);

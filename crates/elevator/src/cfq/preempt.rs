@@ -103,8 +103,8 @@ impl Cfq {
         let kind_before = self.queues.at(self.active).workload_type();
         self.expire(self.active, Rest::Kept);
         let state = self.queues.at(queue);
-        // Quirk Q3 of the specification: otherwise the workload of the type that was being served
-        // would go on, and nothing would be preempted.
+        // Quirk Q3 of the specification: otherwise the rest of the other type's workload would be
+        // served first, so that nothing would be preempted.
         if state.workload_type() != kind_before {
             let group = state.group;
             self.groups.at_mut(group).saved_slice_ticks = 0;
