@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* The attributes of a bio or request in the core's form, with the ids of its issuer and group. */
+/*
+ * The attributes of a bio or request in the form of the core (kernel/core, Rust), with the ids of
+ * its issuer and group.
+ */
 #ifndef HOIST_ASK_H
 #define HOIST_ASK_H
 
@@ -39,7 +42,7 @@ static inline u16 hoist_flags_of(blk_opf_t opf)
 
 static inline u8 hoist_operation_of(blk_opf_t opf)
 {
-	/* Reads and writes have the same numbers in the core. */
+	/* Reads and writes have the same numbers in the kernel and in the core. */
 	if (likely((__force u32)(opf & REQ_OP_MASK) <= 1))
 		return (__force u32)(opf & REQ_OP_MASK);
 	switch ((__force u32)(opf & REQ_OP_MASK)) {
@@ -60,8 +63,9 @@ static inline u8 hoist_operation_of(blk_opf_t opf)
 
 /*
  * The core's id of a request, plus 1, in the lower half of the first private word: 0 = the core
- * does not know it. HOIST_COUNTED alone: its tag is counted (tags_held), and the core has not been
- * called. The second word has the issuer's id, where issuers count.
+ * does not know it. HOIST_COUNTED alone means that the request's tag is counted in tags_held, and
+ * that the core does not know the request. The second word contains the issuer's id, for policies
+ * that use issuers.
  */
 #define HOIST_COUNTED ((void *)(1ul << 32))
 
@@ -89,8 +93,8 @@ static inline u32 hoist_issuer_of(const struct hoist_device *device, const struc
 }
 
 /*
- * A request without special flags, unknown to the core, of whose end blk-mq will notify us. Nearly
- * all requests are like this.
+ * Whether a request has no special flags, is unknown to the core, and blk-mq will notify us of its
+ * end. Nearly all requests are like this when they are inserted.
  */
 static inline bool hoist_is_plain_new(const struct request *rq)
 {
@@ -99,9 +103,9 @@ static inline bool hoist_is_plain_new(const struct request *rq)
 }
 
 /*
- * The issuer according to the hint of the current I/O context, else 0. Does not need queue_lock: an
- * issuer's entry for a queue is freed only with the issuer, or with the elevator, which waits until
- * no request is in flight.
+ * The issuer's id according to the hint (icq_hint) of the current I/O context; 0 if the hint is for
+ * another device. Does not need queue_lock: an issuer's entry for a queue is freed only with the
+ * issuer, or with the elevator, which waits until no request is in flight.
  */
 static inline u32 hoist_issuer_hinted(struct hoist_device *device)
 {
@@ -112,8 +116,8 @@ static inline u32 hoist_issuer_hinted(struct hoist_device *device)
 	if (unlikely(!ioc))
 		return 0;
 	/*
-	 * The hint may be of another queue, and may be freed at any time. Disabling preemption is a
-	 * read lock of RCU as well, and needs no call.
+	 * The hint may belong to another queue, and may be freed at any time, so RCU is needed. Its
+	 * variant for the scheduler only disables preemption, which needs no function call.
 	 */
 	rcu_read_lock_sched();
 	icq = rcu_dereference_sched(ioc->icq_hint);
@@ -124,8 +128,9 @@ static inline u32 hoist_issuer_hinted(struct hoist_device *device)
 }
 
 /*
- * The issuer without a hint, which is then set: the entry is removed later than this, and that
- * clears the hint. 0: no entry yet.
+ * The issuer's id, found by a search in the I/O context; 0 if the context has no entry for the
+ * device yet. The hint is set to the entry, which is safe: when the entry is removed, the hint is
+ * cleared.
  */
 static inline u32 hoist_issuer_searched(struct hoist_device *device)
 {
@@ -168,8 +173,8 @@ static inline struct hoist_ask hoist_ask_of_request(struct hoist_device *device,
 }
 
 /*
- * Attributes that are 0 for all requests are set already, and so is the hardware queue; the
- * inserting function sets issuer and group.
+ * Sets the attributes that differ between requests, except operation and flags. The caller has set
+ * the others to 0, and sets hardware queue, issuer and group.
  */
 static inline void hoist_describe_rest(struct request *rq, struct hoist_attributes *attributes)
 {
@@ -188,8 +193,8 @@ static inline void hoist_describe(struct request *rq, struct hoist_attributes *a
 
 /*
  * Operation and flags of a plain request: three bits move to other positions. One multiplication
- * copies each bit to its new position and to others, without collisions, and the mask selects the
- * right ones.
+ * copies each bit to its new position and to others; no two copies meet, and the mask selects those
+ * at the new positions.
  */
 #define HOIST_PLAIN_BITS (1u | 1u << __REQ_SYNC | 1u << __REQ_IDLE)
 #define HOIST_PLAIN_COPIES (1u | 1u << (16 - __REQ_SYNC) | 1u << (29 - __REQ_IDLE))

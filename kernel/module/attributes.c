@@ -82,7 +82,10 @@ static ssize_t store_row(struct elevator_queue *eq, const char *page, size_t byt
 		error = -ERANGE;
 	hoist_arm_timer(device);
 	spin_unlock_irq(&device->lock);
-	/* The new value may have ended a wait. */
+	/*
+	 * With the new value the policy may dispatch requests that it held back, so the queues are
+	 * run.
+	 */
 	if (!error)
 		hoist_run_all(device);
 	return error ? error : bytes;
@@ -147,7 +150,7 @@ static ssize_t show_advice(struct elevator_queue *eq, char *page)
 
 /* ---- the files of an elevator type ---- */
 
-/* The tunables depend on a policy, so one is built for the smallest possible device. */
+/* Only a policy knows its tunables, so one is built here, for the smallest possible device. */
 int hoist_create_files(struct hoist_kind *kind)
 {
 	struct hoist_config config = { .policy = kind->policy, .slots = 1, .groups = 1, .contexts = 1, .requests = 1,

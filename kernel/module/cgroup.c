@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Control groups: one policy for all our elevators, because the kernel has only six slots; weights
- * in io.hoist.weight (v2) and blkio.hoist.weight (v1).
+ * Control groups. All our elevators share one cgroup policy (struct blkcg_policy), because the
+ * kernel has only six slots for these. Weights are in io.hoist.weight (v2) and blkio.hoist.weight
+ * (v1). The core is the Rust part of the module (kernel/core).
  */
 #define pr_fmt(fmt) "hoistway: " fmt
 
@@ -33,7 +34,8 @@ struct hoist_group {
 	struct list_head link;
 	u32 id;
 	/*
-	 * The weight for this device alone; 0 = the cgroup's. Lost with the elevator, as with bfq.
+	 * The weight for this device alone; 0 = the cgroup's. It is lost when the elevator is
+	 * switched, as with bfq.
 	 */
 	u32 device_weight;
 	struct rcu_head rcu;
@@ -42,8 +44,8 @@ struct hoist_group {
 static struct blkcg_policy policy;
 
 /*
- * A group may end before or after its elevator: the second of the two has nothing left to do. Taken
- * before the device's lock.
+ * Protects the link between groups and devices. A group may be freed before or after the core of
+ * its elevator; whichever is second finds the link removed. Must be taken before the device's lock.
  */
 static DEFINE_SPINLOCK(groups_lock);
 
@@ -73,8 +75,8 @@ static struct hoist_group_data *group_data_of(struct blkcg *blkcg)
 /* ---- the group of a bio ---- */
 
 /*
- * A group without an id, because it is offline or found none, counts as its nearest ancestor with
- * one; the root's id is 0.
+ * A group may have no id, because it is offline or all ids were in use; its bios then count for its
+ * nearest ancestor with an id. The root's id is 0.
  */
 u32 hoist_group_of_blkg(struct blkcg_gq *blkg)
 {
@@ -159,7 +161,10 @@ static void init_group(struct blkg_policy_data *data)
 	spin_unlock_irqrestore(&groups_lock, flags);
 }
 
-/* Queued requests stay and drain; later bios of the group count as its parent's. */
+/*
+ * Requests that are queued remain in the group until they are dispatched; later bios of the group
+ * count for its parent.
+ */
 static void offline_group(struct blkg_policy_data *data)
 {
 	struct hoist_group *group = group_of_data(data);
@@ -221,7 +226,7 @@ static void apply_weight(struct blkcg_gq *blkg, u32 weight)
 		hoist_run_all(device);
 }
 
-/* The weight for all devices except those with one of their own. */
+/* Sets the weight for all devices except those that have a weight of their own in this cgroup. */
 static int set_default(struct blkcg *blkcg, u32 weight)
 {
 	struct hoist_group_data *group_data;
@@ -364,8 +369,8 @@ static struct blkcg_policy policy = {
 /* ---- enabling and disabling ---- */
 
 /*
- * The core is about to be freed: groups that the kernel still has but that are in no list of this
- * device must not release ids any more.
+ * Called before the core is freed: cuts the link of all groups that the kernel has not freed yet,
+ * so that they do not release ids of this core later.
  */
 static void forget_groups(struct hoist_device *device)
 {
@@ -413,8 +418,9 @@ int hoist_groups_init(void)
 }
 
 /*
- * No device uses our elevators any more, but 6.1 accesses the policy of a dying group's data
- * without a check.
+ * No device uses our elevators any more, but dying groups may still have data, and Linux 6.1
+ * accesses the policy of such data without checking that it is registered. So this waits until all
+ * data is freed.
  */
 void hoist_groups_exit(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Enabling and disabling an elevator on a device, and changes of its depths. The queue is frozen
- * meanwhile.
+ * Enabling and disabling an elevator on a device, and changes of its queue depths. The kernel calls
+ * these functions while the device's queue is frozen.
  */
 #define pr_fmt(fmt) "hoistway: " fmt
 
@@ -101,7 +101,10 @@ static struct hoist_device *new_device(struct request_queue *q, const struct hoi
 	INIT_LIST_HEAD(&device->groups);
 	hrtimer_init(&device->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 	device->timer.function = hoist_timer_fired;
-	/* The queue is frozen, so allocations must not write to it. */
+	/*
+	 * The queue is frozen, so the allocation must not start writeback to the device and wait
+	 * for it.
+	 */
 	noio = memalloc_noio_save();
 	device->slots = kvcalloc(config->slots, sizeof(*device->slots), GFP_KERNEL);
 	device->core = device->slots ? hoist_new(config, &why) : NULL;
@@ -223,7 +226,10 @@ static void depth_changed(struct blk_mq_hw_ctx *hctx)
 {
 	struct hoist_device *device = hoist_device_of(hctx->queue);
 
-	/* Announces the smallest shallow depth in use; sbitmap warns about a smaller one. */
+	/*
+	 * Announces the smallest limit of tags (shallow depth) that is used; sbitmap warns if a
+	 * smaller one is used later.
+	 */
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 	spin_lock_irq(&device->lock);
 	/* Not q->nr_requests: blk-mq updates that after this callback. */

@@ -4,8 +4,8 @@
  * blk-mq with the policies (kernel/core, Rust).
  *
  * There is one spinlock per device, with interrupts off, held around every call of the core. Lock
- * order: q->queue_lock, blkcg->lock, ours: issuers and groups are looked up before ours is taken,
- * and requests are freed after it was released.
+ * order: q->queue_lock, blkcg->lock, then our lock. So issuers and groups are looked up before our
+ * lock is taken, and requests are freed after it was released.
  */
 #define pr_fmt(fmt) "hoistway: " fmt
 
@@ -42,7 +42,7 @@ static const struct elevator_mq_ops operations = {
 	.exit_icq = hoist_exit_icq,
 };
 
-/* Each policy gets the operations that it needs, in their cheapest variants. */
+/* Chooses the operations that a policy needs, each in its cheapest variant. */
 static void choose_operations(struct hoist_kind *kind, struct elevator_mq_ops *ops)
 {
 	u32 wants = kind->wants;
@@ -61,7 +61,7 @@ static void choose_operations(struct hoist_kind *kind, struct elevator_mq_ops *o
 	} else if (wants & HOIST_LIMITS_WRITES) {
 		ops->limit_depth = hoist_limit_writes;
 	}
-	/* If neither issuers nor groups count, any bio may merge with any request. */
+	/* For policies that use neither issuers nor groups, any bio may merge with any request. */
 	if (wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS)) {
 		ops->insert_requests = hoist_insert_with_owners;
 	} else {
@@ -128,8 +128,9 @@ static int __init hoistway_init(void)
 	if (!kinds)
 		return -ENOMEM;
 	/*
-	 * Names first: if they are in use, so are the groups' files, about which the kernel would
-	 * warn. The elevators cannot be used yet.
+	 * The elevators are registered before the groups' files. If their names are in use, so are
+	 * those of the files, and the kernel would print a warning about these. Until
+	 * hoist_set_ready() no device can use the elevators.
 	 */
 	for (i = 0; !error && i < kind_count; i++)
 		error = register_kind(&kinds[i], i);
@@ -152,7 +153,7 @@ static void __exit hoistway_exit(void)
 	unregister_kinds();
 	hoist_debugfs_exit();
 	hoist_groups_exit();
-	/* Freed icqs and group data wait for RCU. */
+	/* Issuers' entries (icqs) and group data are freed by RCU callbacks in this module. */
 	rcu_barrier();
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Declarations shared by the files of the glue: an elevator type, a device, the functions of each
- * file.
+ * Declarations shared by the C files of the module (the glue): an elevator type, a device, the
+ * functions of each file. The core is the Rust part (kernel/core).
  */
 #ifndef HOIST_H
 #define HOIST_H
@@ -29,7 +29,10 @@ struct hoist_kind {
 	bool is_registered;
 };
 
-/* A device with one of our elevators. `lock` protects all fields below it, and the core. */
+/*
+ * A device with one of our elevators. Where no comment says otherwise, `lock` protects all fields
+ * below it, and the core.
+ */
 struct hoist_device {
 	/* First, so that lock and device have the same address. */
 	spinlock_t lock;
@@ -44,7 +47,7 @@ struct hoist_device {
 	 * the lock.
 	 */
 	atomic_t tags_held;
-	/* Up to this many tags held, three quarters of them are free. */
+	/* A quarter of the scheduler tags: while fewer are held, three quarters are free. */
 	u32 few_tags;
 	/*
 	 * Groups other than the root with an id of the core. Written under `groups_lock` (cgroup.c),
@@ -58,7 +61,7 @@ struct hoist_device {
 	u64 now_ns;
 	/* The tick in which the clock was last read. */
 	unsigned long read_at;
-	/* The time of the last dispatch that read the clock. */
+	/* The time passed to the core by the last dispatch that read the clock. */
 	u64 chosen_ns;
 	/*
 	 * Requests that the core does not know: it had no slot, or blk-mq will not notify us of
@@ -76,7 +79,7 @@ struct hoist_device {
 	struct debugfs_blob_wrapper config_blob;
 };
 
-/* `overflow` is not empty; the device is being traced. */
+/* Bits of `unusual`: `overflow` is not empty; the device is being traced. */
 #define HOIST_OVERFLOWED (1u << 0)
 #define HOIST_TRACED (1u << 1)
 
@@ -97,8 +100,8 @@ static inline struct hoist_device *hoist_device_at(struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * Under the lock: makes a time read earlier monotonic, by replacing it with the core's latest time
- * if it is not later.
+ * Under the lock: returns the time to pass to the core for `now_ns`, which was read before: if it
+ * is not later than the last time passed, that one.
  */
 static inline u64 hoist_at(struct hoist_device *device, u64 now_ns)
 {
@@ -126,7 +129,7 @@ static inline u64 hoist_now_for_dispatch(struct hoist_device *device, bool tick_
 	return device->chosen_ns;
 }
 
-/* Under the lock: sets or clears a condition. */
+/* Under the lock: sets or clears a bit of `unusual`. */
 static inline void hoist_set_condition(struct hoist_device *device, u32 what, bool is_set)
 {
 	WRITE_ONCE(device->unusual, is_set ? device->unusual | what : device->unusual & ~what);
@@ -154,8 +157,8 @@ static inline void hoist_arm_timer(struct hoist_device *device)
 }
 
 /*
- * Under the lock, after a call made for every request: does both of the above if the core asks for
- * it.
+ * Under the lock, after a call that is made for every request: removes a dying group and sets the
+ * timer if the core asks for it (`attention`).
  */
 static inline void hoist_attend(struct hoist_device *device)
 {
@@ -166,7 +169,10 @@ static inline void hoist_attend(struct hoist_device *device)
 	hoist_arm_timer(device);
 }
 
-/* Under the lock: elv_rqhash_add without a function call. */
+/*
+ * Under the lock: makes a request a merge candidate; does what elv_rqhash_add does, without a
+ * function call.
+ */
 static inline void hoist_add_merge_candidate(struct request_queue *q, struct request *rq)
 {
 	hash_add(q->elevator->hash, &rq->hash, blk_rq_pos(rq) + blk_rq_sectors(rq));
@@ -174,8 +180,9 @@ static inline void hoist_add_merge_candidate(struct request_queue *q, struct req
 }
 
 /*
- * Under the lock: whether blk-mq's search for merge candidates, which is slow, can succeed: it
- * tries the request that was merged last, and one in the hash that ends where this one begins.
+ * Under the lock: whether blk-mq's search for merge candidates, which is slow, can succeed. That
+ * search tries the request into which the last merge was made, and one in the hash that ends where
+ * this one begins.
  */
 static inline bool hoist_may_try_merge(struct request_queue *q, struct request *rq)
 {
@@ -195,8 +202,9 @@ static inline bool hoist_may_try_merge(struct request_queue *q, struct request *
 
 /*
  * Under the lock: a request that leaves the policy is not a merge candidate any more. Does the
- * necessary part of elv_rqhash_del without a function call: the flag says that the request is in
- * the hash. blk-mq may remove a merge candidate again, and then checks pprev alone.
+ * necessary part of elv_rqhash_del without a function call. RQF_HASHED says that the request is in
+ * the hash. pprev must be cleared too, because blk-mq may try to remove the request again and
+ * checks only pprev.
  */
 static inline void hoist_remove_merge_candidate(struct request_queue *q, struct request *rq)
 {
@@ -286,8 +294,8 @@ u32 hoist_group_of_blkg(struct blkcg_gq *blkg);
 u32 hoist_group_of_current(struct hoist_device *device);
 
 /*
- * Does not access the bio while the root is the only group: a device whose policy needs no groups
- * never has another.
+ * The id of a bio's group. While the root is the only group, as always with a policy that needs no
+ * groups, the answer is 0 and the bio is not accessed.
  */
 static inline u32 hoist_group_of_bio(struct hoist_device *device, struct bio *bio)
 {

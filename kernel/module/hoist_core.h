@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* The C interface of the policies: kernel/core/src/abi/ and values.rs declare the same in Rust. */
+/*
+ * The C interface of the policies (the core): kernel/core/src/abi/ and values.rs declare the same
+ * in Rust.
+ */
 #ifndef HOIST_CORE_H
 #define HOIST_CORE_H
 
@@ -79,12 +82,12 @@ struct hoist_core;
  */
 struct hoist_entries {
 	/*
-	 * Inserts a request that the core does not know yet and that the policy sorts; hoist_insert
-	 * is for all others.
+	 * Inserts a request that the core does not know yet and that the policy sorts; all others
+	 * are inserted by hoist_insert.
 	 */
 	s64 (*insert)(struct hoist_core *core, const struct hoist_attributes *attributes, u64 now);
 	s64 (*dispatch)(struct hoist_core *core, u16 queue, u64 now);
-	/* Not 0: the bits contain HOIST_RUN_QUEUE, or `attention` must be checked. */
+	/* Returns 0, or bits: HOIST_RUN_QUEUE, or another if `attention` must be checked. */
 	u32 (*finish)(struct hoist_core *core, u32 id, u64 now);
 };
 
@@ -92,8 +95,9 @@ struct hoist_entries {
 #define HOIST_THROTTLED (1u << 0)
 
 /*
- * Every handle begins with this. The glue only reads it, except that it stores the time to which
- * its timer is set, and clears `attention`, which is set for the timer or a dying group.
+ * Every handle begins with this. The glue (the C files of the module) only reads it, with two
+ * exceptions: it stores the time to which its timer is set, and clears `attention`. The core sets
+ * `attention` if the timer must be set earlier or a group must be removed.
  */
 struct hoist_core {
 	const struct hoist_entries *entries;

@@ -67,7 +67,7 @@ static inline void hoist_enable_wbt(struct request_queue *q, struct elevator_que
 void wbt_disable_default(struct gendisk *disk);
 void wbt_enable_default(struct gendisk *disk);
 
-/* Bit 1 of the elevator's flags disables it. */
+/* In these kernels, bit 1 of the elevator's flags disables writeback throttling. */
 static inline void hoist_disable_wbt(struct request_queue *q, struct elevator_queue *eq)
 {
 	set_bit(1, &eq->flags);
@@ -110,8 +110,8 @@ static inline bool hoist_is_prepared(const struct request *rq)
 }
 
 /*
- * The same for a request that completed_request was called for: kernels with the flag call it for
- * those alone.
+ * As hoist_is_prepared, for a request for which completed_request was called: kernels with
+ * RQF_USE_SCHED call that only for prepared requests.
  */
 static inline bool hoist_is_prepared_if_completed(const struct request *rq)
 {
@@ -147,7 +147,10 @@ static inline struct blkcg *hoist_blkcg_of(struct cgroup_subsys_state *css)
 	return css ? container_of(css, struct blkcg, css) : NULL;
 }
 
-/* Under RCU. NULL if the cgroup has done no I/O on this device yet. */
+/*
+ * The entry of a cgroup for a device; NULL if the cgroup has done no I/O on it yet. Must be called
+ * under RCU.
+ */
 static inline struct blkcg_gq *hoist_blkg_of(struct blkcg *blkcg, struct request_queue *q)
 {
 	struct blkcg_gq *blkg;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Issuers: blk-mq keeps an icq per process and device, which holds the policy's id of the issuer.
+ * Issuers: the kernel keeps an icq per I/O context (usually a process) and device; ours contains
+ * the policy's id of the issuer.
  */
 #include "hoist.h"
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Memory for the core, which allocates only while a device is set up or torn down. */
+/*
+ * Memory for the core, the Rust part of the module, which allocates and frees only when a policy is
+ * built or deleted.
+ */
 #define pr_fmt(fmt) "hoistway: " fmt
 
 #include <linux/kernel.h>
@@ -32,7 +35,7 @@ void hoist_host_free(void *memory)
 
 /*
  * Some versions of objtool follow calls from the core to this function, some do not; with a
- * condition both accept it.
+ * condition both kinds accept it.
  */
 static bool is_impossible = true;
 

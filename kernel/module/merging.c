@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Merging bios and requests into queued ones: blk-mq's search first, then the policy's. All but the
- * first under the device's lock.
+ * Merging bios and requests into queued ones: blk-mq searches first, then the policy. All but the
+ * first operation (hoist_bio_merge) are called under the device's lock.
  */
 #include <linux/kernel.h>
 
@@ -26,8 +26,8 @@ bool hoist_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_s
 	struct hoist_device *device = hoist_device_of(q);
 
 	/*
-	 * If nothing is queued there is no merge candidate; a request inserted at this moment is
-	 * missed, as it would be a moment earlier.
+	 * If nothing is queued there is no merge candidate; a request that is inserted by another
+	 * processor at this moment is missed, which only costs a merge.
 	 */
 	return READ_ONCE(device->core->queued) && join(q, device, bio, nr_segs);
 }
@@ -73,8 +73,8 @@ void hoist_request_merged(struct request_queue *q, struct request *rq, enum elv_
 }
 
 /*
- * `gone` may not be inserted yet: then the core knows it only if the policy is told of allocated
- * tags.
+ * `gone` may not have been inserted yet; then the core knows it only if the policy is informed when
+ * a tag is taken.
  */
 void hoist_requests_merged(struct request_queue *q, struct request *rq, struct request *gone)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The life of a request, from its tag to its end. The cost per request arises here, and is counted
- * by kernel/boot/run cost.
+ * The life of a request, from its tag to its end. The core is the Rust part of the module
+ * (kernel/core). Most of the module's cost per request arises here; `kernel/boot/run cost` measures
+ * it.
  */
 #include <linux/blktrace_api.h>
 #include <linux/kernel.h>
@@ -11,7 +12,10 @@
 
 #include "ask.h"
 
-/* A trace was started or stopped: the policies write messages only while there is a reader. */
+/*
+ * Checks whether a trace was started or stopped: the policies write messages only while there is a
+ * reader.
+ */
 static void update_trace(struct hoist_device *device)
 {
 	bool is_traced = rcu_access_pointer(device->q->blk_trace);
@@ -28,8 +32,9 @@ static void update_trace(struct hoist_device *device)
 /* ---- before a request is queued ---- */
 
 /*
- * Asks the policy for the depth. Policies count in requests of the whole queue; until 6.12 a
- * shallow depth applies to each word of the tags' bitmap.
+ * Asks the policy how many tags a request may use. Policies mean a number of tags of the whole
+ * queue; in kernels up to 6.12 the shallow depth applies to each word of the tags' bitmap, so it is
+ * converted.
  */
 static noinline void ask_depth(struct hoist_device *device, blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
@@ -62,8 +67,8 @@ void hoist_limit_writes(blk_opf_t opf, struct blk_mq_alloc_data *data)
 }
 
 /*
- * Policies limit reads to keep shares: while three quarters of the tags are free, no group is short
- * of tags.
+ * For policies that limit reads as well. They do so to keep shares; while three quarters of the
+ * tags are free, no group lacks tags, so that the policy need not be asked about reads.
  */
 void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
@@ -74,8 +79,8 @@ void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 }
 
 /*
- * The group holds a tag from now on. No policy counts the root's tags: the core learns of its
- * requests on insertion.
+ * Informs the policy that a group holds one more tag. This is not done for the root, whose tags no
+ * policy counts; the core learns of the root's requests when they are inserted.
  */
 static noinline void charge_group(struct hoist_device *device, struct request *rq, u32 group)
 {
@@ -115,8 +120,8 @@ void hoist_prepare_plain(struct request *rq)
 }
 
 /*
- * The issuer's id is sufficient, so that no reference to its icq is kept: the core refers to the id
- * for the request.
+ * Stores the issuer's id in the request. A reference to the issuer's icq is not needed, because the
+ * core keeps the id in use while the request exists.
  */
 static inline void note_issuer(struct request *rq, u32 id)
 {
@@ -135,7 +140,10 @@ void hoist_prepare_request(struct request *rq)
 	note_issuer(rq, id);
 }
 
-/* For an issuer that the hint does not name, or while there are groups. */
+/*
+ * The part of hoist_prepare_counted for an issuer that the hint of the I/O context does not give,
+ * or while there are groups.
+ */
 static noinline void prepare_counted(struct request *rq, struct hoist_device *device, u32 id)
 {
 	u32 group;
@@ -188,7 +196,10 @@ static noinline bool try_merge(struct hoist_device *device, struct request *rq, 
 	return blk_mq_sched_try_insert_merge(device->q, rq, free);
 }
 
-/* The core sets `attention`, or returns no id. */
+/*
+ * Called if the core has set `attention` or has returned no id. Returns the id in the core's
+ * answer.
+ */
 static noinline u32 attend_slow(struct hoist_device *device, u64 answer)
 {
 	hoist_attend(device);
@@ -211,8 +222,8 @@ static __always_inline bool insert_new(struct hoist_device *device, struct hoist
 }
 
 /*
- * Inserts a request that was charged, goes before all others, or was requeued; and any request of a
- * policy that searches merge candidates by itself.
+ * Inserts a request whose tag was charged to its group, that must precede all others, or that was
+ * requeued; and any request of a policy that searches merge candidates by itself.
  */
 static bool insert_other(struct hoist_device *device, struct request *rq, bool at_head, u64 now)
 {
@@ -226,8 +237,8 @@ static bool insert_other(struct hoist_device *device, struct request *rq, bool a
 }
 
 /*
- * The context of an insertion; computed outside of the loop for the parts that all requests of the
- * list share, such as the hardware queue.
+ * What all requests that are inserted together share, such as the time and the hardware queue;
+ * computed once for the list.
  */
 struct insert_ctx {
 	u64 now;
@@ -247,7 +258,10 @@ static inline void set_owners(struct request *rq, struct insert_ctx *insert_ctx)
 		insert_ctx->attributes.group = rq->bio ? hoist_group_of_blkg(rq->bio->bi_blkg) : 0;
 }
 
-/* Inserts a request that is not plain and new. */
+/*
+ * Inserts a request for which hoist_is_plain_new() is false, or that the policy does not sort: it
+ * is inserted at the head, or the policy searches merge candidates by itself.
+ */
 static noinline void insert_unusual(struct hoist_device *device, struct request *rq, struct insert_ctx *insert_ctx)
 {
 	bool may_merge = hoist_is_mergeable(rq), is_known;
@@ -286,8 +300,8 @@ static __always_inline void insert_one(struct hoist_device *device, struct hoist
 	if (has_owners)
 		set_owners(rq, insert_ctx);
 	/*
-	 * The hash finds it; blk-mq tries q->last_merge first, and sets it itself once a bio was
-	 * merged.
+	 * From now on blk-mq finds the request by its hash. q->last_merge, which blk-mq tries
+	 * first, is not set here: blk-mq sets it itself when a bio was merged.
 	 */
 	if (likely(insert_new(device, core, rq, &insert_ctx->attributes, insert_ctx->now)))
 		hoist_add_merge_candidate(q, rq);
@@ -317,8 +331,8 @@ static __always_inline void insert_requests(struct blk_mq_hw_ctx *hctx, struct l
 	spin_lock_irq(&device->lock);
 	insert_ctx.now = hoist_now(device);
 	/*
-	 * All requests leave the list, which is therefore reinitialised once, and none enters
-	 * another list: their links may be stale.
+	 * The list is emptied by one reinitialisation after the loop. The links of the inserted
+	 * requests are left as they are, because these requests are on no other list.
 	 */
 	if (likely(insert_ctx.is_sorted)) {
 		list_for_each_safe(at, next, list)
@@ -393,7 +407,8 @@ static noinline struct request *dispatch_unusual(struct hoist_device *device, u1
 }
 
 /*
- * Special conditions are checked without the lock, so that they may take effect one request later.
+ * The conditions in `unusual` are read without the lock, so one that was just set may take effect
+ * one request later.
  */
 static __always_inline struct request *dispatch(struct blk_mq_hw_ctx *hctx, u16 queue, bool tick_resolution)
 {
@@ -414,7 +429,7 @@ struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	return dispatch(hctx, 0, false);
 }
 
-/* The same for policies that count in ticks. */
+/* For policies that choose for all hardware queues alike and need times only to the tick. */
 struct request *hoist_dispatch_in_ticks(struct blk_mq_hw_ctx *hctx)
 {
 	return dispatch(hctx, 0, true);
@@ -427,8 +442,8 @@ struct request *hoist_dispatch_per_hctx(struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * Without the lock: a wrong answer costs one useless or one late run, and every change of it runs
- * the queue afterwards.
+ * This is read without the lock. A wrong answer costs one useless or one late run of the queue,
+ * because the queue is run after every change of the answer.
  */
 bool hoist_has_work_for(struct blk_mq_hw_ctx *hctx)
 {
@@ -461,7 +476,10 @@ static noinline void attend_end(struct hoist_device *device, struct blk_mq_hw_ct
 	spin_unlock_irqrestore(&device->lock, flags);
 	if (!(effect & HOIST_RUN_QUEUE))
 		return;
-	/* blk-mq checks the mark when it frees the request, right after this. */
+	/*
+	 * The restart mark makes blk-mq run the hardware queue when it frees the request, which it
+	 * does right after this.
+	 */
 	if (device->wants & HOIST_PER_QUEUE)
 		hoist_run_all(device);
 	else
@@ -486,7 +504,8 @@ static __always_inline void end_request(struct hoist_device *device, struct requ
 
 /*
  * Called before finish_request, with the time that blk-mq has already read. Nothing is left for
- * finish_request: since 6.5 blk-mq clears the mark itself, and does not call it without the mark.
+ * finish_request: since 6.5 blk-mq itself clears the mark that the request was prepared
+ * (HOIST_PREPARED), and it does not call finish_request for requests without this mark.
  */
 void hoist_completed_request(struct request *rq, u64 now)
 {
@@ -509,8 +528,8 @@ void hoist_completed_counted(struct request *rq, u64 now)
 }
 
 /*
- * The request was never completed, because it was merged into another or never sent; or the core
- * does not know it, and only its tag is counted.
+ * Ends a request that was never completed, because it was merged into another or never sent, or
+ * that the core does not know and of which only the tag is counted.
  */
 static noinline void end_uncompleted(struct request *rq)
 {
@@ -529,8 +548,8 @@ void hoist_finish_request(struct request *rq)
 }
 
 /*
- * The request keeps its id: it is inserted again, or goes to the driver without insertion, and ends
- * in finish in both cases.
+ * The driver gave the request back. The request keeps its id: it is inserted again, or sent to the
+ * driver without insertion, and hoist_finish is called at its end in both cases.
  */
 void hoist_requeue_request(struct request *rq)
 {

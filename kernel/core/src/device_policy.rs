@@ -1,8 +1,8 @@
-//! One device's policy and the state beside it: blk-mq's calls, for whichever policy it is.
+//! One device's policy, of any type, and the state beside it; blk-mq's calls arrive here.
 //!
-//! Every method is one call of the glue under the device's lock; after each,
-//! [`crate::values::Shared`] holds the values that may be read without the lock. Calls made for
-//! every request select the policy once and continue in [`crate::life`].
+//! Every method is one call of the glue (the C files of kernel/module), made under the device's
+//! lock; after each, [`crate::values::Shared`] holds the values that may be read without the lock.
+//! Calls made for every request select the policy once and continue in [`crate::life`].
 
 use crate::device_state::DeviceState;
 use crate::elevator_types::elevator_type;
@@ -26,7 +26,7 @@ pub struct DevicePolicy {
     policy: Any,
 }
 
-/// A call that is made for every request, with its arguments: compiled for each policy.
+/// Defines the calls that are made for every request; each is compiled separately for every policy.
 macro_rules! calls {
     ($($name:ident: $function:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {$(
         struct $name<'a> {
@@ -85,10 +85,11 @@ impl DevicePolicy {
         Ok(device_policy)
     }
 
-    /// The same, built in place: a policy is large for a kernel stack.
+    /// As [`DevicePolicy::try_new`], but built at `place`, because a policy is too large for a
+    /// kernel stack.
     ///
     /// # Errors
-    /// As [`DevicePolicy::try_new`]; then nothing is at `place`.
+    /// As [`DevicePolicy::try_new`]; `place` then contains nothing.
     ///
     /// # Safety
     /// `place` is memory for a [`DevicePolicy`].
@@ -113,7 +114,7 @@ impl DevicePolicy {
         Ok(())
     }
 
-    /// Calls the visitor with the policy's own type.
+    /// Calls the visitor with the policy in its own type.
     pub(crate) fn visit<V: Visitor>(&mut self, visitor: V) -> V::Answer {
         self.policy.visit(visitor)
     }
@@ -139,15 +140,15 @@ impl DevicePolicy {
         }
     }
 
-    /// A tag was taken, and the policy must know at once. Returns [`NONE`] when all slots are in
-    /// use.
+    /// Registers a request that has just got its tag, for policies that count tags. Returns its id,
+    /// or [`NONE`] when all slots are in use.
     pub fn allocate(&mut self, ask: &Ask, now: Nanos) -> u32 {
         let call = Allocate { state: &mut self.state, attributes: ask.attributes(), now };
         self.policy.visit(call).map_or(NONE, RequestId::raw)
     }
 
-    /// A request enters the policy's queues: one that was allocated, or [`NONE`] for a new one.
-    /// Returns its id, or [`NONE`] when all slots are in use.
+    /// Inserts a request into the policy's queues. `known` is its id if it has one already,
+    /// otherwise [`NONE`]. Returns its id, or [`NONE`] when all slots are in use.
     #[inline(always)]
     pub fn insert(&mut self, known: u32, ask: &Ask, at: u32, now: Nanos) -> u32 {
         self.policy.visit(Insert { state: &mut self.state, known, ask, at, now })
@@ -160,14 +161,15 @@ impl DevicePolicy {
         Action { kind: action.kind & !ATTEND, ..action }
     }
 
-    /// The driver requeued the request. It is inserted again, or goes to the device without
+    /// The driver gave the request back. Later it is inserted again, or sent to the device without
     /// insertion.
     #[inline(always)]
     pub fn requeue(&mut self, id: u32, now: Nanos) -> Effect {
         self.policy.visit(Requeue { state: &mut self.state, id, now }) & !ATTEND
     }
 
-    /// The request ends: completed, absorbed, or never inserted. Its id is invalid afterwards.
+    /// The request ends because it was completed, was absorbed by another, or will never be
+    /// inserted. Its id is invalid afterwards.
     #[cfg(not(feature = "module"))]
     pub fn finish(&mut self, id: u32, now: Nanos) -> Effect {
         self.policy.visit(Finish { state: &mut self.state, id, now }) & !ATTEND
@@ -207,8 +209,8 @@ impl DevicePolicy {
         self.policy.may_merge(&self.state.requests, RequestId::from_raw(id), &ask.attributes())
     }
 
-    /// A bio was merged into a queued request, or the request absorbed another: this is its extent
-    /// now.
+    /// A bio, or a request that the core does not know, was merged into a queued request, whose
+    /// extent is now `sector` and `sectors`.
     pub fn bio_merged(&mut self, id: u32, side: u32, sector: u64, sectors: u32, now: Nanos) {
         let id = RequestId::from_raw(id);
         let Some(request) = self.state.requests.live_mut(id) else { return };
@@ -218,8 +220,8 @@ impl DevicePolicy {
             2 => Side::Front,
             3 => Side::Discard,
             _ => {
-                // No answer of the core was like this; the bio is merged already, so the queue must
-                // continue.
+                // This core never proposes such a side. As the bio is merged already, the merge is
+                // counted as a fault and treated as a back merge.
                 self.state.requests.count_violation();
                 Side::Back
             }
@@ -228,8 +230,8 @@ impl DevicePolicy {
         self.policy.bio_merged(&self.state.requests, id, side, now);
     }
 
-    /// `gone` was absorbed by `keep`, whose length is now `sectors`. `gone` is finished later,
-    /// without service.
+    /// The request `gone` was merged into `keep`, whose length is now `sectors`. The glue calls
+    /// `finish` for `gone` later, although it never reaches the device.
     #[inline(always)]
     pub fn absorbed(&mut self, keep: u32, sectors: u32, gone: u32, now: Nanos) -> Effect {
         self.policy.visit(Absorb { state: &mut self.state, keep, sectors, gone, now }) & !ATTEND
@@ -285,8 +287,8 @@ impl DevicePolicy {
             self.state.fault();
             return 0;
         }
-        // A child holds its parent's id: it may have requests after the parent's last one has
-        // completed.
+        // A group refers to its parent's id, because it may still have requests when all those of
+        // its parent have completed.
         self.state.group_ids.get_ref(parent.0);
         self.policy.group_added(GroupId(id), &settings, now);
         self.after(Wake::No);
@@ -305,7 +307,8 @@ impl DevicePolicy {
         self.after(wake)
     }
 
-    /// The group takes no more bios. Its id is reused after its last request and its last child.
+    /// The group gets no more bios. Its id may be reused when it has no requests and no children
+    /// any more.
     pub fn group_offline(&mut self, group: u32, now: Nanos) {
         if group == 0 || !self.state.group_ids.exists(group) {
             return;
@@ -319,8 +322,8 @@ impl DevicePolicy {
     }
 
     /// Must be called at once when `shared.dying_group` is not 0: nothing refers to that group any
-    /// more, and it may have held the last reference to its ancestors. A call of its own, because
-    /// the stack would be too deep below `finish`.
+    /// more, and it may have held the last reference to its ancestors. It is a separate call,
+    /// because `finish` would need too much stack if it did this.
     pub fn release_group(&mut self, now: Nanos) {
         let mut at = self.state.shared.dying_group.load(Relaxed);
         self.state.shared.dying_group.store(0, Relaxed);
@@ -341,7 +344,8 @@ impl DevicePolicy {
         self.after(Wake::No);
     }
 
-    /// Adds an issuer; returns its id, or 0 (shared) if there is none left.
+    /// Adds an issuer; returns its id, or 0, the id shared by several issuers, if there is none
+    /// left.
     pub fn context_added(&mut self) -> u32 {
         self.state.context_ids.take()
     }
@@ -365,7 +369,7 @@ impl DevicePolicy {
         &self.policy
     }
 
-    /// Sets a tunable, in its row's unit. Returns false if the row refuses the value.
+    /// Sets the tunable number `row`, in its unit. Returns false if it refuses the value.
     pub fn set(&mut self, row: u32, value: i64) -> bool {
         let done = self.policy.set(row as usize, value).is_ok();
         self.publish();
@@ -401,7 +405,8 @@ impl DevicePolicy {
         self.policy.check(&self.state.requests)
     }
 
-    /// After a rare call: publishes the timer's time unconditionally.
+    /// Called after calls that are not made for every request: updates all values that the glue
+    /// reads, among them the timer's time.
     #[inline(always)]
     fn after(&mut self, wake: Wake) -> Effect {
         self.state.shared.timer_at_ns.store(self.policy.next_timer().unwrap_or(u64::MAX), Relaxed);

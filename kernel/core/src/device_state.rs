@@ -1,5 +1,5 @@
 //! The state of a device beside its policy: tables of requests, groups and issuers, counters, and
-//! the values that the glue reads.
+//! the values that the glue (the C files of kernel/module) reads.
 
 use crate::ids::Ids;
 use crate::values::{ATTEND, Action, Config, Effect, NONE, REFUSED, RUN_QUEUE, Shared, Stats, THROTTLED};
@@ -17,7 +17,8 @@ const REASONS: usize = 64;
 #[repr(C)]
 #[derive(Debug)]
 pub struct DeviceState {
-    /// For the glue; must be first, because the glue reads it through the handle.
+    /// The values that the glue reads. They must be first, because it finds them through the
+    /// handle.
     pub shared: Shared,
     pub(crate) requests: Requests,
     pub(crate) groups: GroupTree,
@@ -68,8 +69,8 @@ impl DeviceState {
         })
     }
 
-    /// Adds a reference to group and issuer. Id 0 of either is the shared one and is never
-    /// released, so it is not counted.
+    /// Adds a reference to a request's group and issuer. Id 0 (the root group, the shared issuer)
+    /// is never released, so references to it are not counted.
     #[inline(always)]
     pub(crate) fn get_ref<E: Elevator>(&mut self, attributes: &Attributes) {
         if !E::TRAITS.uses_issuers() {
@@ -137,14 +138,15 @@ impl DeviceState {
         *count = count.wrapping_add(1);
     }
 
-    /// [`DeviceState::after`] when a request was just dispatched: blk-mq continues dispatching, and
-    /// nothing is throttled. A policy with nothing queued reports itself that it has no work.
+    /// [`DeviceState::after`] when a request was just dispatched. It does less, because blk-mq
+    /// continues dispatching and nothing is throttled then. Whether requests are queued need not be
+    /// checked either: a policy without queued requests says itself that it has no work.
     #[inline(always)]
     pub(crate) fn after_choice<E: Elevator>(&mut self, policy: &E, wake: Wake) -> u32 {
         self.shared.stalled.store(0, Relaxed);
         let has_work = policy.has_work(HardwareQueue(0));
         self.shared.has_work.store(u32::from(has_work), Relaxed);
-        // The queue that it would wake is the one dispatching.
+        // The queue that would be run is the one that is dispatching.
         let _ = wake;
         if self.is_earlier(policy) { ATTEND } else { 0 }
     }
@@ -189,12 +191,14 @@ impl DeviceState {
         }
     }
 
-    /// Requests a queue run where one is needed: while blk-mq knows of work it dispatches by itself
-    /// as long as the device takes requests, and again when the device can.
+    /// Asks for a run of the hardware queues if it is needed. While blk-mq knows that there is
+    /// work, it dispatches by itself as long as the device accepts requests, and again when the
+    /// device does.
     #[inline(always)]
     fn effect<E: Elevator>(&mut self, has_work: bool, had_work: bool) -> Effect {
         let is_new_work = has_work && (!had_work || self.shared.is(REFUSED));
-        // With separate queues per hardware queue, one dispatch says nothing about the others.
+        // If the policy has separate queues for each hardware queue, a dispatch for one of them
+        // does not mean that blk-mq dispatches for the others.
         if is_new_work || E::TRAITS.is_per_queue {
             self.shared.clear_condition(REFUSED);
             return RUN_QUEUE;
@@ -210,8 +214,8 @@ impl DeviceState {
         self.refusal
     }
 
-    /// All counters. Queued are the requests inserted and neither dispatched nor absorbed; the
-    /// driver has those dispatched and neither requeued nor completed.
+    /// All counters. Requests that were inserted and neither dispatched nor absorbed are queued;
+    /// those that were dispatched and neither requeued nor completed are in the driver.
     pub(crate) fn stats(&self) -> Stats {
         let (stats, tallies) = (self.stats, self.tallies);
         let left = stats.dispatched.wrapping_add(tallies.absorbed_queued);

@@ -1,4 +1,5 @@
-//! The policies that the module offers, their names, and what the glue must do for each.
+//! The policies that the module offers, their names, and what the glue (the C files of
+//! kernel/module) must do for each.
 
 use elevator::registry::{ENTRIES, Entry};
 use elevator::{Limits, Traits};
@@ -12,8 +13,8 @@ pub const PREFIX: &str = "hw-";
 pub const WANTS_GROUPS: u32 = 1 << 0;
 /// The policy needs every request's issuer.
 pub const WANTS_CONTEXTS: u32 = 1 << 1;
-/// Each hardware queue has queues of its own: a request that waits for one cannot be dispatched to
-/// another.
+/// The policy has separate queues for each hardware queue: a request that waits for one hardware
+/// queue cannot be dispatched to another.
 pub const PER_QUEUE: u32 = 1 << 2;
 /// A group's share of the tags is counted from the time that a tag is taken: the policy implements
 /// [`elevator::Elevator::allocated`], for requests of groups other than the root.
@@ -77,8 +78,8 @@ mod tests {
     fn the_requirements_of_each_policy_are_consistent() {
         for elevator_type in elevator_types() {
             let wants = |what: u32| elevator_type.wants & what != 0;
-            // The glue determines groups to charge where it counts tags, and counts tags where it
-            // knows issuers.
+            // The glue charges groups only for policies for which it counts tags, and counts tags
+            // only for policies for which it determines issuers.
             assert!(!wants(CHARGES_GROUPS) || wants(LIMITS_READS), "{}", elevator_type.entry.name);
             assert!(!wants(LIMITS_READS) || wants(WANTS_CONTEXTS), "{}", elevator_type.entry.name);
             // A policy that counts in ticks chooses for all hardware queues.

@@ -9,7 +9,8 @@ struct Id {
     is_gone: bool,
 }
 
-/// Ids below a limit; O(1) each. Id 0 always exists and is shared by all that find the pool empty.
+/// A pool of the ids below a limit; every operation is O(1). Id 0 always exists and is shared by
+/// all that find the pool empty.
 #[derive(Debug)]
 pub struct Ids {
     ids: Array<Id>,
@@ -28,7 +29,7 @@ impl Ids {
         let limit = limit.max(1);
         let mut free = Array::try_new(limit, 0)?;
         for place in 0..limit - 1 {
-            // The smallest is on top.
+            // The smallest id is taken first.
             *free.at_mut(place) = limit - 1 - place;
         }
         let mut ids = Array::try_new(limit, Id { held: 0, is_taken: false, is_gone: false })?;
@@ -70,7 +71,7 @@ impl Ids {
         entry.held == 0 && entry.is_gone
     }
 
-    /// Notes that the owner is gone; returns whether the id can be released now.
+    /// Records that the owner is gone; returns whether the id can be released now.
     pub fn retire(&mut self, id: u32) -> bool {
         if id == 0 || !self.exists(id) {
             return false;

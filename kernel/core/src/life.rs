@@ -1,6 +1,8 @@
-//! The calls made for every request, compiled for each policy's own type.
+//! The calls made for every request (its life from tag to end), compiled for each policy's own
+//! type.
 //!
-//! Each function is one call of the glue; [`crate::DevicePolicy`] selects the policy.
+//! Each function is one call of the glue (the C files of kernel/module); [`crate::DevicePolicy`]
+//! selects the policy.
 
 use crate::device_state::DeviceState;
 use crate::values::{ATTEND, Action, Ask, DISPATCH, EMPTY, Effect, HOLD, NONE, THROTTLED, UNTIL_COMPLETION};
@@ -11,12 +13,12 @@ use elevator::{Attributes, Dispatch, Elevator, Hint, Merge, Place, Position, Sid
 /// Insert position: before all other requests.
 pub const AT_HEAD: u32 = 1;
 /// Insert position: where the policy sorts the request. Any other code is counted as a fault and
-/// does the same.
+/// treated like this one.
 const SORTED: u32 = 0;
 /// [`crate::values::Shared::search`]: the policy searches merge candidates in lists of its own.
 const OWN_SEARCH: u32 = 2;
 
-/// A tag was taken. `None` when all slots are in use.
+/// Registers a request that has just got its tag; `None` when all slots are in use.
 #[inline(always)]
 pub(crate) fn allocate<E: Elevator>(
     state: &mut DeviceState,
@@ -47,8 +49,8 @@ pub(crate) fn insert<E: Elevator>(
     insert_sorted_outlined(state, policy, ask, now)
 }
 
-/// A separate function, because the glue inserts new requests through a table: this path is for
-/// replays, and must not deepen the stack of the others.
+/// A separate function, so that it adds no stack to the other paths. Only replays take this path,
+/// because the glue inserts new requests through a table of functions.
 #[inline(never)]
 fn insert_sorted_outlined<E: Elevator>(state: &mut DeviceState, policy: &mut E, ask: &Ask, now: Nanos) -> u32 {
     id_in(insert_sorted(state, policy, &ask.attributes(), now))
@@ -80,8 +82,8 @@ pub(crate) fn insert_sorted<E: Elevator>(
     if state.after_insertion(policy) { encoded | i64::MIN } else { encoded }
 }
 
-/// Inserts a request whose tag was charged, that goes before all others, or that was requeued; and
-/// every request of a policy that keeps lists.
+/// Inserts a request that is known since it got its tag, that must precede all others, or that was
+/// requeued; and every request of a policy that searches merge candidates in lists of its own.
 #[inline(never)]
 fn insert_other<E: Elevator>(
     state: &mut DeviceState,
@@ -133,8 +135,8 @@ fn insert_at<E: Elevator>(state: &mut DeviceState, policy: &mut E, id: RequestId
     id.raw()
 }
 
-/// Stores what was unknown when the tag was taken: the extent, and the real issuer and group.
-/// Returns true if the driver had the request already.
+/// Stores the attributes that were unknown when the tag was taken: the extent and, if they have
+/// changed, issuer and group. Returns true if the driver had the request already.
 #[inline(never)]
 fn take_attributes<E: Elevator>(state: &mut DeviceState, policy: &mut E, id: RequestId, ask: &Ask, now: Nanos) -> bool {
     let attributes = ask.attributes();
@@ -150,7 +152,8 @@ fn take_attributes<E: Elevator>(state: &mut DeviceState, policy: &mut E, id: Req
     }
     if is_moved {
         state.get_ref::<E>(&attributes);
-        // The glue checks for attention after every insertion of this kind.
+        // The result is ignored, because the glue checks for a dying group after every such
+        // insertion anyway.
         state.put_ref(before.group.0, before.context.0);
         policy.allocated(&state.requests, id, now);
     }
@@ -229,8 +232,8 @@ pub(crate) fn finish<E: Elevator>(state: &mut DeviceState, policy: &mut E, id: u
     forget(state, policy, id, wake)
 }
 
-/// Ends a request that the device does not have, as far as the policy knows: absorbed, never
-/// inserted, or requeued and then sent to the device without the policy's knowledge.
+/// Ends a request that is not in flight as far as the policy knows: it was absorbed, was never
+/// inserted, or was requeued and then sent to the device without the policy's knowledge.
 #[cold]
 #[inline(never)]
 fn finish_unserved<E: Elevator>(state: &mut DeviceState, policy: &mut E, id: RequestId, now: Nanos) -> Effect {

@@ -1,5 +1,5 @@
-//! Memory for construction, from the glue. Nothing else allocates: the object gate follows every
-//! call.
+//! Memory for construction, from the glue (the C files of kernel/module). Nothing else allocates;
+//! `kernel/gate/run` checks this by following every call in the object file.
 //!
 //! The symbols that compiled `alloc` calls have no stable names; `kernel/build_core` renames them
 //! to these.
@@ -19,7 +19,7 @@ extern "C" fn hoist_rust_alloc(bytes: usize, align: usize) -> *mut u8 {
     unsafe { hoist_host_alloc(bytes, align).cast() }
 }
 
-/// Allocates zeroed memory; the glue's memory always is.
+/// Allocates zeroed memory; all memory from the glue is zeroed.
 #[unsafe(no_mangle)]
 extern "C" fn hoist_rust_alloc_zeroed(bytes: usize, align: usize) -> *mut u8 {
     hoist_rust_alloc(bytes, align)
@@ -48,7 +48,7 @@ unsafe extern "C" fn hoist_rust_realloc(memory: *mut u8, old_bytes: usize, align
     place
 }
 
-/// Required by the compiler.
+/// A symbol that the compiler requires; it is never called.
 #[unsafe(no_mangle)]
 extern "C" fn hoist_rust_no_shim() {}
 

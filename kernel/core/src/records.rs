@@ -61,7 +61,7 @@ pub struct Record {
     pub id: u32,
     /// The time of the call, in nanoseconds.
     pub now_ns: u64,
-    /// Bio or request; other calls store their further arguments in it.
+    /// The attributes of the bio or request; calls that have none store their other arguments here.
     pub ask: Ask,
     /// The policy's answer.
     pub answer: u64,
@@ -153,8 +153,8 @@ const CALLS: &[Call] = &[
     Call::ReleaseGroup,
 ];
 
-/// The glue's buffer for the calls of one device: its address, its size in records, the number
-/// written.
+/// The buffer of the glue (the C files of kernel/module) for the calls of one device: its address,
+/// its size in records, the numbers written and lost.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Recorder {

@@ -1,5 +1,5 @@
-//! The values passed to and from C, with fixed layout. `kernel/module/hoist_core.h` declares the
-//! same in C.
+//! The values passed to and from the C files of the module (the glue), with fixed layout.
+//! `kernel/module/hoist_core.h` declares the same in C.
 
 use block::{ContextId, Extent, Flags, GroupId, HardwareQueue, NIL, Operation, Priority, SoftwareQueue};
 use core::sync::atomic::Ordering::Relaxed;
@@ -163,22 +163,22 @@ pub struct Action {
 
 /// [`Action::kind`]: nothing is queued.
 pub const EMPTY: u32 = 0;
-/// [`Action::kind`]: this request.
+/// [`Action::kind`]: a request is dispatched.
 pub const DISPATCH: u32 = 1;
 /// [`Action::kind`]: the device is kept idle in anticipation of a request.
 pub const HOLD: u32 = 2;
-/// [`Action::kind`]: nothing before a completion.
+/// [`Action::kind`]: no request can be dispatched before one completes.
 pub const UNTIL_COMPLETION: u32 = 3;
 
-/// The policy's wishes after an event.
+/// What the glue must do after an event; a set of bits.
 pub type Effect = u32;
 /// Run the queue again.
 pub const RUN_QUEUE: Effect = 1;
 /// Set beside an effect or a kind of action: the glue must check [`Shared::attention`].
 pub const ATTEND: u32 = 1 << 16;
 
-/// The values that the glue reads without a call, some of them without the lock. First in the
-/// handle.
+/// The values that the glue reads without a call, some of them without the lock. They are at the
+/// beginning of the handle.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Shared {
@@ -224,7 +224,7 @@ impl Shared {
         }
     }
 
-    /// Makes the glue check the group and the timer after this call.
+    /// Makes the glue check after this call whether a group is to be removed or the timer set.
     pub(crate) fn request_attention(&self) {
         self.attention.store(1, Relaxed);
     }
@@ -266,15 +266,15 @@ pub struct Stats {
     pub throttled: u64,
     /// Calls of the timer.
     pub timers: u64,
-    /// Invalid calls, of the core or of the policy.
+    /// Invalid calls, by the glue or between core and policy.
     pub faults: u64,
     /// Groups in use, including the root.
     pub groups: u64,
     /// Issuers in use, including the shared one.
     pub contexts: u64,
-    /// Groups that found no id and count as their parents.
+    /// Groups for which there was no id; their requests count for their parents.
     pub groups_refused: u64,
-    /// Issuers that found no id.
+    /// Issuers for which there was no id; they share id 0.
     pub contexts_refused: u64,
     /// Requests that were dispatched and have not ended or been requeued.
     pub in_driver: u64,
@@ -299,8 +299,8 @@ impl Line {
 const _: () = assert!(size_of::<Config>() == 64 && align_of::<Config>() == 8);
 const _: () = assert!(size_of::<Ask>() == 32 && size_of::<Action>() == 16 && size_of::<Shared>() == 40);
 const _: () = {
-    // `struct hoist_attributes` of the glue, which writes the attributes of a new request in the
-    // policies' own form.
+    // The layout of `struct hoist_attributes`, in which the glue writes the attributes of a new
+    // request, equals that of the policies' [`Attributes`].
     use core::mem::offset_of;
     assert!(size_of::<Attributes>() == 40 && size_of::<Extent>() == 16 && size_of::<Operation>() == 1);
     assert!(offset_of!(Attributes, extent) == 0 && offset_of!(Extent, sectors) == 8);

@@ -7,10 +7,11 @@ use super::state::{DEFAULT_WEIGHT, Marks, class_index};
 use crate::structures::NIL;
 use block::GroupId;
 
-/// A queue that returns within this many times `slice_idle` keeps the budget that it had left.
+/// A queue whose next request arrives within this many times `slice_idle` after its last completion
+/// ("in time") keeps the budget that it had left.
 const IN_TIME_IDLES: u64 = 3;
 
-/// The facts about an arrival that decide on weight raising.
+/// What decides, when a request arrives, whether the weight of its queue is raised.
 #[derive(Copy, Clone, Debug)]
 pub struct Arrival {
     pub is_interactive: bool,
@@ -66,7 +67,7 @@ impl Bfq {
     fn judge_arrival(&self, queue: u32, slot: u32) -> Arrival {
         let state = self.queues.at(queue);
         let in_large_burst = state.has(Marks::IN_LARGE_BURST);
-        // A user-set weight opts out of raising.
+        // In newer forms, a queue whose weight the user has changed is never raised.
         let is_plain = !self.profile.raises_default_weight_only || self.entities.at(queue).new_weight == DEFAULT_WEIGHT;
         let is_too_seeky = self.profile.has_totally_seeky && state.is_totally_seeky();
         let is_soft_real_time = is_plain
@@ -82,7 +83,8 @@ impl Bfq {
         Arrival { is_interactive, is_soft_real_time, deserves, in_large_burst }
     }
 
-    /// Sets the budget for the next turn. True if the queue keeps what it had left of the last one.
+    /// Sets the budget for the next turn. True if the queue keeps the budget that was left from its
+    /// last turn.
     fn take_up_budget(&mut self, queue: u32, slot: u32, is_in_time: bool) -> bool {
         let left = self.budget_left(queue);
         let charge = self.charge(slot, queue);
@@ -112,7 +114,8 @@ impl Bfq {
         state.marks.set(Marks::BUSY);
         let is_raised = state.is_raised();
         self.change_busy(queue, true);
-        // It may have a request in flight that bypassed the queue and was counted nowhere.
+        // The queue may have a request in flight that was never inserted into it; only from here on
+        // is it counted as having requests.
         self.become_pending(queue);
         if !is_raised {
             self.count_weight(queue);
@@ -123,7 +126,8 @@ impl Bfq {
         self.move_to_front_of_woken(queue);
     }
 
-    /// Activates the queue, with a back-shifted start if its mark allows it.
+    /// Activates the queue; with the mark `WAITS_UNBLOCKED` its virtual start time may lie in the
+    /// past (back-shifted).
     #[inline]
     pub(super) fn activate_by_mark(&mut self, queue: u32) {
         let may_go_back = self.queues.at(queue).has(Marks::WAITS_UNBLOCKED);
@@ -175,8 +179,8 @@ impl Bfq {
         real_time.wrapping_add(best_effort).wrapping_add(idle)
     }
 
-    /// Whether the queue that became busy preempts the queue in service. The trees then determine which queue is
-    /// next.
+    /// Whether the queue that became busy preempts the queue in service. The trees then determine
+    /// the next queue.
     #[inline(never)]
     pub(super) fn ends_turn_in_service(&self, queue: u32, wants_preempt: bool) -> bool {
         let served = self.in_service;
@@ -197,8 +201,8 @@ impl Bfq {
             || (self.settings.bounded_hold && self.is_owed_before(served))
     }
 
-    /// Whether it has a higher class or a larger weight, compared at the level where the two are
-    /// siblings, or their groups are.
+    /// Whether `one` has a higher class than `other`, or a larger weight. Weights are those of the
+    /// two queues if these are in one group, otherwise those of their groups.
     fn is_higher(&self, one: u32, other: u32) -> bool {
         let (class, other_class) = (self.entities.at(one).class, self.entities.at(other).class);
         if class != other_class {

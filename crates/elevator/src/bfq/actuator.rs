@@ -1,8 +1,8 @@
 //! Drives with several actuators (Linux 6.3): an issuer has a queue for each actuator's range of
-//! sectors, and an actuator with little load gets a request out of turn.
+//! sectors, and an actuator with little load gets a request of a queue that is not in service.
 //!
-//! The records of an issuer, one per actuator, lie `issuers` records apart, so that with one
-//! actuator the record index is the issuer.
+//! An issuer has a record for each actuator. They are `issuers` records apart in the table, so that
+//! with one actuator the index of a record is the issuer's number.
 
 use super::Bfq;
 use crate::actuators::Actuators;
@@ -119,7 +119,8 @@ impl Bfq {
         records.fold(0, |sum, record| sum.wrapping_add(self.contexts.at(record).requests))
     }
 
-    /// A queue entered an active set; false if it was listed already.
+    /// Adds a queue that entered an active set to the list of its actuator; false if it was in the
+    /// list already.
     #[inline]
     pub(super) fn list_active(&mut self, queue: u32) -> bool {
         let list = self.active_lists.at_mut(u32::from(self.queues.at(queue).actuator));

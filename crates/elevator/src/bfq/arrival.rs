@@ -31,20 +31,21 @@ struct Insertion {
     is_sync: bool,
 }
 
-/// Whether a request has joined a busy queue, and the consequences, as a set of flags.
+/// The result of [`Bfq::join_busy`]: whether a request was added, and the consequences that remain
+/// to be handled, as a set of flags.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Joined(u8);
 
 impl Joined {
-    /// It has not: the general path must handle it.
+    /// The request was not added; the general path must handle it.
     pub const NOT: Joined = Joined(1 << 7);
-    /// It has, without further consequences.
+    /// The request was added, without further consequences.
     pub const NO_EFFECT: Joined = Joined(0);
     /// The injection limit of the queue must be learned again.
     const RESETS_INJECTION: Joined = Joined(1 << 0);
-    /// Its issuer has no other request for the same actuator.
+    /// The request's issuer has no other request for the same actuator.
     const ONLY_REQUEST: Joined = Joined(1 << 1);
-    /// It is the next request of its queue, which is not in service.
+    /// The request is the next one of its queue, and the queue is not in service.
     const IS_NEXT: Joined = Joined(1 << 2);
 
     #[inline]
@@ -130,7 +131,8 @@ impl Bfq {
             return Joined::NOT;
         }
         let may_merge = state.merges_into != NIL || (!skips_early_merge && issuer.stable_candidate != NIL);
-        // A queue raised as soft real-time may cease to be so with this request.
+        // With this request, a queue whose weight is raised as soft real-time may have to lose
+        // that.
         let may_fall_back = state.is_raised() && state.raising.longest_ticks == self.spans.soft_real_time_ticks;
         let slot = id.slot();
         let Some(entry) = self.slots.get_mut(slot) else { return Joined::NOT };
@@ -204,7 +206,7 @@ impl Bfq {
         }
     }
 
-    /// Adds an ordinary request to its queue, or to the queue that this one is merged into. The
+    /// Adds an ordinary request to its queue, or to the queue that its queue is merged into. The
     /// phases run one after another, so that their stack frames do not add up.
     #[inline(always)]
     pub(super) fn add(&mut self, bio: &Bio, id: RequestId, bound_to: u32, context: u32) {
@@ -246,7 +248,8 @@ impl Bfq {
         }
     }
 
-    /// Adds a request that goes in front of everything; it belongs to a queue all the same.
+    /// Adds a request that is dispatched before all queues; it is counted in its issuer's queue
+    /// nevertheless.
     pub(super) fn add_direct(&mut self, slot: u32) {
         self.slots.at_mut(slot).held = Held::Direct;
         if !self.direct.push_front(&mut self.fifo_links, slot) {
@@ -334,7 +337,7 @@ impl Bfq {
         self.slots.at(slot).queue
     }
 
-    /// False if there is no other queue to go to.
+    /// Moves a request to the queue that its own is to be merged into; false if there is none.
     #[inline(never)]
     fn move_to_target(&mut self, bio: &Bio, slot: u32) -> bool {
         let entry = *self.slots.at(slot);

@@ -8,7 +8,8 @@ use crate::structures::NIL;
 use block::Nanos;
 use block::time::MILLISECOND;
 
-/// Initial budget, also used until enough budgets have been assigned.
+/// Initial value of the largest budget, in sectors; also used until enough budgets have been
+/// assigned.
 pub const DEFAULT_MAX_BUDGET: u32 = 16_384;
 const ENOUGH_TURNS: u32 = 194;
 /// Shorter turns tell nothing about a queue's rate.
@@ -48,7 +49,7 @@ impl Bfq {
         entity.budget.saturating_sub(entity.service)
     }
 
-    /// Adapts the budget to a new next request, while the queue is waiting for its turn.
+    /// Adapts the budget of a queue that waits for its turn to the cost of its new next request.
     #[inline(always)]
     pub(super) fn next_request_changed(&mut self, queue: u32) {
         if queue != self.in_service && self.renews_budget(queue) {
@@ -139,8 +140,8 @@ impl Bfq {
         self.clock.is_past_or_now(self.queues.at(queue).budget_timeout_ticks)
     }
 
-    /// Whether a turn must end for its time. While the device is idled for the queue, only if at
-    /// least a third of its budget is left.
+    /// Whether a turn must end because of the time that it has taken. While the device is idled for
+    /// the queue, that is so only if at least a third of its budget is left.
     pub(super) fn may_end_for_time(&mut self, queue: u32) -> bool {
         let is_timed_out = self.is_timed_out(queue);
         if self.messages.is_on() {
@@ -174,7 +175,8 @@ impl Bfq {
         (is_slow, charged_ns)
     }
 
-    /// Charges a slow turn the sectors that the device would have transferred in its time.
+    /// Charges a slow turn for its time: with the part of the largest budget that corresponds to
+    /// the turn's part of the timeout.
     #[inline(never)]
     pub(super) fn charge_turn(&mut self, queue: u32, end: TurnEnd, ended_at_ns: Nanos) {
         let (is_slow, charged_ns) = self.judge(queue, ended_at_ns);

@@ -1,5 +1,5 @@
-//! Bursts: queues created shortly after one another belong to the start of a service, and are not
-//! interactive.
+//! Bursts: many queues created shortly after one another are taken for the start of a service, and
+//! are not treated as interactive.
 
 use super::Bfq;
 use super::state::Marks;
@@ -82,7 +82,7 @@ impl Bfq {
         }
     }
 
-    /// True if it was on the list.
+    /// Removes a queue from the list of the current burst; true if it was on the list.
     pub(super) fn leave_burst_list(&mut self, queue: u32) -> bool {
         self.burst.list.remove(&mut self.burst_links, queue)
     }

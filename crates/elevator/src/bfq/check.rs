@@ -1,5 +1,5 @@
-//! Checks every invariant of BFQ: those of docs/specifications/bfq.md, section 6.1, and the links
-//! and counts behind them.
+//! Checks every invariant of BFQ: those of docs/specifications/bfq.md, section 6.1, and those of
+//! the lists, trees and counts that the state is stored in.
 
 use super::Bfq;
 use super::clock::NEVER;
@@ -133,7 +133,8 @@ impl Bfq {
         }
         for context in self.contexts.iter() {
             for queue in context.queues {
-                // A queue scheduled for a merge counts in advance for the target.
+                // An issuer of a queue that is scheduled for a merge is counted in the target
+                // already.
                 let mut at = queue;
                 for _ in 0..self.queues.len() {
                     count(at, &|counted| counted.users += 1);

@@ -14,7 +14,7 @@ pub const NEVER: Nanos = Nanos::MAX;
 pub struct Clock {
     pub ns: Nanos,
     pub ticks: u64,
-    /// 1 if the host sets no tick, so that ticks are exact.
+    /// Length of a tick; 1 if the host gives none, so that ticks are nanoseconds.
     tick_ns: NonZeroU64,
 }
 
@@ -27,7 +27,7 @@ impl Clock {
     pub fn set(&mut self, now: Nanos) {
         self.ns = now;
         let length = self.tick_ns.get();
-        // No division while the tick has not changed.
+        // The division is avoided while the tick has not changed.
         if length == 1 {
             self.ticks = now;
         } else if now.wrapping_sub(self.ticks.wrapping_mul(length)) >= length {
@@ -78,8 +78,8 @@ impl Clock {
 #[derive(Copy, Clone, Debug)]
 pub struct Spans {
     pub second: u64,
-    /// The default of `timeout_sync`. Time is charged in parts of it, whatever the tunable's value
-    /// (Q3).
+    /// The default of `timeout_sync`. The time of a slow turn is charged as a fraction of it,
+    /// whatever the value of the tunable (quirk Q3 of the specification).
     pub default_timeout_ticks: u64,
     /// How often the idle class is served.
     pub idle_class: u64,

@@ -11,7 +11,7 @@ use block::RequestId;
 
 /// A device that holds more requests than this at a time reorders them itself.
 const QUEUEING_ABOVE: u32 = 3;
-/// Completions sampled before this is decided.
+/// Completions sampled before it is decided whether the device reorders.
 const SAMPLES: u32 = 32;
 
 /// The effect of a completion on the turn in service.
@@ -35,8 +35,8 @@ impl Bfq {
         if self.in_driver == 0 { self.schedule_dispatch() } else { Wake::No }
     }
 
-    /// The device gave a request back, or never had it: for the queue this is the same as a
-    /// completion.
+    /// Ends the service of a request that the driver gave back or that never reached the device:
+    /// for its queue this is the same as a completion.
     #[inline(never)]
     pub(super) fn leave_device(&mut self, slot: u32) -> TurnEffect {
         self.leave_device_here(slot)
@@ -61,7 +61,8 @@ impl Bfq {
         self.leave_device_here(id.slot())
     }
 
-    /// The device completed a request, which also ends it; `None` if it was not in the device.
+    /// Handles the completion and the end of a request together; `None`, without effect, if it was
+    /// not in flight.
     #[inline(always)]
     pub(super) fn end_served(&mut self, requests: &Requests, id: RequestId) -> Option<Wake> {
         let entry = self.slots.get_mut(id.slot())?;
@@ -89,7 +90,7 @@ impl Bfq {
     #[inline(always)]
     fn count_out(&mut self, queue: u32, context: u32, id: RequestId) -> TurnEffect {
         self.actuators.count_in_driver(context, 1_u32.wrapping_neg());
-        // Older forms do not measure this.
+        // In older forms no request is sampled.
         if self.sampled == Some(id) {
             self.learn_injection(queue);
         }
@@ -107,7 +108,7 @@ impl Bfq {
             self.count_out_last(queue);
         }
         // The frequent cases: it is not the queue's turn; the turn goes on; or the queue is the
-        // only one, is empty with requests in flight, and the device is idled for it.
+        // only busy one, has no queued requests but some in flight, and the device is idled for it.
         let goes_on = !(is_empty | is_timed_out | self.messages.is_on());
         if queue != self.in_service || goes_on {
             return TurnEffect::Continues;
@@ -166,7 +167,7 @@ impl Bfq {
         let has_few = state.dispatched.saturating_add(state.queued_total()) < QUEUEING_ABOVE;
         let is_one = self.in_service != NIL && state.has(Marks::SHORT_THINK_TIME);
         if is_one && has_few && self.in_driver < QUEUEING_ABOVE {
-            // Too few requests were available to tell.
+            // Too few requests were queued or in flight to tell.
             return;
         }
         let seen = self.depth_samples;
@@ -180,7 +181,8 @@ impl Bfq {
         self.flash_queues = !self.is_rotational && queues;
     }
 
-    /// Requests a dispatch that no arrival has announced.
+    /// Asks the host for a dispatch, because a request can be dispatched although none has just
+    /// arrived.
     pub(super) fn schedule_dispatch(&mut self) -> Wake {
         if self.requests_queued == 0 && self.direct.is_empty() {
             return Wake::No;

@@ -32,7 +32,8 @@ impl Policy for Bfq {
         let actuators = ActuatorTable::try_new(&configuration.actuators, profile.has_actuators, issuers)?;
         let contexts = issuers.saturating_mul(actuators.count);
         let async_queues = groups.saturating_mul(ASYNC_QUEUES).saturating_mul(actuators.count);
-        // Queues without an issuer can each be kept alive by a request.
+        // Each request can keep alive a queue that no issuer uses any more, so there is a record
+        // for every request as well.
         let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
         let entities = queues.saturating_add(groups);
         let clock = Clock::new(configuration);

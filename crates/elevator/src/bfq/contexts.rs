@@ -1,4 +1,5 @@
-//! Issuers and their queues: found on arrival, referenced by their users, freed in one place.
+//! Issuers and their queues. A queue is looked up when a request arrives, and freed in one place,
+//! when nothing refers to it any more.
 
 use super::Bfq;
 use super::state::{
@@ -17,7 +18,8 @@ pub const ASYNC_QUEUES: u32 = 17;
 /// The level of all queues in the idle class.
 const IDLE_LEVEL: u8 = 7;
 
-/// The class and level of an I/O priority; no priority stands for nice 0.
+/// The class and level of an I/O priority; a bio without one is treated as that of a process of
+/// nice 0.
 #[inline]
 const fn class_and_level(priority: Priority) -> (Class, u8) {
     match priority.class() {
@@ -54,7 +56,7 @@ impl Bfq {
         let context = self.contexts.at(index);
         let is_known = context.is_alive & (context.group == bio.group.0) & (context.priority == bio.priority);
         let queue = context.queue(is_sync);
-        // A group in which an issuer is known is online.
+        // The issuer was seen in this group before, so the group is online.
         let splits = self.queues.at(queue).has(Marks::SPLIT_COOP) && !context.is_stably_merged;
         if is_known && queue != NIL && !splits {
             return queue;
@@ -62,7 +64,7 @@ impl Bfq {
         self.queue_after_changes(index, bio)
     }
 
-    /// The same, for an issuer that may have changed.
+    /// The queue for a new request of an issuer that may have changed.
     #[inline(always)]
     fn queue_after_changes(&mut self, index: u32, bio: &Bio) -> u32 {
         let is_sync = bio.is_sync();
@@ -181,7 +183,8 @@ impl Bfq {
         state.processes = state.processes.wrapping_add(1);
     }
 
-    /// A queue without users; the spare one if all records are in use.
+    /// Creates a queue that no issuer uses yet; the result is the spare queue if all records are in
+    /// use.
     fn new_queue(&mut self, index: u32, is_sync: bool) -> u32 {
         let queue = self.first_free_queue;
         let Some(state) = self.queues.get(queue) else {
@@ -206,7 +209,8 @@ impl Bfq {
         fresh.actuator = actuator;
         (fresh.level, fresh.new_level, fresh.issuer, fresh.serial) = (level, level, index, serial);
         fresh.max_budget = u32::try_from(max_budget).unwrap_or(u32::MAX);
-        // One ns in the future, so that the first think time wraps to the maximum (Q8).
+        // One ns in the future, so that the first think time wraps to the maximum (quirk Q8 of the
+        // specification).
         fresh.think = ThinkTime::since(self.clock.ns.wrapping_add(1));
         fresh.io_start_ns = self.clock.ns;
         (fresh.created_ticks, fresh.soft_next_start_ticks) = (now, now);
@@ -270,8 +274,9 @@ impl Bfq {
         }
     }
 
-    /// The only place that frees a record: when it has no users, no queued requests and none in
-    /// flight, and is on no tree and in no count. All references to it are cleared.
+    /// Frees a queue's record if no issuer uses it, it has no requests queued or in flight, and it
+    /// is on no tree and in no count. References to it from other records are cleared. Records are
+    /// freed nowhere else.
     #[inline(never)]
     pub(super) fn release_if_unused(&mut self, queue: u32) {
         let (state, entity) = (self.queues.at(queue), self.entities.at(queue));
@@ -320,13 +325,13 @@ impl Bfq {
         self.count_request_end(context);
     }
 
-    /// An issuer has one request less.
+    /// Counts the end of one of an issuer's requests.
     #[inline(always)]
     pub(super) fn count_request_end(&mut self, context: u32) {
         let issuer = self.contexts.at_mut(context);
         issuer.requests = issuer.requests.saturating_sub(1);
         if issuer.requests == 0 && !issuer.is_alive {
-            // An issuer that sent requests after its exit.
+            // The issuer sent requests after its exit.
             self.leave_queues(context);
         }
     }

@@ -1,5 +1,5 @@
-//! Tag limits: how many scheduler tags a kind of request may use, and a queue among those of its
-//! group.
+//! Limits of scheduler tags: how many may be used by async requests and by sync writes, and how
+//! many by a queue, according to its weight in its group.
 
 use super::Bfq;
 use crate::interface::Admission;
@@ -7,10 +7,11 @@ use crate::request::Bio;
 use crate::structures::NIL;
 use block::Direction;
 
-/// The depth of a queue that already has its share of the tags: it gets a tag only while no other
-/// limited request holds one.
+/// The tag limit of a queue that already has its share: with it, the queue gets a tag only while no
+/// other limited request holds one.
 const LAST_TAG: u32 = 1;
-/// A class counts this many times less than the next higher one.
+/// In the division of tags, the weights of a class count this many times less than those of the
+/// next higher class.
 const CLASS_STEP: u64 = 8;
 
 impl Bfq {
@@ -20,14 +21,16 @@ impl Bfq {
         let depth = if reads_sync { all } else { self.limited_depth(bio.is_sync()) };
         let limits = self.profile.limits_tags_by_weight;
         let mut records = self.actuators.records(self.actuators.issuer(bio.context));
-        // Too many requests for one actuator are too many in all.
+        // The issuer is limited as soon as its queue for one of the actuators has too many
+        // requests.
         if limits && records.any(|record| self.is_over_share(self.contexts.at(record).queue(bio.is_sync()), depth)) {
             return Admission::Shallow(LAST_TAG);
         }
         if depth >= all { Admission::Full } else { Admission::Shallow(depth) }
     }
 
-    /// The depth for async requests and for sync writes; lower while raised queues are busy.
+    /// The number of tags for async requests or for sync writes; lower while queues with raised
+    /// weight are busy.
     pub(super) fn limited_depth(&self, is_sync: bool) -> u32 {
         let sixteenths = match (self.raised_busy > 0, is_sync) {
             (false, false) => 8,

@@ -28,7 +28,8 @@ impl Divisor {
         if self.value == 0 {
             return 0;
         }
-        // At most two too small, since the inverse is less than one too small.
+        // The estimate is at most two too small, because `inverse` is less than one smaller than
+        // the exact value.
         let mut quotient = ((u128::from(dividend) * u128::from(self.inverse)) >> 64) as u64;
         let mut rest = dividend.wrapping_sub(quotient.wrapping_mul(self.value));
         for _ in 0..2 {

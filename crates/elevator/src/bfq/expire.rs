@@ -10,9 +10,9 @@ impl Bfq {
     /// Ends the turn of the queue in service. `ended_at_ns` lies in the past if the idle timer
     /// ended it.
     ///
-    /// The phases run one after another instead of calling one another, and hooks call this
-    /// function directly, because the kernel's stack is small and the tree code below needs much of
-    /// it.
+    /// Its steps are called one after another instead of by one another, and the policy's entry
+    /// points call this function directly, because the kernel's stack is small and the functions
+    /// that change the trees need much of it.
     #[inline(never)]
     pub(super) fn end_turn(&mut self, queue: u32, end: TurnEnd, ended_at_ns: Nanos) {
         self.charge_turn(queue, end, ended_at_ns);
@@ -43,7 +43,7 @@ impl Bfq {
         }
         let keeps_rest = !matches!(end, TurnEnd::BudgetTimeout | TurnEnd::BudgetExhausted);
         if keeps_rest && !self.queues.at(queue).has(Marks::BUSY) {
-            // The queue keeps the rest of its budget if it returns in time.
+            // The queue keeps the rest of its budget if its next request arrives in time.
             self.queues.at_mut(queue).marks.set(Marks::WAITS_UNBLOCKED);
         } else {
             self.entities.at_mut(queue).service = 0;
@@ -75,8 +75,9 @@ impl Bfq {
             state.marks.set(Marks::SPLIT_COOP);
         }
         let (is_empty, count_out_last) = (state.is_empty(), state.dispatched == 0);
-        // A preempted queue that needs idling for its guarantees stays busy, so that it gets the
-        // device back before lower ones.
+        // A preempted queue that the device must be idled for, because it would otherwise lose its
+        // share, stays busy although it is empty. So it is served again before queues of lower
+        // precedence.
         let stays = end == TurnEnd::Preempted && self.needed_for_guarantees(queue);
         let leaves = is_empty && !stays;
         if leaves && count_out_last {

@@ -32,7 +32,8 @@ impl Bfq {
         }
     }
 
-    /// Takes effect when the group is next placed in its parent's order.
+    /// Changes a group's weight; this takes effect when the group is next placed in its parent's
+    /// order.
     pub(super) fn change_group_weight(&mut self, group: u32, settings: &GroupSettings) {
         let entity = self.group_entity(group);
         if let Some(state) = self.entities.get_mut(entity) {
@@ -204,7 +205,7 @@ impl Bfq {
 
     // ---- groups with requests ----
 
-    /// The queue has requests, queued or in flight.
+    /// Records that the queue has requests, queued or in flight.
     pub(super) fn become_pending(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         if !state.has(Marks::PENDING) {
@@ -213,7 +214,7 @@ impl Bfq {
         }
     }
 
-    /// The queue has no requests any more.
+    /// Records that the queue has no requests any more.
     pub(super) fn stop_pending(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         if state.has(Marks::PENDING) {

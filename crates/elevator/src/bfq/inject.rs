@@ -7,11 +7,11 @@ use super::profile::Injection;
 use super::state::{InjectState, Marks};
 use crate::structures::NIL;
 
-/// 4.12: injected service may reach this many times that of the queue itself.
+/// BFQ of 4.12: the injected sectors may reach this many times those of the queue in service.
 const INJECTED_TIMES: u64 = 10;
 
 impl Bfq {
-    /// The queue to inject from while the queue in service is empty and idled for; NIL = none.
+    /// The queue to inject from while the device is idled for the queue in service; NIL = none.
     #[inline(never)]
     pub(super) fn choose_for_injection(&mut self) -> u32 {
         let served = self.in_service;
@@ -32,8 +32,8 @@ impl Bfq {
         self.choose_any(served)
     }
 
-    /// The issuer's own async queue, the queue's waker, and the first queue that it wakes: these
-    /// hold it up themselves.
+    /// The issuer's own async queue, the waker of the queue in service, or the first queue that it
+    /// wakes: the issuer may be waiting for requests of these.
     fn choose_related(&self, served: u32) -> u32 {
         let state = self.queues.at(served);
         let [own_async, _] = self.contexts.at(state.owner).queues;
@@ -59,8 +59,9 @@ impl Bfq {
             && self.is_eligible_for_injection(queue)
     }
 
-    /// With `eligible_injection`: only queues that are eligible by virtual time, and none of a
-    /// lower class (fixes Q10).
+    /// With `eligible_injection`, allows injection only from queues that are eligible by virtual
+    /// time, and not from those of a class lower than that of the queue in service (fixes quirk Q10
+    /// of the specification).
     fn is_eligible_for_injection(&self, queue: u32) -> bool {
         if !self.settings.eligible_injection {
             return true;
@@ -72,8 +73,8 @@ impl Bfq {
 
     fn choose_any(&mut self, served: u32) -> u32 {
         let state = self.queues.at(served);
-        // Q4: while nothing is known the limit stays 0, because the kernel compares ticks with
-        // nanoseconds.
+        // Quirk Q4 of the specification: while nothing is known the limit stays 0, because the
+        // kernel compares ticks with nanoseconds.
         if self.in_driver >= state.inject.limit {
             return NIL;
         }
@@ -90,7 +91,8 @@ impl Bfq {
         found.unwrap_or(NIL)
     }
 
-    /// 4.12: for seeky queues on flash that queues commands.
+    /// The queue to inject from by the rules of 4.12, which inject only while a seeky queue is in
+    /// service, on flash that queues commands.
     fn choose_by_service(&self, served: u32) -> u32 {
         let state = self.queues.at(served);
         let bears = state.is_seeky() && !state.is_raised() && !self.is_rotational && self.device_queues();
@@ -111,8 +113,8 @@ impl Bfq {
         state.inject = InjectState { limit, last_service_ns: 0, decreased_ticks: now };
     }
 
-    /// A request of an issuer without others begins: decides whether to measure its total service
-    /// time.
+    /// Called when a request arrives whose issuer has no other: decides whether to measure its
+    /// total service time.
     pub(super) fn sample_for_injection(&mut self, queue: u32) {
         if self.profile.injection == Injection::Service {
             return;
@@ -143,7 +145,7 @@ impl Bfq {
         let before = inject.limit;
         let baseline = inject.last_service_ns;
         if baseline > 0 && is_injected {
-            // More than 1.5 times the baseline is too long.
+            // A service time of 1.5 times the one without injection, or more, is too long.
             let bearable = baseline.saturating_mul(3) / 2;
             if took_ns >= bearable && before > 0 {
                 inject.limit = before.wrapping_sub(1);

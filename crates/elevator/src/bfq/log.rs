@@ -1,4 +1,5 @@
-//! BFQ's blktrace messages, in the kernel's wording. The host adds the names in front.
+//! BFQ's blktrace messages, in the kernel's wording. The host adds the names of process and group
+//! in front.
 
 use super::Bfq;
 use block::{ContextId, GroupId};
@@ -20,8 +21,8 @@ impl Bfq {
         }
     }
 
-    // Both are monomorphised for each number of arguments: copies of known size need no call, on
-    // paths whose stack is deep already.
+    // The functions above are compiled for each number of arguments, because copies of known size
+    // need no call, and they are used where much of the stack is in use already.
 
     #[cold]
     #[inline(never)]

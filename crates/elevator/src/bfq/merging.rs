@@ -1,8 +1,8 @@
 //! Queue merging: one queue for issuers that take turns in reading one stream (early queue merge),
 //! and for issuers that were created together (stable merge).
 //!
-//! A merge is scheduled first (`merges_into`; the target counts its future users in advance), and
-//! each issuer completes it with its next request.
+//! A merge is scheduled first: `merges_into` is set, and the issuers that will use the target are
+//! counted in it at once. Each issuer then moves to the target with its next request.
 
 use super::Bfq;
 use super::contexts::SPARE_QUEUE;
@@ -14,8 +14,8 @@ use block::Class;
 const CLOSE_SECTORS: u64 = 8_192;
 
 impl Bfq {
-    /// Whether early merging and its bookkeeping are skipped: flash that queues commands reorders
-    /// well enough.
+    /// Whether early merging, and the position index that it needs, are not used: flash that queues
+    /// commands reorders well enough.
     #[inline]
     pub(super) fn skips_early_merge(&self) -> bool {
         self.profile.skips_merge_on_queueing_flash && self.flash_queues
@@ -60,7 +60,8 @@ impl Bfq {
         if found == NIL { NIL } else { self.schedule_merge(queue, found) }
     }
 
-    /// The same for a bio that may be merged into a request, without side effects.
+    /// The queue that a bio would go to instead of `queue`, or NIL. Used when a bio may be merged
+    /// into a request; changes nothing.
     pub(super) fn present_target(&self, queue: u32, first_sector: u64) -> u32 {
         let end = self.end_of_chain(queue);
         if end != queue {
@@ -161,7 +162,7 @@ impl Bfq {
                 break;
             }
             self.merge_one_step(context, at, next);
-            // The target counted this user when the merge was scheduled.
+            // This issuer was counted in the target when the merge was scheduled.
             self.drop_one_process(at);
             at = next;
         }
@@ -371,7 +372,7 @@ impl Bfq {
         let in_large_burst = state.has(Marks::IN_LARGE_BURST);
         let mut raising = state.raising;
         if state.has(Marks::JUST_CREATED) && !in_large_burst && self.settings.low_latency {
-            // It had no chance yet to be raised.
+            // The queue was merged before it could be raised.
             raising = self.interactive_from_now();
         }
         let state = self.queues.at(queue);
@@ -451,8 +452,8 @@ impl Bfq {
         }
     }
 
-    /// Fast path if it is the only queue in its group's index, with the same result as
-    /// [`Bfq::renew_position`].
+    /// Updates the position of a queue that is the only one in its group's index. Faster than
+    /// [`Bfq::renew_position`], with the same result.
     #[inline]
     fn update_lone_position(&mut self, queue: u32) -> bool {
         let next = self.queues.at(queue).next;

@@ -99,37 +99,39 @@ pub struct Bfq {
 
     slots: Array<Slot>,
     sort_links: SortedLinks,
-    /// A slot is on a fifo or on the direct list, so one set of links serves both.
+    /// A slot is in its queue's fifo or in the list `direct`, so one set of links serves both.
     fifo_links: Links,
     direct: List,
 
     queues: Array<Queue>,
     first_free_queue: u32,
-    /// Entities of queues, then of groups.
+    /// What the service trees schedule: the entities of all queues, then those of all groups.
     entities: Array<Entity>,
     stamps: Stamps,
     trees: Array<ServiceTree>,
     groups: Array<Group>,
-    /// By actuator and issuer: see [`ActuatorTable`].
+    /// Records of issuers, one per actuator: see [`ActuatorTable`].
     contexts: Array<Context>,
     actuators: ActuatorTable,
     async_queues: Array<u32>,
 
-    /// Queues in active sets by actuator, the most recent first: the order in which injection tries
-    /// them.
+    /// Queues in active sets, by actuator, the most recently added first: the order in which
+    /// injection tries them.
     active_lists: Array<List>,
     active_links: Links,
     burst: Burst,
     burst_links: Links,
     woken_links: Links,
     position_links: SortedLinks,
-    /// Number of queues by weight: those with requests that are not raised.
+    /// For each weight, the number of queues that have this weight and requests, and are not
+    /// raised.
     weight_counts: Array<u32>,
     weights_in_use: Bitmap,
     /// Groups with requests, queued or in flight.
     pending_groups: u32,
 
-    /// The service tree whose virtual time has just jumped, or NIL; used within one event.
+    /// The service tree whose virtual time has just been moved forward to the earliest start, or
+    /// NIL; used within one event.
     jumped: u32,
     /// The queue in service, or NIL.
     in_service: u32,
@@ -158,7 +160,7 @@ pub struct Bfq {
     wait_began_ns: Nanos,
     /// When the idle timer expires, or [`NEVER`].
     timer_at: Nanos,
-    /// No event since the device was last found to be idled for a queue.
+    /// The last choice was to idle the device for a queue, and no event has occurred since.
     is_holding: bool,
     /// When an idled device is polled again, or [`NEVER`].
     repoll_at: Nanos,
@@ -217,7 +219,8 @@ impl Bfq {
         let mut wake = Wake::No;
         match slot.held {
             Held::Nowhere => {}
-            // Ended without a completion: drained, or failed before the device.
+            // It ended without a completion: it was drained, or failed before it reached the
+            // device.
             Held::Dispatched => {
                 let effect = self.leave_device(id.slot());
                 wake = self.apply_turn_effect(effect);
@@ -241,7 +244,8 @@ impl Bfq {
 
 impl Elevator for Bfq {
     /// The number of turns that a queue waits for has no useful bound: classes are strict, and
-    /// weights of 1 to 10,000, raised 30 times, divide the service in between.
+    /// inside a class the service is divided by weights that differ by up to 1,000 times, and by 30
+    /// times more when one is raised.
     const TRAITS: Traits =
         Traits { limits: Limits::All, schedules_writeback: true, passing: Passing::Budgets, ..Traits::SHARES };
 
@@ -261,8 +265,8 @@ impl Elevator for Bfq {
         }
     }
 
-    /// Only within the queue that the bio would go to, taking a merge into account that the bio may
-    /// complete.
+    /// A bio may merge only with requests of the queue that it would be added to. If that queue is
+    /// scheduled to be merged into another one, the other one counts.
     fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
         let slot = self.slots.at(id.slot());
         if slot.id != id || slot.held == Held::Nowhere {
@@ -298,7 +302,7 @@ impl Elevator for Bfq {
             self.slots.at_mut(keep.slot()).sectors = requests.attributes(keep).extent.sectors;
         }
         if !self.holds(gone, Held::Queued) {
-            // Merged on its way in: it was never inserted.
+            // It was merged before it was inserted, so nothing is known about it.
             return;
         }
         let absorbed = *self.slots.at(gone.slot());
@@ -327,7 +331,8 @@ impl Elevator for Bfq {
         self.insert_at(bio, id, true, now)
     }
 
-    /// The turn goes on for nearly every request; all other cases are a call.
+    /// For nearly every request the turn goes on, which is handled inline; all other cases are
+    /// handled by a function call.
     #[inline(always)]
     fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.clock.set(now);

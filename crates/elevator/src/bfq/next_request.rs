@@ -8,8 +8,8 @@ use crate::structures::NIL;
 use block::Extent;
 use core::hint::select_unpredictable;
 
-/// A request that begins farther than this from the end of the last one is far; on flash only if it
-/// is short as well.
+/// A request that begins more sectors than this from the end of the last one is far; on flash only
+/// if it is also shorter than the next constant.
 const FAR_SECTORS: u64 = 800;
 pub const LONG_ON_FLASH_SECTORS: u32 = 64;
 
@@ -18,18 +18,19 @@ pub const LONG_ON_FLASH_SECTORS: u32 = 64;
 struct Candidate {
     slot: u32,
     first_sector: u64,
-    /// The lower kind goes first, whatever the distance.
+    /// A request of a lower kind is dispatched first, whatever the distance.
     kind: u8,
 }
 
 /// The state of a queue after a request left it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Left {
-    /// The next request is unchanged; or the queue is empty, which is handled elsewhere.
+    /// The queue has the same next request as before; or it is empty, and the caller need not
+    /// handle that.
     Something,
-    /// It has another next request.
+    /// The queue has another next request.
     AnotherNext,
-    /// It is empty, and busy without being in service.
+    /// The queue is empty; it is still counted as busy, and is not in service.
     Nothing,
 }
 
@@ -50,7 +51,8 @@ impl Settings {
         let is_ahead = first_sector >= last;
         let behind = last.wrapping_sub(first_sector);
         let goes_round = !is_ahead & (behind > self.back_seek_max_sectors);
-        // A permitted backward seek: less than 2^32 sectors, times at most 2^31.
+        // The product cannot overflow: a permitted backward seek is shorter than 2^32 sectors, and
+        // the penalty is at most 2^31.
         let back = behind.wrapping_mul(self.back_seek_penalty);
         // Requests after a wrap are ordered by their distance from the device's first sector.
         let far = select_unpredictable(goes_round, first_sector, back);
@@ -72,7 +74,7 @@ impl Bfq {
     }
 
     /// The better of two queued requests: sync before async, metadata before data, then the nearer
-    /// to `last`; a request too far behind counts as wrapped around.
+    /// to `last`; a request too far behind `last` is reached by wrapping around.
     #[inline(always)]
     fn better(&self, one: Candidate, other: Candidate, last: u64) -> u32 {
         if one.kind != other.kind {
@@ -135,7 +137,7 @@ impl Bfq {
         self.better(self.candidate(next), self.candidate(previous), self.first_sector(slot))
     }
 
-    /// A request leaves its queue's orders: dispatched, or merged into another.
+    /// Removes a request from its queue's orders because it was dispatched or merged into another.
     #[inline]
     pub(super) fn take_out(&mut self, slot: u32) {
         let queue = self.slots.at(slot).queue;
@@ -155,7 +157,8 @@ impl Bfq {
             Left::Something => {}
             Left::AnotherNext => self.next_request_changed(queue),
             Left::Nothing => {
-                // Emptied by injection or a merge: what it had of its turn is lost (Q11).
+                // The queue became empty by injection or a merge, outside of its turn: the service
+                // of its turn so far is forgotten (quirk Q11 of the specification).
                 self.leave_busy(queue, false);
                 let entity = self.entities.at_mut(queue);
                 (entity.budget, entity.service) = (0, 0);
@@ -221,8 +224,8 @@ impl Bfq {
         is_empty
     }
 
-    /// A front merge moved a queued request's first sector. True if the queue's next request has
-    /// changed.
+    /// Moves a queued request in its queue's order, because a front merge changed its first sector.
+    /// True if the queue's next request has changed.
     #[inline(never)]
     pub(super) fn moved_forward(&mut self, slot: u32, first_sector: u64) -> bool {
         let queue = self.slots.at(slot).queue;

@@ -21,7 +21,8 @@ const PAUSE_NS: Nanos = 100 * MILLISECOND;
 const NO_PAUSE_NS: Nanos = 2 * MILLISECOND;
 /// Rates above 20 million sectors a second are measurement errors.
 const IMPOSSIBLE_RATE: u64 = 20 << RATE_SHIFT;
-/// A completion slower than this means that the device was doing something else (Q15).
+/// If the time between two completions corresponds to a rate below this, the device was doing
+/// something else (quirk Q15 of the specification).
 const SLOW_RATE: u64 = 1 << (RATE_SHIFT - 10);
 const SAMPLES_UNTIL_SIZE_IS_FORGOTTEN: u64 = 32;
 
@@ -35,7 +36,7 @@ pub struct PeakRate {
     sectors: u64,
     last_size: u64,
     first_ns: Nanos,
-    /// From the first dispatch to the last counted one.
+    /// Time from the first dispatch of the measurement to the last one counted.
     interval_ns: Nanos,
     last_dispatch_ns: Nanos,
     pub last_completion_ns: Nanos,
@@ -87,7 +88,7 @@ impl PeakRate {
         if self.samples < LEAST_SAMPLES || self.interval_ns < LEAST_INTERVAL_NS {
             return false;
         }
-        // The device may have worked on after the last dispatch.
+        // The device may have needed longer than until the last dispatch.
         let interval_ns = self.interval_ns.max(self.last_completion_ns.saturating_sub(self.first_ns));
         let rate = (self.sectors << RATE_SHIFT).checked_div(interval_ns / MICROSECOND).unwrap_or(u64::MAX);
         let is_random = self.sequential < self.samples.saturating_mul(3) / 4;
@@ -116,7 +117,7 @@ impl Bfq {
         self.clock.round_up(self.peak.raising_ms() * MILLISECOND)
     }
 
-    /// A request is about to leave its queue for the device.
+    /// Counts a request that is about to be dispatched.
     #[inline(always)]
     pub(super) fn sample_dispatch(&mut self, extent: Extent, is_served: bool) {
         let now = self.clock.ns;
@@ -170,7 +171,8 @@ impl Bfq {
     pub(super) fn sample_completion(&mut self) {
         let now = self.clock.ns;
         let since_ns = now.saturating_sub(self.peak.last_completion_ns);
-        // More than this in whole microseconds.
+        // At least one microsecond longer than the limit, because the kernel compares whole
+        // microseconds.
         if since_ns >= NO_PAUSE_NS + MICROSECOND && self.was_slow_since(since_ns / MICROSECOND) {
             self.conclude_rate(None);
         }

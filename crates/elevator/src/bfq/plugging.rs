@@ -17,7 +17,7 @@ const RAISED_IDLE_NS: Nanos = 20 * MILLISECOND;
 const OTHERS_IN_DEVICE: u32 = 4;
 
 impl Bfq {
-    /// Whether the device queues commands; unknown counts as yes (Q1).
+    /// Whether the device queues commands; unknown counts as yes (quirk Q1 of the specification).
     #[inline]
     pub(super) fn device_queues(&self) -> bool {
         self.hw_tag != Some(false)
@@ -39,7 +39,8 @@ impl Bfq {
         (self.is_rotational && !queues) || ((self.is_rotational || !queues) && is_sequential)
     }
 
-    /// Whether shares would be lost without idling: weights, classes or groups differ.
+    /// Whether queues would lose their shares without idling, because weights, classes or groups
+    /// differ (an asymmetric scenario).
     pub(super) fn is_asymmetric(&self, queue: u32) -> bool {
         let [real_time, best_effort, idle] = self.busy_queues.map(|busy| u32::from(busy > 0));
         if real_time + best_effort + idle > 1 || self.pending_groups > self.profile.symmetric_groups {
@@ -48,13 +49,13 @@ impl Bfq {
         self.weights_in_use.count() >= 2 && !self.is_of_lowest_weight(queue)
     }
 
-    /// Whether its weight is the lowest in use, so that it needs no idling.
+    /// Whether the queue's weight is the lowest in use, so that its share is kept without idling.
     fn is_of_lowest_weight(&self, queue: u32) -> bool {
         let counted = self.queues.at(queue).counted_weight;
         self.profile.skips_idling_for_lowest_weight && counted != 0 && self.weights_in_use.first_set() == Some(counted)
     }
 
-    /// Whether it is the only busy queue, in a form that idles for a lone queue, and its class
+    /// Whether there is only one busy queue, in a form that idles for a lone queue, and its class
     /// permits idling.
     #[inline]
     pub(super) fn is_lone_protected(&self) -> bool {
@@ -67,7 +68,7 @@ impl Bfq {
         if state.process_references() == 0 {
             return false;
         }
-        // Tests without side effects, in order of cost.
+        // The order of these tests is that of their cost; none has a side effect.
         if self.profile.protects_lone_queue && self.busy_total() == 1 {
             return true;
         }
@@ -112,7 +113,7 @@ impl Bfq {
         self.timer_at = self.clock.ns.saturating_add(wait_ns);
     }
 
-    /// Ends the idling, for whatever reason.
+    /// Ends the idling.
     pub(super) fn stop_wait(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         if !state.has(Marks::WAIT_REQUEST) {

@@ -11,8 +11,8 @@ pub struct Profile {
     pub(super) skips_merge_on_queueing_flash: bool,
     /// No idling for queues of the lowest weight.
     pub(super) skips_idling_for_lowest_weight: bool,
-    /// Idling for a lone queue, and for a raised one while the others have four more requests in
-    /// flight.
+    /// Idles the device for a queue that is the only busy one, and for a raised one while the
+    /// others have at least four more requests in flight.
     pub(super) protects_lone_queue: bool,
     /// Raises only queues with the default weight.
     pub(super) raises_default_weight_only: bool,
@@ -23,39 +23,44 @@ pub struct Profile {
     pub(super) preempts: Preempts,
     pub(super) io_bound: IoBound,
     pub(super) injection: Injection,
-    /// Detects wakers and woken queues, and injects async requests of the issuer in service.
+    /// Detects wakers (queues whose completions trigger requests of another queue), and injects
+    /// their requests and async requests of the issuer in service.
     pub(super) has_wakers: bool,
     /// Merges new queues of one group and level (stable merge).
     pub(super) has_stable_merge: bool,
-    /// Async requests are charged like others while the scenario is asymmetric.
+    /// Async requests are charged like sync ones while the scenario is asymmetric: weights, classes
+    /// or groups of busy queues differ.
     pub(super) charges_plainly_if_asymmetric: bool,
     /// Weights also limit scheduler tags.
     pub(super) limits_tags_by_weight: bool,
     /// With more groups with requests than this, the scenario counts as asymmetric.
     pub(super) symmetric_groups: u32,
-    /// A group counts as having requests for its own queues only, the root included; before, for
-    /// all queues below it, without the root.
+    /// A group, also the root, counts as having requests only if its own queues have some. In older
+    /// forms the queues of its descendants count as well, and the root does not count.
     pub(super) counts_own_queues: bool,
     /// An issuer has a queue for each actuator of the drive.
     pub(super) has_actuators: bool,
-    /// A burst in an otherwise idle system starts with the queue that ended the burst before.
+    /// A queue that ends a burst, because it was created later or in another group, begins the next
+    /// burst even if other queues are busy; in other forms only if none is.
     pub(super) begins_bursts_always: bool,
 }
 
 /// Which arrivals preempt the queue in service.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Preempts {
-    /// A queue that returns in time and is raised more.
+    /// A request preempts if its queue returns in time and is raised more than the queue in
+    /// service.
     MoreRaised,
-    /// Also a queue raised as much, of a higher class or weight; and any, once the queue in service
-    /// is no longer idled for.
+    /// It also preempts if its queue returns in time and is raised as much, if its queue has a
+    /// higher class or a larger weight, or if the device need not be idled for the queue in
+    /// service.
     Also,
 }
 
 /// When a queue counts as I/O bound.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum IoBound {
-    /// Until it lets the idle timer expire with most of its budget left; again after 120 arrivals
+    /// Until the idle timer expires while most of its budget is left; and again after 120 arrivals
     /// in time.
     ArrivalsInTime,
     /// While it is idle for at most a fifth of the time.
@@ -67,8 +72,8 @@ pub enum IoBound {
 pub enum Injection {
     /// Up to ten times the sectors that a seeky queue on flash had in its turn.
     Service,
-    /// As many as keep the total service time of the queue's own requests within 1.5 times the
-    /// baseline.
+    /// As many as keep the total service time of the queue's own requests below 1.5 times the time
+    /// without injection.
     ServiceTime,
 }
 

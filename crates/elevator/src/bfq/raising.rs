@@ -24,7 +24,8 @@ impl Bfq {
         self.queues.at(queue).raising.factor == INTERACTIVE
     }
 
-    /// A queue becomes busy: raising begins, restarts or ends.
+    /// Decides, when a queue becomes busy, whether the raising of its weight begins, restarts or
+    /// ends.
     pub(super) fn raise_on_arrival(&mut self, queue: u32, arrival: Arrival) {
         let (now, long_ago) = (self.clock.ticks, self.clock.long_ago());
         let (interactive_ticks, soft_ticks) = (self.raising_ticks(), self.spans.soft_real_time_ticks);
@@ -129,8 +130,8 @@ impl Bfq {
         }
     }
 
-    /// The period is over: a queue that was interactive before it became soft real-time is so again
-    /// if time is left.
+    /// Ends the raising of a soft real-time queue. If the queue was interactive before, it is
+    /// raised as such again for the rest of that period.
     #[inline(never)]
     pub(super) fn end_soft_real_time(&mut self, queue: u32) {
         let raising = self.queues.at(queue).raising;
@@ -176,7 +177,7 @@ impl Bfq {
         self.entities.at_mut(queue).is_prio_changed = true;
     }
 
-    /// `low_latency` was switched off.
+    /// Ends all weight raising, because `low_latency` was switched off.
     pub(super) fn end_all_raising(&mut self) {
         for queue in 0..self.queues.len() {
             if self.queues.at(queue).is_raised() && self.queues.at(queue).has(Marks::USED) {
@@ -187,8 +188,9 @@ impl Bfq {
 
     // ---- soft real-time ----
 
-    /// The earliest time at which the next request counts as soft real-time: not before the last
-    /// batch has passed at the bandwidth of such a queue, and not at once.
+    /// The earliest time at which the next request counts as soft real-time: not before the sectors
+    /// of its last busy period would have been transferred at the largest rate of a soft real-time
+    /// queue, and not immediately.
     pub(super) fn soft_real_time_start(&self, queue: u32) -> u64 {
         let state = self.queues.at(queue);
         let sectors = u64::from(state.service_from_backlogged);
@@ -199,7 +201,7 @@ impl Bfq {
         Clock::later(state.soft_next_start_ticks, Clock::later(through, not_at_once))
     }
 
-    /// A turn ends.
+    /// Called when a turn ends: determines when the queue may next count as soft real-time.
     pub(super) fn prepare_soft_real_time(&mut self, queue: u32) {
         if !self.settings.low_latency {
             return;
@@ -216,12 +218,13 @@ impl Bfq {
             let next = self.soft_real_time_start(queue);
             self.queues.at_mut(queue).soft_next_start_ticks = next;
         } else {
-            // Its last request is still in flight.
+            // Requests are still in flight, so this is done when the last of them completes.
             state.marks.set(Marks::SOFTRT_UPDATE);
         }
     }
 
-    /// A turn begins: the time that a soft real-time queue spent waiting for it does not count.
+    /// Called when a turn begins: the time that a soft real-time queue has waited for its turn does
+    /// not count towards the duration of its raising.
     pub(super) fn resume_soft_real_time(&mut self, queue: u32) {
         let (now, soft_ticks) = (self.clock.ticks, self.spans.soft_real_time_ticks);
         let state = self.queues.at(queue);

@@ -30,7 +30,7 @@ enum Selection {
 }
 
 impl Bfq {
-    /// The charge for a request to its queue, in sectors.
+    /// The sectors that a queue is charged for a request.
     pub(super) fn charge(&self, slot: u32, queue: u32) -> u32 {
         let sectors = self.slots.at(slot).sectors;
         let state = self.queues.at(queue);
@@ -89,8 +89,8 @@ impl Bfq {
         Some(id)
     }
 
-    /// Decides which request goes, of which queue, at which charge and why; or the answer instead
-    /// of a request.
+    /// Decides which request is dispatched, of which queue, at which charge and why; the error is
+    /// the answer to the host if there is none.
     #[inline(always)]
     fn decide(&mut self) -> Result<(u32, u32, u32, Why), Dispatch> {
         if self.busy_total() == 0 {
@@ -101,8 +101,9 @@ impl Bfq {
         }
         let before = self.in_service;
         let mut looks_at_time = before != NIL;
-        // Each iteration answers, or ends or begins a turn; mostly the first. Queues may be busy
-        // and empty, or have been charged more than before.
+        // Each iteration gives the answer, or ends or begins a turn; usually the first gives it.
+        // More are needed if a busy queue is empty or its next request now costs more than its
+        // budget.
         for _ in 0..self.busy_total().wrapping_add(2).wrapping_mul(2) {
             match self.select_next(looks_at_time) {
                 Selection::NoQueue => {
@@ -126,13 +127,14 @@ impl Bfq {
         Err(self.repoll_later())
     }
 
-    /// Nothing can go although requests are queued: asks to be polled again later.
+    /// Nothing can be dispatched although requests are queued: asks the host to poll again later.
     fn repoll_later(&mut self) -> Dispatch {
         if self.requests_queued == 0 {
             return Dispatch::Empty;
         }
         self.is_holding = true;
-        // With a tick: whole ticks from the start of the current one, as a delayed work item runs.
+        // If the host has ticks, the time is rounded as for Linux's delayed work, which runs whole
+        // ticks after the start of the present one.
         let due = self.clock.ns.saturating_add(REPOLL_NS);
         let into_tick = self.clock.ns.checked_rem(self.work_tick_ns).unwrap_or(0);
         let at = due.saturating_sub(into_tick);
@@ -199,8 +201,9 @@ impl Bfq {
         true
     }
 
-    /// With `bounded_hold`: whether an eligible entity that would finish first waits for the end of
-    /// a turn that has had more than its share (fixes Q17).
+    /// With `bounded_hold`, whether the turn in service must end because the queue has had more
+    /// than its share while an eligible entity would finish earlier (fixes quirk Q17 of the
+    /// specification).
     #[inline(never)]
     pub(super) fn is_owed_before(&self, served: u32) -> bool {
         let mut entity = served;
@@ -275,7 +278,8 @@ impl Bfq {
 
     #[inline(always)]
     fn move_out(&mut self, slot: u32, queue: u32) -> Left {
-        // Before it leaves the queue, so that the queue does not look idle in between.
+        // The request is counted as in flight before it leaves the queue, so that the queue never
+        // appears to have no requests.
         let state = self.queues.at_mut(queue);
         state.dispatched = state.dispatched.wrapping_add(1);
         let left = self.unlink(slot);

@@ -24,7 +24,7 @@ pub enum Held {
 pub struct Slot {
     pub id: RequestId,
     pub held: Held,
-    /// How its group counts it: discards count as writes.
+    /// The kind under which the group's account counts the request: discards count as writes.
     pub counts_as: Kind,
     pub is_sync: bool,
     /// Lower kinds go first in its queue: sync before async, metadata before data.
@@ -81,9 +81,9 @@ pub const fn class_index(class: Class) -> u32 {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Set {
     None,
-    /// It has requests to be served.
+    /// The entity has requests to be served.
     Active,
-    /// It has none, but its finish time lies ahead of virtual time.
+    /// The entity has no requests, but its finish time is later than the virtual time.
     Idle,
 }
 
@@ -105,7 +105,8 @@ pub struct Entity {
     pub class: Class,
     pub new_class: Class,
     pub set: Set,
-    /// Active, idle or in service: its weight is part of the sum.
+    /// The entity is active, idle or in service, so its weight is part of its tree's sum of
+    /// weights.
     pub is_on_tree: bool,
     pub is_prio_changed: bool,
 }
@@ -133,7 +134,7 @@ impl Marks {
     pub const NONE: Marks = Marks(0);
     pub const JUST_CREATED: Marks = Marks(1 << 0);
     pub const BUSY: Marks = Marks(1 << 1);
-    /// The device is idled for it, and the timer runs.
+    /// The device is idled for the queue, and the timer runs.
     pub const WAIT_REQUEST: Marks = Marks(1 << 2);
     /// It left service with budget to spare, and keeps the rest if it returns in time.
     pub const WAITS_UNBLOCKED: Marks = Marks(1 << 3);
@@ -143,17 +144,18 @@ impl Marks {
     pub const SYNC: Marks = Marks(1 << 6);
     pub const IO_BOUND: Marks = Marks(1 << 7);
     pub const IN_LARGE_BURST: Marks = Marks(1 << 8);
-    /// Its next soft real-time start is to be computed when its last request completes.
+    /// The time from which it may count as soft real-time again is to be computed when its last
+    /// request in flight completes.
     pub const SOFTRT_UPDATE: Marks = Marks(1 << 9);
     /// It is shared by several issuers.
     pub const COOP: Marks = Marks(1 << 10);
-    /// They should no longer share it.
+    /// Its issuers should no longer share it.
     pub const SPLIT_COOP: Marks = Marks(1 << 11);
     /// The record is in use.
     pub const USED: Marks = Marks(1 << 12);
     /// Its group counts it as having requests.
     pub const PENDING: Marks = Marks(1 << 13);
-    /// Referenced by its group, as async queues are.
+    /// Its group refers to it, as to all its async queues, and thereby keeps it alive.
     pub const PINNED: Marks = Marks(1 << 14);
 
     /// The flags that rule out the fast path of an arriving request.
@@ -208,7 +210,7 @@ impl ThinkTime {
     }
 
     /// A request arrived. The initial `last_end_ns` of a new queue lies in the future, which wraps
-    /// to the longest think time (Q8).
+    /// to the longest think time (quirk Q8 of the specification).
     pub fn add(&mut self, now_ns: Nanos, most_ns: Nanos) {
         let thought = now_ns.wrapping_sub(self.last_end_ns).min(most_ns);
         self.samples = (7 * self.samples + 256) / 8;
@@ -216,7 +218,7 @@ impl ThinkTime {
         self.mean_ns = self.total_ns.wrapping_add(128).checked_div(u64::from(self.samples)).unwrap_or(0);
     }
 
-    /// Whether it exceeds a span; known from the third sample on.
+    /// Whether the mean exceeds a span; false until there are three samples.
     #[inline]
     pub const fn is_above(&self, span_ns: Nanos) -> bool {
         self.samples > 80 && self.mean_ns > span_ns
@@ -247,7 +249,7 @@ pub struct Raising {
     pub factor: u32,
     pub service_sectors: u32,
     pub longest_ticks: u64,
-    /// When raising began or ended.
+    /// When raising began or last ended.
     pub since_ticks: u64,
     pub before_soft_real_time_ticks: u64,
 }
@@ -273,7 +275,8 @@ pub struct Queue {
     pub max_budget: u32,
     pub seek_history: u32,
     pub last_end_sector: u64,
-    /// When its turn times out. Out of service: when it became empty with nothing in flight.
+    /// When its turn times out. For a queue that is not in service: when it last had neither queued
+    /// requests nor any in flight.
     pub budget_timeout_ticks: u64,
     pub think: ThinkTime,
     pub io_start_ns: Nanos,
@@ -286,8 +289,8 @@ pub struct Queue {
     pub created_ticks: u64,
     pub split_ticks: u64,
     pub inject: InjectState,
-    /// Consecutive arrivals in time (4.12 and 5.2); the next field: sectors injected in its turn
-    /// (4.12).
+    /// Consecutive arrivals in time (4.12 and 5.2). The next field is the number of sectors
+    /// injected in its turn (4.12).
     pub timely_arrivals: u32,
     pub injected_sectors: u32,
     /// The queue that its issuers move to with their next request, or NIL.
@@ -297,7 +300,7 @@ pub struct Queue {
     /// The issuer whose name appears in messages.
     pub issuer: u32,
     pub waker: u32,
-    /// Record and its serial number.
+    /// Record and serial number of the queue that may be its waker.
     pub tentative_waker: (u32, u64),
     pub waker_detections: u32,
     pub waker_since_ns: Nanos,
@@ -308,7 +311,7 @@ pub struct Queue {
     pub processes: u32,
     /// Issuers with this queue as candidate for a stable merge.
     pub candidates: u32,
-    /// Serial number of this use of the record.
+    /// Serial number of the queue: it differs from those of earlier queues with the same record.
     pub serial: u64,
     pub next_free: u32,
 }
@@ -378,7 +381,8 @@ impl Queue {
         }
     }
 
-    /// How many issuers may still send requests to it.
+    /// Number of issuers that may still send requests to the queue; for an async queue its group
+    /// counts as one more.
     #[inline]
     pub const fn process_references(&self) -> u32 {
         self.processes.wrapping_add(self.has(Marks::PINNED) as u32)
@@ -460,7 +464,7 @@ pub struct Context {
     /// Its queues, or NIL: async, sync.
     pub queues: [u32; 2],
     pub priority: block::Priority,
-    /// The group of its queues, or NIL when that was removed.
+    /// The group of its queues, or NIL if that group was removed.
     pub group: u32,
     /// Candidate queue for a stable merge of its own, or NIL.
     pub stable_candidate: u32,

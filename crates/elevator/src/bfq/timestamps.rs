@@ -3,7 +3,7 @@
 //!
 //! A treap whose links are indices: expected O(log n) for every operation, nothing allocated after
 //! construction. The priorities are a hash of the index, so that the same calls build the same
-//! tree. Times compare as wrapping differences.
+//! tree. Times wrap, so they are compared by their difference.
 
 use crate::structures::{Array, NIL, NoMemory};
 
@@ -96,8 +96,8 @@ impl Stamps {
         node.parent
     }
 
-    /// Recomputes the smallest starts from `lowest` upwards: all of them up to the place of `gone`,
-    /// and beyond that while they change.
+    /// Recomputes the smallest starts from `lowest` upwards: all of them up to the former position
+    /// of `gone`, and beyond that as long as they change.
     #[inline(never)]
     fn update_starts_upwards(&mut self, lowest: u32, gone: u32) {
         let above = self.at(gone).parent;
@@ -224,7 +224,8 @@ impl ByFinish {
         (node.least_start, node.children, node.parent, node.is_linked) = (start, [NIL; 2], NIL, true);
         let (mut parent, mut at, mut side) = (NIL, self.root, EARLIER);
         let mut is_first = true;
-        // Descends to where its priority belongs; all nodes on the way get it into their subtree.
+        // Descends to the position that the entity's priority gives it. It becomes part of the
+        // subtree of every node on the way.
         while at != NIL && priority(at) > priority(entity) {
             let other = stamps.0.at_mut(at);
             if is_later(other.least_start, start) {
@@ -235,8 +236,8 @@ impl ByFinish {
             (parent, at) = (at, other.child(side));
         }
         self.attach_child(stamps, parent, side, entity);
-        // The subtree found there is split by finish time below it: each part grows at its inner
-        // edge.
+        // The subtree at this position is split by finish time into the two subtrees of the entity:
+        // each gets further nodes at its inner edge.
         let (mut earlier, mut later) = (entity, entity);
         while at != NIL {
             let node = stamps.at(at);

@@ -1,5 +1,5 @@
-//! The tunables under the kernel's names, and those that fix quirks of the kernel (all off by
-//! default).
+//! The tunables under the kernel's names, and further ones that fix quirks of the kernel (all off
+//! by default).
 
 use super::Bfq;
 use super::clock::{Clock, Spans};
@@ -131,7 +131,7 @@ pub struct Settings {
     fifo_expire_sync_ns: Nanos,
     pub back_seek_max_sectors: u64,
     pub back_seek_penalty: u64,
-    /// 32 bits, as in the kernel: longer times wrap (Q7).
+    /// 32 bits, as in the kernel: longer times wrap (quirk Q7 of the specification).
     slice_idle_ns: u32,
     /// 0 = computed from the peak rate.
     pub max_budget: u32,
@@ -225,7 +225,8 @@ impl Bfq {
             }
             STRICT_GUARANTEES => {
                 if is_on && !settings.strict_guarantees {
-                    // It stays raised when the switch is turned off (Q12).
+                    // `slice_idle` keeps its larger value when the switch is turned off (quirk Q12
+                    // of the specification).
                     settings.slice_idle_ns = settings.slice_idle_ns.max(low_half(SLICE_IDLE_NS));
                 }
                 settings.strict_guarantees = is_on;

@@ -12,7 +12,7 @@ use block::time::MILLISECOND;
 const SOON_NS: Nanos = 4 * MILLISECOND;
 /// Consecutive detections that confirm a waker.
 const DETECTIONS: u32 = 3;
-/// They must fall within this many times `slice_idle`.
+/// These detections must fall within this many times `slice_idle`.
 const WINDOW_IDLES: u64 = 128;
 
 impl Bfq {
@@ -60,7 +60,7 @@ impl Bfq {
         }
     }
 
-    /// The record is freed: it wakes no queue any more.
+    /// Removes a queue whose record is freed as the waker of all queues that it woke.
     #[inline(always)]
     pub(super) fn clear_woken(&mut self, queue: u32) {
         for _ in 0..self.queues.len() {

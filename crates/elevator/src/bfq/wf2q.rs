@@ -34,7 +34,7 @@ impl ServiceTree {
         ServiceTree { active: ByFinish::EMPTY, idle: ByFinish::EMPTY, vtime: 0, weight_sum: Divisor::ZERO };
 }
 
-/// Advance of virtual time for this many sectors at this weight.
+/// The advance of virtual time when `sectors` are served at this weight.
 #[inline]
 fn span(sectors: u32, weight: u32) -> u64 {
     (u64::from(sectors) << SHIFT).checked_div(u64::from(weight)).unwrap_or(0)
@@ -74,9 +74,9 @@ impl Bfq {
         }
     }
 
-    /// Updates the choice of a scheduler (see [`Bfq::update_next`]), then forgets idle entities
-    /// that a jump of virtual time has passed. This comes after the choice, which it does not
-    /// affect, so that it uses little stack.
+    /// Updates the choice of a scheduler (see [`Bfq::update_next`]), then removes idle entities
+    /// whose finish a jump of virtual time has passed. The removal does not affect the choice; it
+    /// is a separate step after it, so that it needs little stack.
     #[inline(always)]
     fn renew_choice(&mut self, group: u32, new: u32, on_expiration: bool) -> bool {
         let is_changed = self.update_next(group, new, on_expiration);
@@ -87,7 +87,8 @@ impl Bfq {
         is_changed
     }
 
-    /// Called after every change of virtual time: forgets one idle entity that it has passed.
+    /// Called after every change of virtual time: removes one idle entity whose finish it has
+    /// passed.
     #[inline(never)]
     fn forget_idle(&mut self, tree: u32) {
         let state = self.trees.at_mut(tree);
@@ -99,7 +100,8 @@ impl Bfq {
             let last = state.idle.last(&self.stamps);
             let finish = self.stamps.at(last).finish;
             if !is_later(finish, state.vtime) {
-                // Moves backward instead of forward, as in the kernel (Q2).
+                // Virtual time moves backward instead of forward, as in the kernel (quirk Q2 of the
+                // specification).
                 state.vtime = finish;
             }
         }
@@ -137,7 +139,8 @@ impl Bfq {
         NIL
     }
 
-    /// Virtual time, or the earliest start if no entity is eligible.
+    /// The virtual time at which a tree has an eligible entity: the present one, or the earliest
+    /// start if that is later.
     #[inline]
     fn reachable_vtime(&self, tree: u32) -> u64 {
         let state = self.trees.at(tree);
@@ -195,7 +198,7 @@ impl Bfq {
             return NIL;
         }
         let mut group = GroupId::ROOT.0;
-        // At most as deep as there are groups.
+        // The tree of groups is at most as deep as there are groups.
         for _ in 0..self.groups.len() {
             let scheduler = self.groups.at_mut(group);
             let entity = scheduler.next_in_service;
@@ -279,7 +282,8 @@ impl Bfq {
         self.entities.at_mut(entity).set = Set::None;
     }
 
-    /// Drops an entity from the weight sum; a queue in service is released when its turn ends.
+    /// Removes an entity's weight from the sum of its tree. The record of a queue is released as
+    /// well, unless it is in service; then this is done when its turn ends.
     #[inline(always)]
     pub(super) fn forget(&mut self, entity: u32, is_in_service: bool) {
         self.change_weight_sum(entity, false);
@@ -387,7 +391,9 @@ impl Bfq {
         let vtime = self.trees.at(self.tree_index(entity)).vtime;
         let stamps = *self.stamps.at(entity);
         if is_shifted && is_later(vtime, stamps.finish) {
-            // Too far back: limited so that it is only the first to finish.
+            // The back-shifted times are too far in the past. They are moved forward until the
+            // finish is the virtual time, or less if the queue's weight is raised; the entity still
+            // finishes first.
             let mut ahead = vtime.wrapping_sub(stamps.finish);
             if self.is_queue(entity) {
                 ahead = ahead.checked_div(u64::from(self.queues.at(entity).raising.factor)).unwrap_or(ahead);
@@ -465,8 +471,8 @@ impl Bfq {
         }
     }
 
-    /// An entity left its set: its service is charged, and it goes to the idle set if its finish
-    /// lies ahead of virtual time, otherwise it is forgotten.
+    /// An entity has left its set: its service is charged, and it enters the idle set if its finish
+    /// is later than the virtual time; otherwise its weight is removed from the sum.
     #[inline(never)]
     fn settle(&mut self, entity: u32, into_idle: bool) {
         let (service, parent) = (self.entities.at(entity).service, self.entities.at(entity).parent);
@@ -502,7 +508,8 @@ impl Bfq {
         self.serve(queue, sectors);
     }
 
-    /// The same for sectors dispatched to the device. Inlined into its callers.
+    /// Charges sectors that were dispatched to the device, as [`Bfq::served`] does. Inlined into
+    /// its callers.
     #[inline(always)]
     pub(super) fn serve(&mut self, queue: u32, sectors: u32) {
         self.queues.at_mut(queue).count_service(sectors, self.clock.ticks);
@@ -530,8 +537,8 @@ impl Bfq {
 
     // ---- weights ----
 
-    /// Applies a changed weight, raising or class. The class of an entity in service is left for
-    /// later (`with_class`).
+    /// Applies a changed weight, raising or class. Without `with_class` a changed class is left for
+    /// later, because the entity is in service.
     #[inline]
     pub(super) fn apply_weight(&mut self, entity: u32, with_class: bool) {
         if self.entities.at(entity).is_prio_changed {

@@ -1,11 +1,12 @@
-//! Accounts of whole groups: resetting them, and passing on those of removed groups.
+//! The counters (account) of each group: resetting them, and adding those of a removed group to its
+//! parent's.
 
 use super::Cfq;
 use crate::account::GroupAccount;
 
 impl Cfq {
-    /// Clears everything except what is queued; running periods start now. False without such a
-    /// group.
+    /// Clears a group's account except for the number of its queued requests; waiting and idle
+    /// periods in progress are counted from now on. Returns false if the group does not exist.
     pub(super) fn reset_account(&mut self, group: u32) -> bool {
         let now_ns = self.now_ns;
         if let Some(removed) = self.removed.get_mut(group) {
@@ -24,7 +25,7 @@ impl Cfq {
     }
 
     /// A group is removed: its account, and what it had inherited from its descendants, passes to
-    /// its parent. In two steps, each with little stack.
+    /// its parent. Done in two steps, so that each needs little stack.
     pub(super) fn fold_account_into_parent(&mut self, group: u32) {
         let parent = self.groups.at(group).parent;
         self.fold_own_account(group, parent);

@@ -16,12 +16,12 @@ const SMALL_BELOW_SECTORS: u32 = 64;
 const DEEP_REQUESTS: u32 = 4;
 /// A page.
 const PAGE_SECTORS: u32 = 8;
-/// The first engine treats a larger mean distance as seeky.
+/// CFQ of 2.6.26 treats a larger mean distance as seeky.
 const SEEKY_ABOVE_SECTORS: u64 = 8_192;
 
 impl Cfq {
-    /// Adds a request to its queue. Its effect on the active queue comes last, when the stack of
-    /// the earlier steps is free again.
+    /// Adds a request to its queue. Its effect on the active queue is handled last, when the stack
+    /// of the earlier steps is free again.
     #[inline]
     pub(super) fn add(&mut self, requests: &Requests, id: RequestId) {
         let request = requests.at(id);
@@ -174,8 +174,9 @@ impl Cfq {
         if !self.queues.at(queue).has(Marks::WAIT_REQUEST) {
             return;
         }
-        // The device was idled for this request. The kernel gives a small one time to be merged and
-        // leaves the timer armed meanwhile (Q8); here merging has been tried before.
+        // The device was idled for this request. The kernel does not dispatch a small request at
+        // once, so that others can be merged into it, and leaves the timer armed meanwhile (quirk
+        // Q8 of the specification); here the host has tried to merge before it inserts a request.
         self.cancel_timer();
         let is_small = bio.extent.sectors <= PAGE_SECTORS && self.busy_queues <= 1;
         let marks = &mut self.queues.at_mut(queue).marks;

@@ -9,7 +9,7 @@ use super::state::Marks;
 use crate::structures::NIL;
 
 impl Cfq {
-    /// The queue has another next request, or none any more.
+    /// Records that a queue has another next request, or none any more.
     #[inline]
     pub(super) fn note_next(&mut self, queue: u32) {
         if self.profile.has_one_level {
@@ -21,7 +21,7 @@ impl Cfq {
         self.stale.push_back(&mut self.stale_links, queue);
     }
 
-    /// The record is about to be freed.
+    /// Removes a queue whose record is about to be freed.
     pub(super) fn forget_by_sector(&mut self, queue: u32) {
         if self.stale_links.is_linked(queue) {
             self.stale.remove(&mut self.stale_links, queue);
@@ -66,7 +66,7 @@ impl Cfq {
             return;
         }
         if tree.insert(&mut self.sector_links, queue, sector) {
-            // Saved, because the level may change while it is linked.
+            // Saved, because the queue's level may change while the queue is linked.
             self.queues.at_mut(queue).sector_level = level;
         }
     }

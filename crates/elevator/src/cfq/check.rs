@@ -1,5 +1,5 @@
-//! Checks every invariant of CFQ: those of docs/specifications/cfq.md, section 17.4, and the links
-//! behind them.
+//! Checks every invariant of CFQ: those of docs/specifications/cfq.md, section 17.4, and those of
+//! the lists and trees that the state is stored in.
 
 use super::Cfq;
 use super::state::{Held, Marks, TREES_PER_GROUP};
@@ -172,7 +172,8 @@ impl Cfq {
         references
     }
 
-    /// Each record's reference count equals its references, scheduled mergers aside.
+    /// Each record's reference count equals the number of its references; the count of a queue that
+    /// others are scheduled to be merged into may be higher.
     fn check_references(&self) -> Result<(), Violation> {
         for (index, references) in (0..).zip(self.count_references()).skip(1) {
             let queue = self.queues.at(index);

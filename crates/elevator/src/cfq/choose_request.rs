@@ -20,8 +20,9 @@ pub struct BackSeeks {
     pub penalty: u64,
 }
 
-/// Whether the first of two is preferred, with the head at `last`: sync before async, favoured
-/// before plain, then the nearer; a request too far behind counts as wrapped around.
+/// Whether `one` is preferred to `other`, with the head at `last`: sync before async, favoured
+/// before plain, then the nearer; a request too far behind the head is reached by wrapping around,
+/// and comes after all that are not.
 pub fn is_preferred(one: Candidate, other: Candidate, last: u64, back: BackSeeks) -> bool {
     if one.is_sync != other.is_sync {
         return one.is_sync;
@@ -68,8 +69,8 @@ impl Cfq {
         Candidate { first_sector, is_sync: entry.is_sync, is_favoured: entry.is_favoured }
     }
 
-    /// The best next request after `slot` has left its queue, measured from its start and not its
-    /// end (Q9).
+    /// The best next request after `slot` has left its queue. Distances are measured from the start
+    /// of `slot` and not from its end (quirk Q9 of the specification).
     fn successor(&self, queue: u32, slot: u32) -> u32 {
         let first = self.queues.at(queue).sorted.first().filter(|first| *first != slot);
         let next = self.sort_links.next(slot).or(first).unwrap_or(NIL);
@@ -112,7 +113,7 @@ impl Cfq {
         self.queues.at_mut(queue).next = next;
     }
 
-    /// A request leaves its queue's orders: merged into another, or taken back.
+    /// Removes a request from its queue's orders because it was merged into another or taken back.
     #[inline(never)]
     pub(super) fn take_out(&mut self, slot: u32) {
         let Slot { queue, held, group, kind, is_sync, .. } = *self.slots.at(slot);
@@ -126,8 +127,8 @@ impl Cfq {
         }
         self.slots.at_mut(slot).held = Held::Nowhere;
         self.unlink_request(queue, slot);
-        // Neighbours are not searched while the active queue has requests, and afterwards the
-        // change is recorded anyway.
+        // For the active queue this change is not recorded: neighbours are not searched while it
+        // has requests, and its next request is recorded when it becomes empty or its turn ends.
         if is_next && self.active != queue {
             self.note_next(queue);
         }
@@ -158,7 +159,7 @@ impl Cfq {
         }
     }
 
-    /// A front merge moved the request's first sector.
+    /// Moves a request in its queue's order, because a front merge changed its first sector.
     pub(super) fn moved_forward(&mut self, slot: u32, first_sector: u64) {
         let queue = self.slots.at(slot).queue;
         let state = self.queues.at_mut(queue);

@@ -9,7 +9,7 @@ use block::Nanos;
 
 /// A device with fewer requests at a time than this does not reorder.
 const QUEUEING_FROM: u32 = 5;
-/// Completions sampled before this is decided.
+/// Completions sampled before it is decided whether the device reorders.
 const SAMPLES: u32 = 50;
 
 impl Cfq {
@@ -39,8 +39,8 @@ impl Cfq {
         }
     }
 
-    /// The device completed a request. In two steps, so that a turn that ends in the second needs
-    /// little stack.
+    /// The device completed a request. Done in two steps, so that ending a turn, which happens in
+    /// the second, needs little stack.
     #[inline]
     pub(super) fn complete(&mut self, requests: &Requests, slot: u32) {
         let (queue, is_sync, is_last) = self.take_back(requests, slot);
@@ -143,7 +143,8 @@ impl Cfq {
     }
 
     /// Detects whether the device queues commands (`hw_tag`). This is only possible while enough
-    /// requests are there, and a yes is final.
+    /// requests are queued or in flight. Once found to queue commands, the device counts as such
+    /// for good.
     fn learn_depth(&mut self) {
         self.deepest = self.deepest.max(self.in_driver);
         if self.hw_tag == Some(true) {
@@ -156,7 +157,8 @@ impl Cfq {
             let active = self.queues.at(self.active);
             let has = active.dispatched.wrapping_add(active.queued_total());
             if active.has(Marks::IDLE_WINDOW) && has < QUEUEING_FROM && self.in_driver < QUEUEING_FROM {
-                // This queue itself keeps the device's depth low.
+                // The device is idled for this queue, which has too few requests to show the
+                // device's depth.
                 return;
             }
         }

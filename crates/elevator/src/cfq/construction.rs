@@ -30,7 +30,7 @@ impl Policy for Cfq {
 }
 
 impl Cfq {
-    /// As [`Policy::build`]; inline, so that a policy that contains an engine builds it in place
+    /// As [`Policy::build`]; inline, so that a policy that contains a [`Cfq`] builds it in place
     /// and not on the stack.
     #[inline(always)]
     pub(super) fn assemble(configuration: &Configuration, profile: &'static Profile) -> Result<Self, NoMemory> {
@@ -40,7 +40,8 @@ impl Cfq {
         let contexts = configuration.contexts.saturating_add(1);
         let async_groups = if profile.has_async_per_group() { groups } else { 1 };
         let async_queues = async_groups.saturating_mul(ASYNC_QUEUES);
-        // Queues without an owner can each be kept alive by a request.
+        // Each request can keep alive a queue that no issuer uses any more, so there is a record
+        // for every request as well.
         let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
         let trees = groups.saturating_mul(TREES_PER_GROUP);
         let thinks = if profile.has_wide_think_times { trees } else { 0 };
@@ -141,7 +142,8 @@ fn groups_with_root(count: u32, profile: &Profile) -> Result<Array<Group>, NoMem
 }
 
 impl Group {
-    /// Resets the group to its initial state. In place, because it is too large for a kernel stack.
+    /// Resets the group to its initial state. This is done in place, because a group is too large
+    /// for a kernel stack.
     pub fn begin(&mut self, profile: &Profile, group: GroupId, settings: &GroupSettings) {
         *self = UNKNOWN_GROUP;
         let (weight, leaf_weight) = weights(profile, group, settings);

@@ -1,4 +1,5 @@
-//! Issuers and their queues: found on arrival, reference-counted, freed with the last reference.
+//! Issuers and their queues. A queue is looked up when a request arrives; it is reference-counted
+//! and freed with the last reference.
 
 use super::Cfq;
 use super::expire::Rest;
@@ -16,7 +17,8 @@ const IDLE_ASYNC: u32 = 16;
 /// The level of all queues in the idle class.
 const IDLE_LEVEL: u8 = 7;
 
-/// The class and level of an I/O priority; no priority stands for nice 0.
+/// The class and level of an I/O priority; a bio without one is treated as that of a process of
+/// nice 0.
 #[inline]
 pub const fn class_and_level(priority: Priority) -> (Class, u8) {
     match priority.class() {
@@ -33,8 +35,8 @@ impl Cfq {
         context.0.min(self.contexts.len().wrapping_sub(1))
     }
 
-    /// The queue for a new request if nothing has changed about its issuer; NIL: ask
-    /// [`Cfq::queue_for`].
+    /// The queue for a new request if nothing has changed about its issuer. If it is NIL, the
+    /// caller must call [`Cfq::queue_for`].
     #[inline]
     pub(super) fn known_queue(&self, bio: &Bio) -> u32 {
         let context = self.contexts.at(self.context_index(bio.context));
@@ -263,7 +265,7 @@ impl Cfq {
         let context_state = self.contexts.at_mut(context);
         context_state.inserted = context_state.inserted.saturating_sub(1);
         if !context_state.is_alive && context_state.inserted == 0 {
-            // An issuer that sent requests after its exit.
+            // The issuer sent requests after its exit.
             self.drop_queue(context);
         }
     }
@@ -285,8 +287,8 @@ impl Cfq {
         Wake::All
     }
 
-    /// A group's id may be reused: everything that still refers to it moves to the root. These can
-    /// only be queues without requests.
+    /// A group's id is about to be free for reuse: all queues and requests that still refer to it
+    /// are moved to the root.
     pub(super) fn forget_group(&mut self, group: u32) {
         if self.active != NIL && self.queues.at(self.active).group == group {
             self.expire(self.active, Rest::Forgotten);
@@ -321,8 +323,9 @@ impl Cfq {
         }
     }
 
-    /// A queue with requests of others, shared with a cooperator that had brought it into the group
-    /// while neither was isolated.
+    /// Moves a queue to the root because its group is removed. The queue may hold requests of other
+    /// groups: an issuer of this group and one of another came to share it while, without
+    /// `group_isolation`, both competed in the root.
     fn move_queue_to_root(&mut self, queue: u32, group: u32) {
         let state = self.queues.at_mut(queue);
         if state.origin == group {

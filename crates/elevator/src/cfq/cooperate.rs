@@ -1,5 +1,6 @@
 //! Cooperating queues: issuers that take turns in reading one range of sectors. Their queues are
-//! found by sector, merged, and split again when they seek.
+//! found by the sector of their next request, merged, and split again when the shared queue becomes
+//! seeky.
 
 use super::Cfq;
 use super::state::Marks;
@@ -33,8 +34,8 @@ impl Cfq {
         fits.then_some(found)
     }
 
-    /// Schedules a merge of two queues: the issuers of the one with fewer move over, each with its
-    /// next request.
+    /// Schedules a merge of two queues: the issuers of the queue that has fewer move to the other,
+    /// each with its next request.
     pub(super) fn arrange_merger(&mut self, queue: u32, found: u32) {
         if self.queues.at(found).process_references() == 0 {
             return;
@@ -58,8 +59,8 @@ impl Cfq {
         to.references = to.references.saturating_add(moved);
     }
 
-    /// Moves an issuer to the queue that its own is scheduled to be merged into; the reference
-    /// there was taken in advance.
+    /// Moves an issuer to the queue that its own is scheduled to be merged into; the reference to
+    /// that queue was taken when the merge was scheduled.
     pub(super) fn merge_over(&mut self, context: u32, queue: u32) -> u32 {
         let target = self.queues.at(queue).merges_into;
         self.log_queue(queue, "merging with queue {0}", &[u64::from(target)]);
@@ -69,8 +70,8 @@ impl Cfq {
         target
     }
 
-    /// Splits a seeky issuer off a shared queue: the last one keeps the queue, others get a new one
-    /// (NIL).
+    /// Removes an issuer from a shared queue. The last issuer keeps the queue; for others the
+    /// result is NIL, and they get a new one.
     pub(super) fn split(&mut self, context: u32, queue: u32) -> u32 {
         self.log_queue(queue, "breaking apart cfqq", &[]);
         let state = self.queues.at_mut(queue);
@@ -84,8 +85,8 @@ impl Cfq {
         NIL
     }
 
-    /// An issuer leaves a queue with scheduled merges: drops the references taken in advance along
-    /// the chain.
+    /// An issuer leaves a queue with scheduled merges: drops the references to all targets of the
+    /// chain, which were taken when the merges were scheduled.
     pub(super) fn drop_mergers(&mut self, queue: u32) {
         let mut target = self.queues.at(queue).merges_into;
         for _ in 0..self.queues.len() {

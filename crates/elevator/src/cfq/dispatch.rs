@@ -11,7 +11,7 @@ use crate::request::Requests;
 use crate::structures::NIL;
 use block::RequestId;
 
-/// The first engine lets a lone queue have this many rounds in flight.
+/// CFQ of 2.6.26 lets a lone queue have this many rounds in flight.
 const ROUNDS_ALONE: u64 = 4;
 
 impl Cfq {
@@ -26,8 +26,8 @@ impl Cfq {
             Selected::Waiting(what) => self.held(what),
             Selected::Queue(queue) => {
                 let why = if before == queue { Why::SliceGoesOn } else { Why::NextQueue };
-                // 4.20 checks the fifo first, so that an overdue request goes regardless of the
-                // limits.
+                // CFQ of 4.20 checks the fifo first, so that an overdue request is dispatched
+                // regardless of the limits.
                 let mut overdue = None;
                 if self.profile.has_late_rules {
                     overdue = self.overdue(queue);
@@ -137,7 +137,8 @@ impl Cfq {
         }
         let [async_in_flight, sync_in_flight] = self.in_flight;
         if self.should_idle(queue) && async_in_flight > 0 {
-            // Async requests drain first when the device is to be idled for a queue.
+            // If the device is to be idled for the queue, async requests in flight must complete
+            // first.
             return false;
         }
         let state = self.queues.at(queue);
@@ -173,10 +174,11 @@ impl Cfq {
         if depth == 0 && dispatched == 0 { 1 } else { depth }
     }
 
-    // ---- dispatch rounds of the first engine ----
+    // ---- dispatch rounds of CFQ of 2.6.26 ----
 
-    /// Moves rounds of requests out of their queues until the device is to be idled, and returns
-    /// the first of them. The others go next in any case, as from the kernel's dispatch list.
+    /// Moves requests out of their queues in rounds until the device is to be idled, and returns
+    /// the first of them. The others are dispatched next whatever happens, as from the kernel's
+    /// dispatch list.
     #[inline(never)]
     pub(super) fn dispatch_rounds(&mut self, requests: &Requests) -> Dispatch {
         if self.requests_queued == 0 {
@@ -211,8 +213,9 @@ impl Cfq {
         if self.queues.at(queue).is_idle_class() { 1 } else { self.settings.quantum_requests }
     }
 
-    /// Moves up to `quantum` requests of a queue. The very first is dispatched at once, with its
-    /// reason; the others follow in later calls.
+    /// Moves up to `quantum` requests out of a queue. If `first` is empty, the first of them is
+    /// stored there, with its reason, to be returned at once; the others are dispatched by later
+    /// calls.
     fn move_round(&mut self, requests: &Requests, queue: u32, why: Why, first: &mut Option<(u32, Why)>) {
         self.cancel_timer();
         self.queues.at_mut(queue).marks.clear(Marks::WAIT_REQUEST);

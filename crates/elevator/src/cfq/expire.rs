@@ -44,7 +44,7 @@ impl Cfq {
         if state.has(Marks::ON_RR) && state.is_empty() {
             self.become_idle(queue);
         }
-        // It is linked as an ordinary queue again.
+        // No longer active, so that the queue is placed in its tree like any other.
         if self.active == queue {
             self.active = NIL;
         }
@@ -52,8 +52,9 @@ impl Cfq {
         self.active_context = NIL;
     }
 
-    /// Frees queues whose last reference was dropped while they were active (at most one per
-    /// instance). A separate step, so that dropping a reference needs little stack.
+    /// Frees queues whose last reference was dropped while they were active (at most one, or one
+    /// for each group in policies that have an engine per group). A separate step, so that dropping
+    /// a reference needs little stack.
     #[inline]
     pub(super) fn free_deferred(&mut self) {
         let mut queue = core::mem::replace(&mut self.deferred_free, NIL);
@@ -75,7 +76,7 @@ impl Cfq {
             if !self.profile.has_late_rules {
                 return;
             }
-            // A slice that never began is left over entirely.
+            // The slice has not begun, so all of it is unused.
             self.current_slice(queue).cast_signed()
         } else {
             let end = self.queues.at(queue).slice_end_ticks;

@@ -1,5 +1,5 @@
-//! The choice of a group, and of a class and type in it: the order of groups by `vdisktime`, and
-//! the workloads.
+//! The choice of the group to serve, by the smallest `vdisktime` (its virtual time), and of the
+//! workload: a class and a type of queue in this group.
 
 use super::Cfq;
 use super::profile::NoIdle;
@@ -13,7 +13,8 @@ const SERVICE_SHIFT: u32 = 12;
 const WEIGHT_UNIT: u64 = 500;
 /// Larger charges are capped at this, so that products fit into 64 bits.
 const MOST_CHARGED: u64 = 1 << 39;
-/// Beyond this value all groups are renumbered, so that unsigned keys never wrap.
+/// If a `vdisktime` exceeds this, those of all groups are reduced, so that unsigned keys never
+/// wrap.
 const RENUMBERED_ABOVE: u64 = 1 << 62;
 
 /// The advance of `vdisktime` for `units` at a weight.
@@ -26,7 +27,8 @@ pub const fn scaled_charge(units: u64, weight: u32) -> u64 {
     }
 }
 
-/// The same at a fraction of the device (4.20).
+/// The advance of `vdisktime` for `units` of a group that is due this fraction of the device
+/// (4.20).
 #[inline]
 pub const fn scaled_charge_of_fraction(units: u64, fraction: u64) -> u64 {
     let units = if units > MOST_CHARGED { MOST_CHARGED } else { units };
@@ -37,8 +39,8 @@ pub const fn scaled_charge_of_fraction(units: u64, fraction: u64) -> u64 {
 }
 
 impl Cfq {
-    /// A queue was linked in one of the group's trees. A group that becomes busy goes behind all
-    /// others (Q4).
+    /// A queue was linked in one of the group's trees. A group that becomes busy is placed behind
+    /// all others (quirk Q4 of the specification).
     #[inline(never)]
     pub(super) fn group_queue_added(&mut self, group: u32) {
         let Some(state) = self.groups.get_mut(group) else { return self.count_violation() };
@@ -57,7 +59,7 @@ impl Cfq {
         self.enter_order(group);
     }
 
-    /// A queue was unlinked: with the last one, the group leaves the order.
+    /// A queue of the group was unlinked. If it was the last one, the group leaves the order.
     #[inline(never)]
     pub(super) fn group_queue_removed(&mut self, group: u32) {
         let Some(state) = self.groups.get_mut(group).filter(|state| state.busy_queues > 0) else {
@@ -83,7 +85,8 @@ impl Cfq {
         self.ticks.second_ticks.checked_div(self.ticks.jiffy_ticks).unwrap_or(1)
     }
 
-    /// The group enters the order; a changed weight takes effect here (Q5).
+    /// The group enters the order; a changed weight takes effect here (quirk Q5 of the
+    /// specification).
     fn enter_order(&mut self, group: u32) {
         if self.profile.has_hierarchy {
             self.activate_in_hierarchy(group);
@@ -116,8 +119,8 @@ impl Cfq {
         }
     }
 
-    /// Renumbers the groups one unit apart, in their order, because their service so far was
-    /// counted in another unit, or the numbers are used up
+    /// Gives the groups new values of `vdisktime`, one unit apart, in their order, because their
+    /// service so far was counted in another unit, or the values have become too large
     /// (docs/specifications/cfq.md, section 11.6). Rare, and the only event that iterates over
     /// every busy group.
     #[cold]
@@ -143,8 +146,8 @@ impl Cfq {
         self.profile.has_iops_mode && self.settings.slice_idle_ticks == 0 && self.hw_tag != Some(false)
     }
 
-    /// If the mode has changed since the last charge, the groups' service so far was counted in
-    /// another unit (Q15).
+    /// Renumbers the groups if the mode has changed since the last charge, because their service so
+    /// far was counted in another unit (quirk Q15 of the specification).
     #[inline]
     pub(super) fn notice_mode(&mut self) {
         let is_iops_mode = self.is_iops_mode();
@@ -228,7 +231,7 @@ impl Cfq {
         }
     }
 
-    /// Saves the rest of the workload for the group's next turn.
+    /// Saves how much time the present workload has left, for the group's next turn.
     fn save_workload(&mut self, group: u32) {
         let Workload { class, kind, expires_ticks, .. } = self.serving;
         let left = expires_ticks.saturating_sub(self.now);
@@ -246,7 +249,7 @@ impl Cfq {
         busy.saturating_sub(self.async_busy(group)).saturating_sub(idle)
     }
 
-    /// Time for which a queue had the device.
+    /// The time for which a queue had the device.
     fn usage(&self, queue: u32) -> Usage {
         let queue = self.queues.at(queue);
         let (now, start) = (self.now, queue.slice_start_ticks);
@@ -305,7 +308,7 @@ impl Cfq {
         }
     }
 
-    /// The type whose first queue is due first.
+    /// The type of queue whose first queue has the smallest key.
     fn first_type(&self, group: u32, class: Class) -> WorkloadType {
         let mut first = (i64::MAX, WorkloadType::SyncNoIdle);
         for kind in WORKLOAD_TYPES {
@@ -330,7 +333,8 @@ pub struct TurnCharge {
     is_iops_mode: bool,
 }
 
-/// Ticks charged, and those that 4.20 counts in addition.
+/// The ticks within the slice, which are charged, and those before and after it, which only CFQ of
+/// 4.20 counts.
 struct Usage {
     in_slice: u64,
     unaccounted: u64,

@@ -1,8 +1,8 @@
 //! Weights in a tree of groups (4.20). The order of groups stays flat, and each group's queues have
 //! a fraction of the device that follows from the active groups on every level.
 //!
-//! A fraction is computed when the group enters the order, so other groups keep theirs until they
-//! are charged next.
+//! A group's fraction is computed when it enters the order. Other groups keep their old fractions
+//! until they are charged next, because a charge makes a group leave and enter again.
 
 use super::Cfq;
 use block::GroupId;

@@ -7,7 +7,7 @@ use super::state::{Marks, WorkloadType};
 use crate::interface::Wake;
 use crate::structures::NIL;
 
-/// The first engine treats a larger mean distance as seeky.
+/// CFQ of 2.6.26 treats a larger mean distance as seeky.
 const SEEKY_ABOVE_SECTORS: u64 = 8_192;
 
 impl Cfq {
@@ -63,7 +63,8 @@ impl Cfq {
         if self.groups.at(state.group).busy_queues > 1 {
             return false;
         }
-        // Q17: the tree's think time is used, although the device is idled for the group.
+        // Quirk Q17 of the specification: the tree's think time is used, although the device is
+        // idled for the group.
         let tree = self.tree_thinks.get(state.tree);
         !self.profile.has_wide_think_times || !tree.is_some_and(|think| think.is_above(self.settings.group_idle_ticks))
     }

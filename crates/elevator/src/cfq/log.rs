@@ -1,4 +1,5 @@
-//! CFQ's blktrace messages, in the kernel's wording. The host adds the names in front.
+//! CFQ's blktrace messages, in the kernel's wording. The host adds the names of process and group
+//! in front.
 
 use super::Cfq;
 use super::state::WorkloadType;

@@ -15,9 +15,9 @@
 //! -> completed
 //!
 //! Read `select.rs` first: which queue is served. Then `preempt.rs` and `idle.rs`: what ends a
-//! turn, and what the device is idled for. The forms differ in data only (`profile.rs`). In
-//! comments, "the first engine" is CFQ of 2.6.26 (section 14); Q1 to Q22 are quirks of section 18,
-//! and D1 to D34 the differences of section 13.
+//! turn, and what the device is idled for. The forms differ in data only (`profile.rs`). Section 14
+//! describes CFQ of 2.6.26; Q1 to Q22 are quirks of section 18, and D1 to D34 the differences of
+//! section 13.
 
 mod account;
 mod arrival;
@@ -90,7 +90,7 @@ pub struct Cfq {
 
     slots: Array<Slot>,
     sort_links: SortedLinks,
-    /// A slot is on a fifo or on the head list, so one set of links serves both.
+    /// A slot is in its queue's fifo or in the list `head`, so one set of links serves both.
     fifo_links: Links,
     head: List,
 
@@ -99,14 +99,15 @@ pub struct Cfq {
     service_links: SortedLinks,
     sector_links: SortedLinks,
     sector_trees: Array<Tree>,
-    /// Queues whose place in the orders by sector is out of date.
+    /// Queues whose position in the orders by sector is out of date (see `by_sector.rs`).
     stale: List,
     stale_links: Links,
     contexts: Array<Context>,
     async_queues: Array<u32>,
 
     groups: Array<Group>,
-    /// Accounts of removed descendants, per group, where groups form a tree; otherwise empty.
+    /// For each group, the sum of the accounts of its removed descendants, in forms where groups
+    /// form a tree; otherwise empty.
     removed: Array<GroupAccount>,
     trees: Array<Tree>,
     /// Think times of service trees, in forms that use them.
@@ -121,7 +122,7 @@ pub struct Cfq {
     /// The active queue, or NIL; and the issuer of the first request of its turn.
     active: u32,
     active_context: u32,
-    /// Active, with its last reference dropped; NIL except within an event.
+    /// The active queue if its last reference was dropped during this event, otherwise NIL.
     deferred_free: u32,
     busy_queues: u32,
     busy_sync_queues: u32,
@@ -140,10 +141,10 @@ pub struct Cfq {
     timer_at: Option<u64>,
     idle_since_ns: Option<Nanos>,
     waits_for_group: bool,
-    /// No event since the device was last found to be idled.
+    /// The last choice was to idle the device, and no event has occurred since.
     is_holding: bool,
 
-    /// Rounds of the first engine: requests moved out of their queues, to be dispatched next.
+    /// Rounds of CFQ of 2.6.26: requests moved out of their queues, to be dispatched next.
     round: List,
     /// Which queues are in the groups of their issuers.
     splits: Splits,
@@ -159,13 +160,14 @@ pub struct Cfq {
 }
 
 impl Elevator for Cfq {
-    /// The number of turns that a queue waits for has no bound: real-time queues go before all
-    /// others, a sync request preempts an async queue, and one near the head preempts a queue that
-    /// is waited for. In the first engine not even the end of a turn shows: rounds leave their queue
-    /// in advance.
+    /// The number of turns that a queue waits for has no bound: real-time queues are served before
+    /// all others, a sync request preempts an async queue, and a request near the head preempts a
+    /// queue that the device is idled for. In CFQ of 2.6.26 the order of requests does not even
+    /// show where a turn ends, because rounds leave their queue in advance.
     const TRAITS: Traits = Traits { schedules_writeback: true, passing: Passing::Slices, ..Traits::SHARES };
 
-    /// The request that the device is idled for must not wait for a tag; once per turn.
+    /// The request that the device is idled for must not wait for a tag: once per turn it may have
+    /// one beyond the limit.
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         if !bio.is_sync() {
             // The device is never idled for async queues, and the priority, which would select the
@@ -195,7 +197,7 @@ impl Elevator for Cfq {
         }
     }
 
-    /// Only within the queue that the bio would go to.
+    /// A bio may merge only with requests of the queue that it would be added to.
     fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
         let slot = self.slots.at(id.slot());
         if slot.id == id && slot.held != Held::Nowhere {
@@ -222,7 +224,7 @@ impl Elevator for Cfq {
         self.tick(now);
         let (kept, absorbed) = (*self.slots.at(keep.slot()), *self.slots.at(gone.slot()));
         if absorbed.id != gone || absorbed.held != Held::Queued {
-            // Merged on its way in: it was never inserted.
+            // It was merged before it was inserted, so nothing is known about it.
             return;
         }
         if kept.id == keep && kept.held == Held::Queued && kept.queue == absorbed.queue {
@@ -330,7 +332,8 @@ impl Elevator for Cfq {
         }
         match held {
             Held::Nowhere => {}
-            // Ended without a completion: drained, or failed before the device.
+            // It ended without a completion: it was drained, or failed before it reached the
+            // device.
             Held::Dispatched => self.leave_device(id.slot()),
             Held::Round => {
                 self.round.remove(&mut self.fifo_links, id.slot());
@@ -450,8 +453,8 @@ impl Elevator for Cfq {
 }
 
 impl Cfq {
-    /// The request that goes next regardless of turns: put in front of everything, or already moved
-    /// out of its queue.
+    /// The request that is dispatched next regardless of turns: the host put it in front of
+    /// everything, or it has already left its queue in a round.
     #[inline]
     fn next_outside_queues(&mut self) -> Option<Dispatch> {
         if let Some(slot) = self.head.pop_front(&mut self.fifo_links) {
@@ -480,12 +483,13 @@ impl Cfq {
         self.now = self.ticks.follow(self.now, now);
         if !self.has_begun {
             self.has_begun = true;
-            // As if the last late sync request had been a second ago.
+            // At first, assumes that a sync request was last late a second ago.
             self.last_delayed_sync_ticks = self.now.wrapping_sub(self.ticks.second_ticks);
         }
     }
 
-    /// A request takes over the deadline and the place of the one that is merged into it.
+    /// Gives a request the deadline and the fifo position of a request that was merged into it, if
+    /// that one's deadline is earlier, and makes it the queue's next request if that one was.
     fn inherit(&mut self, keep: u32, gone: u32) {
         let (kept, absorbed) = (*self.slots.at(keep), *self.slots.at(gone));
         let queue = self.queues.at_mut(kept.queue);
@@ -500,7 +504,7 @@ impl Cfq {
         }
     }
 
-    /// A queue whose last request was merged away leaves the order.
+    /// Removes a queue from the order if its last request was merged into another queue's.
     fn leave_if_empty(&mut self, queue: u32) {
         let state = self.queues.at(queue);
         if state.is_empty() && state.has(Marks::ON_RR) && queue != self.active {

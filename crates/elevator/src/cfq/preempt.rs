@@ -64,7 +64,7 @@ impl Cfq {
         self.active_context != NIL && active.has(Marks::WAIT_REQUEST) && self.is_close(slot, CLOSE_SECTORS)
     }
 
-    /// The first engine compares the slice before any class, and has no rule for real time.
+    /// CFQ of 2.6.26 compares the slice before any class, and has no rule for real time.
     fn should_preempt_at_first(&self, queue: u32, slot: u32) -> bool {
         let (other, active) = (self.queues.at(queue), self.queues.at(self.active));
         let entry = self.slots.at(slot);
@@ -103,8 +103,8 @@ impl Cfq {
         let kind_before = self.queues.at(self.active).workload_type();
         self.expire(self.active, Rest::Kept);
         let state = self.queues.at(queue);
-        // Q3: otherwise the rest of the other type's workload would be served first, without any
-        // preemption.
+        // Quirk Q3 of the specification: otherwise the rest of the other type's workload would be
+        // served first, so that nothing would be preempted.
         if state.workload_type() != kind_before {
             let group = state.group;
             self.groups.at_mut(group).saved_slice_ticks = 0;

@@ -1,4 +1,5 @@
-//! The forms of CFQ as data: what changed from kernel to kernel.
+//! The forms of CFQ as data: what changed from kernel to kernel. Numbers such as D4 are those of
+//! docs/specifications/cfq.md, section 13.
 
 use super::tunables::{self, TunableId};
 use crate::interface::{Form, Version};
@@ -10,14 +11,15 @@ pub struct Profile {
     pub(super) tunable_ids: &'static [TunableId],
     pub(super) rows: &'static [Tunable],
     pub(super) clock: Clock,
-    /// The first engine: one service tree per class, no groups, dispatch in rounds.
+    /// CFQ of 2.6.26: one service tree per class, no groups, dispatch in rounds.
     pub(super) has_one_level: bool,
-    /// What each group has of its own, where a layer above the first engine schedules groups
+    /// What each group has of its own, where a layer above CFQ of 2.6.26 schedules groups
     /// (`two_level`).
     pub(super) per_group: PerGroup,
     /// IOPS mode, `group_idle`, and no idling at all with `slice_idle` 0: the patches of July 2010.
     pub(super) has_iops_mode: bool,
-    /// V3 dropped the rest of a slice in IOPS mode, so that levels had less effect.
+    /// The patches of July 2010 ("V3") forgot the unused rest of a slice in IOPS mode, so that
+    /// levels had less effect.
     pub(super) forgets_rest_in_iops_mode: bool,
     pub(super) no_idle: NoIdle,
     pub(super) isolation: Isolation,
@@ -49,10 +51,10 @@ pub enum Clock {
     Nanoseconds,
 }
 
-/// What each group has of its own of the first engine.
+/// Which parts of CFQ of 2.6.26 exist for each group separately.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum PerGroup {
-    /// Nothing: the first engine without groups.
+    /// Nothing: CFQ of 2.6.26 without groups.
     Nothing,
     /// Service trees and async queues; a single queue of all groups is active.
     Trees,
@@ -97,7 +99,7 @@ const FIRST: Profile = Profile {
 };
 
 impl Profile {
-    /// The first engine below a layer of groups.
+    /// CFQ of 2.6.26 below a layer of groups.
     pub(super) const fn first_in_groups(per_group: PerGroup) -> Self {
         Profile { per_group, ..FIRST }
     }

@@ -11,7 +11,7 @@ use block::{Class, GroupId};
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Selected {
     Queue(u32),
-    /// None now: the device is idled.
+    /// No queue is served now: the device is idled.
     Waiting(Waits),
 }
 
@@ -22,7 +22,7 @@ pub enum Waits {
     Timer,
     /// Until the active queue's requests in flight complete.
     Completion,
-    /// Until those of its group complete.
+    /// Until the requests in flight of the active queue's group complete.
     Group,
 }
 
@@ -43,7 +43,7 @@ impl Cfq {
         self.carry_out(verdict)
     }
 
-    /// The same by the rules of the first engine.
+    /// Selects the queue to dispatch from by the rules of CFQ of 2.6.26.
     #[inline(always)]
     pub(super) fn select_at_first(&mut self) -> Selected {
         let verdict = if self.active == NIL { Verdict::Over(NIL) } else { self.judge_at_first(self.active) };
@@ -77,7 +77,8 @@ impl Cfq {
         let queue = self.queues.at(active);
         let (is_empty, in_device, marks) = (queue.is_empty(), queue.dispatched > 0, queue.marks);
         if marks.has(Marks::WAIT_BUSY) && !is_empty {
-            // The group is backlogged again: it can now be charged without losing its place.
+            // The queue was kept beyond its slice only until it had a request again, because its
+            // group would have left the order.
             return Verdict::Over(NIL);
         }
         if self.is_slice_used(active) && !marks.has(Marks::MUST_DISPATCH) {
@@ -108,7 +109,8 @@ impl Cfq {
         self.judge_group(active)
     }
 
-    /// A group's only queue keeps the device for the group while the group has requests in flight.
+    /// What to do with an empty active queue that is the only one of its group: it keeps the device
+    /// while the group has requests in flight.
     fn judge_group(&self, active: u32) -> Verdict {
         let idle = self.settings.group_idle_ticks;
         let group = self.groups.at(self.queues.at(active).group);
@@ -135,8 +137,9 @@ impl Cfq {
         }
     }
 
-    /// D20: a device that finishes a deep seeky queue in less than half its slice is faster than
-    /// the queue can feed it.
+    /// Difference D20 of the specification: a device that serves a deep seeky queue in less than
+    /// half of its slice is faster than the queue can feed it, so the device is no longer idled for
+    /// the queue.
     fn forgive_deep_seeks(&mut self, active: u32) {
         let now = self.now;
         let queue = self.queues.at_mut(active);
@@ -234,7 +237,8 @@ impl Cfq {
         self.trees.at(queue.tree).len() == 1 && queue.is_sync() && !is_slow
     }
 
-    /// Whether positioning costs nothing and the device, as far as is known, queues commands.
+    /// Whether positioning costs nothing and the device queues commands, or is not yet known not
+    /// to.
     #[inline]
     pub(super) fn positioning_is_free(&self) -> bool {
         !self.is_rotational && self.hw_tag != Some(false)

@@ -1,4 +1,4 @@
-//! Service trees: the order of busy queues, by when their turn is.
+//! Service trees: the busy queues of a group, class and type, in the order of their turns.
 
 use super::Cfq;
 use super::profile::Isolation;
@@ -26,7 +26,7 @@ impl Cfq {
         match class {
             Class::Idle => first.wrapping_add(TREES_PER_GROUP - 1),
             _ => {
-                // The first engine has one tree per class.
+                // CFQ of 2.6.26 has one tree per class.
                 let kind = if self.profile.has_one_level { WorkloadType::Sync } else { kind };
                 first.wrapping_add(class_number(class) * 3).wrapping_add(kind as u32)
             }
@@ -61,7 +61,7 @@ impl Cfq {
         self.busy_sync_queues = self.busy_sync_queues.wrapping_sub(u32::from(is_sync));
     }
 
-    /// Re-sorts a busy queue after its slice.
+    /// Moves a busy queue to its new position after its slice.
     pub(super) fn resort(&mut self, queue: u32) {
         if self.queues.at(queue).has(Marks::ON_RR) {
             self.link(queue, Place::Behind);
@@ -79,7 +79,7 @@ impl Cfq {
         }
     }
 
-    /// Returns whether it was in no tree before.
+    /// Places a queue in its tree. Returns whether it was in no tree before.
     #[inline(never)]
     fn place_in_tree(&mut self, queue: u32, place: Place) -> bool {
         let state = self.queues.at(queue);
@@ -111,7 +111,7 @@ impl Cfq {
         let now = self.now.cast_signed();
         let state = self.queues.at(queue);
         if state.is_idle_class() {
-            // Each idle-class queue goes behind the last.
+            // Queues of the idle class are served in turn: a queue is placed behind the last one.
             let last = self.trees.at(index).last().filter(|last| *last != queue);
             let from = last.and_then(|last| self.service_links.key(last)).map_or(now, decoded);
             return from.saturating_add((self.ticks.second_ticks / 5).cast_signed());
@@ -127,7 +127,8 @@ impl Cfq {
         let longest = priority_slice(self.settings.slice(true), 0);
         let offset = key_offset(i64::from(busy) - 1, longest, self.priority_slice_of(queue));
         let rest = core::mem::replace(&mut self.queues.at_mut(queue).slice_rest_ticks, 0);
-        // Q13: in the first engine the sign is inverted, so that unused time delays a queue.
+        // Quirk Q13 of the specification: in CFQ of 2.6.26 the sign is inverted, so that unused
+        // time delays a queue.
         let rest = if self.profile.has_one_level { rest.saturating_neg() } else { rest };
         offset.saturating_add(now).saturating_sub(rest)
     }
@@ -175,7 +176,7 @@ impl Cfq {
 /// Where a queue is linked in its tree.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// By when its turn is.
+    /// At the position that its priority and the number of busy queues give it.
     Behind,
     /// In front of all others.
     Front,

@@ -10,7 +10,8 @@ const LEVELS: u64 = 8;
 /// Shortest slice of a workload, in jiffies.
 const SHORTEST_WORKLOAD_JIFFIES: u64 = 2;
 
-/// The slice of a level: base + a fifth of it for each level above 4, less for each below.
+/// The slice of a level: level 4 gets `base`; each level with a lower number gets a fifth of `base`
+/// more than the next, each with a higher number a fifth less.
 #[inline]
 pub const fn priority_slice(base: u64, level: u8) -> u64 {
     let fifth = base / SLICE_SCALE;
@@ -29,8 +30,9 @@ pub const fn async_allowance(base_requests: u64, level: u8) -> u64 {
     base_requests.saturating_mul(2).saturating_mul(LEVELS - level)
 }
 
-/// The average rises fast, falls slowly, and sticks: with one busy queue, an average that was ever
-/// 3 stays 3 (Q1).
+/// The new average number of busy queues. It rises fast and falls slowly, and rounding keeps it
+/// from falling all the way: with one busy queue, an average that was ever 3 stays 3 (quirk Q1 of
+/// the specification).
 #[inline]
 pub const fn busy_average(average: u32, busy: u32) -> u32 {
     let (high, low) = if average > busy { (average, busy) } else { (busy, average) };

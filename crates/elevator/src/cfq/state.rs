@@ -11,10 +11,11 @@ pub enum Held {
     Nowhere,
     /// In its queue's order and fifo.
     Queued,
-    /// Put in front of everything by the host: given back by the driver, or never part of a queue.
+    /// Put in front of everything by the host: the driver gave it back, or it was never part of a
+    /// queue.
     Head,
-    /// Moved out of its queue and counted as in flight, but not returned to the host yet (rounds of
-    /// the first engine).
+    /// Moved out of its queue in a round (CFQ of 2.6.26) and counted as in flight, but not returned
+    /// to the host yet.
     Round,
     /// Chosen, and counted as in flight.
     Dispatched,
@@ -29,7 +30,7 @@ pub struct Slot {
     pub is_sync: bool,
     /// Favoured within its queue: metadata.
     pub is_favoured: bool,
-    /// Announces no other request (`REQ_NOIDLE`).
+    /// Its issuer will not send another one soon (`REQ_NOIDLE`).
     pub is_last: bool,
     /// The driver has accepted it.
     pub is_in_driver: bool,
@@ -67,7 +68,8 @@ pub enum WorkloadType {
 
 pub const WORKLOAD_TYPES: [WorkloadType; 3] = [WorkloadType::Async, WorkloadType::SyncNoIdle, WorkloadType::Sync];
 
-/// Three of best effort, three of real time, one of idle.
+/// Number of service trees of a group: one per workload type in the classes best effort and real
+/// time, and one of the idle class.
 pub const TREES_PER_GROUP: u32 = 7;
 
 /// The number of a class in messages and indices: best effort 0, real time 1, idle 2.
@@ -86,9 +88,9 @@ pub struct Marks(u16);
 
 impl Marks {
     pub const NONE: Marks = Marks(0);
-    /// Busy: in a service tree, or active and about to be judged.
+    /// The queue is busy: it is in a service tree, or it is active.
     pub const ON_RR: Marks = Marks(1 << 0);
-    /// The device is idled for it.
+    /// The device is idled for the queue.
     pub const WAIT_REQUEST: Marks = Marks(1 << 1);
     /// Its next request is dispatched even if the slice is over.
     pub const MUST_DISPATCH: Marks = Marks(1 << 2);
@@ -96,7 +98,7 @@ impl Marks {
     pub const MUST_ALLOC: Marks = Marks(1 << 3);
     /// The fifo was checked in this slice.
     pub const FIFO_EXPIRE: Marks = Marks(1 << 4);
-    /// Worth idling for.
+    /// The queue's behaviour makes idling for it worthwhile.
     pub const IDLE_WINDOW: Marks = Marks(1 << 5);
     /// Class and level are to be recomputed.
     pub const PRIO_CHANGED: Marks = Marks(1 << 6);
@@ -105,9 +107,9 @@ impl Marks {
     pub const SYNC: Marks = Marks(1 << 8);
     /// It is shared by several issuers.
     pub const COOP: Marks = Marks(1 << 9);
-    /// They should no longer share it.
+    /// Its issuers should no longer share it.
     pub const SPLIT_COOP: Marks = Marks(1 << 10);
-    /// It had four requests queued at a time: seeks do not count against it.
+    /// It had four requests queued at a time, so it is worth idling for even if it is seeky.
     pub const DEEP: Marks = Marks(1 << 11);
     /// Kept beyond its slice so that its group stays in the order.
     pub const WAIT_BUSY: Marks = Marks(1 << 12);
@@ -148,7 +150,7 @@ pub struct Queue {
     /// The service tree it is in, or NIL.
     pub tree: u32,
     pub group: u32,
-    /// Its own group while it competes in the root, or NIL.
+    /// The group that it belongs to while it competes in the root instead, or NIL.
     pub origin: u32,
     /// Requests in flight.
     pub dispatched: u32,
@@ -160,7 +162,8 @@ pub struct Queue {
     pub fifo: List,
     /// Inserted requests, each of which holds a reference.
     pub allocated: u32,
-    /// References of requests, of issuers, of scheduled merges, and of pinning.
+    /// References by inserted requests, by issuers, by scheduled merges, and the permanent one of
+    /// an async queue.
     pub references: u32,
     /// Number of queued favoured requests.
     pub favoured: u32,
@@ -175,7 +178,7 @@ pub struct Queue {
     pub slice_start_ticks: u64,
     pub slice_end_ticks: u64,
     pub allocated_slice_ticks: u64,
-    /// Unused rest of the last slice, or excess.
+    /// Unused rest of the last slice; negative if the slice was exceeded.
     pub slice_rest_ticks: i64,
     /// End of the most recent request; 0 = none.
     pub last_end_sector: u64,
@@ -319,10 +322,10 @@ impl ThinkTime {
     }
 }
 
-/// The count converges here: (7 x 249 + 256) / 8 is 249 again.
+/// The number of samples converges to this: (7 x 249 + 256) / 8 is 249 again.
 const SAMPLES_AT_LAST: u32 = 249;
 
-/// The seek distance of an issuer, as the first engine computes it.
+/// The seek distance of an issuer, as CFQ of 2.6.26 computes it.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct SeekDistance {
     pub samples: u32,
@@ -388,13 +391,13 @@ pub struct Group {
     pub weight: u32,
     /// Weight of its own queues among its children.
     pub leaf_weight: u32,
-    /// The values that the two take when it next enters the order.
+    /// The values that `weight` and `leaf_weight` get when the group next enters the order.
     pub new_weight: u32,
     pub new_leaf_weight: u32,
     pub parent: u32,
     /// Number of children with busy queues, plus itself if it has busy queues of its own.
     pub active: u32,
-    /// Sum of the weights of those.
+    /// Sum of the weights of all that `active` counts.
     pub children_weight: u64,
     /// Its queues' fraction of the device, in 4096ths.
     pub fraction: u64,
@@ -402,7 +405,7 @@ pub struct Group {
     pub busy_queues: u32,
     /// Average number of busy queues of best effort and real time.
     pub busy_average: [u32; 2],
-    /// Rest of the workload that was interrupted; 0 = none.
+    /// Remaining time of the workload that was interrupted; 0 = none.
     pub saved_slice_ticks: u64,
     pub saved_type: WorkloadType,
     pub saved_class: Class,
@@ -444,7 +447,7 @@ pub struct Workload {
     pub class: Class,
     pub kind: WorkloadType,
     pub expires_ticks: u64,
-    /// A request that announces others arrived since the workload began
+    /// A request without `REQ_NOIDLE` has arrived since the workload began
     /// (`noidle_tree_requires_idle`).
     pub requires_idle: bool,
 }

@@ -1,5 +1,5 @@
-//! The tunables under the kernel's names, and the values used by the engine: spans in ticks of its
-//! clock.
+//! The tunables under the kernel's names, and the values computed from them, in which times are in
+//! ticks of the policy's clock.
 
 use super::profile::{Clock, Profile};
 use crate::interface::Configuration;
@@ -203,7 +203,7 @@ const TICK_NS: NonZeroU64 = NonZeroU64::new(MILLISECOND).unwrap();
 const SEEKY_PATIENCE_NS: Nanos = 2 * MILLISECOND;
 const JIFFY_NS: NonZeroU64 = NonZeroU64::new(4 * MILLISECOND).unwrap();
 
-/// How the engine counts time.
+/// How the policy counts time.
 #[derive(Copy, Clone, Debug)]
 pub struct Ticks {
     /// Length of a tick in ns.
@@ -212,7 +212,7 @@ pub struct Ticks {
     pub jiffy_ticks: u64,
     /// Number of ticks in a second.
     pub second_ticks: u64,
-    /// Longest idle period for a seeky issuer in the first engine.
+    /// Longest idle period for a seeky issuer in CFQ of 2.6.26.
     pub seeky_patience_ticks: u64,
 }
 
@@ -239,7 +239,8 @@ impl Ticks {
         now / self.tick_ns
     }
 
-    /// The same, if `tick` was the last answer: avoids the division while that tick has not ended.
+    /// The tick that contains a time, if `tick` was the last answer: avoids the division while that
+    /// tick has not ended.
     #[inline]
     pub fn follow(&self, tick: u64, now: Nanos) -> u64 {
         let length = self.tick_ns.get();
@@ -333,7 +334,7 @@ impl Settings {
         i64::try_from(value).unwrap_or(i64::MAX)
     }
 
-    /// Stores a written value, clamped to the row.
+    /// Stores a written value, clamped to the tunable's range.
     pub fn set(&mut self, id: TunableId, row: &Tunable, ticks: &Ticks, value: i64) -> Result<(), SettingError> {
         let value = row.admit(value)?;
         let amount = value.unsigned_abs();

@@ -1,5 +1,5 @@
-//! Checks every invariant of io.cost, over all groups and bios. For tests; never called on the path
-//! of a bio.
+//! Checks every invariant of io.cost, over all groups and bios. For tests; the limiter itself never
+//! calls it.
 
 use super::IoCost;
 use super::clock::ahead;

@@ -1,5 +1,6 @@
-//! Debt: I/O that could not wait for budget. It is paid from the budget before anything else,
-//! delays the group's tasks, and is forgiven on an idle device.
+//! Debt: the cost of I/O that could not wait until its group had the budget. Debt is paid from
+//! later budget before any bio is issued, delays the group's tasks, and is halved repeatedly while
+//! the device has time to spare.
 
 use super::IoCost;
 use super::clock::{Vtime, ahead, scaled};
@@ -7,16 +8,18 @@ use super::group::{Group, Stage};
 use super::hweight::charged;
 use block::{GroupId, Nanos};
 
-/// Delay of the return to user space: from 250 us at 500 % of a period behind to 250 ms at 25000 %.
+/// Delay of a task's return to user space: 250 us for a group whose debt makes it 500 % of a period
+/// late, rising to 250 ms at 25000 %.
 const DELAY_NS: (Nanos, Nanos) = (250_000, 250_000_000);
 const BEHIND_PERCENT: (u64, u64) = (500, 25_000);
 /// The half-life of a delay.
 const DELAY_HALVES_NS: Nanos = 1_000_000_000;
-/// How often debts are halved, and up to which utilisation of the device in per cent.
+/// How often debts are halved, and the highest utilisation of the device, in per cent, at which
+/// they are.
 const FORGIVEN_EVERY_NS: Nanos = 100_000_000;
 const FORGIVEN_UP_TO_PERCENT: u64 = 50;
 
-/// Utilisation of the device since debts were last halved or kept.
+/// Utilisation of the device since it was last decided whether to halve debts.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Forgiveness {
     since_ns: Nanos,
@@ -51,8 +54,9 @@ impl Forgiveness {
 }
 
 impl IoCost {
-    /// Issues a bio without budget; `share` is that of the group's whole weight. While in debt, the
-    /// group lends all of its weight except the smallest unit.
+    /// Issues a bio without budget; `share` is the share of the device that the group's whole
+    /// weight stands for. While in debt, the group lends all of its weight except the smallest
+    /// unit.
     #[inline(never)]
     pub(super) fn owe(&mut self, bio: u32, share: u32, now: Nanos) {
         let Some(state) = self.bios.get_mut(bio) else { return };
@@ -70,8 +74,8 @@ impl IoCost {
         self.update_delay(group, share, now);
     }
 
-    /// Pays debt from the present budget, which is that of the whole weight although the group
-    /// lends it.
+    /// Pays debt from the present budget. The group is given the budget of its whole weight for
+    /// this, although it lends its weight to others.
     #[inline(never)]
     pub(super) fn pay_debt(&mut self, group: GroupId, vnow: Vtime, now: Nanos) {
         let (share, _) = self.groups.shares(group);
@@ -92,14 +96,16 @@ impl IoCost {
         let spent_us = entry.indebted.is_now(!is_clear, now);
         entry.stats.indebt_us = entry.stats.indebt_us.saturating_add(spent_us);
         if is_clear {
-            // The group lends as before, unless a bio has started to wait since.
+            // The debt is paid: the group lends as much as before the debt, or nothing if a bio is
+            // waiting.
             let inuse = if entry.waiting.is_empty() { entry.last_inuse } else { entry.active };
             let active = entry.active;
             self.groups.set_weights(group, active, inuse);
         }
     }
 
-    /// Updates the delay: it rises with the debt at once, and decays by halves.
+    /// Updates the delay: it rises at once when the debt rises, and otherwise is halved every
+    /// second.
     #[inline(never)]
     pub(super) fn update_delay(&mut self, group: GroupId, share: u32, now: Nanos) {
         let vnow = self.clock.at(now);
@@ -128,7 +134,8 @@ impl IoCost {
             self.forgiveness.restart(now);
             return;
         }
-        // A flow of new debts may be what overloads the device: it then counts as fully used.
+        // If the device is late, the I/O issued as debt may be what overloads it. Therefore it then
+        // counts as fully used, so that debts are not halved.
         let is_late = self.feedback.busy > 0;
         let used_us = if is_late { used_us.max(self.period_ns / 1_000) } else { used_us };
         let halvings = self.forgiveness.period(used_us, now);

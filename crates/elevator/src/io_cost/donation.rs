@@ -18,8 +18,9 @@ pub struct Loans {
 
 impl IoCost {
     /// The share of the device with which a group that used `usage` of it (2^16 = all) has half a
-    /// period of budget left at the end of the next period; `share` is what it uses now. Budget
-    /// beyond that is taken away now and returned to all groups by a faster clock.
+    /// period of budget left at the end of the next period; `share` is the share that it has now by
+    /// the weight that it uses. Budget beyond that is taken away now; the device's clock runs
+    /// faster to give it to all groups.
     #[inline(never)]
     pub(super) fn share_needed(&mut self, group: GroupId, share: u32, most: u32, usage: u32, vnow: Vtime) -> u32 {
         if self.groups.at(group).debt > 0 {
@@ -55,10 +56,11 @@ impl IoCost {
     /// Sets the weight that each lender uses, so that lenders have the shares they need and all
     /// others gain in proportion.
     ///
-    /// With gamma = (1 - after) / (1 - before), a group that lends nothing shall have gamma times
-    /// its share. The part of its weight that a lender uses is then target / (gamma x share),
-    /// wherever it is in the tree: the same factor cancels on every level above it, since inner
-    /// groups use what their children use.
+    /// `before` and `after` are the sums of the lenders' shares before and after lending. With
+    /// gamma = (1 - after) / (1 - before), a group that lends nothing gets gamma times its share. A
+    /// lender therefore must use the part target / (gamma x share) of its weight. This holds on
+    /// every level of the tree: an inner group uses what its children use, so the factor gamma
+    /// cancels on the levels above.
     #[inline(never)]
     pub(super) fn lend(&mut self, loans: Loans, now: Nanos) {
         let one = u64::from(ONE);

@@ -26,7 +26,8 @@ pub struct StallTimer {
 }
 
 impl StallTimer {
-    /// Begins, continues or ends a spell. Returns the time to add since the last call, in us.
+    /// Says whether the condition holds from now on (`is_so`). Returns for how long it has held
+    /// since the last call, in us.
     pub fn is_now(&mut self, is_so: bool, now: Nanos) -> u64 {
         let spent_us = self.since.map_or(0, |since| now.saturating_sub(since) / 1_000);
         // Less than a microsecond is carried over to the next call.
@@ -45,7 +46,7 @@ pub struct Group {
     pub weight: u32,
 
     // ---- the tree of active groups ----
-    /// Active itself: on the list of active groups.
+    /// The group itself (not only a descendant) is active: it is on the list of active groups.
     pub is_active: bool,
     /// Its weight while it or a descendant is active, otherwise 0.
     pub active: u32,
@@ -58,23 +59,24 @@ pub struct Group {
     pub children_inuse: u64,
     pub hweight_active: u32,
     pub hweight_inuse: u32,
-    /// The generation of the tree for which the two cached shares above hold.
+    /// The two cached shares above are valid if this equals the tree's generation, which changes
+    /// with every weight.
     pub generation: u32,
 
     // ---- budget ----
     /// Charged costs: the group may issue while this is not ahead of the device's clock.
     pub vtime: Vtime,
-    /// The same, of the I/O that has completed.
+    /// Charged costs of the I/O that has completed.
     pub done: Vtime,
-    /// By how much it was behind the device's clock when its `inuse` was last set.
+    /// By how much `vtime` was behind the device's clock when `inuse` was last set.
     pub saved_margin: i64,
-    /// The last period in which it issued.
+    /// Number of the last period in which the group issued a bio.
     pub period_index: u64,
     pub activated_ns: Nanos,
     pub cursor: Sector,
     /// Device time used since the end of the last period.
     pub used: Vtime,
-    /// Share of the device that it needs next period; 0 = it does not lend.
+    /// Share of the device that the group needs in the next period; 0 = it does not lend.
     pub target: u32,
 
     // ---- waiting bios ----
@@ -123,7 +125,8 @@ impl Group {
         stats: Stats { usage_us: 0, wait_us: 0, indebt_us: 0, indelay_us: 0 },
     };
 
-    /// Charges budget for which nothing was issued; a negative span, wrapped, pays budget back.
+    /// Charges `span` although nothing was issued, which takes budget away; a negative span (as a
+    /// wrapped number) gives budget back.
     #[inline]
     pub fn skip(&mut self, span: Vtime) {
         self.vtime = self.vtime.wrapping_add(span);
@@ -134,7 +137,7 @@ impl Group {
 /// The state of a bio.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// Unknown here, or passed without a charge.
+    /// The limiter does not know the bio, or passed it without a charge.
     Free,
     /// Waits for budget.
     Waiting,
@@ -151,10 +154,11 @@ pub enum Stage {
 pub struct BioState {
     pub stage: Stage,
     pub group: GroupId,
-    /// Device time; `place` is the part of it for positioning.
+    /// Cost of the bio in device time; `place` is the part of it for positioning.
     pub absolute: Vtime,
     pub place: Vtime,
-    /// What the group was charged, and at which share of the device.
+    /// What the group was charged: the cost divided by `hweight`, the group's share of the device
+    /// at that time.
     pub charged: Vtime,
     pub hweight: u32,
 }

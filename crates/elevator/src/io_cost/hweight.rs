@@ -31,8 +31,8 @@ pub const fn charged(absolute: Vtime, hweight: u32) -> Vtime {
     if charged > MOST_CHARGED { MOST_CHARGED } else { charged }
 }
 
-/// Charges stay far below half the range of the clock, beyond which "before" and "after" would be
-/// swapped.
+/// A charge is capped here, far below half of the range of the clock. If a group's virtual time
+/// were ahead of the clock by more than half of the range, it would appear to be behind.
 const MOST_CHARGED: Vtime = 1 << 60;
 
 /// `ceil(a * part / whole)` for a weight `a`, with parts of any size.
@@ -45,10 +45,11 @@ fn portion(a: u32, part: u64, whole: u64) -> u32 {
     u32::try_from(product.div_ceil(whole)).unwrap_or(a).min(a)
 }
 
-/// What an invalid id reads.
+/// The group that is read for an invalid id.
 const ABSENT_GROUP: &Group = &Group::ABSENT;
 
-/// Out of line: copying a group takes stack that the kernel does not have.
+/// A separate function, because the kernel's stack is too small to hold a copy of a group in the
+/// caller as well.
 #[cold]
 #[inline(never)]
 fn reset_scratch(scratch: &mut Group) -> &mut Group {
@@ -61,7 +62,7 @@ fn reset_scratch(scratch: &mut Group) -> &mut Group {
 pub struct Groups {
     // Not an `Array`, which embeds two more groups: they would not fit on the stack of `build`.
     entries: Vec<Group>,
-    /// What an invalid id writes to.
+    /// The group that is written to for an invalid id.
     scratch: Group,
     generation: u32,
 }
@@ -182,8 +183,8 @@ impl Groups {
         (entry.hweight_active, entry.hweight_inuse)
     }
 
-    /// The share that a group would have if it used all of its weight and the others what they use
-    /// now.
+    /// The share that a group would have if it used all of its weight while the others use what
+    /// they use now.
     pub fn max_share(&self, group: GroupId) -> u32 {
         let mut share = 1u64 << 32;
         let mut inuse = self.at(group).active;

@@ -11,7 +11,7 @@ use block::{GroupId, Nanos};
 
 /// How much of its weight a lender takes back at a time, in per cent.
 const TAKE_BACK_PERCENT: u32 = 25;
-/// The trace message for it.
+/// The trace message when a lender takes back weight.
 const TAKE_BACK: &str = "take back inuse={0}->{1}";
 
 impl IoCost {
@@ -66,8 +66,8 @@ impl IoCost {
         Verdict::Held
     }
 
-    /// Activates a group, with half a period of budget. False if it must not become active: an
-    /// ancestor or descendant is.
+    /// Activates a group, with half a period of budget. False if it must not become active, because
+    /// an ancestor or a descendant is.
     #[inline(never)]
     fn activate(&mut self, group: GroupId, now: Nanos) -> bool {
         let period_index = self.period_index;
@@ -105,7 +105,8 @@ impl IoCost {
         ahead(vnow, self.groups.at(group).vtime.wrapping_add(charged(absolute, share))) >= 0
     }
 
-    /// Whether a bio fits the budget. A lender that runs short takes back the weight that it needs.
+    /// Whether the group has the budget for a bio. A lender that is short of budget takes back the
+    /// weight that it needs.
     #[inline(never)]
     fn fits(&mut self, group: GroupId, absolute: Vtime, vnow: Vtime, now: Nanos) -> bool {
         let (_, share) = self.groups.shares(group);
@@ -117,7 +118,7 @@ impl IoCost {
         }
         let (active, before) = (entry.active, entry.inuse);
         let step = active.saturating_mul(TAKE_BACK_PERCENT).div_ceil(100).max(1);
-        // Four steps of a quarter, and one for rounding.
+        // Four steps of a quarter of the weight, and one more because of rounding.
         for _ in 0..5 {
             let inuse = self.groups.at(group).inuse.saturating_add(step);
             self.groups.set_weights_at(group, active, inuse, vnow);
@@ -130,7 +131,7 @@ impl IoCost {
         self.has_budget(group, absolute, vnow)
     }
 
-    /// A group with a waiting bio lends nothing. True if it did lend.
+    /// Ends the lending of a group, because a bio is waiting in it. True if it did lend.
     fn take_back_all(&mut self, group: GroupId, vnow: Vtime, now: Nanos) -> bool {
         let entry = self.groups.at(group);
         if entry.debt > 0 || entry.inuse == entry.active {
@@ -243,7 +244,7 @@ impl IoCost {
     }
 
     /// Sets the timer to when the budget will cover the debt or the first waiting bio. It fires a
-    /// little late, so that several bios go at a time.
+    /// little late, so that several bios are released at a time.
     #[inline(never)]
     fn arm(&mut self, group: GroupId, vnow: Vtime, now: Nanos) {
         let (by_weight, by_use) = self.groups.shares(group);

@@ -137,7 +137,7 @@ impl LimiterPolicy for IoCost {
     }
 }
 
-/// The class whose parameters hold until the device proves to belong to another one.
+/// The initial class of a device; its speed may show later that it belongs to another one.
 fn class_of(is_rotational: bool, depth: Depth) -> Class {
     match depth.device {
         _ if is_rotational => Class::Disk,
@@ -235,8 +235,8 @@ impl Limiter for IoCost {
     }
 
     fn depth_changed(&mut self, depth: Depth) {
-        // A class that was learned from the device's speed stays, unless the new depth rules out
-        // that kind of flash.
+        // If the class is `FlashFast`, which was learned from the device's speed, it is kept as
+        // long as the new depth means flash with more than one command.
         let class = class_of(self.is_rotational, depth);
         let is_refined = self.class == Class::FlashFast && class == Class::Flash;
         if !is_refined && class != self.class {
@@ -295,13 +295,13 @@ impl IoCost {
         self.model
     }
 
-    /// The class whose parameters hold where the user set none.
+    /// The class that gives the parameters which the user has not set.
     pub const fn class(&self) -> Class {
         self.class
     }
 
-    /// Sets all of `io.cost.qos`. With [`Control::Auto`] only `is_enabled` is used, and the class
-    /// gives the rest. Bounds are clamped to 1 % to 10000 %.
+    /// Sets all of `io.cost.qos`. With [`Control::Auto`] only `is_enabled` is used, and the rest is
+    /// the default of the device's class. Bounds are clamped to 1 % to 10000 %.
     ///
     /// # Errors
     /// [`SettingError::Range`] if a share is above 100 %, or `min` above `max` (EINVAL). Nothing
@@ -324,7 +324,8 @@ impl IoCost {
         Ok(())
     }
 
-    /// Sets all of `io.cost.model`. With [`Control::Auto`] the class gives all of it.
+    /// Sets all of `io.cost.model`. With [`Control::Auto`] all of it is the default of the device's
+    /// class.
     pub fn set_model(&mut self, model: &Model) {
         self.model = match model.control {
             Control::User => *model,
@@ -361,7 +362,8 @@ impl IoCost {
         self.groups.shares(group)
     }
 
-    /// Adopts a class. The clock follows when the next period begins.
+    /// Adopts a class. The base rate of the clock is 100 % again; this takes effect when the next
+    /// period begins.
     fn become_class(&mut self, class: Class) {
         self.class = class;
         if self.qos.control == Control::Auto {
@@ -383,8 +385,8 @@ impl IoCost {
             return;
         }
         if entry.is_active {
-            // A lender goes on lending, up to the new weight; a debtor keeps the weight that it
-            // will return with.
+            // A lender goes on using the same weight, at most the new one. A group in debt keeps
+            // `last_inuse`, the weight that it will use when the debt is paid.
             let inuse = if entry.inuse == entry.active { weight } else { entry.inuse };
             let (in_debt, comes_back) = (entry.debt > 0, entry.last_inuse);
             self.groups.set_weights_at(group, weight, inuse, vnow);
@@ -405,7 +407,8 @@ impl IoCost {
         }
     }
 
-    // Out of line, and written in place: a message is 128 bytes, and the kernel's stack is short.
+    // A separate function that writes the message in place, because a message is 128 bytes, and the
+    // kernel's stack is small.
     #[cold]
     #[inline(never)]
     fn write_note(&mut self, group: Option<GroupId>, now: Nanos, text: &'static str, numbers: &[u64]) {

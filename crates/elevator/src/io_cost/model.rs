@@ -11,8 +11,8 @@ const PAGE_SECTORS: u64 = 8;
 const PAGE_BYTES: u64 = 4_096;
 /// Beyond this distance from the end of a group's last I/O (16 MiB) the next one counts as random.
 const RANDOM_DISTANCE_SECTORS: u64 = 4_096 * PAGE_SECTORS;
-/// No single I/O costs more than this (1,024 s): a model of one byte a second cannot stop a group
-/// for ever.
+/// No single I/O costs more than this (1,024 s), so that even a model of one byte a second cannot
+/// stop a group for ever.
 pub const MOST: Vtime = (1 << 47) - 1;
 
 /// The origin of a set of parameters.
@@ -101,8 +101,8 @@ impl Class {
         Model { control: Control::Auto, read, write }
     }
 
-    /// The default targets: no share has to meet them, so only waiting for requests slows the
-    /// clock.
+    /// The default targets. The share of requests that must meet them is 0, so the clock only
+    /// becomes slower if bios wait for requests.
     pub const fn qos(self) -> Qos {
         let latency_us = match self {
             Class::Disk => 250_000,
@@ -187,7 +187,7 @@ impl Prices {
         Cost { place: place.min(MOST), size: self.size(direction, bio.extent.sectors) }
     }
 
-    /// The part of a request's device time that its size explains.
+    /// The device time of a request's data, without positioning.
     #[inline]
     pub fn size(&self, direction: Direction, sectors: u32) -> Vtime {
         let pages = (u64::from(sectors) / PAGE_SECTORS).max(1);

@@ -1,5 +1,5 @@
 //! The end of a period: deactivates idle groups, decides which groups lend, and judges the device.
-//! The only O(groups) work.
+//! No other part of io.cost takes a time proportional to the number of groups.
 
 use super::IoCost;
 use super::clock::{Vtime, ahead, scaled};
@@ -9,13 +9,14 @@ use super::model::PERCENT_PPM;
 use super::vrate::Findings;
 use block::{GroupId, Nanos};
 
-/// The other margins, in per cent of a period.
+/// The margins `low` and `min`, in per cent of a period.
 const LOW_PERCENT: u64 = 20;
 const MIN_PERCENT: u64 = 10;
 /// Timers of waiting bios fire late by this part of a period.
 const SLACK_PERCENT: u64 = 1;
 const PERIOD_NS: (Nanos, Nanos) = (1_000_000, 1_000_000_000);
-/// I/O that is late by more periods than this says nothing about the present.
+/// I/O that was issued more periods ago than this is ignored when it is judged whether the device
+/// is late.
 const MOST_LAGGING_PERIODS: u64 = 10;
 
 /// Thresholds for a group's budget, that is, for how far its virtual time lags the device's.
@@ -105,7 +106,8 @@ impl IoCost {
         true
     }
 
-    /// Before a period is judged, groups that wait or owe get what their budget allows.
+    /// Before a period is judged, pays debts and releases waiting bios as far as the groups'
+    /// budgets allow.
     #[inline(never)]
     pub(super) fn wake_all(&mut self, now: Nanos) {
         let mut next = self.active.first();
@@ -181,7 +183,7 @@ impl IoCost {
             let group = GroupId(index);
             let (by_weight, by_use) = self.groups.shares(group);
             let entry = self.groups.at_mut(group);
-            // The target of the last period is stale if no group was short then.
+            // A target may be left from the last period, if no group was short of budget then.
             entry.target = 0;
             let used = core::mem::take(&mut entry.used);
             survey.findings.lagging = survey.findings.lagging.saturating_add(u32::from(self.lags(group, vnow)));
@@ -198,7 +200,7 @@ impl IoCost {
             let usage = self.usage(group, used.max(scaled(in_flight, by_use)), now);
             let most = self.groups.max_share(group);
             let target = self.share_needed(group, by_use, most, usage, vnow);
-            // A share below 2 cannot be divided.
+            // With a share below 2 there is nothing to lend.
             if target < most && by_weight >= 2 {
                 self.groups.at_mut(group).target = target;
                 survey.lenders = survey.lenders.saturating_add(1);
@@ -219,8 +221,8 @@ impl IoCost {
         survey
     }
 
-    /// Whether some of its I/O has been in the device since before this period. Evaluated only if
-    /// latency targets are set.
+    /// Whether some I/O of the group has been in the device since before this period. Always false
+    /// if no latency targets are set.
     fn lags(&self, group: GroupId, vnow: Vtime) -> bool {
         let entry = self.groups.at(group);
         let is_watched = self.qos.read_ppm != 0 || self.qos.write_ppm != 0;
@@ -233,8 +235,8 @@ impl IoCost {
             && ahead(entry.done, vnow.wrapping_sub(span)) < 0
     }
 
-    /// Device time as a share of the period, or of the part since the group became active; 2^16 =
-    /// all.
+    /// The used device time as a share of the period, or of the part of it since the group became
+    /// active; 2^16 = all.
     fn usage(&self, group: GroupId, used: Vtime, now: Nanos) -> u32 {
         let since_ns = self.groups.at(group).activated_ns.max(self.period_ns_start);
         let span_us = (now.saturating_sub(since_ns) / 1_000).max(1);

@@ -6,7 +6,7 @@ use super::model::{Control, Model, PERCENT_PPM, Qos};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use block::Nanos;
 
-/// A row whose default follows from the device's class.
+/// A tunable whose default follows from the device's class.
 const fn by_class(name: &'static str, unit: Unit, max: i64, doc: &'static str) -> Tunable {
     Tunable { name, unit, min: 0, max, default: None, out_of_range: OutOfRange::Refuse, doc }
 }
@@ -15,14 +15,14 @@ const fn fixed(name: &'static str, unit: Unit, max: i64, default: i64, doc: &'st
     Tunable { default: Some(default), ..by_class(name, unit, max, doc) }
 }
 
-/// A bound of the clock. It is clamped to its range, as in the kernel.
+/// A tunable for a bound of the clock's rate. Its value is clamped to its range, as in the kernel.
 const fn bound(name: &'static str, default: i64, doc: &'static str) -> Tunable {
     Tunable { min: 1, out_of_range: OutOfRange::Clamp, ..fixed(name, Unit::Percent, 10_000, default, doc) }
 }
 
 const LONGEST_US: i64 = 1_000_000_000_000;
 
-/// The rows, in the order that [`IoCost::row`] reads.
+/// The tunables, in the order in which [`IoCost::row`] reads them.
 pub const ROWS: &[Tunable] = &[
     fixed("enable", Unit::Boolean, 1, 1, "Whether groups are throttled."),
     fixed("qos_ctrl", Unit::Boolean, 1, 0, "0: targets and bounds of the device's class; 1: those that were set."),
@@ -49,7 +49,7 @@ fn percent_of(ppm: u32) -> u64 {
     u64::from(ppm / PERCENT_PPM)
 }
 
-/// The number of the model with this row index.
+/// The number of the model that is the tunable with this index.
 fn speed_mut(model: &mut Model, index: usize) -> Option<&mut u64> {
     Some(match index {
         9 => &mut model.read.bytes_per_s,
@@ -80,8 +80,8 @@ impl IoCost {
         Some(i64::try_from(value).unwrap_or(i64::MAX))
     }
 
-    /// Setting one number makes its whole file user-controlled; the other numbers keep their
-    /// values.
+    /// Sets a tunable. This makes the whole file that it belongs to (`io.cost.qos` or
+    /// `io.cost.model`) user-controlled; the other numbers of the file keep their values.
     pub(super) fn set_row(&mut self, index: usize, value: i64, now: Nanos) -> Result<(), SettingError> {
         let value = ROWS.get(index).ok_or(SettingError::Unknown)?.admit(value)?;
         let number = value.unsigned_abs();

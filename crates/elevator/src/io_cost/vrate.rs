@@ -1,5 +1,5 @@
 //! The rate of the device's clock (vrate): slower while the device is late, faster while groups are
-//! limited though it is not.
+//! short of budget although the device is not late.
 
 use super::IoCost;
 use super::clock::{FULL_RATE, Vtime, nanos_of};
@@ -10,13 +10,15 @@ use block::{Direction, Nanos};
 
 /// Waiting for requests for more than this share of the time means that the device is saturated.
 const WAIT_BUSY_PERCENT: u64 = 5;
-/// Below this part of the allowed values, the device has room.
+/// If late requests and waiting are below this part of what is allowed, the device can take more
+/// I/O.
 const ROOM_PERCENT: u64 = 75;
 const MOST_BUSY: i32 = 1_000;
 /// Step towards a bound while the rate is outside of it.
 const BOUND_STEP_PERCENT: u64 = 4;
 const MILLION: u64 = 1_000_000;
-/// A flash device that stays beyond one of these rates for this time changes to the other class.
+/// A flash device whose clock stays above or below one of these rates for `CLASS_STEP_AFTER_NS`
+/// changes to the other class.
 const TOO_FAST_PERCENT: u64 = 500;
 const TOO_SLOW_PERCENT: u64 = 10;
 const CLASS_STEP_AFTER_NS: Nanos = 10_000_000_000;
@@ -56,7 +58,7 @@ pub struct Findings {
 }
 
 impl Feedback {
-    /// A request took `on_queue_ns`, of which its size explains `size`.
+    /// Counts a request that took `on_queue_ns`, of which `size` is the device time of its data.
     pub fn request_ended(&mut self, direction: Direction, on_queue_ns: Nanos, size: Vtime, target_us: u64) {
         let size_ns = nanos_of(size);
         let tally = self.tallies.of_mut(direction);
@@ -139,7 +141,8 @@ impl IoCost {
         self.feedback.busy = judge(before, missed, allowed, wait_percent, findings);
         let busy = self.feedback.busy;
         let old_rate = self.base_rate;
-        // Outside its bounds the rate always moves; inside, it goes up only if nothing lags.
+        // Outside of its bounds the rate always moves. Inside, it rises only if no group has I/O
+        // from before this period in the device.
         let is_bound = rate_of(self.qos.min_ppm) <= old_rate && old_rate <= rate_of(self.qos.max_ppm);
         if !is_bound || busy > 0 || (busy < 0 && findings.lagging == 0) {
             self.base_rate = next_rate(old_rate, busy, &self.qos);
@@ -156,8 +159,8 @@ impl IoCost {
         self.step_class(now);
     }
 
-    /// Changes the class of flash that proves faster or slower than its class, while the user has
-    /// set nothing.
+    /// Changes the class of flash that has been faster or slower than its class for long enough,
+    /// unless the user has set parameters.
     #[inline(never)]
     fn step_class(&mut self, now: Nanos) {
         if self.qos.control == Control::User || self.model.control == Control::User {
@@ -180,8 +183,8 @@ impl IoCost {
         self.become_class(class);
     }
 
-    /// Sets the clock for the next period: faster or slower to compensate budget granted or lost
-    /// (`error`).
+    /// Sets the clock's rate for the next period: faster or slower than the base rate, to
+    /// compensate budget that was lost or granted in excess (`error`).
     #[inline(never)]
     pub(super) fn compensate(&mut self, now: Nanos) {
         let period_us = i64::try_from((self.period_ns / 1_000).max(1)).unwrap_or(i64::MAX);
@@ -195,8 +198,8 @@ impl IoCost {
     }
 }
 
-/// The new count of consecutive periods in which the device was late, or groups were short without
-/// need.
+/// The new value of [`Feedback::busy`]: the count of consecutive periods in which the device was
+/// late (positive), or groups were short of budget although it was not (negative).
 fn judge(busy: i32, missed: [u64; 2], allowed: [u64; 2], wait_percent: u64, findings: Findings) -> i32 {
     let [(read, read_allowed), (write, write_allowed)] = {
         let ([read, write], [read_allowed, write_allowed]) = (missed, allowed);

@@ -1,7 +1,7 @@
 //! Latencies of a window: on flash the number that missed the target, on disks their mean.
 //!
-//! A disk's latencies vary so widely that a share of misses would say more about seeks than about
-//! neighbours. Source: Linux 6.1 block/blk-iolatency.c, latency_sum_ok;
+//! A disk's latencies vary so widely that the share of misses would say more about seeks than about
+//! the influence of other groups. Source: Linux 6.1 block/blk-iolatency.c, latency_sum_ok;
 //! docs/specifications/throttle.md, section 5.
 
 use block::Nanos;
@@ -9,7 +9,8 @@ use block::time::MILLISECOND;
 
 /// Fixed-point unit of the decaying average.
 const ONE: u64 = 2_048;
-/// Weight of the old average after a window, by the window's length in quarters of a second.
+/// Weight of the old average (in 2048ths) when a window is added to it, by the window's length in
+/// quarters of a second.
 const KEPT: [u64; 5] = [2_045, 2_039, 2_031, 2_023, 2_014];
 const QUARTER_NS: Nanos = 250 * MILLISECOND;
 
@@ -47,8 +48,8 @@ impl Samples {
         }
     }
 
-    /// Whether the target was kept: on flash fewer than a tenth missed it, on disks the mean is not
-    /// above it.
+    /// Whether the target was kept: on flash fewer than a tenth of the samples missed it, on disks
+    /// their mean is not above it.
     pub const fn is_ok(&self, target_ns: Nanos, is_rotational: bool) -> bool {
         if is_rotational {
             return self.mean_ns() <= target_ns;

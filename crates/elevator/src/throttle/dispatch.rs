@@ -9,10 +9,10 @@ use crate::limiter::{BioId, Verdict};
 use crate::request::Bio;
 use block::{Direction, Flags, GroupId, Nanos};
 
-/// Reads, then writes, that one visit to a group moves.
+/// The numbers of reads and of writes that are moved in one visit to a group, reads first.
 const READS_PER_VISIT: u32 = 6;
 const WRITES_PER_VISIT: u32 = 2;
-/// A dispatch round ends after this many bios.
+/// A round (one pass over the pending groups of a queue) ends after this many bios.
 const QUANTUM: u32 = 32;
 /// No timer is set for longer than this many slices.
 const LONGEST_TIMER_SLICES: u64 = 8;
@@ -42,10 +42,11 @@ impl Throttle {
         Verdict::Pass
     }
 
-    /// Whether a level lets a new bio through at once; if so, it is charged there.
+    /// Whether a new bio may pass a level at once; if so, it is charged there.
     #[inline(never)]
     fn passes(&mut self, group: GroupId, direction: Direction, charge: Option<u64>, now: Ticks) -> bool {
-        // A change of state may let it through after all, which happens once at most.
+        // If it may not, the state of best-effort limits may change, and it is tried again; this
+        // happens once at most.
         for _ in 0..2 {
             self.first_bio(group, direction, now);
             self.consider_downgrade(group, now);
@@ -117,14 +118,15 @@ impl Throttle {
                 has_moved = true;
                 is_settled = self.arm_for_first(queue, false, now);
             }
-            // A round that moved nothing may have postponed the first group.
+            // A round that moved no bio may have changed the time of the first group.
             if !is_settled {
                 self.arm_for_first(queue, false, now);
             }
             if !has_moved {
                 return;
             }
-            // If bios moved into a group that had none, the queue above it must be dispatched too.
+            // If bios moved into a group that had none, the service queue above it must be
+            // processed as well.
             if queue >= self.groups.len() || !self.groups.at(queue).was_empty {
                 return;
             }
@@ -138,8 +140,8 @@ impl Throttle {
         }
     }
 
-    /// Visits pending groups whose time has come, until a quantum has moved. Returns how many bios
-    /// moved.
+    /// Visits pending groups whose time has come, until [`QUANTUM`] bios have moved. Returns how
+    /// many bios moved.
     pub(super) fn dispatch_round(&mut self, queue: u32, now: Ticks) -> u32 {
         if self.is_traced() {
             self.log_round(queue, now);
@@ -211,8 +213,9 @@ impl Throttle {
         self.trim(group, direction, now);
     }
 
-    /// Moves all waiting bios to the top, whatever the limits: level by level, so that within a
-    /// group the bios that had climbed furthest come first.
+    /// Moves all waiting bios to the top queue, whatever the limits. This is done level by level,
+    /// from the root down, so that of a group's bios those that were nearest to the top are
+    /// released first.
     pub(super) fn release_all(&mut self) {
         let waits = |throttle: &Self| (0..throttle.groups.len()).any(|index| throttle.groups.at(index).is_pending);
         for level in 0..super::DEEPEST {
@@ -241,8 +244,9 @@ impl Throttle {
         self.no_longer_pending(group);
     }
 
-    /// Turns all bios waiting in a group into the group's own. The nodes of bios that came from
-    /// children are used differently in another shape of the tree.
+    /// Treats all bios that wait in a group as submitted to this group. Used before `hierarchy`
+    /// changes, because bios that came from children then no longer belong on the nodes on which
+    /// they wait.
     pub(super) fn keep_by_group(&mut self, group: GroupId) {
         for direction in DIRECTIONS {
             // Moves them through the top queue, which is empty between two calls, to keep their
@@ -345,7 +349,7 @@ impl Throttle {
         self.requeue_pending(group, at);
     }
 
-    /// Sorts a group in among the pending ones; `at` is its dispatch time.
+    /// Places a group among the pending ones by its dispatch time `at`.
     #[inline(always)]
     pub(super) fn requeue_pending(&mut self, group: GroupId, at: Ticks) {
         self.no_longer_pending(group);
@@ -370,7 +374,7 @@ impl Throttle {
     }
 
     /// Arms a queue's timer for its first pending group, if its time lies in the future or if
-    /// forced. True if nothing is to be done now: armed, or nothing pending.
+    /// forced. True if nothing can be dispatched now: the timer is armed, or no group is pending.
     pub(super) fn arm_for_first(&mut self, queue: u32, is_forced: bool, now: Ticks) -> bool {
         let Some(first) = self.pending.at(queue).first() else { return true };
         let at = self.groups.at(first).dispatch_at;

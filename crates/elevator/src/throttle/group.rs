@@ -1,16 +1,16 @@
-//! The throttle's state of a group, and the lists on which its bios wait.
+//! blk-throttle's state of a group, and the lists on which its bios wait.
 //!
-//! Every group has a service queue. A bio waits on one of four nodes of the group it came through:
-//! the group's own bios, or bios on their way to the parent, each by direction. A service queue
-//! takes one bio from each of its nodes in turn, so a group's own bios and each of its children
-//! have equal turns.
+//! Every group has a service queue. A bio waits on one of four nodes (lists) of a group: for each
+//! direction there is one for bios submitted to the group, and one for bios on their way from the
+//! group to its parent, which is part of the parent's service queue. A service queue takes one bio
+//! from each of its nodes in turn, so a group's own bios and each of its children have equal turns.
 
 use super::slice::{Limit, Slice, Ticks, UNLIMITED};
 use crate::group::{IoLimits, Rates};
 use crate::structures::{Array, Links, List, NoMemory};
 use block::{Direction, GroupId};
 
-/// One value per direction, with access that can neither fail nor panic.
+/// One value per direction; access to them cannot fail.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Pair<T> {
     pub read: T,
@@ -61,7 +61,8 @@ pub struct Rules {
     pub ios: bool,
 }
 
-/// Think time and latency of a group, in units of 1,024 ns, which the kernel calls us.
+/// Think time and latency of a group, in units of 1,024 ns, which the kernel treats as
+/// microseconds.
 #[derive(Copy, Clone, Debug)]
 pub struct IdleStats {
     pub idle_threshold_us: u64,
@@ -75,7 +76,7 @@ pub struct IdleStats {
     pub reset_at: Ticks,
 }
 
-/// State for the state machine of best-effort limits.
+/// What the state machine of best-effort limits (`low.rs`) knows about a group.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct LowState {
     /// When the group last reached its best-effort limit or waited; 0 = it never had a bio.
@@ -102,10 +103,10 @@ pub struct Group {
     pub idle_stats: IdleStats,
     pub low_state: LowState,
     pub service: ServiceQueue,
-    /// When its first bio may go.
+    /// When the group's first waiting bio may pass.
     pub dispatch_at: Ticks,
     pub is_pending: bool,
-    /// A bio arrived at an empty direction: `dispatch_at` is stale.
+    /// A bio arrived while none of its direction was waiting, so `dispatch_at` may be too late.
     pub was_empty: bool,
 }
 
@@ -180,7 +181,7 @@ impl ServiceQueue {
 pub struct Waiting {
     pub bytes: u32,
     pub direction: Direction,
-    /// Its bytes are charged already.
+    /// The bio's bytes are charged already.
     pub is_charged: bool,
     pub is_held: bool,
 }

@@ -1,7 +1,7 @@
 //! Whether a group needs its best-effort limit at all: its think time, and the share of its bios
 //! that are late.
 //!
-//! Times are in units of 1,024 ns, which the kernel calls us. Source: Linux 6.1
+//! Times are in units of 1,024 ns, which the kernel treats as microseconds. Source: Linux 6.1
 //! block/blk-throttle.c, throtl_tg_is_idle.
 
 use super::Throttle;
@@ -20,7 +20,7 @@ const DISK_FILTER: u64 = 1_000;
 const ENOUGH_SAMPLES: u64 = 32;
 /// After this time without a completion a group counts as idle in any case.
 const LONGEST_IDLE: u64 = 5_000_000;
-/// Default think-time threshold of the variant of 2016: flash, disk.
+/// Default think-time threshold of the variant of 2016 (`.high`): on flash, on disks.
 const HIGH_THRESHOLD: [u64; 2] = [50, 1_000];
 
 /// Samples of one direction and size.
@@ -35,8 +35,8 @@ struct Bucket {
 /// The usual latency of a bio, by size.
 #[derive(Debug)]
 pub struct Baselines {
-    /// Reads by size, then writes by size. On the heap, because they would not fit on a kernel
-    /// stack beside the rest.
+    /// Reads by size, then writes by size. On the heap, because the kernel's stack is too small for
+    /// them while a limiter is built.
     buckets: Array<Bucket>,
     calculated_at: Ticks,
     filter: u64,
@@ -61,7 +61,7 @@ impl Baselines {
         (bucket.latency, bucket.is_valid)
     }
 
-    /// A request took `ns` in the device.
+    /// Counts a request that took `ns` in the device.
     pub fn sample(&mut self, attributes: &Bio, ns: Nanos) {
         if !matches!(attributes.operation, Operation::Read | Operation::Write) {
             return;
@@ -71,7 +71,8 @@ impl Baselines {
         bucket.samples = bucket.samples.saturating_add(1);
     }
 
-    /// Once a second: averages the samples' means into the baselines, which never fall with size.
+    /// Called once a second: averages the means of the samples into the baselines. A baseline is
+    /// never lower than that of a smaller size.
     fn calculate(&mut self) {
         for direction in super::DIRECTIONS {
             let mut smaller = 0;
@@ -116,7 +117,7 @@ fn first_of(direction: Direction) -> u32 {
 }
 
 impl Throttle {
-    /// Sets the thresholds of a group as configured, before those of its ancestors apply.
+    /// Sets the thresholds of a group as configured; those of its ancestors are applied later.
     pub(super) fn set_idle_stats(&mut self, group: GroupId) {
         let is_high = self.settings.high != 0;
         let [flash, disk] = HIGH_THRESHOLD;
@@ -133,8 +134,8 @@ impl Throttle {
         idle_stats.latency_target_us = if has_low && !is_high { entry.configured.latency_us } else { u64::MAX };
     }
 
-    /// A bio arrived: the time since the group's last completion is think time, once per
-    /// completion.
+    /// Called when a bio arrives: the time since the group's last completion is think time, but
+    /// only for the first bio after that completion.
     pub(super) fn update_idle_time(&mut self, group: GroupId, now: Nanos) {
         let idle_stats = &mut self.groups.at_mut(group.0).idle_stats;
         let now = now >> 10;
@@ -185,7 +186,7 @@ impl Throttle {
         }
     }
 
-    /// Whether a group needs no protection now.
+    /// Whether a group needs no protection now: it seems idle, or few of its bios are late.
     pub(super) fn is_idle(&mut self, group: GroupId, now: Ticks) -> bool {
         let is_idle = self.seems_idle(group, now);
         if self.is_traced() {

@@ -21,7 +21,7 @@ impl Throttle {
         self.limit_at(group, direction, self.state.scale)
     }
 
-    /// The limit at a given scale, without side effects.
+    /// The limit at a given scale (see [`Throttle::scale_at`]).
     pub(super) fn limit_at(&self, group: GroupId, direction: Direction, scale: u64) -> Limit {
         let is_flat = self.settings.hierarchy == 0;
         if group == GroupId::ROOT && !is_flat {
@@ -79,8 +79,8 @@ impl Throttle {
         self.refresh_group(group, now);
     }
 
-    /// Sets new limits. Waiting bios are re-sorted, and what was sent under the old limits counts
-    /// against the new ones.
+    /// Sets new limits. The dispatch times of waiting bios are computed again, and what was sent
+    /// under the old limits counts against the new ones.
     pub(super) fn configure(&mut self, group: GroupId, limits: &IoLimits, now: Ticks) {
         if self.groups.get(group.0).is_none_or(|entry| !entry.is_online) {
             self.violations = self.violations.saturating_add(1);
@@ -167,8 +167,8 @@ impl Throttle {
         };
     }
 
-    /// Recomputes which directions have rules in which groups, and propagates thresholds down the
-    /// tree.
+    /// Recomputes in which groups and directions bios must be checked, and applies the thresholds
+    /// of groups to their descendants.
     #[inline(never)]
     pub(super) fn refresh_rules(&mut self, now: Ticks) {
         // Parents need not have smaller ids than their children: repeat at most as often as the

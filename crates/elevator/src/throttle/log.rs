@@ -1,4 +1,5 @@
-//! The throttle's blktrace messages, in the kernel's wording. The host adds the names in front.
+//! blk-throttle's blktrace messages, in the kernel's wording. The host adds the name of the group
+//! in front.
 //!
 //! While messages are off, each costs one test of a flag. While on, they are written in place by
 //! out-of-line functions, so that they take no stack from the working path. No message changes
@@ -75,7 +76,7 @@ impl Throttle {
         let entry = self.groups.at(group.0);
         let slice = entry.slices.of(direction);
         let (bytes, ios, queued) = (slice.bytes, slice.ios, entry.service.queued);
-        // The size as submitted: what a discard is charged is decided by the slice.
+        // The size as submitted, also for a discard, although it is charged less.
         let size = u64::from(bio.extent.sectors).saturating_mul(512);
         let numbers =
             [bytes, size, limit.bytes_per_s, ios, shown_ios(limit), queued.read.into(), queued.write.into(), 0];

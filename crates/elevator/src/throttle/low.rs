@@ -1,6 +1,7 @@
-//! Best-effort limits. In state LOW, all groups are held to them, because some group that has one
-//! does not reach it. In state MAX, when all reach theirs or do not need them, no group is, and the
-//! limits grow slowly at first.
+//! Best-effort limits. In state LOW all groups are held to their best-effort limits, because some
+//! group that has one does not reach it. The state is MAX while all groups reach theirs or do not
+//! need them. Then the limits of these groups grow slowly, from the best-effort ones up to the
+//! absolute ones.
 //!
 //! Source: Linux 6.1 block/blk-throttle.c, throtl_upgrade_state and throtl_downgrade_state;
 //! docs/specifications/throttle.md, section 3.
@@ -18,7 +19,7 @@ pub struct State {
     has_low: bool,
     pub upgraded_at: Ticks,
     pub downgraded_at: Ticks,
-    /// How many halves of their best-effort limit groups have been given on top of it.
+    /// How many halves of their best-effort limit groups may use in addition to it.
     pub scale: u64,
 }
 
@@ -51,7 +52,8 @@ impl State {
 }
 
 impl Throttle {
-    /// A group without history counts as having just reached its limit.
+    /// Called with a group's first bio: a group without history counts as having just reached its
+    /// limit.
     pub(super) fn first_bio(&mut self, group: GroupId, direction: block::Direction, now: Ticks) {
         let overflow_at = self.groups.at_mut(group.0).low_state.overflow_at.of_mut(direction);
         if *overflow_at == 0 {
@@ -71,7 +73,7 @@ impl Throttle {
         oldest
     }
 
-    /// The same, or that of an ancestor if it is later.
+    /// When a group or one of its ancestors last reached its limit.
     fn overflow(&self, group: GroupId, now: Ticks) -> Ticks {
         let mut latest = self.own_overflow(group, now);
         let mut at = group;
@@ -152,7 +154,7 @@ impl Throttle {
         self.arm_pending(now);
     }
 
-    // Both out of line: together they would need more stack than is allowed.
+    // The next two are separate functions: inlined, they would need more stack than is allowed.
 
     #[inline(never)]
     fn make_pending_due(&mut self, now: Ticks) {
@@ -200,7 +202,8 @@ impl Throttle {
         }
     }
 
-    /// Directions whose rate since the last measurement meets a best-effort limit have reached it.
+    /// Measures a group's rates since the last measurement; where one meets a best-effort limit,
+    /// the limit counts as reached now.
     fn measure(&mut self, group: GroupId, elapsed: Ticks, now: Ticks) {
         let hz = self.clock.hz;
         let entry = self.groups.at_mut(group.0);

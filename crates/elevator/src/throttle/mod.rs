@@ -63,14 +63,15 @@ pub struct Throttle {
     tick_ns: Nanos,
     is_rotational: bool,
     groups: Array<Group>,
-    /// The device's own service queue: a bio that gets here may go.
+    /// The device's own service queue: a bio that gets here is released.
     top: ServiceQueue,
     nodes: Nodes,
     /// Pending groups by the time of their first bio, one tree per service queue (the last is the
     /// top's).
     pending: Array<Tree>,
     pending_links: SortedLinks,
-    /// Service queues with a timer, sorted by its time; the top comes behind the groups.
+    /// Service queues with a timer, sorted by its time. The index of the top queue follows those of
+    /// the groups.
     timers: Tree,
     timer_links: SortedLinks,
     state: State,
@@ -272,8 +273,8 @@ impl Throttle {
         now.checked_div(self.tick_ns).unwrap_or(now)
     }
 
-    /// The tree has another shape: waiting bios become pending in other queues, and all of them are
-    /// re-examined.
+    /// Called when `hierarchy` changes, which changes the parents of service queues: groups with
+    /// waiting bios become pending in other queues, and all are examined again.
     #[inline(never)]
     fn refile_pending(&mut self, settings: Settings, now: Ticks) {
         for group in (0..self.groups.len()).map(GroupId) {

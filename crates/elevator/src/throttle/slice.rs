@@ -56,7 +56,8 @@ impl Clock {
         per_second.saturating_mul(seconds).saturating_add(of_rest)
     }
 
-    /// The same for `rest`, a part of a second, with a whole rate per tick and a remainder.
+    /// As [`Clock::allowed`] for `rest` ticks, less than a second: the rate is split into a whole
+    /// number per tick and a remainder.
     #[cold]
     const fn allowed_of_many(self, per_second: u64, rest: Ticks) -> Option<u64> {
         let (Some(per_tick), Some(left)) = (per_second.checked_div(self.hz), per_second.checked_rem(self.hz)) else {
@@ -91,11 +92,12 @@ impl Limit {
     }
 }
 
-/// What a trim removed.
+/// What [`Slice::trim`] removed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Trimmed {
     pub slices: u64,
-    /// What these slices allowed, including the carry-over; what exceeds the amount sent is lost.
+    /// What these slices allowed, including the carry-over. If it is more than was sent, the
+    /// difference is lost.
     pub bytes: i64,
     pub ios: i64,
 }
@@ -134,8 +136,8 @@ impl Slice {
         }
     }
 
-    /// Starts a new slice as early as that of the child from which a bio came: the bio has already
-    /// waited there.
+    /// Starts a new slice at the time at which the slice of the child began from which a bio came,
+    /// because the bio has already waited there.
     pub const fn restart_with_credit(&mut self, child_start: Ticks, now: Ticks, clock: Clock) {
         self.bytes = 0;
         self.ios = 0;
@@ -205,7 +207,8 @@ impl Slice {
         self.ios = self.ios.saturating_add(1);
     }
 
-    /// Removes whole slices that have passed, with what they allowed. Returns how much that was.
+    /// Removes whole slices that have passed, and subtracts what they allowed from what was sent.
+    /// Returns what they allowed.
     pub fn trim(&mut self, limit: Limit, now: Ticks, clock: Clock) -> Option<Trimmed> {
         if self.is_used(now) {
             return None;
@@ -228,8 +231,8 @@ impl Slice {
         Some(Trimmed { slices: elapsed.checked_div(clock.slice).unwrap_or(0), bytes, ios })
     }
 
-    /// Before the limits change: carries over what the old ones allowed until now and was not used,
-    /// or was exceeded.
+    /// Called before the limits change: carries over the difference between what the old ones
+    /// allowed until now and what was sent.
     pub fn carry_over(&mut self, old: Limit, now: Ticks, clock: Clock) {
         let elapsed = now.saturating_sub(self.start);
         if old.bytes_per_s != UNLIMITED {
@@ -284,8 +287,8 @@ mod tests {
         assert_eq!(slice.wait(bytes(1_048_576), Some(4_096), 0, CLOCK), 101);
     }
 
-    /// Case 4: longer than a slice's allowance. 629146 x 1000 / 4194304 is slightly above 150 (the
-    /// case says 149).
+    /// Case 4 of the same section: a bio longer than the allowance of a slice. 629146 x 1000 /
+    /// 4194304 is slightly above 150 (the specification says 149).
     #[test]
     fn t04_a_large_bio_waits_for_what_it_exceeds() {
         let mut slice = Slice::EMPTY;
@@ -293,7 +296,7 @@ mod tests {
         assert_eq!(slice.wait(bytes(4 << 20), Some(1 << 20), 0, CLOCK), 250);
     }
 
-    /// Case 13: what was sent under the old limit is owed under the new one.
+    /// Case 13 of the same section: what was sent beyond the old limit is owed under the new one.
     #[test]
     fn t13_a_change_of_limits_carries_over() {
         let mut slice = Slice::EMPTY;

@@ -1,8 +1,9 @@
-//! What a window tells wbt: the fastest read, how many reads and writes ended, and the verdict.
+//! A window is the interval over which wbt judges the latency of reads. This file counts the reads
+//! and writes that end in it, finds the fastest read, and gives the verdict.
 //!
-//! It uses the fastest read instead of the mean: if not even one read completed in time, the device
-//! is flooded. This is the idea of CoDel. Source: Linux 6.1 block/blk-wbt.c, latency_exceeded;
-//! docs/specifications/throttle.md, section 6.
+//! The fastest read is used instead of the mean: if not even one read completed in time, the device
+//! has too many writes. This is the idea of CoDel. Source: Linux 6.1 block/blk-wbt.c,
+//! latency_exceeded; docs/specifications/throttle.md, section 6.
 
 use crate::request::Bio;
 use block::Nanos;
@@ -56,7 +57,7 @@ impl Window {
     }
 }
 
-/// How the latency of reads is.
+/// The verdict of a window about the latency of reads.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Health {
     /// At least one read completed in time.
@@ -65,7 +66,7 @@ pub enum Health {
     Unknown,
     /// Too few reads ended to tell, but there are writes.
     WritesOnly,
-    /// No read completed in time; the best latency seen.
+    /// No read completed in time; the value is the best latency seen.
     Exceeded(Nanos),
 }
 
@@ -90,7 +91,7 @@ pub struct WatchedRead {
 impl WatchedRead {
     pub const NONE: WatchedRead = WatchedRead { read: None };
 
-    /// A read was issued. A watched read that is issued again counts from now.
+    /// A read was issued. If it is the watched read, issued again, its age counts from now.
     #[inline]
     pub fn issued(&mut self, attributes: &Bio, now: Nanos) {
         if self.read.as_ref().is_none_or(|(watched, _)| watched == attributes) {

@@ -6,7 +6,7 @@ use crate::values::{Line, NONE, Stats};
 use elevator::Elevator;
 use elevator::tunable::{OutOfRange, Unit};
 
-/// A tunable, in the form for the glue.
+/// A tunable (row), in the form for the glue, which is the C part of the module.
 #[repr(C)]
 pub struct Row {
     /// Its name in sysfs.
@@ -17,7 +17,7 @@ pub struct Row {
     pub max: i64,
     /// 1 if a value out of range is refused, 0 if it is clamped.
     pub refuses: u32,
-    /// The number of words that stand for values; 0 = the values are numbers.
+    /// The number of words (names of values) that the tunable accepts; 0 = its values are numbers.
     pub words: u32,
     /// 1 if only unsigned decimal numbers are accepted (nanoseconds).
     pub decimal: u32,
@@ -25,7 +25,7 @@ pub struct Row {
     pub unused: u32,
 }
 
-/// Row `index` of the policy's tunables.
+/// The policy's tunable number `index`; false if there is none.
 ///
 /// # Safety
 /// See the documentation of [`crate::abi`].
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn hoist_row(handle: *mut Handle, index: u32, row: &mut Ro
     true
 }
 
-/// Word `word` of row `index`, where the row has words.
+/// Word number `word` of tunable `index`; false if there is none.
 ///
 /// # Safety
 /// See the documentation of [`crate::abi`].
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn hoist_word(handle: *mut Handle, index: u32, word: u32, 
     true
 }
 
-/// The value of row `index`.
+/// The value of tunable `index`; false if there is none.
 ///
 /// # Safety
 /// See the documentation of [`crate::abi`].

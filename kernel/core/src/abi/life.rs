@@ -25,7 +25,7 @@ impl<E: Elevator> Of<E> {
         Entries { insert: insert_recorded::<E>, dispatch: dispatch_recorded::<E>, finish: finish_recorded::<E> };
 }
 
-/// Finds a policy's table, the recording one or the other, and the policy's address.
+/// Finds the table of a policy, with or without recording of its calls, and the policy's address.
 pub(super) struct FindEntries {
     pub is_recorded: bool,
 }
@@ -53,8 +53,8 @@ unsafe fn parts<'a, E: Elevator>(handle: *mut Handle) -> (&'a mut DeviceState, &
     }
 }
 
-/// [`crate::DevicePolicy::insert`] of a new request that the policy sorts; all others go through
-/// `hoist_insert`.
+/// [`crate::DevicePolicy::insert`] of a new request that the policy sorts; all others are inserted
+/// by `hoist_insert`.
 #[inline(never)]
 unsafe extern "C" fn insert<E: Elevator>(handle: *mut Handle, attributes: *const Attributes, now: u64) -> i64 {
     // SAFETY: this function is only in the table of handles whose policy is an `E`.
@@ -77,7 +77,8 @@ pub unsafe extern "C" fn hoist_insert(handle: *mut Handle, known: u32, ask: *con
     id
 }
 
-/// [`crate::DevicePolicy::dispatch`] without the timer, which ends a wait in a call of its own.
+/// [`crate::DevicePolicy::dispatch`] without the timer: when a wait ends, the glue calls
+/// `hoist_timer`.
 #[inline(never)]
 unsafe extern "C" fn dispatch<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> i64 {
     // SAFETY: see `insert`.
@@ -95,7 +96,7 @@ unsafe extern "C" fn finish<E: Elevator>(handle: *mut Handle, id: u32, now: u64)
     life::finish(state, policy, id, now)
 }
 
-/// The same call, recorded with its answer.
+/// As [`insert`]; records the call with its answer.
 unsafe extern "C" fn insert_recorded<E: Elevator>(handle: *mut Handle, attributes: *const Attributes, now: u64) -> i64 {
     // SAFETY: see `insert`.
     let encoded = unsafe { insert::<E>(handle, attributes, now) };

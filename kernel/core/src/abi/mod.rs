@@ -1,5 +1,6 @@
-//! The C interface, declared in `kernel/module/hoist_core.h`. Ids go in, values come out; every
-//! call is made under the device's lock.
+//! The C interface, declared in `kernel/module/hoist_core.h`. Its users are the module's C files,
+//! the glue. Requests, groups and issuers are passed as ids, and answers are returned as values.
+//! Every call is made under the device's lock.
 //!
 //! Pointers come from the glue and are valid for the duration of the call; the handle is one
 //! returned by `hoist_new`.
@@ -91,8 +92,8 @@ pub extern "C" fn hoist_elevator_types() -> u32 {
     count
 }
 
-/// Name, summary and requirements of elevator `index`; the caller writes the name behind the
-/// prefix.
+/// The name of elevator `index`, as a prefix and the rest, and what it needs from the glue
+/// (`wants`).
 #[unsafe(no_mangle)]
 pub extern "C" fn hoist_elevator_type(index: u32, prefix: &mut Line, name: &mut Line, wants: &mut u32) -> bool {
     let Some(elevator_type) = elevator_type(index) else { return false };

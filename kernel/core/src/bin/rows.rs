@@ -1,6 +1,6 @@
-//! `rows`: prints the tunables of the module's elevators, one per line: elevator, row, smallest and
-//! largest value, and the treatment of others: `clamps`, `refuses`, `decimal` (clamps, and accepts
-//! unsigned decimal numbers only), `words`.
+//! `rows`: prints the tunables of the module's elevators, one per line: elevator, tunable, smallest
+//! and largest value, and the treatment of other values: `clamps`, `refuses`, `decimal` (clamps,
+//! and accepts unsigned decimal numbers only), `words` (accepts only certain words).
 
 use elevator::Elevator;
 use elevator::tunable::{OutOfRange, Unit};

@@ -1,5 +1,5 @@
 //! When the device is idled for a queue, and which queues cannot preempt it: cases 20 to 22, 25 and
-//! 53.
+//! 53 of docs/specifications/bfq.md, section 25.
 
 use super::{FIRST, MARCH_2019, NEWEST, ROOT, Rig, WITH_WAKERS};
 use crate::structures::NIL;
@@ -56,7 +56,8 @@ fn t21_a_weight_counts_as_long_as_a_request_is_in_the_device() {
     while let Some(id) = rig.dispatch() {
         held.push(id);
     }
-    // Idled for the heavier queue: the other's request stays queued.
+    // The device is idled for the queue with the larger weight, so the other's request stays
+    // queued.
     assert_eq!((held.len(), rig.bfq.in_service), (1, sixty));
     assert!(rig.bfq.is_asymmetric(sixty));
     // Without the other queue there is no asymmetry.
@@ -96,8 +97,8 @@ fn t25_without_slice_idle_the_device_is_idled_only_with_strict_guarantees() {
     rig.bfq.change_setting(4, 0).unwrap();
     assert_eq!(rig.bfq.settings.slice_idle_ns(), 0);
     assert_eq!(kept(&rig, 2), [false, false]);
-    // The switch raises slice_idle: set it to 0 again, so that only the switch itself has an
-    // effect.
+    // The switch (strict_guarantees) raises slice_idle; it is set to 0 again, so that only the
+    // switch itself has an effect.
     rig.bfq.change_setting(8, 1).unwrap();
     rig.bfq.change_setting(4, 0).unwrap();
     assert_eq!(kept(&rig, 2), [true, true]);
@@ -170,8 +171,8 @@ fn t53_the_first_choice_of_the_trees_cannot_end_a_turn_that_goes_on() {
     pair.submit(1);
     pair.dispatch();
     let (a, b) = (pair.rig.queue_of(1), pair.rig.queue_of(2));
-    // For B's arrivals in the steady state: whether A's turn went on although B was the trees'
-    // first choice.
+    // For each arrival of B in the steady state: whether A's turn went on although the trees would
+    // have chosen B first.
     let mut held_off = Vec::new();
     for n in 0..1_500 {
         let who = pair.next();
@@ -193,7 +194,8 @@ fn t53_the_first_choice_of_the_trees_cannot_end_a_turn_that_goes_on() {
     let pairs: Vec<&[bool]> = held_off.chunks_exact(2).collect();
     assert!(pairs.iter().all(|pair| pair[0] != pair[1]), "{held_off:?}");
 
-    // The fix: with bounded_hold no turn goes on while an eligible queue would finish first.
+    // With bounded_hold, which fixes this, no turn goes on while an eligible queue would finish
+    // first.
     pair.rig.bfq.settings.bounded_hold = true;
     for _ in 0..500 {
         let who = pair.next();

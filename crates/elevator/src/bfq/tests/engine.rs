@@ -1,4 +1,4 @@
-//! B-WF2Q+ alone: cases 1 to 13.
+//! B-WF2Q+ alone: cases 1 to 13 of docs/specifications/bfq.md, section 25.
 
 use super::{ROOT, Rig};
 use crate::group::GroupSettings;
@@ -189,7 +189,7 @@ fn t10_a_raised_newcomer_is_next() {
 fn t11_of_equals_the_first_to_come_is_first() {
     let mut rig = Rig::on_flash();
     let queues: Vec<u32> = (0..9).map(|_| rig.queue(ROOT, 40, 1_024)).collect();
-    // In reverse order of their indices, so that the order of arrival decides.
+    // They arrive in reverse order of their indices, which shows that the order of arrival decides.
     for queue in queues.iter().rev() {
         rig.arrive(*queue);
     }
@@ -213,7 +213,7 @@ fn t12_classes_are_strict_but_for_a_pick_of_the_idle_one() {
     let idle = rig.queue_of_class(Class::Idle, 10, 1_024);
     rig.arrive(best);
     rig.arrive(idle);
-    // Never served before, so its turn is due at once.
+    // The idle class was never served before, so its turn is due at once.
     assert_eq!(rig.turn(), idle);
     for lasts_ms in [100, 100, 1] {
         assert_eq!(turn_of(&mut rig, lasts_ms), best);

@@ -1,4 +1,5 @@
-//! Budgets, think times, the device's depth and the injection limit: cases 15, 28, 29 and 39.
+//! Budgets, think times, the device's depth and the injection limit: cases 15, 28, 29 and 39 of
+//! docs/specifications/bfq.md, section 25.
 
 use super::super::budget::TurnEnd;
 use super::super::state::{Marks, ThinkTime};
@@ -75,7 +76,7 @@ fn t28_the_flag_of_a_queue_follows() {
             rig.pass(MILLISECOND);
         }
         rig.complete(id);
-        // Idling for the lone queue would keep it busy: cut it short.
+        // Idling for the only queue would keep it busy, so its turn is ended.
         let queue = rig.bfq.in_service;
         if queue != NIL {
             rig.bfq.end_turn(queue, TurnEnd::TooIdle, rig.now);
@@ -140,10 +141,10 @@ fn t39_the_limit_follows_the_service_time() {
     assert_eq!(measured(&mut rig, queue, 1_400 * MICROSECOND, true), 2);
     assert_eq!(measured(&mut rig, queue, 1_600 * MICROSECOND, true), 1);
     assert_eq!(rig.bfq.queues.at(queue).inject.last_service_ns, MILLISECOND);
-    // A faster one becomes the new baseline.
+    // A shorter service time becomes the new baseline.
     assert_eq!(measured(&mut rig, queue, 900 * MICROSECOND, true), 2);
     assert_eq!(rig.bfq.queues.at(queue).inject.last_service_ns, 900 * MICROSECOND);
-    // At most one more than the largest number seen in flight.
+    // The limit is at most one more than the largest number seen in flight.
     for _ in 0..9 {
         measured(&mut rig, queue, 950 * MICROSECOND, true);
     }
@@ -158,7 +159,7 @@ fn t39_long_requests_are_not_injected_on_flash() {
         rig.bfq.settings.strict_guarantees = true;
         let own = rig.submit(1, 0, 8);
         assert_eq!(rig.dispatch(), Some(own));
-        // Later, so that there is no stable merge of the two.
+        // The second issuer arrives so much later that there is no stable merge of the two.
         rig.pass(181 * MILLISECOND);
         rig.submit(2, 1_000_000, sectors);
         let served = rig.queue_of(1);

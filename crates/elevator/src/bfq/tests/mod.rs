@@ -23,7 +23,7 @@ use block::{Class, ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, 
 /// The root group, whose best-effort tree most cases use.
 const ROOT: u32 = GroupId::ROOT.0;
 
-/// Indices of the forms: 4.12, 5.2, 6.1 and, behind 6.2, 6.3.
+/// Indices of the forms 4.12, 5.2, 6.1 and 6.3 in [`FORMS`]; before the last is 6.2.
 pub const FIRST: usize = 0;
 pub const MARCH_2019: usize = 1;
 pub const WITH_WAKERS: usize = 2;
@@ -111,7 +111,7 @@ impl Rig {
         self.check();
     }
 
-    /// The queue returns in time, with `left` of its budget.
+    /// The queue gets a request in time, so that it keeps `left` sectors of its budget.
     pub fn return_in_time(&mut self, queue: u32, left: u32) {
         let entity = self.bfq.entities.at_mut(queue);
         (entity.budget, entity.service) = (left, 0);
@@ -119,7 +119,7 @@ impl Rig {
         self.arrive(queue);
     }
 
-    /// The queue returns too late to keep its budget.
+    /// The queue gets a request too late to keep its budget.
     pub fn return_late(&mut self, queue: u32, budget: u32) {
         let entity = self.bfq.entities.at_mut(queue);
         (entity.budget, entity.service) = (budget, 0);

@@ -1,4 +1,5 @@
-//! The peak rate, and the charges for slow turns: cases 17 to 19.
+//! The peak rate, and the charges for slow turns: cases 17 to 19 of docs/specifications/bfq.md,
+//! section 25.
 
 use super::super::budget::TurnEnd;
 use super::{ROOT, Rig};
@@ -71,10 +72,9 @@ fn t18_slow_turns_are_charged_their_time() {
     }
     let long = 124 * MILLISECOND;
     assert_eq!(charged(&mut Rig::on_flash(), true, 992, long, TurnEnd::NoMoreRequests), (16_252, true));
-    // Being seeky alone is no reason.
+    // A queue that is not seeky is charged for its time as well, if its turn was slow.
     assert_eq!(charged(&mut Rig::on_flash(), false, 992, long, TurnEnd::NoMoreRequests), (16_252, true));
-    // Neither is it for a raised queue, nor for one that is not seeky when there was too little
-    // time to tell.
+    // It is not if the turn was too short to tell.
     assert_eq!(charged(&mut Rig::on_flash(), false, 8, short, TurnEnd::NoMoreRequests), (8, false));
 }
 
@@ -82,6 +82,6 @@ fn t18_slow_turns_are_charged_their_time() {
 fn t19_a_turn_that_had_most_of_its_budget_is_not() {
     let end = TurnEnd::BudgetTimeout;
     assert_eq!(charged(&mut Rig::on_flash(), false, 11_000, 125 * MILLISECOND, end), (11_000, false));
-    // With a third left (5461) it does.
+    // With a third of the budget left (5461 sectors), the turn is charged for its time.
     assert_eq!(charged(&mut Rig::on_flash(), false, 10_923, 125 * MILLISECOND, end), (16_384, false));
 }

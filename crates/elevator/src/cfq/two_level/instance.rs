@@ -1,13 +1,13 @@
-//! Per-group state, in forms with an engine per group: swapped with the engine's fields when
-//! another group is loaded. Slots, queues, issuers, settings and the knowledge of the device are
-//! shared by all groups.
+//! Per-group state, in the policies that have an engine (CFQ of 2.6.26) per group. There is one
+//! [`Cfq`]; the fields that differ between groups are swapped when another group is loaded. Slots,
+//! queues, issuers, settings and what is known about the device are shared by all groups.
 
 use super::super::Cfq;
 use crate::interface::Violation;
 use crate::structures::NIL;
 use block::Nanos;
 
-/// The part of a first engine that is not shared.
+/// The part of an engine that is not shared.
 #[derive(Copy, Clone, Debug)]
 pub struct Instance {
     pub active: u32,
@@ -31,8 +31,8 @@ impl Instance {
 }
 
 impl Cfq {
-    /// Loads a group's instance, where groups have instances. Returns the group that was loaded
-    /// before. Constant time.
+    /// Loads a group's instance; without effect if groups have none. Returns the group that was
+    /// loaded before. Constant time.
     #[inline]
     pub(in super::super) fn load_instance(&mut self, group: u32) -> u32 {
         let before = self.loaded;
@@ -52,7 +52,8 @@ impl Cfq {
         self.loaded = group;
     }
 
-    /// Resets a group's instance, because its id was given away. Its queues are gone already.
+    /// Resets a group's instance, because the group's id is about to be reused. Its queues were
+    /// removed before.
     pub(super) fn renew_instance(&mut self, group: u32) {
         self.load_instance(group);
         if !self.instances.is_empty() {

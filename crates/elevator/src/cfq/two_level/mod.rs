@@ -1,5 +1,5 @@
-//! uchida and tarasov, the two CFQ controllers for cgroups of 2008: the first engine in each group,
-//! and a layer above it that schedules groups.
+//! uchida and tarasov, the two CFQ controllers for cgroups of 2008: CFQ of 2.6.26 (below: the
+//! engine) in each group, and a layer above it that schedules groups.
 //!
 //! Promise  groups share the device's time by levels 0 to 7; inside a group everything is as in CFQ
 //!          of 2.6.26.
@@ -83,12 +83,12 @@ pub trait Layer: Sized {
     /// The forms, as in [`Policy`].
     const FORMS: &'static [Form<Self::Profile>];
     const DEFAULT_FORM: usize;
-    /// The form of the engine: the first, with what each group has of its own.
+    /// The form of the engine: CFQ of 2.6.26, and which parts of it each group has separately.
     const ENGINE: &'static Profile;
 
     fn try_new(groups: u32, ticks: &Ticks, profile: Self::Profile) -> Result<Self, NoMemory>;
 
-    /// All rows: the engine's, then the layer's.
+    /// All tunables (rows): the engine's, then the layer's.
     fn rows(&self) -> &'static [Tunable];
     /// The value of a row of the layer, counted from its first.
     fn setting(&self, row: usize, ticks: &Ticks) -> Option<i64>;
@@ -105,14 +105,15 @@ pub trait Layer: Sized {
 
     /// The group that is being served, or NIL.
     fn active(&self) -> u32;
-    /// A group may have got its first request, or lost its last.
+    /// Called when a group may have got its first request, or lost its last.
     fn settle(&mut self, engine: &Cfq, group: u32);
     /// Decides which group is served now.
     fn turn(&mut self, engine: &mut Cfq) -> Turn;
     /// Ends the active group's turn regardless of its requests, because everything is about to be
     /// drained.
     fn interrupt(&mut self, engine: &mut Cfq);
-    /// A request of the group completed; NIL: one that the engine does not know.
+    /// A request of the group completed; `group` is NIL for a request that the engine does not
+    /// know.
     fn completed(&mut self, engine: &mut Cfq, group: u32);
     /// Resets a group: it has no requests, and its id may be reused.
     fn renew(&mut self, engine: &mut Cfq, group: u32);
@@ -120,7 +121,7 @@ pub trait Layer: Sized {
     fn check(&self, engine: &Cfq) -> Result<(), Violation>;
 }
 
-/// A layer of groups above the first engine.
+/// A layer of groups above CFQ of 2.6.26.
 #[derive(Debug)]
 pub struct TwoLevel<L> {
     engine: Cfq,
@@ -141,8 +142,8 @@ impl<L: Layer> Policy for TwoLevel<L> {
 }
 
 impl<L: Layer> TwoLevel<L> {
-    /// Loads a group's engine. An idle timer that expired while another was loaded fires now:
-    /// nothing could depend on it before.
+    /// Loads a group's engine. If its idle timer expired while another group was loaded, it fires
+    /// now; before, it could have had no effect.
     #[inline]
     fn load_instance(&mut self, group: u32, now: Nanos) {
         self.engine.tick(now);
@@ -157,7 +158,7 @@ impl<L: Layer> TwoLevel<L> {
         self.engine.slots.at(id.slot()).group
     }
 
-    /// The answer while the active group keeps the device without a request to serve.
+    /// What the device waits for while the active group keeps it without a queued request.
     fn waits(&self) -> Dispatch {
         match self.engine.timer_at {
             Some(at) => Dispatch::Hold { until: self.engine.ticks.ns(at), reason: Why::WaitsForQueue.into() },
@@ -187,7 +188,7 @@ impl<L: Layer> TwoLevel<L> {
 }
 
 impl<L: Layer> Elevator for TwoLevel<L> {
-    /// `passing` is unchecked because the first engine's rounds leave their queue in advance, so
+    /// `passing` is unchecked because the rounds of CFQ of 2.6.26 leave their queue in advance, so
     /// that the order of requests does not show where a turn ends (see [`Cfq`](super::Cfq)).
     const TRAITS: Traits = Traits { has_shares: false, schedules_writeback: true, ..Traits::SHARES };
 
@@ -251,7 +252,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId> {
         self.engine.tick(now);
         self.layer.interrupt(&mut self.engine);
-        // One group as long as it has requests, then the next.
+        // Drains one group until it has no requests, then the next.
         if self.engine.queued_in(self.engine.serving.group) == 0
             && let Some(group) = self.engine.group_tree.first()
         {
@@ -293,7 +294,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     fn released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         let slot = self.engine.slots.at(id.slot());
         if slot.held == Held::Nowhere {
-            // Completed before: no longer counted in its group.
+            // It has completed before, so it is no longer counted in its group.
             return self.engine.released(requests, id, now);
         }
         let group = slot.group;
@@ -401,7 +402,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     }
 }
 
-// What a layer reads from the engine, and does with it.
+// The engine's functions for a layer.
 impl Cfq {
     /// Number of requests queued in a group.
     #[inline]

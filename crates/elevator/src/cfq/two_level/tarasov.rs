@@ -23,12 +23,13 @@ use block::time::MILLISECOND;
 /// Level of a group without one.
 const DEFAULT_LEVEL: u8 = 4;
 
-/// The charge per tick at each level, in virtual time.
+/// The advance of a group's virtual time per tick of service, by level.
 const RATIOS: [u64; GROUP_LEVELS] = [100, 87, 77, 70, 63, 58, 53, 50];
 const LKML_SLICE_NS: Nanos = 100 * MILLISECOND;
 const OPENVZ_SLICE_NS: Nanos = 500 * MILLISECOND;
 
-/// The virtual time of a returning group differs from the others' by at most a slice of level 0.
+/// The virtual time of a group that returns may differ from the largest one served by at most a
+/// slice of level 0, whose ratio this is.
 const REACH_RATIO: u64 = 100;
 
 /// Which group is next.
@@ -80,7 +81,7 @@ const VIRT_ROW: Tunable =
 const WRITE_VIRT_ROW: Tunable =
     switch("write_virt_mode", "Whether each group has async queues of its own; 0 = all async requests are the root's.");
 
-/// A row of the layer.
+/// A tunable of the layer.
 #[derive(Copy, Clone)]
 enum Row {
     GroupSlice,
@@ -92,7 +93,7 @@ enum Row {
 const ROWS_ROUND: [Tunable; ROWS_FIRST.len() + 4] = rows_with([SLICE_ROW, MAPPING_ROW, VIRT_ROW, WRITE_VIRT_ROW]);
 const ROWS_VIRTUAL: [Tunable; ROWS_FIRST.len() + 3] = rows_with([SLICE_ROW, VIRT_ROW, WRITE_VIRT_ROW]);
 
-/// The row with this number, counted from the layer's first.
+/// The tunable with this number, counted from the layer's first.
 const fn row(kind: Order, number: usize) -> Option<Row> {
     match (number, kind) {
         (0, _) => Some(Row::GroupSlice),
@@ -173,8 +174,8 @@ impl Layer {
     #[inline(never)]
     fn enter(&mut self, group: u32, ticks: &Ticks) {
         if self.kind == Order::VirtualTime {
-            // Far behind the others it would keep the device for long, far ahead it would starve:
-            // both are reset.
+            // A group whose virtual time is far behind the others' would keep the device for long,
+            // and one far ahead would starve; in both cases the virtual time is reset.
             let (reach, position) = (self.base(ticks).saturating_mul(REACH_RATIO), self.position);
             let state = self.groups.at_mut(group);
             if state.virtual_time.abs_diff(position) > reach {
@@ -206,7 +207,8 @@ impl Layer {
         engine.expire_active();
         let Some(group) = self.order.first() else { return };
         match self.kind {
-            // To the end at once: activity before the turn ends must not change its place.
+            // The group is moved to the end at once, so that what happens during its turn cannot
+            // change its position.
             Order::RoundRobin => {
                 self.order.remove(&mut self.links, group);
                 self.link(group);

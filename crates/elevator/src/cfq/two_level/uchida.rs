@@ -1,6 +1,6 @@
-//! uchida: a complete first engine in each group, and above them a service tree of groups with
-//! CFQ's own rules for sync queues: slices that begin with the first completion, and keys that put
-//! low levels further back.
+//! uchida: a complete CFQ of 2.6.26 (below: the engine) in each group, and above them a service
+//! tree of groups with CFQ's own rules for sync queues: slices that begin with the first
+//! completion, and keys that put low levels further back.
 //!
 //! Promise  always backlogged groups share time as 8 - level, 0 the highest: 8 : 4 : 1 for 0, 4 and
 //!          7; with `key_offset` 1, as in 2008, as 16 : 8 : 1. A group is served as long as its
@@ -61,7 +61,7 @@ const fn group_slice(base: u64, level: u8) -> u64 {
 #[derive(Copy, Clone, Debug)]
 struct State {
     level: u8,
-    /// Excess of the last slice (negative), or its unused rest.
+    /// Unused rest of the last slice; negative if the slice was exceeded.
     rest_ticks: i64,
 }
 
@@ -74,7 +74,7 @@ pub struct Layer {
     has_key_offset: bool,
     groups: Array<State>,
     links: SortedLinks,
-    /// Groups with requests, and the active one, by when their turn is.
+    /// Groups with requests, and the active one, in the order of their turns.
     order: Tree,
     active: u32,
     /// The slice of the active group begins with its next completion.
@@ -84,8 +84,8 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Links a group at its turn. Rare, compared with requests. The group itself is not linked
-    /// when the others are counted.
+    /// Places a group in the order. The position depends on the number of the other groups, so they
+    /// are counted before the group is linked. This is rare, compared with requests.
     #[inline(never)]
     fn link(&mut self, engine: &Cfq, group: u32) {
         let others = i64::from(self.order.len());
@@ -97,8 +97,8 @@ impl Layer {
         self.order.insert(&mut self.links, group, key);
     }
 
-    /// Ends the active group's turn; if `keeps_rest`, an overlong turn brings the group's
-    /// next one forward by the excess (the sign of Q13).
+    /// Ends the active group's turn; if `keeps_rest`, an overlong turn brings the group's next one
+    /// forward by the excess (the sign of quirk Q13 of the specification).
     #[inline(never)]
     fn expire(&mut self, engine: &mut Cfq, keeps_rest: bool) {
         let group = core::mem::replace(&mut self.active, NIL);
@@ -221,7 +221,8 @@ impl super::Layer for Layer {
             return;
         }
         if group != self.active {
-            // An idle timer that began just now runs on, but the device is not idled for it.
+            // If the completion has started an idle timer, it keeps running, but the device is not
+            // idled: another group is served.
             engine.idle_since_ns = None;
             return;
         }
