@@ -55,7 +55,7 @@ pub struct DiskParameters {
     pub commit: u64,
     /// A read waits for the waiting read that ends where it begins; 0 = no, 1 = yes.
     pub coalesce: u64,
-    /// Time by which a command's positioning cost is reduced for each unit of time that it has
+    /// Reduction of a command's positioning cost for each unit of time that it has
     /// waited; in millionths.
     pub age_weight_millionths: u64,
     /// A waiting read older than this goes next; in nanoseconds.

@@ -79,7 +79,7 @@ impl Clock {
 pub struct Spans {
     pub second: u64,
     /// The default of `timeout_sync`. The time of a slow turn is charged as a fraction of it,
-    /// whatever the value of the tunable (quirk Q3 of the specification).
+    /// whatever the value of the tunable (quirk Q3 of docs/specifications/bfq.md).
     pub default_timeout_ticks: u64,
     /// How often the idle class is served.
     pub idle_class: u64,

@@ -61,7 +61,7 @@ impl Bfq {
 
     /// With `eligible_injection`, allows injection only from queues that are eligible by virtual
     /// time, and not from those of a class lower than that of the queue in service (fixes quirk Q10
-    /// of the specification).
+    /// of docs/specifications/bfq.md).
     fn is_eligible_for_injection(&self, queue: u32) -> bool {
         if !self.settings.eligible_injection {
             return true;
@@ -73,7 +73,7 @@ impl Bfq {
 
     fn choose_any(&mut self, served: u32) -> u32 {
         let state = self.queues.at(served);
-        // Quirk Q4 of the specification: while nothing is known the limit stays 0, because the
+        // Quirk Q4 of docs/specifications/bfq.md: while nothing is known the limit stays 0, because the
         // kernel compares ticks with nanoseconds.
         if self.in_driver >= state.inject.limit {
             return NIL;

@@ -158,7 +158,7 @@ impl Bfq {
             Left::AnotherNext => self.next_request_changed(queue),
             Left::Nothing => {
                 // The queue became empty by injection or a merge, outside of its turn: the service
-                // of its turn so far is forgotten (quirk Q11 of the specification).
+                // of its turn so far is forgotten (quirk Q11 of docs/specifications/bfq.md).
                 self.leave_busy(queue, false);
                 let entity = self.entities.at_mut(queue);
                 (entity.budget, entity.service) = (0, 0);

@@ -22,7 +22,7 @@ const NO_PAUSE_NS: Nanos = 2 * MILLISECOND;
 /// Rates above 20 million sectors a second are measurement errors.
 const IMPOSSIBLE_RATE: u64 = 20 << RATE_SHIFT;
 /// If the time between two completions corresponds to a rate below this, the device was doing
-/// something else (quirk Q15 of the specification).
+/// something else (quirk Q15 of docs/specifications/bfq.md).
 const SLOW_RATE: u64 = 1 << (RATE_SHIFT - 10);
 const SAMPLES_UNTIL_SIZE_IS_FORGOTTEN: u64 = 32;
 

@@ -17,7 +17,7 @@ const RAISED_IDLE_NS: Nanos = 20 * MILLISECOND;
 const OTHERS_IN_DEVICE: u32 = 4;
 
 impl Bfq {
-    /// Whether the device queues commands; unknown counts as yes (quirk Q1 of the specification).
+    /// Whether the device queues commands; unknown counts as yes (quirk Q1 of docs/specifications/bfq.md).
     #[inline]
     pub(super) fn device_queues(&self) -> bool {
         self.hw_tag != Some(false)

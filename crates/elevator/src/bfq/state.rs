@@ -210,7 +210,7 @@ impl ThinkTime {
     }
 
     /// A request arrived. The initial `last_end_ns` of a new queue lies in the future, which wraps
-    /// to the longest think time (quirk Q8 of the specification).
+    /// to the longest think time (quirk Q8 of docs/specifications/bfq.md).
     pub fn add(&mut self, now_ns: Nanos, most_ns: Nanos) {
         let thought = now_ns.wrapping_sub(self.last_end_ns).min(most_ns);
         self.samples = (7 * self.samples + 256) / 8;

@@ -131,7 +131,7 @@ pub struct Settings {
     fifo_expire_sync_ns: Nanos,
     pub back_seek_max_sectors: u64,
     pub back_seek_penalty: u64,
-    /// 32 bits, as in the kernel: longer times wrap (quirk Q7 of the specification).
+    /// 32 bits, as in the kernel: longer times wrap (quirk Q7 of docs/specifications/bfq.md).
     slice_idle_ns: u32,
     /// 0 = computed from the peak rate.
     pub max_budget: u32,
@@ -226,7 +226,7 @@ impl Bfq {
             STRICT_GUARANTEES => {
                 if is_on && !settings.strict_guarantees {
                     // `slice_idle` keeps its larger value when the switch is turned off (quirk Q12
-                    // of the specification).
+                    // of docs/specifications/bfq.md).
                     settings.slice_idle_ns = settings.slice_idle_ns.max(low_half(SLICE_IDLE_NS));
                 }
                 settings.strict_guarantees = is_on;

@@ -176,7 +176,7 @@ impl Cfq {
         }
         // The device was idled for this request. The kernel does not dispatch a small request at
         // once, so that others can be merged into it, and leaves the timer armed meanwhile (quirk
-        // Q8 of the specification); here the host has tried to merge before it inserts a request.
+        // Q8 of docs/specifications/cfq.md); here the host has tried to merge before it inserts a request.
         self.cancel_timer();
         let is_small = bio.extent.sectors <= PAGE_SECTORS && self.busy_queues <= 1;
         let marks = &mut self.queues.at_mut(queue).marks;

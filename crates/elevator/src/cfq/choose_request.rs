@@ -70,7 +70,7 @@ impl Cfq {
     }
 
     /// The best next request after `slot` has left its queue. Distances are measured from the start
-    /// of `slot` and not from its end (quirk Q9 of the specification).
+    /// of `slot` and not from its end (quirk Q9 of docs/specifications/cfq.md).
     fn successor(&self, queue: u32, slot: u32) -> u32 {
         let first = self.queues.at(queue).sorted.first().filter(|first| *first != slot);
         let next = self.sort_links.next(slot).or(first).unwrap_or(NIL);

@@ -40,7 +40,7 @@ pub const fn scaled_charge_of_fraction(units: u64, fraction: u64) -> u64 {
 
 impl Cfq {
     /// A queue was linked in one of the group's trees. A group that becomes busy is placed behind
-    /// all others (quirk Q4 of the specification).
+    /// all others (quirk Q4 of docs/specifications/cfq.md).
     #[inline(never)]
     pub(super) fn group_queue_added(&mut self, group: u32) {
         let Some(state) = self.groups.get_mut(group) else { return self.count_violation() };
@@ -147,7 +147,7 @@ impl Cfq {
     }
 
     /// Renumbers the groups if the mode has changed since the last charge, because their service so
-    /// far was counted in another unit (quirk Q15 of the specification).
+    /// far was counted in another unit (quirk Q15 of docs/specifications/cfq.md).
     #[inline]
     pub(super) fn notice_mode(&mut self) {
         let is_iops_mode = self.is_iops_mode();

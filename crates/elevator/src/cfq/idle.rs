@@ -63,7 +63,7 @@ impl Cfq {
         if self.groups.at(state.group).busy_queues > 1 {
             return false;
         }
-        // Quirk Q17 of the specification: the tree's think time is used, although the device is
+        // Quirk Q17 of docs/specifications/cfq.md: the tree's think time is used, although the device is
         // idled for the group.
         let tree = self.tree_thinks.get(state.tree);
         !self.profile.has_wide_think_times || !tree.is_some_and(|think| think.is_above(self.settings.group_idle_ticks))

@@ -103,7 +103,7 @@ impl Cfq {
         let kind_before = self.queues.at(self.active).workload_type();
         self.expire(self.active, Rest::Kept);
         let state = self.queues.at(queue);
-        // Quirk Q3 of the specification: otherwise the rest of the other type's workload would be
+        // Quirk Q3 of docs/specifications/cfq.md: otherwise the rest of the other type's workload would be
         // served first, so that nothing would be preempted.
         if state.workload_type() != kind_before {
             let group = state.group;

@@ -137,7 +137,7 @@ impl Cfq {
         }
     }
 
-    /// Difference D20 of the specification: a device that serves a deep seeky queue in less than
+    /// Difference D20 of docs/specifications/cfq.md: a device that serves a deep seeky queue in less than
     /// half of its slice is faster than the queue can feed it, so the device is no longer idled for
     /// the queue.
     fn forgive_deep_seeks(&mut self, active: u32) {

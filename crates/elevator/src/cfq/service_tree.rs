@@ -127,7 +127,7 @@ impl Cfq {
         let longest = priority_slice(self.settings.slice(true), 0);
         let offset = key_offset(i64::from(busy) - 1, longest, self.priority_slice_of(queue));
         let rest = core::mem::replace(&mut self.queues.at_mut(queue).slice_rest_ticks, 0);
-        // Quirk Q13 of the specification: in CFQ of 2.6.26 the sign is inverted, so that unused
+        // Quirk Q13 of docs/specifications/cfq.md: in CFQ of 2.6.26 the sign is inverted, so that unused
         // time delays a queue.
         let rest = if self.profile.has_one_level { rest.saturating_neg() } else { rest };
         offset.saturating_add(now).saturating_sub(rest)

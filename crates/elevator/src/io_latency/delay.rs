@@ -2,7 +2,7 @@
 //! submitter is delayed at the next submission.
 //!
 //! Bios issued on behalf of the root (metadata, swap) must not wait, because tasks of other groups
-//! would wait with them. Instead, the time by which such a bio was faster than the group's target
+//! would wait with them. Instead, the time that such a bio took less than the group's target
 //! is recorded as a delay that the group owes. Source: Linux 6.1 block/blk-cgroup.c,
 //! blkcg_scale_delay.
 

@@ -29,7 +29,7 @@ pub const MARCH_2019: usize = 1;
 pub const WITH_WAKERS: usize = 2;
 pub const NEWEST: usize = 4;
 
-/// A policy of the newest form with the settings of the specification's cases, and the requests it
+/// A policy of the newest form with the settings of docs/specifications/bfq.md's cases, and the requests it
 /// gets.
 pub struct Rig {
     pub bfq: Bfq,

@@ -98,7 +98,7 @@ impl Layer {
     }
 
     /// Ends the active group's turn; if `keeps_rest`, an overlong turn brings the group's next one
-    /// forward by the excess (the sign of quirk Q13 of the specification).
+    /// forward by the excess (the sign of quirk Q13 of docs/specifications/cfq.md).
     #[inline(never)]
     fn expire(&mut self, engine: &mut Cfq, keeps_rest: bool) {
         let group = core::mem::replace(&mut self.active, NIL);
