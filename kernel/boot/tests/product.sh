@@ -1,7 +1,7 @@
 #!/bin/sh
 # The command line tool with the module: `test --host native` compares, `tune` tries and restores.
 # `test` compares our elevators with the kernel's; `tune` tries, sets and restores a scheduler.
-# product: hoistway
+# product: release
 # memory: 2G
 # time: real
 # part: long

@@ -2,11 +2,12 @@
 # Exports as ublk devices: ext4 on it, verified data, weights, recovery after kill -9, removal.
 # module: none
 # drivers: ublk_drv ext4
-# product: hoistway
+# product: debug
 # programs: mkfs.ext4 e2fsck
 # memory: 2G
 # time: real
 # seconds: 900
+# part: long
 export LD_LIBRARY_PATH=/bin
 load ublk_drv || die 10 "ublk_drv"
 load ext4 || die 10 "ext4"

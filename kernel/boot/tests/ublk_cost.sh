@@ -2,7 +2,7 @@
 # Instructions per 4 KiB read of one file in memory: loop, our server by ublk, our server by the kernel's nbd.
 # module: none
 # drivers: ublk_drv nbd loop
-# product: hoistway
+# product: release
 # programs: nbd-client
 # memory: 2G
 # part: long

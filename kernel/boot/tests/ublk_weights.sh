@@ -2,7 +2,7 @@
 # Two ublk devices of one disk keep their weights under fio.
 # module: none
 # drivers: ublk_drv
-# product: hoistway
+# product: debug
 # memory: 2G
 # time: real
 # seconds: 600
