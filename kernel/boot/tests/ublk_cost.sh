@@ -14,7 +14,7 @@ mkdir -p /run
 dd if=/dev/urandom of=/tmp/a.img bs=1M count=64 2>/dev/null
 losetup /dev/loop0 /tmp/a.img || die 11 "losetup"
 cp /tmp/a.img /tmp/b.img
-hoistway serve --nbd unix:/tmp/nbd --export b=/tmp/b.img,ublk --scheduler "${1:-paternoster}" >/tmp/out 2>/tmp/err &
+hoistway serve --nbd unix:/tmp/nbd --export b=/tmp/b.img,ublk --scheduler paternoster >/tmp/out 2>/tmp/err &
 server=$!
 tries=0
 until grep -q '^serving' /tmp/out; do
