@@ -17,6 +17,8 @@ grep -q 'kills=' /proc/cmdline && kills=$(sed 's/.*kills=\([0-9]*\).*/\1/' /proc
 
 # serve EXPORT...: starts the server and waits until it is ready.
 serve() {
+    # The last server's lines must not be taken for this one's.
+    : >/tmp/out
     hoistway serve "$@" >/tmp/out 2>/tmp/err &
     server=$!
     local tries=0
