@@ -1,6 +1,11 @@
-//! paternoster on calibrated devices beside loads other than random readers of one size: writes,
-//! think time, mixed sizes, flushes; its latency bound; and the cost of its probes on a disk.
-//! Source of the case numbers: docs/specifications/paternoster.md, section 14.
+//! paternoster on calibrated devices under loads other than random readers of one size: writes,
+//! think time, mixed sizes, flushes; its latency bound; and the cost of its probes, in which it
+//! tries another way to serve the tenants for a while and compares the throughput. Source of the
+//! case numbers: docs/specifications/paternoster.md, section 14.
+//!
+//! On a device without seeks paternoster holds back tenants that lead. From time to time it holds
+//! back none for an interval, the reference epoch, and compares the throughput. So it learns the
+//! floor: while fewer requests than this are in flight, tenants that lead are served as well.
 
 mod experiments;
 
@@ -32,7 +37,7 @@ fn total(measurement: &Measurement) -> f64 {
     megabytes(measurement).iter().sum()
 }
 
-/// Median and 99th percentile of the first group's reads, in microseconds.
+/// A percentile of the latency of the first group's reads, in microseconds.
 fn latency_us(measurement: &Measurement, percent: f64) -> u64 {
     measurement.groups[0].read.latency.percentile_unclamped_ns(percent) / 1_000
 }
@@ -87,8 +92,8 @@ fn t06_three_per_cent_are_not_overspent_and_ten_buy_more() {
     assert!(heavy(&large) / 0.75 - 1.0 <= 0.03 && heavy(&large) > heavy(&small), "more to give buys more");
 }
 
-/// Exact shares cost 10 to 12 % here, which is not significantly more than ten: they are kept, and
-/// the occasional probes cost two per cent.
+/// Exact shares cost 10 to 12 % of the throughput here. paternoster cannot distinguish this from
+/// the 10 % of `give`, so it keeps the shares exact. Its probes cost another 2 %.
 #[test]
 fn t06_ten_per_cent_are_hardly_overspent() {
     let large = sixteen_each("give=10");
@@ -113,8 +118,9 @@ fn t19_mixed_sizes_share_a_link_equally() {
     }
 }
 
-/// Adjacent writes merge into 1.3 MB each while they are alone: 5 ms of this link, and 32 of them
-/// in flight. Epochs with writes are long, so that the floor is known only after some seconds.
+/// While only the writer is active, adjacent writes merge into requests of 1.3 MB. Each takes this
+/// link 5 ms, and 32 are in flight. Epochs with writes are long, so paternoster learns the floor
+/// only after some seconds; therefore the ramp is long.
 #[test]
 fn t23_a_reader_beside_a_write_bomb() {
     let groups = || vec![("a", 100, random_reads(1)), ("b", 100, writes(128, 64))];
@@ -142,12 +148,13 @@ fn t24_a_reader_that_thinks() {
 fn t25_the_bound_of_latency_holds() {
     let groups = || vec![("a", 100, random_reads(1)), ("b", 100, random_reads(255))];
     let mut before = f64::MAX;
-    // Alone a read of this model takes 276 us: the 250 of docs/specifications/paternoster.md,
-    // section 14, are for a faster one.
+    // Without other load a read of this model takes 276 us, so it cannot meet the 250 us of
+    // docs/specifications/paternoster.md, section 14, which are for a faster model.
     for bound_us in [1_000, 500] {
         let pair = both(DIES, &format!("give=3,lat_us={bound_us}"), groups);
         pair.print(&format!("lat_us={bound_us}"));
-        // A bound on the reader, whose requests wait for at most one slot.
+        // `lat_us` bounds the time in the device. The reader also waits until one other request
+        // has completed, for which a quarter of the bound is added.
         assert!(
             latency_us(&pair.ours, 95.0) <= bound_us + bound_us / 4,
             "{bound_us}: {}",
@@ -174,7 +181,8 @@ fn flushes_gain_nothing() {
 fn large_writes_gain_nothing() {
     let groups = vec![("a", 100, random_reads(64)), ("b", 100, writes(1024, 64))];
     let mut question = question(LINK, "paternoster:give=3", groups);
-    // Whole cycles of reference epochs and the epochs that compensate them.
+    // Long enough for several cycles. In a cycle, the lead that the writer gains in a reference
+    // epoch is repaid in the epochs after it.
     question.runtime_ns = 16_000 * MS;
     let [reader, writer] = megabytes(&run(&question))[..] else { panic!("two groups") };
     assert!(writer <= 1.05 * (reader + writer) / 2.0, "{reader} {writer}");
@@ -202,9 +210,9 @@ fn reader_beside(model: &str, scheduler: &str, other: fn() -> Job, queue_request
 }
 
 /// A reader beside 255 random reads in a queue of one issuer, on an array of twelve disks and on
-/// one disk (means of two seeds). bfq also dispatches in sector order. FIFO order costs a fifth of
-/// the throughput here, and a second whole slice for a group that is behind costs a sixth of the
-/// 99th percentile.
+/// one disk (means of two seeds). Both schedulers dispatch in sector order: in FIFO order the
+/// throughput would be a fifth lower. The 99th percentile would be a sixth higher if a group that
+/// lags behind got a second whole slice.
 #[test]
 fn a_reader_beside_a_flood_on_disks() {
     for model in ["raid5x12", "sata"] {
@@ -215,8 +223,8 @@ fn a_reader_beside_a_flood_on_disks() {
         let least = if model == "sata" { 0.7 } else { 0.97 };
         assert!(ours[0] >= least * bfq[0] && ours[1] >= 0.97 * bfq[1], "{model}: {ours:?} against {bfq:?}");
         assert!(ours[2] <= 1.05 * bfq[2], "{model}: median of {ours:?} against {bfq:?}");
-        // On the single disk bfq excludes the reader for so long that its slowest reads are no
-        // measure.
+        // On the single disk bfq does not serve the reader for so long that its 99th percentile is
+        // no standard for comparison.
         assert!(model == "sata" || ours[3] <= 1.25 * bfq[3], "{model}: p99 of {ours:?} against {bfq:?}");
     }
 }
@@ -274,7 +282,8 @@ fn the_floor_does_not_swing() {
     }
 }
 
-/// Two streams use a disk in turns; the occasional probes cost little.
+/// Two streams use a disk in turns. From time to time paternoster probes whether serving both at
+/// once is faster than slices; this costs little.
 #[test]
 fn t40_probes_cost_a_disk_little() {
     let of = |scheduler: &str, ramp_ms: u64, runtime_ms: u64| {

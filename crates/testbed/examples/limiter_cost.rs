@@ -7,9 +7,9 @@
 //! Eight groups, half of the bios reads and half buffered writes of 4 KiB, a device of 100,000 I/Os
 //! per second. `loose`: limits and targets that are never reached. `tight`: each group may use a
 //! hundredth of the device (throttle), the first group asks for a latency that it cannot get
-//! (io.latency) or for most of the device (io.cost). Prints the fewest nanoseconds per bio of all
-//! rounds, and the number of bios held then; `bench/policies/run` runs it for all limiters, and
-//! again under callgrind.
+//! (io.latency) or for most of the device (io.cost). Prints the nanoseconds per bio of the fastest
+//! round, and the number of bios that the limiter holds after the last round; `bench/policies/run`
+//! runs it for all limiters, and again under callgrind.
 
 use block::{Extent, GroupId, Nanos, Operation, Status, random::Stream};
 use elevator::limiters::{self, AnyLimiter};

@@ -1,4 +1,5 @@
-//! The reads of an array: from the write cache, from lines read ahead, otherwise from the disks.
+//! The reads of an array: from the write cache, from lines read ahead, otherwise from the disks. A
+//! line is an aligned range of `prefetch_line_kib`, the unit of the controller's read-ahead.
 
 use block::{Extent, Nanos, Operation, Sector, Status};
 
@@ -36,8 +37,8 @@ impl ReadAhead {
         extent.first_sector / line..extent.end().div_ceil(line)
     }
 
-    /// Uses the lines of a read if all of them are present or loading; returns the number of
-    /// loading lines, for which the command waits.
+    /// Serves a read from its lines if all of them are present or loading; returns the number of
+    /// loading lines, for which the command waits. Returns `None` if a line is missing.
     fn wait_for(&mut self, extent: Extent, command: u32) -> Option<u32> {
         let numbers = self.lines_of(extent);
         if !numbers.clone().all(|number| self.lines.find(number).is_some()) {

@@ -104,7 +104,7 @@ pub(super) struct Prefetch {
     pub(super) segment: SegmentId,
 }
 
-/// The next event, in the order of equal times.
+/// The kinds of events; at equal times they happen in this order.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
     Completion,

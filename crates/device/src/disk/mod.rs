@@ -5,10 +5,11 @@
 //!   concurrent readers are reproduced.
 //! * Source: docs/specifications/devices.md, sections 4 and 11.
 //! * Cost: 0.5 us per random read with 32 in flight, most of it the choice; no allocation and no
-//!   floating point after construction. The seek table takes 4 bytes per cylinder, once for all
-//!   siblings.
-//! * Not modelled: defects, retries, thermal recalibration, adaptive formats. An overwrite of a
-//!   dirty sector takes an extent of its own, as in docs/specifications/devices.md, section 4.
+//!   floating point after construction. The seek table takes 4 bytes per cylinder; all disks of an
+//!   array share one.
+//! * Not modelled: defects, retries, thermal recalibration, adaptive formats; replacement of cached
+//!   dirty data by an overwrite, which takes another extent of the write cache instead, as in
+//!   docs/specifications/devices.md, section 4.
 //!
 //! Start reading with `drive`, which has the order of events; `media` and `arrive` implement the
 //! events, `choose` is the queueing discipline, and `geometry`, `rotation`, `seek` are the

@@ -2,8 +2,9 @@
 //! until another one is.
 //!
 //! Angles are `u32` and a revolution is 2^32, so that differences wrap correctly
-//! (docs/specifications/devices.md, section 4.2). A division by the revolution is a multiplication
-//! with its reciprocal, because each candidate of a choice needs two.
+//! (docs/specifications/devices.md, section 4.2). A division by the time of a revolution is done as
+//! a multiplication by its reciprocal, for speed: when the drive chooses the next command, it needs
+//! two divisions for each queued command that it considers.
 
 use block::Nanos;
 
@@ -64,7 +65,7 @@ pub(crate) fn turn_ns(rpm: u64) -> Nanos {
     ((60_000_000_000 + rpm / 2) / rpm.max(1)).max(1)
 }
 
-/// A fraction of 2^32 as an angle.
+/// The angle of a value in units of 2^-32 revolutions; whole revolutions are dropped.
 #[inline]
 fn low_half(fraction: u64) -> u32 {
     (fraction & 0xffff_ffff) as u32

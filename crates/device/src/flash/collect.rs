@@ -1,11 +1,13 @@
 //! Garbage collection: which superblock is emptied, how far, and at what pace relative to the
 //! host's writes.
 //!
-//! Units, program units, stripes and superblocks are defined in [`super::layout`]. The choice is
-//! greedy: the victim is the full superblock with the fewest valid units. Its pages are sensed up
-//! to a stripe ahead, their valid units become `ready`, and full programs of those go to the
-//! collector's own open superblock. The pace keeps the two writers in step: for each unit that the
-//! host writes, garbage collection may move as many units as it must move to gain one free unit.
+//! A unit is 4 KiB, the granularity of the mapping; a superblock is one erase block of every plane
+//! of every die; [`super::layout`] defines these, program units and stripes. The choice is greedy:
+//! the victim is the full superblock with the fewest valid units. Its pages are read from the cells
+//! (sensed) up to a stripe before they can be moved. Their valid units are then `ready`, and are
+//! programmed into the collector's own open superblock as soon as they fill a program unit. The
+//! pace keeps the two writers in step: for each unit that the host writes, garbage collection may
+//! move as many units as it must move to gain one free unit.
 
 use std::collections::VecDeque;
 

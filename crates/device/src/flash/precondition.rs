@@ -31,8 +31,8 @@ fn overwrite(translation: &mut Translation, parameters: &FlashParameters, layout
     let low = usize::try_from(parameters.gc_low).unwrap_or(usize::MAX);
     for _ in 0..units {
         if translation.must_open(Writer::Host) {
-            // As in the timed device, the host opens a superblock, and collection frees what that
-            // took.
+            // As in the timed device, the host's writes take a free superblock (one erase block of
+            // every plane of every die), and collection then frees as much again.
             if !translation.open(Writer::Host, layout) {
                 return;
             }
@@ -41,7 +41,8 @@ fn overwrite(translation: &mut Translation, parameters: &FlashParameters, layout
         let unit = stream.below(u64::from(layout.logical_units));
         translation.write(u32::try_from(unit).unwrap_or(0), layout);
     }
-    // The device programs whole program units from here on.
+    // The timed device writes whole program units (what one multi-plane program writes), so the
+    // last ones, which are filled in part, are filled up.
     translation.pad(Writer::Host, layout);
     translation.pad(Writer::Collector, layout);
 }

@@ -1,4 +1,6 @@
-//! Reads: the pages that a command needs, and their path over die, channel and link.
+//! Reads: the pages that a command needs, and their path over die, channel and link. A unit is 4
+//! KiB, the granularity of the mapping; a page has one or more. To sense a page is to read it from
+//! the cells into the die's register.
 
 use std::collections::VecDeque;
 
@@ -37,7 +39,8 @@ impl SensedPage {
         self.owner
     }
 
-    /// All fields but the page's number, as one word. A page has at least one unit.
+    /// All fields but the page's number, as one word. The number of units is in the highest bits
+    /// and is not 0, so the word is larger than the small codes of other events.
     #[inline]
     pub(super) fn word(&self) -> u64 {
         let [units, sectors] = [self.units, self.sectors].map(u64::from);
@@ -126,7 +129,8 @@ impl Flash {
     /// A read within one unit: one page or none.
     #[inline]
     fn start_small_read(&mut self, now: Nanos, command: u32, unit: u32, sectors: u32) {
-        // It counts as one unit, which is also its number of pieces.
+        // The command's `left` began as its number of units. Here that is one, which is also the
+        // number of pieces to wait for, so `left` is not set.
         let place = if self.buffer.holds(unit) { NONE } else { self.translation.physical_of(unit) };
         if place == NONE {
             return self.send(now, command, sectors);
@@ -169,8 +173,8 @@ impl Flash {
         }
     }
 
-    /// A piece of a read crosses the link; after the last piece the read completes. The link's
-    /// times only rise.
+    /// A piece of a read crosses the link; after the last piece the read completes. Pieces leave
+    /// the link in the order in which they are sent, so completions can wait in a stage.
     #[inline]
     fn send(&mut self, ready: Nanos, command: u32, sectors: u32) {
         let sent = self.pass_link(ready, self.to_host, sectors);

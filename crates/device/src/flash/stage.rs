@@ -17,7 +17,7 @@ pub(super) struct Stage {
     /// A power of two of places, more than are used; the place after the last used one contains
     /// NEVER.
     ring: Vec<(Nanos, u32)>,
-    /// Counts up without bound; the ring's length wraps it.
+    /// Number of the first command, counted from the start; [`Stage::place`] maps it into the ring.
     first: usize,
     end: usize,
 }

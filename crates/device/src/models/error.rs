@@ -26,7 +26,7 @@ impl fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
-/// An unknown key. `known` are the existing ones, as written.
+/// The message for an unknown key; `known` are the keys that the model has.
 pub(crate) fn unknown_key<'a>(key: &str, known: impl Iterator<Item = (String, &'a Parameter)>) -> String {
     let known: Vec<(String, &Parameter)> = known.collect();
     let shown = |(name, parameter): &(String, &Parameter)| format!("{name} ({})", parameter.allowed());
@@ -53,7 +53,7 @@ pub(crate) fn bad_value(key: &str, parameter: &Parameter, value: &str) -> String
     format!("{key} cannot be '{value}'; allowed: {}", parameter.allowed())
 }
 
-/// The most similar of these names, if one is similar enough.
+/// The most similar of these names, however different it is; empty if there are no names.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
     known.min_by_key(|known| edit_distance(known, name)).unwrap_or("")
 }

@@ -1,4 +1,4 @@
-//! The options of `hoistway tune` (harness 8.2).
+//! The options of `hoistway tune`. Source: docs/specifications/harness.md, section 8.2.
 
 use std::path::PathBuf;
 

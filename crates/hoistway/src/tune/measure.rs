@@ -1,4 +1,5 @@
-//! Executes the tuner's batches: the runs of `hoistway test`, together with their CPU cost.
+//! Runs the experiments that the tuner asks for, a list (batch) at a time. They run as in `hoistway
+//! test`; on the native host their CPU cost is recorded as well.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -69,8 +70,8 @@ impl Bench<'_> {
         let mut measurements = Vec::new();
         display.expect(batch.experiments.len(), &[1]);
         let began = Instant::now();
-        // Simulated time equals the experiments' times; real runs take longer, and run one after
-        // the other.
+        // Real runs take longer than their ramp and window, so the time budget is checked before
+        // each of them. Simulated runs are not bounded here, so all can share the workers at once.
         let at_a_time = if self.host == HostName::Simulator { batch.experiments.len().max(1) } else { 1 };
         for experiments in batch.experiments.chunks(at_a_time) {
             let is_over = self.host != HostName::Simulator && left.is_some_and(|left| began.elapsed() >= left);
@@ -89,7 +90,7 @@ impl Bench<'_> {
         Ok(measurements)
     }
 
-    /// Measures until the tuner needs nothing more; false after a signal.
+    /// Measures until the tuner needs nothing more; `None` after a signal.
     pub fn ask(
         &self,
         tuner: &mut Tuner,
@@ -136,7 +137,7 @@ fn check_errors(run: &Measurement) -> Result<(), Error> {
     Err(Error::failed(what, "read the kernel's log; tune cannot recommend anything for a failing device"))
 }
 
-/// The duration of runs that end by themselves.
+/// The sum of the ramps and windows of these experiments, as text.
 fn length(experiments: &[Experiment]) -> String {
     let ns: u64 = experiments.iter().map(Experiment::length_ns).sum();
     format!("{:.0} s", ns as f64 / 1e9)
