@@ -86,9 +86,10 @@ pub enum Command {
   hoistway compare before after --max-regression 5%     for CI: exit 4 if worse, 5 if the noise hides it
   hoistway compare fio-old.json fio-new.json            results of fio --output-format=json+")]
     Compare(CompareArguments),
-    /// Serve files and block devices over NBD, and divide the disk among tenants by weight
+    /// Serve files and block devices over NBD, ublk and vhost-user-blk; divide the disk among tenants by weight
     #[command(after_help = "Examples:
   hoistway serve --nbd unix:/run/hoistway.sock --export a=/srv/a.img,weight=300 --export b=/srv/b.img
+  hoistway serve --export a=/srv/a.img,weight=300,ublk --vhost-user a=unix:/run/a.sock
   hoistway serve --check /etc/hoistway/serve.toml
   hoistway serve /etc/hoistway/serve.toml")]
     Serve(Box<ServeArguments>),

@@ -310,14 +310,6 @@ impl ClientContext<'_> {
         self.ring.add_file(file)
     }
 
-    /// The ring's handle on a ublk queue, for commands of this client.
-    ///
-    /// # Errors
-    /// `EMFILE`.
-    pub(super) fn add_ublk_queue(&mut self, file: OwnedFd) -> io::Result<FileId> {
-        self.ring.add_ublk_queue(file)
-    }
-
     /// Gives back a file whose commands have completed.
     pub fn remove_file(&mut self, file: FileId) {
         self.ring.remove_file(file);

@@ -48,7 +48,9 @@ impl std::fmt::Debug for UblkDevice {
 
 struct UblkClient {
     device: UblkDevice,
-    file: Option<FileId>,
+    /// The queue in the ring.
+    file: FileId,
+    has_begun: bool,
     /// One per tag where data is not copied by the character device.
     buffers: Vec<Slot>,
     /// Tags that have not returned because the device stops.
@@ -67,18 +69,14 @@ impl UblkClient {
     }
 
     fn begin(&mut self, context: &mut ClientContext<'_>) {
-        let file = self.device.queue.duplicate().and_then(|file| context.add_ublk_queue(file));
-        let Ok(file) = file else { return context.close() };
-        self.file = Some(file);
+        self.has_begun = true;
         for tag in 0..self.open_tags {
-            context.fetch(file, tag, None, self.buffer(tag));
+            context.fetch(self.file, tag, None, self.buffer(tag));
         }
     }
 
     fn end(&mut self, context: &mut ClientContext<'_>) {
-        if let Some(file) = self.file.take() {
-            context.remove_file(file);
-        }
+        context.remove_file(self.file);
         self.buffers.drain(..).for_each(|slot| context.give_memory(slot));
         context.close();
     }
@@ -89,7 +87,10 @@ impl LocalClient for UblkClient {
         if self.open_tags == 0 {
             return self.end(context);
         }
-        let Some(file) = self.file else { return self.begin(context) };
+        if !self.has_begun {
+            return self.begin(context);
+        }
+        let file = self.file;
         let mut answers = std::mem::take(&mut self.answers);
         for (tag, errno) in answers.drain(..) {
             let result = commit_result(&self.device.queue.request(tag), errno);
@@ -170,16 +171,16 @@ impl Shard {
         let protection = linux::ublk::protect_thread_from_reclaim();
         let label = device.label.clone();
         let tags = device.queue.tags();
+        // The device's start waits for the fetches, so all that can fail is done before.
+        let file = device.queue.duplicate().and_then(|file| self.ring.add_ublk_queue(file));
+        let file =
+            file.map_err(|error| EngineError::system(format!("{label}: {error}"), "raise the limit of open files"))?;
         let mut buffers = Vec::new();
         if !device.has_user_copy {
-            for _ in 0..tags {
-                let Some(slot) = self.turn.take_memory(device.max_io_bytes) else { break };
-                buffers.push(slot);
-            }
+            buffers.extend((0..tags).map_while(|_| self.turn.take_memory(device.max_io_bytes)));
             if buffers.len() < usize::from(tags) {
-                buffers.into_iter().for_each(|slot| self.turn.give_memory(slot));
-                let message =
-                    format!("{}: no memory for {tags} buffers of {} KiB", device.label, device.max_io_bytes >> 10);
+                let message = format!("{label}: no memory for {tags} buffers of {} KiB", device.max_io_bytes >> 10);
+                self.give_back(file, buffers);
                 return Err(EngineError::usage(message, "raise the device's memory"));
             }
         }
@@ -193,16 +194,26 @@ impl Shard {
         };
         let client = UblkClient {
             device,
-            file: None,
+            file,
+            has_begun: false,
             buffers,
             open_tags: tags,
             waiting: VecDeque::with_capacity(usize::from(tags)),
             answers: Vec::with_capacity(usize::from(tags)),
             damaged: Vec::new(),
         };
-        self.add_local_client(Box::new(client), &[connection])?;
+        let given = client.buffers.clone();
+        if let Err(error) = self.add_local_client(Box::new(client), &[connection]) {
+            self.give_back(file, given);
+            return Err(error);
+        }
         Ok(protection.err().map(|error| {
             format!("{label}: the server may stall when the machine runs out of memory ({error}); run it as root")
         }))
+    }
+
+    fn give_back(&mut self, file: FileId, buffers: Vec<Slot>) {
+        self.ring.remove_file(file);
+        buffers.into_iter().for_each(|slot| self.turn.give_memory(slot));
     }
 }

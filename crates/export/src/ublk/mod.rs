@@ -105,6 +105,7 @@ impl Disk {
         if begun.is_err() {
             let _ = control.stop(info.number);
             let _ = control.delete(info.number);
+            Note::remove_of(info.number);
         }
         begun.inspect(|disk| leave_order_to_engine(disk.number))
     }

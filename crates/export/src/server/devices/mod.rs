@@ -528,6 +528,13 @@ impl Devices {
     }
 }
 
+impl Drop for Devices {
+    /// A server that does not start leaves no block device behind; after a drain there is none.
+    fn drop(&mut self) {
+        self.close_disks().iter().for_each(|line| eprintln!("{line}"));
+    }
+}
+
 /// The result of draining all devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
