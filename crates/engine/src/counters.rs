@@ -1,7 +1,7 @@
 //! The engine's counters: requests, bytes, errors, and three times per group.
 //!
-//! The shard's own thread writes everything with plain stores; readers get a copy through the
-//! shard's mailbox, so the data path needs neither atomics nor locks.
+//! They are written under the device's lock or by the thread that owns them, with plain stores; readers
+//! get a copy.
 
 use block::Nanos;
 
@@ -209,7 +209,7 @@ impl GroupCounters {
     }
 }
 
-/// Counters of the shard's loop.
+/// Counters of the loops of a device's workers, added up.
 #[derive(Clone, Debug, Default)]
 pub struct LoopCounters {
     /// Turns of the loop.
@@ -242,6 +242,27 @@ pub struct LoopCounters {
     pub pauses_for_memory: u64,
     /// The longest turn of the loop, without sleep, in ns.
     pub longest_turn_ns: u64,
+}
+
+impl LoopCounters {
+    /// Adds the counters of another loop.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.turns += other.turns;
+        self.events += other.events;
+        self.inline_ios += other.inline_ios;
+        self.started_ios += other.started_ios;
+        self.merged_ios += other.merged_ios;
+        self.syncs += other.syncs;
+        self.sleeps += other.sleeps;
+        self.asleep_ns += other.asleep_ns;
+        self.polls_fruitful += other.polls_fruitful;
+        self.polls_fruitless += other.polls_fruitless;
+        self.full_submits += other.full_submits;
+        self.completion_overflows += other.completion_overflows;
+        self.pauses_for_credit += other.pauses_for_credit;
+        self.pauses_for_memory += other.pauses_for_memory;
+        self.longest_turn_ns = self.longest_turn_ns.max(other.longest_turn_ns);
+    }
 }
 
 #[cfg(test)]

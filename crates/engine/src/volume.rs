@@ -1,8 +1,7 @@
 //! The engine's public interface: a handle on a shard, its volumes, groups and clients.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use block::{ContextId, Priority};
@@ -17,7 +16,8 @@ use crate::positioning::Rotational;
 use crate::protocol::Protocol;
 use crate::saturation::Saturation;
 use crate::shard::{
-    Attachment, DrainReport, LocalClient, LoopSettings, Mailbox, Shard, ShardStatus, TraceSink, UblkDevice,
+    Attachment, DrainReport, LocalClient, Locked, LoopSettings, Mailbox, ShardStatus, Threads, TraceSink, UblkDevice,
+    Worker,
 };
 use crate::turn::{ConnectionBounds, TurnSettings};
 
@@ -66,9 +66,12 @@ pub struct ShardSettings {
     pub batch_wait_us: u32,
     /// How long to poll for events before sleeping, in microseconds, at most 200; 0 = not at all.
     pub busy_poll_us: u32,
+    /// Threads that share the work of the device's clients, at most 64; 0 = one for each processor it
+    /// may use, up to 4. Further ones are started as clients connect.
+    pub threads: u32,
     /// How long a client may stall in the middle of a request or reply.
     pub stall_timeout: Duration,
-    /// Processors that the thread is bound to; empty = any.
+    /// Processors that the threads are bound to; empty = any.
     pub cpus: Vec<usize>,
     /// Whether the thread gets real-time priority, which needs root: for loads that keep recorded
     /// times. Other threads get no processor time while it works, so servers do not use it.
@@ -94,6 +97,7 @@ impl Default for ShardSettings {
             inline_max_bytes: 16 << 10,
             batch_wait_us: 0,
             busy_poll_us: 50,
+            threads: 0,
             stall_timeout: Duration::from_secs(30),
             cpus: Vec::new(),
             is_urgent: false,
@@ -123,6 +127,7 @@ impl ShardSettings {
         range("queue_requests", u64::from(self.queue_requests), 0, 8_192)?;
         range("batch_wait_us", u64::from(self.batch_wait_us), 0, 1_000)?;
         range("busy_poll_us", u64::from(self.busy_poll_us), 0, 200)?;
+        range("threads", u64::from(self.threads), 0, 64)?;
         range("inline_max", u64::from(self.inline_max_bytes), 0, 1 << 20)?;
         range("connections", u64::from(self.max_connections), 1, 16_384)?;
         range("groups", u64::from(self.max_groups), 1, 16_384)?;
@@ -184,8 +189,7 @@ pub struct ShardHandle {
 struct Inner {
     name: String,
     note: Option<String>,
-    mailbox: Arc<Mailbox>,
-    thread: Mutex<Option<JoinHandle<Result<(), EngineError>>>>,
+    threads: Threads,
     volumes: Vec<VolumeId>,
 }
 
@@ -254,9 +258,6 @@ fn launch(
     volumes: Vec<OpenVolume>,
     note: Option<String>,
 ) -> Result<ShardHandle, EngineError> {
-    let failed =
-        |error: std::io::Error| EngineError::system(format!("the shard's thread: {error}"), "free some memory");
-    let mailbox = Arc::new(Mailbox::new().map_err(failed)?);
     let loop_settings = LoopSettings {
         name: settings.name.clone(),
         inline_max_bytes: settings.inline_max_bytes,
@@ -267,56 +268,46 @@ fn launch(
         is_urgent: settings.is_urgent,
     };
     let files = settings.max_connections + crate::shard::MAX_VOLUMES + 1;
-    let scheduler = settings.scheduler.clone();
-    let (ready, is_ready) = mpsc::channel();
-    let shared = Arc::clone(&mailbox);
-    // The ring belongs to the thread that makes it, so everything is built on that thread.
-    let body = move || {
-        let _closing = CloseOnDrop(Arc::clone(&shared));
-        let built = Shard::new(loop_settings, turn_settings, gate, shared, files).and_then(|mut shard| {
-            if !scheduler.settings.is_empty() {
-                shard.switch(&scheduler)?;
-            }
-            let numbers: Result<Vec<u32>, EngineError> =
-                volumes.into_iter().map(|volume| shard.add_volume(volume)).collect();
-            numbers.map(|numbers| (shard, numbers))
-        });
-        match built {
-            Err(error) => {
-                let _ = ready.send(Err(error));
-                Ok(())
-            }
-            Ok((mut shard, numbers)) => {
-                let _ = ready.send(Ok(numbers));
-                shard.run()
-            }
-        }
-    };
-    let thread = std::thread::Builder::new().name(settings.name.clone()).spawn(body).map_err(failed)?;
-    let numbers = is_ready.recv().map_err(|_| EngineError::stopped())??;
-    let volumes = numbers.into_iter().map(VolumeId).collect();
-    let inner = Inner { name: settings.name, note, mailbox, thread: Mutex::new(Some(thread)), volumes };
+    let threads = Threads::start(loop_settings, turn_settings, gate, settings.threads as usize, files)?;
+    let mut inner = Inner { name: settings.name, note, threads, volumes: Vec::new() };
+    if !settings.scheduler.settings.is_empty() {
+        let spec = settings.scheduler;
+        ask(&inner.threads, move |_, core| core.switch(&spec))??;
+    }
+    let added = ask(&inner.threads, move |worker, core| {
+        volumes.into_iter().map(|volume| worker.add_volume(core, volume).map(VolumeId)).collect::<Result<_, _>>()
+    })?;
+    inner.volumes = added?;
     Ok(ShardHandle { inner: Arc::new(inner) })
 }
 
-/// Closes the mailbox however the thread ends, so that no caller waits for an answer that cannot
-/// come.
-struct CloseOnDrop(Arc<Mailbox>);
+/// Runs a job on worker 0 and waits for its result.
+fn ask<T: Send + 'static>(
+    threads: &Threads,
+    job: impl FnOnce(&mut Worker, &mut Locked<'_>) -> T + Send + 'static,
+) -> Result<T, EngineError> {
+    ask_at(threads.first(), job)
+}
 
-impl Drop for CloseOnDrop {
-    fn drop(&mut self) {
-        self.0.close();
+fn ask_at<T: Send + 'static>(
+    mailbox: &Mailbox,
+    job: impl FnOnce(&mut Worker, &mut Locked<'_>) -> T + Send + 'static,
+) -> Result<T, EngineError> {
+    let (answer, is_answered) = mpsc::channel();
+    let posted = mailbox.post(Box::new(move |worker, core| {
+        let _ = answer.send(job(worker, core));
+    }));
+    if !posted {
+        return Err(EngineError::stopped());
     }
+    is_answered.recv().map_err(|_| EngineError::stopped())
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.mailbox.post(Box::new(Shard::stop));
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            // A caller interested in the result has called `drain` or `join`.
-            let _ = thread.join();
-        }
+        self.threads.first().post(Box::new(|_, core| core.stop()));
+        // A caller interested in the result has called `drain` or `join`.
+        let _ = self.threads.join();
     }
 }
 
@@ -337,16 +328,11 @@ impl ShardHandle {
         &self.inner.volumes
     }
 
-    /// Runs a job on the shard's thread and waits for its result.
-    fn ask<T: Send + 'static>(&self, job: impl FnOnce(&mut Shard) -> T + Send + 'static) -> Result<T, EngineError> {
-        let (answer, is_answered) = mpsc::channel();
-        let posted = self.inner.mailbox.post(Box::new(move |shard: &mut Shard| {
-            let _ = answer.send(job(shard));
-        }));
-        if !posted {
-            return Err(EngineError::stopped());
-        }
-        is_answered.recv().map_err(|_| EngineError::stopped())
+    fn ask<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Worker, &mut Locked<'_>) -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        ask(&self.inner.threads, job)
     }
 
     /// Opens another volume.
@@ -355,7 +341,7 @@ impl ShardHandle {
     /// As [`start`].
     pub fn open_volume(&self, settings: &VolumeSettings) -> Result<VolumeId, EngineError> {
         let volume = OpenVolume::open(settings)?;
-        self.ask(|shard| shard.add_volume(volume))?.map(VolumeId)
+        self.ask(|worker, core| worker.add_volume(core, volume))?.map(VolumeId)
     }
 
     /// Closes a volume that no client uses. False while one does.
@@ -363,7 +349,7 @@ impl ShardHandle {
     /// # Errors
     /// When the engine has stopped.
     pub fn close_volume(&self, volume: VolumeId) -> Result<bool, EngineError> {
-        self.ask(move |shard| shard.remove_volume(volume.0))
+        self.ask(move |worker, core| worker.remove_volume(core, volume.0))
     }
 
     /// The facts of a volume, which its clients get.
@@ -372,7 +358,7 @@ impl ShardHandle {
     /// No such volume, or the engine has stopped.
     pub fn facts(&self, volume: VolumeId) -> Result<VolumeFacts, EngineError> {
         let unknown = || EngineError::usage("there is no such volume", "see the status");
-        self.ask(move |shard| shard.facts(volume.0))?.ok_or_else(unknown)
+        self.ask(move |_, core| core.facts(volume.0))?.ok_or_else(unknown)
     }
 
     /// Adds a group below the root.
@@ -390,9 +376,9 @@ impl ShardHandle {
     pub fn add_group_below(&self, parent: GroupHandle, path: &str, weight: u32) -> Result<GroupHandle, EngineError> {
         check_weight(path, weight)?;
         let name = path.to_owned();
-        let added = self.ask(move |shard| {
+        let added = self.ask(move |_, core| {
             let now = linux::thread::monotonic_ns();
-            shard.turn().add_group(&name, parent.0, weight, now)
+            core.turn.add_group(&name, parent.0, weight, now)
         })?;
         added.map(GroupHandle).ok_or_else(|| {
             let message = format!("group '{path}': no id or memory for another group (each needs a reserve of 1 MiB)");
@@ -406,9 +392,9 @@ impl ShardHandle {
     /// Weight outside 1 to 10,000, or no such group.
     pub fn set_weight(&self, group: GroupHandle, weight: u32) -> Result<(), EngineError> {
         check_weight("", weight)?;
-        let changed = self.ask(move |shard| {
+        let changed = self.ask(move |_, core| {
             let now = linux::thread::monotonic_ns();
-            shard.turn().set_weight(group.0, weight, now)
+            core.turn.set_weight(group.0, weight, now)
         })?;
         if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
     }
@@ -420,9 +406,9 @@ impl ShardHandle {
     /// Weight outside 1 to 10,000, or no such group.
     pub fn set_leaf_weight(&self, group: GroupHandle, leaf_weight: Option<u32>) -> Result<(), EngineError> {
         leaf_weight.map_or(Ok(()), |weight| check_weight("", weight))?;
-        let changed = self.ask(move |shard| {
+        let changed = self.ask(move |_, core| {
             let now = linux::thread::monotonic_ns();
-            shard.turn().set_leaf_weight(group.0, leaf_weight, now)
+            core.turn.set_leaf_weight(group.0, leaf_weight, now)
         })?;
         if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
     }
@@ -433,9 +419,9 @@ impl ShardHandle {
     /// # Errors
     /// When the shard has stopped.
     pub fn reset_account(&self, group: GroupHandle) -> Result<bool, EngineError> {
-        self.ask(move |shard| {
+        self.ask(move |_, core| {
             let now = linux::thread::monotonic_ns();
-            shard.turn().reset_account(group.0, now)
+            core.turn.reset_account(group.0, now)
         })
     }
 
@@ -450,9 +436,9 @@ impl ShardHandle {
         priority: Option<experiment::GroupPriority>,
     ) -> Result<(), EngineError> {
         let priority = priority.and_then(|priority| elevator::GroupPriority::new(priority.get()).ok());
-        let changed = self.ask(move |shard| {
+        let changed = self.ask(move |_, core| {
             let now = linux::thread::monotonic_ns();
-            shard.turn().set_group_priority(group.0, priority, now)
+            core.turn.set_group_priority(group.0, priority, now)
         })?;
         if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
     }
@@ -463,9 +449,9 @@ impl ShardHandle {
     /// No such group, or no memory for the limiter, which is installed with the first limit.
     pub fn set_limits(&self, group: GroupHandle, limits: &experiment::Limits) -> Result<(), EngineError> {
         let limits = *limits;
-        let changed = self.ask(move |shard| {
+        let changed = self.ask(move |_, core| {
             let now = linux::thread::monotonic_ns();
-            shard.turn().set_limits(group.0, &limits, now)
+            core.turn.set_limits(group.0, &limits, now)
         })?;
         match changed {
             Ok(true) => Ok(()),
@@ -480,9 +466,9 @@ impl ShardHandle {
     /// Unknown limiter, tunable or value.
     pub fn add_limiter(&self, spec: &SchedulerSpec) -> Result<(), EngineError> {
         let spec = spec.clone();
-        let added = self.ask(move |shard| {
+        let added = self.ask(move |_, core| {
             let now = linux::thread::monotonic_ns();
-            shard.turn().add_limiter(&spec, now)
+            core.turn.add_limiter(&spec, now)
         })?;
         added.map_err(|message| EngineError::usage(message, "see `hoistway list limiters`"))
     }
@@ -503,7 +489,8 @@ impl ShardHandle {
             beside: client.beside.map(|connection| connection.0),
             on_closed: client.on_closed,
         };
-        self.ask(|shard| shard.attach(attachment))?.map(ConnectionId)
+        let worker = self.inner.threads.worker_for_client();
+        ask_at(&worker, |worker, core| worker.attach(core, attachment))?.map(ConnectionId)
     }
 
     /// Serves a ublk device. Its requests count for `group`. The caller starts the device afterwards,
@@ -517,7 +504,7 @@ impl ShardHandle {
         volume: VolumeId,
         group: GroupHandle,
     ) -> Result<Option<String>, EngineError> {
-        self.ask(move |shard| shard.attach_ublk(device, volume.0, group.0))?
+        self.ask(move |worker, core| worker.attach_ublk(core, device, volume.0, group.0))?
     }
 
     /// Closes a client's connection. False if it is closed already.
@@ -525,7 +512,7 @@ impl ShardHandle {
     /// # Errors
     /// When the engine has stopped.
     pub fn evict(&self, connection: ConnectionId) -> Result<bool, EngineError> {
-        self.ask(move |shard| shard.evict(connection.0))
+        self.ask(move |_, core| core.evict(connection.0))
     }
 
     /// Adds a client that runs on the shard's thread, with its connections.
@@ -538,23 +525,23 @@ impl ShardHandle {
         client: Box<dyn LocalClient>,
         connections: Vec<LocalConnection>,
     ) -> Result<u32, EngineError> {
-        self.ask(move |shard| shard.add_local_client(client, &connections))?
+        self.ask(move |worker, core| worker.add_local_client(core, client, &connections))?
     }
 
     /// The contexts of a local client's requests, by connection.
     pub(crate) fn contexts_of(&self, client: u32) -> Result<Vec<ContextId>, EngineError> {
-        self.ask(move |shard| shard.contexts_of(client))
+        self.ask(move |worker, core| worker.contexts_of(core, client))
     }
 
     /// Starts or stops sending trace events of queue and scheduler to a sink, which is called
     /// on the shard's thread.
     pub(crate) fn set_trace_sink(&self, sink: Option<TraceSink>) -> Result<(), EngineError> {
-        self.ask(move |shard| shard.set_trace_sink(sink))
+        self.ask(move |_, core| core.set_trace_sink(sink))
     }
 
     /// Requests an early turn for a local client. Does not wait.
     pub fn wake(&self, client: u32) {
-        self.inner.mailbox.post(Box::new(move |shard: &mut Shard| shard.wake(client)));
+        self.inner.threads.first().post(Box::new(move |worker, _| worker.wake(client)));
     }
 
     /// A client for other threads of this process.
@@ -578,7 +565,7 @@ impl ShardHandle {
     /// then stays.
     pub fn switch_scheduler(&self, spec: &SchedulerSpec) -> Result<(), EngineError> {
         let spec = spec.clone();
-        self.ask(move |shard| shard.switch(&spec))?
+        self.ask(move |_, core| core.switch(&spec))?
     }
 
     /// Sets a tunable of the active scheduler; returns the stored value.
@@ -587,7 +574,7 @@ impl ShardHandle {
     /// Unknown tunable, not a number, out of range.
     pub fn set_tunable(&self, key: &str, value: &str) -> Result<i64, EngineError> {
         let (key, value) = (key.to_owned(), value.to_owned());
-        let set = self.ask(move |shard| shard.turn().set_tunable(&key, &value))?;
+        let set = self.ask(move |_, core| core.turn.set_tunable(&key, &value))?;
         set.map_err(|message| EngineError::usage(message, "see `hoistway list schedulers`"))
     }
 
@@ -596,7 +583,7 @@ impl ShardHandle {
     /// # Errors
     /// When the engine has stopped.
     pub fn set_queue_depth(&self, depth: u32) -> Result<(), EngineError> {
-        self.ask(move |shard| shard.turn().set_device_depth(depth.max(1), linux::thread::monotonic_ns()))
+        self.ask(move |_, core| core.turn.set_device_depth(depth.max(1), linux::thread::monotonic_ns()))
     }
 
     /// Whether the device is saturated, and which shares are not kept.
@@ -604,7 +591,7 @@ impl ShardHandle {
     /// # Errors
     /// When the engine has stopped.
     pub fn saturation(&self) -> Result<Saturation, EngineError> {
-        self.ask(|shard| shard.turn().saturation(linux::thread::monotonic_ns()))
+        self.ask(|_, core| core.turn.saturation(linux::thread::monotonic_ns()))
     }
 
     /// A snapshot of the shard.
@@ -612,7 +599,8 @@ impl ShardHandle {
     /// # Errors
     /// When the engine has stopped.
     pub fn status(&self) -> Result<ShardStatus, EngineError> {
-        self.ask(Shard::status)
+        let name = self.inner.name.clone();
+        self.ask(move |_, core| core.status(&name))
     }
 
     /// Refuses new requests, finishes those in flight, makes everything durable, closes the clients
@@ -623,7 +611,7 @@ impl ShardHandle {
     pub fn drain(&self, timeout: Duration) -> Result<DrainReport, EngineError> {
         let (report, is_reported) = mpsc::channel();
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        self.ask(move |shard| shard.begin_drain(timeout_ns, report))?;
+        self.ask(move |_, core| core.begin_drain(timeout_ns, report))?;
         let report = is_reported.recv().map_err(|_| EngineError::stopped())?;
         self.join()?;
         Ok(report)
@@ -634,17 +622,12 @@ impl ShardHandle {
     /// # Errors
     /// The shard had failed before.
     pub fn stop(&self) -> Result<(), EngineError> {
-        self.inner.mailbox.post(Box::new(Shard::stop));
+        self.inner.threads.first().post(Box::new(|_, core| core.stop()));
         self.join()
     }
 
     fn join(&self) -> Result<(), EngineError> {
-        let thread = self.inner.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match thread.map(JoinHandle::join) {
-            None => Ok(()),
-            Some(Ok(result)) => result,
-            Some(Err(_)) => Err(EngineError::stopped()),
-        }
+        self.inner.threads.join()
     }
 }
 

@@ -20,6 +20,7 @@ max_request = "1MiB"
 cache = "direct"
 batch_wait_us = 0
 busy_poll_us = 50
+threads = 2
 inline_max = "16KiB"
 cpu = [0, 1]
 [[device.export]]

@@ -1,8 +1,9 @@
-//! The arena: one mapping that all data of a shard passes through.
+//! The arena: one mapping that all data of a device passes through.
 //!
-//! The kernel reads and writes this memory while requests are in flight, so no Rust reference to it
-//! ever exists: data is copied in and out through raw pointers, with bounds checked here. A
-//! caller's mistake can therefore affect only *which* bytes it sees, never memory safety.
+//! The kernel and the device's threads read and write this memory while requests are in flight, so no
+//! Rust reference to it ever exists: data is copied in and out through raw pointers, with bounds
+//! checked here. Each span is used by one request at a time; a caller's mistake can affect only
+//! *which* bytes it sees, never memory safety.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -52,6 +53,10 @@ pub struct Arena {
 // SAFETY: the mapping belongs to this value alone and is accessed through raw copies only, so it
 // may move to another thread.
 unsafe impl Send for Arena {}
+
+// SAFETY: no method makes a reference into the mapping, and base and length never change; bytes are
+// moved by raw copies, as the kernel moves them while requests are in flight.
+unsafe impl Sync for Arena {}
 
 impl Arena {
     /// Maps `bytes`, rounded up to whole slots of the largest class, with huge pages where the

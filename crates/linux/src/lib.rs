@@ -4,7 +4,7 @@
 //! use hoistway_linux::buffer::{Arena, Span};
 //! use hoistway_linux::ring::{Ring, Wait};
 //!
-//! let mut ring = Ring::new(Arena::new(1 << 20)?, 1)?;
+//! let mut ring = Ring::new(Arena::new(1 << 20)?.into(), 1)?;
 //! let file = ring.add_file(tempfile::tempfile()?.into())?;
 //! let span = Span { offset_bytes: 0, length_bytes: 5 };
 //! ring.arena().copy_in(span, b"hello");

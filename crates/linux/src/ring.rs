@@ -1,10 +1,12 @@
-//! Safe io_uring: every buffer lies in the ring's own [`Arena`], every file in its own table.
+//! Safe io_uring: every buffer lies in the ring's [`Arena`], which rings may share, and every file in
+//! its own table.
 //!
 //! ```text
 //! read / write / sync / allocate / receive / send / poll -> queued; nothing is ever dropped
 //! enter(..)                                              -> one system call: submit, run task work, perhaps wait
 //! reap(..)                                               -> completions: token and result
-//! ``` Tokens are chosen by the caller and have 48 bits. The kernel may execute requests in any
+//! ```
+//! Tokens are chosen by the caller and have 48 bits. The kernel may execute requests in any
 //! order.
 #![allow(unsafe_code)]
 
@@ -12,6 +14,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
@@ -104,7 +107,7 @@ impl Gather {
 /// A submission and completion queue, the arena they work on and the files they work with.
 pub struct Ring {
     ring: IoUring,
-    arena: ManuallyDrop<Arena>,
+    arena: ManuallyDrop<Arc<Arena>>,
     arena_is_registered: bool,
     files: Vec<Option<OwnedFd>>,
     free_files: Vec<u32>,
@@ -126,7 +129,7 @@ impl Ring {
     /// # Errors
     /// The kernel's error; `EPERM` where io_uring is disabled (sysctl kernel.io_uring_disabled,
     /// seccomp), `Unsupported` on kernels before 5.11 (no timeout argument).
-    pub fn new(arena: Arena, files: u32) -> io::Result<Self> {
+    pub fn new(arena: Arc<Arena>, files: u32) -> io::Result<Self> {
         let ring = build()?;
         if !ring.params().is_feature_ext_arg() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring of this kernel is too old (before 5.11)"));
@@ -172,7 +175,7 @@ impl Ring {
                 libc::iovec { iov_base: self.arena.address(whole).cast(), iov_len: whole.length_bytes as usize }
             })
             .collect();
-        // SAFETY: the pieces lie inside the arena, which is unmapped only after the ring is gone
+        // SAFETY: the pieces lie inside the arena, of which the ring gives up its share only when it is gone
         // (`drop`).
         unsafe { self.ring.submitter().register_buffers(&pieces) }?;
         self.arena_is_registered = true;
@@ -517,7 +520,7 @@ impl Ring {
             return;
         }
         // SAFETY: all addresses in the entry point into the arena or a gather. The arena outlives
-        // the ring (`drop` waits for requests in flight, or leaks the arena), and a gather is
+        // the ring (`drop` waits for requests in flight, or leaks its share of the arena), and a gather is
         // reused only after its completion was reaped.
         if unsafe { self.ring.submission().push(&entry) }.is_ok() {
             return;
@@ -551,8 +554,8 @@ impl Drop for Ring {
             let _ = self.enter(Wait::AtMost(100_000_000));
             self.reap(usize::MAX, &mut completions);
             if self.in_flight == 0 {
-                // SAFETY: nothing is in flight, so the kernel holds no address of it; it is not
-                // used after this.
+                // SAFETY: nothing of this ring is in flight, so the kernel holds no address for it; the
+                // share is not used after this.
                 unsafe { ManuallyDrop::drop(&mut self.arena) };
                 return;
             }
@@ -605,7 +608,7 @@ mod tests {
     use super::*;
 
     fn ring() -> Ring {
-        Ring::new(Arena::new(1 << 20).expect("1 MiB"), 8).expect("io_uring")
+        Ring::new(Arc::new(Arena::new(1 << 20).expect("1 MiB")), 8).expect("io_uring")
     }
 
     fn next(ring: &mut Ring) -> Completion {

@@ -8,13 +8,19 @@ use block::{Extent, Nanos, Operation, RequestId};
 use linux::buffer::Span;
 use linux::device::data_run_at;
 use linux::ring::Emptying;
+use parking_lot::MutexGuard;
 
-use super::{FIRST_SYNC_TAG, Shard, Token};
+use super::shared::{Core, Locked};
+use super::volumes::OwnFile;
+use super::{FIRST_SYNC_TAG, Token, Worker};
 use crate::protocol::{ClientRequest, MAX_EXTENTS, StatusExtent};
+use crate::turn::{Action, Actions};
 
 /// I/Os done inline per turn of the loop; more wait for the next turn, so that sockets are served
 /// in time.
 pub(super) const INLINE_PER_TURN: u32 = 64;
+/// The errno of a file that is not open.
+const EBADF: i32 = 9;
 /// The largest number of spans for which inline I/O is faster.
 const INLINE_SPANS: usize = 8;
 
@@ -46,20 +52,37 @@ pub(super) struct StatusJob {
     base_bytes: u64,
 }
 
-impl Shard {
-    pub(super) fn start_transfer(&mut self, transfer: Transfer, spans: &[Span], budget: &mut u32, now: Nanos) {
-        self.counters.started_ios += 1;
-        if let Some(gate) = &mut self.gate {
-            let operation = if transfer.is_write { Operation::Write } else { Operation::Read };
-            let extent = self.turn.extent_of(transfer.io);
-            gate.start(transfer.io.slot(), operation, extent, transfer.is_durable, now);
+impl Worker {
+    /// Starts the commands of a list of actions in the device model, if there is one.
+    pub(super) fn start_in_model(&mut self, core: &mut Core, actions: &Actions, now: Nanos) {
+        let Some(gate) = &mut core.gate else { return };
+        for action in &actions.list {
+            match *action {
+                Action::Start { io, is_write, is_durable, .. } => {
+                    let operation = if is_write { Operation::Write } else { Operation::Read };
+                    gate.start(io.slot(), operation, core.turn.extent_of(io), is_durable, now);
+                }
+                Action::Empty { io, .. } => {
+                    gate.start(io.slot(), Operation::Discard, core.turn.extent_of(io), false, now);
+                }
+                Action::Sync { volume } => {
+                    gate.start(FIRST_SYNC_TAG + volume, Operation::Flush, Extent::default(), false, now);
+                }
+                _ => {}
+            }
         }
-        let Some(volume) = self.volumes.get(transfer.volume as usize).and_then(Option::as_ref) else { return };
+    }
+
+    pub(super) fn start_transfer(&mut self, transfer: Transfer, spans: &[Span], budget: &mut u32) {
+        self.counters.started_ios += 1;
+        let Some(volume) = self.file_of(transfer.volume) else {
+            return self.inline_done.push((transfer.io, -EBADF));
+        };
         let (Some(file), position_bytes) = (volume.file, transfer.position_bytes + volume.base_bytes) else {
             self.inline_done.push((transfer.io, i32::try_from(transfer.bytes).unwrap_or(i32::MAX)));
             return;
         };
-        let is_small = transfer.bytes <= self.settings.inline_max_bytes && spans.len() <= INLINE_SPANS;
+        let is_small = transfer.bytes <= self.shared.settings.inline_max_bytes && spans.len() <= INLINE_SPANS;
         if volume.is_inline && is_small {
             if *budget == 0 {
                 let mut kept = [Span::default(); INLINE_SPANS];
@@ -82,7 +105,7 @@ impl Shard {
     /// Moves the data at once; the result is handled with those of the turn.
     fn transfer_inline(&mut self, transfer: Transfer, spans: &[Span]) {
         self.counters.inline_ios += 1;
-        let Some(volume) = self.volumes.get(transfer.volume as usize).and_then(Option::as_ref) else { return };
+        let Some(volume) = self.file_of(transfer.volume) else { return };
         let Some(file) = volume.file.and_then(|file| self.ring.file(file)) else { return };
         let mut moved = 0;
         let mut position_bytes = transfer.position_bytes + volume.base_bytes;
@@ -115,21 +138,37 @@ impl Shard {
         self.inline_done.push((transfer.io, result));
     }
 
+    /// The worker's file of a volume; `None` if it could not be opened.
+    #[inline]
+    fn file_of(&self, volume: u32) -> Option<OwnFile> {
+        self.files.get(volume as usize).copied().flatten().filter(|own| !own.is_closed)
+    }
+
     /// Does the I/Os that exceeded the last turn's inline budget.
-    pub(super) fn perform_deferred(&mut self, now: Nanos) {
+    pub(super) fn perform_deferred(&mut self, core: &mut Locked<'_>, now: Nanos) {
         if self.deferred.is_empty() {
             return;
         }
         let mut deferred = std::mem::take(&mut self.deferred);
-        for io in deferred.drain(..) {
-            self.transfer_inline(io.transfer, &io.spans[..io.count]);
-        }
+        MutexGuard::unlocked(core, || {
+            for io in deferred.drain(..) {
+                self.transfer_inline(io.transfer, &io.spans[..io.count]);
+            }
+        });
         self.deferred = deferred;
+        self.take_inline_results(core, now);
+    }
+
+    /// Takes the results of what was done without the ring.
+    pub(super) fn take_inline_results(&mut self, core: &mut Core, now: Nanos) {
         let mut done = std::mem::take(&mut self.inline_done);
         for (io, result) in done.drain(..) {
-            self.io_done(io, result, now);
+            self.io_done(core, io, result, now);
         }
         self.inline_done = done;
+        while let Some(volume) = self.inline_synced.pop() {
+            self.sync_done(core, volume, 0, now);
+        }
     }
 
     pub(super) fn start_emptying(
@@ -139,80 +178,71 @@ impl Shard {
         how: Emptying,
         position_bytes: u64,
         length_bytes: u64,
-        now: Nanos,
     ) {
-        if let Some(gate) = &mut self.gate {
-            gate.start(io.slot(), Operation::Discard, self.turn.extent_of(io), false, now);
-        }
-        let Some(volume) = self.volumes.get(volume as usize).and_then(Option::as_ref) else { return };
-        match volume.file {
-            Some(file) => {
-                let position_bytes = position_bytes + volume.base_bytes;
-                self.ring.empty(Token::Io(io).pack(), file, how, position_bytes, length_bytes);
+        match self.file_of(volume) {
+            None => self.inline_done.push((io, -EBADF)),
+            Some(OwnFile { file: None, .. }) => self.inline_done.push((io, 0)),
+            Some(OwnFile { file: Some(file), base_bytes, .. }) => {
+                self.ring.empty(Token::Io(io).pack(), file, how, position_bytes + base_bytes, length_bytes);
             }
-            None => self.inline_done.push((io, 0)),
         }
     }
 
-    pub(super) fn start_sync(&mut self, volume: u32, now: Nanos) {
+    pub(super) fn start_sync(&mut self, volume: u32) {
         self.counters.syncs += 1;
-        if let Some(gate) = &mut self.gate {
-            gate.start(FIRST_SYNC_TAG + volume, Operation::Flush, Extent::default(), false, now);
-        }
-        let Some(state) = self.volumes.get(volume as usize).and_then(Option::as_ref) else { return };
-        match state.file {
-            Some(file) if !state.is_inline => self.ring.sync(Token::Sync(volume).pack(), file),
+        match self.file_of(volume) {
+            Some(OwnFile { file: Some(file), is_inline: false, .. }) => {
+                self.ring.sync(Token::Sync(volume).pack(), file);
+            }
             // A file in memory has no stable storage to sync to.
-            _ => self.sync_done(volume, 0, now),
+            _ => self.inline_synced.push(volume),
         }
     }
 
     /// Takes the result of the real I/O.
-    pub(super) fn io_done(&mut self, io: RequestId, result: i32, now: Nanos) {
-        let result = match &mut self.gate {
+    pub(super) fn io_done(&mut self, core: &mut Core, io: RequestId, result: i32, now: Nanos) {
+        let result = match &mut core.gate {
             None => Some(result),
             Some(gate) => gate.moved(io.slot(), result),
         };
         if let Some(result) = result {
-            self.turn.completed(io, result, now, &mut self.actions);
+            core.turn.completed(io, result, now, &mut self.actions);
         }
     }
 
     /// Takes the result of the real fsync.
-    pub(super) fn sync_done(&mut self, volume: u32, result: i32, now: Nanos) {
-        let result = match &mut self.gate {
+    pub(super) fn sync_done(&mut self, core: &mut Core, volume: u32, result: i32, now: Nanos) {
+        let result = match &mut core.gate {
             None => Some(result),
             Some(gate) => gate.moved(FIRST_SYNC_TAG + volume, result),
         };
         if let Some(result) = result {
-            self.turn.synced(volume, result >= 0, now, &mut self.actions);
+            core.turn.synced(volume, result >= 0, now, &mut self.actions);
         }
     }
 
     /// Advances the device model to the present.
-    pub(super) fn advance_gate(&mut self, now: Nanos) {
-        let Some(gate) = &mut self.gate else { return };
+    pub(super) fn advance_gate(&mut self, core: &mut Core, now: Nanos) {
+        let Some(gate) = &mut core.gate else { return };
         gate.advance(now, &mut self.delivered);
-        let mut delivered = std::mem::take(&mut self.delivered);
-        for (tag, result) in delivered.drain(..) {
+        for (tag, result) in self.delivered.drain(..) {
             if tag >= FIRST_SYNC_TAG {
-                self.turn.synced(tag - FIRST_SYNC_TAG, result >= 0, now, &mut self.actions);
-            } else if let Some(io) = self.turn.io_of_slot(tag) {
-                self.turn.completed(io, result, now, &mut self.actions);
+                core.turn.synced(tag - FIRST_SYNC_TAG, result >= 0, now, &mut self.actions);
+            } else if let Some(io) = core.turn.io_of_slot(tag) {
+                core.turn.completed(io, result, now, &mut self.actions);
             }
         }
-        self.delivered = delivered;
     }
 
     /// Asks the helper thread which parts of a range are allocated.
-    pub(super) fn ask_helper(&mut self, request: u32, volume: u32, now: Nanos) {
-        let job = self.volumes.get(volume as usize).and_then(Option::as_ref).and_then(|volume| {
-            let file = Arc::clone(volume.shared.as_ref()?);
-            Some(StatusJob { file, request, asked: *self.turn.asked(request), base_bytes: volume.base_bytes })
+    pub(super) fn ask_helper(&mut self, core: &mut Core, request: u32, volume: u32, now: Nanos) {
+        let job = core.volumes.get(volume as usize).and_then(Option::as_ref).and_then(|volume| {
+            let file = Arc::clone(volume.file.as_ref()?);
+            Some(StatusJob { file, request, asked: *core.turn.asked(request), base_bytes: volume.base_bytes })
         });
         let is_posted = job.is_some_and(|job| self.helper().is_some_and(|helper| helper.send(job).is_ok()));
         if !is_posted {
-            self.turn.status_found(request, false, now, &mut self.actions);
+            core.turn.status_found(request, false, now, &mut self.actions);
         }
     }
 
@@ -221,13 +251,13 @@ impl Shard {
         if self.helper.is_none() {
             let (jobs, inbox) = mpsc::channel::<StatusJob>();
             let mailbox = Arc::clone(&self.mailbox);
-            let thread = std::thread::Builder::new().name(format!("{}-helper", self.settings.name));
+            let thread = std::thread::Builder::new().name(format!("{}-helper", self.shared.settings.name));
             // The thread ends when the shard drops its end of the channel.
             let spawned = thread.spawn(move || {
                 for job in inbox {
                     let found = allocation(&job);
                     let request = job.request;
-                    mailbox.post(Box::new(move |shard: &mut Shard| shard.status_answered(request, found)));
+                    mailbox.post(Box::new(move |worker, core| worker.status_answered(core, request, found)));
                 }
             });
             self.helper = spawned.ok().map(|_| jobs);
@@ -235,13 +265,13 @@ impl Shard {
         self.helper.as_ref()
     }
 
-    fn status_answered(&mut self, request: u32, found: Option<Vec<StatusExtent>>) {
+    fn status_answered(&mut self, core: &mut Core, request: u32, found: Option<Vec<StatusExtent>>) {
         let now = linux::thread::monotonic_ns();
         let is_ok = found.is_some();
         if let Some(found) = found {
-            self.extents.insert(request, found);
+            core.extents.insert(request, found);
         }
-        self.turn.status_found(request, is_ok, now, &mut self.actions);
+        core.turn.status_found(request, is_ok, now, &mut self.actions);
     }
 }
 

@@ -9,7 +9,8 @@ use linux::Slot;
 use linux::buffer::{Arena, Span};
 use linux::ring::{FileId, Ring};
 
-use super::{Route, Shard, Token};
+use super::shared::{Core, Route};
+use super::{Token, Worker};
 use crate::error::EngineError;
 use crate::protocol::{ClientRequest, Command, Failure};
 use crate::turn::{Actions, Piece, Turn, Verdict};
@@ -346,10 +347,11 @@ impl ClientContext<'_> {
     }
 }
 
-impl Shard {
+impl Worker {
     /// Adds a local client, with its connections.
     pub fn add_local_client(
         &mut self,
+        core: &mut Core,
         client: Box<dyn LocalClient>,
         connections: &[LocalConnection],
     ) -> Result<u32, EngineError> {
@@ -358,19 +360,20 @@ impl Shard {
         let mut opened: Vec<ConnectionState> = Vec::with_capacity(connections.len());
         for connection in connections {
             let Some(number) =
-                self.turn.open(connection.volume.0, connection.group.0, connection.bounds, connection.priority, None)
+                core.turn.open(connection.volume.0, connection.group.0, connection.bounds, connection.priority, None)
             else {
                 let now = linux::thread::monotonic_ns();
                 for connection in opened {
-                    self.routes[connection.number as usize] = Route::None;
-                    self.turn.close(connection.number, now, &mut self.actions);
+                    core.routes[connection.number as usize] = Route::None;
+                    core.turn.close(connection.number, now, &mut self.actions);
                 }
                 let message =
                     format!("no connection is free for {} issuers, or volume or group is gone", connections.len());
                 return Err(EngineError::usage(message, "use fewer issuers"));
             };
-            self.routes[number as usize] =
+            core.routes[number as usize] =
                 Route::Local { client: client_number, connection: u32::try_from(opened.len()).unwrap_or(u32::MAX) };
+            core.labels[number as usize] = client.label().map(str::to_owned);
             opened.push(ConnectionState { number, ..ConnectionState::default() });
         }
         if index == self.local_clients.len() {
@@ -389,22 +392,10 @@ impl Shard {
         }
     }
 
-    /// The connections of the local clients that have names.
-    pub(super) fn named_local_connections(&self) -> impl Iterator<Item = (&str, u32)> {
-        self.local_clients
-            .iter()
-            .flatten()
-            .filter_map(|state| {
-                let label = state.client.label()?;
-                Some(state.connections.iter().map(move |connection| (label, connection.number)))
-            })
-            .flatten()
-    }
-
     /// The contexts of a local client's requests, by connection.
-    pub fn contexts_of(&self, client: u32) -> Vec<block::ContextId> {
+    pub fn contexts_of(&self, core: &Core, client: u32) -> Vec<block::ContextId> {
         let Some(Some(state)) = self.local_clients.get(client as usize) else { return Vec::new() };
-        state.connections.iter().filter_map(|connection| self.turn.context_of(connection.number)).collect()
+        state.connections.iter().filter_map(|connection| core.turn.context_of(connection.number)).collect()
     }
 
     /// Requests an early turn for a local client.
@@ -415,24 +406,24 @@ impl Shard {
     }
 
     /// Calls every local client that has a reason for a turn.
-    pub(super) fn run_local_clients(&mut self, now: Nanos) {
+    pub(super) fn run_local_clients(&mut self, core: &mut Core, now: Nanos) {
         for index in 0..self.local_clients.len() {
             let Some(state) = &self.local_clients[index] else { continue };
             let is_due = state.client.next_wake_ns().is_some_and(|at| block::time::is_due(now, at));
             if (state.wants_turn || is_due) && !state.is_closing {
-                self.run_local_client(index, now);
+                self.run_local_client(core, index, now);
             }
         }
     }
 
-    fn run_local_client(&mut self, index: usize, now: Nanos) {
+    fn run_local_client(&mut self, core: &mut Core, index: usize, now: Nanos) {
         let Some(mut state) = self.local_clients[index].take() else { return };
         state.wants_turn = false;
         let LocalClientState { client, connections, is_closing, .. } = &mut *state;
         let mut context = ClientContext {
             index: u32::try_from(index).unwrap_or(u32::MAX),
             connections,
-            turn: &mut self.turn,
+            turn: &mut core.turn,
             ring: &mut self.ring,
             actions: &mut self.actions,
             now_ns: now,
@@ -447,7 +438,7 @@ impl Shard {
         };
         self.local_clients[index] = Some(state);
         for number in connections {
-            self.turn.close(number, now, &mut self.actions);
+            core.turn.close(number, now, &mut self.actions);
         }
     }
 
@@ -458,7 +449,14 @@ impl Shard {
     }
 
     /// Continues a waiting connection.
-    pub(super) fn continue_local_client(&mut self, client: u32, connection: u32, verdict: Verdict, now: Nanos) {
+    pub(super) fn continue_local_client(
+        &mut self,
+        core: &mut Core,
+        client: u32,
+        connection: u32,
+        verdict: Verdict,
+        now: Nanos,
+    ) {
         let Some(Some(state)) = self.local_clients.get_mut(client as usize) else { return };
         let LocalClientState { client, connections, wants_turn, .. } = &mut **state;
         let index = connection as usize;
@@ -469,30 +467,38 @@ impl Shard {
             let view = ArenaView(self.ring.arena());
             client.fill(index, *cookie, *done, Payload { arena: &view, span });
             *done += u64::from(span.length_bytes);
-            verdict = self.turn.filled(connection.number, now, &mut self.actions);
+            verdict = core.turn.filled(connection.number, now, &mut self.actions);
         }
         connection.is_waiting = verdict == Verdict::Wait;
         *wants_turn |= !connection.is_waiting;
     }
 
     /// Passes a piece of an answer to a connection.
-    pub(super) fn answer_local_client(&mut self, index: u32, connection: u32, request: u32, piece: Piece, now: Nanos) {
+    pub(super) fn answer_local_client(
+        &mut self,
+        core: &mut Core,
+        index: u32,
+        connection: u32,
+        request: u32,
+        piece: Piece,
+        now: Nanos,
+    ) {
         if let Some(Some(state)) = self.local_clients.get_mut(index as usize) {
-            let asked = *self.turn.asked(request);
+            let asked = *core.turn.asked(request);
             if let Piece::Data { part, .. } = piece {
                 let view = ArenaView(self.ring.arena());
-                let from = Data { arena: &view, span: self.turn.data_of(part) };
-                let offset_bytes = self.turn.offset_of(part) - asked.offset_bytes;
+                let from = Data { arena: &view, span: core.turn.data_of(part) };
+                let offset_bytes = core.turn.offset_of(part) - asked.offset_bytes;
                 state.client.data(connection as usize, asked.cookie, offset_bytes, from);
             }
             if piece.is_last() {
-                let result = self.turn.failure_of(request).map_or(Ok(()), Err);
+                let result = core.turn.failure_of(request).map_or(Ok(()), Err);
                 let (connection, cookie) = (connection as usize, asked.cookie);
                 state.client.answered(Answer { connection, cookie, result, now_ns: now });
                 state.wants_turn = true;
             }
         }
-        self.turn.sent(request, piece, now, &mut self.actions);
+        core.turn.sent(request, piece, now, &mut self.actions);
     }
 
     /// Ends a connection of which nothing is left in the turn.

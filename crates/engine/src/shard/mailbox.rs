@@ -1,23 +1,23 @@
-//! How other threads reach a shard: jobs that run on its thread. Used for control only.
+//! How other threads reach a worker: jobs that run on its thread. Used for control only.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use linux::event::Event;
 
-use super::Shard;
+use super::{Locked, Worker};
 
-/// The most jobs that may wait; more means that the shard is stuck.
+/// The most jobs that may wait; more means that the worker is stuck.
 const MAX_JOBS: usize = 4_096;
 
-pub(crate) type Job = Box<dyn FnOnce(&mut Shard) + Send>;
+pub(crate) type Job = Box<dyn FnOnce(&mut Worker, &mut Locked<'_>) + Send>;
 
 struct Jobs {
     waiting: VecDeque<Job>,
     is_closed: bool,
 }
 
-/// A queue of jobs with an event that wakes the shard.
+/// A queue of jobs with an event that wakes the worker.
 pub(crate) struct Mailbox {
     jobs: Mutex<Jobs>,
     pub event: Event,
@@ -29,7 +29,7 @@ impl Mailbox {
         Ok(Self { jobs, event: Event::new()? })
     }
 
-    /// Posts a job. False when the shard has stopped or the queue is full.
+    /// Posts a job. False when the worker has stopped or the queue is full.
     pub fn post(&self, job: Job) -> bool {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         if jobs.is_closed || jobs.waiting.len() >= MAX_JOBS {

@@ -1,55 +1,56 @@
-//! The shard: one thread, one ring, one device. It performs the actions that the turn decides and
-//! makes no decisions itself.
+//! The shard: the workers of one device. A worker is a thread with a ring of its own; it performs the
+//! actions that the turn decides and makes no decisions itself.
 //!
 //! ```text
 //! reap completions ─► mailbox ─► parse ─► model ─► expire ─► dispatch ─► perform (inline I/O again) ─► send ─► wait
 //! ```
-//! Sockets, disk, timers and control are all handled here, so the data path needs no lock and no
-//! hand-over. Operations that may block run elsewhere: the caller of the handle opens files, the
-//! helper thread queries allocation.
+//! Each socket belongs to one worker, which receives, parses, encodes and sends for it. The first
+//! connection is served by worker 0; further workers are started when more clients connect. Local
+//! clients, the device model and control run on worker 0. Operations that may block run elsewhere: the
+//! caller of the handle opens files, a helper thread queries allocation.
 
 mod disk;
 mod local_client;
 mod mailbox;
 mod output;
+mod shared;
 mod status;
 mod stream;
+mod threads;
 mod ublk;
+mod volumes;
 mod wait;
 
-use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, mpsc};
 
 use block::{Nanos, RequestId};
 use linux::buffer::Arena;
 use linux::ring::{Completion, FileId, Ring};
+use parking_lot::MutexGuard;
 
 pub use local_client::{Answer, ClientContext, Data, LocalClient, LocalRequest, Payload};
 pub(crate) use mailbox::Mailbox;
-pub(crate) use status::Drain;
+pub(crate) use shared::{Core, Locked, Shared};
 pub use status::{ConnectionStatus, DrainReport, GroupStatus, ShardStatus, TunableStatus, VolumeStatus};
 pub(crate) use stream::Attachment;
+pub(crate) use threads::Threads;
 pub use ublk::UblkDevice;
+pub(crate) use volumes::MAX_VOLUMES;
 
-use crate::backing::{OpenVolume, VolumeFacts};
 use crate::counters::LoopCounters;
 use crate::error::EngineError;
-use crate::gate::Gate;
-use crate::protocol::StatusExtent;
 pub use crate::turn::Traced;
-use crate::turn::{Action, Actions, Turn, TurnSettings, Verdict};
+use crate::turn::{Action, Actions, Verdict};
 use local_client::LocalClientState;
+use shared::Route;
 use stream::Socket;
+use volumes::OwnFile;
 use wait::Idle;
 
 /// Completions handled per turn of the loop.
 const COMPLETIONS_PER_TURN: usize = 1_024;
 /// Tags of the gate below this are I/Os; from here on they are fsyncs of volumes.
 const FIRST_SYNC_TAG: u32 = 8_193;
-/// The most volumes of a shard.
-pub(crate) const MAX_VOLUMES: u32 = 1_024;
-
 /// Parameters of the loop.
 #[derive(Clone, Debug)]
 pub(crate) struct LoopSettings {
@@ -100,53 +101,16 @@ impl Token {
     }
 }
 
-/// The receiver of a connection's answers; none once it is closed.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
-enum Route {
-    #[default]
-    None,
-    Socket(u32),
-    Local {
-        client: u32,
-        connection: u32,
-    },
-}
-
-/// A volume's file as the loop uses it.
-struct VolumeFile {
-    facts: VolumeFacts,
-    /// `None` where the volume has no storage.
-    file: Option<FileId>,
-    /// The same file for the helper thread.
-    shared: Option<Arc<OwnedFd>>,
-    base_bytes: u64,
-    is_inline: bool,
-}
-
-impl Drop for VolumeFile {
-    /// Releases the file's claim for the next server at once. The ring is dropped before the
-    /// volumes, so nothing is in flight any more.
-    fn drop(&mut self) {
-        if let Some(file) = &self.shared {
-            // A file that was opened read-only holds no claim; nothing else can go wrong.
-            let _ = linux::ioctl::unlock(file.as_fd());
-        }
-    }
-}
-
-/// The shard's state. Lives on its own thread.
-pub(crate) struct Shard {
-    settings: LoopSettings,
-    turn_settings: TurnSettings,
+/// A worker's state. Lives on its own thread.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    number: usize,
     ring: Ring,
-    turn: Turn,
     mailbox: Arc<Mailbox>,
     mailbox_file: FileId,
-    volumes: Vec<Option<VolumeFile>>,
-    model_used_bytes: u64,
-    model_capacity_bytes: Option<u64>,
-    gate: Option<Gate>,
-    routes: Vec<Route>,
+    /// Its files, by volume, and the version of the volumes that they belong to.
+    files: Vec<Option<OwnFile>>,
+    volumes_version: u64,
     sockets: Vec<Option<Box<Socket>>>,
     free_sockets: Vec<u32>,
     generation: u16,
@@ -158,37 +122,29 @@ pub(crate) struct Shard {
     /// I/Os that exceeded the inline budget of a turn.
     deferred: Vec<disk::InlineIo>,
     inline_done: Vec<(RequestId, i32)>,
+    /// Volumes whose fsync had nothing to do.
+    inline_synced: Vec<u32>,
     delivered: Vec<(u32, i32)>,
     actions: Actions,
     performing: Actions,
     completions: Vec<Completion>,
-    /// Answers of the helper that wait to be sent, by request.
-    extents: HashMap<u32, Vec<StatusExtent>>,
     helper: Option<mpsc::Sender<disk::StatusJob>>,
     scratch: Vec<u8>,
     counters: LoopCounters,
     idle: Idle,
     stall_check_at_ns: Option<Nanos>,
-    drain: Option<Drain>,
-    sink: Option<TraceSink>,
-    must_stop: bool,
 }
 
 /// Receives trace events of the queue and its policies, in batches.
 pub(crate) type TraceSink = Box<dyn FnMut(Vec<Traced>) + Send>;
 
-impl Shard {
-    /// Builds a shard on the thread that will run it.
-    pub fn new(
-        settings: LoopSettings,
-        turn_settings: TurnSettings,
-        gate: Option<(Gate, u64)>,
-        mailbox: Arc<Mailbox>,
-        files: u32,
-    ) -> Result<Self, EngineError> {
+impl Worker {
+    /// Builds a worker on the thread that will run it, and adds it to the device.
+    pub fn new(shared: Arc<Shared>, mailbox: Arc<Mailbox>) -> Result<Self, EngineError> {
         let system = |what: &str, error: std::io::Error| {
             EngineError::system(format!("{what}: {error}"), "see the engine's chapter on limits and kernel settings")
         };
+        let settings = &shared.settings;
         // This only improves timing; where it is forbidden the engine works without.
         let _ = linux::thread::precise_timers();
         let _ = linux::thread::short_slices();
@@ -201,261 +157,203 @@ impl Shard {
                 "name processors that this process may use",
             )
         })?;
-        let arena = Arena::new(turn_settings.memory_bytes).map_err(|error| system("memory for the arena", error))?;
-        let mut ring = Ring::new(arena, files).map_err(|error| system("io_uring", error))?;
-        let turn = Turn::new(&turn_settings).map_err(|error| {
-            EngineError::usage(
-                crate::error::describe_build(&turn_settings.scheduler, error),
-                "see `hoistway list schedulers`",
-            )
-        })?;
-        let event = mailbox.event.descriptor().map_err(|error| system("the shard's mailbox", error))?;
-        let mailbox_file = ring.add_file(event).map_err(|error| system("the shard's mailbox", error))?;
+        let mut ring = Ring::new(Arc::clone(&shared.arena), shared.files).map_err(|error| system("io_uring", error))?;
+        let event = mailbox.event.descriptor().map_err(|error| system("the worker's mailbox", error))?;
+        let mailbox_file = ring.add_file(event).map_err(|error| system("the worker's mailbox", error))?;
         ring.poll(Token::Mailbox.pack(), mailbox_file);
-        let connections = turn_settings.connections as usize;
-        let (gate, model_capacity_bytes) = gate.map_or((None, None), |(gate, capacity)| (Some(gate), Some(capacity)));
+        let number = shared.core.lock().add_worker(Arc::clone(&mailbox));
         Ok(Self {
+            number,
             idle: Idle::new(settings.busy_poll_us),
-            settings,
+            shared,
             ring,
-            turn,
             mailbox,
             mailbox_file,
-            volumes: Vec::new(),
-            model_used_bytes: 0,
-            model_capacity_bytes,
-            gate,
-            routes: vec![Route::default(); connections],
+            files: Vec::new(),
+            volumes_version: 0,
             sockets: Vec::new(),
             free_sockets: Vec::new(),
             generation: 0,
             local_clients: Vec::new(),
-            ready: Vec::with_capacity(connections),
-            dirty: Vec::with_capacity(connections),
+            ready: Vec::with_capacity(64),
+            dirty: Vec::with_capacity(64),
             deferred: Vec::with_capacity(256),
             inline_done: Vec::with_capacity(256),
+            inline_synced: Vec::new(),
             delivered: Vec::with_capacity(256),
             actions: Actions::default(),
             performing: Actions::default(),
             completions: Vec::with_capacity(COMPLETIONS_PER_TURN),
-            extents: HashMap::new(),
             helper: None,
             scratch: Vec::with_capacity(stream::HEADER_BYTES as usize * 2),
             counters: LoopCounters::default(),
             stall_check_at_ns: None,
-            drain: None,
-            sink: None,
-            must_stop: false,
-            turn_settings,
         })
     }
 
-    /// Runs until the shard is stopped.
+    /// Runs until the device is stopped.
     pub fn run(&mut self) -> Result<(), EngineError> {
-        while !self.must_stop {
+        let shared = Arc::clone(&self.shared);
+        loop {
             let now = linux::thread::monotonic_ns();
-            self.turn_once(now);
-            self.advance_drain();
-            if self.must_stop {
-                break;
+            let mut core = shared.core.lock();
+            let own = &mut core.workers[self.number];
+            (own.is_asleep, own.is_polling) = (false, false);
+            self.turn_once(&mut core, now);
+            core.advance_drain();
+            if core.must_stop {
+                self.leave();
+                return Ok(());
             }
-            self.wait_for_events(now)
+            self.wait_for_events(core, now)
                 .map_err(|error| EngineError::system(format!("io_uring: {error}"), "restart the server"))?;
         }
-        Ok(())
     }
 
-    fn turn_once(&mut self, now: Nanos) {
+    fn turn_once(&mut self, core: &mut Locked<'_>, now: Nanos) {
         self.counters.turns += 1;
-        self.turn.begin_turn(now);
+        core.turn.begin_turn(now);
         let mut completions = std::mem::take(&mut self.completions);
         completions.clear();
         self.ring.reap(COMPLETIONS_PER_TURN, &mut completions);
         self.counters.events += completions.len() as u64;
         for completion in &completions {
-            self.handle(*completion, now);
+            self.handle(core, *completion, now);
         }
         self.completions = completions;
         for _ in 0..self.ready.len() {
             // Sockets are served in rotation: an unfinished one goes to the end of the list.
             let socket = self.ready.remove(0);
-            self.pump(socket, now);
+            self.pump(core, socket, now);
         }
-        self.advance_gate(now);
-        self.check_stalls(now);
-        self.turn.expire(now);
-        self.perform_deferred(now);
-        self.run_local_clients(now);
-        self.settle(now);
-        self.send_traced();
-        self.send_dirty(now);
+        self.advance_gate(core, now);
+        self.check_stalls(core, now);
+        core.turn.expire(now);
+        self.perform_deferred(core, now);
+        self.run_local_clients(core, now);
+        self.settle(core, now);
+        send_traced(core);
+        self.send_dirty(core, now);
     }
 
-    fn handle(&mut self, completion: Completion, now: Nanos) {
+    fn handle(&mut self, core: &mut Locked<'_>, completion: Completion, now: Nanos) {
         match Token::unpack(completion.token) {
-            Token::Receive { socket, generation } => self.received(socket, generation, completion.result, now),
-            Token::Send { socket, generation } => self.send_completed(socket, generation, completion.result, now),
-            Token::Io(io) => self.io_done(io, completion.result, now),
-            Token::Sync(volume) => self.sync_done(volume, completion.result, now),
+            Token::Receive { socket, generation } => self.received(core, socket, generation, completion.result, now),
+            Token::Send { socket, generation } => self.send_completed(core, socket, generation, completion.result, now),
+            Token::Io(io) => self.io_done(core, io, completion.result, now),
+            Token::Sync(volume) => self.sync_done(core, volume, completion.result, now),
             Token::Local { client, key } => self.local_command_completed(client, key, completion.result),
             Token::Mailbox => {
                 self.ring.poll(Token::Mailbox.pack(), self.mailbox_file);
-                self.run_jobs();
+                self.run_jobs(core);
             }
         }
     }
 
     /// Runs the jobs that are waiting now, and only these, so that a client that posts continually
     /// cannot occupy the loop.
-    fn run_jobs(&mut self) {
+    fn run_jobs(&mut self, core: &mut Locked<'_>) {
         self.mailbox.event.clear();
         for job in self.mailbox.take_all() {
-            job(self);
+            job(self, core);
         }
     }
 
     /// Dispatches and performs until nothing more follows at once.
-    fn settle(&mut self, first_now: Nanos) {
+    fn settle(&mut self, core: &mut Locked<'_>, first_now: Nanos) {
         let mut now = first_now;
         let mut budget = disk::INLINE_PER_TURN;
         loop {
-            self.turn.dispatch(now, &mut self.actions);
-            std::mem::swap(&mut self.performing, &mut self.actions);
-            if self.performing.list.is_empty() {
+            core.turn.dispatch(now, &mut self.actions);
+            core.exchange(self.number, &mut self.actions);
+            if self.actions.list.is_empty() {
                 break;
             }
-            self.perform_all(&mut budget, now);
-            if !self.inline_done.is_empty() {
+            self.refresh_files(core);
+            std::mem::swap(&mut self.performing, &mut self.actions);
+            let mut performing = std::mem::replace(&mut self.performing, Actions::empty());
+            self.start_in_model(core, &performing, now);
+            MutexGuard::unlocked(core, || self.move_data(&performing, &mut budget));
+            for action in &performing.list {
+                self.pass_on(core, *action, now);
+            }
+            performing.clear();
+            self.performing = performing;
+            if !self.inline_done.is_empty() || !self.inline_synced.is_empty() {
                 // Moving data takes longer than deciding, so the clock is read again.
                 now = linux::thread::monotonic_ns();
-                let mut done = std::mem::take(&mut self.inline_done);
-                for (io, result) in done.drain(..) {
-                    self.io_done(io, result, now);
-                }
-                self.inline_done = done;
+                self.take_inline_results(core, now);
             }
-            self.run_local_clients(now);
+            self.run_local_clients(core, now);
         }
     }
 
-    fn perform_all(&mut self, budget: &mut u32, now: Nanos) {
-        let mut performing = std::mem::replace(&mut self.performing, Actions::empty());
-        for action in &performing.list {
-            self.perform(*action, &performing.spans, budget, now);
+    /// Starts the I/O of a list of actions, or does it.
+    fn move_data(&mut self, actions: &Actions, budget: &mut u32) {
+        for action in &actions.list {
+            match *action {
+                Action::Start { io, volume, is_write, position_bytes, first_span, spans: count, bytes, is_durable } => {
+                    let spans = &actions.spans[first_span as usize..(first_span + count) as usize];
+                    let transfer = disk::Transfer { io, volume, is_write, position_bytes, bytes, is_durable };
+                    self.start_transfer(transfer, spans, budget);
+                }
+                Action::Empty { io, volume, how, position_bytes, length_bytes } => {
+                    self.start_emptying(io, volume, how, position_bytes, length_bytes);
+                }
+                Action::Sync { volume } => self.start_sync(volume),
+                _ => {}
+            }
         }
-        performing.clear();
-        self.performing = performing;
     }
 
-    fn perform(&mut self, action: Action, spans: &[linux::buffer::Span], budget: &mut u32, now: Nanos) {
+    /// Performs an action that moves no data.
+    fn pass_on(&mut self, core: &mut Locked<'_>, action: Action, now: Nanos) {
         match action {
-            Action::Start { io, volume, is_write, position_bytes, first_span, spans: count, bytes, is_durable } => {
-                let spans = &spans[first_span as usize..(first_span + count) as usize];
-                let transfer = disk::Transfer { io, volume, is_write, position_bytes, bytes, is_durable };
-                self.start_transfer(transfer, spans, budget, now);
-            }
-            Action::Empty { io, volume, how, position_bytes, length_bytes } => {
-                self.start_emptying(io, volume, how, position_bytes, length_bytes, now);
-            }
-            Action::Sync { volume } => self.start_sync(volume, now),
-            Action::Zero { span } => self.ring.arena().fill(span, 0),
-            Action::Copy { from, to } => self.ring.arena().copy_within(from, to),
-            Action::Reply { connection, request, piece } => match self.route(connection) {
-                Route::Socket(socket) => self.queue_piece(socket, request, piece, now),
+            Action::Reply { connection, request, piece } => match core.route(connection) {
+                Route::Socket { socket, .. } => self.queue_piece(core, socket, request, piece, now),
                 Route::Local { client, connection } => {
-                    self.answer_local_client(client, connection, request, piece, now)
+                    self.answer_local_client(core, client, connection, request, piece, now);
                 }
-                Route::None => self.turn.sent(request, piece, now, &mut self.actions),
+                Route::None => core.turn.sent(request, piece, now, &mut self.actions),
             },
-            Action::Continue { connection, verdict } => match self.route(connection) {
-                Route::Socket(socket) => self.continue_stream(socket, verdict, now),
-                Route::Local { client, connection } => self.continue_local_client(client, connection, verdict, now),
+            Action::Continue { connection, verdict } => match core.route(connection) {
+                Route::Socket { socket, .. } => self.continue_stream(core, socket, verdict, now),
+                Route::Local { client, connection } => {
+                    self.continue_local_client(core, client, connection, verdict, now);
+                }
                 Route::None => {}
             },
-            Action::Status { request, volume } => self.ask_helper(request, volume, now),
+            Action::Status { request, volume } => self.ask_helper(core, request, volume, now),
             Action::Finished { connection } => {
-                let route = std::mem::take(&mut self.routes[connection as usize]);
-                self.turn.retire(connection);
+                let route = std::mem::take(&mut core.routes[connection as usize]);
+                core.labels[connection as usize] = None;
+                core.turn.retire(connection);
                 match route {
-                    Route::Socket(socket) => self.turn_finished(socket),
+                    Route::Socket { socket, .. } => self.turn_finished(core, socket),
                     Route::Local { client, connection } => self.local_connection_finished(client, connection),
                     Route::None => {}
                 }
             }
+            Action::Start { .. } | Action::Empty { .. } | Action::Sync { .. } => {}
         }
     }
 
-    #[inline]
-    fn route(&self, connection: u32) -> Route {
-        self.routes.get(connection as usize).copied().unwrap_or_default()
-    }
-
-    /// Adds an open volume; returns its number.
-    pub fn add_volume(&mut self, mut volume: OpenVolume) -> Result<u32, EngineError> {
-        let number = self.volumes.iter().position(Option::is_none).unwrap_or(self.volumes.len());
-        let number = u32::try_from(number).unwrap_or(MAX_VOLUMES);
-        if number >= MAX_VOLUMES {
-            let message = format!("volume '{}': a device has at most {MAX_VOLUMES} volumes", volume.facts.name);
-            return Err(EngineError::usage(message, "put it on another device"));
-        }
-        if volume.model.is_some() != self.gate.is_some() {
-            let message =
-                format!("volume '{}': either all volumes of a device have the same model, or none", volume.facts.name);
-            return Err(EngineError::usage(message, "put it on a device of its own"));
-        }
-        volume.place(number, self.model_used_bytes);
-        if volume.model.is_some() {
-            self.model_used_bytes += volume.facts.size_bytes;
-            if self.model_capacity_bytes.is_some_and(|capacity| self.model_used_bytes > capacity) {
-                self.model_used_bytes -= volume.facts.size_bytes;
-                let message = format!("volume '{}' does not fit on the device model any more", volume.facts.name);
-                return Err(EngineError::usage(message, "name all volumes at the start, or use another device"));
+    /// Closes everything that belongs to this worker, because the device stops.
+    fn leave(&mut self) {
+        self.abandon_local_clients();
+        for socket in self.sockets.iter().flatten() {
+            if let Some(fd) = self.ring.file(socket.file) {
+                linux::socket::shut_down(fd);
             }
         }
-        let OpenVolume { facts, abilities, opened, base_bytes, is_inline, .. } = volume;
-        let (mut file, mut shared) = (None, None);
-        if let Some(opened) = opened {
-            let failed = |error: std::io::Error| {
-                EngineError::system(format!("volume '{}': {error}", facts.name), "raise the limit of open files")
-            };
-            shared = Some(Arc::new(opened.file.try_clone().map_err(failed)?));
-            file = Some(self.ring.add_file(opened.file).map_err(failed)?);
-            if opened.is_direct {
-                // Direct I/O costs a tenth less on registered memory; without the right to pin it
-                // everything works as well.
-                let _ = self.ring.register_arena();
-            }
-        }
-        let added = self.turn.add_volume(abilities);
-        debug_assert_eq!(added, number);
-        if number as usize == self.volumes.len() {
-            self.volumes.push(None);
-        }
-        self.volumes[number as usize] = Some(VolumeFile { facts, file, shared, base_bytes, is_inline });
-        Ok(number)
     }
 
-    /// Closes a volume that has no users.
-    pub fn remove_volume(&mut self, volume: u32) -> bool {
-        if !self.turn.remove_volume(volume) {
-            return false;
-        }
-        if let Some(file) = self.volumes[volume as usize].take().and_then(|volume| volume.file) {
-            self.ring.remove_file(file);
-        }
-        true
+    fn arena(&self) -> &Arena {
+        self.ring.arena()
     }
+}
 
-    /// The facts of a volume.
-    pub fn facts(&self, volume: u32) -> Option<VolumeFacts> {
-        Some(self.volumes.get(volume as usize)?.as_ref()?.facts.clone())
-    }
-
-    /// The turn, for control: groups, elevator, tunables.
-    pub fn turn(&mut self) -> &mut Turn {
-        &mut self.turn
-    }
-
+impl Core {
     /// Replaces the elevator.
     pub fn switch(&mut self, spec: &experiment::SchedulerSpec) -> Result<(), EngineError> {
         let help = "see `hoistway list schedulers`";
@@ -467,21 +365,17 @@ impl Shard {
     /// Starts or stops sending trace events to a sink.
     pub fn set_trace_sink(&mut self, sink: Option<TraceSink>) {
         self.turn.set_tracing(sink.is_some());
-        self.send_traced();
+        send_traced(self);
         self.sink = sink;
     }
+}
 
-    fn send_traced(&mut self) {
-        if let Some(sink) = &mut self.sink {
-            let traced = self.turn.take_traced();
-            if !traced.is_empty() {
-                sink(traced);
-            }
+fn send_traced(core: &mut Core) {
+    if let Some(sink) = &mut core.sink {
+        let traced = core.turn.take_traced();
+        if !traced.is_empty() {
+            sink(traced);
         }
-    }
-
-    fn arena(&self) -> &Arena {
-        self.ring.arena()
     }
 }
 

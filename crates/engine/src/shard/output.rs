@@ -5,8 +5,9 @@ use block::Nanos;
 use linux::buffer::Span;
 use linux::ring::MAX_SPANS;
 
+use super::shared::{Core, Locked};
 use super::stream::{HEADER_BYTES, Out, Socket};
-use super::{Shard, Token};
+use super::{Token, Worker};
 use crate::protocol::{Body, Command, Failure, MAX_EXTENTS};
 use crate::turn::{Piece, Turn};
 
@@ -15,12 +16,12 @@ const SEND_BYTES: u64 = 2 << 20;
 /// Spans that one piece may need: a header and every part of the longest read in one piece.
 const SPANS_PER_PIECE: usize = 2 + 40;
 
-impl Shard {
+impl Worker {
     /// Adds a piece to a socket's output.
-    pub(super) fn queue_piece(&mut self, index: u32, request: u32, piece: Piece, now: Nanos) {
+    pub(super) fn queue_piece(&mut self, core: &mut Core, index: u32, request: u32, piece: Piece, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut).filter(|s| !s.is_closed)
         else {
-            return self.turn.sent(request, piece, now, &mut self.actions);
+            return core.turn.sent(request, piece, now, &mut self.actions);
         };
         socket.output.push_back(Out { request, piece });
         if !socket.is_dirty {
@@ -30,28 +31,28 @@ impl Shard {
     }
 
     /// Sends the output queued during this turn.
-    pub(super) fn send_dirty(&mut self, now: Nanos) {
+    pub(super) fn send_dirty(&mut self, core: &mut Core, now: Nanos) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for index in dirty.drain(..) {
             if let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) {
                 socket.is_dirty = false;
             }
-            self.send(index, now);
+            self.send(core, index, now);
         }
         self.dirty = dirty;
     }
 
     /// Encodes and sends as much of a socket's output as one send may hold, unless a send is in
     /// progress.
-    fn send(&mut self, index: u32, now: Nanos) {
+    fn send(&mut self, core: &mut Core, index: u32, now: Nanos) {
         let Some(mut socket) = self.sockets.get_mut(index as usize).and_then(Option::take) else { return };
         if !socket.is_sending && !socket.is_closed && !socket.output.is_empty() {
-            self.encode_batch(&mut socket);
+            self.encode_batch(core, &mut socket);
             if socket.unsent.is_empty() {
                 // Reached only with a protocol that encodes nothing; its pieces count as sent.
                 let sent = std::mem::take(&mut socket.in_transit);
                 for out in &sent {
-                    self.turn.sent(out.request, out.piece, now, &mut self.actions);
+                    core.turn.sent(out.request, out.piece, now, &mut self.actions);
                 }
             } else {
                 socket.is_sending = true;
@@ -64,7 +65,7 @@ impl Shard {
         self.sockets[index as usize] = Some(socket);
     }
 
-    fn encode_batch(&mut self, socket: &mut Socket) {
+    fn encode_batch(&mut self, core: &mut Core, socket: &mut Socket) {
         self.scratch.clear();
         socket.unsent.clear();
         let mut bytes = 0;
@@ -76,7 +77,7 @@ impl Shard {
             if before > 0 && before + longest_encoding(out.piece) > HEADER_BYTES as usize {
                 break;
             }
-            self.encode(socket, out);
+            self.encode(core, socket, out);
             let header = Span::of(
                 socket.headers,
                 u32::try_from(before).unwrap_or(HEADER_BYTES),
@@ -84,16 +85,16 @@ impl Shard {
             );
             push_joined(&mut socket.unsent, header);
             match out.piece {
-                Piece::Data { part, .. } => socket.unsent.push(self.turn.data_of(part)),
+                Piece::Data { part, .. } => socket.unsent.push(core.turn.data_of(part)),
                 Piece::Whole => {
-                    let parts = self.turn.parts_of(out.request);
-                    socket.unsent.extend(parts.map(|part| self.turn.data_of(part)));
+                    let parts = core.turn.parts_of(out.request);
+                    socket.unsent.extend(parts.map(|part| core.turn.data_of(part)));
                 }
                 Piece::Done | Piece::Extents | Piece::Failed { .. } => {}
             }
             bytes += match out.piece {
-                Piece::Whole => self.turn.asked(out.request).length_bytes,
-                Piece::Data { part, .. } => u64::from(self.turn.data_of(part).length_bytes),
+                Piece::Whole => core.turn.asked(out.request).length_bytes,
+                Piece::Data { part, .. } => u64::from(core.turn.data_of(part).length_bytes),
                 _ => 0,
             };
             socket.output.pop_front();
@@ -102,13 +103,13 @@ impl Shard {
         self.ring.arena().copy_in(Span::of(socket.headers, 0, HEADER_BYTES), &self.scratch);
     }
 
-    fn encode(&mut self, socket: &mut Socket, out: Out) {
-        let asked = self.turn.asked(out.request);
+    fn encode(&mut self, core: &mut Core, socket: &mut Socket, out: Out) {
+        let asked = core.turn.asked(out.request);
         let note = match socket.notes.iter().position(|(request, _)| *request == out.request) {
             Some(index) => socket.notes.swap_remove(index).1,
             None => "",
         };
-        let body = body_of(&self.turn, out);
+        let body = body_of(&core.turn, out);
         match body {
             Body::Failed { failure, offset_bytes, last, .. } => {
                 let message = if note.is_empty() { message_of(failure, asked.command) } else { note };
@@ -116,7 +117,7 @@ impl Shard {
                 socket.protocol.encode(asked, body, &mut self.scratch);
             }
             Body::Extents(_) => {
-                let found = self.extents.remove(&out.request).unwrap_or_default();
+                let found = core.extents.remove(&out.request).unwrap_or_default();
                 socket.protocol.encode(asked, Body::Extents(&found), &mut self.scratch);
             }
             body => socket.protocol.encode(asked, body, &mut self.scratch),
@@ -124,7 +125,14 @@ impl Shard {
     }
 
     /// Handles the end of a send: all of it, some of it, or none because the peer is gone.
-    pub(super) fn send_completed(&mut self, index: u32, generation: u16, result: i32, now: Nanos) {
+    pub(super) fn send_completed(
+        &mut self,
+        core: &mut Locked<'_>,
+        index: u32,
+        generation: u16,
+        result: i32,
+        now: Nanos,
+    ) {
         let Some(socket) = self.socket_of(index, generation) else { return };
         let accepted = u64::try_from(result).unwrap_or(0);
         drop_front(&mut socket.unsent, accepted);
@@ -143,16 +151,16 @@ impl Shard {
         socket.is_sending = false;
         let mut sent = std::mem::take(&mut socket.in_transit);
         for out in sent.drain(..) {
-            self.turn.sent(out.request, out.piece, now, &mut self.actions);
+            core.turn.sent(out.request, out.piece, now, &mut self.actions);
         }
         let Some(socket) = self.socket_of(index, generation) else { return };
         socket.in_transit = sent;
         if socket.is_closed {
-            self.free_if_unused(index);
+            self.free_if_unused(core, index);
         } else if is_failed {
-            self.close_connection(index, now);
+            self.close_connection(core, index, now);
         } else if socket.output.is_empty() {
-            self.end_if_done(index, now);
+            self.end_if_done(core, index, now);
         } else if !socket.is_dirty {
             socket.is_dirty = true;
             self.dirty.push(index);

@@ -7,7 +7,8 @@ use block::Nanos;
 use elevator::GroupPriority;
 use experiment::blkio::Statistics;
 
-use super::Shard;
+use super::Worker;
+use super::shared::{Core, Route};
 use crate::backing::VolumeFacts;
 use crate::counters::{GroupCounters, LoopCounters, Sums};
 use crate::saturation::Saturation;
@@ -144,17 +145,16 @@ pub(crate) struct Drain {
     report: mpsc::Sender<DrainReport>,
 }
 
-impl Shard {
-    /// A snapshot of everything.
-    pub fn status(&mut self) -> ShardStatus {
+impl Core {
+    /// A snapshot of everything; `name` is the device's.
+    pub fn status(&mut self, name: &str) -> ShardStatus {
         let counters = self.turn.counters();
-        let mut loop_counters = self.counters.clone();
+        let mut loop_counters = LoopCounters::default();
+        self.workers.iter().for_each(|worker| loop_counters.add(&worker.counters));
         loop_counters.started_ios = counters.started_ios;
         loop_counters.merged_ios = counters.merged_ios;
         loop_counters.pauses_for_credit = counters.pauses_for_credit;
         loop_counters.pauses_for_memory = counters.pauses_for_memory;
-        loop_counters.full_submits = self.ring.full_submits();
-        loop_counters.completion_overflows = u64::from(self.ring.completion_overflows());
         let (free, total) = self.turn.memory_bytes();
         let tunables = self.turn.tunables().into_iter().map(|(row, value)| TunableStatus {
             name: row.name,
@@ -164,7 +164,7 @@ impl Shard {
         });
         let (device_depth, most_device_depth) = self.turn.device_depth();
         ShardStatus {
-            name: self.settings.name.clone(),
+            name: name.to_owned(),
             scheduler: self.turn.scheduler(),
             is_switching: self.turn.is_switching(),
             tunables: tunables.collect(),
@@ -220,15 +220,14 @@ impl Shard {
     }
 
     fn connection_statuses(&self) -> Vec<ConnectionStatus> {
-        let sockets = self.sockets.iter().flatten().filter(|socket| !socket.is_closed);
-        let clients = sockets.map(|socket| (socket.label.as_str(), socket.connection));
-        clients
-            .chain(self.named_local_connections())
-            .filter_map(|(label, connection)| {
+        let labelled = (0_u32..).zip(&self.labels);
+        labelled
+            .filter_map(|(connection, label)| {
+                let label = label.as_ref()?;
                 let (sums, volume, group) = self.turn.connection(connection)?;
                 Some(ConnectionStatus {
                     connection,
-                    label: label.to_owned(),
+                    label: label.clone(),
                     volume,
                     group,
                     requests_in_flight: self.turn.connection_requests(connection),
@@ -238,12 +237,15 @@ impl Shard {
             .collect()
     }
 
-    /// Closes a connection.
+    /// Closes a socket's connection; false if there is none.
     pub fn evict(&mut self, connection: u32) -> bool {
-        let is_it = |socket: &Option<Box<super::Socket>>| socket.as_ref().is_some_and(|s| s.connection == connection);
-        let Some(index) = self.sockets.iter().position(is_it) else { return false };
-        self.close_connection(u32::try_from(index).unwrap_or(u32::MAX), linux::thread::monotonic_ns());
-        true
+        let Route::Socket { worker, socket } = self.route(connection) else { return false };
+        self.workers[worker].mailbox.post(Box::new(move |worker, core| {
+            let is_same = core.route(connection) == Route::Socket { worker: worker.number, socket };
+            if is_same {
+                worker.close_connection(core, socket, linux::thread::monotonic_ns());
+            }
+        }))
     }
 
     /// Refuses new requests, finishes those in flight without limits, makes everything durable,
@@ -270,7 +272,7 @@ impl Shard {
         // Nothing else is served any more, so this may block.
         let mut failed_syncs = 0;
         for volume in self.volumes.iter().flatten().filter(|volume| !volume.facts.is_read_only) {
-            let Some(file) = &volume.shared else { continue };
+            let Some(file) = &volume.file else { continue };
             failed_syncs += u32::from(linux::device::make_durable(file.as_fd()).is_err());
         }
         if let Some(drain) = self.drain.take() {
@@ -278,15 +280,13 @@ impl Shard {
         }
         self.stop();
     }
+}
 
-    /// Ends the loop after this turn.
-    pub fn stop(&mut self) {
-        self.must_stop = true;
-        self.abandon_local_clients();
-        for socket in self.sockets.iter().flatten() {
-            if let Some(fd) = self.ring.file(socket.file) {
-                linux::socket::shut_down(fd);
-            }
-        }
+impl Worker {
+    /// Publishes the counters of the loop for [`Core::status`].
+    pub(super) fn note_counters(&mut self, core: &mut Core) {
+        self.counters.full_submits = self.ring.full_submits();
+        self.counters.completion_overflows = u64::from(self.ring.completion_overflows());
+        core.workers[self.number].counters.clone_from(&self.counters);
     }
 }

@@ -16,8 +16,10 @@ use block::{Nanos, Priority};
 use linux::Slot;
 use linux::buffer::Span;
 use linux::ring::FileId;
+use parking_lot::MutexGuard;
 
-use super::{Route, Shard, Token};
+use super::shared::{Core, Locked, Route};
+use super::{Token, Worker};
 use crate::error::EngineError;
 use crate::protocol::{ClientRequest, Failure, MAX_HEADER_BYTES, Parsed, Protocol};
 use crate::turn::{Action, ConnectionBounds, Piece, Verdict};
@@ -78,12 +80,21 @@ enum Receiving {
     Slot,
 }
 
+/// A request that the protocol answers itself.
+#[derive(Copy, Clone, Debug)]
+struct AnsweredByProtocol {
+    asked: ClientRequest,
+    failure: Option<Failure>,
+    note: &'static str,
+    /// Bytes of its payload, which is not used.
+    skip_bytes: u64,
+}
+
 /// A client's socket.
 pub(super) struct Socket {
     pub connection: u32,
     pub file: FileId,
     pub protocol: Box<dyn Protocol>,
-    pub label: String,
     pub generation: u16,
     on_closed: Option<Box<dyn FnOnce() + Send>>,
     // incoming
@@ -96,7 +107,7 @@ pub(super) struct Socket {
     receiving: Receiving,
     is_ready: bool,
     /// A request that the protocol answered, and for which there is no credit yet.
-    answered: Option<(ClientRequest, Option<Failure>, &'static str, u64)>,
+    answered: Option<AnsweredByProtocol>,
     // outgoing
     pub headers: Slot,
     pub output: VecDeque<Out>,
@@ -113,28 +124,36 @@ pub(super) struct Socket {
     pub stalled_since_ns: Option<Nanos>,
 }
 
-impl Shard {
-    /// Takes over a client's socket.
-    pub fn attach(&mut self, attachment: Attachment) -> Result<u32, EngineError> {
+impl Worker {
+    /// Takes over a client's socket, which [`super::Threads::worker_for_client`] has counted already.
+    pub fn attach(&mut self, core: &mut Locked<'_>, attachment: Attachment) -> Result<u32, EngineError> {
+        let attached = self.take_over(core, attachment);
+        if attached.is_err() {
+            core.workers[self.number].sockets -= 1;
+        }
+        attached
+    }
+
+    fn take_over(&mut self, core: &mut Locked<'_>, attachment: Attachment) -> Result<u32, EngineError> {
         let now = linux::thread::monotonic_ns();
         let Attachment { socket, protocol, volume, group, received, label, beside, on_closed } = attachment;
         // An option that cannot be set only costs speed.
         let _ = linux::socket::tune(std::os::fd::AsFd::as_fd(&socket));
         let refused = |what: &str| EngineError::system(format!("client {label}: {what}"), "try again later");
-        let connection = self
+        let connection = core
             .turn
             .open(volume, group, ConnectionBounds::default(), Priority::NONE, beside)
             .ok_or_else(|| refused("no connection is free, or its volume or group is gone"))?;
-        let Some((buffer, headers)) = self.buffers_for(received.len()) else {
-            self.turn.close(connection, now, &mut self.actions);
+        let Some((buffer, headers)) = self.buffers_for(core, received.len()) else {
+            core.turn.close(connection, now, &mut self.actions);
             return Err(refused("no memory for its buffers"));
         };
         let file = match self.ring.add_file(socket) {
             Ok(file) => file,
             Err(error) => {
-                self.turn.give_memory(buffer);
-                self.turn.give_memory(headers);
-                self.turn.close(connection, now, &mut self.actions);
+                core.turn.give_memory(buffer);
+                core.turn.give_memory(headers);
+                core.turn.close(connection, now, &mut self.actions);
                 return Err(refused(&error.to_string()));
             }
         };
@@ -146,7 +165,6 @@ impl Shard {
             connection,
             file,
             protocol,
-            label,
             generation: self.generation,
             on_closed,
             buffer,
@@ -168,8 +186,9 @@ impl Shard {
             stalled_since_ns: None,
         };
         let index = self.insert_socket(socket);
-        self.routes[connection as usize] = Route::Socket(index);
-        self.pump(index, now);
+        core.routes[connection as usize] = Route::Socket { worker: self.number, socket: index };
+        core.labels[connection as usize] = Some(label);
+        self.pump(core, index, now);
         Ok(connection)
     }
 
@@ -184,14 +203,14 @@ impl Shard {
 
     /// Memory for receiving and for the headers of replies, if there is enough for the bytes
     /// received already.
-    fn buffers_for(&mut self, received_bytes: usize) -> Option<(Slot, Slot)> {
-        let buffer = self.receive_buffer()?;
-        let headers = self.turn.take_memory(HEADER_BYTES);
+    fn buffers_for(&mut self, core: &mut Core, received_bytes: usize) -> Option<(Slot, Slot)> {
+        let buffer = self.receive_buffer(core)?;
+        let headers = core.turn.take_memory(HEADER_BYTES);
         match headers {
             Some(headers) if received_bytes <= buffer.bytes() as usize => Some((buffer, headers)),
             _ => {
                 for slot in std::iter::once(buffer).chain(headers) {
-                    self.turn.give_memory(slot);
+                    core.turn.give_memory(slot);
                 }
                 None
             }
@@ -199,23 +218,27 @@ impl Shard {
     }
 
     /// The largest receive buffer that leaves enough memory for data.
-    fn receive_buffer(&mut self) -> Option<Slot> {
-        let (_, total_bytes) = self.turn.memory_bytes();
-        let sockets = self.sockets.len() as u64;
+    fn receive_buffer(&mut self, core: &mut Core) -> Option<Slot> {
+        let (_, total_bytes) = core.turn.memory_bytes();
+        let sockets = core.workers.iter().map(|worker| worker.sockets as u64).sum::<u64>();
         let size = [256 << 10, 64 << 10, 16 << 10]
             .into_iter()
             .find(|&size| sockets * u64::from(size) <= total_bytes / RECEIVE_SHARE)
             .unwrap_or(16 << 10);
-        self.turn.take_memory(size)
+        core.turn.take_memory(size)
     }
 
     /// Handles received bytes, the stream's end, or an error.
-    pub(super) fn received(&mut self, index: u32, generation: u16, result: i32, now: Nanos) {
+    pub(super) fn received(&mut self, core: &mut Locked<'_>, index: u32, generation: u16, result: i32, now: Nanos) {
         let Some(socket) = self.socket_of(index, generation) else { return };
         let into = std::mem::replace(&mut socket.receiving, Receiving::No);
         socket.stalled_since_ns = None;
         if socket.is_closed {
-            return self.free_if_unused(index);
+            if into == Receiving::Slot {
+                let connection = socket.connection;
+                core.turn.close(connection, now, &mut self.actions);
+            }
+            return self.free_if_unused(core, index);
         }
         let Ok(bytes @ 1..) = u32::try_from(result) else {
             const EINTR: i32 = 4;
@@ -224,21 +247,21 @@ impl Shard {
                 return self.arm(index, now);
             }
             // The peer is gone, so the answers to its requests are not needed.
-            return self.close_connection(index, now);
+            return self.close_connection(core, index, now);
         };
         match (into, socket.stream) {
             (Receiving::Slot, Stream::Filling(span)) => socket.stream = Stream::Filling(span.behind(bytes)),
             _ => socket.end += bytes,
         }
-        self.pump(index, now);
+        self.pump(core, index, now);
     }
 
     /// Processes received bytes until more are needed or the turn's budget is used up.
-    pub(super) fn pump(&mut self, index: u32, now: Nanos) {
+    pub(super) fn pump(&mut self, core: &mut Locked<'_>, index: u32, now: Nanos) {
         let Some(mut socket) = self.sockets.get_mut(index as usize).and_then(Option::take) else { return };
         socket.is_ready = false;
         let mut budget = PARSED_PER_TURN;
-        while !socket.is_closed && self.step(&mut socket, now) {
+        while !socket.is_closed && self.step(core, &mut socket, now) {
             budget -= 1;
             if budget == 0 {
                 socket.is_ready = true;
@@ -250,26 +273,27 @@ impl Shard {
         self.sockets[index as usize] = Some(socket);
         if !is_ready && !is_closed {
             self.arm(index, now);
-            self.end_if_done(index, now);
+            self.end_if_done(core, index, now);
         }
     }
 
     /// One step of the stream; false when it has to wait for bytes or for the turn.
-    fn step(&mut self, socket: &mut Socket, now: Nanos) -> bool {
+    fn step(&mut self, core: &mut Locked<'_>, socket: &mut Socket, now: Nanos) -> bool {
         let available = socket.end - socket.start;
         match socket.stream {
             Stream::Waiting | Stream::Ended => false,
             Stream::Filling(span) => {
                 let from = Span::of(socket.buffer, socket.start, available);
                 let copied = available.min(span.length_bytes);
-                self.ring.arena().copy_within(from, span);
+                // The other workers decide meanwhile.
+                MutexGuard::unlocked(core, || self.ring.arena().copy_within(from, span));
                 socket.start += copied;
                 let left = span.behind(copied);
                 socket.stream = Stream::Filling(left);
                 if left.length_bytes > 0 {
                     return false;
                 }
-                let verdict = self.turn.filled(socket.connection, now, &mut self.actions);
+                let verdict = core.turn.filled(socket.connection, now, &mut self.actions);
                 apply_verdict(socket, verdict);
                 true
             }
@@ -280,13 +304,13 @@ impl Shard {
                 socket.stream = if left == 0 { Stream::Parsing } else { Stream::Skipping(left) };
                 left == 0
             }
-            Stream::Parsing => self.parse_one(socket, available, now),
+            Stream::Parsing => self.parse_one(core, socket, available, now),
         }
     }
 
-    fn parse_one(&mut self, socket: &mut Socket, available: u32, now: Nanos) -> bool {
-        if let Some((asked, failure, note, skip_bytes)) = socket.answered.take() {
-            return self.answer_parsed(socket, asked, failure, note, skip_bytes, now);
+    fn parse_one(&mut self, core: &mut Core, socket: &mut Socket, available: u32, now: Nanos) -> bool {
+        if let Some(answered) = socket.answered.take() {
+            return self.answer_parsed(core, socket, answered, now);
         }
         if available < socket.needed_bytes {
             return false;
@@ -317,13 +341,14 @@ impl Shard {
             }
             Parsed::Request { consumed_bytes, asked } => {
                 consume(socket, consumed_bytes);
-                let verdict = self.turn.submit(socket.connection, asked, now, &mut self.actions);
+                let verdict = core.turn.submit(socket.connection, asked, now, &mut self.actions);
                 apply_verdict(socket, verdict);
                 true
             }
             Parsed::Answered { consumed_bytes, skip_bytes, asked, failure, message } => {
                 consume(socket, consumed_bytes);
-                self.answer_parsed(socket, asked, failure, message, skip_bytes, now)
+                let answered = AnsweredByProtocol { asked, failure, note: message, skip_bytes };
+                self.answer_parsed(core, socket, answered, now)
             }
             Parsed::Disconnect { consumed_bytes } => {
                 consume(socket, consumed_bytes);
@@ -340,15 +365,14 @@ impl Shard {
     /// Passes the protocol's own answer on, and skips its payload.
     fn answer_parsed(
         &mut self,
+        core: &mut Core,
         socket: &mut Socket,
-        asked: ClientRequest,
-        failure: Option<Failure>,
-        note: &'static str,
-        skip_bytes: u64,
+        answered: AnsweredByProtocol,
         now: Nanos,
     ) -> bool {
-        if !self.turn.submit_answered(socket.connection, asked, failure, now, &mut self.actions).is_go() {
-            socket.answered = Some((asked, failure, note, skip_bytes));
+        let AnsweredByProtocol { asked, failure, note, skip_bytes } = answered;
+        if !core.turn.submit_answered(socket.connection, asked, failure, now, &mut self.actions).is_go() {
+            socket.answered = Some(answered);
             socket.stream = Stream::Waiting;
             return false;
         }
@@ -360,11 +384,11 @@ impl Shard {
     }
 
     /// Continues a waiting connection as the turn decided.
-    pub(super) fn continue_stream(&mut self, index: u32, verdict: Verdict, now: Nanos) {
+    pub(super) fn continue_stream(&mut self, core: &mut Locked<'_>, index: u32, verdict: Verdict, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if socket.stream == Stream::Waiting {
             apply_verdict(socket, verdict);
-            self.pump(index, now);
+            self.pump(core, index, now);
         }
     }
 
@@ -403,28 +427,28 @@ impl Shard {
     }
 
     /// Closes a disconnected client when all its requests were answered and sent.
-    pub(super) fn end_if_done(&mut self, index: u32, now: Nanos) {
+    pub(super) fn end_if_done(&mut self, core: &mut Core, index: u32, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
         let is_disconnected = socket.stream == Stream::Ended && !socket.is_closed;
         if is_disconnected
             && !socket.is_sending
             && socket.output.is_empty()
-            && self.turn.connection_requests(socket.connection) == 0
+            && core.turn.connection_requests(socket.connection) == 0
         {
-            self.close_connection(index, now);
+            self.close_connection(core, index, now);
         }
     }
 
     /// Ends a connection: shuts down both directions at once, then waits for everything that refers
     /// to it.
-    pub(super) fn close_connection(&mut self, index: u32, now: Nanos) {
+    pub(super) fn close_connection(&mut self, core: &mut Core, index: u32, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if socket.is_closed {
             return;
         }
         socket.is_closed = true;
         socket.stream = Stream::Ended;
-        let (file, connection) = (socket.file, socket.connection);
+        let (file, connection, receiving) = (socket.file, socket.connection, socket.receiving);
         let is_busy = socket.is_sending || socket.receiving != Receiving::No;
         let dropped = std::mem::take(&mut socket.output);
         if let Some(fd) = self.ring.file(file) {
@@ -433,24 +457,27 @@ impl Shard {
         if is_busy {
             self.ring.cancel(file);
         }
-        self.turn.close(connection, now, &mut self.actions);
-        for out in dropped {
-            self.extents.remove(&out.request);
-            self.turn.sent(out.request, out.piece, now, &mut self.actions);
+        // The payload's memory must not be used again while the kernel may still write to it.
+        if receiving != Receiving::Slot {
+            core.turn.close(connection, now, &mut self.actions);
         }
-        self.free_if_unused(index);
+        for out in dropped {
+            core.extents.remove(&out.request);
+            core.turn.sent(out.request, out.piece, now, &mut self.actions);
+        }
+        self.free_if_unused(core, index);
     }
 
     /// Notes that nothing of the connection is left in the turn.
-    pub(super) fn turn_finished(&mut self, index: u32) {
+    pub(super) fn turn_finished(&mut self, core: &mut Core, index: u32) {
         if let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) {
             socket.turn_is_finished = true;
         }
-        self.free_if_unused(index);
+        self.free_if_unused(core, index);
     }
 
     /// Frees a dead socket's entry once neither turn nor ring refer to it.
-    pub(super) fn free_if_unused(&mut self, index: u32) {
+    pub(super) fn free_if_unused(&mut self, core: &mut Core, index: u32) {
         let Some(place) = self.sockets.get_mut(index as usize) else { return };
         let Some(socket) = place else { return };
         if !socket.is_closed || socket.is_sending || socket.receiving != Receiving::No || !socket.turn_is_finished {
@@ -458,8 +485,9 @@ impl Shard {
         }
         if let Some(mut socket) = place.take() {
             self.ring.remove_file(socket.file);
-            self.turn.give_memory(socket.buffer);
-            self.turn.give_memory(socket.headers);
+            core.turn.give_memory(socket.buffer);
+            core.turn.give_memory(socket.headers);
+            core.workers[self.number].sockets -= 1;
             self.free_sockets.push(index);
             self.ready.retain(|&other| other != index);
             self.dirty.retain(|&other| other != index);
@@ -475,18 +503,18 @@ impl Shard {
     }
 
     /// Closes clients that stalled in the middle of a request or reply.
-    pub(super) fn check_stalls(&mut self, now: Nanos) {
+    pub(super) fn check_stalls(&mut self, core: &mut Core, now: Nanos) {
         if self.stall_check_at_ns.is_none_or(|at| !block::time::is_due(now, at)) {
             return;
         }
-        let timeout_ns = self.settings.stall_timeout_ns;
+        let timeout_ns = self.shared.settings.stall_timeout_ns;
         self.stall_check_at_ns = None;
         for index in 0..u32::try_from(self.sockets.len()).unwrap_or(u32::MAX) {
             let Some(socket) = &self.sockets[index as usize] else { continue };
             let Some(since) = socket.stalled_since_ns else { continue };
             let at = since.saturating_add(timeout_ns);
             if block::time::is_due(now, at) {
-                self.close_connection(index, now);
+                self.close_connection(core, index, now);
             } else {
                 self.stall_check_at_ns = Some(self.stall_check_at_ns.map_or(at, |earlier| earlier.min(at)));
             }
@@ -495,7 +523,7 @@ impl Shard {
 
     /// Schedules a stall check, because a client could stall from now on.
     pub(super) fn expect_stalls(&mut self, now: Nanos) {
-        let at = now.saturating_add(self.settings.stall_timeout_ns);
+        let at = now.saturating_add(self.shared.settings.stall_timeout_ns);
         self.stall_check_at_ns = self.stall_check_at_ns.or(Some(at));
     }
 }

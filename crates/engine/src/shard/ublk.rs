@@ -16,7 +16,8 @@ use linux::buffer::Span;
 use linux::ring::FileId;
 use linux::ublk::{Queue, commit_result};
 
-use super::{Answer, ClientContext, Data, LocalClient, Payload, Shard};
+use super::shared::Core;
+use super::{Answer, ClientContext, Data, LocalClient, Payload, Worker};
 use crate::error::EngineError;
 use crate::protocol::{Failure, ublk};
 use crate::turn::ConnectionBounds;
@@ -164,10 +165,16 @@ impl Drop for UblkClient {
     }
 }
 
-impl Shard {
+impl Worker {
     /// Serves a ublk device from now on, as one connection. Returns a note if the thread could not be
     /// protected from waiting for itself under memory pressure.
-    pub fn attach_ublk(&mut self, device: UblkDevice, volume: u32, group: u32) -> Result<Option<String>, EngineError> {
+    pub fn attach_ublk(
+        &mut self,
+        core: &mut Core,
+        device: UblkDevice,
+        volume: u32,
+        group: u32,
+    ) -> Result<Option<String>, EngineError> {
         let protection = linux::ublk::protect_thread_from_reclaim();
         let label = device.label.clone();
         let tags = device.queue.tags();
@@ -177,10 +184,10 @@ impl Shard {
             file.map_err(|error| EngineError::system(format!("{label}: {error}"), "raise the limit of open files"))?;
         let mut buffers = Vec::new();
         if !device.has_user_copy {
-            buffers.extend((0..tags).map_while(|_| self.turn.take_memory(device.max_io_bytes)));
+            buffers.extend((0..tags).map_while(|_| core.turn.take_memory(device.max_io_bytes)));
             if buffers.len() < usize::from(tags) {
                 let message = format!("{label}: no memory for {tags} buffers of {} KiB", device.max_io_bytes >> 10);
-                self.give_back(file, buffers);
+                self.give_back(core, file, buffers);
                 return Err(EngineError::usage(message, "raise the device's memory"));
             }
         }
@@ -203,8 +210,8 @@ impl Shard {
             damaged: Vec::new(),
         };
         let given = client.buffers.clone();
-        if let Err(error) = self.add_local_client(Box::new(client), &[connection]) {
-            self.give_back(file, given);
+        if let Err(error) = self.add_local_client(core, Box::new(client), &[connection]) {
+            self.give_back(core, file, given);
             return Err(error);
         }
         Ok(protection.err().map(|error| {
@@ -212,8 +219,8 @@ impl Shard {
         }))
     }
 
-    fn give_back(&mut self, file: FileId, buffers: Vec<Slot>) {
+    fn give_back(&mut self, core: &mut Core, file: FileId, buffers: Vec<Slot>) {
         self.ring.remove_file(file);
-        buffers.into_iter().for_each(|slot| self.turn.give_memory(slot));
+        buffers.into_iter().for_each(|slot| core.turn.give_memory(slot));
     }
 }

@@ -1,4 +1,4 @@
-//! How a shard waits when it has nothing to do: it polls for a while, then sleeps.
+//! How a worker waits when it has nothing to do: it polls for a while, then sleeps.
 //!
 //! An idle processor takes 15 to 25 µs to wake on a virtual machine, twice per request at depth 1.
 //! Before sleeping the loop therefore polls the ring for `busy_poll_us`, but only while the gaps
@@ -10,7 +10,8 @@ use std::io;
 use block::Nanos;
 use linux::ring::Wait;
 
-use super::Shard;
+use super::Worker;
+use super::shared::{Core, Locked};
 use crate::gate::Gate;
 
 /// After this many fruitless polls in a row, the loop goes to sleep this many times without polling
@@ -29,6 +30,7 @@ const POLLS_PER_CLOCK: u32 = 64;
 #[derive(Debug)]
 pub(super) struct Idle {
     poll_ns: Nanos,
+    processors: usize,
     /// Exponential mean (1/8) of the gaps between becoming idle and the next event.
     mean_gap_ns: Nanos,
     fruitless: u32,
@@ -37,14 +39,15 @@ pub(super) struct Idle {
 
 impl Idle {
     pub fn new(busy_poll_us: u32) -> Self {
-        // With one processor, polling would keep the client from producing the awaited event.
-        let poll_ns = if linux::thread::processors() > 1 { u64::from(busy_poll_us) * 1_000 } else { 0 };
-        Self { poll_ns, mean_gap_ns: 0, fruitless: 0, sleeps_without: 0 }
+        let (poll_ns, processors) = (u64::from(busy_poll_us) * 1_000, linux::thread::processors());
+        Self { poll_ns, processors, mean_gap_ns: 0, fruitless: 0, sleeps_without: 0 }
     }
 
-    /// Whether polling is likely to succeed. `next_in_ns` is the time to the next deadline.
-    fn may_poll(&mut self, next_in_ns: Option<Nanos>) -> bool {
-        if self.poll_ns == 0 || self.mean_gap_ns >= self.poll_ns {
+    /// Whether polling is likely to succeed. `next_in_ns` is the time to the next deadline, `pollers`
+    /// the number of workers that poll already: on the last processor, polling would keep the clients
+    /// from producing the awaited event.
+    fn may_poll(&mut self, next_in_ns: Option<Nanos>, pollers: usize) -> bool {
+        if self.poll_ns == 0 || pollers + 1 >= self.processors || self.mean_gap_ns >= self.poll_ns {
             return false;
         }
         if next_in_ns.is_some_and(|at| at <= self.poll_ns) {
@@ -76,38 +79,43 @@ impl Idle {
     }
 }
 
-impl Shard {
+impl Worker {
     /// Submits everything and waits for the next event, unless there is work left.
-    pub(super) fn wait_for_events(&mut self, turn_began_ns: Nanos) -> io::Result<()> {
+    pub(super) fn wait_for_events(&mut self, mut core: Locked<'_>, turn_began_ns: Nanos) -> io::Result<()> {
         let now = linux::thread::monotonic_ns();
         self.counters.longest_turn_ns = self.counters.longest_turn_ns.max(now.saturating_sub(turn_began_ns));
-        if self.has_work_at_hand() {
+        self.note_counters(&mut core);
+        if self.has_work_at_hand(&core) {
+            drop(core);
             return self.ring.enter(Wait::No);
         }
-        // Sends complete inside this call, so their completions (and any others) are available at
-        // once.
-        self.ring.enter(Wait::No)?;
-        if self.ring.has_news() {
-            return Ok(());
-        }
-        let model_at_ns = self.gate.as_ref().and_then(Gate::next_event);
+        let model_at_ns = core.gate.as_ref().and_then(Gate::next_event);
         let deadlines = [
-            self.turn.next_deadline(),
+            core.turn.next_deadline(),
             model_at_ns,
             self.next_local_wake(),
             self.stall_check_at_ns,
-            self.drain_deadline(),
+            core.drain_deadline(),
         ];
         let next_ns = deadlines.into_iter().flatten().min();
-        let next_in_ns = next_ns.map(|at| at.saturating_sub(now));
-        if next_in_ns == Some(0) {
+        let wants_batch = self.shared.settings.batch_wait_us > 0
+            && core.turn.ios_in_flight() >= BATCH_DEPTH
+            && self.ring.can_wait_for_batches();
+        let may_poll = self.idle.may_poll(next_ns.map(|at| at.saturating_sub(now)), core.pollers());
+        core.workers[self.number].is_asleep = true;
+        core.workers[self.number].is_polling = may_poll;
+        drop(core);
+        // Sends complete inside this call, so their completions (and any others) are available at
+        // once.
+        self.ring.enter(Wait::No)?;
+        if self.ring.has_news() || next_ns.is_some_and(|at| at <= now) {
             return Ok(());
         }
         if model_at_ns.is_some_and(|at| at.saturating_sub(now) <= MODEL_SPIN_NS) {
             self.poll_until(next_ns.unwrap_or(now));
             return self.ring.enter(Wait::No);
         }
-        if self.idle.may_poll(next_in_ns) {
+        if may_poll {
             let is_fruitful = self.poll_until(now + self.idle.poll_ns);
             self.idle.polled(is_fruitful);
             if is_fruitful {
@@ -117,18 +125,15 @@ impl Shard {
             }
             self.counters.polls_fruitless += 1;
         }
-        self.sleep(now, next_ns)
+        self.sleep(now, next_ns, wants_batch)
     }
 
-    fn sleep(&mut self, idle_since_ns: Nanos, next_ns: Option<Nanos>) -> io::Result<()> {
+    fn sleep(&mut self, idle_since_ns: Nanos, next_ns: Option<Nanos>, wants_batch: bool) -> io::Result<()> {
         let before = linux::thread::monotonic_ns();
-        let wants_batch = self.settings.batch_wait_us > 0
-            && self.turn.ios_in_flight() >= BATCH_DEPTH
-            && self.ring.can_wait_for_batches();
         let wait = match next_ns {
             _ if wants_batch => Wait::Batch {
                 completions: BATCH_COMPLETIONS,
-                batch_us: self.settings.batch_wait_us,
+                batch_us: self.shared.settings.batch_wait_us,
                 timeout_ns: next_ns.map_or(1_000_000_000, |at| at.saturating_sub(before)),
             },
             None => Wait::Forever,
@@ -157,8 +162,9 @@ impl Shard {
         }
     }
 
-    fn has_work_at_hand(&self) -> bool {
-        self.turn.needs_another_turn()
+    fn has_work_at_hand(&self, core: &Core) -> bool {
+        core.turn.needs_another_turn()
+            || !core.workers[self.number].inbox.list.is_empty()
             || !self.ready.is_empty()
             || !self.dirty.is_empty()
             || !self.deferred.is_empty()
@@ -172,40 +178,40 @@ mod tests {
     use super::*;
 
     fn idle() -> Idle {
-        Idle { poll_ns: 50_000, mean_gap_ns: 0, fruitless: 0, sleeps_without: 0 }
+        Idle { poll_ns: 50_000, processors: 2, mean_gap_ns: 0, fruitless: 0, sleeps_without: 0 }
     }
 
     #[test]
     fn long_gaps_end_polling_and_short_ones_bring_it_back() {
         let mut idle = idle();
-        assert!(idle.may_poll(None));
+        assert!(idle.may_poll(None, 0));
         for _ in 0..8 {
             idle.ended(1_000_000_000);
         }
-        assert!(!idle.may_poll(None));
+        assert!(!idle.may_poll(None, 0));
         for _ in 0..32 {
             idle.ended(10_000);
         }
-        assert!(idle.may_poll(None));
+        assert!(idle.may_poll(None, 0));
     }
 
     #[test]
     fn eight_fruitless_polls_are_followed_by_eight_sleeps() {
         let mut idle = idle();
         for _ in 0..8 {
-            assert!(idle.may_poll(None));
+            assert!(idle.may_poll(None, 0));
             idle.polled(false);
         }
         for _ in 0..8 {
-            assert!(!idle.may_poll(None));
+            assert!(!idle.may_poll(None, 0));
         }
-        assert!(idle.may_poll(None));
+        assert!(idle.may_poll(None, 0));
     }
 
     #[test]
     fn no_polling_while_a_deadline_is_near() {
         let mut idle = idle();
-        assert!(!idle.may_poll(Some(40_000)));
-        assert!(idle.may_poll(Some(60_000)));
+        assert!(!idle.may_poll(Some(40_000), 0));
+        assert!(idle.may_poll(Some(60_000), 0));
     }
 }

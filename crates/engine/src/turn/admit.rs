@@ -283,7 +283,7 @@ impl Turn {
         if !self.requests[request].asked.one_piece {
             let group = self.connections[self.requests[request].connection].group;
             let has_nothing = self.memory.used_bytes(group) == 0;
-            return match self.make_part(request, has_nothing, actions) {
+            return match self.make_part(request, has_nothing) {
                 None => PartOutcome::NoMemory,
                 Some(part) if self.parts[part].stage == Stage::Filling => {
                     let connection = self.requests[request].connection;
@@ -303,7 +303,7 @@ impl Turn {
         // could never run.
         let may_pass_bound = self.memory.used_bytes(group) == 0;
         while self.requests[request].next_bytes < self.requests[request].end_bytes {
-            if self.make_part(request, may_pass_bound, actions).is_none() {
+            if self.make_part(request, may_pass_bound).is_none() {
                 self.unmake_parts(request, start);
                 return PartOutcome::NoMemory;
             }
@@ -330,7 +330,7 @@ impl Turn {
     }
 
     /// Cuts the next part off a request and gives it memory.
-    fn make_part(&mut self, request: u32, may_pass_bound: bool, actions: &mut Actions) -> Option<u32> {
+    fn make_part(&mut self, request: u32, may_pass_bound: bool) -> Option<u32> {
         if self.parts.room() == 0 {
             return None;
         }
@@ -377,7 +377,7 @@ impl Turn {
             self.requests[request].last_part = index;
         }
         if cut.is_zeroed {
-            actions.push(Action::Zero { span: self.data_of(index) });
+            self.arena.fill(self.data_of(index), 0);
         }
         Some(index)
     }

@@ -19,7 +19,7 @@ struct Bench {
 impl Bench {
     fn new(alignment_bytes: u32, size_bytes: u64) -> Self {
         let settings = TurnSettings { device_depth: 64, scheduler: "noop".to_owned(), ..TurnSettings::probe() };
-        let mut turn = Turn::new(&settings).expect("a turn");
+        let mut turn = Turn::new(&settings, settings.arena().expect("memory")).expect("a turn");
         let volume = turn.add_volume(VolumeAbilities {
             size_bytes,
             is_read_only: false,

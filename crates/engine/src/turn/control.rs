@@ -1,5 +1,8 @@
 //! Creation of a turn, and changes while it runs: volumes, groups, connections, elevator.
 
+use std::io;
+use std::sync::Arc;
+
 use block::{GroupId, Nanos, Priority};
 #[cfg(test)]
 use elevator::Violation;
@@ -9,6 +12,7 @@ use elevator::{Actuators, Any, Configuration, Depth, Elevator, GroupPriority, Gr
 use experiment::blkio::Statistics;
 use experiment::{Limits, SchedulerSpec, Setting};
 use linux::TOP_CLASS_BYTES;
+use linux::buffer::Arena;
 use linux::ring::MAX_SPANS;
 use queue::{Era, Handover, Merging, RequestQueue, Settings};
 
@@ -66,6 +70,11 @@ impl TurnSettings {
         }
     }
 
+    /// The memory that a turn with these settings uses.
+    pub fn arena(&self) -> io::Result<Arc<Arena>> {
+        Arena::new(self.memory_bytes).map(Arc::new)
+    }
+
     fn configuration(&self) -> Configuration {
         let requests = if self.queue_requests == 0 { PARTS } else { self.queue_requests.min(PARTS) };
         Configuration {
@@ -105,7 +114,7 @@ impl Turn {
     ///
     /// # Errors
     /// Unknown scheduler or version.
-    pub fn new(settings: &TurnSettings) -> Result<Self, BuildError> {
+    pub fn new(settings: &TurnSettings, arena: Arc<Arena>) -> Result<Self, BuildError> {
         let queue = RequestQueue::build(&settings.scheduler, settings.version, &settings.queue_settings())?;
         let mut memory = Memory::new(settings.memory_bytes, settings.groups);
         memory.add_group(GroupId::ROOT.0);
@@ -127,6 +136,7 @@ impl Turn {
             contexts: Table::new(settings.connections),
             ios: vec![Io::default(); PARTS as usize + 1],
             memory,
+            arena,
             zeroes,
             max_part_bytes: settings.max_part_bytes,
             is_draining: false,
@@ -411,7 +421,7 @@ mod tests {
     #[test]
     fn a_level_reaches_the_queue_and_outlives_other_changes() {
         let settings = TurnSettings { groups: 4, scheduler: "uchida".to_owned(), ..TurnSettings::probe() };
-        let mut turn = Turn::new(&settings).expect("a turn");
+        let mut turn = Turn::new(&settings, settings.arena().expect("memory")).expect("a turn");
         let group = turn.add_group("g", 0, 300, 0).expect("a group");
         let of_queue = |turn: &Turn| *turn.queue.groups().settings(GroupId(group));
         assert_eq!(of_queue(&turn).priority, None);

@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_limit_installs_its_limiter_and_a_latency_target_survives_other_changes() {
         let settings = TurnSettings { groups: 4, scheduler: "noop".to_owned(), ..TurnSettings::probe() };
-        let mut turn = Turn::new(&settings).expect("a turn");
+        let mut turn = Turn::new(&settings, settings.arena().expect("memory")).expect("a turn");
         let group = turn.add_group("g", 0, 300, 0).expect("a group");
         let of_queue = |turn: &Turn| *turn.queue.groups().settings(GroupId(group));
         assert_eq!(turn.set_limits(group, &Limits::NONE, 0), Ok(true));

@@ -24,10 +24,12 @@ mod state;
 mod storm;
 mod tracing;
 
+use std::sync::Arc;
+
 use block::{HardwareQueue, Nanos, RequestId};
 use elevator::Any;
 use linux::Slot;
-use linux::buffer::Span;
+use linux::buffer::{Arena, Span};
 use linux::ring::Emptying;
 use queue::{Done, Next, RequestQueue};
 
@@ -134,18 +136,6 @@ pub(crate) enum Action {
         /// The file.
         volume: u32,
     },
-    /// Set memory to zero.
-    Zero {
-        /// The memory.
-        span: Span,
-    },
-    /// Copy memory.
-    Copy {
-        /// Source.
-        from: Span,
-        /// Destination.
-        to: Span,
-    },
     /// Add a piece of a reply to a connection's output, then call [`Turn::sent`].
     Reply {
         /// The connection.
@@ -208,6 +198,16 @@ impl Actions {
     fn push(&mut self, action: Action) {
         self.list.push(action);
     }
+
+    /// Adds an action of another list, with its memory, which is in `spans`.
+    pub fn append(&mut self, mut action: Action, spans: &[Span]) {
+        if let Action::Start { first_span, spans: count, .. } = &mut action {
+            let from = *first_span as usize;
+            *first_span = u32::try_from(self.spans.len()).unwrap_or(u32::MAX);
+            self.spans.extend_from_slice(&spans[from..from + *count as usize]);
+        }
+        self.list.push(action);
+    }
 }
 
 /// The turn's own counters.
@@ -235,6 +235,8 @@ pub(crate) struct Turn {
     /// The I/Os, indexed by their slot in the queue's request table.
     ios: Vec<Io>,
     memory: Memory,
+    /// The bytes behind `memory`.
+    arena: Arc<Arena>,
     zeroes: Slot,
     max_part_bytes: u32,
     is_draining: bool,
@@ -276,6 +278,12 @@ impl Turn {
     /// The range on the device of an I/O that was started.
     pub fn extent_of(&self, io: RequestId) -> block::Extent {
         self.queue.requests().attributes(io).extent
+    }
+
+    /// The connection for which an I/O was started; of several, the first.
+    #[inline]
+    pub fn connection_of(&self, io: RequestId) -> u32 {
+        self.ios[io.slot() as usize].connection
     }
 
     /// The I/O in a slot of the queue's table.

@@ -138,7 +138,8 @@ impl Turn {
             }
         }
         let turn = self.enter_device(now);
-        self.ios[io.slot() as usize] = Io { turn, ..Io::default() };
+        let connection = parts.first().map_or(0, |&part| self.requests[self.parts[part].request].connection);
+        self.ios[io.slot() as usize] = Io { turn, connection, ..Io::default() };
         self.push_transfer(io, &parts, actions);
         self.gathered = parts;
     }
@@ -255,13 +256,13 @@ impl Turn {
         let at = self.parts[part];
         match (failure, at.stage) {
             (None, Stage::ReadingHead) => {
-                self.patch_head(&at, actions);
+                self.patch_head(&at);
                 let next = if self.has_separate_tail(&at) { Stage::ReadingTail } else { Stage::Transfer };
                 self.parts[part].stage = next;
                 self.submit_bio(part, now, actions);
             }
             (None, Stage::ReadingTail) => {
-                self.patch_tail(&at, false, actions);
+                self.patch_tail(&at, false);
                 self.parts[part].stage = Stage::Transfer;
                 self.submit_bio(part, now, actions);
             }
@@ -275,18 +276,18 @@ impl Turn {
         !part.end_bytes().is_multiple_of(alignment) && part.offset_bytes / alignment != part.end_bytes() / alignment
     }
 
-    fn patch_head(&self, part: &Part, actions: &mut Actions) {
+    fn patch_head(&self, part: &Part) {
         let (Some(slot), Some(scratch)) = (part.slot, part.scratch) else { return };
         let skip = self.skip_of(part);
-        actions.push(Action::Copy { from: Span::of(scratch, 0, skip), to: Span::of(slot, 0, skip) });
+        self.arena.copy_within(Span::of(scratch, 0, skip), Span::of(slot, 0, skip));
         if !self.has_separate_tail(part) {
-            self.patch_tail(part, true, actions);
+            self.patch_tail(part, true);
         }
     }
 
     /// Copies the old bytes behind the data; from the head block if first and last block are the
     /// same.
-    fn patch_tail(&self, part: &Part, from_head: bool, actions: &mut Actions) {
+    fn patch_tail(&self, part: &Part, from_head: bool) {
         let (Some(slot), Some(scratch)) = (part.slot, part.scratch) else { return };
         let alignment = self.alignment_of(part);
         let behind = self.skip_of(part) + part.length_bytes;
@@ -296,7 +297,7 @@ impl Turn {
         }
         let from = into + if from_head { 0 } else { alignment };
         let bytes = alignment - into;
-        actions.push(Action::Copy { from: Span::of(scratch, from, bytes), to: Span::of(slot, behind, bytes) });
+        self.arena.copy_within(Span::of(scratch, from, bytes), Span::of(slot, behind, bytes));
     }
 
     // ---- blocks that are read, modified and written back ----

@@ -343,6 +343,8 @@ pub(crate) struct Group {
 pub(crate) struct Io {
     /// The turn of the loop in which it was started.
     pub turn: u32,
+    /// The connection of its first part.
+    pub connection: u32,
     pub total_bytes: u32,
     pub done_bytes: u32,
     pub retries: u8,

@@ -59,7 +59,7 @@ impl Storm {
             scheduler: ENTRIES[0].name.to_owned(),
             ..TurnSettings::probe()
         };
-        let mut turn = Turn::new(&settings).expect("a turn");
+        let mut turn = Turn::new(&settings, settings.arena().expect("memory")).expect("a turn");
         let volume = |alignment_bytes, can_punch, can_zero, base_bytes| VolumeAbilities {
             size_bytes: VOLUME_BYTES,
             is_read_only: false,
@@ -156,7 +156,6 @@ impl Storm {
                 assert!(!self.syncs.contains(&volume), "two fsyncs at once, seed {}", self.seed);
                 self.syncs.push(volume);
             }
-            Action::Zero { .. } | Action::Copy { .. } => {}
             Action::Reply { connection, request, piece } => {
                 let cookie = self.turn.asked(request).cookie;
                 let client = self.clients.get_mut(&connection).expect("a client that exists");

@@ -66,6 +66,7 @@ fn device(mut reader: Reader<'_>) -> Device {
         },
         batch_wait_us: reader.number("batch_wait_us", 0..=1_000, 0).value,
         busy_poll_us: reader.number("busy_poll_us", 0..=200, 50).value,
+        threads: reader.number("threads", 0..=64, 0).value,
         inline_max: reader.size("inline_max", Size(0)..=Size(1 << 20), Size(16 << 10)),
         cpu: reader.numbers("cpu", 0..=1_023),
         exports: reader.tables("export", "[[device.export]]").into_iter().map(export).collect(),

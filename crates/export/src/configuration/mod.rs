@@ -98,6 +98,8 @@ pub struct Device {
     pub batch_wait_us: u64,
     /// How long to poll for work before sleeping, in microseconds; 0 disables it.
     pub busy_poll_us: u64,
+    /// Threads that share the work of the device's clients; 0: one for each processor, up to 4.
+    pub threads: u64,
     /// Largest I/O performed on the shard's own thread where the backing is memory; 0 disables it.
     pub inline_max: Size,
     /// Processors that the shard's thread may use; empty: all.
@@ -252,6 +254,7 @@ impl Default for Device {
             cache: Cache::Direct,
             batch_wait_us: 0,
             busy_poll_us: 50,
+            threads: 0,
             inline_max: Size(16 << 10),
             cpu: Vec::new(),
             exports: Vec::new(),

@@ -53,6 +53,7 @@ fn device(device: &Device, text: &mut Text) {
     text.quoted("cache", if device.cache == Cache::Direct { "direct" } else { "page" });
     text.plain("batch_wait_us", device.batch_wait_us);
     text.plain("busy_poll_us", device.busy_poll_us);
+    text.plain("threads", device.threads);
     text.quoted("inline_max", device.inline_max);
     let cpus: Vec<String> = device.cpu.iter().map(u64::to_string).collect();
     text.plain("cpu", format!("[{}]", cpus.join(", ")));

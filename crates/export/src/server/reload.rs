@@ -179,6 +179,7 @@ impl Comparison {
         keep("cache", old.cache == new.cache);
         keep("batch_wait_us", old.batch_wait_us == new.batch_wait_us);
         keep("busy_poll_us", old.busy_poll_us == new.busy_poll_us);
+        keep("threads", old.threads == new.threads);
         keep("inline_max", old.inline_max == new.inline_max);
         keep("cpu", old.cpu == new.cpu);
         if old.scheduler != new.scheduler {

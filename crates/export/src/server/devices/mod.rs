@@ -169,6 +169,7 @@ impl Devices {
             inline_max_bytes: number(device.inline_max.0),
             batch_wait_us: number(device.batch_wait_us),
             busy_poll_us: number(device.busy_poll_us),
+            threads: number(device.threads),
             stall_timeout: Duration::from_secs(configuration.stall_timeout_s()),
             cpus: device.cpu.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect(),
             max_connections: (connections + MAX_LOCAL_DISKS).min(16_384),

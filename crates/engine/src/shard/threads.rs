@@ -1,0 +1,158 @@
+//! The threads of a device: one from the start, more when clients connect.
+
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use super::{Core, LoopSettings, Mailbox, Shared, Worker};
+use crate::error::EngineError;
+use crate::gate::Gate;
+use crate::turn::{Turn, TurnSettings};
+
+/// The most threads of a device unless the user says otherwise: decisions are a quarter of the work of a
+/// small request, so more than four threads would mostly wait for the lock.
+const DEFAULT_THREADS: usize = 4;
+
+struct Thread {
+    mailbox: Arc<Mailbox>,
+    handle: JoinHandle<Result<(), EngineError>>,
+}
+
+/// The threads of a device.
+pub(crate) struct Threads {
+    shared: Arc<Shared>,
+    /// Worker 0's.
+    first: Arc<Mailbox>,
+    most: usize,
+    /// In the order of the workers' numbers; empty after the end.
+    threads: Mutex<Vec<Thread>>,
+}
+
+impl Threads {
+    /// Builds the device's state and starts worker 0. `most` is the number of threads that the user
+    /// wants at most; 0 = as many as there are processors for it, up to four.
+    pub fn start(
+        settings: LoopSettings,
+        turn_settings: TurnSettings,
+        gate: Option<(Gate, u64)>,
+        most: usize,
+        files: u32,
+    ) -> Result<Self, EngineError> {
+        let processors = if settings.cpus.is_empty() { linux::thread::processors() } else { settings.cpus.len() };
+        let most = match most {
+            // The model's clock is advanced by one thread.
+            _ if gate.is_some() => 1,
+            0 => processors.min(DEFAULT_THREADS),
+            most => most,
+        };
+        let arena = turn_settings
+            .arena()
+            .map_err(|error| EngineError::system(format!("memory for the arena: {error}"), "free some memory"))?;
+        let turn = Turn::new(&turn_settings, Arc::clone(&arena)).map_err(|error| {
+            EngineError::usage(
+                crate::error::describe_build(&turn_settings.scheduler, error),
+                "see `hoistway list schedulers`",
+            )
+        })?;
+        let core = parking_lot::Mutex::new(Core::new(turn, turn_settings, gate));
+        let shared = Arc::new(Shared { settings, arena, files, core });
+        let first = launch(&shared)?;
+        let mailbox = Arc::clone(&first.mailbox);
+        Ok(Self { shared, first: mailbox, most, threads: Mutex::new(vec![first]) })
+    }
+
+    /// Worker 0's mailbox.
+    pub fn first(&self) -> &Mailbox {
+        &self.first
+    }
+
+    /// The mailbox of the worker with the fewest sockets, or of a new one while every worker has some
+    /// and there may be more. It counts the client that will be attached.
+    pub fn worker_for_client(&self) -> Arc<Mailbox> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let least = self.shared.core.lock().least_loaded();
+        if least.is_some_and(|(_, sockets)| sockets > 0)
+            && threads.len() < self.most
+            && let Ok(thread) = launch(&self.shared)
+        {
+            threads.push(thread);
+        }
+        let mut core = self.shared.core.lock();
+        match core.least_loaded() {
+            None => Arc::clone(&self.first),
+            Some((worker, _)) => {
+                core.workers[worker].sockets += 1;
+                Arc::clone(&core.workers[worker].mailbox)
+            }
+        }
+    }
+
+    /// Waits for the end of all threads.
+    pub fn join(&self) -> Result<(), EngineError> {
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let ends =
+            threads.into_iter().map(|thread| thread.handle.join().unwrap_or_else(|_| Err(EngineError::stopped())));
+        ends.fold(Ok(()), Result::and)
+    }
+}
+
+impl Core {
+    fn least_loaded(&self) -> Option<(usize, usize)> {
+        let loads = self.workers.iter().map(|worker| worker.sockets).enumerate();
+        loads.min_by_key(|&(_, sockets)| sockets)
+    }
+
+    /// Notes that a worker has ended; the last one releases the files.
+    fn worker_ended(&mut self) {
+        self.stop();
+        self.running -= 1;
+        if self.running == 0 {
+            self.volumes.clear();
+        }
+    }
+}
+
+/// Starts a worker, and waits until it runs.
+fn launch(shared: &Arc<Shared>) -> Result<Thread, EngineError> {
+    let failed =
+        |error: std::io::Error| EngineError::system(format!("the device's thread: {error}"), "free some memory");
+    let mailbox = Arc::new(Mailbox::new().map_err(failed)?);
+    let (ready, is_ready) = mpsc::channel();
+    let (own_shared, own_mailbox) = (Arc::clone(shared), Arc::clone(&mailbox));
+    // The ring belongs to the thread that makes it, so the worker is built on that thread.
+    let body = move || {
+        let _closing = CloseOnDrop(Arc::clone(&own_mailbox));
+        match Worker::new(Arc::clone(&own_shared), own_mailbox) {
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                Ok(())
+            }
+            Ok(worker) => {
+                // Declared first, so that it is dropped after the worker and its ring.
+                let _ended = Ended(own_shared);
+                let mut worker = worker;
+                let _ = ready.send(Ok(()));
+                worker.run()
+            }
+        }
+    };
+    let handle = std::thread::Builder::new().name(shared.settings.name.clone()).spawn(body).map_err(failed)?;
+    is_ready.recv().map_err(|_| EngineError::stopped())??;
+    Ok(Thread { mailbox, handle })
+}
+
+/// Ends the other workers as well, whatever ends this one.
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.core.lock().worker_ended();
+    }
+}
+
+struct CloseOnDrop(Arc<Mailbox>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

@@ -1,0 +1,160 @@
+//! The volumes of a device, and each worker's files on them.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use linux::ring::FileId;
+
+use super::Worker;
+use super::shared::{Core, Locked};
+use crate::backing::{OpenVolume, VolumeFacts};
+use crate::error::EngineError;
+
+/// The most volumes of a device.
+pub(crate) const MAX_VOLUMES: u32 = 1_024;
+
+/// A volume's file.
+pub(super) struct VolumeFile {
+    /// Different for each volume that was ever added, because numbers are used again.
+    id: u64,
+    pub facts: VolumeFacts,
+    /// `None` where the volume has no storage.
+    pub file: Option<Arc<OwnedFd>>,
+    pub base_bytes: u64,
+    pub is_inline: bool,
+    is_direct: bool,
+}
+
+impl Drop for VolumeFile {
+    /// Releases the file's claim for the next server at once. Every ring is dropped before, so nothing
+    /// is in flight any more.
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            // A file that was opened read-only holds no claim; nothing else can go wrong.
+            let _ = linux::ioctl::unlock(file.as_fd());
+        }
+    }
+}
+
+/// A volume as a worker uses it.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct OwnFile {
+    id: u64,
+    /// `None` where the volume has no storage.
+    pub file: Option<FileId>,
+    /// Whether it has storage that could not be opened again.
+    pub is_closed: bool,
+    pub base_bytes: u64,
+    pub is_inline: bool,
+}
+
+impl Core {
+    /// Adds an open volume; returns its number.
+    fn add_volume(&mut self, mut volume: OpenVolume) -> Result<u32, EngineError> {
+        let number = self.volumes.iter().position(Option::is_none).unwrap_or(self.volumes.len());
+        let number = u32::try_from(number).unwrap_or(MAX_VOLUMES);
+        if number >= MAX_VOLUMES {
+            let message = format!("volume '{}': a device has at most {MAX_VOLUMES} volumes", volume.facts.name);
+            return Err(EngineError::usage(message, "put it on another device"));
+        }
+        if volume.model.is_some() != self.gate.is_some() {
+            let message =
+                format!("volume '{}': either all volumes of a device have the same model, or none", volume.facts.name);
+            return Err(EngineError::usage(message, "put it on a device of its own"));
+        }
+        volume.place(number, self.model_used_bytes);
+        if volume.model.is_some() {
+            self.model_used_bytes += volume.facts.size_bytes;
+            if self.model_capacity_bytes.is_some_and(|capacity| self.model_used_bytes > capacity) {
+                self.model_used_bytes -= volume.facts.size_bytes;
+                let message = format!("volume '{}' does not fit on the device model any more", volume.facts.name);
+                return Err(EngineError::usage(message, "name all volumes at the start, or use another device"));
+            }
+        }
+        let OpenVolume { facts, abilities, opened, base_bytes, is_inline, .. } = volume;
+        let is_direct = opened.as_ref().is_some_and(|opened| opened.is_direct);
+        let file = opened.map(|opened| Arc::new(opened.file));
+        let added = self.turn.add_volume(abilities);
+        debug_assert_eq!(added, number);
+        if number as usize == self.volumes.len() {
+            self.volumes.push(None);
+        }
+        self.volumes_version += 1;
+        let id = self.volumes_version;
+        self.volumes[number as usize] = Some(VolumeFile { id, facts, file, base_bytes, is_inline, is_direct });
+        Ok(number)
+    }
+
+    /// Closes a volume that has no users.
+    fn remove_volume(&mut self, volume: u32) -> bool {
+        if !self.turn.remove_volume(volume) {
+            return false;
+        }
+        self.volumes[volume as usize] = None;
+        self.volumes_version += 1;
+        // The other workers close their descriptors at once, so that the file can be used elsewhere.
+        (0..self.workers.len()).for_each(|worker| self.wake_if_asleep(worker));
+        true
+    }
+
+    /// The facts of a volume.
+    pub fn facts(&self, volume: u32) -> Option<VolumeFacts> {
+        Some(self.volumes.get(volume as usize)?.as_ref()?.facts.clone())
+    }
+}
+
+impl Worker {
+    /// Adds an open volume; returns its number.
+    pub fn add_volume(&mut self, core: &mut Locked<'_>, volume: OpenVolume) -> Result<u32, EngineError> {
+        let name = volume.facts.name.clone();
+        let number = core.add_volume(volume)?;
+        self.refresh_files(core);
+        if self.files[number as usize].is_some_and(|own| own.is_closed) {
+            self.remove_volume(core, number);
+            return Err(EngineError::system(
+                format!("volume '{name}': its file cannot be opened again"),
+                "raise the limit of open files",
+            ));
+        }
+        Ok(number)
+    }
+
+    /// Closes a volume that has no users.
+    pub fn remove_volume(&mut self, core: &mut Locked<'_>, volume: u32) -> bool {
+        let is_removed = core.remove_volume(volume);
+        self.refresh_files(core);
+        is_removed
+    }
+
+    /// Opens and closes this worker's files as volumes were added and removed.
+    #[inline]
+    pub(super) fn refresh_files(&mut self, core: &Core) {
+        if self.volumes_version != core.volumes_version {
+            self.reopen_files(core);
+        }
+    }
+
+    fn reopen_files(&mut self, core: &Core) {
+        self.volumes_version = core.volumes_version;
+        self.files.resize(core.volumes.len(), None);
+        for (own, volume) in self.files.iter_mut().zip(&core.volumes) {
+            if own.map(|own| own.id) == volume.as_ref().map(|volume| volume.id) {
+                continue;
+            }
+            if let Some(file) = own.take().and_then(|own| own.file) {
+                self.ring.remove_file(file);
+            }
+            let Some(VolumeFile { id, file, base_bytes, is_inline, is_direct, .. }) = volume else { continue };
+            let file = file.as_ref().map(|file| self.ring.add_file(file.try_clone()?));
+            if *is_direct {
+                // Direct I/O costs a tenth less on registered memory; without the right to pin it
+                // everything works as well.
+                let _ = self.ring.register_arena();
+            }
+            // I/O on a file that cannot be opened again fails with EBADF.
+            let is_closed = file.as_ref().is_some_and(std::io::Result::is_err);
+            let file = file.and_then(std::io::Result::ok);
+            *own = Some(OwnFile { id: *id, file, is_closed, base_bytes: *base_bytes, is_inline: *is_inline });
+        }
+    }
+}
