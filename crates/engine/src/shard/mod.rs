@@ -15,6 +15,8 @@ mod mailbox;
 mod output;
 mod shared;
 mod status;
+#[cfg(test)]
+mod storm;
 mod stream;
 mod threads;
 mod ublk;
@@ -197,8 +199,7 @@ impl Worker {
         loop {
             let now = linux::thread::monotonic_ns();
             let mut core = shared.core.lock();
-            let own = &mut core.workers[self.number];
-            (own.is_asleep, own.is_polling) = (false, false);
+            core.workers[self.number].is_asleep = false;
             self.turn_once(&mut core, now);
             core.advance_drain();
             if core.must_stop {
@@ -310,18 +311,23 @@ impl Worker {
     fn pass_on(&mut self, core: &mut Locked<'_>, action: Action, now: Nanos) {
         match action {
             Action::Reply { connection, request, piece } => match core.route(connection) {
-                Route::Socket { socket, .. } => self.queue_piece(core, socket, request, piece, now),
+                Route::Socket { worker, socket } if worker == self.number => {
+                    self.queue_piece(core, socket, request, piece, now);
+                }
                 Route::Local { client, connection } => {
                     self.answer_local_client(core, client, connection, request, piece, now);
                 }
-                Route::None => core.turn.sent(request, piece, now, &mut self.actions),
+                _ => core.turn.sent(request, piece, now, &mut self.actions),
             },
             Action::Continue { connection, verdict } => match core.route(connection) {
-                Route::Socket { socket, .. } => self.continue_stream(core, socket, verdict, now),
+                Route::Socket { worker, socket } if worker == self.number => {
+                    self.continue_stream(core, socket, verdict, now);
+                }
                 Route::Local { client, connection } => {
                     self.continue_local_client(core, client, connection, verdict, now);
                 }
-                Route::None => {}
+                // The client has gone since.
+                _ => {}
             },
             Action::Status { request, volume } => self.ask_helper(core, request, volume, now),
             Action::Finished { connection } => {

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use linux::buffer::Arena;
 use parking_lot::{Mutex, MutexGuard};
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     pub arena: Arc<Arena>,
     /// Files that one worker may have open.
     pub files: u32,
+    /// Workers that poll for events now.
+    pub pollers: AtomicUsize,
     pub core: Mutex<Core>,
 }
 
@@ -54,8 +57,6 @@ pub(super) struct Peer {
     pub inbox: Actions,
     /// Whether it must be woken to see its inbox.
     pub is_asleep: bool,
-    /// Whether it polls before it sleeps.
-    pub is_polling: bool,
     /// Sockets that it has or will have in a moment.
     pub sockets: usize,
     pub counters: LoopCounters,
@@ -111,7 +112,7 @@ impl Core {
     pub(super) fn add_worker(&mut self, mailbox: Arc<Mailbox>) -> usize {
         self.running += 1;
         let (inbox, counters) = (Actions::empty(), LoopCounters::default());
-        self.workers.push(Peer { mailbox, inbox, is_asleep: false, is_polling: false, sockets: 0, counters });
+        self.workers.push(Peer { mailbox, inbox, is_asleep: false, sockets: 0, counters });
         self.workers.len() - 1
     }
 
@@ -119,10 +120,6 @@ impl Core {
     pub fn stop(&mut self) {
         self.must_stop = true;
         (0..self.workers.len()).for_each(|worker| self.wake(worker));
-    }
-
-    pub(super) fn pollers(&self) -> usize {
-        self.workers.iter().filter(|worker| worker.is_polling).count()
     }
 
     pub(super) fn wake(&mut self, worker: usize) {
@@ -178,11 +175,15 @@ impl Core {
             self.wake_if_asleep(worker);
             false
         });
-        let mut inbox = std::mem::take(&mut self.workers[own].inbox);
-        for action in inbox.list.drain(..) {
-            actions.append(action, &inbox.spans);
+        let inbox = &mut self.workers[own].inbox;
+        if inbox.list.is_empty() {
+            return;
         }
-        inbox.spans.clear();
-        self.workers[own].inbox = inbox;
+        // Actions of others are older than a connection's end, which this worker may have decided.
+        for action in actions.list.drain(..) {
+            inbox.append(action, &actions.spans);
+        }
+        std::mem::swap(inbox, actions);
+        inbox.clear();
     }
 }

@@ -1,5 +1,6 @@
 //! The threads of a device: one from the start, more when clients connect.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
@@ -54,7 +55,7 @@ impl Threads {
             )
         })?;
         let core = parking_lot::Mutex::new(Core::new(turn, turn_settings, gate));
-        let shared = Arc::new(Shared { settings, arena, files, core });
+        let shared = Arc::new(Shared { settings, arena, files, pollers: AtomicUsize::new(0), core });
         let first = launch(&shared)?;
         let mailbox = Arc::clone(&first.mailbox);
         Ok(Self { shared, first: mailbox, most, threads: Mutex::new(vec![first]) })

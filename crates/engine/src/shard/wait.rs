@@ -6,6 +6,7 @@
 //! server never polls.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use block::Nanos;
 use linux::ring::Wait;
@@ -101,9 +102,7 @@ impl Worker {
         let wants_batch = self.shared.settings.batch_wait_us > 0
             && core.turn.ios_in_flight() >= BATCH_DEPTH
             && self.ring.can_wait_for_batches();
-        let may_poll = self.idle.may_poll(next_ns.map(|at| at.saturating_sub(now)), core.pollers());
         core.workers[self.number].is_asleep = true;
-        core.workers[self.number].is_polling = may_poll;
         drop(core);
         // Sends complete inside this call, so their completions (and any others) are available at
         // once.
@@ -115,8 +114,11 @@ impl Worker {
             self.poll_until(next_ns.unwrap_or(now));
             return self.ring.enter(Wait::No);
         }
-        if may_poll {
+        let pollers = self.shared.pollers.load(Ordering::Relaxed);
+        if self.idle.may_poll(next_ns.map(|at| at.saturating_sub(now)), pollers) {
+            self.shared.pollers.fetch_add(1, Ordering::Relaxed);
             let is_fruitful = self.poll_until(now + self.idle.poll_ns);
+            self.shared.pollers.fetch_sub(1, Ordering::Relaxed);
             self.idle.polled(is_fruitful);
             if is_fruitful {
                 self.counters.polls_fruitful += 1;

@@ -7,8 +7,7 @@
 //! completed ─► short? again ─► parts end ─► Reply pieces ─► sent ─► memory, credit back ─► Receive / Resume
 //! ```
 //! Events are methods; each takes the time and appends [`Action`]s, which the shard performs in
-//! order without making decisions. Nothing is allocated in the steady state. Tests (and a storm
-//! test) drive the whole engine with literal events and a fake device.
+//! order without making decisions. Nothing is allocated in the steady state. Tests drive the whole engine with literal events and a fake device.
 
 mod admit;
 mod answer;
@@ -20,8 +19,6 @@ mod occupancy;
 mod part;
 mod plugs;
 mod state;
-#[cfg(test)]
-mod storm;
 mod tracing;
 
 use std::sync::Arc;

@@ -1,9 +1,11 @@
 //! Random opens, closes, requests, completions in any order, errors, switches, changes of weights
-//! and limits, limiters that come and go, and a drain, over the whole turn with a fake device. Each
-//! request is answered exactly once or its connection was closed, and nothing is left at the end.
+//! and limits, limiters that come and go, and a drain, over the whole turn with a fake device and
+//! three workers that act in any order and give each other actions. Each request is answered exactly
+//! once or its connection was closed, and nothing is left at the end.
 //! Source: docs/specifications/engine.md, section 10 (test 63).
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use block::random::Stream;
 use block::{Nanos, Priority, RequestId};
@@ -12,11 +14,13 @@ use elevator::registry::ENTRIES;
 use experiment::group::LowLimits;
 use experiment::{Limits, SchedulerSpec};
 
-use super::state::{Positions, VolumeAbilities};
-use super::{Action, Actions, ConnectionBounds, Piece, Turn, TurnSettings, Verdict};
+use super::Mailbox;
+use super::shared::{Core, Route};
 use crate::protocol::{ClientRequest, Command, Failure};
+use crate::turn::{Action, Actions, ConnectionBounds, Piece, Positions, Turn, TurnSettings, Verdict, VolumeAbilities};
 
 const VOLUME_BYTES: u64 = 64 << 20;
+const WORKERS: usize = 3;
 
 /// The state of a simulated connection.
 #[derive(Debug, Default)]
@@ -30,14 +34,23 @@ struct Client {
     output: VecDeque<(u32, Piece)>,
 }
 
+/// An I/O in flight.
+struct Io {
+    id: RequestId,
+    bytes: u32,
+    is_emptying: bool,
+    worker: usize,
+}
+
 struct Storm {
     stream: Stream,
-    turn: Turn,
-    settings: TurnSettings,
-    actions: Actions,
+    core: Core,
+    /// The worker that acts in this step, and the actions that each has not performed yet.
+    worker: usize,
+    actions: [Actions; WORKERS],
     now: Nanos,
     clients: BTreeMap<u32, Client>,
-    ios: Vec<(RequestId, u32, bool)>,
+    ios: Vec<Io>,
     syncs: Vec<u32>,
     statuses: Vec<u32>,
     groups: Vec<u32>,
@@ -79,11 +92,15 @@ impl Storm {
         }
         let mut groups = vec![0];
         groups.extend(["a", "b", "c"].into_iter().filter_map(|name| turn.add_group(name, 0, 100, 0)));
+        let mut core = Core::new(turn, settings, None);
+        for _ in 0..WORKERS {
+            core.add_worker(Arc::new(Mailbox::new().expect("an event")));
+        }
         Self {
             stream: Stream::new(seed),
-            turn,
-            settings,
-            actions: Actions::default(),
+            core,
+            worker: 0,
+            actions: Default::default(),
             now: 1,
             clients: BTreeMap::new(),
             ios: Vec::new(),
@@ -103,12 +120,28 @@ impl Storm {
         from.get(usize::try_from(index).unwrap_or(0)).copied()
     }
 
+    /// A client that fits; its worker acts from here on.
     fn pick_client(&mut self, may: impl Fn(&Client) -> bool) -> Option<u32> {
         let fitting: Vec<u32> = self.clients.iter().filter(|(_, client)| may(client)).map(|(&id, _)| id).collect();
-        self.pick(&fitting)
+        let picked = self.pick(&fitting)?;
+        self.act_as(worker_of(picked));
+        Some(picked)
+    }
+
+    fn act_as(&mut self, worker: usize) {
+        self.worker = worker;
+        self.core.workers[worker].is_asleep = false;
+    }
+
+    /// The next worker acts, after which it sleeps or not.
+    fn take_turns(&mut self) {
+        self.core.workers[self.worker].is_asleep = self.stream.chance(1, 2);
+        let worker = usize::try_from(self.stream.below(WORKERS as u64)).unwrap_or(0);
+        self.act_as(worker);
     }
 
     fn step(&mut self) {
+        self.take_turns();
         self.now += self.stream.below(200_000);
         match self.stream.below(1_000) {
             0..2 => self.open(),
@@ -122,44 +155,49 @@ impl Storm {
             330..480 => self.fill(),
             480..760 => self.complete(),
             760..960 => self.send(),
-            _ => self.turn.expire(self.now),
+            _ => self.core.turn.expire(self.now),
         }
         self.settle();
-        self.held += u64::from(self.turn.held_by_limiters() > 0);
+        self.held += u64::from(self.core.turn.held_by_limiters() > 0);
     }
 
-    /// Dispatches, and records the turn's actions.
+    /// Dispatches, and performs the actions of the worker.
     fn settle(&mut self) {
-        self.turn.begin_turn(self.now);
+        self.core.turn.begin_turn(self.now);
         loop {
-            self.turn.dispatch(self.now, &mut self.actions);
-            if self.actions.list.is_empty() {
+            let mut actions = std::mem::take(&mut self.actions[self.worker]);
+            self.core.turn.dispatch(self.now, &mut actions);
+            self.core.exchange(self.worker, &mut actions);
+            if actions.list.is_empty() {
                 return;
             }
-            let list = std::mem::take(&mut self.actions.list);
-            for action in list {
-                self.note(action);
+            for action in &actions.list {
+                self.note(*action, &actions);
             }
-            self.actions.clear();
         }
     }
 
-    fn note(&mut self, action: Action) {
+    fn note(&mut self, action: Action, of: &Actions) {
+        let worker = self.worker;
         match action {
-            Action::Start { io, bytes, spans, first_span, .. } => {
-                let spans = &self.actions.spans[first_span as usize..(first_span + spans) as usize];
+            Action::Start { io: id, bytes, spans, first_span, .. } => {
+                let spans = &of.spans[first_span as usize..(first_span + spans) as usize];
                 assert_eq!(spans.iter().map(|span| span.length_bytes).sum::<u32>(), bytes, "seed {}", self.seed);
-                self.ios.push((io, bytes, false));
+                self.ios.push(Io { id, bytes, is_emptying: false, worker });
             }
-            Action::Empty { io, .. } => self.ios.push((io, 0, true)),
+            Action::Empty { io: id, .. } => self.ios.push(Io { id, bytes: 0, is_emptying: true, worker }),
             Action::Sync { volume } => {
                 assert!(!self.syncs.contains(&volume), "two fsyncs at once, seed {}", self.seed);
                 self.syncs.push(volume);
             }
             Action::Reply { connection, request, piece } => {
-                let cookie = self.turn.asked(request).cookie;
+                let cookie = self.core.turn.asked(request).cookie;
+                assert_eq!(worker_of(connection), worker, "seed {}", self.seed);
                 let client = self.clients.get_mut(&connection).expect("a client that exists");
-                assert!(!client.is_closed, "an answer for a closed connection, seed {}", self.seed);
+                if client.is_closed {
+                    let (turn, actions) = (&mut self.core.turn, &mut self.actions[worker]);
+                    return turn.sent(request, piece, self.now, actions);
+                }
                 if piece.is_last() {
                     let was_open = client.open.remove(&cookie).is_some();
                     assert!(was_open, "request {cookie} was answered twice, seed {}", self.seed);
@@ -170,7 +208,8 @@ impl Storm {
                 client.output.push_back((request, piece));
             }
             Action::Continue { connection, verdict } => {
-                let client = self.clients.get_mut(&connection).expect("a client that exists");
+                // The client may have gone since.
+                let Some(client) = self.clients.get_mut(&connection).filter(|client| !client.is_closed) else { return };
                 assert!(client.waits && verdict != Verdict::Wait, "seed {}", self.seed);
                 apply_verdict(client, verdict);
             }
@@ -178,7 +217,8 @@ impl Storm {
             Action::Finished { connection } => {
                 let client = self.clients.remove(&connection).expect("finished once");
                 assert!(client.is_closed && client.output.is_empty(), "seed {}", self.seed);
-                self.turn.retire(connection);
+                self.core.routes[connection as usize] = Route::None;
+                self.core.turn.retire(connection);
             }
         }
     }
@@ -188,8 +228,9 @@ impl Storm {
         let (Some(group), volume) = (self.pick(&groups), self.stream.below(3)) else { return };
         let bounds = ConnectionBounds { requests: 16, bytes: 4 << 20 };
         let volume = u32::try_from(volume).unwrap_or(0);
-        if let Some(connection) = self.turn.open(volume, group, bounds, Priority::NONE, None) {
+        if let Some(connection) = self.core.turn.open(volume, group, bounds, Priority::NONE, None) {
             assert!(self.clients.insert(connection, Client::default()).is_none(), "seed {}", self.seed);
+            self.core.routes[connection as usize] = Route::Socket { worker: worker_of(connection), socket: 0 };
         }
     }
 
@@ -200,30 +241,28 @@ impl Storm {
     }
 
     fn close_one(&mut self, connection: u32) {
-        // Earlier actions must be handled first, because their answers belong to a connection that
-        // was open then.
-        self.settle();
+        self.act_as(worker_of(connection));
         let Some(client) = self.clients.get_mut(&connection) else { return };
         client.is_closed = true;
         client.open.clear();
         let output = std::mem::take(&mut client.output);
-        self.turn.close(connection, self.now, &mut self.actions);
+        self.core.turn.close(connection, self.now, &mut self.actions[self.worker]);
         for (request, piece) in output {
-            self.turn.sent(request, piece, self.now, &mut self.actions);
+            self.core.turn.sent(request, piece, self.now, &mut self.actions[self.worker]);
         }
     }
 
     fn switch(&mut self) {
         let entry = ENTRIES[usize::try_from(self.stream.below(ENTRIES.len() as u64)).unwrap_or(0)];
         let spec = SchedulerSpec::named(entry.name);
-        self.switches += u64::from(self.turn.switch(&spec, None, &self.settings, self.now).is_ok());
+        self.switches += u64::from(self.core.turn.switch(&spec, None, &self.core.turn_settings, self.now).is_ok());
     }
 
     fn weigh(&mut self) {
         let groups = self.groups.clone();
         if let Some(group) = self.pick(&groups) {
             let weight = 1 + u32::try_from(self.stream.below(10_000)).unwrap_or(0);
-            self.turn.set_weight(group, weight, self.now);
+            self.core.turn.set_weight(group, weight, self.now);
         }
     }
 
@@ -250,12 +289,12 @@ impl Storm {
             latency_target_us: rate(&mut self.stream).unwrap_or(0),
         };
         let limits = if self.stream.chance(1, 2) { limits } else { Limits::NONE };
-        assert_eq!(self.turn.set_limits(group, &limits, self.now), Ok(true), "seed {}", self.seed);
+        assert_eq!(self.core.turn.set_limits(group, &limits, self.now), Ok(true), "seed {}", self.seed);
         match self.stream.below(8) {
-            0 => self.turn.lift_limits(self.now),
+            0 => self.core.turn.lift_limits(self.now),
             1 => {
                 let entry = &LIMITERS[usize::try_from(self.stream.below(LIMITERS.len() as u64)).unwrap_or(0)];
-                let added = self.turn.add_limiter(&SchedulerSpec::named(entry.name), self.now);
+                let added = self.core.turn.add_limiter(&SchedulerSpec::named(entry.name), self.now);
                 assert_eq!(added, Ok(()), "seed {}", self.seed);
             }
             _ => {}
@@ -269,13 +308,13 @@ impl Storm {
         let index = usize::try_from(self.stream.below(self.syncs.len() as u64)).unwrap_or(0);
         let volume = self.syncs.swap_remove(index);
         let is_ok = !self.stream.chance(1, 2_000);
-        self.turn.synced(volume, is_ok, self.now, &mut self.actions);
+        self.core.turn.synced(volume, is_ok, self.now, &mut self.actions[self.worker]);
     }
 
     fn status_done(&mut self) {
         if let Some(request) = self.statuses.pop() {
             let is_ok = !self.stream.chance(1, 10);
-            self.turn.status_found(request, is_ok, self.now, &mut self.actions);
+            self.core.turn.status_found(request, is_ok, self.now, &mut self.actions[self.worker]);
         }
     }
 
@@ -327,7 +366,8 @@ impl Storm {
         }
         let verdict = if self.stream.chance(1, 50) {
             let failure = self.stream.chance(1, 2).then_some(Failure::Invalid);
-            let verdict = self.turn.submit_answered(connection, asked, failure, self.now, &mut self.actions);
+            let verdict =
+                self.core.turn.submit_answered(connection, asked, failure, self.now, &mut self.actions[self.worker]);
             if verdict == Verdict::Wait
                 && let Some(client) = self.clients.get_mut(&connection)
             {
@@ -337,7 +377,7 @@ impl Storm {
             }
             verdict
         } else {
-            self.turn.submit(connection, asked, self.now, &mut self.actions)
+            self.core.turn.submit(connection, asked, self.now, &mut self.actions[self.worker])
         };
         if let Some(client) = self.clients.get_mut(&connection) {
             apply_verdict(client, verdict);
@@ -346,7 +386,7 @@ impl Storm {
 
     fn fill(&mut self) {
         let Some(connection) = self.pick_client(|client| !client.is_closed && client.fills) else { return };
-        let verdict = self.turn.filled(connection, self.now, &mut self.actions);
+        let verdict = self.core.turn.filled(connection, self.now, &mut self.actions[self.worker]);
         if let Some(client) = self.clients.get_mut(&connection) {
             apply_verdict(client, verdict);
         }
@@ -357,7 +397,8 @@ impl Storm {
             return;
         }
         let index = usize::try_from(self.stream.below(self.ios.len() as u64)).unwrap_or(0);
-        let (io, bytes, is_emptying) = self.ios.swap_remove(index);
+        self.act_as(self.ios[index].worker);
+        let Io { id: io, bytes, is_emptying, .. } = self.ios.swap_remove(index);
         let all = i32::try_from(bytes).unwrap_or(i32::MAX);
         let result = match self.stream.below(100) {
             0 => -5,
@@ -367,14 +408,14 @@ impl Storm {
             5..10 if !is_emptying => i32::try_from(self.stream.below(u64::from(bytes) + 1)).unwrap_or(all),
             _ => all,
         };
-        self.turn.completed(io, result, self.now, &mut self.actions);
+        self.core.turn.completed(io, result, self.now, &mut self.actions[self.worker]);
     }
 
     fn send(&mut self) {
         let Some(connection) = self.pick_client(|client| !client.output.is_empty()) else { return };
         let piece = self.clients.get_mut(&connection).and_then(|client| client.output.pop_front());
         if let Some((request, piece)) = piece {
-            self.turn.sent(request, piece, self.now, &mut self.actions);
+            self.core.turn.sent(request, piece, self.now, &mut self.actions[self.worker]);
         }
     }
 
@@ -382,33 +423,39 @@ impl Storm {
     fn calm(&mut self) {
         let tight = Limits { read_bytes_per_s: Some(2), write_bytes_per_s: Some(2), ..Limits::NONE };
         for group in self.groups.clone() {
-            assert_eq!(self.turn.set_limits(group, &tight, self.now), Ok(true), "seed {}", self.seed);
+            assert_eq!(self.core.turn.set_limits(group, &tight, self.now), Ok(true), "seed {}", self.seed);
         }
         let holds = (0..100_000).any(|_| {
             self.step();
-            self.turn.held_by_limiters() > 0
+            self.core.turn.held_by_limiters() > 0
         });
         assert!(holds, "seed {}", self.seed);
-        self.turn.drain(self.now);
-        assert_eq!(self.turn.held_by_limiters(), 0, "seed {}", self.seed);
+        self.core.turn.drain(self.now);
+        assert_eq!(self.core.turn.held_by_limiters(), 0, "seed {}", self.seed);
         for _ in 0..200_000 {
+            self.take_turns();
             self.now += 1_000_000;
             self.complete();
             self.sync_done();
             self.status_done();
             self.fill();
             self.send();
-            self.turn.expire(self.now);
+            self.core.turn.expire(self.now);
             self.settle();
             let is_quiet = self.ios.is_empty() && self.syncs.is_empty() && self.statuses.is_empty();
             let is_sent = self.clients.values().all(|client| client.output.is_empty() && !client.fills);
-            if is_quiet && is_sent && self.turn.ios_in_flight() == 0 && self.turn.requests_in_flight() == 0 {
+            if is_quiet && is_sent && self.core.turn.ios_in_flight() == 0 && self.core.turn.requests_in_flight() == 0 {
                 return;
             }
         }
-        let stuck = self.turn.requests_in_flight();
-        panic!("{stuck} requests never end, {:?}, seed {}", self.turn.scheduler(), self.seed);
+        let stuck = self.core.turn.requests_in_flight();
+        panic!("{stuck} requests never end, {:?}, seed {}", self.core.turn.scheduler(), self.seed);
     }
+}
+
+/// The worker that has a connection.
+fn worker_of(connection: u32) -> usize {
+    connection as usize % WORKERS
 }
 
 fn apply_verdict(client: &mut Client, verdict: Verdict) {
@@ -418,11 +465,11 @@ fn apply_verdict(client: &mut Client, verdict: Verdict) {
 
 fn storm(seed: u64, events: u32) {
     let mut storm = Storm::new(seed);
-    let (free_bytes, _) = storm.turn.memory_bytes();
+    let (free_bytes, _) = storm.core.turn.memory_bytes();
     for event in 0..events {
         storm.step();
         if event % 8_192 == 0 {
-            storm.turn.check().unwrap_or_else(|violation| panic!("{violation:?} at event {event}, seed {seed}"));
+            storm.core.turn.check().unwrap_or_else(|violation| panic!("{violation:?} at event {event}, seed {seed}"));
         }
     }
     storm.calm();
@@ -433,10 +480,13 @@ fn storm(seed: u64, events: u32) {
     for connection in open {
         storm.close_one(connection);
     }
-    storm.settle();
+    for worker in (0..WORKERS).chain(0..WORKERS) {
+        storm.worker = worker;
+        storm.settle();
+    }
     assert!(storm.clients.is_empty(), "connections left: {:?}, seed {seed}", storm.clients);
-    assert_eq!(storm.turn.memory_bytes().0, free_bytes, "memory was lost, seed {seed}");
-    assert_eq!(storm.turn.counters().violations, 0, "seed {seed}");
+    assert_eq!(storm.core.turn.memory_bytes().0, free_bytes, "memory was lost, seed {seed}");
+    assert_eq!(storm.core.turn.counters().violations, 0, "seed {seed}");
     let Storm { answered, switches, held, .. } = storm;
     let is_wild = answered > u64::from(events) / 10 && switches > 10 && held > u64::from(events) / 20;
     assert!(is_wild, "the storm was a calm: {answered} answers, {switches} switches, {held} steps with something held");
