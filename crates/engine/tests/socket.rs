@@ -89,6 +89,52 @@ fn test_34_clients_that_vanish_with_requests_in_flight_leave_nothing_behind() {
 }
 
 #[test]
+fn several_workers_keep_the_data_of_their_clients_apart_while_others_vanish() {
+    const CLIENTS: u64 = 8;
+    let volume = VolumeSettings::new("v", Backing::parse("memory:64MiB").expect("a backing"));
+    let settings = ShardSettings { memory_bytes: 64 << 20, threads: 4, queue_depth: 4, ..ShardSettings::default() };
+    let shard = start(settings, &[volume]).expect("a shard");
+    let before = shard.status().expect("status").memory_bytes.0;
+    let (closed, is_closed) = mpsc::channel();
+    let client = |number: u64| {
+        let (mut peer, shard, closed) = (connect(&shard, Some(closed.clone())), shard.clone(), closed.clone());
+        std::thread::spawn(move || {
+            let length = 4_096 * (number as u32 % 4 + 1);
+            for round in 0..100_u64 {
+                // Sixteen requests in flight, so that workers start each other's I/Os.
+                let at = |cookie: u64| number * (8 << 20) + cookie * 65_536;
+                let byte = |cookie: u64| (number * 31 + round * 7 + cookie) as u8;
+                for cookie in 0..16 {
+                    peer.send(&[request(1, cookie, at(cookie), length), vec![byte(cookie); length as usize]].concat());
+                }
+                (0..16).for_each(|_| assert_eq!(peer.reply().1, 0, "written"));
+                let reads: Vec<u8> = (0..16).flat_map(|cookie| request(0, cookie, at(cookie), length)).collect();
+                peer.send(&reads);
+                for _ in 0..16 {
+                    let (cookie, error, data) = peer.reply();
+                    assert!(
+                        error == 0 && data == vec![byte(cookie); length as usize],
+                        "client {number}, round {round}"
+                    );
+                }
+                if round % 20 == number {
+                    let mut visitor = connect(&shard, Some(closed.clone()));
+                    visitor.send(&[reads, request(1, 99, at(15) + 65_536, 65_536), vec![0; 1_000]].concat());
+                }
+            }
+        })
+    };
+    let clients: Vec<_> = (0..CLIENTS).map(client).collect();
+    clients.into_iter().for_each(|client| client.join().expect("a client"));
+    for _ in 0..CLIENTS * 6 {
+        is_closed.recv_timeout(Duration::from_secs(20)).expect("nothing is left of it");
+    }
+    let status = shard.status().expect("status");
+    assert_eq!((status.requests_in_flight, status.connections.len(), status.violations), (0, 0, 0));
+    assert_eq!((status.memory_bytes.0, status.threads), (before, 4));
+}
+
+#[test]
 fn tests_36_and_37_clients_that_stop_are_closed_and_others_do_not_notice() {
     let shard = shard("memory:32MiB", Duration::from_millis(300));
     let (closed, is_closed) = mpsc::channel();

@@ -20,7 +20,6 @@ max_request = "1MiB"
 cache = "direct"
 batch_wait_us = 0
 busy_poll_us = 50
-threads = 2
 inline_max = "16KiB"
 cpu = [0, 1]
 [[device.export]]
@@ -149,6 +148,7 @@ fn values_outside_their_range_are_reported_with_the_range() {
     says("memory = \"256MiB\"", "memory = \"256MB\"", &["\"256MB\" is not a size", "KiB, MiB, GiB or TiB"]);
     says("min_block = 512", "min_block = 513", &["513 is not one of 1, 512, 4096"]);
     says("busy_poll_us = 50", "busy_poll_us = 201", &["outside 0 to 200"]);
+    says("busy_poll_us = 50", "threads = 65", &["threads = 65 is outside 0 to 64"]);
     says("cache = \"direct\"", "cache = \"pages\"", &["direct, page; did you mean \"page\"?"]);
     says("cpu = [0, 1]", "cpu = [0, 5000]", &["serve.toml:13:11"]);
     says("mode = \"0600\"", "mode = \"rw\"", &["three octal digits"]);

@@ -34,6 +34,8 @@ pub struct ShardStatus {
     pub device_depth: u32,
     /// The largest number of commands that may ever be in flight on it.
     pub most_device_depth: u32,
+    /// Threads that serve its clients.
+    pub threads: usize,
     /// Whether it is saturated, and which shares are not kept.
     pub saturation: Saturation,
     /// Requests not yet answered and sent.
@@ -173,6 +175,7 @@ impl Core {
             reasons: self.turn.reasons(),
             device_depth,
             most_device_depth,
+            threads: self.workers.len(),
             saturation: self.turn.saturation(linux::thread::monotonic_ns()),
             requests_in_flight: self.turn.requests_in_flight(),
             ios_in_flight: self.turn.ios_in_flight(),
