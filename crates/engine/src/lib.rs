@@ -20,8 +20,8 @@
 //!  clients ─► protocol ─► shard ─► turn ─► queue ─► elevator        files, devices
 //!             (codec)     (I/O)    (decides, pure)           ─► shard ─► io_uring ─►
 //! ```
-//! [`start`] opens volumes and starts a shard: one thread that owns one device with everything on
-//! the data path. Socket clients bring a [`protocol::Protocol`] (NBD: crate `export`), threads of
+//! [`start`] opens volumes and starts a shard: the threads of one device, with everything on the
+//! data path; further threads are started as socket clients connect. Socket clients bring a [`protocol::Protocol`] (NBD: crate `export`), threads of
 //! the process use a [`Client`], and load generators run on the shard's thread as a [`LocalClient`].
 //! Read `turn` for the decisions and `shard` for the loop.
 #![forbid(unsafe_code)]

@@ -60,7 +60,7 @@ pub struct ShardSettings {
     pub queue_requests: u32,
     /// Longest transfer, 4 KiB to 1 MiB.
     pub max_request_bytes: u32,
-    /// Requests up to this size on files in memory are performed on the shard's thread; 0 = none.
+    /// Requests up to this size on files in memory are performed by the device's threads themselves; 0 = none.
     pub inline_max_bytes: u32,
     /// How long to wait for several completions at once, in microseconds; 0 = not at all.
     pub batch_wait_us: u32,
@@ -156,7 +156,7 @@ pub struct ClientSocket {
     pub label: String,
     /// A connection of the same client whose context to share; `None` for a context of its own.
     pub beside: Option<ConnectionId>,
-    /// Called on the shard's thread when nothing of the connection is left. Must not block.
+    /// Called on one of the device's threads when nothing of the connection is left. Must not block.
     pub on_closed: Option<Box<dyn FnOnce() + Send>>,
 }
 

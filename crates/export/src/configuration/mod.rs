@@ -76,7 +76,7 @@ pub struct Configuration {
     pub control: Option<Control>,
 }
 
-/// One device: one thread, one ring, one scheduler.
+/// One device: one scheduler, and the threads that share its work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
     /// Its name in messages and on the control socket.
@@ -100,9 +100,9 @@ pub struct Device {
     pub busy_poll_us: u64,
     /// Threads that share the work of the device's clients; 0: one for each processor, up to 4.
     pub threads: u64,
-    /// Largest I/O performed on the shard's own thread where the backing is memory; 0 disables it.
+    /// Largest I/O performed by the device's threads themselves where the backing is memory; 0 disables it.
     pub inline_max: Size,
-    /// Processors that the shard's thread may use; empty: all.
+    /// Processors that the device's threads may use; empty: all.
     pub cpu: Vec<u64>,
     /// Its exports.
     pub exports: Vec<Export>,
