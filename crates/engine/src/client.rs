@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use crate::error::EngineError;
 use crate::protocol::{Command, Failure};
-use crate::shard::{Answer, ClientContext, Data, LocalClient, LocalRequest, Payload};
+use crate::shard::{Answer, ClientContext, Data, LocalClient, LocalClientId, LocalRequest, Payload};
 use crate::volume::ShardHandle;
 
 /// The result of a request: the data of a read (else empty), or the failure.
@@ -35,7 +35,7 @@ pub(crate) struct ClientQueue {
 /// group.
 pub struct Client {
     shard: ShardHandle,
-    number: u32,
+    number: LocalClientId,
     queue: Arc<Mutex<ClientQueue>>,
 }
 
@@ -82,7 +82,7 @@ impl Ticket {
 }
 
 impl Client {
-    pub(crate) fn new(shard: ShardHandle, number: u32, queue: Arc<Mutex<ClientQueue>>) -> Self {
+    pub(crate) fn new(shard: ShardHandle, number: LocalClientId, queue: Arc<Mutex<ClientQueue>>) -> Self {
         Self { shard, number, queue }
     }
 

@@ -21,8 +21,9 @@
 //!             (codec)     (I/O)    (decides, pure)           ─► shard ─► io_uring ─►
 //! ```
 //! [`start`] opens volumes and starts a shard: the threads of one device, with everything on the
-//! data path; further threads are started as socket clients connect. Socket clients bring a [`protocol::Protocol`] (NBD: crate `export`), threads of
-//! the process use a [`Client`], and load generators run on the shard's thread as a [`LocalClient`].
+//! data path; further threads are started as clients come. Socket clients bring a
+//! [`protocol::Protocol`] (NBD: crate `export`), threads of the process use a [`Client`], and load
+//! generators, ublk devices and virtual machines run on a thread of the device as a [`LocalClient`].
 //! Read `turn` for the decisions and `shard` for the loop.
 #![forbid(unsafe_code)]
 
@@ -51,8 +52,8 @@ pub use host::EngineHost;
 pub use positioning::Rotational;
 pub use saturation::{GroupShare, Saturation};
 pub use shard::{
-    Answer, ClientContext, ConnectionStatus, Data, DrainReport, GroupStatus, LocalClient, LocalRequest, Payload,
-    ShardStatus, TunableStatus, UblkDevice, VolumeStatus,
+    Answer, ClientContext, ConnectionStatus, Data, DrainReport, GroupStatus, LocalClient, LocalClientId, LocalRequest,
+    Payload, ShardStatus, TunableStatus, UblkDevice, VolumeStatus,
 };
 pub use turn::ConnectionBounds;
 pub use volume::{

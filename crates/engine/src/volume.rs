@@ -16,8 +16,8 @@ use crate::positioning::Rotational;
 use crate::protocol::Protocol;
 use crate::saturation::Saturation;
 use crate::shard::{
-    Attachment, DrainReport, LocalClient, Locked, LoopSettings, Mailbox, ShardStatus, Threads, TraceSink, UblkDevice,
-    Worker,
+    Attachment, DrainReport, LocalClient, LocalClientId, Locked, LoopSettings, Mailbox, ShardStatus, Threads,
+    TraceSink, UblkDevice, Worker,
 };
 use crate::turn::{ConnectionBounds, TurnSettings};
 
@@ -335,6 +335,20 @@ impl ShardHandle {
         ask(&self.inner.threads, job)
     }
 
+    /// Runs a job that adds a client on the worker that will serve it.
+    fn ask_for_client<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Worker, &mut Locked<'_>) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<Result<T, EngineError>, EngineError> {
+        ask_at(&self.inner.threads.worker_for_client(), |worker, core| {
+            let added = job(worker, core);
+            if added.is_err() {
+                worker.client_refused(core);
+            }
+            added
+        })
+    }
+
     /// Opens another volume.
     ///
     /// # Errors
@@ -489,8 +503,7 @@ impl ShardHandle {
             beside: client.beside.map(|connection| connection.0),
             on_closed: client.on_closed,
         };
-        let worker = self.inner.threads.worker_for_client();
-        ask_at(&worker, |worker, core| worker.attach(core, attachment))?.map(ConnectionId)
+        self.ask_for_client(|worker, core| worker.attach(core, attachment))?.map(ConnectionId)
     }
 
     /// Serves a ublk device. Its requests count for `group`. The caller starts the device afterwards,
@@ -504,7 +517,7 @@ impl ShardHandle {
         volume: VolumeId,
         group: GroupHandle,
     ) -> Result<Option<String>, EngineError> {
-        self.ask(move |worker, core| worker.attach_ublk(core, device, volume.0, group.0))?
+        self.ask_for_client(move |worker, core| worker.attach_ublk(core, device, volume.0, group.0))?
     }
 
     /// Closes a client's connection. False if it is closed already.
@@ -515,7 +528,7 @@ impl ShardHandle {
         self.ask(move |_, core| core.evict(connection.0))
     }
 
-    /// Adds a client that runs on the shard's thread, with its connections.
+    /// Adds a client that runs on one of the device's threads, with its connections.
     /// Returns its number for [`ShardHandle::wake`].
     ///
     /// # Errors
@@ -524,13 +537,13 @@ impl ShardHandle {
         &self,
         client: Box<dyn LocalClient>,
         connections: Vec<LocalConnection>,
-    ) -> Result<u32, EngineError> {
-        self.ask(move |worker, core| worker.add_local_client(core, client, &connections))?
+    ) -> Result<LocalClientId, EngineError> {
+        self.ask_for_client(move |worker, core| worker.add_local_client(core, client, &connections))?
     }
 
     /// The contexts of a local client's requests, by connection.
-    pub(crate) fn contexts_of(&self, client: u32) -> Result<Vec<ContextId>, EngineError> {
-        self.ask(move |worker, core| worker.contexts_of(core, client))
+    pub(crate) fn contexts_of(&self, client: LocalClientId) -> Result<Vec<ContextId>, EngineError> {
+        ask_at(&self.inner.threads.mailbox(client.worker), move |worker, core| worker.contexts_of(core, client))
     }
 
     /// Starts or stops sending trace events of queue and scheduler to a sink, which is called
@@ -540,8 +553,8 @@ impl ShardHandle {
     }
 
     /// Requests an early turn for a local client. Does not wait.
-    pub fn wake(&self, client: u32) {
-        self.inner.threads.first().post(Box::new(move |worker, _| worker.wake(client)));
+    pub fn wake(&self, client: LocalClientId) {
+        self.inner.threads.mailbox(client.worker).post(Box::new(move |worker, _| worker.wake(client)));
     }
 
     /// A client for other threads of this process.

@@ -152,7 +152,12 @@ fn tests_36_and_37_clients_that_stop_are_closed_and_others_do_not_notice() {
     // An idle client is not a stalled one.
     quiet.send(&request(0, 1, 0, 512));
     assert_eq!(quiet.reply().0, 1);
-    assert_eq!(shard.status().expect("status").requests_in_flight, 0);
+    // The peer has the reply a moment before its worker knows that it was sent.
+    let is_idle = (0..2_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        shard.status().expect("status").requests_in_flight == 0
+    });
+    assert!(is_idle, "{:?}", shard.status());
 }
 
 #[test]

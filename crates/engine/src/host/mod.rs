@@ -26,7 +26,7 @@ use workload::{Flows, Issuer};
 
 use crate::backing::{Backing, OpenVolume, VolumeSettings};
 use crate::error::{EngineError, ErrorKind};
-use crate::shard::{ShardStatus, Traced};
+use crate::shard::{LocalClientId, ShardStatus, Traced};
 use crate::turn::{ConnectionBounds, TurnSettings, check_limiter, check_scheduler};
 use crate::volume::{GroupHandle, LocalConnection, ShardHandle, ShardSettings, VolumeId, start};
 use dispatch_recording::DispatchRecording;
@@ -145,7 +145,7 @@ struct RunWatch<'a> {
     inbox: Receiver<Report>,
     names: Names,
     began: Instant,
-    client: u32,
+    client: LocalClientId,
     is_cancelled: Arc<AtomicBool>,
     dispatch_recording: Option<DispatchRecording>,
 }

@@ -7,14 +7,14 @@ use queue::TraceMessage;
 use workload::trace::{Names, Tracer};
 
 use crate::error::EngineError;
-use crate::shard::Traced;
+use crate::shard::{LocalClientId, Traced};
 use crate::volume::{GroupHandle, ShardHandle};
 
 /// Names for the objects in the shard: jobs by the contexts of their connections, groups by their ids.
 pub(super) fn names(
     shard: &ShardHandle,
     experiment: &Experiment,
-    client: u32,
+    client: LocalClientId,
     groups: &BTreeMap<String, GroupHandle>,
 ) -> Result<Names, EngineError> {
     let contexts = shard.contexts_of(client)?;

@@ -8,9 +8,8 @@ use block::{Extent, Nanos, Operation, RequestId};
 use linux::buffer::Span;
 use linux::device::data_run_at;
 use linux::ring::Emptying;
-use parking_lot::MutexGuard;
 
-use super::shared::{Core, Locked};
+use super::shared::{Core, Locked, unlocked};
 use super::volumes::OwnFile;
 use super::{FIRST_SYNC_TAG, Token, Worker};
 use crate::protocol::{ClientRequest, MAX_EXTENTS, StatusExtent};
@@ -150,7 +149,7 @@ impl Worker {
             return;
         }
         let mut deferred = std::mem::take(&mut self.deferred);
-        MutexGuard::unlocked(core, || {
+        unlocked(core, || {
             for io in deferred.drain(..) {
                 self.transfer_inline(io.transfer, &io.spans[..io.count]);
             }

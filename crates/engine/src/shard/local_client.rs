@@ -1,5 +1,5 @@
-//! Clients inside the process: they run on the shard's thread and are called by its loop, so that
-//! they cost no hand-over. The load of `hoistway test` is one; [`crate::Client`] uses another.
+//! Clients inside the process: they run on a worker's thread and are called by its loop, so that they
+//! cost no hand-over. The load of `hoistway test` is one; [`crate::Client`] uses another.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -9,7 +9,7 @@ use linux::Slot;
 use linux::buffer::{Arena, Span};
 use linux::ring::{FileId, Ring};
 
-use super::shared::{Core, Route};
+use super::shared::{Core, Locked, Route, unlocked};
 use super::{Token, Worker};
 use crate::error::EngineError;
 use crate::protocol::{ClientRequest, Command, Failure};
@@ -51,7 +51,7 @@ pub struct Answer {
     pub now_ns: Nanos,
 }
 
-/// A client that runs on the shard's thread.
+/// A client that runs on a thread of the device.
 pub trait LocalClient: Send {
     /// Called at the start, after answers, when a full connection has room again, at
     /// [`LocalClient::next_wake_ns`], and after a wake. Submits requests; must not block.
@@ -205,11 +205,39 @@ pub(super) struct LocalClientState {
     is_closing: bool,
 }
 
+/// A local client of a device.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct LocalClientId {
+    pub(crate) worker: usize,
+    index: u32,
+}
+
+/// The device's lock, held, without the lifetime of its guard.
+trait HeldLock {
+    fn turn(&self) -> &Turn;
+    fn turn_mut(&mut self) -> &mut Turn;
+    fn unlocked(&mut self, action: &mut dyn FnMut());
+}
+
+impl HeldLock for Locked<'_> {
+    fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
+    fn turn_mut(&mut self) -> &mut Turn {
+        &mut self.turn
+    }
+
+    fn unlocked(&mut self, action: &mut dyn FnMut()) {
+        unlocked(self, action);
+    }
+}
+
 /// The operations that a local client may use during its turn.
 pub struct ClientContext<'a> {
     index: u32,
     connections: &'a mut [ConnectionState],
-    turn: &'a mut Turn,
+    lock: &'a mut (dyn HeldLock + 'a),
     ring: &'a mut Ring,
     actions: &'a mut Actions,
     now_ns: Nanos,
@@ -265,16 +293,17 @@ impl ClientContext<'_> {
             tag: 0,
         };
         self.connections[connection].filling = is_write.then_some((request.cookie, 0));
-        self.turn.plug(number, request.actor, request.is_held);
-        let mut verdict = self.turn.submit(number, asked, self.now_ns, self.actions);
+        self.lock.turn_mut().plug(number, request.actor, request.is_held);
+        let mut verdict = self.lock.turn_mut().submit(number, asked, self.now_ns, self.actions);
         while let Verdict::Fill(span) = verdict {
             let Some((_, done)) = &mut self.connections[connection].filling else { break };
-            fill(*done, Payload { arena: &ArenaView(self.ring.arena()), span });
+            let (arena, from) = (ArenaView(self.ring.arena()), *done);
+            self.lock.unlocked(&mut || fill(from, Payload { arena: &arena, span }));
             *done += u64::from(span.length_bytes);
-            verdict = self.turn.filled(number, self.now_ns, self.actions);
+            verdict = self.lock.turn_mut().filled(number, self.now_ns, self.actions);
         }
         self.connections[connection].is_waiting = verdict == Verdict::Wait;
-        self.turn.end_plug(request.is_held, self.now_ns);
+        self.lock.turn_mut().end_plug(request.is_held, self.now_ns);
         if verdict == Verdict::Wait {
             self.unplug_all(connection);
         }
@@ -284,23 +313,23 @@ impl ClientContext<'_> {
     /// Submits everything that the plugs of a connection hold, because its processes have to wait.
     pub fn unplug_all(&mut self, connection: usize) {
         if let Some(connection) = self.connections.get(connection) {
-            self.turn.unplug_all(connection.number, self.now_ns);
+            self.lock.turn_mut().unplug_all(connection.number, self.now_ns);
         }
     }
 
     /// The queue's counters so far.
     pub fn queue_counters(&self) -> queue::Counters {
-        self.turn.queue_counters()
+        self.lock.turn().queue_counters()
     }
 
     /// The number of times that the scheduler gave each reason.
     pub fn reasons(&self) -> Vec<(&'static str, u64)> {
-        self.turn.reasons()
+        self.lock.turn().reasons()
     }
 
     /// Removes the limiters; the requests that they hold go on at once.
     pub fn lift_limits(&mut self) {
-        self.turn.lift_limits(self.now_ns);
+        self.lock.turn_mut().lift_limits(self.now_ns);
     }
 
     /// The ring's handle on a file, for [`ClientContext::poll`].
@@ -329,7 +358,7 @@ impl ClientContext<'_> {
 
     /// Gives back memory that the client was given when it was added.
     pub(super) fn give_memory(&mut self, slot: Slot) {
-        self.turn.give_memory(slot);
+        self.lock.turn_mut().give_memory(slot);
     }
 
     /// Fetches the next request of a ublk queue's tag, after answering the last one with `result`.
@@ -354,7 +383,7 @@ impl Worker {
         core: &mut Core,
         client: Box<dyn LocalClient>,
         connections: &[LocalConnection],
-    ) -> Result<u32, EngineError> {
+    ) -> Result<LocalClientId, EngineError> {
         let index = self.local_clients.iter().position(Option::is_none).unwrap_or(self.local_clients.len());
         let client_number = u32::try_from(index).unwrap_or(u32::MAX);
         let mut opened: Vec<ConnectionState> = Vec::with_capacity(connections.len());
@@ -371,8 +400,11 @@ impl Worker {
                     format!("no connection is free for {} issuers, or volume or group is gone", connections.len());
                 return Err(EngineError::usage(message, "use fewer issuers"));
             };
-            core.routes[number as usize] =
-                Route::Local { client: client_number, connection: u32::try_from(opened.len()).unwrap_or(u32::MAX) };
+            core.routes[number as usize] = Route::Local {
+                worker: self.number,
+                client: client_number,
+                connection: u32::try_from(opened.len()).unwrap_or(u32::MAX),
+            };
             core.labels[number as usize] = client.label().map(str::to_owned);
             opened.push(ConnectionState { number, ..ConnectionState::default() });
         }
@@ -381,7 +413,7 @@ impl Worker {
         }
         self.local_clients[index] =
             Some(Box::new(LocalClientState { client, connections: opened, wants_turn: true, is_closing: false }));
-        Ok(client_number)
+        Ok(LocalClientId { worker: self.number, index: client_number })
     }
 
     /// Passes a completion to the client that gave the command.
@@ -393,20 +425,20 @@ impl Worker {
     }
 
     /// The contexts of a local client's requests, by connection.
-    pub fn contexts_of(&self, core: &Core, client: u32) -> Vec<block::ContextId> {
-        let Some(Some(state)) = self.local_clients.get(client as usize) else { return Vec::new() };
+    pub fn contexts_of(&self, core: &Core, client: LocalClientId) -> Vec<block::ContextId> {
+        let Some(Some(state)) = self.local_clients.get(client.index as usize) else { return Vec::new() };
         state.connections.iter().filter_map(|connection| core.turn.context_of(connection.number)).collect()
     }
 
     /// Requests an early turn for a local client.
-    pub fn wake(&mut self, client: u32) {
-        if let Some(Some(state)) = self.local_clients.get_mut(client as usize) {
+    pub fn wake(&mut self, client: LocalClientId) {
+        if let Some(Some(state)) = self.local_clients.get_mut(client.index as usize) {
             state.wants_turn = true;
         }
     }
 
     /// Calls every local client that has a reason for a turn.
-    pub(super) fn run_local_clients(&mut self, core: &mut Core, now: Nanos) {
+    pub(super) fn run_local_clients(&mut self, core: &mut Locked<'_>, now: Nanos) {
         for index in 0..self.local_clients.len() {
             let Some(state) = &self.local_clients[index] else { continue };
             let is_due = state.client.next_wake_ns().is_some_and(|at| block::time::is_due(now, at));
@@ -416,14 +448,14 @@ impl Worker {
         }
     }
 
-    fn run_local_client(&mut self, core: &mut Core, index: usize, now: Nanos) {
+    fn run_local_client(&mut self, core: &mut Locked<'_>, index: usize, now: Nanos) {
         let Some(mut state) = self.local_clients[index].take() else { return };
         state.wants_turn = false;
         let LocalClientState { client, connections, is_closing, .. } = &mut *state;
         let mut context = ClientContext {
             index: u32::try_from(index).unwrap_or(u32::MAX),
             connections,
-            turn: &mut core.turn,
+            lock: &mut *core,
             ring: &mut self.ring,
             actions: &mut self.actions,
             now_ns: now,
@@ -451,7 +483,7 @@ impl Worker {
     /// Continues a waiting connection.
     pub(super) fn continue_local_client(
         &mut self,
-        core: &mut Core,
+        core: &mut Locked<'_>,
         client: u32,
         connection: u32,
         verdict: Verdict,
@@ -465,7 +497,7 @@ impl Worker {
         while let Verdict::Fill(span) = verdict {
             let Some((cookie, done)) = &mut connection.filling else { break };
             let view = ArenaView(self.ring.arena());
-            client.fill(index, *cookie, *done, Payload { arena: &view, span });
+            unlocked(core, || client.fill(index, *cookie, *done, Payload { arena: &view, span }));
             *done += u64::from(span.length_bytes);
             verdict = core.turn.filled(connection.number, now, &mut self.actions);
         }
@@ -476,7 +508,7 @@ impl Worker {
     /// Passes a piece of an answer to a connection.
     pub(super) fn answer_local_client(
         &mut self,
-        core: &mut Core,
+        core: &mut Locked<'_>,
         index: u32,
         connection: u32,
         request: u32,
@@ -485,16 +517,16 @@ impl Worker {
     ) {
         if let Some(Some(state)) = self.local_clients.get_mut(index as usize) {
             let asked = *core.turn.asked(request);
+            let connection = connection as usize;
             if let Piece::Data { part, .. } = piece {
                 let view = ArenaView(self.ring.arena());
                 let from = Data { arena: &view, span: core.turn.data_of(part) };
                 let offset_bytes = core.turn.offset_of(part) - asked.offset_bytes;
-                state.client.data(connection as usize, asked.cookie, offset_bytes, from);
+                unlocked(core, || state.client.data(connection, asked.cookie, offset_bytes, from));
             }
             if piece.is_last() {
                 let result = core.turn.failure_of(request).map_or(Ok(()), Err);
-                let (connection, cookie) = (connection as usize, asked.cookie);
-                state.client.answered(Answer { connection, cookie, result, now_ns: now });
+                state.client.answered(Answer { connection, cookie: asked.cookie, result, now_ns: now });
                 state.wants_turn = true;
             }
         }
@@ -502,7 +534,7 @@ impl Worker {
     }
 
     /// Ends a connection of which nothing is left in the turn.
-    pub(super) fn local_connection_finished(&mut self, index: u32, connection: u32) {
+    pub(super) fn local_connection_finished(&mut self, core: &mut Core, index: u32, connection: u32) {
         let Some(place) = self.local_clients.get_mut(index as usize) else { return };
         let Some(state) = place else { return };
         if let Some(connection) = state.connections.get_mut(connection as usize) {
@@ -510,6 +542,7 @@ impl Worker {
         }
         if state.connections.iter().all(|connection| connection.is_finished) {
             *place = None;
+            core.workers[self.number].clients -= 1;
         }
     }
 

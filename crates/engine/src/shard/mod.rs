@@ -4,9 +4,8 @@
 //! ```text
 //! reap completions ─► mailbox ─► parse ─► model ─► expire ─► dispatch ─► perform (inline I/O again) ─► send ─► wait
 //! ```
-//! Each socket belongs to one worker, which receives, parses, encodes and sends for it. The first
-//! connection is served by worker 0; further workers are started when more clients connect. Local
-//! clients, the device model and control run on worker 0. Operations that may block run elsewhere: the
+//! Each client belongs to one worker. The first is served by worker 0; further workers are started when
+//! more clients come. Control runs on worker 0. Operations that may block run elsewhere: the
 //! caller of the handle opens files, a helper thread queries allocation.
 
 mod disk;
@@ -28,9 +27,8 @@ use std::sync::{Arc, mpsc};
 use block::{Nanos, RequestId};
 use linux::buffer::Arena;
 use linux::ring::{Completion, FileId, Ring};
-use parking_lot::MutexGuard;
 
-pub use local_client::{Answer, ClientContext, Data, LocalClient, LocalRequest, Payload};
+pub use local_client::{Answer, ClientContext, Data, LocalClient, LocalClientId, LocalRequest, Payload};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use shared::{Core, Locked, Shared};
 pub use status::{ConnectionStatus, DrainReport, GroupStatus, ShardStatus, TunableStatus, VolumeStatus};
@@ -44,7 +42,7 @@ use crate::error::EngineError;
 pub use crate::turn::Traced;
 use crate::turn::{Action, Actions, Verdict};
 use local_client::LocalClientState;
-use shared::Route;
+use shared::{Route, unlocked};
 use stream::Socket;
 use volumes::OwnFile;
 use wait::Idle;
@@ -274,7 +272,7 @@ impl Worker {
             std::mem::swap(&mut self.performing, &mut self.actions);
             let mut performing = std::mem::replace(&mut self.performing, Actions::empty());
             self.start_in_model(core, &performing, now);
-            MutexGuard::unlocked(core, || self.move_data(&performing, &mut budget));
+            unlocked(core, || self.move_data(&performing, &mut budget));
             for action in &performing.list {
                 self.pass_on(core, *action, now);
             }
@@ -314,7 +312,7 @@ impl Worker {
                 Route::Socket { worker, socket } if worker == self.number => {
                     self.queue_piece(core, socket, request, piece, now);
                 }
-                Route::Local { client, connection } => {
+                Route::Local { worker, client, connection } if worker == self.number => {
                     self.answer_local_client(core, client, connection, request, piece, now);
                 }
                 _ => core.turn.sent(request, piece, now, &mut self.actions),
@@ -323,7 +321,7 @@ impl Worker {
                 Route::Socket { worker, socket } if worker == self.number => {
                     self.continue_stream(core, socket, verdict, now);
                 }
-                Route::Local { client, connection } => {
+                Route::Local { worker, client, connection } if worker == self.number => {
                     self.continue_local_client(core, client, connection, verdict, now);
                 }
                 // The client has gone since.
@@ -336,7 +334,9 @@ impl Worker {
                 core.turn.retire(connection);
                 match route {
                     Route::Socket { socket, .. } => self.turn_finished(core, socket),
-                    Route::Local { client, connection } => self.local_connection_finished(client, connection),
+                    Route::Local { client, connection, .. } => {
+                        self.local_connection_finished(core, client, connection);
+                    }
                     Route::None => {}
                 }
             }

@@ -23,6 +23,12 @@ use crate::turn::{Action, Actions, Turn, TurnSettings};
 /// The lock, held.
 pub(crate) type Locked<'a> = MutexGuard<'a, Core>;
 
+/// Releases the lock while something runs that needs no decisions. A single worker keeps it, because
+/// nobody waits.
+pub(super) fn unlocked<T>(core: &mut Locked<'_>, action: impl FnOnce() -> T) -> T {
+    if core.workers.len() == 1 { action() } else { MutexGuard::unlocked(core, action) }
+}
+
 /// A device as its workers and its handle see it.
 pub(crate) struct Shared {
     pub settings: LoopSettings,
@@ -43,8 +49,8 @@ pub(super) enum Route {
         worker: usize,
         socket: u32,
     },
-    /// Local clients run on worker 0.
     Local {
+        worker: usize,
         client: u32,
         connection: u32,
     },
@@ -57,8 +63,8 @@ pub(super) struct Peer {
     pub inbox: Actions,
     /// Whether it must be woken to see its inbox.
     pub is_asleep: bool,
-    /// Sockets that it has or will have in a moment.
-    pub sockets: usize,
+    /// Sockets and local clients that it has or will have in a moment.
+    pub clients: usize,
     pub counters: LoopCounters,
 }
 
@@ -112,7 +118,7 @@ impl Core {
     pub(super) fn add_worker(&mut self, mailbox: Arc<Mailbox>) -> usize {
         self.running += 1;
         let (inbox, counters) = (Actions::empty(), LoopCounters::default());
-        self.workers.push(Peer { mailbox, inbox, is_asleep: false, sockets: 0, counters });
+        self.workers.push(Peer { mailbox, inbox, is_asleep: false, clients: 0, counters });
         self.workers.len() - 1
     }
 
@@ -141,8 +147,7 @@ impl Core {
     fn worker_of(&self, connection: u32) -> Option<usize> {
         match self.route(connection) {
             Route::None => None,
-            Route::Socket { worker, .. } => Some(worker),
-            Route::Local { .. } => Some(0),
+            Route::Socket { worker, .. } | Route::Local { worker, .. } => Some(worker),
         }
     }
 

@@ -16,9 +16,8 @@ use block::{Nanos, Priority};
 use linux::Slot;
 use linux::buffer::Span;
 use linux::ring::FileId;
-use parking_lot::MutexGuard;
 
-use super::shared::{Core, Locked, Route};
+use super::shared::{Core, Locked, Route, unlocked};
 use super::{Token, Worker};
 use crate::error::EngineError;
 use crate::protocol::{ClientRequest, Failure, MAX_HEADER_BYTES, Parsed, Protocol};
@@ -125,16 +124,8 @@ pub(super) struct Socket {
 }
 
 impl Worker {
-    /// Takes over a client's socket, which [`super::Threads::worker_for_client`] has counted already.
+    /// Takes over a client's socket.
     pub fn attach(&mut self, core: &mut Locked<'_>, attachment: Attachment) -> Result<u32, EngineError> {
-        let attached = self.take_over(core, attachment);
-        if attached.is_err() {
-            core.workers[self.number].sockets -= 1;
-        }
-        attached
-    }
-
-    fn take_over(&mut self, core: &mut Locked<'_>, attachment: Attachment) -> Result<u32, EngineError> {
         let now = linux::thread::monotonic_ns();
         let Attachment { socket, protocol, volume, group, received, label, beside, on_closed } = attachment;
         // An option that cannot be set only costs speed.
@@ -220,10 +211,10 @@ impl Worker {
     /// The largest receive buffer that leaves enough memory for data.
     fn receive_buffer(&mut self, core: &mut Core) -> Option<Slot> {
         let (_, total_bytes) = core.turn.memory_bytes();
-        let sockets = core.workers.iter().map(|worker| worker.sockets as u64).sum::<u64>();
+        let clients = core.workers.iter().map(|worker| worker.clients as u64).sum::<u64>();
         let size = [256 << 10, 64 << 10, 16 << 10]
             .into_iter()
-            .find(|&size| sockets * u64::from(size) <= total_bytes / RECEIVE_SHARE)
+            .find(|&size| clients * u64::from(size) <= total_bytes / RECEIVE_SHARE)
             .unwrap_or(16 << 10);
         core.turn.take_memory(size)
     }
@@ -286,7 +277,7 @@ impl Worker {
                 let from = Span::of(socket.buffer, socket.start, available);
                 let copied = available.min(span.length_bytes);
                 // The other workers decide meanwhile.
-                MutexGuard::unlocked(core, || self.ring.arena().copy_within(from, span));
+                unlocked(core, || self.ring.arena().copy_within(from, span));
                 socket.start += copied;
                 let left = span.behind(copied);
                 socket.stream = Stream::Filling(left);
@@ -487,7 +478,7 @@ impl Worker {
             self.ring.remove_file(socket.file);
             core.turn.give_memory(socket.buffer);
             core.turn.give_memory(socket.headers);
-            core.workers[self.number].sockets -= 1;
+            core.workers[self.number].clients -= 1;
             self.free_sockets.push(index);
             self.ready.retain(|&other| other != index);
             self.dirty.retain(|&other| other != index);

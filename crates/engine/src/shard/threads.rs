@@ -66,12 +66,12 @@ impl Threads {
         &self.first
     }
 
-    /// The mailbox of the worker with the fewest sockets, or of a new one while every worker has some
+    /// The mailbox of the worker with the fewest clients, or of a new one while every worker has some
     /// and there may be more. It counts the client that will be attached.
     pub fn worker_for_client(&self) -> Arc<Mailbox> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let least = self.shared.core.lock().least_loaded();
-        if least.is_some_and(|(_, sockets)| sockets > 0)
+        if least.is_some_and(|(_, clients)| clients > 0)
             && threads.len() < self.most
             && let Ok(thread) = launch(&self.shared)
         {
@@ -81,10 +81,16 @@ impl Threads {
         match core.least_loaded() {
             None => Arc::clone(&self.first),
             Some((worker, _)) => {
-                core.workers[worker].sockets += 1;
+                core.workers[worker].clients += 1;
                 Arc::clone(&core.workers[worker].mailbox)
             }
         }
+    }
+
+    /// A worker's mailbox.
+    pub fn mailbox(&self, worker: usize) -> Arc<Mailbox> {
+        let core = self.shared.core.lock();
+        core.workers.get(worker).map_or_else(|| Arc::clone(&self.first), |worker| Arc::clone(&worker.mailbox))
     }
 
     /// Waits for the end of all threads.
@@ -96,10 +102,17 @@ impl Threads {
     }
 }
 
+impl Worker {
+    /// Takes back the count of [`Threads::worker_for_client`], because the client was not added.
+    pub fn client_refused(&self, core: &mut Core) {
+        core.workers[self.number].clients -= 1;
+    }
+}
+
 impl Core {
     fn least_loaded(&self) -> Option<(usize, usize)> {
-        let loads = self.workers.iter().map(|worker| worker.sockets).enumerate();
-        loads.min_by_key(|&(_, sockets)| sockets)
+        let loads = self.workers.iter().map(|worker| worker.clients).enumerate();
+        loads.min_by_key(|&(_, clients)| clients)
     }
 
     /// Notes that a worker has ended; the last one releases the files.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use engine::ShardHandle;
+use engine::{LocalClientId, ShardHandle};
 use vhost::vhost_user::message::{
     VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight, VhostUserLog,
     VhostUserMemoryRegion, VhostUserShMemConfig, VhostUserSharedMsg, VhostUserSingleMemoryRegion,
@@ -49,7 +49,7 @@ pub struct Session {
     facts: DeviceFacts,
     shard: ShardHandle,
     /// The device's number on the shard.
-    client: u32,
+    client: LocalClientId,
     commands: Arc<Commands>,
     report: Report,
     features: u64,
@@ -65,7 +65,7 @@ impl Session {
         label: String,
         facts: DeviceFacts,
         shard: ShardHandle,
-        client: u32,
+        client: LocalClientId,
         commands: Arc<Commands>,
         report: Report,
     ) -> Self {
