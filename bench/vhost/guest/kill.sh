@@ -1,6 +1,6 @@
 #!/bin/sh
-# Verified writes that last longer than many servers.
-# A module that the kernel has built in is not in the list.
+# Verified writes that continue while the host kills and restarts the server many times.
+# /lib/order has a list of files for each module; it is empty or missing if the kernel has the driver built in.
 for name in virtio_pci virtio_blk; do
     [ ! -s /lib/order/$name ] || load $name || die 10 "$name"
 done

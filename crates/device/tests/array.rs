@@ -89,7 +89,7 @@ fn random(array: &Array, operation: Operation) -> impl FnMut() -> (Operation, Ex
     move || (operation, Extent::new(stream.below(blocks) * 8, 8))
 }
 
-/// Member reads and writes so far.
+/// Reads and writes that the member disks have got so far.
 fn member_commands(array: &Array) -> (u64, u64) {
     let counters = array.members().map(|member| member.counters());
     counters.fold((0, 0), |(reads, writes), counters| (reads + counters.reads, writes + counters.writes))
@@ -216,8 +216,8 @@ fn t32_dd_readers_with_controller_read_ahead() {
 }
 
 /// Case 33 derives its number from commands that all wait for the media, so the drives' own
-/// read-ahead is off here; with it three of four windows are read before they are requested, and
-/// half a disk is busy.
+/// read-ahead is off here. With read-ahead, the drives read three of four windows before the reader
+/// requests them, and on average half a disk is busy.
 #[test]
 fn t33_small_chunks_keep_two_disks_busy() {
     let parameters = ArrayParameters { chunk_kib: 128, ..Default::default() };

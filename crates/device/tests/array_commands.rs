@@ -190,8 +190,9 @@ fn a_flush_is_immediate_with_a_battery_and_waits_for_earlier_writes_without() {
 fn a_full_cache_takes_writes_in_order_as_room_comes() {
     let (mut array, _) = array_of(5, 400, &small(|p| (p.lun_depth, p.link_kb_per_s) = (64, 100_000_000)));
     let mut completions = Vec::new();
-    // 2,048 sectors of cache; the answers take 1.5 ms, the disks at least 1 ms more. There would be
-    // room for the last write, but not for the one before it.
+    // The cache has 2,048 sectors. The controller answers after 1.5 ms, and the disks need at least
+    // 1 ms more. There is room for the last write, but not for the one before it, and writes are
+    // taken in order.
     let lengths = (0..31).map(|_| 64).chain([40, 64, 8]);
     for (tag, sectors) in (0..).zip(lengths) {
         submit(&mut array, 0, tag, Operation::Write, Extent::new(u64::from(tag) * 64, sectors));

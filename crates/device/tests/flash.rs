@@ -168,7 +168,8 @@ fn theoretical_amplification(spare: f64) -> f64 {
     a / (a + w)
 }
 
-/// Over the last third of 9 x capacity of random writes to 1,024 superblocks of 512 units.
+/// Write amplification over the last third of random writes of 9 x the capacity, on 1,024
+/// superblocks of 512 units.
 #[test]
 fn t39_write_amplification_is_that_of_the_formula() {
     for (spare_millionths, quoted) in [(70_000, 7.82), (150_000, 4.02), (280_000, 2.48), (500_000, 1.72)] {
@@ -268,7 +269,7 @@ fn t42_a_program_on_one_die_does_not_delay_reads_of_another() {
     submit(&mut device, now, 1, Operation::Read, Flags::NONE, Extent::new(128 * 8, 8));
     submit(&mut device, now, 2, Operation::Read, Flags::NONE, Extent::new(4 * 8, 8));
     let other = wait_for(&mut device, 2) - now;
-    // One more command before it in the firmware.
+    // The firmware takes the other read first, which delays this one by 2,000 ns.
     assert!((2_000 + 123_357..2_000 + 133_357).contains(&other), "the other die's read took {other} ns");
     let stuck = wait_for(&mut device, 1) - now;
     assert!(stuck > 1_000_000, "the read behind the program took {stuck} ns");

@@ -147,7 +147,7 @@ fn what_the_end_of_the_run_cuts_off_is_said() {
     assert_eq!(cut(phases(), &[done, (IoDirection::Read, &[(100, 200)], Some(200))], Some(200)), ["", "", ""]);
     let clones = vec![job("a", 2, 0)].into_iter().map(|job| Job { group_reporting: true, ..job }).collect::<Vec<_>>();
     assert_eq!(cut(clones, &[done, goes_on], None), ["1 of 2 threads cut off by the end of the run"]);
-    // Its time ends with the run's, or nearly so; an endless job is never cut off.
+    // A job whose time ends with the run, or nearly so, is not cut off. An endless job never is.
     let timed = |runtime_ms: u64| vec![Job { runtime_ns: Some(runtime_ms * MS), time_based: true, ..job("a", 1, 0) }];
     let late: Doing<'_> = (IoDirection::Read, &[(5, 1_000)], Some(1_001));
     assert_eq!(cut(timed(1_000), &[late], None), [""]);

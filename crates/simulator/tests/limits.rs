@@ -117,9 +117,8 @@ fn t21_the_guarantee_of_an_idle_group_is_available_to_others() {
     assert!(b > 95.0, "{b:.1}");
 }
 
-/// MB/s of B beside A, and in the second that begins this long after A's last read completed. A
-/// demands more than the device can give, so that B is held to its own guarantee while A is
-/// present.
+/// MB/s of B beside A, and in the second that begins `delay_ms` after A's last read completed. A's
+/// guarantee is more than the device can give, so that B is held to its own while A is present.
 fn beside_and_after(scheduler: &str, of_b: Limits, delay_ms: u64, slice_ms: u64) -> (f64, f64) {
     let groups = [(large_reads(32), at_least(50 * MB)), (large_reads(8), of_b)];
     let mut question = question("null,mbps=20,latency_us=50,qd=64", scheduler, &groups, (1, 1));
@@ -231,8 +230,8 @@ fn t28_without_limits_a_throttle_changes_nothing() {
 /// A small reader with a latency target beside a large one without, in steady state.
 fn beside_a_backup(target: &str, scheduler: &str, latency_target_us: u64) -> Experiment {
     let db = (random_reads(1), Limits { latency_target_us, ..Limits::NONE });
-    // While a disk completes after 2 s, its reader's latency is sampled, and the other group
-    // throttled, only that often.
+    // At first the disk completes a read after about 2 s. The reader's latency is sampled, and the
+    // other group throttled, no more often than that, so a disk needs a longer ramp.
     let seconds = if target == "sata" { (20, 5) } else { (5, 3) };
     question(target, scheduler, &[db, (large_reads(32), Limits::NONE)], seconds)
 }

@@ -222,7 +222,8 @@ fn t50_two_hundred_readers_of_a_disk_share_64_requests() {
     let mut question = on("sata", "mq-deadline", "", job);
     question.runtime_ns = 40_000 * MS;
     let measurement = run(&question);
-    // In flight in the queue: 64 requests, of which the disk had 32; the others slept.
+    // 64 requests had a tag, of which the disk had 32. The other threads slept until a tag was
+    // free.
     let in_flight = measurement.device.weighted_ns as f64 / measurement.device.busy_ns as f64;
     assert!((in_flight - 64.0).abs() < 1.0, "{in_flight}");
     // The longest sleeper is admitted first, so that no thread gets much more than another.

@@ -242,8 +242,8 @@ fn t36_groups_of_buffered_readers() {
 fn t37_random_readers_use_the_whole_queue_of_a_disk() {
     let job = random_reads(1);
     let none: f64 = megabytes(&on_disk("sata", "none", eight_on_disk(&job, 4))).iter().sum();
-    // The lightest group has four requests per second, and slices are probed on the disk now and
-    // then.
+    // The run is long, because the lightest group has only four requests per second, and because
+    // paternoster tries slices on the disk from time to time.
     let mut question = experiment("sata", "paternoster", eight_on_disk(&job, 4));
     (question.ramp_ns, question.runtime_ns) = (20_000 * MS, 80_000 * MS);
     let got = run(&question);

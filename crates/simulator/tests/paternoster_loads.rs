@@ -118,9 +118,9 @@ fn t19_mixed_sizes_share_a_link_equally() {
     }
 }
 
-/// While only the writer is active, adjacent writes merge into requests of 1.3 MB. Each takes this
-/// link 5 ms, and 32 are in flight. Epochs with writes are long, so paternoster learns the floor
-/// only after some seconds; therefore the ramp is long.
+/// Adjacent queued writes merge into requests of up to 1.3 MB, the device's longest command; such a
+/// request takes this link 5 ms. Epochs with many writes last at least 250 ms, so paternoster
+/// learns the floor only after some seconds; therefore the ramp is long.
 #[test]
 fn t23_a_reader_beside_a_write_bomb() {
     let groups = || vec![("a", 100, random_reads(1)), ("b", 100, writes(128, 64))];
@@ -153,8 +153,9 @@ fn t25_the_bound_of_latency_holds() {
     for bound_us in [1_000, 500] {
         let pair = both(DIES, &format!("give=3,lat_us={bound_us}"), groups);
         pair.print(&format!("lat_us={bound_us}"));
-        // `lat_us` bounds the time in the device. The reader also waits until one other request
-        // has completed, for which a quarter of the bound is added.
+        // `lat_us` bounds the time in the device for 95 % of the sync reads. The measured latency
+        // also contains the wait in the queue: while the number in flight is at its bound, nothing
+        // is dispatched until a request completes. A quarter of the bound is added for this wait.
         assert!(
             latency_us(&pair.ours, 95.0) <= bound_us + bound_us / 4,
             "{bound_us}: {}",
@@ -210,9 +211,10 @@ fn reader_beside(model: &str, scheduler: &str, other: fn() -> Job, queue_request
 }
 
 /// A reader beside 255 random reads in a queue of one issuer, on an array of twelve disks and on
-/// one disk (means of two seeds). Both schedulers dispatch in sector order: in FIFO order the
-/// throughput would be a fifth lower. The 99th percentile would be a sixth higher if a group that
-/// lags behind got a second whole slice.
+/// one disk (means of two seeds). Both schedulers dispatch the requests of one issuer in sector
+/// order. Earlier variants of paternoster were worse here: in order of arrival the throughput was a
+/// fifth lower, and with a second whole slice for a group that lags the 99th percentile was a sixth
+/// higher.
 #[test]
 fn a_reader_beside_a_flood_on_disks() {
     for model in ["raid5x12", "sata"] {

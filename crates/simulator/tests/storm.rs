@@ -8,7 +8,7 @@ use hoistway_simulator::{Storm, StormReport};
 
 const BIOS: u64 = 10_000;
 const REQUESTS: u64 = 100_000;
-/// The same for a pair of policy and limiter.
+/// Bios of a storm, and requests in all, for a pair of policy and limiter.
 const BIOS_OF_A_PAIR: u64 = 1_500;
 const REQUESTS_OF_A_PAIR: u64 = 10_000;
 
@@ -40,8 +40,9 @@ fn storms_of(policy: &str, bios: u64, requests: u64, is_enough: impl Fn(&StormRe
     assert!(is_enough(&total), "{policy}: the storms exercised too little: {total:?}");
 }
 
-/// The storms must have exercised what they are meant to. `passed_over`: how often P7 counted a
-/// pass against a bound. A policy that keeps few requests in flight loses few.
+/// The storms must have exercised what they are meant to. `passed_over`: how often the check of P7
+/// counted that a request was passed by another. `lost` counts the commands that time out; its
+/// limit is low, because a policy that keeps few requests in flight loses few.
 fn storms(policy: &str) {
     storms_of(policy, BIOS, REQUESTS, |total| {
         let StormReport { merged, requeued, switches, groups, failed, lost, held, limit_changes, .. } = *total;

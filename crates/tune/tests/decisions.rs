@@ -126,8 +126,8 @@ fn t40_the_published_rows_are_classified_and_their_ratios_printed() {
     }
 }
 
-/// The three conclusions of the thread: keep idling; no queue idling but groups by group idling;
-/// idling has no effect.
+/// The three conclusions of the mailing-list thread "IOPS mode and group_idle": keep idling for
+/// each queue; idle for groups and not for queues; idling has no effect.
 #[test]
 fn t40_the_published_rows_give_the_threads_conclusions() {
     let conclusion = |streams, p50_ms, rotational| {
@@ -199,7 +199,7 @@ fn the_requests_that_shares_needed_are_recommended_with_the_scheduler() {
     device.nr_requests = Some(256);
     let kept = advice(&device, &findings, Goal::Fairness);
     assert_eq!((text(&kept).as_str(), kept.verdict, kept.items.len()), ("hw-paternoster", Verdict::Keep, 0));
-    // Too few again.
+    // With fewer `nr_requests` than the shares need, one item is left to change.
     device.nr_requests = Some(8);
     assert_eq!(advice(&device, &findings, Goal::Fairness).items.len(), 1);
 }
@@ -268,8 +268,8 @@ fn t45_a_noisy_figure_of_what_is_set_now_counts_if_it_could_change_the_advice() 
         findings.noisy.push(Noisy { probe: probe.into(), spec: "mq-deadline".into(), is_candidates: true, variation });
         recommend(&device(1, true), &findings, goal, &[]).kernel.verdict
     };
-    // With 11 MB/s of 61, mq-deadline is no choice, whatever its random reads, and even if it were
-    // 17.
+    // mq-deadline reads streams at 11 MB/s, the best candidate at 61. mq-deadline would not be the
+    // choice with any rate of random reads, nor with 17 MB/s instead of 11.
     assert_eq!(verdict(Goal::Throughput, "random-32", 0.25), Verdict::Change);
     assert_eq!(verdict(Goal::Throughput, "streams-8", 0.25), Verdict::Change);
     // If a figure may have any value, no decision is possible.

@@ -63,8 +63,8 @@ fn t25_a_read_attaches_to_the_running_prefetch() {
     let expected = first_at + 520 * TURN_NS / TRACK_SECTORS;
     assert_eq!(attached.tag, 1);
     assert!(attached.at_ns.abs_diff(expected) <= 2, "{} instead of {expected}", attached.at_ns);
-    // The same read while the range is ahead of the head is no continuation: it waits for its
-    // angle.
+    // A read whose sectors the head has not reached yet does not continue the prefetch: it waits
+    // until the platter has turned to them.
     submit(&mut disk, attached.at_ns, 2, Operation::Read, Extent::new(1_000, 8), Flags::NONE);
     let ahead = completion(&mut disk);
     assert!(ahead.at_ns.abs_diff(first_at + 1_000 * TURN_NS / TRACK_SECTORS) <= 2, "{ahead:?}");

@@ -49,7 +49,8 @@ fn a_flush_programs_what_is_buffered_and_does_not_wait_for_what_comes_later() {
         wait_for(&mut device, 1) - now
     };
     assert_eq!(flush_with_later_writes(0), 13_500 + 45_000 + PROGRAM_NS);
-    // The first of them arrives before the flush has begun, and fills the fifth unit's program.
+    // The first later write arrives before the flush has begun. Its units fill the program of the
+    // fifth unit.
     assert_eq!(flush_with_later_writes(28), 2 * 13_500 + 4 * 7_728 + 1 + PROGRAM_NS);
 }
 
@@ -86,7 +87,7 @@ fn a_write_larger_than_the_buffer_passes_through_it() {
     submit(&mut device, 0, 0, Operation::Write, Flags::FUA, at(0, 256));
     submit(&mut device, 0, 1, Operation::Write, Flags::NONE, at(0, 1));
     let done = wait_for(&mut device, 0);
-    // At 32 programs of a unit per 0.9 ms at most.
+    // The 256 units need 8 rounds of programs: 32 dies program a unit each in 0.9 ms.
     assert!(done > 8 * 900_000, "{done}");
     assert!(device.flash_counters().host_units >= 256);
 }
