@@ -93,7 +93,7 @@ pub fn serve(
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&is_asked_to_end)).map_err(RigError::system("signals"))?;
     }
-    // Precise timers and the highest scheduling priority make the device's latencies more accurate;
+    // Precise timers and real-time scheduling make the device's latencies more accurate;
     // it works without them.
     let _ = linux::thread::precise_timers();
     let _ = linux::thread::most_urgent();

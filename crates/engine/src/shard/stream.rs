@@ -6,8 +6,8 @@
 //!                ├──► Skip(n) ──── bytes ─► Parsing
 //!                └──► Wait ─── Continue ──► as decided
 //! ```
-//! The socket of a waiting connection is not read: the socket's buffer fills and the client's own send
-//! blocks.
+//! The socket of a waiting connection is not read: the socket's buffer fills and the client's own
+//! send blocks.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

@@ -321,7 +321,8 @@ impl Ring {
         if !std::mem::take(&mut self.must_signal) || self.is_lost() {
             return;
         }
-        // If the ring cannot be read, because the guest has broken it, the signal is sent in any case.
+        // If the ring cannot be read, because the guest has broken it, the signal is sent in any
+        // case.
         if self.queue.needs_notification(self.memory.map()).unwrap_or(true) {
             self.write_call();
         }
