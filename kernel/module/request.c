@@ -33,8 +33,8 @@ static void update_trace(struct hoist_device *device)
 
 /*
  * Asks the policy how many tags a request may use. Policies mean a number of tags of the whole
- * queue. In kernels before 6.12 the shallow depth applies to each word of the tags' bitmap, so it is
- * converted. From 6.12 on it is not: the change to the whole bitmap came in Linux 6.18, and was
+ * queue. In kernels before 6.12 the shallow depth applies to each word of the tags' bitmap, so it
+ * is converted. From 6.12 on it is not: the change to the whole bitmap came in Linux 6.18, and was
  * backported to 6.12.95 (docs/specifications/kernel-host.md, section 16).
  */
 static noinline void ask_depth(struct hoist_device *device, blk_opf_t opf, struct blk_mq_alloc_data *data)

@@ -330,8 +330,8 @@ impl Ring {
 
     fn write_call(&self) {
         if let Some(call) = &self.settings.call {
-            // An eventfd of this session does not block. A write fails only if its counter is at the
-            // maximum; then the guest has a pending signal already.
+            // An eventfd of this session does not block. A write fails only if its counter is at
+            // the maximum; then the guest has a pending signal already.
             let _ = rustix::io::write(call, &1_u64.to_ne_bytes());
         }
     }

@@ -226,8 +226,8 @@ impl VhostUserBackendReqHandlerMut for Session {
             return Err(self.refuse(what));
         }
         self.tell_cache_mode();
-        // A front end that did not negotiate VHOST_USER_F_PROTOCOL_FEATURES has no message to enable
-        // a ring, so its rings are enabled from the start.
+        // A front end that did not negotiate VHOST_USER_F_PROTOCOL_FEATURES has no message to
+        // enable a ring, so its rings are enabled from the start.
         let is_enabled = !self.has(PROTOCOL_FEATURES);
         self.rings.iter_mut().for_each(|ring| ring.is_enabled |= is_enabled);
         Ok(())
