@@ -3,8 +3,8 @@
 //!
 //! A pipe holds 64 KiB, which is one block of this workload's default size. So the reading `dd` can
 //! be only a few blocks ahead of the writing one; here one process does both in turn. The first
-//! half of the area is the source, the second half the copy. Both go through the page cache, and the
-//! copy is synced at its end, because otherwise only the time to fill the page cache would be
+//! half of the area is the source, the second half the copy. Both go through the page cache, and
+//! the copy is synced at its end, because otherwise only the time to fill the page cache would be
 //! measured.
 //! The benchmark suite S, from which this workload comes, does not sync, since its files are larger
 //! than memory. Source: docs/specifications/bfq.md, section 21.
