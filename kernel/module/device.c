@@ -102,8 +102,8 @@ static struct hoist_device *new_device(struct request_queue *q, const struct hoi
 	hrtimer_init(&device->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 	device->timer.function = hoist_timer_fired;
 	/*
-	 * The queue is frozen, so the allocation must not start writeback to the device and wait
-	 * for it.
+	 * The queue is frozen: if the allocation reclaimed memory by writing dirty or swapped pages
+	 * to this device, it would wait for I/O that starts only after this function has returned.
 	 */
 	noio = memalloc_noio_save();
 	device->slots = kvcalloc(config->slots, sizeof(*device->slots), GFP_KERNEL);

@@ -33,8 +33,9 @@ static void update_trace(struct hoist_device *device)
 
 /*
  * Asks the policy how many tags a request may use. Policies mean a number of tags of the whole
- * queue; in kernels up to 6.12 the shallow depth applies to each word of the tags' bitmap, so it is
- * converted.
+ * queue. In kernels before 6.12 the shallow depth applies to each word of the tags' bitmap, so it
+ * is converted. From 6.12 on it is not: the change to the whole bitmap came in Linux 6.18, and was
+ * backported to 6.12.95 (docs/specifications/kernel-host.md, section 16).
  */
 static noinline void ask_depth(struct hoist_device *device, blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
@@ -504,8 +505,8 @@ static __always_inline void end_request(struct hoist_device *device, struct requ
 
 /*
  * Called before finish_request, with the time that blk-mq has already read. Nothing is left for
- * finish_request: since 6.5 blk-mq itself clears the mark that the request was prepared
- * (HOIST_PREPARED), and it does not call finish_request for requests without this mark.
+ * finish_request, so this clears the mark that the request was prepared (HOIST_PREPARED): blk-mq
+ * calls finish_request only for requests with this mark.
  */
 void hoist_completed_request(struct request *rq, u64 now)
 {
@@ -549,7 +550,7 @@ void hoist_finish_request(struct request *rq)
 
 /*
  * The driver gave the request back. The request keeps its id: it is inserted again, or sent to the
- * driver without insertion, and hoist_finish is called at its end in both cases.
+ * driver without insertion, and the core is told of its end in both cases.
  */
 void hoist_requeue_request(struct request *rq)
 {

@@ -53,8 +53,8 @@ const BIG_WRITES: u32 = 1 << 5;
 const ASYNC_DIO: u32 = 1 << 15;
 const MAX_PAGES: u32 = 1 << 22;
 const FOPEN_DIRECT_IO: u32 = 1;
-/// Without this flag, a process that closes the file, even by ending, would have to wait for an
-/// answer.
+/// The kernel sends no FUSE_FLUSH when a descriptor is closed. Without this flag, the process that
+/// closes it, even by ending, would wait for the answer.
 const FOPEN_NOFLUSH: u32 = 1 << 5;
 const FOPEN_PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 const FALLOC_PUNCH_HOLE: u32 = 2;

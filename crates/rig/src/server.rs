@@ -93,7 +93,8 @@ pub fn serve(
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&is_asked_to_end)).map_err(RigError::system("signals"))?;
     }
-    // Both make the device more accurate; it works without them.
+    // Precise timers and real-time scheduling make the device's latencies more accurate;
+    // it works without them.
     let _ = linux::thread::precise_timers();
     let _ = linux::thread::most_urgent();
     let session = Session::open(sectors * SECTOR_BYTES).map_err(RigError::system("/dev/fuse"))?;
@@ -325,7 +326,8 @@ impl Server {
 
     fn clean_up(mut self) {
         let _ = self.socket.get_ref().shutdown(std::net::Shutdown::Both);
-        // Now the kernel fails all remaining requests, so that no process waits for ever.
+        // Closing the FUSE session makes the kernel fail all remaining requests, so that no process
+        // waits for ever.
         drop(self.session);
         for _ in 0..50 {
             if !matches!(self.child.try_wait(), Ok(None)) {

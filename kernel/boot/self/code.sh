@@ -1,4 +1,4 @@
 #!/bin/sh
-# The code of a test is the code of the run.
+# The exit code of a test becomes the result of its guest's run.
 # expects: 7
 exit 7

@@ -6,8 +6,8 @@
 //!                ├──► Skip(n) ──── bytes ─► Parsing
 //!                └──► Wait ─── Continue ──► as decided
 //! ```
-//! A waiting connection is simply not read: the socket's buffer fills and the client's own send
-//! blocks.
+//! The socket of a waiting connection is not read: the socket's buffer fills and the client's own
+//! send blocks.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -31,8 +31,8 @@ const DIRECT_BYTES: u32 = 16 << 10;
 pub(super) const HEADER_BYTES: u32 = 16 << 10;
 /// Longest header that is encoded on the stack; longer ones go through a vector.
 const SHORT_HEADER_BYTES: usize = 64;
-/// One in this many parts of the memory may be used by receive buffers of full size; beyond that
-/// they become smaller.
+/// Receive buffers have full size while they use at most an eighth of the memory; later ones are
+/// smaller.
 const RECEIVE_SHARE: u64 = 8;
 
 /// A connected client, ready for transmission.

@@ -167,7 +167,8 @@ impl Drop for UblkClient {
 
 impl Worker {
     /// Serves a ublk device from now on, as one connection. Returns a note if the thread could not be
-    /// protected from waiting for itself under memory pressure.
+    /// protected under memory pressure: it might then wait for memory that is freed only by writes
+    /// to this device, which it serves itself.
     pub fn attach_ublk(
         &mut self,
         core: &mut Core,
@@ -178,7 +179,8 @@ impl Worker {
         let protection = linux::ublk::protect_thread_from_reclaim();
         let label = device.label.clone();
         let tags = device.queue.tags();
-        // The device's start waits for the fetches, so all that can fail is done before.
+        // The command that starts the device waits until every tag is fetched, and would wait for
+        // ever after a failure here. So everything that can fail is done before the first fetch.
         let file = device.queue.duplicate().and_then(|file| self.ring.add_ublk_queue(file));
         let file =
             file.map_err(|error| EngineError::system(format!("{label}: {error}"), "raise the limit of open files"))?;

@@ -32,7 +32,8 @@ const POLLS_PER_CLOCK: u32 = 64;
 pub(super) struct Idle {
     poll_ns: Nanos,
     processors: usize,
-    /// Exponential mean (1/8) of the gaps between becoming idle and the next event.
+    /// Exponential mean of the times from becoming idle to the next event; a new one counts an
+    /// eighth.
     mean_gap_ns: Nanos,
     fruitless: u32,
     sleeps_without: u32,

@@ -295,7 +295,7 @@ fn left_device(control: &mut Control, note: &Note, source: &Source<'_>) -> Resul
             }
             State::Live if is_served && is_alive(info.server) => return Err(Obstacle::Served(info)),
             State::Live if begin.elapsed() > RECOVERY_TIMEOUT => return Err(Obstacle::Served(info)),
-            // The kernel has not handled the server's end yet.
+            // The server has ended, but the kernel has not finished its clean-up of the device yet.
             State::Live => thread::sleep(POLL),
         }
     }
@@ -303,7 +303,7 @@ fn left_device(control: &mut Control, note: &Note, source: &Source<'_>) -> Resul
 
 fn is_alive(process: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // A zombie has ended.
+    // A process in state Z (zombie) or X (dead) has ended.
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Note {
     pub device: String,
     pub export: String,
     pub size_bytes: u64,
-    /// The boot that it was made in; the kernel forgets devices with it.
+    /// The boot in which the device was made; no ublk device survives a reboot.
     boot: String,
 }
 

@@ -21,7 +21,8 @@ pub const MAX_RINGS: u16 = 64;
 const SPACE_BYTES: usize = 60;
 /// Where the guest says whether its writes wait for stable storage.
 const WRITEBACK_AT: usize = 32;
-/// The longest segment: with the most segments a request stays below the engine's longest.
+/// The longest segment. A request with the most segments of this length is still shorter than the
+/// longest request that the engine accepts.
 const MAX_SEGMENT_BYTES: u32 = 128 << 10;
 
 /// A device as its front end sees it.

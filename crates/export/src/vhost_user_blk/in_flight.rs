@@ -20,12 +20,12 @@ const HEADER_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 16;
 const RING_ALIGNMENT: usize = 64;
 const VERSION: u16 = 1;
-/// Fields of the header.
+/// Offsets of the fields of a ring's header, in bytes.
 const VERSION_AT: usize = 8;
 const DESCRIPTORS_AT: usize = 10;
 const LAST_HEAD_AT: usize = 12;
 const USED_INDEX_AT: usize = 14;
-/// Fields of an entry.
+/// Offsets of the fields of a descriptor's entry, in bytes.
 const NEXT_AT: usize = 6;
 const COUNTER_AT: usize = 8;
 
@@ -39,7 +39,7 @@ pub fn record_bytes(rings: u16, descriptors: u16) -> u64 {
     (ring_bytes(descriptors) * usize::from(rings) + RING_ALIGNMENT) as u64
 }
 
-/// The records of all rings of a device.
+/// The records of all rings of a device. A head is the index of a request's first descriptor.
 #[derive(Debug)]
 pub struct Record {
     memory: MmapRegion<()>,

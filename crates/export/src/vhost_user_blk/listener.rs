@@ -18,7 +18,7 @@ use super::session::Session;
 /// Requests in flight of one device; more wait in its rings.
 const MAX_REQUESTS: u32 = 1_024;
 
-/// The volume that is served, and who pays for it.
+/// The volume that is served, and the group whose share its requests use.
 pub struct Served {
     /// The export's name.
     pub name: String,
@@ -90,7 +90,8 @@ impl Shared {
     fn accept(&self) -> Option<UnixStream> {
         loop {
             let accepted = self.listener.accept();
-            // The connection is stored first, so that a stop either sees it or is seen here.
+            // The connection is stored before the stop is checked for, so that a concurrent stop
+            // either finds the connection and shuts it down, or is noticed here.
             let stream = accepted.and_then(|(stream, _)| Ok((stream.try_clone()?, stream)));
             let stream = stream.map(|(copy, stream)| {
                 *self.connection() = Some(copy);

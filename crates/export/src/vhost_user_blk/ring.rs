@@ -86,7 +86,8 @@ pub struct Ring {
     settings: RingSettings,
     slots: Vec<Slot>,
     counter: u64,
-    /// Heads that an earlier server had taken, oldest first.
+    /// Heads (first descriptors) of chains that an earlier server had taken and not given back,
+    /// oldest first; they are served again.
     repeats: std::vec::IntoIter<u16>,
     repeats_in_flight: u16,
     in_flight: u16,
@@ -131,7 +132,8 @@ impl Ring {
         let (mut repeats, mut counter, mut base) = (Vec::new(), 0, settings.base);
         if let Some(record) = &settings.record {
             (repeats, counter) = record.begin(index, settings.descriptors, used)?;
-            // The front end knows only what was given back.
+            // The front end's base counts only the chains that were given back. Those in flight are
+            // taken from the record, so reading continues behind them.
             base = used.wrapping_add(u16::try_from(repeats.len()).unwrap_or(u16::MAX));
         }
         queue.set_next_avail(base);
@@ -319,7 +321,8 @@ impl Ring {
         if !std::mem::take(&mut self.must_signal) || self.is_lost() {
             return;
         }
-        // A guest that has broken its ring gets one signal too many.
+        // If the ring cannot be read, because the guest has broken it, the signal is sent in any
+        // case.
         if self.queue.needs_notification(self.memory.map()).unwrap_or(true) {
             self.write_call();
         }
@@ -327,12 +330,14 @@ impl Ring {
 
     fn write_call(&self) {
         if let Some(call) = &self.settings.call {
-            // The event does not block; the only refusal is a counter at its maximum, which is a signal.
+            // An eventfd of this session does not block. A write fails only if its counter is at
+            // the maximum; then the guest has a pending signal already.
             let _ = rustix::io::write(call, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Takes nothing from the ring any more, because the guest has broken it. False if it was known.
+    /// Takes nothing from the ring any more, because the guest has broken it. False if the ring was
+    /// known to be broken before.
     pub fn break_off(&mut self) -> bool {
         if let Some(error) = self.settings.error.as_ref().filter(|_| !self.is_broken) {
             let _ = rustix::io::write(error, &1_u64.to_ne_bytes());

@@ -226,7 +226,8 @@ impl VhostUserBackendReqHandlerMut for Session {
             return Err(self.refuse(what));
         }
         self.tell_cache_mode();
-        // Without the protocol's features there is no message that enables a ring.
+        // A front end that did not negotiate VHOST_USER_F_PROTOCOL_FEATURES has no message to
+        // enable a ring, so its rings are enabled from the start.
         let is_enabled = !self.has(PROTOCOL_FEATURES);
         self.rings.iter_mut().for_each(|ring| ring.is_enabled |= is_enabled);
         Ok(())

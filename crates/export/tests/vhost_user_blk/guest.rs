@@ -34,7 +34,7 @@ pub const BASIC: u64 = PROTOCOL | VERSION_1 | 1 << 28;
 
 /// The guest's memory: rings, then headers and statuses, then data.
 pub const MEMORY_BYTES: u64 = 16 << 20;
-/// Where the front end has the guest's memory.
+/// The address at which the front end maps the guest's memory.
 const FRONT_END: u64 = 1 << 40;
 const RING_BYTES: u64 = 0x10_000;
 pub const HEADERS: u64 = 0x40_0000;
@@ -243,7 +243,7 @@ pub struct FrontEnd {
 }
 
 impl FrontEnd {
-    /// Connects and negotiates, up to where memory and rings are said.
+    /// Connects and negotiates features; memory and rings are not announced yet.
     pub fn connect(path: &Path, features: u64) -> Self {
         let stream = UnixStream::connect(path).expect("the server listens");
         let mut messages = Frontend::from_stream(stream, 64);

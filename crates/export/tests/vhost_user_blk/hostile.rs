@@ -37,8 +37,8 @@ impl Random {
         of[usize::try_from(self.below(of.len() as u64)).expect("short")]
     }
 
-    /// A descriptor that never names the rings themselves: a guest whose rings are overwritten by its own
-    /// data learns nothing more.
+    /// A descriptor whose range never includes the rings themselves: if requests' data overwrote
+    /// the rings, the test would not find more faults.
     fn descriptor(&mut self, at: u16) -> [u8; 16] {
         let inside = HEADERS + self.below(SHARED_BYTES - HEADERS);
         let address = self.one(&[inside, inside, inside, inside & !511, SHARED_BYTES - 8, SHARED_BYTES, u64::MAX - 7]);

@@ -173,7 +173,8 @@ fn a_new_front_end_repeats_what_was_in_flight_when_the_server_ended() {
     for _ in 0..3 {
         assert_eq!(ring.request(&memory, WRITE_REQUEST, 0, &[1; 512], 0).0, 0);
     }
-    // What a server leaves that was killed: two requests taken, the second of them first, none given back.
+    // The record that a killed server leaves: two requests taken (head 8 before head 4),
+    // none given back.
     for (head, counter, text) in [(8_u16, 4_u64, 2_u8), (4, 5, 3)] {
         ring.write_request(&memory, head, WRITE_REQUEST, u64::from(head), &[text; 512], 0);
         ring.offer_silently(&memory, head);
@@ -212,7 +213,7 @@ fn a_front_end_may_go_and_come_back_with_requests_in_flight() {
         }
         front_end.share(&memory).expect("memory");
         front_end.start(&ring, ring.used).expect("a ring");
-        // What the last connection left comes first.
+        // Chains that were in flight when the last connection ended are served first.
         while ring.used != ring.available {
             let head = u16::try_from(ring.wait(&memory).0).expect("a head");
             assert_eq!(ring.status(&memory, head), 0, "round {round}");

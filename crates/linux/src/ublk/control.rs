@@ -141,7 +141,7 @@ impl Control {
     /// Takes over a device whose server has died.
     ///
     /// # Errors
-    /// `EBUSY` while the last server's end is still being handled; then ask again.
+    /// `EBUSY` while the kernel has not cleaned up after the last server; the caller tries again.
     pub fn start_recovery(&mut self, number: u32) -> io::Result<()> {
         self.command(START_USER_RECOVERY, Command { number, value: 0 }, &mut []).map(drop)
     }

@@ -1,12 +1,13 @@
 //! Copies a file like `dd if=a | dd of=b`: read a block, write the same block, one process at a
 //! time.
 //!
-//! A pipe holds 64 KiB, one block of the default size, so reader and writer proceed nearly in
-//! lockstep; here one process does both. The first half of the area is the source, the second half
-//! the copy. Both go through the page cache, and the copy is synced at its end, because otherwise
-//! the time would be that of filling memory. The benchmark suite S, from which this workload comes,
-//! does not sync, since its files are larger than memory. Source: docs/specifications/bfq.md,
-//! section 21.
+//! A pipe holds 64 KiB, which is one block of this workload's default size. So the reading `dd` can
+//! be only a few blocks ahead of the writing one; here one process does both in turn. The first
+//! half of the area is the source, the second half the copy. Both go through the page cache, and
+//! the copy is synced at its end, because otherwise only the time to fill the page cache would be
+//! measured.
+//! The benchmark suite S, from which this workload comes, does not sync, since its files are larger
+//! than memory. Source: docs/specifications/bfq.md, section 21.
 
 use block::Operation;
 use serde::{Deserialize, Serialize};
