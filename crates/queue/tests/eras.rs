@@ -517,8 +517,8 @@ fn s1_10_a_special_of_2_6_goes_behind_the_drained_policy_and_before_what_comes_l
 fn random_calls_lose_nothing_in_any_era_under_any_policy() {
     let mixed = Era { plug_requests: 16, flushes: Flushes::Barriers, ..Era::BLK_MQ };
     let eras = [Era::LINUX_2_4, Era::LINUX_2_4_LOW_LATENCY, Era::LINUX_2_6, Era::LINUX_3, mixed];
-    for (number, policy) in testbed::Testbed::policies().iter().enumerate() {
-        for (index, era) in eras.into_iter().enumerate() {
+    let run = |index: usize, era: Era| {
+        for (number, policy) in testbed::Testbed::policies().iter().enumerate() {
             // In the last row the table is too small for both kinds, so that one kind can take all
             // requests and the other has to wait.
             for (device, requests, missing) in [(1, 8, 0), (8, 3, 0), (31, 128, 0), (4, 12, 14)] {
@@ -528,10 +528,13 @@ fn random_calls_lose_nothing_in_any_era_under_any_policy() {
                 settings.configuration.groups = 16;
                 let seed = (number * 100 + index * 10) as u64 + u64::from(requests);
                 let mut testbed = testbed::Testbed::with(policy, &settings);
-                testbed.drive(&testbed::Calls::random(seed, 1500));
+                testbed.drive(&testbed::Calls::random(seed, 750));
             }
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        eras.into_iter().enumerate().for_each(|(index, era)| _ = scope.spawn(move || run(index, era)));
+    });
 }
 
 // ---- limits ----
