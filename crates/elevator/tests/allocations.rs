@@ -1,9 +1,10 @@
 //! Nothing is allocated after construction: every policy in every form, alone and inside a request
 //! queue.
 //!
-//! The same code runs under a spinlock in the kernel, where an allocation must not sleep. The
-//! object gate proves that no event method reaches the allocator. This test counts allocations, and
-//! also covers the request queue, which the gate does not see.
+//! The same code runs under a spinlock in the kernel, where an allocation must not sleep.
+//! `kernel/gate/run` proves from the object file that no event method of a policy reaches the
+//! allocator. This test counts allocations, and also covers the request queue, which
+//! `kernel/gate/run` does not see.
 #![allow(unsafe_code, reason = "an allocator is unsafe by its trait; this one counts and passes on")]
 
 use block::random::Stream;
@@ -30,8 +31,8 @@ thread_local! {
 }
 
 fn count(bytes: usize) {
-    // A thread that is exiting has no thread-locals any more; it is not one of the watched ones
-    // then.
+    // On an exiting thread the thread-locals are gone and the access fails. Such a thread is not
+    // watched, so its allocations need not be counted.
     let _ = IS_WATCHED.try_with(|watched| {
         if watched.get() {
             let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
@@ -140,7 +141,7 @@ impl Host {
             _ => (Operation::Flush, Flags::PREFLUSH),
         };
         let sectors = if operation == Operation::Flush { 0 } else { (self.below(4) + 1) * 8 };
-        // A small device, so that neighbours occur and merge.
+        // The sectors are in a small range, so that adjacent bios occur and merge.
         let mut bio = Bio::new(operation, Extent::new(self.random.below(512) * 8, sectors));
         bio.flags = flags;
         bio.priority = [Priority::NONE, Priority::new(Class::RealTime, 4), Priority::new(Class::Idle, 4)]
@@ -208,7 +209,8 @@ impl Host {
     fn change_setting(&mut self) {
         let rows = self.queue.elevator().tunables();
         let Some(row) = rows.get(self.below(rows.len() as u64) as usize) else { return };
-        // The text exists in the host already; only allocations by the queue are counted.
+        // The value is a constant text, for which the host allocates nothing; so only allocations
+        // by the queue are counted.
         let _ = self.queue.set(row.name, if row.min <= 3 { "3" } else { "100" });
     }
 }
@@ -254,7 +256,7 @@ fn no_operation_of_a_queue_allocates_whatever_its_policy() {
                 });
                 assert_eq!(allocations, 0, "{name} {version:?}, tracing {tracing}");
             }
-            // Policies that idle need more operations until as many events have happened.
+            // Policies that idle the device need more operations to start and end 10,000 requests.
             let allocations = allocations_of(|| {
                 for _ in 0..4 * OPERATIONS {
                     if host.started.min(host.ended) > 10_000 {
@@ -315,15 +317,15 @@ fn memory_of(name: &str, slots: u32, groups: u32) -> usize {
     BYTES.get() - before
 }
 
-/// Each group has its own engine, but the engines share their tables: the cost of a slot is
-/// independent of the number of groups, and vice versa.
+/// In uchida and tarasov each group has a CFQ of its own, but all of these share their tables: the
+/// memory for a slot is independent of the number of groups, and vice versa.
 #[test]
 fn engines_of_groups_share_their_tables() {
     for name in ["uchida", "tarasov"] {
         let per_slot = |groups| (memory_of(name, 4_096, groups) - memory_of(name, 512, groups)) / (4_096 - 512);
         assert_eq!(per_slot(256), per_slot(1), "{name}");
         let per_group = (memory_of(name, 512, 257) - memory_of(name, 512, 1)) / 256;
-        // Most of it is for the 17 async queues that a group may have.
+        // Most of the memory is for the 17 async queues that a group may have.
         assert!(per_group < 6_000, "{name}: {per_group} bytes a group");
     }
 }

@@ -80,7 +80,7 @@ fn as1_async_writes_alone_go_in_one_way_order() {
     let mut testbed = one_command("anticipatory");
     testbed.given("W1000 W5000 W3000 W500 W4000");
     testbed.when("rest");
-    // Ascending from sector 0: the nearest ahead each time.
+    // In ascending order from sector 0: each time the nearest write ahead.
     testbed.then("W500 W1000 W3000 W4000 W5000");
 }
 
@@ -92,7 +92,7 @@ fn as2_two_readers_far_apart_change_over_by_time_only() {
     let run = run(&mut testbed, &mut readers, MS, 10_000 * MS);
     let changes: Vec<Nanos> =
         run.served.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| pair[1].0).collect();
-    // Without the first change, which precedes any measurement.
+    // Without the first change, which comes before any think time has been measured.
     let gaps: Vec<u64> = changes.windows(2).skip(1).map(|pair| (pair[1] - pair[0]) / MS).collect();
     assert!(gaps.iter().all(|gap| *gap + 2 >= 125), "{gaps:?} ms");
     assert!(gaps.len() > 20, "both are served in turn: {gaps:?}");
@@ -220,8 +220,9 @@ fn as7_kinds_never_share_the_device_and_reads_have_their_time() {
 }
 
 /// docs/specifications/classic-elevators.md, section 9.4, step 5: the time of a batch of writes
-/// begins with its first dispatch. Otherwise a driver that asks late, after a stall, would find it
-/// over before it began, and writes would wait as long as the stalls go on.
+/// begins with its first dispatch. Otherwise, if the driver stalls before it asks for the first
+/// write, the batch would be over before it began, and writes would wait as long as such stalls go
+/// on.
 #[test]
 fn s9_4_an_unused_batch_does_not_count_as_passing_over() {
     let mut settings = Testbed::settings();

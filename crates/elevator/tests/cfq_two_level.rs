@@ -234,9 +234,9 @@ fn t50_uchida_without_key_offset_shares_as_the_slices() {
     assert!(turns.windows(3).all(|three| three[0].0 != three[2].0), "plain rotation: {turns:?}");
 }
 
-/// The rules give the order 0, 4, 0, 7, 4: a served group of level 4 is placed 160 ms back, one of
-/// level 7 280 ms, so that between two turns of the lowest the other two alternate, the middle one
-/// first.
+/// By the rules, groups of the levels 0, 4 and 7 are served in the order 7, 4, 0, 4, 0: after its
+/// turn, a group of level 4 is placed 160 ms back and one of level 7 280 ms, so between two turns
+/// of the lowest group the other two alternate, the middle one first.
 #[test]
 fn t50_uchida_with_key_offset_serves_the_lowest_half_as_often() {
     let mut bench = Bench::new("uchida", &UCHIDA);
@@ -258,7 +258,8 @@ fn t51_tarasov_shares_as_the_mapping_says() {
         let mut bench = Bench::new(spec, &TARASOV);
         bench.with(&readers_of(&[HIGH, MIDDLE, LOW])).run(60 * SECOND);
         let turns = bench.turns();
-        // A slice lasts until the tick after its end, which is a twentieth of 20 ms.
+        // A slice lasts until the tick after its end, up to 1 ms longer; that is a twentieth of the
+        // shortest slice, so shares of the turns' times are compared.
         let whole_rounds = turns.len() / 3 * 3;
         let of = |group| turns[..whole_rounds].iter().filter(|turn| turn.0 == group).map(|turn| turn.1).sum::<u64>();
         let (got, total) = ([of(HIGH), of(MIDDLE), of(LOW)], of(HIGH) + of(MIDDLE) + of(LOW));
@@ -287,15 +288,17 @@ fn t52_tarasov_a_group_that_runs_empty_loses_its_slice_when_others_wait() {
     let mut bench = Bench::new("tarasov", &[Some(7), Some(4)]);
     bench.with(&[one_at_a_time(HIGH, 1), backlogged(MIDDLE, 2)]).run(20 * SECOND);
     let turns = bench.turns();
-    // The other group is ahead in the list each time, and has two slices of 100 ms in a row.
+    // Each time, the other group is first in the list of groups, and gets two slices of 100 ms in a
+    // row.
     assert!(turns.iter().filter(|turn| turn.0 == HIGH).count() >= 98);
     let of_high = bench.served.windows(2).filter(|two| two[0].0 == HIGH && two[1].0 == HIGH).count();
     assert_eq!(of_high, 0, "each request ends its turn");
     assert!(turns.iter().rev().skip(1).filter(|turn| turn.0 == MIDDLE).all(|turn| (200..=204).contains(&turn.1)));
 }
 
-/// The same load: the engine of the first group idles for its reader, so the group keeps the device
-/// for its whole slice, or to the end of the reader's own if that comes during its think time.
+/// The load of the previous test, under uchida: the first group's own CFQ idles for its reader, so
+/// the group keeps the device for its whole slice, or until the reader's own slice ends if this
+/// happens during the reader's think time.
 #[test]
 fn uchida_idling_for_a_queue_keeps_the_group() {
     let mut bench = Bench::new("uchida:key_offset=0", &[Some(0), Some(4)]);
@@ -316,7 +319,7 @@ fn uchida_a_group_loses_the_device_when_its_idle_timer_fires() {
     bench.with(&[backlogged(MIDDLE, 2)]).run(15 * MILLISECOND);
     let times: Vec<(u32, u64)> = bench.served.iter().map(|served| (served.0, served.2)).collect();
     assert_eq!(times[0], (HIGH, SECOND));
-    // Its completion came in tick 1000, and the timer fires 8 ticks later.
+    // The reader's request completed in tick 1000, and the idle timer fires 8 ticks later.
     assert_eq!(times[1], (MIDDLE, SECOND + 8 * MILLISECOND));
 }
 
@@ -382,14 +385,16 @@ fn async_writes_share_by_group() {
     {
         let mut bench = Bench::new(spec, &levels);
         bench.with(&[writer(HIGH), writer(MIDDLE), writer(LOW)]).run(30 * SECOND);
-        // The requests dispatched in rounds before the end of a slice, up to 16, come in addition.
+        // Up to 16 requests that were moved to the dispatch list before the end of a slice are
+        // served after it.
         assert_shares(&bench, expected, 0.8);
     }
 }
 
 #[test]
 fn a_reader_does_not_preempt_writers_of_another_group() {
-    // Tarasov's writers are ahead in the list once more.
+    // In tarasov the writers' group is first in the list of groups once more, so it gets two
+    // slices.
     for (spec, slice_ms) in [("uchida", 160), ("tarasov", 2 * 160)] {
         let best = if spec == "tarasov" { 7 } else { 0 };
         let mut bench = Bench::new(spec, &[Some(best), Some(4)]);
@@ -398,7 +403,7 @@ fn a_reader_does_not_preempt_writers_of_another_group() {
         let (group, length_ms) = bench.turns()[0];
         assert_eq!(group, 1);
         assert!((slice_ms - 1..=slice_ms + 4).contains(&length_ms), "{spec}: {length_ms}");
-        // Inside its own group it does, as in the first engine.
+        // Within its own group a reader preempts writers, as in CFQ of 2.6.26.
         let mut bench = Bench::new(spec, &[Some(best)]);
         bench.with(&[Flow { operation: Operation::Write, ..backlogged(1, 1) }]).run(20 * MILLISECOND);
         bench.with(&[one_at_a_time(1, 2)]).run(20 * MILLISECOND);

@@ -27,8 +27,8 @@ fn with_seeds(seeds: u64, case: impl Fn(u64)) {
     }
 }
 
-/// Few slots, so that they are reused soon; several queues, so that policies that distinguish them
-/// have to.
+/// Few slots, so that they are reused soon. `queues` is the number of hardware queues; with
+/// several, policies that keep requests of different hardware queues apart have to do so.
 fn surroundings(queues: u16, requests: u32, device: u32, era: Era) -> Settings {
     let configuration = Configuration {
         slots: requests + u32::from(queues),
@@ -37,7 +37,7 @@ fn surroundings(queues: u16, requests: u32, device: u32, era: Era) -> Settings {
         depth: Depth { requests, device },
         hardware_queues: queues,
         software_queues: queues * 2,
-        // A shallow device is a disk, for policies that idle for its head position.
+        // A device of small depth is a disk, so that policies idle for the position of its head.
         rotational: device < 32,
         ..Configuration::default()
     };
@@ -57,7 +57,7 @@ fn p1_to_p4_and_p6_hold_for_any_calls() {
     });
 }
 
-/// Limiters above do not change these properties.
+/// Limiters in front of the policy do not change these properties.
 #[test]
 fn p1_to_p6_hold_for_any_calls_below_limiters() {
     with_seeds(4, |seed| {

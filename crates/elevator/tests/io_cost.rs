@@ -17,7 +17,7 @@ const PERIOD: Nanos = 50 * MS;
 const READ_NS: Nanos = 117_398;
 const BIOS: u32 = 4_096;
 
-/// A random reader of 4 KiB: a number at a time, or one per interval.
+/// A random reader of 4 KiB: `depth` reads at a time, or one every `every_ns`.
 #[derive(Clone)]
 struct Reader {
     group: u32,
@@ -28,7 +28,7 @@ struct Reader {
     done: u64,
 }
 
-/// io.cost, readers above it, tags and a device below it.
+/// io.cost, the readers whose bios it gets, and the tags and the device behind it.
 struct Bench {
     io_cost: IoCost,
     now: Nanos,
@@ -77,7 +77,7 @@ impl Bench {
         bench
     }
 
-    /// With the clock fixed at 100 %.
+    /// With io.cost's clock, the vrate, fixed at 100 %.
     fn pinned(groups: &[(u32, u32, u32)]) -> Self {
         let mut bench = Self::new(groups);
         bench.set_qos(Qos { min_ppm: 1_000_000, max_ppm: 1_000_000, ..Class::Flash.qos() });
@@ -238,8 +238,8 @@ fn t37_costs_follow_from_six_numbers() {
     assert_eq!(of(&Class::FlashFast.model().read), (181_449, 8_171, 0));
     assert_eq!(of(&Class::FlashFast.model().write), (323_018, 0, 0));
     assert_eq!(of(&Speeds { bytes_per_s: 0, sequential_ios_per_s: 0, random_ios_per_s: 0 }), (0, 0, 0));
-    // A debt is an absolute cost: the second random read is owed, because the first use of the
-    // budget is not known to fit.
+    // A debt is counted as device time at full speed, whatever the group's share: a random read of
+    // metadata that does not fit in the budget leaves a debt of `READ_NS`.
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 100)]);
     bench.backlog(2, 1);
     bench.backlog(1, 64);
@@ -251,8 +251,9 @@ fn t37_costs_follow_from_six_numbers() {
     let bio = bench.random_read(1);
     let more = std::iter::from_fn(|| (bench.submit(9, bio) == Verdict::Pass).then_some(())).take(200).count();
     // The reads at one position are sequential: 1152074 + 14235181 = 15387255 units each, 30774510
-    // at half the device. The first read of all, without a cursor, is sequential as well; the
-    // second (the 65th position is far) is not.
+    // at half the device. Of the group's 64 reads the first counts as sequential as well, because
+    // no earlier position is known; the other 63 are random. The first read at the new position is
+    // random too.
     let budget = (25_000 * 137_438) - 63 * 2 * 16_135_121 - 2 * 15_387_255 - 2 * 16_135_121;
     assert_eq!(u64::try_from(more).unwrap(), 1 + budget / (2 * 15_387_255));
     let owed = Bio { flags: Flags::META, ..bench.random_read(1) };
@@ -262,8 +263,8 @@ fn t37_costs_follow_from_six_numbers() {
 
 #[test]
 fn t38_weights_are_shares_at_every_level() {
-    // Deep enough that io.cost holds back some of each: the initial budget otherwise remains as a
-    // queue in the device.
+    // So many reads that io.cost holds some of each group back. Otherwise the reads that the
+    // initial budget let pass would remain as a queue in front of the device.
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 300)]);
     bench.backlog(1, 600);
     bench.backlog(2, 600);
@@ -285,7 +286,7 @@ fn t38_weights_are_shares_at_every_level() {
 #[test]
 fn t39_what_is_not_used_is_lent_and_taken_back() {
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 100)]);
-    // A reads 10 % of its half.
+    // Group 1, A, reads 10 % of its half.
     let a = bench.paced(1, READ_NS * 20);
     let b = bench.backlog(2, 64);
     bench.run(10 * PERIOD);
@@ -310,15 +311,16 @@ fn t40_the_clock_finds_the_speed_of_the_device() {
     bench.run(60 * PERIOD);
     let rate = bench.io_cost.vrate_hundredths();
     let rates = vrates(&bench.messages());
-    // The initial budget has to wait for tags, once; then three periods pass without a step.
+    // The reads of the initial budget have to wait for tags, once; then three periods pass without
+    // a step.
     let first = rates.iter().position(|rate| *rate != 137_438).expect("a step");
     assert_eq!(first, 4, "{rates:?}");
     let is_step = |pair: &[u64], percent: u64| pair[1] == pair[0] * (100 + percent) / 100;
     assert!(rates[first - 1..first + 16].windows(2).all(|pair| is_step(pair, 1)), "{rates:?}");
     assert!(rates[first + 15..first + 32].windows(2).all(|pair| is_step(pair, 2)), "{rates:?}");
     assert!(is_step(&rates[first + 31..first + 33], 4), "{rates:?}");
-    // The brake, waiting for tags, acts only after the clock has been too fast: it overshoots the
-    // goal once.
+    // Waiting for tags slows the clock down, but only after it has been too fast; so it exceeds the
+    // device's speed once.
     let reached = rates.iter().position(|rate| *rate >= 2 * 137_438).expect("twice the speed");
     assert!(reached <= 45 && rates.iter().all(|rate| *rate <= 295_000), "{reached}: {rates:?}");
     assert!((18_000..=21_500).contains(&rate), "{rate}: {rates:?}");
@@ -335,11 +337,11 @@ fn t41_missed_targets_slow_the_clock_down_to_a_bound() {
     let mut bench = Bench::new(&[(1, 0, 100)]);
     bench.io_cost.trace(true);
     bench.set_qos(Qos { read_ppm: 950_000, read_latency_us: 5_000, min_ppm: 500_000, ..Class::Flash.qos() });
-    // 95 % within 25 ms, the target of writes, which is the longer one: periods of 50 ms.
+    // A period is twice the longer latency target, the 25 ms of writes: 50 ms.
     bench.backlog(1, 8);
     let period = |bench: &mut Bench, late: u32| {
         bench.run(PERIOD / 2);
-        // In addition to those of the device, which are all in time.
+        // These completions are in addition to those of the device, which are all in time.
         for index in 0..1_000 {
             let on_queue_ns = if index < late { 6 * MS } else { MS };
             let start_ns = bench.now - on_queue_ns;
@@ -540,8 +542,8 @@ fn t39_the_lines_account_for_every_loan() {
     let mut told: BTreeMap<String, Vec<(u32, u32)>> = BTreeMap::new();
     let mut inuse = 0;
     for round in 0..60 {
-        // A tenth of its half; enough that a period can end while it is short of what it lent; and
-        // backlogged.
+        // A first reads a tenth of its half; then so much that it can lack what it has lent at the
+        // end of a period; then it is backlogged.
         let (depth, every_ns) = match round % 15 {
             0..5 => (64, Some(READ_NS * 20)),
             5..10 => (64, Some(READ_NS * 12 / 5)),

@@ -168,7 +168,9 @@ fn t29_a_missed_target_halves_the_siblings_and_a_kept_one_widens_them() {
 fn t29_each_step_is_logged() {
     let mut bench = a_and_b(0);
     bench.limiter.trace(true);
-    // B compares its cookie at every change, without bios in flight.
+    // After every change B submits a bio while it has none in flight. It then compares the cookie,
+    // a number of its parent that every change lowers or raises, with the value that it last saw,
+    // and changes its depth.
     let mut after_changes = |count: usize, a_takes: Nanos| -> Vec<String> {
         let mut told = Vec::new();
         for _ in 0..count {
@@ -200,7 +202,8 @@ fn t29_each_step_is_logged() {
 fn t29_the_way_back_is_a_sixteenth_at_a_time() {
     let mut bench = a_and_b(0);
     bench.run(160 + 2 * 640, 1, 20 * MS);
-    // B compares for the first time: it has missed two changes, and halves its depth once.
+    // B compares the parent's cookie, which every change lowers, for the first time: it has missed
+    // two changes, and halves its depth once.
     assert_eq!((bench.below(), bench.told(2)), (96, Some(64)));
     let mut depths = Vec::new();
     while bench.below() > 0 {
@@ -287,7 +290,7 @@ fn waiting_bios_pass_in_order_when_every_level_has_room() {
     bench.group(3, 2, 0);
     bench.group(4, 2, 0);
     bench.run(160 + 6 * 640, 1, 20 * MS);
-    // Both children are below B, which is throttled: 64 now.
+    // Groups 3 and 4 are children of B, which is throttled to a depth of 64.
     assert_eq!((bench.flood(3, 60), bench.flood(4, 60)), (60, 4));
     assert_eq!((bench.depth(2), bench.depth(3), bench.limiter.held()), (Some(64), None, 56));
     let before = bench.in_device.clone();
@@ -325,7 +328,8 @@ fn bios_issued_for_the_root_do_not_wait_and_are_paid_for_later() {
     let waiting = bench.limiter.held();
     while bench.limiter.delay_ns(GroupId(2), bench.now) == 0 {
         bench.run(1, 1, 20 * MS);
-        // A root-issued bio also compares the cookie, but is no sample of its group's latency.
+        // After a bio that is issued for the root, too, the group compares the parent's cookie; but
+        // the bio is no sample of its group's latency.
         let (id, has_passed) = bench.submit_as(2, Flags::META);
         assert!(has_passed);
         bench.end(id);
@@ -396,7 +400,7 @@ fn statistics_show_the_average_of_a_disk_and_the_misses_of_flash() {
     bench.run(1_600, 1, 8 * MS);
     let shown = bench.limiter.statistics(GroupId(1));
     assert_eq!((shown.window_ns, shown.depth), (160 * MS, None));
-    // Ten windows, each a 683rd of the way.
+    // In each of ten windows the average moves towards 8 ms by a 683rd of the distance.
     assert!((100_000..120_000).contains(&shown.average_ns), "{}", shown.average_ns);
     let mut bench = Bench::on(false);
     bench.group(1, 0, 10);

@@ -1,5 +1,5 @@
 //! kyber: the numbered cases of docs/specifications/classic-elevators.md, section 8.9 (1 to 4 and 9
-//! are tested beside the arithmetic, in `kyber/feedback.rs`).
+//! are tested in `src/kyber/feedback.rs`).
 
 use block::Status;
 use testbed::queue::Next;

@@ -88,8 +88,8 @@ fn mq8_a_request_of_a_lower_class_goes_first_when_it_is_exactly_old_enough() {
 
 #[test]
 fn mq8_the_reason_is_its_age() {
-    // The batch is shared: the position of the real-time class, still 0, lets its first read
-    // continue the batch.
+    // All classes share one batch. In the form of 6.5 the position of the real-time class is still
+    // 0, so its first read counts as a continuation of the batch.
     for (form, reason_of_the_next) in FORMS.into_iter().zip(["start at oldest", "batch goes on"]) {
         let mut testbed = Testbed::new(form);
         testbed.when("R5000 t+10000 R100rt rest");
@@ -219,19 +219,19 @@ fn mq15_without_starvation_all_writes_go_first() {
 
 #[test]
 fn p7_an_overdue_read_at_the_head_waits_for_a_batch_of_reads_and_one_of_writes() {
-    // M61: the rest of a batch and a batch of writes (15 + 16). M65: another batch, left over from
-    // before.
+    // Form of 6.1: the rest of a batch and a batch of writes (15 + 16). Form of 6.5: another batch,
+    // left over from before.
     starvation_is_bounded('R', 500, [31, 47]);
 }
 
 #[test]
 fn p7_an_overdue_write_at_the_head_waits_for_the_reads_it_may_be_passed_by() {
-    // Two batches of reads, and the rest of one in progress: 2 x 16 + 2 x 16; M65: 16 more.
+    // Two batches of reads, and the rest of one in progress: 2 x 16 + 2 x 16. Form of 6.5: 16 more.
     starvation_is_bounded('W', 5000, [64, 80]);
 }
 
-/// A full queue of both directions: counts the dispatches before a request that is overdue and the
-/// oldest.
+/// Keeps 100 requests of both directions outstanding. While the oldest request of the direction
+/// `letter` is overdue, at most this many others are dispatched before it.
 fn starvation_is_bounded(letter: char, expire_ms: u64, bounds: [usize; 2]) {
     for (form, bound) in FORMS.into_iter().zip(bounds) {
         for seed in 0..3 {
@@ -323,7 +323,8 @@ fn a_merge_with_an_older_request_inherits_its_deadline() {
 
 #[test]
 fn front_merges_happen_only_when_sought() {
-    // R5000 keeps R1008 out of the one-hit cache.
+    // R5000 was first and is the queue's last merge candidate, so R1008 is found only by a search
+    // for front merges.
     orders("", "R5000 R1008 R1000 rest", "R5000 R1000+16", "R1000+16 R5000");
     orders("front_merges=0", "R5000 R1008 R1000 rest", "R5000 R1008 R1000", "R1000 R1008 R5000");
 }

@@ -1,5 +1,5 @@
-//! nas: the numbered cases of docs/specifications/classic-elevators.md, section 5.10, as posted and
-//! as meant.
+//! nas: the numbered cases of docs/specifications/classic-elevators.md, section 5.10, with both
+//! values of `order`: `posted`, what the posted code does, and `nearest`, what its author meant.
 
 use block::random::Stream;
 use testbed::queue::{Era, Settings};

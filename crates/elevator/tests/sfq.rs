@@ -1,5 +1,5 @@
-//! sfq, sfq-d2, mqfq: what each adds to start-time fair queueing. Order, churn and tags are those
-//! of wfq, and tested in the same way.
+//! sfq, sfq-d2, mqfq: what each adds to start-time fair queueing. What they share with wfq (order,
+//! churn, tags) is tested in the same way as there.
 
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, random::Stream};
 use hoistway_elevator::{
@@ -8,7 +8,7 @@ use hoistway_elevator::{
 
 const FAMILY: [&str; 3] = ["sfq", "sfq-d2", "mqfq"];
 
-/// A policy with its table; requests stay in the device until they are ended.
+/// A policy with the table of requests. Requests stay in flight until `end` completes them.
 struct Driven {
     policy: Any,
     requests: Requests,
@@ -157,7 +157,8 @@ fn a_tenant_that_completed_its_requests_is_waited_for_wait_us() {
     assert_eq!(driven.send(), [2]);
 }
 
-/// A tag is kept in its own group only: elsewhere it would lie behind the virtual time.
+/// An issuer that is waited for keeps its start tag only in that group: in another group the tag
+/// could be smaller than the virtual time.
 #[test]
 fn an_issuer_that_moves_to_another_group_while_it_is_waited_for_is_a_newcomer_there() {
     // With a large lead the group that is waited for holds no other group back, and tags alone decide.
@@ -186,8 +187,8 @@ fn a_permitted_lead_is_used_up() {
     driven.insert(1, 8);
     assert_eq!(driven.send(), [1]);
     (0..40).for_each(|_| driven.insert(2, 8));
-    // It begins one request behind group 1's tag, may be level with it, and may lead by 80 sectors
-    // of 8 each.
+    // Group 2 begins one request behind group 1's tag, may be level with it, and may lead by 80
+    // sectors, which are ten requests: 12 in all.
     assert_eq!(driven.send().len(), 12);
 }
 

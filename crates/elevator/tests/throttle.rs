@@ -91,7 +91,7 @@ impl Bench {
         self.check();
     }
 
-    /// The limiter keeps only the last of its messages.
+    /// Takes the messages after every call, because the limiter keeps only the most recent ones.
     fn check(&mut self) {
         self.told.extend(std::iter::from_fn(|| self.throttle.take_message()));
         assert_eq!(self.throttle.check(), Ok(()));
@@ -325,8 +325,8 @@ fn t16_groups_of_one_time_take_turns_of_six() {
         bench.submit(1, Operation::Read, PAGE);
         bench.submit(2, Operation::Read, PAGE);
     }
-    // Both wait; lifting both limits makes them due together. They reach the top in the order of
-    // the visits of one round, but the top takes turns between its nodes: one bio each.
+    // Both wait; lifting both limits makes them due together. They reach the root in the order in
+    // which the groups are visited, but the root takes one bio of each group in turn.
     bench.throttle.limits_changed(GroupId(1), &IoLimits::NONE, bench.now);
     bench.throttle.limits_changed(GroupId(2), &IoLimits::NONE, bench.now);
     bench.until(5);
@@ -380,7 +380,8 @@ impl Bench {
     }
 }
 
-/// Best-effort reads with thresholds such that no group counts as idle while it sends requests.
+/// A best-effort limit for reads, with thresholds with which no group counts as idle while it sends
+/// requests.
 fn promised(bytes_per_s: u64) -> IoLimits {
     let low = Rates { bytes_per_s: [bytes_per_s, 0], ios_per_s: [0; 2] };
     IoLimits { low, idle_us: 1_000_000, latency_us: 100, ..IoLimits::NONE }

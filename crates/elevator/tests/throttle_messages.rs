@@ -244,8 +244,8 @@ fn t13_a_change_of_limits_sets_the_timer_anew() {
 
 /// A (1) has a best-effort limit above its demand, B (2) has none. Of 20 reads of A on a disk
 /// (baseline 4.1 ms with the target), all submitted at 1000, `late` end late at 1005 and the others
-/// at 1003. The very first to end counts for the time before. At 1100 B demands more than the
-/// floor.
+/// at 1003. The first read to end is counted in the period before, so 19 are counted. At 1100 B
+/// demands more than the floor.
 fn with_late_reads(late: usize) -> Bench {
     let mut bench = Bench::new([0; 3], true);
     bench.limit(1, promise(50_000_000));

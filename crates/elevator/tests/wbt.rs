@@ -124,8 +124,8 @@ fn limits(max: u32, normal: u32, background: u32) -> Limits {
 
 #[test]
 fn t33_the_limits_of_each_kind_are_those_of_the_table() {
-    // A step down per window with a slow read; at every step the limit of each kind of write is
-    // tried.
+    // Each window with a slow read is a step down. At every step the test floods wbt with each kind
+    // of write and compares the number that passes.
     for (steps, expected) in
         [(0, limits(16, 8, 4)), (1, limits(8, 4, 2)), (2, limits(4, 2, 1)), (3, limits(2, 2, 1)), (4, limits(1, 1, 1))]
     {
@@ -289,7 +289,7 @@ fn a_read_that_does_not_come_back_counts_against_writes() {
     bench.submit(Operation::Read, Flags::NONE);
     bench.end_window();
     assert_eq!(bench.wbt.step(), 1, "the read is in the device for 100 ms");
-    // Given back by the device: its watch is stopped, and its age is unknown.
+    // The device gives the read back: wbt does not watch it any more, so the read's age is unknown.
     let read = bench.bios[40];
     bench.wbt.requeued(&read, bench.now);
     bench.end_window();
@@ -347,7 +347,7 @@ fn a_merged_bio_gives_its_place_back() {
         bench.collect();
     }
     assert_eq!((bench.wbt.in_flight(), bench.wbt.held()), (8, 0));
-    // Its end has no effect any more.
+    // The end of a bio that was merged has no effect.
     let bio = bench.bios[0];
     bench.wbt.bio_ended(BioId(0), &bio, 0, bench.now);
     assert_eq!(bench.wbt.in_flight(), 8);

@@ -6,7 +6,7 @@ use hoistway_elevator::{
     Requests, registry,
 };
 
-/// wfq with its table, driven without a queue around it.
+/// wfq with the table of requests, called directly instead of through a request queue.
 struct Driven {
     wfq: Any,
     requests: Requests,
@@ -269,8 +269,8 @@ fn random_churn_keeps_every_invariant() {
     }
 }
 
-/// Issuer 1 of group 1 has had its turn and waits for the next. Returns how many requests of issuer
-/// 2 go before it, if `ask` sends them one at a time.
+/// Issuer 1 of group 1 has been served once and has another request queued. Returns how many
+/// requests of issuer 2, which `ask` sends one at a time, are served before that request.
 fn passed_by_one_that_comes_and_goes(mut ask: impl FnMut(&mut Driven, u32)) -> u32 {
     let mut driven = Driven::new(&[(1, 0, 100), (2, 0, 100)]);
     driven.insert(1, 1, 8);

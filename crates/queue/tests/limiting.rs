@@ -1,5 +1,5 @@
-//! The limiters' stage of the queue: which bios are held, how they continue, and what may happen
-//! meanwhile. The limiter is throttle; its own arithmetic is tested in its module.
+//! The limiters' stage of the queue: which bios are held, how they go on after their release, and
+//! what may happen meanwhile. The limiter is throttle; its own arithmetic is tested in its module.
 
 use block::{Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
 use elevator::limiters::LimiterError;

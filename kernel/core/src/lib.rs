@@ -5,9 +5,7 @@
 //!          a value; no panic, no float, no recursion, no allocation except in `hoist_new` and
 //!          `hoist_delete` (`kernel/gate/run --module`).
 //! Cost     a match over the policies per call; a table of 64 bytes per request.
-//! Sources  docs/specifications/kernel-host.md, section 8 (and those up to section 16);
-//!          docs/specifications/kernel-host.md, section 17;
-//!          docs/specifications/kernel-host.md, section 18.
+//! Sources  docs/specifications/kernel-host.md, sections 8 to 18.
 //!
 //! Read `life.rs` first: insertion, choice and end of a request. [`records`] records every call and
 //! replays it in user space.

@@ -154,7 +154,7 @@ const CALLS: &[Call] = &[
 ];
 
 /// The buffer of the glue (the C files of kernel/module) for the calls of one device: its address,
-/// its size in records, the numbers written and lost.
+/// its size in records, and the numbers of records written and lost.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Recorder {

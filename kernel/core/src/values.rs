@@ -15,7 +15,7 @@ pub const NONE: u32 = NIL;
 pub struct Config {
     /// Number of the policy, as for `hoist_elevator_type`.
     pub policy: u32,
-    /// The most requests that can be known at one time.
+    /// The largest number of requests that the core can know at one time.
     pub slots: u32,
     /// Group ids are below this.
     pub groups: u32,
@@ -196,8 +196,8 @@ pub struct Shared {
     pub stalled: AtomicU32,
     /// A group without references: call `hoist_release_group`; 0: none.
     pub dying_group: AtomicU32,
-    /// Where merge candidates are searched: 0 by the block layer, 1 then by the policy for front
-    /// merges, 2 by the policy.
+    /// Who searches for merge candidates: 0 the block layer; 1 the block layer, and then the policy
+    /// for front merges; 2 the policy.
     pub search: AtomicU32,
     /// 1: there is a group to remove, or the timer is to be set earlier. The glue checks and clears
     /// it after each call.

@@ -1,5 +1,5 @@
-//! Whatever blk-mq does to requests, nothing of them may be left at the end. For every elevator of
-//! the module.
+//! For every elevator of the module: whatever blk-mq does to requests, no state of them may be left
+//! at the end.
 
 use kernel::{Ask, Config, DevicePolicy, NONE, elevator_types};
 
@@ -160,10 +160,13 @@ fn t17_without_a_free_slot_insertion_returns_none() {
     });
 }
 
-/// Regression test: the crash in the nas thread was an invalid merge code: `elevator_merge`
-/// returned the content of a register, and the queue stopped with "elevator returned crap". A
-/// shifted table is refused at insmod by its number, and at build time by `kernel/layout_check`,
-/// whose self-test plants one.
+/// Regression test for the crash that was reported in the mailing list's thread about nas
+/// (docs/specifications/classic-elevators.md, section 5.6). The functions in nas's record were
+/// shifted by one place, so that the content of a register was taken for the answer of the merge
+/// function, and the queue stopped with "elevator returned crap". Here only the invalid code is
+/// tested. A module whose C and Rust parts have different interface numbers is refused at insmod,
+/// and a structure that is shifted against the kernel's is found at build time by
+/// `kernel/layout_check`, whose self-test contains such a structure.
 #[test]
 fn ns15_an_invalid_code_is_counted_and_the_queue_keeps_running() {
     const INVALID: u32 = (-1_069_467_520_i32).cast_unsigned();

@@ -189,7 +189,8 @@ impl Disk {
         next
     }
 
-    /// Decides what follows the work whose transfer begins.
+    /// The transfer of the current work begins: chooses what the media does after this work. Called
+    /// only if `commits_at_start`; otherwise the choice is made when the work ends.
     fn commit(&mut self, now: Nanos) {
         let Some(media) = &self.media else { return };
         let context = ChoiceContext { now, free_at: media.end_at, from: media.end_track };

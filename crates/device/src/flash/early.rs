@@ -1,12 +1,12 @@
-//! Reads whose die is reserved early: as soon as the firmware takes them, instead of when they
-//! start, if nothing can change the result until then.
+//! Reserves the die for a read as soon as the firmware takes the read, instead of when the read
+//! starts, if nothing can change the result in between.
 //!
-//! Between the time at which the firmware takes a read and its start is a fixed delay that ends
-//! with an event of its own, although in a device that only reads nothing can change mapping, dies
-//! or channels in the meantime. In that state the die is reserved at once, for the time of the
-//! start. If a command of another kind arrives before that time, the reservation is cancelled and
-//! the read waits for its start as usual: times, order and random numbers equal those of a device
-//! without early reservation.
+//! A read starts a fixed delay after the firmware takes it, and usually this start is a separate
+//! event. While a device does nothing but reads, nothing can change the mapping, the dies or the
+//! channels during the delay. In that state the event is saved: the die is reserved at once, for
+//! the time of the start. If a command of another kind arrives before that time, the reservation is
+//! cancelled and the read waits for its start as usual: times, order and random numbers equal those
+//! of a device without early reservation.
 //!
 //! Cost: a record for each such read; cancelling costs a scan of all pending events, once per
 //! change from reading to something else.
@@ -19,7 +19,8 @@ use super::read::SensedPage;
 use super::{Flash, Source};
 use crate::interface::NEVER;
 
-/// Reads that may be reserved and not started. Further reads wait for their start.
+/// The largest number of reads that have a reservation and have not started. Further reads are
+/// handled when they start, as without early reservation.
 const MOST: usize = 128;
 
 /// The state to restore if a reservation is cancelled.
@@ -69,8 +70,8 @@ impl EarlyReads {
 }
 
 impl Flash {
-    /// Reserves a read at `now` that starts at `start_at`, if only reads are in progress and it
-    /// needs one page. Otherwise returns false and does nothing.
+    /// Reserves the die at `now` for a read that starts at `start_at`, if only reads are in
+    /// progress and this read needs one page. Otherwise returns false and does nothing.
     #[inline]
     pub(super) fn begin_early(&mut self, now: Nanos, command: u32, start_at: Nanos) -> bool {
         let read = self.commands.get(command);

@@ -60,7 +60,8 @@ impl Bfq {
         }
     }
 
-    /// Removes a queue whose record is freed as the waker of all queues that it woke.
+    /// The queue's record is about to be freed: the queues that have it as their waker have none
+    /// from now on.
     #[inline(always)]
     pub(super) fn clear_woken(&mut self, queue: u32) {
         for _ in 0..self.queues.len() {
@@ -69,7 +70,8 @@ impl Bfq {
         }
     }
 
-    /// Moves the queue to the front of those that its waker wakes: the most recently busy is first.
+    /// Moves the queue to the front of the list of queues that its waker wakes, so that the queue
+    /// that became busy last is first.
     pub(super) fn move_to_front_of_woken(&mut self, queue: u32) {
         let waker = self.queues.at(queue).waker;
         if waker != NIL {

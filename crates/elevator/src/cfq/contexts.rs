@@ -323,9 +323,10 @@ impl Cfq {
         }
     }
 
-    /// Moves a queue to the root because its group is removed. The queue may hold requests of other
-    /// groups: an issuer of this group and one of another came to share it while, without
-    /// `group_isolation`, both competed in the root.
+    /// Moves a queue to the root because its group is removed. A group is removed only after its
+    /// last request has ended, but the queue can still hold requests of another group's issuer.
+    /// With `group_isolation` 0, queues of two groups can both be in the root and be merged there;
+    /// the merged queue then returns to the group of one of them.
     fn move_queue_to_root(&mut self, queue: u32, group: u32) {
         let state = self.queues.at_mut(queue);
         if state.origin == group {

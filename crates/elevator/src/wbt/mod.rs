@@ -84,8 +84,9 @@ pub struct Wbt {
     /// When a read last arrived or ended.
     read_at: Option<Nanos>,
     dirty_wait_at: Option<Nanos>,
-    /// The depth changed in a call without a time argument, so waiting bios are woken by the next
-    /// call that has one.
+    /// `depth_changed` has set new limits. Which waiting bios may pass now also depends on the
+    /// time, which that call does not get, so they are examined in the next call of
+    /// `next_released`.
     is_wake_due: bool,
     messages: Messages,
     violations: u32,

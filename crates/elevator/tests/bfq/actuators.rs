@@ -4,7 +4,8 @@
 
 use crate::host::Host;
 
-/// How many requests of each half are in a notation string.
+/// The numbers of requests in the ranges of the first and the second actuator, among dispatched
+/// requests in the testbed's notation.
 fn by_half(went: &str) -> [usize; 2] {
     let in_second = |word: &&str| {
         let digits: String = word.chars().skip(1).take_while(char::is_ascii_digit).collect();
@@ -14,7 +15,8 @@ fn by_half(went: &str) -> [usize; 2] {
     [went.split_whitespace().count() - second, second]
 }
 
-/// One issuer has ten requests in each half, those of the first half first.
+/// One issuer has ten requests in the range of each actuator; it submits those of the first range
+/// first.
 fn ten_in_each(host: &mut Host) {
     for half in [0, 1_000_000] {
         for n in 0..10 {
@@ -29,8 +31,8 @@ fn s16_6_an_arm_without_work_gets_some_out_of_turn() {
     let mut host = Host::on_arms("6.12", 2);
     ten_in_each(&mut host);
     let second: Vec<_> = (0..10).map(|_| by_half(&host.dispatch())[1]).collect();
-    // The queue of the first half is in service. The actuator with fewer requests in flight gets
-    // the next one, until both have four; then the turn goes on.
+    // The queue of the first actuator is in service. The actuator with fewer requests in flight
+    // gets the next one, until both have four; then the turn goes on.
     assert_eq!(second, [1, 0, 1, 0, 1, 0, 1, 0, 0, 0]);
     host.finish();
 }
@@ -50,7 +52,7 @@ fn s16_6_an_issuer_has_a_queue_for_each_range() {
     let mut host = Host::on_arms("6.12", 3);
     host.submit("R0@1 R1000000@1 R2000000@1 W0@1 W1000000@1 W2000000@1");
     assert_eq!(host.lines_with("allocated").len(), 6, "a sync and an async one each");
-    // The last sector determines the actuator.
+    // A request belongs to the actuator of its last sector.
     host.submit("R999996+8@2 R1500000@2 R999992+8@2");
     assert_eq!(host.lines_with("allocated").len(), 2);
     host.finish();
@@ -74,7 +76,8 @@ fn s16_6_queues_of_different_arms_never_merge() {
         let mut host = Host::on_arms("6.12", 2);
         host.submit(&format!("R{}+32@1", 1_000_000 - border));
         host.pass_ms(1);
-        // Another issuer is busy there.
+        // Issuer 2 gets its queue with a request elsewhere; its next request is close to that of
+        // issuer 1.
         host.submit(&format!("R{}+32@2", 10_000));
         host.hush();
         host.submit(&format!("R{}+32@2", 1_000_000 - border - 32));
@@ -88,8 +91,8 @@ fn s16_6_an_issuer_takes_all_its_queues_to_another_group() {
     host.group(1, 100);
     host.submit("R0@1 R1000000@1");
     host.hush();
-    // A request to one range revealed the group: requests to the other range belong to the group as
-    // well.
+    // Issuer 1 is in another group now. Its first request moves both of its queues there, so none
+    // is allocated for the second request either.
     host.submit("R8g1@1 R1000008g1@1");
     assert_eq!(host.lines_with("allocated").len(), 0, "it keeps its queues");
     host.finish();

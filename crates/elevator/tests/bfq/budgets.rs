@@ -1,9 +1,10 @@
-//! Budgets as turns use them, the charge for async requests, and depth limits: cases 14, 16 and 40.
+//! How turns use budgets, the charge for async requests, and limits on tags: cases 14, 16 and 40 of
+//! docs/specifications/bfq.md, section 25.
 
 use crate::host::{FORMS, Host};
 use hoistway_elevator::Admission;
 
-/// The smallest budgets at the ends of this many turns of one issuer.
+/// The minimum budget that bfq reports at the end of each of `turns` turns of one issuer.
 fn least_budgets(host: &mut Host, turns: u32) -> Vec<u32> {
     let mut least = Vec::new();
     for n in 0..turns {
@@ -21,11 +22,11 @@ fn least_budgets(host: &mut Host, turns: u32) -> Vec<u32> {
 fn t14_the_default_budget_stays_for_ten_turns() {
     for form in FORMS {
         let mut host = Host::on_flash(form);
-        // Computed from the peak rate: 41961.
+        // With 0 the maximum budget is computed from the peak rate; here it is 41961.
         host.set("max_budget", 0);
         let least = least_budgets(&mut host, 13);
         assert_eq!(least, [[512; 10].as_slice(), &[1_311; 3]].concat(), "{form}");
-        // A new queue begins with two thirds.
+        // A new queue begins with two thirds of the maximum budget.
         host.submit("R9000000@2");
         host.dispatch();
         assert_eq!(host.lines_with("cur-budget"), ["2S set_in_service_queue, cur-budget = 27974"], "{form}");
@@ -35,7 +36,8 @@ fn t14_the_default_budget_stays_for_ten_turns() {
 #[test]
 fn t14_a_budget_that_is_set_is_in_force_at_once_for_those_that_grow() {
     let mut host = Host::on_flash("6.12:max_budget=32000");
-    // Ten turns of the default, then 1/32 of the value that was set.
+    // The minimum budget is 1/32 of the default maximum for ten turns, then 1/32 of the maximum
+    // that was set.
     assert_eq!(least_budgets(&mut host, 11)[9..], [512, 1_000]);
 }
 
@@ -46,7 +48,7 @@ fn t16_async_queues_have_the_whole_budget_and_cost_three_times_as_much() {
         host.submit("W0@1");
         host.finish();
         assert_eq!(host.lines_with("bfqq_served"), ["1A bfqq_served 24 secs"], "{form}");
-        // Too late to keep the rest of the budget.
+        // The next request comes too late for the queue to keep the rest of its budget.
         host.pass_ms(25);
         host.submit("W100@1");
         host.dispatch();
@@ -65,7 +67,8 @@ fn t16_where_weights_differ_or_it_is_raised_they_cost_as_much_as_others() {
         assert_eq!(served, [format!("1A bfqq_served {cost} secs")], "{form}");
     }
     for form in FORMS {
-        // Silent for half a second, and busy: the next request raises its weight.
+        // A busy async queue that has had no turn for more than half a second is raised by its next
+        // request.
         let mut host = Host::on_flash(&format!("{form}:low_latency=1"));
         host.submit("W0@1");
         host.pass_ms(500);
@@ -105,7 +108,7 @@ fn t40_a_group_has_tags_by_its_weight() {
         host.submit("R900000g1@1");
         let expected = if limited { Admission::Shallow(1) } else { Admission::Full };
         assert_eq!(host.admit("R1000000g1@1"), expected, "{form}");
-        // An issuer whose queue is on no tree is not limited.
+        // An issuer without queued requests, whose queue is therefore in no tree, is not limited.
         assert_eq!(host.admit("R0g1@3"), Admission::Full, "{form}");
     }
 }

@@ -1,5 +1,5 @@
-//! The smallest host of bfq: scripts for exact cases, every invariant after each step, the policy's
-//! own messages.
+//! A minimal host for bfq. Requests, given in the testbed's notation, set up exact cases. After
+//! each step the host checks every invariant and collects the policy's messages.
 //!
 //! It calls the policy directly and not through a request queue, because tags and merging would
 //! blur the exact time of each dispatch.
@@ -13,7 +13,8 @@ use elevator::{
 use hoistway_elevator as elevator;
 use testbed::notation::{bio, show};
 
-/// The forms that differ: up to 5.1, the series of March 2019, 6.1, and the newest.
+/// One version of each form that behaves differently: up to 5.1; with the patch series of March
+/// 2019; 6.1; the newest.
 pub const FORMS: [&str; 4] = ["4.12", "5.2", "6.1", "6.12"];
 
 pub struct Host {
@@ -25,7 +26,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// For example `6.12:slice_idle=0`, on flash at HZ 1000, `low_latency` off, messages on.
+    /// `spec` is a version and tunables, for example `6.12:slice_idle=0`. The device is flash, a
+    /// tick is 1 ms, `low_latency` is off and messages are on.
     pub fn on_flash(spec: &str) -> Self {
         Self::new(spec, false, MILLISECOND)
     }
@@ -115,8 +117,9 @@ impl Host {
         lines.into_iter().filter(|line| line.contains(text)).collect()
     }
 
-    /// How turns ended since the last call: `1S 3` is one of issuer 1's sync queue that ran out of
-    /// requests.
+    /// How turns ended since the last call: `1S 3` is the end of a turn of issuer 1's sync queue,
+    /// for reason 3. bfq's reasons: 0 idle for too long, 1 timeout, 2 budget used up, 3 no more
+    /// requests, 4 preempted.
     pub fn ends(&mut self) -> Vec<String> {
         let lines = self.lines_with("expire (");
         lines.iter().map(|line| line.replace("expire (", "").split(',').next().unwrap_or("").to_owned()).collect()
@@ -145,7 +148,8 @@ impl Host {
     }
 
     pub fn choose(&mut self) -> Dispatch {
-        // Regardless of `has_work`: the cases need the answer of an idled device.
+        // Called even if `has_work` is false, because some cases examine the answer while the
+        // device is idled.
         let answer = self.policy.choose(&self.requests, HardwareQueue(0), self.now);
         if let Dispatch::Request { id, .. } = answer {
             self.requests.move_to(id, Place::Dispatched);
@@ -223,8 +227,8 @@ impl Host {
         }
     }
 
-    /// Runs each of the transfers alone, with a pause after it: their issuers are known afterwards,
-    /// with a queue each.
+    /// Serves each of these requests alone, with a pause after it. Afterwards their issuers are not
+    /// new any more, and each has a queue of its own.
     pub fn meet(&mut self, text: &str) {
         for word in text.split_whitespace() {
             self.submit(word);

@@ -1,23 +1,26 @@
-//! Queues shared by several issuers, and wakers: cases 35 to 38.
+//! Queues shared by several issuers, and wakers: cases 35 to 38 of docs/specifications/bfq.md,
+//! section 25.
 
 use crate::host::{FORMS, Host};
 
 const MERGES: &str = "merging with queue";
 
-/// Two issuers take turns in reading blocks of one file.
+/// Two issuers take turns in reading blocks of one file. Returns how often bfq scheduled a merge of
+/// their queues.
 fn by_turns(host: &mut Host, pause_ms: u64) -> usize {
     host.submit("R1000+32@1 R1032+32@2");
     assert_eq!(host.lines_with("scheduling merge").len(), 0, "no other queue was busy");
     host.dispatch_all();
     host.pass_ms(pause_ms);
     host.complete_all();
-    // Both stay busy.
+    // Both queues stay busy.
     host.submit("R1064+32@1");
     host.submit("R1096+32@2 R1128+32@1 R1160+32@2");
     host.lines_with("scheduling merge").len()
 }
 
-/// Two issuers that have read nothing yet; the second request is close to the first one's.
+/// Two new issuers; the second request of issuer 2 is `gap` sectors before that of issuer 1.
+/// Returns how often bfq scheduled a merge of their queues.
 fn new_ones(host: &mut Host, gap: u64) -> usize {
     host.submit("R1000000+32@1");
     host.pass_ms(1);
@@ -33,10 +36,12 @@ fn t35_readers_of_one_stream_become_one_queue() {
         for (gap, merges) in [(8_192, 1), (8_193, 0)] {
             assert_eq!(new_ones(&mut Host::on_disk(form), gap), merges, "{form}, {gap} sectors away");
         }
-        // On flash that queues commands they stay separate since March 2019.
+        // On flash that queues commands their queues stay separate since the patch series of March
+        // 2019.
         let mut flash = Host::on_flash(&format!("{form}:slice_idle=0"));
         flash.teach_depth(true);
-        // With different levels, so that there is no stable merge.
+        // The levels differ, because otherwise the queues would be merged permanently, as in case
+        // 36.
         flash.submit("R1000000+32be4@1 R9000000+32be5@2");
         flash.hush();
         flash.submit("R999900+32be5@2");
@@ -49,7 +54,8 @@ fn t35_but_not_after_their_first_tenth_of_a_second() {
     for form in FORMS {
         let begun = |host: &mut Host, pause_ms: u64| {
             host.submit("R1000000+32@1 R1000064+32@1 R9000000+32@2 R9000064+32@2");
-            // A request of each was dispatched: their time runs.
+            // Both queues are served: the time in which a queue may merge begins with its first
+            // service.
             while host.lines_with("2S bfqq_served").is_empty() {
                 assert!(!host.dispatch().is_empty(), "both get their turn");
             }
@@ -89,7 +95,7 @@ fn t36_issuers_that_come_together_share_a_queue_for_good() {
             host.submit(second);
             assert_eq!(host.lines_with(MERGES).len(), merges, "{form}, {second} after {pause_ms} ms");
         }
-        // Other groups, other queues.
+        // Issuers of different groups never share a queue.
         let mut host = Host::on_flash(form);
         host.group(1, 100);
         host.submit("R0@1 R9000000g1@2");
@@ -139,12 +145,12 @@ fn t37_but_not_one_that_was_merged_for_good() {
     }
 }
 
-/// Issuer 2 thinks for long; it continues `pause_us` after each of three completions of issuer 1.
-/// Returns how often a waker was detected.
+/// Issuer 2 has a long think time; it sends a request `pause_us` after each of three completions of
+/// issuer 1. Returns how often a waker was detected.
 fn woken_after(form: &str, pause_us: u64, period_ms: u64) -> usize {
     let mut host = Host::on_flash(form);
     host.meet("R0@1 R900000000@2");
-    // Its think time is known from the third request on, and long.
+    // The think time of issuer 2 is known from its third request on, and is long.
     for n in 1..5 {
         host.submit(&format!("R{}@2", 900_000_000 + n * 8));
         host.finish();
@@ -172,7 +178,7 @@ fn t38_a_waker_is_detected() {
     for (form, has_wakers) in FORMS.into_iter().zip([0, 0, 1, 1]) {
         assert_eq!(woken_after(form, 1_000, 300), has_wakers, "{form}");
         assert_eq!(woken_after(form, 4_100, 300), 0, "{form}: too late after the completion");
-        // Three detections within 128 times slice_idle.
+        // The three detections must be within 128 times `slice_idle`.
         assert_eq!(woken_after(form, 1_000, 600), 0, "{form}: too seldom");
     }
 }

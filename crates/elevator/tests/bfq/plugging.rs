@@ -1,9 +1,11 @@
-//! When the device is idled, for how long, and what ends it: cases 23, 24, 26 and 27.
+//! When the device is idled, for how long, and what ends the idling: cases 23, 24, 26 and 27 of
+//! docs/specifications/bfq.md, section 25.
 
 use crate::host::{FORMS, Host};
 use hoistway_elevator::Elevator;
 
-/// Issuer 1 of level 2 (60) and issuer 2 of level 6 (20), both known; issuer 1 is seeky on request.
+/// Issuer 1 of level 2 (weight 60) and issuer 2 of level 6 (weight 20), neither of them new; issuer
+/// 1 is seeky if `is_seeky`.
 fn sixty_and_twenty(form: &str, is_seeky: bool) -> Host {
     let mut host = Host::on_flash(form);
     host.meet("R0be2@1 R900000000be6@2");
@@ -59,8 +61,8 @@ fn t23_an_equal_one_is_not() {
     }
 }
 
-/// Issuer 1 (60) has used part of its budget, and the device has just been idled for it; issuer 2
-/// (20) has requests.
+/// Issuer 1 (weight 60) has used part of its budget, and the device is idled for it from now on;
+/// issuer 2 (weight 20) has requests.
 fn waiting(form: &str) -> Host {
     let mut host = sixty_and_twenty(form, false);
     // The older forms ended the first turn of a lone queue at once, and learned a budget of 512.
@@ -107,7 +109,9 @@ fn t24_a_late_queue_ends_its_turn_and_keeps_the_rest_of_its_budget() {
         assert_eq!(host.ends(), if is_preempted { vec!["2S 4"] } else { vec![] }, "{form}");
         if is_preempted {
             assert_eq!(host.dispatch(), "R50002560be2@1", "{form}");
-            // Less than the 6826 that TOO_IDLE left of its budget.
+            // The queue keeps what it has left of the old budget, 8874 - 2560. That is less than
+            // its new budget of 6826, to which bfq reduced the old one because the queue was idle
+            // for too long.
             assert_eq!(host.lines_with("cur-budget"), ["1S set_in_service_queue, cur-budget = 6314"], "{form}");
         }
     }
@@ -121,7 +125,8 @@ fn t24_later_than_three_idles_it_begins_anew() {
         assert_eq!(host.dispatch(), "R900001000be6@2", "{form}");
         host.hush();
         host.submit("R50002560be2@1");
-        // It has the larger weight and preempts all the same, with a budget of its own.
+        // The queue preempts nevertheless, because its weight is larger. It keeps nothing of the
+        // old budget and begins with its new one of 6826.
         assert_eq!(host.ends(), ["2S 4"], "{form}");
         assert_eq!(host.dispatch(), "R50002560be2@1", "{form}");
         let begun = host.lines_with("cur-budget");
@@ -133,8 +138,8 @@ fn t24_later_than_three_idles_it_begins_anew() {
 /// completed.
 fn after_requests_of_one(mut host: Host, is_deep: bool, is_seeky: bool) -> Host {
     host.teach_depth(is_deep);
-    // Not issuer 1: in the older forms it would no longer count as I/O bound after its idle timer
-    // expired.
+    // Only issuer 2 is served in advance: in the older forms issuer 1 would no longer count as I/O
+    // bound after its idle timer expired.
     host.meet("R900000000@2");
     for n in 0..40_u64 {
         let place = if is_seeky { n * 7_777_777 % 800_000_000 } else { 50_000_000 + n * 8 };
@@ -180,7 +185,7 @@ fn t27_a_small_request_does_not_end_a_wait_for_throughput() {
         let mut large = host();
         large.submit("R50000320+32@1");
         assert_eq!(large.policy.next_timer(), None, "{form}");
-        // With two queues, the device is idled for neither.
+        // Two queued requests end the idling even if both are small.
         let mut two = host();
         two.submit("R50000320@1 R50000400@1");
         assert_eq!(two.policy.next_timer(), None, "{form}");

@@ -1,4 +1,4 @@
-//! Weight raising: cases 30 to 34.
+//! Weight raising: cases 30 to 34 of docs/specifications/bfq.md, section 25.
 
 use crate::host::{FORMS, Host};
 
@@ -25,14 +25,15 @@ fn t30_a_new_issuer_is_raised() {
             assert_eq!(raised, ["1S raising period dur 0/3750 msec, old coeff 30, w 1800(60)"], "{form}");
         }
     }
-    // On a disk at its initial rate.
+    // On a disk, whose initial peak rate gives a duration of 10500 ms.
     let mut host = Host::on_disk("6.12:low_latency=1");
     host.submit("R0@1");
     host.dispatch();
     assert_eq!(host.lines_with("0/10500 msec").len(), 1);
 }
 
-/// Issuer 1 has just received 120001 sectors in a second, without a pause: 469 requests.
+/// Issuer 1 has just received 120001 sectors in a second, without a pause: 469 requests. Also
+/// returns the number of messages about raising.
 fn served_a_lot(spec: &str) -> (Host, usize) {
     let mut host = Host::on_flash(spec);
     for n in 0..468_u64 {
@@ -52,7 +53,8 @@ fn served_a_lot(spec: &str) -> (Host, usize) {
 fn t31_raising_ends_with_service() {
     for form in FORMS {
         let (mut host, raised) = served_a_lot(&format!("{form}:low_latency=1"));
-        // The message comes before the decision.
+        // The message is logged before bfq decides whether raising ends, so it comes with the last
+        // request too.
         assert_eq!(raised, 469, "{form}");
         host.dispatch();
         assert!(host.lines_with(RAISED).is_empty(), "{form}: it has ended");
@@ -98,8 +100,9 @@ fn t32_idle_for_long_an_issuer_is_raised_again() {
 /// The messages about raising issuer 1 at its next request, `at_ms` after a first batch of 700
 /// sectors that was finished after 50 ms.
 fn after_a_batch(form: &str, at_ms: u64, is_seeky: bool) -> Vec<String> {
-    // The older forms do not idle for a lone queue. While it is interactive they also compute
-    // nothing if its turn ends before its requests complete; strict guarantees make them idle.
+    // The older forms do not idle for a lone queue. If its turn ends before its requests complete,
+    // and it is raised as interactive, bfq does not determine from when on it may count as soft
+    // real-time. Strict guarantees make the older forms idle.
     let strict = u32::from(!form.starts_with('6'));
     let mut host = Host::on_flash(&format!("{form}:low_latency=1,strict_guarantees={strict}"));
     let place = |n: u64| if is_seeky { n * 1_000_000 } else { n * 20 };
@@ -144,7 +147,7 @@ fn raised(host: &mut Host) -> Vec<String> {
     names
 }
 
-/// Eight issuers arrive within 180 ms, then others, as in the case.
+/// Eight issuers arrive within 180 ms, then two others, as in case 34.
 fn burst(mut host: Host, request: impl Fn(u32, u64) -> String) {
     for issuer in 1..=7 {
         host.submit(&format!("{} {} {}", request(issuer, 0), request(issuer, 8), request(issuer, 16)));
@@ -153,8 +156,8 @@ fn burst(mut host: Host, request: impl Fn(u32, u64) -> String) {
     host.submit(&format!("{} {}", request(8, 0), request(8, 8)));
     let came = host.now;
     host.finish();
-    // Each of the first seven once: the message comes before the decision. Their second requests
-    // cause none.
+    // There is one message for each of the first seven issuers, because it is logged before bfq
+    // ends their raising. Their second requests cause none.
     let lines = host.lines_with(RAISED);
     assert_eq!(lines.len(), 7, "{lines:?}");
     assert!(!lines.iter().any(|line| line.starts_with("8S")), "{lines:?}");
@@ -172,14 +175,15 @@ fn burst(mut host: Host, request: impl Fn(u32, u64) -> String) {
 
 #[test]
 fn t34_many_new_issuers_at_once_are_not_raised() {
-    // Before 5.13 there is no stable merge, and issuers of any level are raised.
+    // Before 5.13 there is no stable merge (the permanent merge of queues created together), and
+    // issuers of any level are raised.
     for form in ["4.12", "5.2"] {
         let request =
             |issuer: u32, at: u64| format!("R{}be{}@{issuer}", u64::from(issuer) * 9_000_000 + at, issuer % 8);
         burst(Host::on_flash(&format!("{form}:low_latency=1")), request);
     }
-    // Since then only those of level 4 are raised. On flash they would be merged at once, on a disk
-    // they are not.
+    // Since then only issuers of level 4 are raised. On flash their queues would be merged at once;
+    // on a disk they are not.
     for form in ["6.1", "6.12"] {
         let request = |issuer: u32, at: u64| format!("R{}@{issuer}", u64::from(issuer) * 9_000_000 + at);
         burst(Host::on_disk(&format!("{form}:low_latency=1")), request);

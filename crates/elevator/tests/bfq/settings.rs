@@ -13,7 +13,7 @@ fn t41_what_is_written_is_forced_into_its_range() {
             ("back_seek_penalty", 0, 1),
             ("max_budget", 3_000_000_000, 2_147_483_647),
             ("fifo_expire_sync", 0, 1),
-            // 32 bits of ns (Q7).
+            // Stored as nanoseconds in 32 bits: quirk Q7 of docs/specifications/bfq.md.
             ("slice_idle", 5_000, 705),
             ("slice_idle_us", 1_234, 1_234),
             ("timeout_sync", 125, 125),
@@ -51,12 +51,14 @@ fn t41_timeouts_are_whole_ticks() {
     assert_eq!(Host::new("6.12", false, 10 * MILLISECOND).setting("timeout_sync"), 120);
 }
 
-/// Sectors of issuers in groups 1 and 2, both always backlogged, in a number of turns.
+/// The sectors served for one issuer in group 1 and one in group 2, both always backlogged, in 170
+/// turns.
 fn shares(weights: [u32; 2]) -> [u64; 2] {
     let mut host = Host::on_flash("6.12:max_budget=8,slice_idle=0");
     for (group, weight) in (1..).zip(weights) {
         host.group(group, weight);
-        // Until the default budget no longer applies, and its own is one request.
+        // Turns until the default budget no longer applies and the queue's own budget is one
+        // request.
         for n in 0..12 {
             host.submit(&format!("R{}g{group}@{group}", n * 8));
             host.finish();
@@ -78,8 +80,9 @@ fn shares(weights: [u32; 2]) -> [u64; 2] {
     sectors
 }
 
-/// A host refuses 0 and 1001 (`ERANGE`) before a policy sees them, because our range ends at 10000:
-/// values above 1000 count as 1000, and 0 as 1.
+/// Linux refuses the weights 0 and 1001 with `ERANGE`. Here the range of weights ends at 10000 and
+/// is checked by the host; if the policy gets other values, those above 1000 count as 1000, and 0
+/// as 1.
 #[test]
 fn t42_weights_of_groups_end_at_1000() {
     assert_eq!(shares([1_001, 1_000]), shares([1_000, 1_000]));

@@ -1,5 +1,6 @@
-//! The environment of the table: processes with direct random reads on a device that takes exactly
-//! 1 ms for each, asked by the rules of blk-mq (docs/specifications/bfq.md, sections 2 and 20.4).
+//! The environment of the table in docs/specifications/bfq.md, section 20.4: processes with direct
+//! random reads on a device that takes exactly 1 ms for each. The policy is called by the rules of
+//! blk-mq (section 2).
 //!
 //! The policy is called directly and not through a request queue, because the table was measured
 //! with single reads that never merge, and because each row needs tens of thousands of them.
@@ -16,21 +17,21 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 const SERVICE_NS: Nanos = MILLISECOND;
-/// Processor time per request, from its completion to the process's next one: 19 us under BFQ in
-/// the instruction-counted time of the table, varying with the code path.
+/// Processor time from a completion to the process's next request. In the table, whose clock counts
+/// instructions, it is 19 us under BFQ and varies with the path through the code.
 const HOST_NS: std::ops::Range<Nanos> = 15 * MICROSECOND..23 * MICROSECOND;
-/// Distance between requests dispatched in one run of the queue: in the trace of
+/// Time between requests that are dispatched in one run of the queue: in the trace of
 /// docs/specifications/bfq.md, section 20.5, A follows B after 20 to 40 us. Rows 2 and 6 to 9
-/// depend on it. Without it, B would be back at the very instant of A's completion, find the device
-/// empty, and be injected for good.
+/// depend on it. Without it, B's next request would come at the very instant of A's completion; bfq
+/// would find the device empty, and from then on always inject B's requests.
 const NEXT_NS: Nanos = 30 * MICROSECOND;
-/// From a completion to the next command, on a device with one command at a time: the full speed of
-/// the serial rows is 990 a second.
+/// Time from a completion to the next command, on a device with one command at a time. With 1 ms
+/// per command, the serial rows reach at most 990 commands a second.
 const RESTART_NS: Nanos = 10 * MICROSECOND;
 const SLOTS: u32 = 256;
 /// `nr_requests`.
 const TAGS: u32 = 64;
-/// HZ 250.
+/// One kernel tick at HZ 250.
 const TICK_NS: Nanos = 4 * MILLISECOND;
 
 /// The parameters of a run.
@@ -50,7 +51,7 @@ pub struct Setup {
 /// A process.
 #[derive(Clone, Copy)]
 pub struct Process {
-    /// The side that its results are added to.
+    /// The index of the side, A or B of the table, that its results are added to.
     pub side: usize,
     pub group: u32,
     pub priority: Priority,
@@ -106,8 +107,8 @@ pub struct Device {
     parked: Option<RequestId>,
     in_device: u32,
     was_full: bool,
-    /// Processes that wait for a tag, in order of arrival: a process sleeps once, with everything
-    /// it has yet to request.
+    /// Processes that wait for a tag, in order of arrival. A process is listed once, however many
+    /// requests it has yet to submit.
     asleep: VecDeque<usize>,
     unasked: Vec<VecDeque<Nanos>>,
     /// When the processor will be free.

@@ -29,7 +29,8 @@ fn two_to_six(depth: u32, jobs: usize, apart_ns: Nanos) -> Vec<Process> {
     (0..jobs).flat_map(|number| (0..2).map(move |side| job(number, side))).collect()
 }
 
-/// One job a side; the two commands do not start at the same instant.
+/// One job for each side. The jobs begin 30 ms apart, so that their commands do not start at the
+/// same instant.
 fn pair(depth: u32) -> Vec<Process> {
     two_to_six(depth, 1, 30 * MILLISECOND)
 }
@@ -153,8 +154,8 @@ fn other_rows() -> Vec<Row> {
         row("24", serial(PLAIN, pair(8)), [746.0, 246.0]),
         row("25", serial(PLAIN, pair(1)), [957.0, 24.0]),
         row("26", serial(BUDGET_8, pair(1)), [733.0, 244.0]),
-        // Started together, the two share a queue, and each gets service by its depth: 1:8 of nine
-        // outstanding.
+        // Processes that start together share a queue, so each gets service in proportion to its
+        // depth: 1 : 8.
         row("27", serial(PLAIN, depths()), [123.0, 867.0])
             .within([0.15, 0.05], "the case says 1:7, by depths it is 1:8"),
         row("28", Setup { rotational: true, ..serial(PLAIN, apart()) }, [496.0, 491.0]),
@@ -226,8 +227,8 @@ fn row_13_one_shared_queue_may_starve() {
     assert!(together[0] > together[1], "{together:?}");
 }
 
-/// O at depth 8 has been running; N at depth 1 starts. With `low_latency`, O stands still while N
-/// is raised.
+/// O (the old process) with 8 requests outstanding has been running; N (the new one) starts with
+/// one. With `low_latency`, O stands still while N is raised.
 #[test]
 fn t50_a_raised_new_queue_stops_all_others() {
     let processes = || vec![Process { depth: 8, ..process(0, 4) }, Process { begins_ns: 6 * SECOND, ..process(1, 4) }];
@@ -247,8 +248,8 @@ fn t50_a_raised_new_queue_stops_all_others() {
 }
 
 /// The same on a device with one command at a time; O is still raised itself when N arrives. The
-/// row's figures for `none` are those of a kernel with one tag for both processes, which take turns
-/// sleeping for it; no scheduler is involved.
+/// row's figures for the scheduler `none` are not compared: there, both processes share one tag and
+/// take turns in sleeping for it, so no scheduler is involved.
 #[test]
 fn row_33_a_newcomer_on_a_serial_device() {
     let begins_ns = 2_600 * MILLISECOND;
@@ -294,7 +295,8 @@ fn t52_the_golden_trace_of_row_2() {
         assert_eq!(pair[first], "set_in_service_queue, cur-budget = 512");
         assert_eq!(pair[1 - first], "set_in_service_queue, cur-budget = 248");
     }
-    // The charge to B in excess of its request: 16384 sectors are 124 ms, so 2 ms are 264.
+    // B is charged for the time of its turn: 16384 sectors for 124 ms are 264 for 2 ms, which is
+    // 256 more than the 8 of its request.
     let charges =
         run.lines.iter().filter(|line| line.context == Some(1) && line.text == "bfqq_served 256 secs").count();
     assert!(charges >= 24, "{charges}");
@@ -302,8 +304,8 @@ fn t52_the_golden_trace_of_row_2() {
 
 const REPAIRS: &str = "bounded_hold=1,eligible_injection=1,real_time_charge=1,repoll_on_completion=1";
 
-/// The options that fix the kernel's quirks, one at a time and all together, on the rows of 2:6:
-/// target 3.00.
+/// The options that fix the kernel's quirks, one at a time and all together, with A at level 2 and
+/// B at level 6. The exact ratio of their shares is 3.00.
 #[test]
 fn options_that_repair_quirks_on_the_rows_of_2_to_6() {
     let options = ["", "bounded_hold=1", "eligible_injection=1", "real_time_charge=1", "repoll_on_completion=1"];
@@ -323,8 +325,8 @@ fn options_that_repair_quirks_on_the_rows_of_2_to_6() {
                 a / b
             );
             if option.contains("max_budget") {
-                // Exact, at the highest throughput at which exact shares are possible
-                // (docs/specifications/bfq.md, section 20.2), and without long waits.
+                // The shares are exact, at the highest throughput at which exact shares are
+                // possible (docs/specifications/bfq.md, section 20.2), and without long waits.
                 let alone =
                     981.0 * setup.processes.iter().filter(|of| of.side == 0).map(|of| f64::from(of.depth)).sum::<f64>();
                 assert!((2.95..=3.05).contains(&(a / b)), "{shape}: {a} : {b}");

@@ -1,4 +1,5 @@
-//! Cases 26 to 36, 40, 42, 48 and 49: shares of groups on a device of parallel servers.
+//! Cases 26 to 36, 40, 42, 48 and 49 of docs/specifications/cfq.md, section 19: shares of groups on
+//! a device of parallel servers.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +62,7 @@ fn t27_idling_for_groups_shares_requests_by_weight() {
     let lines = host.lines();
     assert!(lines.iter().any(|line| line.ends_with("arm_idle: 8 group_idle: 1")));
     assert!(!lines.iter().any(|line| line.ends_with("group_idle: 0")));
-    // A request of 4 KiB is 8 sectors, and the charge is their number.
+    // A request of 4 KiB is 8 sectors, and the charge is the number of requests.
     let charges: Vec<_> = lines.iter().filter(|line| line.contains("sl_used=")).collect();
     assert!(charges.len() > 100);
     for line in charges {
@@ -162,7 +163,7 @@ fn t32_without_isolation_iops_mode_knows_no_groups() {
         host.trace();
         let readers = readers_in(2, 1, |reader| reader);
         let mut model = Model::new(&mut host, &readers, servers(8, MS));
-        // The first slice of each ends before its queue moves.
+        // A queue moves to the root only after its first slice; the first second covers that.
         model.run(1_000 * MS);
         let moved = model.host.lines_with("moving to root group").len();
         let counted = |host: &Host| [0, 1, 2].map(|group| host.account(group).serviced.reads);
@@ -294,7 +295,8 @@ fn t40_4_20_waits_for_a_group_on_flash() {
     host.trace();
     let readers = readers_in(2, 1, |reader| reader);
     let mut model = Model::new(&mut host, &readers, servers(8, MS));
-    // The first to arrive is charged for its first slice as a lone group.
+    // Not measured, because the first group to arrive is charged for its first slice while it is
+    // alone.
     model.run(1_000 * MS);
     let outcome = model.run(20_000 * MS);
     assert_near(ratio(&outcome.of_groups(&readers)), 8.0);
@@ -316,7 +318,7 @@ fn t42_a_change_of_mode_starves_no_group() {
         for turn in 0..10 {
             fair(&model.run((4_000 + 23 * turn) * MS), "time");
             model.host.set("slice_idle", 0);
-            // A hundred requests.
+            // About a hundred requests: 13 ms on 8 servers.
             let outcome = model.run(13 * MS);
             assert!((80..=110).contains(&outcome.total()), "{}", outcome.total());
             fair(&outcome, "after the switch");

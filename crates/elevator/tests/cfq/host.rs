@@ -1,10 +1,10 @@
-//! The smallest host of one policy: scripts for exact cases, readers on a device of parallel
-//! servers for shares.
+//! A minimal host for one policy. Requests in the testbed's notation set up exact cases; for
+//! shares, readers use a device of parallel servers (`model.rs`).
 //!
 //! It calls the policy directly and not through a request queue, because tags and merging would
 //! blur what the cases examine (messages, accounts, the exact time of each dispatch), and because
-//! the shares need hundreds of thousands of requests. Scripts check every invariant after each
-//! step.
+//! the shares need hundreds of thousands of requests. In the exact cases every invariant is checked
+//! after each step.
 
 use block::time::{MILLISECOND, SECOND};
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
@@ -44,8 +44,8 @@ pub const DISK: Built = Built { rotational: true, tick_ns: 0, groups: 12, contex
 pub const FLASH: Built = Built { rotational: false, ..DISK };
 
 impl Host {
-    /// For example `cfq@2.6.36:slice_idle=0`, on a rotational device at HZ 1000. `group_isolation`
-    /// is 1 in forms that have it.
+    /// `spec` is a policy with tunables, for example `cfq@2.6.36:slice_idle=0`. The device is
+    /// rotational and a tick is 1 ms. `group_isolation` is 1 in forms that have it.
     pub fn new(spec: &str) -> Self {
         Self::with(spec, &DISK)
     }

@@ -18,7 +18,8 @@ fn many(host: &mut Host, letter: char, context: u64, count: u64) {
 /// An issuer that thinks for 50 ms, which is too long for idling for its queue alone.
 fn thinker(spec: &str) -> Host {
     let mut host = Host::new(spec);
-    // The tree of such queues has its own samples, from the time when the queue was first in it.
+    // Queues that are not idled for alone share a tree, whose think time is measured separately
+    // from the time when the first queue is in it; so the reader sends twelve requests.
     for n in 0..12 {
         host.submit(&format!("R{}@1", n * 8));
         host.dispatch();

@@ -1,5 +1,5 @@
-//! cfq: the cases of docs/specifications/cfq.md, section 19, under their numbers. Cases 50 to 52
-//! are about the two-level schedulers.
+//! cfq: the cases of docs/specifications/cfq.md, section 19, under their numbers. Cases 50 to 52,
+//! about the two-level schedulers, are in `tests/cfq_two_level.rs`.
 
 mod first;
 mod groups;

@@ -1,5 +1,5 @@
-//! U(P, s): a device of P parallel servers that take s for every request, in order of arrival; and
-//! readers on it.
+//! The device U(P, s) of docs/specifications/cfq.md, section 19: P parallel servers, each of which
+//! takes the time s for every request, in order of arrival. And the readers that use it.
 
 use crate::host::Host;
 use block::random::Stream;
@@ -69,7 +69,8 @@ pub struct Servers {
     pub count: usize,
     pub service_ns: Nanos,
     pub limit: usize,
-    /// Upper limit of the additional cost of a jump from the last request's end.
+    /// Additional time for a request that begins more than 800 sectors from the end of the one
+    /// served before it.
     pub seek_ns: Nanos,
 }
 

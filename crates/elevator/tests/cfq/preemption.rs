@@ -1,8 +1,8 @@
-//! Case 22: which arrivals preempt the active queue.
+//! Case 22 of docs/specifications/cfq.md, section 19: which arrivals preempt the active queue.
 
 use crate::host::Host;
 
-/// Whether the last of the requests preempts the active queue.
+/// Whether `newcomer`, which is submitted now, preempts the active queue.
 fn preempts(host: &mut Host, newcomer: &str) -> bool {
     host.trace();
     host.lines();
@@ -29,7 +29,8 @@ fn serving(version: &str, given: &str) -> Host {
     host
 }
 
-/// The first completion begins the slice; one request stays in flight, so that there is no idling.
+/// As [`serving`], but the first request has completed, which begins the slice. Others stay in
+/// flight, so that the device is not idled.
 fn in_slice(version: &str, given: &str) -> Host {
     let mut host = serving(version, given);
     host.pass_ms(1);
@@ -48,7 +49,7 @@ fn t22a_sync_before_async_whatever_the_groups() {
 #[test]
 fn t22b_sync_of_another_group_waits_even_behind_a_slice_that_is_over() {
     for version in versions() {
-        // Requests of both queues, so that the slice can be used up with requests queued.
+        // One more request, so that the queue still has a request when its slice is used up.
         for (newcomer, expected) in [("R9000000@2g2", false), ("R9000000@2g1", true)] {
             let mut host = in_slice(version, "R0@1g1 R8@1g1 R16@1g1");
             host.given("R24@1g1");
@@ -97,7 +98,7 @@ fn t22f_a_close_queue_preempts_while_the_device_is_idled() {
             host.complete_nth(0);
             host
         };
-        // The last position is 100,008.
+        // The last request ended at sector 100,008.
         assert!(preempts(&mut waiting(), "R108200@2"), "{version}: 8192 sectors");
         assert!(!preempts(&mut waiting(), "R108201@2"), "{version}: 8193 sectors");
         assert!(preempts(&mut waiting(), "R91816@2"), "{version}: 8192 sectors back");
@@ -110,7 +111,7 @@ fn t22g_metadata_first_within_a_group() {
     for version in versions() {
         let with = |newcomer| preempts(&mut in_slice(version, "R0@1g1 R8@1g1 R16@1g1 R9000000@1g1"), newcomer);
         assert_eq!((with("R5000000@2metag1"), with("R5000000@2metag2")), (true, false), "{version}");
-        // Not before queued metadata.
+        // Metadata does not preempt a queue that has metadata queued itself.
         let mut host = in_slice(version, "R0@1 R8@1 R16@1");
         for n in 0..8 {
             host.given(&format!("R{}@1", 9_000_000 + n * 8));
@@ -141,7 +142,7 @@ fn rule_8_needs_exactly_two_queues_before_4_20() {
     for version in versions() {
         let preempted = preempts(&mut thinkers(version, 0), "R20000080@2");
         assert!(preempted, "{version}: the second of the tree, and the active one is empty");
-        // With three queues in the tree, 2.6 does not let the newcomer preempt.
+        // With three queues in the tree, versions before 4.20 do not let the newcomer preempt.
         let preempted = preempts(&mut thinkers(version, 1), "R30000080@3");
         assert_eq!(preempted, version == "4.20", "{version}");
     }
@@ -153,7 +154,7 @@ fn the_first_engine_asks_for_the_slice_before_the_class() {
     host.given("R24@1");
     host.pass_ms(100);
     assert!(preempts(&mut host, "R9000000@2idle"));
-    // And it has no rule for real time.
+    // CFQ of 2.6.26 has no rule that lets the real-time class preempt.
     let mut host = in_slice("2.6.26", "R0@1 R8@1 R16@1 R24@1 R32@1");
     assert!(!preempts(&mut host, "R9000000@2rt"));
 }

@@ -1,4 +1,4 @@
-//! Cases 13 to 21 and 23 to 25: the queues of one group.
+//! Cases 13 to 21 and 23 to 25 of docs/specifications/cfq.md, section 19: the queues of one group.
 
 use crate::host::{DISK, Host, MS};
 use crate::model::{Model, Reader, Servers, assert_near, assert_shares, reader, run, servers};
@@ -30,10 +30,11 @@ fn t13_beside_another_it_has_a_few_and_more_while_its_slice_lasts() {
     assert_eq!(host.dispatched(), 4, "half of quantum while the slice has not begun");
     host.pass_ms(1);
     host.complete_nth(0);
-    // 100 ms of slice are longer than 8 requests of 8 ms each.
+    // A request counts as 8 ms (`slice_idle`). The slice of 100 ms is longer than 8 requests.
     assert_eq!(host.dispatched(), 5);
     assert_eq!(host.in_device.len(), 8);
-    // 64 ms before its end another request fits, 63 ms before it does not.
+    // With 7 requests in flight, another one fits 57 ms before the end of the slice, and does not
+    // 55 ms before it.
     host.pass_ms(100 - 57);
     host.complete_nth(0);
     assert_eq!(host.dispatched(), 1, "7 in the device are worth 56 ms, and 57 are left");
@@ -50,7 +51,7 @@ fn t14_two_deep_readers() {
         host.teach_depth(true);
         let mut host = host.unchecked();
         let mut model = Model::new(&mut host, &readers, servers(8, MS));
-        // Until both are there the first is alone, and has no limit.
+        // Not measured, because the first reader is alone at the beginning and then has no limit.
         model.run(1_000 * MS);
         let outcome = model.run(20_000 * MS);
         assert_shares(&outcome.shares(), &[50.0, 50.0]);
@@ -138,7 +139,8 @@ fn t17_the_idle_class() {
 #[test]
 fn t18_async_and_sync_do_not_meet_in_the_device() {
     let mut host = Host::new("cfq@2.6.36");
-    // There is no idling for a seeky reader, so its turn ends with its only request in flight.
+    // Async requests are not dispatched while the reader's request is in flight, nor while the
+    // device is idled for its next one.
     host.given(&requests('R', 1, 1));
     assert_eq!(host.dispatched(), 1);
     host.given(&requests('W', 2, 4));
@@ -157,7 +159,8 @@ fn t18_async_and_sync_do_not_meet_in_the_device() {
     assert_eq!(host.dispatched(), 1);
 }
 
-/// An async queue beside a sync one that completed a late request `after_ms` ago.
+/// Returns how many requests of an async queue are dispatched `after_ms` after a late request of a
+/// sync queue completed.
 fn after_a_late_read(spec: &str, after_ms: u64) -> usize {
     let mut host = Host::new(spec);
     host.given(&requests('R', 1, 1));
@@ -175,7 +178,7 @@ fn t19_async_depth_grows_again_after_a_late_read() {
     for (after_ms, depth) in [(50, 1), (100, 1), (250, 2), (500, 5), (1_000, 10)] {
         assert_eq!(after_a_late_read("cfq@2.6.36", after_ms), depth, "{after_ms} ms");
     }
-    // Alone it has no other limit.
+    // With `low_latency` 0 the late read has no effect, and a lone queue has no other limit.
     assert_eq!(after_a_late_read("cfq@2.6.36:low_latency=0", 50), 40);
 }
 
@@ -216,15 +219,17 @@ fn t20_that_end_forgets_the_rest_of_the_slice() {
 #[test]
 fn t21_one_overdue_request_begins_a_slice() {
     let mut host = Host::new("cfq@2.6.36");
-    // The head is far behind the oldest request, and in front of the others.
+    // The last dispatched request is at 1000000: the two oldest queued requests are far behind that
+    // position, the other two are just ahead of it.
     host.given("R1000000@1");
     assert_eq!(host.dispatched(), 1);
     host.given("R100@1 R200@1 R1000100@1 R1000200@1");
     host.pass_ms(125);
     host.complete_nth(0);
-    // Their first turn: the queue continues in order, but its fifo was checked.
+    // The FIFO is checked only once in a slice, and in this slice that was before R100 came; so the
+    // queue continues in sector order.
     assert_eq!(host.dispatch().as_deref(), Some("R1000100@1"));
-    // Its slice passes.
+    // The slice ends; in the next one the FIFO is checked again.
     host.pass_ms(150);
     host.complete_nth(0);
     let next: Vec<_> = (0..3).map(|_| host.dispatch().expect("something")).collect();
@@ -290,7 +295,7 @@ fn t23_a_shared_queue_that_seeks_is_broken_apart() {
     }
     host.given("R2000@1");
     assert_eq!(host.lines_with("breaking apart cfqq").len(), 1);
-    // The other one keeps the queue; from now on they have two.
+    // Issuer 2 keeps the shared queue; from now on each issuer has its own.
     host.given("R3000@2");
     assert_eq!(host.lines_with("breaking apart cfqq").len(), 1);
     host.given("R2008@1 R3008@2");
@@ -337,7 +342,7 @@ fn t25_a_new_level_counts_from_the_next_slice_on() {
         host.lines_with("1S set_slice")
     };
     assert_eq!(slices(&mut host, 20), ["1S set_slice=100"]);
-    // Its level changes in the middle.
+    // The level changes in the middle of the slice.
     busy(&mut host, 0, 1000);
     assert_eq!(slices(&mut host, 60), Vec::<String>::new());
     assert_eq!(slices(&mut host, 260).first().map(String::as_str), Some("1S set_slice=180"));

@@ -1,6 +1,6 @@
-//! The quirks of docs/specifications/cfq.md, section 18, that have no case of their own: which are
-//! reproduced and which are fixed. Q1, Q6 and Q16 are tested beside the arithmetic; Q4 is case 39,
-//! Q5 43, Q11 40, Q15 42, Q21 41, Q22 48.
+//! The quirks of docs/specifications/cfq.md, section 18, that have no case of their own: which of
+//! them are reproduced and which are fixed. Q1, Q6 and Q16 are tested in the modules of `src/cfq`;
+//! Q4 is case 39, Q5 is 43, Q11 is 40, Q15 is 42, Q21 is 41, Q22 is 48.
 
 use crate::host::{Built, DISK, Host, MS};
 use crate::model::{reader, run, servers};
@@ -142,14 +142,15 @@ fn q17_the_timer_asks_for_the_trees_think_time_and_the_choice_for_the_groups() {
         host.pass_ms(50);
     }
     host.given("R80@1g1 R90000000@2g2");
-    // There is no idling for its request in flight.
+    // While the request of group 1 is in flight, CFQ does not wait for the group's next one,
+    // because the group's think time is too long; so group 2 is served.
     assert_eq!(host.dispatch_all(), "R80@1g1 R90000000@2g2");
 }
 
 #[test]
 fn q18_the_account_of_a_removed_group_can_be_read_until_its_id_is_used_again() {
-    // A host that shows sums over subtrees adds it to the parent's; the policy keeps groups
-    // separate.
+    // The policy keeps the accounts of groups separate. A host that shows sums over subtrees adds
+    // the account of a removed group to its parent's.
     let mut host = Host::new("cfq@4.20");
     host.group(1, 500);
     host.given("R0@1g1");

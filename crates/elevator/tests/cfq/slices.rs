@@ -1,5 +1,5 @@
-//! Cases 5, 6 and 11, and the rest of the arithmetic that shows in messages only with queues in
-//! place.
+//! Cases 5, 6, 8 and 11 of docs/specifications/cfq.md, section 19, and other computed values that
+//! appear only in the messages about queues with requests.
 
 use crate::host::{Built, DISK, FLASH, Host, MS};
 
@@ -142,8 +142,8 @@ fn t08_think_times_decide_about_waiting() {
         }
         after
     };
-    // The first request arrives with its issuer, the second after the first completion: the third
-    // sample is the third request's.
+    // Every request is a sample, also an issuer's first one, and three samples are needed; so the
+    // third request decides.
     assert_eq!((idle_off(7), idle_off(50)), (None, Some(3)));
 }
 

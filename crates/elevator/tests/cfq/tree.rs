@@ -50,7 +50,8 @@ fn read_and_remove(host: &mut Host, group: u32, first: u32) {
     host.check();
 }
 
-/// Q18: including time, which the kernel loses.
+/// Quirk Q18 of docs/specifications/cfq.md: a removed group's time is also added to the parent's
+/// figures; the kernel loses it.
 #[test]
 fn a_removed_groups_figures_are_its_parents_to_show_but_not_its_own() {
     let mut host = Host::new("cfq@4.20");
@@ -64,7 +65,7 @@ fn a_removed_groups_figures_are_its_parents_to_show_but_not_its_own() {
     let left = |host: &Host, group| host.policy.removed_account(GroupId(group)).expect("groups are a tree");
     assert_eq!(left(&host, 2), own);
     assert_eq!(host.account(2).serviced, ByKind::ZERO);
-    // Two at once: its own account, and what it had inherited.
+    // Group 1 inherits group 2's own account and what group 2 had inherited.
     read_and_remove(&mut host, 2, 8);
     let both = left(&host, 1);
     assert_eq!((both.serviced.reads, both.sectors, both.time_ns), (8, 64, own.time_ns + host.account(2).time_ns));
@@ -103,7 +104,8 @@ fn messages_of_4_20_tell_queues_that_are_not_idled_for() {
         host.policy.trace(true);
         host.given("R0@1 W9000@2");
         host.set("slice_idle", 0);
-        // Its idle window closes with the next request.
+        // Idling for the queue is switched off by the next request, so the request after it is the
+        // first with a mark.
         host.submit("R8@1");
         host.submit("R16@1");
         let messages =

@@ -1,4 +1,5 @@
-//! Cases 37 to 39, 41 and 43 to 47: groups step by step.
+//! Cases 37 to 39, 41, 43 to 47 and 53 to 55 of docs/specifications/cfq.md, section 19: groups step
+//! by step.
 
 use crate::host::{Host, MS};
 use block::GroupId;
@@ -60,8 +61,8 @@ fn t37_even_when_the_slice_is_over() {
 fn t28_a_group_with_another_busy_queue_is_not_waited_for() {
     let mut host = iops();
     host.given("R1000@1g1 R5000000@2g1");
-    // The device has no room for more, so that the first is still active when its request
-    // completes.
+    // Only one request is dispatched, as if the device had no room for more, so that queue 1 is
+    // still active when its request completes.
     assert_eq!(host.dispatch().as_deref(), Some("R1000@1g1"));
     host.pass_ms(1);
     host.complete_nth(0);
@@ -92,8 +93,8 @@ fn t38_the_device_is_idled_for_the_next_request_of_a_group() {
     let dequeues = host.account(1).dequeues;
     host.pass_ms(2);
     host.given("R1016@1g1");
-    // Backlogged again, it is charged at once, and for no more than its slice; then vdisktime
-    // decides.
+    // The group is backlogged again, so it is charged at once, and for no more than its slice; then
+    // the groups' virtual times (vdisktime) decide.
     assert_eq!(host.dispatch().as_deref(), Some("R9000000@2g2"));
     let lines = host.lines();
     assert!(lines.iter().any(|line| line.starts_with("1S sl_used=33 disp=2 charge=33 iops=0")), "{lines:?}");
@@ -208,14 +209,15 @@ fn t41_with_a_sync_queue_in_the_group_it_pays_for_what_it_used() {
     host.pass_ms(1);
     host.complete_nth(0);
     host.pass_ms(5);
-    // The reader is of the same group: it is linked before it preempts.
+    // The reader's queue is in the same group and is added to the group's tree before it preempts,
+    // so the group does not have async queues alone.
     host.given("R9000000@2");
     assert_eq!(host.lines_with("charge="), ["1A sl_used=5 disp=2 charge=5 iops=0 sect=16"]);
 }
 
 #[test]
 fn t41_before_its_first_completion_it_pays_nothing() {
-    // Q21: the allowance of level 7 is 4 requests.
+    // Quirk Q21 of docs/specifications/cfq.md. A slice of async level 7 ends after 4 requests.
     let mut host = Host::new("cfq@2.6.36:low_latency=0,quantum=64");
     host.trace();
     for n in 0..8 {
@@ -234,8 +236,8 @@ fn t43_a_weight_counts_from_the_next_charge_on() {
         host.group(1, 100);
         host.group(2, 800);
         for n in 0..60 {
-            // The second group first: the fraction of 4.20 is computed when a group enters the
-            // order.
+            // Group 2 comes first, because 4.20 computes a group's share of the weights when the
+            // group becomes backlogged.
             host.submit(&format!("R{}@2g2", 90_000_000 + n * 8));
             host.submit(&format!("R{}@1g1", n * 8));
         }
@@ -248,7 +250,8 @@ fn t43_a_weight_counts_from_the_next_charge_on() {
             if !host.in_device.is_empty() {
                 host.complete_nth(0);
             }
-            // The check after every step includes the sum of weights in the order.
+            // The invariants that are checked after every step include the sum of the weights of
+            // backlogged groups.
             slices.extend(host.lines_with("1S set_slice"));
         }
         assert!(slices.len() > 2, "{version}: {slices:?}");
@@ -286,8 +289,8 @@ fn t44_what_was_left_brings_the_next_turn_forward() {
                 host.submit(&format!("R{}@{context}", (context << 26) + n * 8));
             }
         };
-        // Their type is known before it matters: all of them share the tree of queues that are not
-        // idled for.
+        // With `slice_idle` 0 no queue is idled for. Each is served once in advance, so that it is
+        // known from here on that all belong in the tree of such queues.
         for context in [1, 2, 4] {
             many(&mut host, context, 1);
             host.rest();
@@ -299,8 +302,9 @@ fn t44_what_was_left_brings_the_next_turn_forward() {
         host.pass_ms(20);
         many(&mut host, 2, 40);
         host.pass_ms(20);
-        // Real time preempts; queue 1 goes to now + 2 x 80, less the 60 it has left in 2.6.36.
-        // Queue 2 is at -20.
+        // The real-time request preempts queue 1, whose new key is the current time + 2 x 80 ms; in
+        // 2.6.36 the 60 ms that it has left are subtracted. The key of queue 2 is 20 ms before the
+        // current time.
         host.submit("R90000000@3rt");
         assert_eq!(host.dispatch().as_deref(), Some("R90000000rt@3"), "{version}");
         host.complete_nth(0);
@@ -308,7 +312,8 @@ fn t44_what_was_left_brings_the_next_turn_forward() {
         host.trace();
         host.dispatched();
         host.pass_ms(40);
-        // Queue 4 goes to 40 + 80: between 100 and 160.
+        // 40 ms later, queue 4 gets the key 40 + 80 = 120. It is between the keys that queue 1 has
+        // in 2.6.36 and in 2.7.0, 100 and 160.
         many(&mut host, 4, 40);
         let mut turns = String::new();
         for _ in 0..60 {

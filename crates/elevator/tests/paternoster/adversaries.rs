@@ -10,7 +10,7 @@ use hoistway_elevator::{Elevator, GroupSettings};
 const SERVERS: usize = 8;
 const LATENCY_NS: u64 = 100 * MICROSECOND;
 
-/// Its part of all the service, divided by the half that is due to it.
+/// The part of all the service that `other` got, divided by the half that is due to it.
 fn gain(host: &Host, honest: u32, other: u32) -> f64 {
     let [honest, other] = [honest, other].map(|number| host.bytes[number as usize] as f64);
     other / ((honest + other) / 2.0)
@@ -20,8 +20,9 @@ fn plain(settings: &str) -> Host {
     Host::sized(settings, SERVERS, LATENCY_NS, 32, &[100, 100], (16, 2_048))
 }
 
-/// On and off in step with epochs (4 ms and more), generations (50 us), claims (400 us) and
-/// lingering (2 ms and more).
+/// Loads that begin and stop in step with intervals of the policy
+/// (docs/specifications/paternoster.md): epochs (4 ms and more), generations (50 us), claims (400
+/// us) and lingering (2 ms and more).
 #[test]
 fn pulses_gain_nothing() {
     let mut worst = (0.0_f64, String::new());
@@ -80,7 +81,8 @@ fn thousands_of_tiny_groups_gain_nothing() {
     }
 }
 
-/// Shares are counted in bytes. Requests of 1 MiB are at most a few out of step.
+/// Shares are counted in bytes. With requests of 1 MiB the shares are off by a few requests at
+/// most.
 #[test]
 fn large_writes_gain_nothing() {
     for settings in ["give=3", "give=100"] {

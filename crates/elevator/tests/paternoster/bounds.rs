@@ -1,5 +1,5 @@
-//! The bounds of docs/specifications/paternoster.md, section 14: on leads, on service while both
-//! are backlogged, on time; and on memory.
+//! The bounds of docs/specifications/paternoster.md, section 14: on leads, on the service of two
+//! tenants while both are backlogged, on time; and on memory.
 
 use super::host::{BEGIN_NS, Host, Issuer};
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
@@ -12,9 +12,9 @@ fn number(line: &str, name: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// With exact shares the service of any two tenants, divided by their weights, differs by a few
-/// requests of each: the one that is let pass and the one that start-time fair queueing may err by,
-/// once for each end of the interval.
+/// With exact shares the service of any two tenants, divided by their weights, differs by at most
+/// four requests of each. Two of them are the request by which a tenant may lead and the one by
+/// which start-time fair queueing may err; they count once for each end of the interval.
 #[test]
 fn t14_leads_are_bounded() {
     let weights = [100.0, 300.0, 200.0];
@@ -27,7 +27,8 @@ fn t14_leads_are_bounded() {
     dispatched.sort_unstable();
     assert!(dispatched.len() > 8_000, "{}", dispatched.len());
     let mut service = [0.0; 3];
-    // Some way after the start, when some have arrived and others have not.
+    // Without the first 100 requests, because at the start some tenants have arrived and others
+    // have not.
     for (_, issuer) in dispatched.into_iter().skip(100) {
         service[issuer] += 1.0;
         for (a, of_a) in service.iter().enumerate() {
@@ -88,7 +89,8 @@ fn t41_pauses_do_not_end_a_slice() {
     for group in [1, 2] {
         host.issuer(Issuer { think_ns: 300 * MICROSECOND, is_random: true, ..Issuer::of(group, 1) });
     }
-    // Before flow is tried.
+    // In the first second paternoster uses only slices; afterwards it also tries to serve both
+    // groups at once (flow).
     host.pass(SECOND);
     let slices = host.lines.iter().filter(|line| line.contains(" slice "));
     let used: Vec<i64> = slices.map(|line| number(line, "used").unwrap()).collect();
@@ -97,8 +99,8 @@ fn t41_pauses_do_not_end_a_slice() {
 }
 
 /// Over three million requests of 64 groups no share is off by more than six requests: the four
-/// outstanding, the one that start-time fair queueing may err by, and the one that is let pass (a
-/// thirtieth of the requests without optimisation).
+/// outstanding, the one by which start-time fair queueing may err, and the one by which a group may
+/// lead. Without compiler optimisation the test uses a thirtieth of the requests.
 #[test]
 fn shares_err_by_a_few_requests() {
     let requests = if cfg!(debug_assertions) { 100_000_u64 } else { 3_000_000 };
@@ -126,7 +128,7 @@ fn shares_err_by_a_few_requests() {
 }
 
 /// Case 44: a million issuers come and go, and groups a hundred thousand times, in tables for 64
-/// and 16 (a tenth of it without optimisation).
+/// issuers and 16 groups. Without compiler optimisation it is a fourteenth of that.
 #[test]
 fn t44_queues_are_recycled() {
     let rounds = if cfg!(debug_assertions) { 1_000 } else { 14_000 };

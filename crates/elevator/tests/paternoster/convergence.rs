@@ -1,4 +1,6 @@
-//! How soon shares are right after a change, and that the floor does not oscillate.
+//! How soon shares are right after a change, and that the floor does not oscillate. The floor is a
+//! number of requests in flight that paternoster learns: while fewer are in flight, tenants that
+//! lead are served as well.
 
 use super::host::{Host, Issuer};
 use super::within;
@@ -18,8 +20,9 @@ fn spread(values: &[f64]) -> (f64, f64) {
     (mean, variance.sqrt() / mean)
 }
 
-/// 8 servers: 3 : 1 with 6 outstanding each can have 8 in flight, so shares are exact at full rate
-/// before and after.
+/// With 16 requests outstanding each, exact shares of 3 : 1 permit 21 in flight, and those with the
+/// third tenant 32. The device has 8 servers, so shares are exact at its full rate before and
+/// after.
 #[test]
 fn shares_are_right_two_seconds_after_a_tenant_came() {
     let mut host = Host::new("give=3", 8, 100 * MICROSECOND, 32, &[60, 20, 80]);
@@ -55,8 +58,9 @@ fn the_floor_does_not_swing() {
     let ((none, none_cv), (ours, ours_cv)) = (run("give=0"), run("give=3"));
     println!("mean {:.4} of none, variation {ours_cv:.5} against {none_cv:.5}", ours / none);
     assert!(ours >= 0.965 * none, "{ours} of {none}");
-    // This device has no noise of its own: this is the effect of dithering and references, one in
-    // twelve epochs at 3 % more.
+    // This device's times do not vary, so the variation comes from the policy: it dithers the
+    // floor, and in one of twelve epochs, the reference epoch, it holds no tenant back and the
+    // throughput is 3 % higher.
     assert!(ours_cv <= 0.006_f64.max(1.2 * none_cv), "{ours_cv} against {none_cv}");
 }
 

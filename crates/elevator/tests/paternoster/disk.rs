@@ -82,8 +82,8 @@ fn a_sweep_follows_merges_and_what_is_taken_back() {
 }
 
 /// An issuer with 15 requests of a stream always ahead of the disk's position, and two behind it.
-/// The two are dispatched after at most four times as many requests as are queued; repeated a
-/// hundred times.
+/// Each of the two is dispatched after at most four times as many requests as are queued; this is
+/// repeated a hundred times.
 #[test]
 fn a_stream_does_not_starve_others() {
     let mut disk = Disk::new();
@@ -93,7 +93,7 @@ fn a_stream_does_not_starve_others() {
         ahead += 8;
     }
     for _ in 0..100 {
-        // The disk is at the stream.
+        // The disk's position is in the stream.
         assert!(disk.serve() > 1_000);
         disk.ask(ahead);
         ahead += 8;
@@ -163,7 +163,8 @@ fn slices_follow_the_weights() {
     }
     let light = done.iter().filter(|group| **group == 1).count() as f64;
     assert!((light / (done.len() as f64 / 9.0) - 1.0).abs() <= 0.05, "{light} of {}", done.len());
-    // Before flow is tried, which costs this disk nothing: a slice has 20 requests.
+    // Only the first 200 requests: later paternoster tries to serve both groups at once (flow),
+    // which costs nothing on this disk. A slice has 20 requests.
     let turns = done[..200].windows(2).filter(|pair| pair[0] != pair[1]).count();
     assert!((1..=10).contains(&turns), "{turns} changes");
 }

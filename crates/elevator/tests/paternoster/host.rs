@@ -18,7 +18,7 @@ pub struct Issuer {
     pub depth: u32,
     pub sectors: u32,
     pub think_ns: Nanos,
-    /// Pauses are exponential with that mean.
+    /// Pauses are distributed exponentially with the mean `think_ns`.
     pub is_random: bool,
     pub from_ns: Nanos,
     pub until_ns: Nanos,
@@ -55,7 +55,7 @@ impl Issuer {
         Self { on_ns, period_ns, ..self }
     }
 
-    /// When it sends its next request at the earliest.
+    /// The earliest time at which the issuer sends its next request.
     fn next_ns(&self, now: Nanos) -> Nanos {
         let phase = (now - BEGIN_NS).checked_rem(self.period_ns).unwrap_or(0);
         if self.period_ns == 0 || phase < self.on_ns { now } else { now - phase + self.period_ns }
@@ -253,7 +253,7 @@ impl Host {
             }
             self.lines.push(format!("{} {message}", message.at_ns.saturating_sub(BEGIN_NS)));
         }
-        // P6: with work queued and nothing in flight, some event must lie ahead.
+        // No request may stay queued while nothing is in flight.
         let stalls = self.inside == 0 && self.policy.has_work(HardwareQueue(0));
         assert!(!stalls, "stands still with work at {}", self.now - BEGIN_NS);
     }

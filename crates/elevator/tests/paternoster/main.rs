@@ -34,7 +34,7 @@ fn t08_give_0_is_work_conserving() {
     let mut host = Host::new("give=0", 4, 100 * MICROSECOND, 32, &[60, 20]);
     let (a, b) = (host.issuer(Issuer::of(1, 2)), host.issuer(Issuer::of(2, 2)));
     host.pass(SECOND);
-    // Neither is kept from the device: each has 2 of its 4 servers.
+    // Neither tenant is held back: each uses 2 of the device's 4 servers.
     assert_ratio([host.count(a, 0, SECOND), host.count(b, 0, SECOND)], 1.0, 0.01);
     assert!(within(host.count(a, 0, SECOND), 2.0 * 1e9 / 105_000.0, 0.01));
 }
@@ -87,7 +87,8 @@ fn t16_an_idle_queue_gains_no_credit() {
     let again = host.issuer(Issuer::of(2, 16));
     host.pass(20 * MILLISECOND);
     assert_eq!(host.count(b, 20 * MILLISECOND, SECOND), 0);
-    // By dispatches: requests of A that were in flight when B returned are no burst.
+    // Dispatches are counted, not completions, so that requests of A that were in flight when B
+    // returned do not count.
     let dispatched = |number| {
         let since =
             host.done.iter().filter(|(issuer, _, at_ns, _)| *issuer == number && *at_ns >= host::BEGIN_NS + SECOND);
@@ -182,13 +183,13 @@ fn t27_a_flood_of_real_time_leaves_the_others_a_part() {
 
 #[test]
 fn t28_exact_shares_that_cost_nothing_are_never_given_up() {
-    // A sharp knee at 4; 3:1 needs 10.7 in flight.
+    // The device has a sharp knee at 4 in flight; exact shares of 3 : 1 permit 10.7.
     let mut host = Host::new("give=3", 4, 100 * MICROSECOND, 32, &[60, 20]);
     let (a, b) = (host.issuer(Issuer::of(1, 8)), host.issuer(Issuer::of(2, 8)));
     host.pass(SECOND);
     let epochs: Vec<_> = host.lines.iter().filter(|line| line.contains(" epoch ")).collect();
     assert!(epochs.len() > 10 && epochs.iter().all(|line| line.contains("phase=0")), "{epochs:?}");
-    // What references give away is repaid.
+    // What a tenant gains in reference epochs, which hold no tenant back, is repaid afterwards.
     let got = [host.count(a, 200 * MILLISECOND, SECOND), host.count(b, 200 * MILLISECOND, SECOND)];
     assert_ratio(got, 3.0, 0.02);
     assert!(within(got[0] + got[1], 0.8 * 4.0 * 1e9 / 100e3, 0.01), "{got:?}");
@@ -211,7 +212,7 @@ fn t32_a_reader_of_depth_1_is_waited_for() {
     host.pass(SECOND);
     let got = [host.count(a, 100 * MILLISECOND, SECOND), host.count(b, 100 * MILLISECOND, SECOND)];
     assert_ratio(got, 3.0, 0.02);
-    // Idle for at most 6 us for each of A's.
+    // The device is idle for at most 6 us for each request of A.
     let busy_ns = u64::from(got[0] + got[1]) * 100 * MICROSECOND;
     assert!(900 * MILLISECOND - busy_ns <= u64::from(got[0] + 2) * 6 * MICROSECOND, "{got:?}");
 }
