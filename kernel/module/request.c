@@ -33,9 +33,9 @@ static void update_trace(struct hoist_device *device)
 
 /*
  * Asks the policy how many tags a request may use. Policies mean a number of tags of the whole
- * queue. In kernels before 6.12 the shallow depth applies to each word of the tags' bitmap, so it
- * is converted. From 6.12 on it is not: the change to the whole bitmap came in Linux 6.18, and was
- * backported to 6.12.95 (docs/specifications/kernel-host.md, section 16).
+ * queue. Until Linux 6.18 the shallow depth applies to each word of the tags' bitmap, so it is
+ * converted. The change to the whole bitmap was backported to 6.12.95
+ * (docs/specifications/kernel-host.md, section 16).
  */
 static noinline void ask_depth(struct hoist_device *device, blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
@@ -50,7 +50,8 @@ static noinline void ask_depth(struct hoist_device *device, blk_opf_t opf, struc
 	spin_unlock_irq(&device->lock);
 	if (!depth || depth >= data->q->nr_requests)
 		return;
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 95) || \
+	(LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 18, 0))
 	if (data->hctx && data->hctx->sched_tags) {
 		u32 word = 1u << data->hctx->sched_tags->bitmap_tags.sb.shift;
 
