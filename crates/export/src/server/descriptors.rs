@@ -15,6 +15,17 @@ pub fn raise_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
+/// What is wrong with the limit before anything is opened; each part fails with a message of its own otherwise.
+pub fn shortage(configuration: &Configuration) -> Option<String> {
+    let limit = getrlimit(Resource::Nofile).current?;
+    // Standard streams and signals; a ring and events per device; a socket, an event with a copy and a spare per
+    // listener.
+    let (devices, exports) = (configuration.devices.len(), configuration.exports().count());
+    let needed = 5 + 4 * devices + exports + 4 * configuration.listeners.len();
+    let text = || format!("the limit of open files, {limit}, is too low: {needed} are needed before the first client");
+    (limit < needed as u64).then(text)
+}
+
 /// Whether the limit leaves room for clients, once everything else is open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Room {

@@ -171,6 +171,11 @@ impl Server {
         inherited: Vec<Listening>,
     ) -> Result<Self, StartFailure> {
         let usage = |problem| StartFailure { problems: vec![problem], exit_status: USAGE };
+        descriptors::raise_limit();
+        if let Some(what) = descriptors::shortage(&configuration) {
+            let problem = Problem::new(&Place::default(), what, descriptors::HELP);
+            return Err(StartFailure { problems: vec![problem], exit_status: ABANDONED });
+        }
         // Devices first: if another server uses them, its sockets must not be touched either.
         let devices = Devices::open(&configuration)?;
         let addresses: Vec<Address> = inherited.iter().map(|socket| socket.configured.clone()).collect();

@@ -23,7 +23,6 @@ use experiment::{GroupPriority, Limits, SchedulerSpec};
 use linux::output::error_line;
 use serde_json::{Value, json};
 
-use super::descriptors;
 use super::handshake_thread::AcceptedClient;
 use super::reload::Change;
 use super::{ABANDONED, StartFailure, USAGE};
@@ -154,7 +153,6 @@ impl Devices {
     /// # Errors
     /// The first backing or shard that fails, at its place in the configuration.
     pub fn open(configuration: &Configuration) -> Result<Self, StartFailure> {
-        descriptors::raise_limit();
         let root = configuration.root.as_ref().map(|root| root.value.clone());
         let twice = written_twice(configuration.exports().map(|(_, export)| export), root.as_deref());
         if !twice.is_empty() {
