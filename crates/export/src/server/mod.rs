@@ -13,6 +13,7 @@ pub mod descriptors;
 pub mod devices;
 pub mod handshake_thread;
 pub mod peer;
+mod release;
 pub mod reload;
 mod share;
 mod share_monitor;

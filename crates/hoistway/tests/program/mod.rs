@@ -37,7 +37,6 @@ pub fn hoistway(directory: &Path, arguments: &[&str]) -> Said {
 }
 
 /// The sorted names in a directory.
-#[allow(dead_code, reason = "not every test file lists a directory")]
 pub fn entries(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).expect("a directory").flatten();
     let mut names: Vec<String> = entries.map(|entry| OsStr::to_string_lossy(&entry.file_name()).into_owned()).collect();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::protocol::MAX_PAYLOAD_BYTES;
 use engine::{
@@ -24,6 +24,7 @@ use linux::output::error_line;
 use serde_json::{Value, json};
 
 use super::handshake_thread::AcceptedClient;
+use super::release::Release;
 use super::reload::Change;
 use super::{ABANDONED, StartFailure, USAGE};
 use crate::configuration::check::{Checks, Verdict};
@@ -36,9 +37,6 @@ use crate::ublk::Disk;
 
 /// Exit status: refused for safety (in use, outside its directory).
 const UNSAFE: u8 = 3;
-/// How long a killed server may still hold its files, and how often to retry.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
-const RELEASE_POLL: Duration = Duration::from_millis(10);
 /// Local block devices, which need a connection each: the ublk driver's default limit.
 const MAX_LOCAL_DISKS: u32 = 64;
 /// The block size advised to clients where the device has no larger block of its own.
@@ -659,16 +657,18 @@ impl Names {
     }
 }
 
-/// Starts a shard, and retries for a while if a backing is in use.
-///
-/// The kernel destroys a ring some time after its process has ended, and until then the ring holds
-/// its files with their locks: a restart straight after `kill -9` would be refused because of a
-/// server that has ended.
+/// Starts a shard, and retries for a while if a backing is in use by a server that has ended.
 fn start_with_retry(settings: &ShardSettings, volumes: &[VolumeSettings]) -> Result<ShardHandle, EngineError> {
-    let deadline = Instant::now() + RELEASE_TIMEOUT;
+    let path = |volume: &VolumeSettings| match &volume.backing.kind {
+        BackingKind::Path { path, .. } if !volume.is_read_only => {
+            Some(volume.root.as_ref().map_or_else(|| path.clone(), |root| root.join(path)))
+        }
+        _ => None,
+    };
+    let mut release = Release::new(&settings.name, volumes.iter().filter_map(path).collect());
     loop {
         match engine::start(settings.clone(), volumes) {
-            Err(error) if error.kind == ErrorKind::Unsafe && Instant::now() < deadline => thread::sleep(RELEASE_POLL),
+            Err(error) if error.kind == ErrorKind::Unsafe && release.is_worth_waiting() => {}
             answer => return answer,
         }
     }
