@@ -21,12 +21,17 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.lines().map(shortened_line).collect::<Vec<_>>().join("\n"))
 }
 
+/// The last place at or before `at` that is not inside a character.
+pub fn boundary_before(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
 fn shortened_line(line: &str) -> Cow<'_, str> {
     if line.len() <= SHOWN_BYTES {
         return Cow::Borrowed(line);
     }
-    let end = line.floor_char_boundary(HEAD_BYTES);
-    let rest = line.ceil_char_boundary(line.len() - TAIL_BYTES);
+    let end = boundary_before(line, HEAD_BYTES);
+    let rest = boundary_before(line, line.len() - TAIL_BYTES);
     Cow::Owned(format!("{}[... {} bytes are not shown ...]{}", &line[..end], rest - end, &line[rest..]))
 }
 

@@ -115,7 +115,7 @@ fn every_subcommand_is_tried() {
     }
 }
 
-/// A server whose messages nobody reads serves on.
+/// A server whose messages no process reads serves on.
 #[test]
 fn a_server_without_a_readable_output_serves_on() {
     for (index, (out, err)) in [(full(), full()), (closed(), closed())].into_iter().enumerate() {

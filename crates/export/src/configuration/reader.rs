@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 
+use experiment::diagnostic::boundary_before;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -40,7 +41,7 @@ impl<'a> Source<'a> {
 
     /// Line and column (from 1, in characters; in bytes far into a long line) of a byte range, with its line quoted.
     pub fn place(&self, span: Range<usize>) -> Place {
-        let at = self.text.floor_char_boundary(span.start);
+        let at = boundary_before(self.text, span.start);
         let line = self.line_starts.partition_point(|start| *start <= at);
         let line_start = self.line_starts.get(line - 1).copied().unwrap_or(0);
         let line_end = self.line_starts.get(line).copied().unwrap_or(self.text.len());
@@ -48,8 +49,8 @@ impl<'a> Source<'a> {
         let column = if before.len() > COUNTED_BYTES { before.len() } else { before.chars().count() } + 1;
         let (mut begin, mut end) = (line_start, line_end);
         if end - begin > QUOTED_BYTES {
-            begin = self.text.floor_char_boundary(at.saturating_sub(QUOTED_BEFORE_BYTES).max(line_start));
-            end = self.text.floor_char_boundary((begin + QUOTED_BYTES).min(line_end));
+            begin = boundary_before(self.text, at.saturating_sub(QUOTED_BEFORE_BYTES).max(line_start));
+            end = boundary_before(self.text, (begin + QUOTED_BYTES).min(line_end));
         }
         let quoted = self.text[begin..end].trim();
         Place { at: format!("{}:{line}:{column}", self.file).into(), quoted: quoted.into() }

@@ -5,7 +5,7 @@
 //! Cost     one pass over the tenants of a listener per completed handshake.
 //!
 //! A tenant is an identity, or an export where no identity matches. Half of the connections are
-//! reserved in equal parts, the rest is given to whoever comes first.
+//! reserved in equal parts, the rest is given to those who come first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -107,7 +107,7 @@ impl Admissions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nobody can be admitted, so that a handshake would be in vain.
+    /// Whether no client can be admitted, so that a handshake would be in vain.
     pub fn is_full(&self, most: u64) -> bool {
         self.lock().all as u64 >= most
     }

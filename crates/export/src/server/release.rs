@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use linux::output::error_line;
 
-/// How long a backing may be in use whoever holds it: a server that is ending has it open for a moment.
+/// How long a backing may be in use by any process: a server that is ending has it open for a moment.
 const ANYONE: Duration = Duration::from_secs(1);
 /// How long the requests of a killed server may take.
 const KILLED_SERVER: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ impl<'a> Release<'a> {
             return false;
         }
         if waited >= ANYONE {
-            if !self.is_announced && self.paths.iter().any(|path| is_open_somewhere(path)) {
+            if !self.is_announced && !self.paths.iter().any(|path| is_locked(path) && !is_open_somewhere(path)) {
                 return false;
             }
             if !self.is_announced {
@@ -54,6 +54,14 @@ impl<'a> Release<'a> {
         std::thread::sleep(POLL);
         true
     }
+}
+
+/// Whether an open file description has a lock on the file.
+fn is_locked(path: &Path) -> bool {
+    let (Ok(fact), Ok(locks)) = (fs::metadata(path), fs::read_to_string("/proc/locks")) else { return false };
+    let (major, minor) = (rustix::fs::major(fact.dev()), rustix::fs::minor(fact.dev()));
+    let file = format!("{major:02x}:{minor:02x}:{}", fact.ino());
+    locks.lines().any(|line| line.contains("OFDLCK") && line.split_whitespace().any(|word| word == file))
 }
 
 /// Whether a process has the file open; true as well if not all processes can be looked at.
@@ -89,6 +97,14 @@ mod tests {
         // As root, all processes can be looked at; otherwise the answer is always yes.
         assert!(!is_open_somewhere(&path) || !rustix::process::geteuid().is_root());
         assert!(is_open_somewhere(Path::new("/does/not/exist")));
+    }
+
+    #[test]
+    fn a_lock_is_seen_and_a_file_without_one_is_not_waited_for() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(!is_locked(file.path()));
+        linux::ioctl::lock_for_writing(std::os::fd::AsFd::as_fd(file.as_file()), (0, 0)).unwrap();
+        assert!(is_locked(file.path()));
     }
 
     #[test]
