@@ -201,7 +201,7 @@ fn inputs_that_are_too_long_are_refused_before_they_are_read() {
         fs::write(directory.path().join(name), line.repeat((20 << 20) / line.len())).unwrap();
     }
     for (arguments, code, words) in [
-        (vec!["serve", "--check", "@/long.toml"], 2, "a configuration has at most 16 MiB"),
+        (vec!["serve", "--check", "@/long.toml"], 2, "a configuration has at most 4 MiB"),
         (vec!["test", "--scenario", "@/long.toml"], 2, "a scenario has at most 1 MiB"),
         (vec!["test", "model:null", "-w", "@/long.fio", "--no-store"], 2, "a job file has at most 4 MiB"),
     ] {

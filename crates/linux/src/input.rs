@@ -19,7 +19,7 @@ pub struct Ceiling {
 
 impl Ceiling {
     /// A server's configuration.
-    pub const CONFIGURATION: Self = Self { kind: "a configuration", mib: 16 };
+    pub const CONFIGURATION: Self = Self { kind: "a configuration", mib: 4 };
     /// A scenario.
     pub const SCENARIO: Self = Self { kind: "a scenario", mib: 1 };
     /// A file of jobs, and each file that it includes.
