@@ -23,6 +23,7 @@
 //! `vhost_user_blk/` serves virtual machines, `configuration` parses and checks the file and the flags,
 //! `server` has the sockets and threads around the engine, `control` the operator's interface. Unsafe
 //! code lives in `vhost_user_blk/guest_memory.rs` only.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod configuration;
 pub mod control;

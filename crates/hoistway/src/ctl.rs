@@ -1,11 +1,14 @@
 //! `hoistway ctl`: one request to a running server, and its answer.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use export::control::socket::ask;
+use linux::output::error_line;
 use serde_json::{Map, Value, json};
+
+use crate::exit::print;
 
 /// The default path of a server's control socket.
 pub const DEFAULT_SOCKET: &str = "/run/hoistway/control.sock";
@@ -132,38 +135,41 @@ enum Set {
     },
 }
 
-/// Sends the request, prints the answer, and returns the exit code: 0 done, 1 no server or no
-/// answer, 2 refused.
+/// Sends the request, prints the answer, and returns the exit code: 0 done, 1 no server, no answer
+/// or no place to print it, 2 refused.
 pub fn run(arguments: CtlArguments) -> u8 {
     let answer = match ask(&arguments.control, &arguments.command.to_json()) {
         Ok(answer) => answer,
         Err(error) => {
             let socket = arguments.control.display();
-            eprintln!("hoistway: error: no answer from the control socket {socket}: {error}");
-            eprintln!("  help: {}", help(&error));
+            error_line(format_args!("hoistway: error: no answer from the control socket {socket}: {error}"));
+            error_line(format_args!("  help: {}", help(&error)));
             return 1;
         }
     };
     let is_refused = answer.get("error").is_some();
+    let mut printed = Ok(());
     if arguments.json {
-        print(&format!("{answer}\n"));
+        printed = print(&format!("{answer}\n"));
     } else if let Some(error) = answer.get("error") {
         let field = answer.get("field").and_then(Value::as_str).unwrap_or("");
         let place = if field.is_empty() { String::new() } else { format!(" ({field})") };
         let error = error.as_str().unwrap_or("refused");
         // Errors of a configuration file are printed in the server's own form.
-        eprintln!("hoistway: error: {}{place}", error.strip_prefix("hoistway: error: ").unwrap_or(error));
+        error_line(format_args!(
+            "hoistway: error: {}{place}",
+            error.strip_prefix("hoistway: error: ").unwrap_or(error)
+        ));
     } else {
         let mut text = String::new();
         show(&answer["ok"], 0, &mut text);
-        print(&text);
+        printed = print(&text);
+    }
+    if let Err(error) = printed {
+        error_line(error);
+        return 1;
     }
     if is_refused { 2 } else { 0 }
-}
-
-/// A reader that has closed the pipe (`| head`) is no error.
-fn print(text: &str) {
-    let _ = io::stdout().write_all(text.as_bytes());
 }
 
 fn help(error: &io::Error) -> &'static str {

@@ -315,6 +315,7 @@ impl Reporter {
         let mut text = String::new();
         // Writing to a string cannot fail, and a closed stderr cannot be reported.
         let _ = message.write(&mut text, &word);
+        let text = experiment::diagnostic::shortened(&text);
         let _ = writeln!(io::stderr(), "{text}");
     }
 
@@ -340,12 +341,16 @@ pub fn finish(reporter: Reporter, outcome: Outcome) -> ExitCode {
 
 /// Writes results to stdout. A reader that has closed the pipe (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), Error> {
+    print_to_reader(text).map(|_| ())
+}
+
+/// Writes a part of endless results to stdout; returns whether there is still a reader.
+pub fn print_to_reader(text: &str) -> Result<bool, Error> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::failed(format!("cannot write to stdout: {error}"), ""))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Error::failed(format!("cannot write to stdout: {error}"), "")),
     }
 }
 

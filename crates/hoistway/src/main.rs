@@ -1,5 +1,7 @@
 //! The command: parses its arguments, runs one subcommand, and returns its exit code.
 #![forbid(unsafe_code)]
+// These macros panic if the output is full or closed; `exit::print` and `linux::output` do not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod arguments;
 mod ctl;

@@ -10,6 +10,7 @@
 //! ```
 //! A scenario that judges has cells instead of steps (`judge/format.rs`).
 
+use linux::input::Ceiling;
 use std::path::{Path, PathBuf};
 
 use experiment::diagnostic::nearest;
@@ -154,7 +155,7 @@ impl Scenario {
                 format!("{}there are: {}, and files that end in .toml", meant(name, &names), names.join(", ")),
             ));
         }
-        let text = linux::input::text(path).map_err(|error| {
+        let text = linux::input::text(path, Ceiling::SCENARIO).map_err(|error| {
             Error::usage(
                 format!("cannot read the scenario {name}: {error}"),
                 "hoistway list scenarios shows the shipped ones",

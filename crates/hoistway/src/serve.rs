@@ -1,16 +1,23 @@
 //! `hoistway serve`: block devices for clients, from a file or from flags.
 
+use linux::input::Ceiling;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use export::configuration::check::{check, warnings};
 use export::configuration::flags::{self, Flags};
+use export::configuration::problem::shown;
 use export::configuration::show::show;
 use export::configuration::{Configuration, Place, Problem, file};
 use export::server::{CHECKS, Origin, Server, inherited_listeners};
+use linux::output::error_line;
+
+use crate::exit::print;
 
 /// Exit status: nothing went wrong.
 const DONE: u8 = 0;
+/// Exit status: a run-time failure.
+const FAILED: u8 = 1;
 /// Exit status: usage or configuration.
 const USAGE: u8 = 2;
 
@@ -73,11 +80,16 @@ pub fn run(arguments: ServeArguments) -> u8 {
         return refuse(&problems);
     }
     for warning in warnings(&configuration) {
-        eprintln!("{warning}");
+        error_line(warning);
     }
     if arguments.check {
-        print!("{}", show(&configuration));
-        return DONE;
+        return match print(&show(&configuration)) {
+            Ok(()) => DONE,
+            Err(error) => {
+                error_line(error);
+                FAILED
+            }
+        };
     }
     match Server::start(configuration, origin, inherited) {
         Ok(server) => {
@@ -114,7 +126,7 @@ fn read(arguments: &ServeArguments) -> Result<(Configuration, Origin), Vec<Probl
 
 fn read_file(path: &Path) -> Result<Configuration, Vec<Problem>> {
     let name = path.display().to_string();
-    let text = linux::input::text(path).map_err(|error| {
+    let text = linux::input::text(path, Ceiling::CONFIGURATION).map_err(|error| {
         let place = Place { at: name.as_str().into(), quoted: "".into() };
         vec![Problem::new(&place, format!("cannot be read: {error}"), "give the path of a serve.toml")]
     })?;
@@ -122,8 +134,6 @@ fn read_file(path: &Path) -> Result<Configuration, Vec<Problem>> {
 }
 
 fn refuse(problems: &[Problem]) -> u8 {
-    for problem in problems {
-        eprintln!("{problem}");
-    }
+    shown(problems).iter().for_each(error_line);
     USAGE
 }

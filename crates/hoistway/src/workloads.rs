@@ -1,6 +1,7 @@
 //! Workloads by name (the twelve codes, dd, bonnie, programs) and job files, with the options of
 //! the command line applied.
 
+use linux::input::Ceiling;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -185,7 +186,7 @@ fn file(path: &Path, arguments: &WorkloadArguments, reporter: Reporter) -> Resul
 
 /// A file that is refused here, as a job that fio runs unchanged.
 fn fio_only(path: &Path, refusal: &Error, reporter: Reporter) -> Result<Job, Error> {
-    let text = linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
+    let text = linux::input::text(path, Ceiling::JOB_FILE).map_err(|error| Error::file(path, "read", &error))?;
     let why = refusal.messages.first().map_or("", |message| message.what.as_str());
     reporter.note(format!("{} is run by fio unchanged, on the target: {why}", path.display()));
     let mix = if fio::only_reads(&text) { Mix::Read } else { Mix::ReadWrite { read_percent: 50 } };
@@ -194,7 +195,7 @@ fn fio_only(path: &Path, refusal: &Error, reporter: Reporter) -> Result<Job, Err
 
 /// The jobs of a file as they will run.
 pub fn jobs_of(path: &Path, buffered_async: bool, reporter: Reporter) -> Result<Vec<Job>, Error> {
-    let bytes = match (linux::input::bytes(path), crate::scenario::job_file(path)) {
+    let bytes = match (linux::input::bytes(path, Ceiling::JOB_FILE), crate::scenario::job_file(path)) {
         (Ok(bytes), _) => bytes,
         (Err(_), Some(shipped)) => shipped.as_bytes().to_owned(),
         (Err(error), None) => {
@@ -203,7 +204,9 @@ pub fn jobs_of(path: &Path, buffered_async: bool, reporter: Reporter) -> Result<
         }
     };
     let surroundings = Surroundings {
-        read_include: &|included| linux::input::bytes(Path::new(included)).map_err(|error| error.to_string()),
+        read_include: &|included| {
+            linux::input::bytes(Path::new(included), Ceiling::JOB_FILE).map_err(|error| error.to_string())
+        },
         variable: &|name| std::env::var(name).ok(),
         page_bytes: 4096,
         memory_mib: crate::machine::memory_mib(),

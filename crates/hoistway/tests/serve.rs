@@ -388,8 +388,11 @@ fn t59_reload_applies_weights_and_refuses_backings() {
     assert!(said.contains("it is not a regular file"), "{said}");
     let said = replace(&|path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success()));
     assert!(said.contains("it is not a regular file"), "{said}");
-    let said = replace(&|path| fs::File::create(path).unwrap().set_len(1 << 30).unwrap());
+    let said = replace(&|path| fs::File::create(path).unwrap().set_len(1 << 20).unwrap());
     assert!(said.contains("byte 0 is zero"), "{said}");
+    // A length that is not allowed is found before anything is read.
+    let said = replace(&|path| fs::File::create(path).unwrap().set_len(1 << 30).unwrap());
+    assert!(said.contains("1073741824 bytes long, and a configuration has at most 4 MiB"), "{said}");
     Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple).assert_alive();
 
     let another = "[[device.export]]\nname = \"m\"\nbacking = \"memory:1MiB\"\n[[group]]";

@@ -34,6 +34,7 @@ pub mod fuse;
 pub mod input;
 pub mod ioctl;
 pub mod loop_device;
+pub mod output;
 pub mod process;
 pub mod ring;
 pub mod run_directory;

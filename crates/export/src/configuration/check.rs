@@ -1,10 +1,10 @@
 //! Checks that involve several parts of a configuration: names that must differ, names that must
 //! exist, addresses that need explicit permission.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::problem::{Place, Problem, Sourced, nearest};
-use super::{Address, Configuration, Export, MAXIMUM_NAME_BYTES, PeerMatch, matches};
+use super::{Address, Configuration, Export, MAXIMUM_NAME_BYTES, MAXIMUM_PROBLEMS, PeerMatch};
 
 /// What is wrong with a text, and how to correct it.
 pub type Verdict = Result<(), (String, String)>;
@@ -23,9 +23,12 @@ pub fn check(configuration: &Configuration, checks: Checks<'_>) -> Vec<Problem> 
     let mut problems = Vec::new();
     presence(configuration, &mut problems);
     names(configuration, &mut problems);
-    for device in &configuration.devices {
-        if let Err((what, help)) = (checks.scheduler)(&device.scheduler.value) {
-            problems.push(Problem::new(&device.scheduler.place, what, help));
+    // A trial starts a shard, and many devices have the same scheduler.
+    let mut tried: BTreeMap<&str, Verdict> = BTreeMap::new();
+    for scheduler in configuration.devices.iter().map(|device| &device.scheduler) {
+        let verdict = tried.entry(&scheduler.value).or_insert_with(|| (checks.scheduler)(&scheduler.value));
+        if let Err((what, help)) = verdict {
+            problems.push(Problem::new(&scheduler.place, what.clone(), help.clone()));
         }
     }
     for (_, export) in configuration.exports().filter(|(_, export)| !export.backing.value.is_empty()) {
@@ -41,19 +44,26 @@ pub fn check(configuration: &Configuration, checks: Checks<'_>) -> Vec<Problem> 
 /// Warnings, which do not keep the server from starting.
 pub fn warnings(configuration: &Configuration) -> Vec<String> {
     let by_cgroup = configuration.identities.iter().any(|identity| identity.property.value == PeerMatch::Cgroup);
-    let is_used = |path: &str| {
-        let below = |user: &str| user == path || user.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
-        configuration.exports().any(|(_, export)| below(&export.group.value))
-            || configuration.identities.iter().filter_map(|it| it.group.as_ref()).any(|group| below(&group.value))
-    };
-    let unused = configuration.groups.iter().filter(|group| !by_cgroup && !is_used(&group.path.value));
+    let of_exports = configuration.exports().map(|(_, export)| &export.group);
+    let users = of_exports.chain(configuration.identities.iter().filter_map(|it| it.group.as_ref()));
+    let used: BTreeSet<&str> = users
+        .flat_map(|user| {
+            let path = user.value.as_str();
+            path.match_indices('/').map(|(at, _)| at).chain([path.len()]).map(move |end| &path[..end])
+        })
+        .collect();
+    let unused = configuration.groups.iter().filter(|group| !by_cgroup && !used.contains(group.path.value.as_str()));
+    let more = unused.clone().count().saturating_sub(MAXIMUM_PROBLEMS);
+    let more = (more > 0).then(|| format!("hoistway: warning: {more} more groups are not used"));
     unused
+        .take(MAXIMUM_PROBLEMS)
         .map(|group| {
             format!(
                 "hoistway: warning: {}: no export and no identity uses the group {}",
                 group.path.place.at, group.path.value
             )
         })
+        .chain(more)
         .collect()
 }
 
@@ -138,6 +148,7 @@ fn path(key: &str, path: &Sourced<String>, problems: &mut Vec<Problem>) {
 
 fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
     let mut seen: BTreeMap<String, &Place> = BTreeMap::new();
+    let exports = export_names(configuration);
     for listener in &configuration.listeners {
         let address = &listener.address;
         if let Some(first) = seen.insert(address.value.to_string(), &address.place) {
@@ -153,7 +164,7 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
             let help = "listen on 127.0.0.1, or set allow_plain = true if the network is trusted";
             problems.push(Problem::new(&address.place, what, help));
         }
-        visible(configuration, &listener.exports, problems);
+        visible(&exports, &listener.exports, problems);
     }
     for address in configuration.exports().filter_map(|(_, export)| export.vhost_user_blk.as_ref()) {
         if let Some(first) = seen.insert(address.value.to_string(), &address.place) {
@@ -183,6 +194,7 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
 fn identities(configuration: &Configuration, problems: &mut Vec<Problem>) {
     let known: Vec<String> = configuration.listeners.iter().map(|it| it.address.value.to_string()).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let exports = export_names(configuration);
     for identity in &configuration.identities {
         if let PeerMatch::Listener(address) = &identity.property.value
             && !known.contains(&address.as_str())
@@ -190,19 +202,25 @@ fn identities(configuration: &Configuration, problems: &mut Vec<Problem>) {
             let what = format!("listener = {address:?} is none of the listeners");
             problems.push(Problem::new(&identity.property.place, what, format!("they are {}", known.join(", "))));
         }
-        visible(configuration, &identity.exports, problems);
+        visible(&exports, &identity.exports, problems);
     }
+}
+
+fn export_names(configuration: &Configuration) -> BTreeSet<&str> {
+    configuration.exports().map(|(_, export)| export.name.value.as_str()).collect()
 }
 
 /// Checks the names of visible exports. A name without a star must be that of an export; otherwise
 /// it is reported as a typing error. A pattern may match nothing, because exports can be added
 /// later.
-fn visible(configuration: &Configuration, patterns: &[Sourced<String>], problems: &mut Vec<Problem>) {
-    let known: Vec<&str> = configuration.exports().map(|(_, export)| export.name.value.as_str()).collect();
+fn visible(exports: &BTreeSet<&str>, patterns: &[Sourced<String>], problems: &mut Vec<Problem>) {
     for pattern in patterns {
-        if pattern.value.contains('*') || known.iter().any(|name| matches(&pattern.value, name)) {
+        // Comparing a wrong name with all others is slow, and no more problems than these are shown.
+        if pattern.value.contains('*') || exports.contains(pattern.value.as_str()) || problems.len() > MAXIMUM_PROBLEMS
+        {
             continue;
         }
+        let known: Vec<&str> = exports.iter().copied().collect();
         let meant = nearest(&pattern.value, &known).map_or(String::new(), |name| format!("; did you mean {name:?}?"));
         let what = format!("there is no export {:?}{meant}", pattern.value);
         problems.push(Problem::new(&pattern.place, what, format!("exports: {}", known.join(", "))));

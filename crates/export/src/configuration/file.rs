@@ -11,8 +11,8 @@ use super::reader::{Reader, Source};
 use super::size::Size;
 use super::{
     Address, Cache, Configuration, Control, DEFAULT_MEMORY, DEFAULT_SCHEDULER, DEFAULT_WEIGHT, Device, Export, Group,
-    Identity, Listener, MEMORY, PRIORITIES, PeerMatch, QUEUE_DEPTHS, ROTATIONAL, UBLK_NUMBER_MAX, WEIGHTS,
-    write_limits,
+    Identity, Listener, MAXIMUM_DEVICES, MAXIMUM_EXPORTS, MAXIMUM_GROUPS, MAXIMUM_IDENTITIES, MAXIMUM_LISTENERS,
+    MEMORY, PRIORITIES, PeerMatch, QUEUE_DEPTHS, ROTATIONAL, UBLK_NUMBER_MAX, WEIGHTS, write_limits,
 };
 use crate::ublk::Number;
 
@@ -39,10 +39,14 @@ fn top(mut reader: Reader<'_>) -> Configuration {
     let configuration = Configuration {
         root,
         drain_timeout_s: reader.number("drain_timeout_s", 1..=3_600, 30).value,
-        devices: reader.tables("device", "[[device]]").into_iter().map(device).collect(),
-        groups: reader.tables("group", "[[group]]").into_iter().map(group).collect(),
-        listeners: reader.tables("listen", "[[listen]]").into_iter().filter_map(listener).collect(),
-        identities: reader.tables("identity", "[[identity]]").into_iter().filter_map(identity).collect(),
+        devices: reader.tables("device", "[[device]]", MAXIMUM_DEVICES).into_iter().map(device).collect(),
+        groups: reader.tables("group", "[[group]]", MAXIMUM_GROUPS).into_iter().map(group).collect(),
+        listeners: reader.tables("listen", "[[listen]]", MAXIMUM_LISTENERS).into_iter().filter_map(listener).collect(),
+        identities: reader
+            .tables("identity", "[[identity]]", MAXIMUM_IDENTITIES)
+            .into_iter()
+            .filter_map(identity)
+            .collect(),
         control: reader.table("control", "[control]").and_then(control),
     };
     reader.finish();
@@ -69,7 +73,7 @@ fn device(mut reader: Reader<'_>) -> Device {
         threads: reader.number("threads", 0..=64, 0).value,
         inline_max: reader.size("inline_max", Size(0)..=Size(1 << 20), Size(16 << 10)),
         cpu: reader.numbers("cpu", 0..=1_023),
-        exports: reader.tables("export", "[[device.export]]").into_iter().map(export).collect(),
+        exports: reader.tables("export", "[[device.export]]", MAXIMUM_EXPORTS).into_iter().map(export).collect(),
     };
     reader.finish();
     device
@@ -233,6 +237,7 @@ fn listener(mut reader: Reader<'_>) -> Option<Listener> {
     let list = reader.switch("list", true);
     let allow_plain = reader.switch("allow_plain", false);
     let max_connections = reader.number("max_connections", 1..=65_536, 256).value;
+    let peer_connections = reader.number("max_connections_per_peer", 0..=65_536, 0).value;
     let handshake_timeout_s = reader.number("handshake_timeout_s", 1..=3_600, 10).value;
     let stall_timeout_s = reader.number("stall_timeout_s", 1..=86_400, 30);
     reader.unavailable("tls", Some("off"), "TLS is");
@@ -240,7 +245,16 @@ fn listener(mut reader: Reader<'_>) -> Option<Listener> {
     reader.unavailable("verify_peer", Some("false"), "TLS is");
     reader.finish();
     let address = address?;
-    Some(Listener { address, exports, list, allow_plain, max_connections, handshake_timeout_s, stall_timeout_s })
+    Some(Listener {
+        address,
+        exports,
+        list,
+        allow_plain,
+        max_connections,
+        peer_connections,
+        handshake_timeout_s,
+        stall_timeout_s,
+    })
 }
 
 fn unix_address(

@@ -41,6 +41,20 @@ pub const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=10_000;
 pub const PRIORITIES: std::ops::RangeInclusive<u64> = 0..=7;
 /// Longest export or group name, in bytes.
 pub const MAXIMUM_NAME_BYTES: usize = 256;
+/// Most devices.
+pub const MAXIMUM_DEVICES: usize = 256;
+/// Most exports of a device: the engine's limit.
+pub const MAXIMUM_EXPORTS: usize = 1_024;
+/// Most groups, as many as a device can have.
+pub const MAXIMUM_GROUPS: usize = 16_384;
+/// Most listeners.
+pub const MAXIMUM_LISTENERS: usize = 64;
+/// Most identities.
+pub const MAXIMUM_IDENTITIES: usize = 4_096;
+/// Most entries of a list: patterns of exports, processors.
+pub const MAXIMUM_LIST: usize = 4_096;
+/// Most problems that are shown; a damaged file has any number.
+pub const MAXIMUM_PROBLEMS: usize = 100;
 /// Valid arena sizes of a device.
 pub const MEMORY: std::ops::RangeInclusive<Size> = Size(64 << 20)..=Size(64 << 30);
 /// Default arena size of a device.
@@ -169,6 +183,8 @@ pub struct Listener {
     pub allow_plain: bool,
     /// Connections at once; further ones are accepted and closed.
     pub max_connections: u64,
+    /// Connections of one peer at once; 0 = all but an eighth of `max_connections`.
+    pub peer_connections: u64,
     /// How long a handshake may last, in seconds.
     pub handshake_timeout_s: u64,
     /// How long a client may stall inside a payload or without reading replies, in seconds.
@@ -272,7 +288,18 @@ impl Listener {
             list: true,
             allow_plain: false,
             max_connections: 256,
+            peer_connections: 0,
             handshake_timeout_s: 10,
+        }
+    }
+}
+
+impl Listener {
+    /// Connections that one peer may have at once.
+    pub fn max_connections_per_peer(&self) -> u64 {
+        match self.peer_connections {
+            0 => self.max_connections - self.max_connections / 8,
+            given => given,
         }
     }
 }

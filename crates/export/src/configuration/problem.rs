@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::MAXIMUM_PROBLEMS;
+
 /// Where a value was set: a position in a file, or a command-line flag.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Place {
@@ -67,19 +69,30 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shortened = experiment::diagnostic::shortened;
         write!(formatter, "hoistway: error: ")?;
         if !self.place.at.is_empty() {
             write!(formatter, "{}: ", self.place.at)?;
         }
-        write!(formatter, "{}", self.what)?;
+        write!(formatter, "{}", shortened(&self.what))?;
         if !self.place.quoted.is_empty() {
-            write!(formatter, "\n  {}", self.place.quoted)?;
+            write!(formatter, "\n  {}", shortened(&self.place.quoted))?;
         }
         if !self.help.is_empty() {
-            write!(formatter, "\n  help: {}", self.help)?;
+            write!(formatter, "\n  help: {}", shortened(&self.help))?;
         }
         Ok(())
     }
+}
+
+/// The problems as lines to print; of very many the first only, and how many more there are.
+pub fn shown(problems: &[Problem]) -> Vec<String> {
+    let more = problems.len().saturating_sub(MAXIMUM_PROBLEMS);
+    let mut lines: Vec<String> = problems.iter().take(MAXIMUM_PROBLEMS).map(Problem::to_string).collect();
+    if more > 0 {
+        lines.push(format!("hoistway: error: {more} more problems are not shown"));
+    }
+    lines
 }
 
 /// The known word that is nearest to `word`, if one is near enough.

@@ -6,9 +6,11 @@
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 
+use experiment::diagnostic::boundary_before;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::MAXIMUM_LIST;
 use super::problem::{Place, Problem, Sourced, nearest};
 use super::size::Size;
 
@@ -20,21 +22,37 @@ pub struct Source<'a> {
     pub text: &'a str,
     /// The problems in the order found.
     pub problems: RefCell<Vec<Problem>>,
+    /// Where each line begins, so that a place is found without reading the text before it.
+    line_starts: Vec<usize>,
 }
+
+/// Bytes of a line that are quoted, from [`QUOTED_BEFORE_BYTES`] before the place; lines have any length.
+const QUOTED_BYTES: usize = 400;
+const QUOTED_BEFORE_BYTES: usize = 100;
+/// Bytes of a line up to which columns count characters; beyond it they count bytes, which needs no reading.
+const COUNTED_BYTES: usize = 4_096;
 
 impl<'a> Source<'a> {
     /// A text without problems so far.
     pub fn new(file: &'a str, text: &'a str) -> Self {
-        Self { file, text, problems: RefCell::new(Vec::new()) }
+        let line_starts = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { file, text, problems: RefCell::new(Vec::new()), line_starts }
     }
 
-    /// Line and column (from 1, in characters) of a byte range, with its line quoted.
+    /// Line and column (from 1, in characters; in bytes far into a long line) of a byte range, with its line quoted.
     pub fn place(&self, span: Range<usize>) -> Place {
-        let before = self.text.get(..span.start).unwrap_or(self.text);
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        let line = before.matches('\n').count() + 1;
-        let column = before[line_start..].chars().count() + 1;
-        let quoted = self.text[line_start..].lines().next().unwrap_or("").trim();
+        let at = boundary_before(self.text, span.start);
+        let line = self.line_starts.partition_point(|start| *start <= at);
+        let line_start = self.line_starts.get(line - 1).copied().unwrap_or(0);
+        let line_end = self.line_starts.get(line).copied().unwrap_or(self.text.len());
+        let before = &self.text[line_start..at];
+        let column = if before.len() > COUNTED_BYTES { before.len() } else { before.chars().count() } + 1;
+        let (mut begin, mut end) = (line_start, line_end);
+        if end - begin > QUOTED_BYTES {
+            begin = boundary_before(self.text, at.saturating_sub(QUOTED_BEFORE_BYTES).max(line_start));
+            end = boundary_before(self.text, (begin + QUOTED_BYTES).min(line_end));
+        }
+        let quoted = self.text[begin..end].trim();
         Place { at: format!("{}:{line}:{column}", self.file).into(), quoted: quoted.into() }
     }
 
@@ -164,6 +182,9 @@ impl<'a> Reader<'a> {
             self.wrong_type(key, value, &place, "a list of whole numbers", "[0, 1]");
             return Vec::new();
         };
+        if !self.is_within(key, list.len(), MAXIMUM_LIST, &place) {
+            return Vec::new();
+        }
         let mut numbers = Vec::new();
         for entry in list {
             let place = self.source.place(entry.span());
@@ -241,6 +262,9 @@ impl<'a> Reader<'a> {
             self.wrong_type(key, value, &place, "a list of texts", "[\"a\", \"b-*\"]");
             return by_default;
         };
+        if !self.is_within(key, list.len(), MAXIMUM_LIST, &place) {
+            return by_default;
+        }
         let mut texts = Vec::new();
         for entry in list {
             let place = self.source.place(entry.span());
@@ -255,9 +279,12 @@ impl<'a> Reader<'a> {
         texts
     }
 
-    /// The tables of an array `[[key]]`.
-    pub fn tables(&mut self, key: &'static str, title: &'static str) -> Vec<Reader<'a>> {
+    /// The tables of an array `[[key]]`, of which there may be `most`.
+    pub fn tables(&mut self, key: &'static str, title: &'static str, most: usize) -> Vec<Reader<'a>> {
         let Some((value, place)) = self.value(key) else { return Vec::new() };
+        if value.as_array().is_some_and(|array| !self.is_within(title, array.len(), most, &place)) {
+            return Vec::new();
+        }
         let mut readers = Vec::new();
         for entry in value.as_array().into_iter().flat_map(|array| array.iter()) {
             let place = self.source.place(entry.span());
@@ -271,6 +298,15 @@ impl<'a> Reader<'a> {
             self.source.report(&place, what, format!("begin each one with {title}"));
         }
         readers
+    }
+
+    /// Whether a number of entries is allowed; reports it if not.
+    fn is_within(&self, title: &str, count: usize, most: usize, place: &Place) -> bool {
+        if count > most {
+            let help = "divide them among several servers";
+            self.source.report(place, format!("there are {count} {title}, and {most} are allowed"), help);
+        }
+        count <= most
     }
 
     /// The table of a `[key]`.

@@ -87,6 +87,7 @@ fn listener(listener: &Listener, text: &mut Text) {
     text.plain("list", listener.list);
     text.plain("allow_plain", listener.allow_plain);
     text.plain("max_connections", listener.max_connections);
+    text.plain("max_connections_per_peer", listener.peer_connections);
     text.plain("handshake_timeout_s", listener.handshake_timeout_s);
     text.plain("stall_timeout_s", &listener.stall_timeout_s);
 }

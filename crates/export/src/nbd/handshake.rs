@@ -488,6 +488,16 @@ fn respond(output: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     output.extend_from_slice(data);
 }
 
+/// Replaces the answer from `start` on, with which an export was opened, by a refusal. EXPORT_NAME has no error reply:
+/// nothing is sent then.
+pub fn refused_instead(output: &mut Vec<u8>, start: usize, text: &'static str) {
+    let is_go = output.get(start..).is_some_and(|answer| answer.starts_with(&wire::OPTION_REPLY_MAGIC.to_be_bytes()));
+    output.truncate(start);
+    if is_go {
+        refuse(output, option::GO, (reply::POLICY, text));
+    }
+}
+
 fn refuse(output: &mut Vec<u8>, option: u32, (kind, text): Refusal) {
     respond(output, option, kind, text.as_bytes());
 }

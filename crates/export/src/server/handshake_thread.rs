@@ -11,7 +11,8 @@
 //! accept -> limits -> identity -> [`Handshake`] -> [`ClientSink::attach`]: from there the shard owns
 //! the socket.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -19,16 +20,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use linux::event::Event;
+use linux::output::error_line;
 use linux::socket::shut_down;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 
-use super::peer::{Peer, group_of, identify, may_see};
+use super::admission::{Admission, Admissions, Limits, Tenant};
+use super::descriptors;
+use super::peer::{Holder, Peer, group_of, identify, may_see};
 use super::socket::Listening;
 use crate::configuration::{Address, Configuration, Listener, PeerMatch};
-use crate::nbd::handshake::{ExportFacts, Handshake, Negotiated, Step, View};
+use crate::nbd::handshake::{ExportFacts, Handshake, Negotiated, Step, View, refused_instead};
 
-/// Handshakes in progress on one listener; a further one ends the oldest.
+/// Handshakes in progress on one listener; a further one ends the oldest of the peer that has most.
 pub const MAXIMUM_HALF_OPEN: usize = 64;
 /// Bytes of answers that may wait for a client that does not read; until it reads them, its further
 /// options are not handled.
@@ -37,6 +41,8 @@ const MAXIMUM_UNSENT_BYTES: usize = 64 * 1024;
 const RECEIVE_BYTES: usize = 16 * 1024;
 /// How long accepting pauses after the system ran out of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The shortest time between two warnings that the limit of open files is reached.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The state that handshakes use; replaced as a whole by a reload.
 #[derive(Debug)]
@@ -61,8 +67,8 @@ pub struct AcceptedClient {
     pub peer: Peer,
     /// The group charged for its I/O.
     pub group: String,
-    /// Its slot among the listener's connections; released when dropped.
-    pub slot: ConnectionSlot,
+    /// Its place among the listener's connections; given back when dropped.
+    pub place: ClientPlace,
 }
 
 /// Takes over clients whose handshake is complete.
@@ -80,29 +86,36 @@ pub struct Counts {
     pub open: AtomicUsize,
     /// Connections accepted.
     pub accepted: AtomicU64,
-    /// Connections closed at once because the limit was reached.
+    /// Connections closed because a limit was reached.
     pub refused: AtomicU64,
     /// Handshakes that timed out, or were ended in favour of a newer one.
     pub expired: AtomicU64,
+    /// Who holds the completed connections.
+    pub admissions: Arc<Admissions>,
 }
 
-/// One connection's slot; released when dropped.
+/// One open connection; not counted any more when dropped.
 #[derive(Debug)]
-pub struct ConnectionSlot(Arc<Counts>);
+struct OpenConnection(Arc<Counts>);
 
-impl ConnectionSlot {
-    /// Takes a slot, unless `limit` are in use.
-    fn take(counts: &Arc<Counts>, limit: usize) -> Option<Self> {
-        let free = |open: usize| (open < limit).then_some(open + 1);
-        counts.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
-        Some(Self(counts.clone()))
+impl OpenConnection {
+    fn new(counts: &Arc<Counts>) -> Self {
+        counts.open.fetch_add(1, Ordering::Relaxed);
+        Self(counts.clone())
     }
 }
 
-impl Drop for ConnectionSlot {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// The place of a client with a completed handshake; given back when dropped.
+#[derive(Debug)]
+pub struct ClientPlace {
+    _open: OpenConnection,
+    _admission: Admission,
 }
 
 /// Wakes a handshake thread from other threads.
@@ -135,7 +148,7 @@ struct PendingHandshake {
     socket: OwnedFd,
     handshake: Handshake,
     peer: Peer,
-    slot: ConnectionSlot,
+    open: OpenConnection,
     deadline: Instant,
     received: Vec<u8>,
     unsent: Vec<u8>,
@@ -151,7 +164,7 @@ impl PendingHandshake {
 }
 
 enum End {
-    Attach(Negotiated),
+    Attach(Negotiated, Admission),
     Close,
 }
 
@@ -159,7 +172,7 @@ enum End {
 enum Progress {
     Waits,
     Closes,
-    Attach(Negotiated),
+    Attach(Negotiated, Admission),
 }
 
 /// The state of one handshake thread.
@@ -173,6 +186,9 @@ pub struct HandshakeThread {
     waker_descriptor: OwnedFd,
     half_open: VecDeque<PendingHandshake>,
     accept_again_at: Option<Instant>,
+    /// A descriptor that is given up to accept, and close, a client for which there is none.
+    spare: Option<File>,
+    warned_at: Option<Instant>,
 }
 
 impl HandshakeThread {
@@ -187,7 +203,18 @@ impl HandshakeThread {
         let address = listening.configured.clone();
         let half_open = VecDeque::new();
         let listening = Some(listening);
-        Ok(Self { listening, address, sink, counts, waker, waker_descriptor, half_open, accept_again_at: None })
+        Ok(Self {
+            listening,
+            address,
+            sink,
+            counts,
+            waker,
+            waker_descriptor,
+            half_open,
+            accept_again_at: None,
+            spare: Some(spare()?),
+            warned_at: None,
+        })
     }
 
     /// Serves until [`Waker::stop`].
@@ -248,7 +275,7 @@ impl HandshakeThread {
             match turn {
                 Progress::Waits => self.half_open.push_back(client),
                 Progress::Closes => shut_down(client.socket.as_fd()),
-                Progress::Attach(negotiated) => self.attach(client, negotiated, active),
+                Progress::Attach(negotiated, admission) => self.attach(client, negotiated, admission, active),
             }
         }
     }
@@ -276,7 +303,7 @@ impl HandshakeThread {
                 Progress::Waits
             }
             Some(End::Close) => Progress::Closes,
-            Some(End::Attach(negotiated)) => Progress::Attach(negotiated),
+            Some(End::Attach(negotiated, admission)) => Progress::Attach(negotiated, admission),
             None => Progress::Waits,
         }
     }
@@ -294,9 +321,17 @@ impl HandshakeThread {
         let view = View { exports: &exports, listing: listener.list, draining: active.draining };
         let mut input = client.received.as_slice();
         while !input.is_empty() && client.end.is_none() && client.unsent.len() < MAXIMUM_UNSENT_BYTES {
+            let answered = client.unsent.len();
             client.end = match client.handshake.advance(&mut input, view, &mut client.unsent) {
                 Step::NeedInput | Step::Answered => None,
-                Step::Negotiated(negotiated) => Some(End::Attach(negotiated)),
+                Step::Negotiated(negotiated) => Some(match self.admit(&client.peer, &negotiated, active, listener) {
+                    Ok(admission) => End::Attach(negotiated, admission),
+                    Err(text) => {
+                        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+                        refused_instead(&mut client.unsent, answered, text);
+                        End::Close
+                    }
+                }),
                 Step::Close(_) => Some(End::Close),
             };
         }
@@ -304,7 +339,24 @@ impl HandshakeThread {
         client.received.drain(..used);
     }
 
-    fn attach(&self, client: PendingHandshake, negotiated: Negotiated, active: &ActiveState) {
+    /// Takes a place among the listener's connections; else returns why there is none.
+    fn admit(
+        &self,
+        peer: &Peer,
+        negotiated: &Negotiated,
+        active: &ActiveState,
+        listener: &Listener,
+    ) -> Result<Admission, &'static str> {
+        let configuration = &active.configuration;
+        let identity = identify(configuration, peer, &self.address);
+        let export = configuration.exports().find(|(_, export)| export.name.value == negotiated.export);
+        let group = export.map_or_else(String::new, |(_, export)| group_of(identity, peer, export));
+        let tenant = Tenant::new(identity, &group, &negotiated.export);
+        let limits = Limits::of(configuration, listener);
+        self.counts.admissions.admit(&limits, tenant, peer.holder()).map_err(|full| full.text())
+    }
+
+    fn attach(&self, client: PendingHandshake, negotiated: Negotiated, admission: Admission, active: &ActiveState) {
         let configuration = &active.configuration;
         let export = configuration.exports().find(|(_, export)| export.name.value == negotiated.export);
         let Some((_, export)) = export else {
@@ -318,7 +370,7 @@ impl HandshakeThread {
             received: client.received,
             negotiated,
             peer: client.peer,
-            slot: client.slot,
+            place: ClientPlace { _open: client.open, _admission: admission },
         });
     }
 
@@ -336,7 +388,11 @@ impl HandshakeThread {
             match rustix::net::accept_with(&listening.descriptor, SocketFlags::CLOEXEC) {
                 Ok(socket) => self.begin_handshake(socket, active, now),
                 Err(rustix::io::Errno::AGAIN) => return,
-                Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE | rustix::io::Errno::NOMEM) => {
+                Err(error @ (rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)) => {
+                    self.refuse_for_descriptors(error, now);
+                    return;
+                }
+                Err(rustix::io::Errno::NOMEM) => {
                     self.accept_again_at = Some(now + ACCEPT_PAUSE);
                     return;
                 }
@@ -346,21 +402,45 @@ impl HandshakeThread {
         }
     }
 
+    /// Closes a client for which there is no descriptor, so that it does not wait in vain, and warns.
+    fn refuse_for_descriptors(&mut self, error: rustix::io::Errno, now: Instant) {
+        if self.warned_at.is_none_or(|at| at + WARNING_INTERVAL <= now) {
+            self.warned_at = Some(now);
+            let address = &self.address;
+            error_line(format_args!(
+                "hoistway: warning: a client of {address} was refused, because the limit of open files is reached: \
+                 {error}\n  help: {}",
+                descriptors::HELP
+            ));
+        }
+        drop(self.spare.take());
+        if let Some(listening) = &self.listening
+            && let Ok(socket) = rustix::net::accept_with(&listening.descriptor, SocketFlags::CLOEXEC)
+        {
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
+            shut_down(socket.as_fd());
+        }
+        self.spare = spare().ok();
+        if self.spare.is_none() {
+            // Another thread took it; without a pause this one would spin.
+            self.accept_again_at = Some(now + ACCEPT_PAUSE);
+        }
+    }
+
     fn begin_handshake(&mut self, socket: OwnedFd, active: &ActiveState, now: Instant) {
         let configuration = &active.configuration;
         let Some(listener) = listener_at(configuration, &self.address) else { return shut_down(socket.as_fd()) };
-        let limit = usize::try_from(listener.max_connections).unwrap_or(usize::MAX);
-        let Some(slot) = ConnectionSlot::take(&self.counts, limit) else {
+        if self.counts.admissions.is_full(listener.max_connections) {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
             return shut_down(socket.as_fd());
-        };
+        }
         self.counts.accepted.fetch_add(1, Ordering::Relaxed);
         let by_cgroup = configuration.identities.iter().any(|identity| identity.property.value == PeerMatch::Cgroup);
         let mut client = PendingHandshake {
             peer: Peer::of(&socket, &self.address, by_cgroup),
             socket,
             handshake: Handshake::new(),
-            slot,
+            open: OpenConnection::new(&self.counts),
             deadline: now + Duration::from_secs(listener.handshake_timeout_s),
             received: Vec::new(),
             unsent: Handshake::greeting().to_vec(),
@@ -369,15 +449,36 @@ impl HandshakeThread {
         if !send(&mut client) {
             return shut_down(client.socket.as_fd());
         }
-        if self.half_open.len() >= MAXIMUM_HALF_OPEN
-            && let Some(oldest) = self.half_open.iter().enumerate().min_by_key(|(_, it)| it.deadline).map(|(at, _)| at)
-            && let Some(oldest) = self.half_open.remove(oldest)
+        self.half_open.push_back(client);
+        if self.half_open.len() > MAXIMUM_HALF_OPEN
+            && let Some(victim) = victim(self.half_open.iter().map(|it| (it.peer.holder(), it.deadline)))
+            && let Some(victim) = self.half_open.remove(victim)
         {
             self.counts.expired.fetch_add(1, Ordering::Relaxed);
-            shut_down(oldest.socket.as_fd());
+            shut_down(victim.socket.as_fd());
         }
-        self.half_open.push_back(client);
     }
+}
+
+/// A descriptor without a use of its own.
+fn spare() -> io::Result<File> {
+    File::open("/dev/null")
+}
+
+/// The handshake to end in favour of others: the oldest of the peer that has most, among the users first.
+fn victim(half_open: impl Iterator<Item = (Holder, Instant)> + Clone) -> Option<usize> {
+    let mut of_users: BTreeMap<Holder, usize> = BTreeMap::new();
+    let mut of_peers: BTreeMap<Holder, usize> = BTreeMap::new();
+    for (holder, _) in half_open.clone() {
+        *of_users.entry(holder.user()).or_default() += 1;
+        *of_peers.entry(holder).or_default() += 1;
+    }
+    let held = |holder: &Holder| {
+        let of_user = of_users.get(&holder.user()).copied().unwrap_or(0);
+        (of_user, of_peers.get(holder).copied().unwrap_or(0))
+    };
+    let candidates = half_open.enumerate().map(|(at, (holder, deadline))| (held(&holder), deadline, at));
+    candidates.max_by_key(|(held, deadline, _)| (*held, std::cmp::Reverse(*deadline))).map(|(_, _, at)| at)
 }
 
 fn listener_at<'a>(configuration: &'a Configuration, address: &Address) -> Option<&'a Listener> {
@@ -397,4 +498,23 @@ fn send(client: &mut PendingHandshake) -> bool {
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_of_the_peer_with_most_handshakes_gives_way() {
+        let now = Instant::now();
+        let one = |uid: u32, pid: u32, age_s: u64| {
+            (Holder { uid: Some(uid), pid: Some(pid), host: None }, now + Duration::from_secs(100 - age_s))
+        };
+        let of = |half_open: &[(Holder, Instant)]| victim(half_open.iter().cloned());
+        assert_eq!(of(&[one(1, 1, 9), one(2, 2, 5), one(2, 2, 8), one(2, 2, 1)]), Some(2));
+        // A user who starts a process per connection is one user.
+        assert_eq!(of(&[one(1, 1, 9), one(1, 1, 8), one(2, 2, 5), one(2, 3, 7), one(2, 4, 1)]), Some(3));
+        assert_eq!(of(&[one(1, 1, 3), one(2, 2, 5)]), Some(1));
+        assert_eq!(of(&[]), None);
+    }
 }

@@ -7,10 +7,13 @@
 //! ```
 //! All changes happen on the thread of [`Server::run`], so that two operators cannot interfere.
 
+pub mod admission;
 pub mod announce;
+pub mod descriptors;
 pub mod devices;
 pub mod handshake_thread;
 pub mod peer;
+mod release;
 pub mod reload;
 mod share;
 mod share_monitor;
@@ -25,11 +28,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use linux::output::error_line;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::configuration::check::check;
+use crate::configuration::problem::shown;
 use crate::configuration::{
     Address, Configuration, DEFAULT_WEIGHT, Device, Group, Listener, Place, Problem, Sourced, file, read_limits,
     write_limits,
@@ -167,6 +172,11 @@ impl Server {
         inherited: Vec<Listening>,
     ) -> Result<Self, StartFailure> {
         let usage = |problem| StartFailure { problems: vec![problem], exit_status: USAGE };
+        descriptors::raise_limit();
+        if let Some(what) = descriptors::shortage(&configuration) {
+            let problem = Problem::new(&Place::default(), what, descriptors::HELP);
+            return Err(StartFailure { problems: vec![problem], exit_status: ABANDONED });
+        }
         // Devices first: if another server uses them, its sockets must not be touched either.
         let devices = Devices::open(&configuration)?;
         let addresses: Vec<Address> = inherited.iter().map(|socket| socket.configured.clone()).collect();
@@ -192,9 +202,20 @@ impl Server {
             problems: vec![Problem::new(&Place::default(), format!("cannot start a thread: {error}"), "")],
             exit_status: ABANDONED,
         };
-        let mut listeners = Vec::new();
+        let mut listeners: Vec<ListenerThread> = Vec::new();
         for socket in sockets {
             listeners.push(ListenerThread::open(socket, &state).map_err(failed)?);
+        }
+        match descriptors::check(&state.active().configuration) {
+            descriptors::Room::Enough => {}
+            descriptors::Room::Less(what) => {
+                error_line(format_args!("hoistway: warning: {what}\n  help: {}", descriptors::HELP));
+            }
+            descriptors::Room::None(what) => {
+                listeners.into_iter().for_each(ListenerThread::end);
+                let problem = Problem::new(&Place::default(), what, descriptors::HELP);
+                return Err(StartFailure { problems: vec![problem], exit_status: ABANDONED });
+            }
         }
         let mut control_file = None;
         if let Some(mut control) = control {
@@ -265,9 +286,9 @@ impl Server {
                     }
                 });
             }
-            Err(error) => {
-                eprintln!("hoistway: warning: signals cannot be handled and keep their default effect: {error}")
-            }
+            Err(error) => error_line(format_args!(
+                "hoistway: warning: signals cannot be handled and keep their default effect: {error}"
+            )),
         }
     }
 
@@ -281,7 +302,7 @@ impl Server {
                 Err(RecvTimeoutError::Timeout) => {
                     next_check = Instant::now() + share_monitor::CHECK_INTERVAL;
                     self.state.devices.remove_unused_disks();
-                    monitor.check(&self.state.devices.saturations()).iter().for_each(|line| eprintln!("{line}"));
+                    monitor.check(&self.state.devices.saturations()).iter().for_each(error_line);
                     continue;
                 }
                 // The server holds a sender itself, so the channel cannot be disconnected.
@@ -289,17 +310,20 @@ impl Server {
             };
             match event {
                 Event::Terminate if self.is_draining => {
-                    eprintln!("hoistway: error: ended at once, requests in flight were abandoned");
+                    let count = self.state.devices.requests_in_flight();
+                    error_line(format_args!(
+                        "hoistway: error: ended at once, {count} requests in flight were abandoned"
+                    ));
                     return self.end(ABANDONED);
                 }
                 Event::Terminate => self.drain(),
                 Event::Reload => {
                     if let Err(problems) = self.reload() {
-                        problems.iter().for_each(|problem| eprintln!("{problem}"));
-                        eprintln!("hoistway: warning: the configuration stays as it was");
+                        shown(&problems).iter().for_each(error_line);
+                        error_line("hoistway: warning: the configuration stays as it was");
                     }
                 }
-                Event::Warning(text) => eprintln!("hoistway: warning: {text}"),
+                Event::Warning(text) => error_line(format_args!("hoistway: warning: {text}")),
                 Event::Operator(pending) => {
                     let answer = self.answer(pending.request);
                     // The operator may have disconnected in the meantime.
@@ -322,7 +346,7 @@ impl Server {
         let timeout = Duration::from_secs(active.configuration.drain_timeout_s);
         let (state, sender) = (self.state.clone(), self.sender.clone());
         thread::spawn(move || {
-            state.devices.close_disks().iter().for_each(|line| eprintln!("{line}"));
+            state.devices.close_disks().iter().for_each(error_line);
             let drained = state.devices.drain(timeout);
             let _ = sender.send(Event::Drained(drained));
         });
@@ -333,12 +357,12 @@ impl Server {
         let count = drained.abandoned_requests;
         if count > 0 {
             let seconds = self.state.active().configuration.drain_timeout_s;
-            eprintln!("hoistway: error: {count} requests were abandoned after {seconds} s of draining");
+            error_line(format_args!("hoistway: error: {count} requests were abandoned after {seconds} s of draining"));
         }
         if drained.failed_syncs > 0 {
-            eprintln!("hoistway: error: the last fsync failed on {} volumes", drained.failed_syncs);
+            error_line(format_args!("hoistway: error: the last fsync failed on {} volumes", drained.failed_syncs));
         }
-        drained.failures.iter().for_each(|failure| eprintln!("hoistway: error: {failure}"));
+        drained.failures.iter().for_each(|failure| error_line(format_args!("hoistway: error: {failure}")));
         if *drained == Drained::default() { DRAINED } else { ABANDONED }
     }
 
@@ -346,12 +370,7 @@ impl Server {
     fn end(self, status: u8) -> u8 {
         drop(self.control_file);
         drop(self.virtual_disks);
-        for listener in self.listeners {
-            listener.waker.stop();
-            // A handshake thread that panicked has reported it on stderr; the status does not
-            // change.
-            let _ = listener.thread.join();
-        }
+        self.listeners.into_iter().for_each(ListenerThread::end);
         status
     }
 
@@ -363,7 +382,7 @@ impl Server {
             return Err(vec![problem]);
         };
         let name = path.display().to_string();
-        let text = linux::input::regular_text(path).map_err(|error| {
+        let text = linux::input::regular_text(path, linux::input::Ceiling::CONFIGURATION).map_err(|error| {
             let place = Place { at: name.as_str().into(), quoted: "".into() };
             vec![Problem::new(&place, format!("cannot be read: {error}"), "put the file back and reload again")]
         })?;
@@ -383,7 +402,7 @@ impl Server {
                 // As with a block device, the other exports are in force already.
                 Change::Added { export, .. } => {
                     if let Err(failure) = self.virtual_disks.add(&self.state.devices, export, &configuration) {
-                        failure.problems.iter().for_each(|problem| eprintln!("{problem}"));
+                        failure.problems.iter().for_each(error_line);
                     }
                 }
                 Change::Removed { export } => self.virtual_disks.remove(export),
@@ -414,10 +433,7 @@ impl Server {
             }
             Request::Reload => match self.reload() {
                 Ok(changes) => Ok(json!({"changes": changes})),
-                Err(problems) => {
-                    let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                    Err(Refusal::new("", texts.join("\n")))
-                }
+                Err(problems) => Err(Refusal::new("", shown(&problems).join("\n"))),
             },
         };
         match answer {
@@ -497,6 +513,13 @@ impl ListenerThread {
         Ok(Self { address, configured, waker, counts, thread })
     }
 
+    /// Stops the thread and waits for its end.
+    fn end(self) {
+        self.waker.stop();
+        // A handshake thread that panicked has reported it on stderr; there is nothing else to do.
+        let _ = self.thread.join();
+    }
+
     /// The exports that a client without an identity sees here.
     fn exports<'a>(&self, active: &'a ActiveState) -> Vec<&'a str> {
         let listeners = &active.configuration.listeners;
@@ -519,6 +542,6 @@ impl ListenerThread {
 
 fn notify_service_manager(state: &str) {
     if let Err(error) = announce::notify(state) {
-        eprintln!("hoistway: warning: the service manager cannot be notified (NOTIFY_SOCKET): {error}");
+        error_line(format_args!("hoistway: warning: the service manager cannot be notified (NOTIFY_SOCKET): {error}"));
     }
 }

@@ -4,6 +4,7 @@
 //! listener, then the export's own group applies. The first matching identity, in this order and
 //! then in file order, decides. Source: docs/specifications/engine.md, section 5.10.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::AsFd;
 
 use rustix::net::sockopt;
@@ -25,6 +26,25 @@ pub struct Peer {
     pub address: Option<String>,
 }
 
+/// Who holds connections: the user and process of a unix socket's peer, the host of a TCP peer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Holder {
+    /// User id.
+    pub uid: Option<u32>,
+    /// Process id.
+    pub pid: Option<u32>,
+    /// Address, of IPv6 the network.
+    pub host: Option<IpAddr>,
+}
+
+impl Holder {
+    /// The same without its process.
+    #[must_use]
+    pub fn user(&self) -> Self {
+        Self { pid: None, ..self.clone() }
+    }
+}
+
 impl Peer {
     /// Reads the peer of a connected socket. `with_cgroup` reads the peer's cgroup as well.
     pub fn of(socket: impl AsFd, listened_at: &Address, with_cgroup: bool) -> Self {
@@ -42,6 +62,19 @@ impl Peer {
                 Self { address: address.map(|it| it.to_string()), ..Self::default() }
             }
         }
+    }
+
+    /// Who is behind this connection, for limits of what one peer may hold.
+    pub fn holder(&self) -> Holder {
+        // Many ports belong to one host, and a host has a whole /64 of IPv6 addresses.
+        let host = self.address.as_ref().and_then(|address| address.parse::<std::net::SocketAddr>().ok());
+        let host = host.map(|address| match address.ip() {
+            IpAddr::V6(ip) if ip.to_ipv4_mapped().is_none() => {
+                IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)))
+            }
+            ip => ip.to_canonical(),
+        });
+        Holder { uid: self.uid, pid: self.pid, host }
     }
 
     /// A short name for lists and for `evict`: `pid:123` or `127.0.0.1:5000`.
@@ -152,6 +185,15 @@ cgroup = true
         let user = configuration.identities.iter().find(|it| it.property.value == PeerMatch::Uid(1000));
         assert!(may_see(None, listener, "a") && may_see(user, listener, "a"));
         assert!(!may_see(None, listener, "b"), "the listener shows a only");
+    }
+
+    #[test]
+    fn a_host_is_one_holder_whatever_its_port() {
+        let holder = |address: &str| Peer { address: Some(address.to_owned()), ..Peer::default() }.holder();
+        assert_eq!(holder("10.0.0.1:5000"), holder("10.0.0.1:5001"));
+        assert_eq!(holder("[::ffff:10.0.0.1]:1"), holder("10.0.0.1:2"));
+        assert_eq!(holder("[2001:db8::1]:1"), holder("[2001:db8::2]:1"));
+        assert_ne!(holder("10.0.0.1:5000"), holder("10.0.0.2:5000"));
     }
 
     #[test]

@@ -6,9 +6,11 @@
 //! no change of their own, because the new configuration replaces the old one. Source:
 //! docs/specifications/engine.md, section 5.9.
 
+use std::collections::BTreeMap;
+
 use experiment::{GroupPriority, Limits};
 
-use crate::configuration::{Address, Configuration, DEFAULT_WEIGHT, Device, Export, Listener, Place, Problem, Sourced};
+use crate::configuration::{Address, Configuration, DEFAULT_WEIGHT, Device, Export, Group, Listener, Place, Problem};
 
 /// One change to apply.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,8 +91,14 @@ pub fn difference(old: &Configuration, new: &Configuration) -> Result<Vec<Change
 
 /// The groups of the new configuration, then those that are only in the old one.
 fn declared<'a>(old: &'a Configuration, new: &'a Configuration) -> impl Iterator<Item = &'a String> {
-    let gone = old.groups.iter().filter(|it| !new.groups.iter().any(|other| other.path == it.path));
+    let known = by_path(new);
+    let gone = old.groups.iter().filter(move |it| !known.contains_key(it.path.value.as_str()));
     new.groups.iter().chain(gone).map(|group| &group.path.value)
+}
+
+/// The groups by their paths: a configuration may have thousands.
+fn by_path(configuration: &Configuration) -> BTreeMap<&str, &Group> {
+    configuration.groups.iter().map(|group| (group.path.value.as_str(), group)).collect()
 }
 
 #[derive(Default)]
@@ -113,34 +121,39 @@ impl Comparison {
     }
 
     fn weights(&mut self, old: &Configuration, new: &Configuration) {
+        let (before, after) = (by_path(old), by_path(new));
         for group in &new.groups {
-            if old.weight(&group.path.value) != group.weight {
+            if before.get(group.path.value.as_str()).map_or(DEFAULT_WEIGHT, |it| it.weight) != group.weight {
                 self.changes.push(Change::Weight { group: group.path.value.clone(), weight: group.weight });
             }
         }
-        let gone = old.groups.iter().filter(|it| !new.groups.iter().any(|other| other.path == it.path));
+        let gone = old.groups.iter().filter(|it| !after.contains_key(it.path.value.as_str()));
         for group in gone.filter(|group| group.weight != DEFAULT_WEIGHT) {
             self.changes.push(Change::Weight { group: group.path.value.clone(), weight: DEFAULT_WEIGHT });
         }
     }
 
     fn shares_beside_weights(&mut self, old: &Configuration, new: &Configuration) {
+        let (before, after) = (by_path(old), by_path(new));
         for path in declared(old, new) {
-            let weight = new.leaf_weight(path);
-            if old.leaf_weight(path) != weight {
+            let (before, after) = (before.get(path.as_str()), after.get(path.as_str()));
+            let weight = after.and_then(|group| group.leaf_weight);
+            if before.and_then(|group| group.leaf_weight) != weight {
                 self.changes.push(Change::LeafWeight { group: path.clone(), weight });
             }
-            let priority = new.group_priority(path);
-            if old.group_priority(path) != priority {
+            let priority = after.and_then(|group| group.priority);
+            if before.and_then(|group| group.priority) != priority {
                 self.changes.push(Change::Priority { group: path.clone(), priority });
             }
         }
     }
 
     fn limits(&mut self, old: &Configuration, new: &Configuration) {
+        let (before, after) = (by_path(old), by_path(new));
         for path in declared(old, new) {
-            let limits = new.limits(path);
-            if old.limits(path) != limits {
+            let of = |groups: &BTreeMap<&str, &Group>| groups.get(path.as_str()).map_or(Limits::NONE, |it| it.limits);
+            let limits = of(&after);
+            if of(&before) != limits {
                 self.changes.push(Change::Limits { group: path.clone(), limits });
             }
         }
@@ -186,14 +199,17 @@ impl Comparison {
             let (device, scheduler) = (new.name.value.clone(), new.scheduler.value.clone());
             self.changes.push(Change::Scheduler { device, scheduler });
         }
-        let named = |exports: &[Export], name: &Sourced<String>| exports.iter().any(|it| it.name == *name);
+        let by_name = |exports: &'_ [Export]| -> BTreeMap<String, usize> {
+            exports.iter().enumerate().map(|(at, export)| (export.name.value.clone(), at)).collect()
+        };
+        let (before, after) = (by_name(&old.exports), by_name(&new.exports));
         for export in &new.exports {
-            match old.exports.iter().find(|it| it.name == export.name) {
+            match before.get(&export.name.value).map(|at| &old.exports[*at]) {
                 Some(before) => self.export(before, export),
                 None => self.changes.push(Change::Added { device: new.name.value.clone(), export: export.clone() }),
             }
         }
-        for export in old.exports.iter().filter(|it| !named(&new.exports, &it.name)) {
+        for export in old.exports.iter().filter(|it| !after.contains_key(&it.name.value)) {
             self.changes.push(Change::Removed { export: export.name.value.clone() });
         }
     }

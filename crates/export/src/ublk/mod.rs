@@ -18,6 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::{EngineError, ErrorKind, GroupHandle, ShardHandle, UblkDevice, VolumeFacts, VolumeId};
+use linux::output::error_line;
 use linux::ublk::{self, Control, DeviceInfo, Parameters, Queue, State, feature};
 
 use note::Note;
@@ -151,7 +152,7 @@ impl Disk {
             on_closed: Some(Box::new(move || drop(sender))),
         };
         if let Some(note) = source.shard.attach_ublk(device, source.volume, source.group)? {
-            eprintln!("hoistway: note: {note}");
+            error_line(format_args!("hoistway: note: {note}"));
         }
         Ok(Self { number: info.number, export: source.export.to_owned(), closed, note })
     }

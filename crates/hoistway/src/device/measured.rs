@@ -1,5 +1,6 @@
 //! The user's measurements for calibration: rows of their own, a result of fio, or a stored test.
 
+use linux::input::Ceiling;
 use std::path::Path;
 
 use block::Direction;
@@ -26,7 +27,7 @@ pub fn read(arguments: &CalibrateArguments, reporter: Reporter) -> Result<Vec<Ro
     } else if path.file_name().is_some_and(|name| name == "result.json") && path.with_file_name("plan.json").exists() {
         stored(path.parent().unwrap_or(Path::new(".")), reporter)?
     } else {
-        let text = linux::input::text(path)
+        let text = linux::input::text(path, Ceiling::RESULTS)
             .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display()), HELP))?;
         if is_of_fio(&text) {
             of_fio(&text, arguments).map_err(|error| error.at(place()))?
@@ -96,7 +97,9 @@ fn of_fio(text: &str, arguments: &CalibrateArguments) -> Result<Vec<Row>, Error>
             let help = "a job file cannot be divided among them: give JSON without --job-file, or one phase at a time";
             return Err(Error::usage(what, help).at(path.display().to_string()));
         }
-        Some(path) => Some(grouped(&linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?)),
+        Some(path) => Some(grouped(
+            &linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::file(path, "read", &error))?,
+        )),
         None if is_terse => {
             let what = "fio's terse output does not say what the jobs were";
             return Err(Error::usage(what, "give the job file: --job-file FILE; or use --output-format=json"));

@@ -7,6 +7,7 @@
 //! begins one with each `stonewall`, so they may have run one after the other, and its output does
 //! not say whether they did. Source: docs/specifications/harness.md, section 7.2.
 
+use linux::input::Ceiling;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -31,7 +32,7 @@ const SCHEDULER: &str = experiment::cell::FIO;
 
 /// Reads a file of fio's JSON or terse output as a stored result.
 pub fn read(path: &Path) -> Result<Stored, Error> {
-    let text = linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
+    let text = linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::file(path, "read", &error))?;
     let jobs = if fio_terse::is_terse(&text) { fio_terse::read(&text) } else { fio_json::read(&text) };
     let jobs = jobs.map_err(|error| error_of(&error).at(path.display().to_string()))?;
     let name = path.file_stem().map_or_else(|| SCHEDULER.to_owned(), |stem| stem.to_string_lossy().into_owned());

@@ -7,6 +7,7 @@
 //! DIR/runs/<workload>/<scheduler>/nr<N>/set<K>.json (fio's layout), set<K>.samples.csv
 //! ```
 
+use linux::input::Ceiling;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -128,7 +129,7 @@ pub fn sort(measurements: &mut [Measurement], head: &Head) {
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    let text = linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
+    let text = linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::file(path, "read", &error))?;
     serde_json::from_str(&text)
         .map_err(|error| Error::usage(format!("{}: {error}", path.display()), "the file was changed by something else"))
 }

@@ -25,7 +25,7 @@ mod table;
 
 use crate::arguments::test::ProgressName;
 use crate::arguments::{Command, TestArguments};
-use crate::exit::{Error, Outcome, Reporter, print};
+use crate::exit::{Error, Outcome, Reporter, print_to_reader};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
 use crate::test::plan::Plan;
@@ -172,7 +172,9 @@ fn batch(arguments: &TopArguments, mut source: Source, interrupt: &Interrupt) ->
                 text(&chosen(&interval, arguments.device.as_deref())?, arguments.sort, &mut history)
             }
         };
-        print(&text)?;
+        if !print_to_reader(&text)? {
+            break;
+        }
         left = left.map(|left| left - 1);
     }
     Ok(Exit::Done)

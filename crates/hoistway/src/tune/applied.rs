@@ -5,6 +5,7 @@
 //! half-way, `hoistway restore` reverts it. When all is set the journal's content moves to
 //! `/var/lib/hoistway/applied/ID.json`, from where `--undo` reverts it.
 
+use linux::input::Ceiling;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -238,7 +239,7 @@ pub fn undo(only: Option<&str>, root: &Path, reporter: Reporter) -> Outcome {
 fn undo_one(path: &Path, mut record: Record, root: &Path, reporter: Reporter) -> Outcome {
     let mut is_complete = true;
     let had_files = !record.files.is_empty();
-    record.files.retain(|file| match linux::input::bytes(&file.path) {
+    record.files.retain(|file| match linux::input::bytes(&file.path, Ceiling::RESULTS) {
         Err(_) => false,
         Ok(content) if fnv1a64(&content) == file.checksum => match fs::remove_file(&file.path) {
             Ok(()) => false,
@@ -281,7 +282,7 @@ fn path_of(root: &Path, id: &str) -> PathBuf {
 }
 
 fn read(path: &Path) -> Result<Record, Error> {
-    let text = linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
+    let text = linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::file(path, "read", &error))?;
     serde_json::from_str(&text).map_err(|error| Error::failed(format!("{}: {error}", path.display()), ""))
 }
 

@@ -7,6 +7,7 @@
 //! user gives it by `SPEC=FILE`. Without it the figures count as those of the device without a
 //! scheduler.
 
+use linux::input::Ceiling;
 use std::path::{Path, PathBuf};
 
 use experiment::job::{Mix, Pattern};
@@ -92,7 +93,7 @@ pub fn read(sources: &[String], reporter: Reporter) -> Result<Findings, Error> {
 pub fn device_of(sources: &[String]) -> Option<String> {
     let mut names: Vec<String> = Vec::new();
     for text in sources {
-        let text = linux::input::text(&Source::parse(text).ok()?.path).ok()?;
+        let text = linux::input::text(&Source::parse(text).ok()?.path, Ceiling::RESULTS).ok()?;
         let jobs = fio_json::read(&text).ok()?;
         names.extend(jobs.iter().map(|job| option(job, "filename").unwrap_or_default().to_owned()));
     }
@@ -109,7 +110,7 @@ fn option<'a>(job: &'a FioJob, key: &str) -> Option<&'a str> {
 
 fn samples_of(source: &Source, reporter: Reporter) -> Result<Vec<Sample>, Error> {
     let path = &source.path;
-    let text = linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
+    let text = linux::input::text(path, Ceiling::RESULTS).map_err(|error| Error::file(path, "read", &error))?;
     let jobs = fio_json::read(&text).map_err(|error| foreign::error_of(&error).at(path.display().to_string()))?;
     let mut samples = Vec::new();
     let mut rest = &jobs[..];

@@ -1,6 +1,7 @@
 //! Stored measurements (`--save`, `--from`): the decision can be made again, for another goal or to
 //! be applied, without using the device.
 
+use linux::input::Ceiling;
 use std::path::Path;
 
 use experiment::{Exit, SchedulerSpec};
@@ -36,7 +37,7 @@ impl Saved {
 
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = linux::input::text(path).map_err(|error| {
+        let text = linux::input::text(path, Ceiling::RESULTS).map_err(|error| {
             Error::new(Exit::Usage, format!("cannot read {}: {error}", path.display()), "name a file of --save")
                 .at("--from")
         })?;

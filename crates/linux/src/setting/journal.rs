@@ -81,7 +81,7 @@ impl Content {
         if path.extension().is_none_or(|extension| extension != "json") {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(serde_json::from_slice(&input::bytes(path)?)?)
+        Ok(serde_json::from_slice(&input::bytes(path, input::Ceiling::OWN)?)?)
     }
 
     /// Whether there is anything to undo.

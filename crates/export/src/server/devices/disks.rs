@@ -1,6 +1,7 @@
 //! The block devices of a shard's exports.
 
 use engine::{EngineError, ShardHandle};
+use linux::output::error_line;
 
 use super::{Devices, Names, lock};
 use crate::configuration::{Configuration, Export};
@@ -49,11 +50,11 @@ impl Names {
         let disk = self.disks.remove(at);
         let users = disk.users();
         if !users.is_empty() {
-            eprintln!(
+            error_line(format_args!(
                 "hoistway: warning: export {export} is removed when nothing uses {} any more: {}",
                 disk.node(),
                 users.join(", ")
-            );
+            ));
         }
         self.removed_disks.push(disk);
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::protocol::MAX_PAYLOAD_BYTES;
 use engine::{
@@ -20,9 +20,11 @@ use engine::{
     VolumeFacts, VolumeId, VolumeSettings,
 };
 use experiment::{GroupPriority, Limits, SchedulerSpec};
+use linux::output::error_line;
 use serde_json::{Value, json};
 
 use super::handshake_thread::AcceptedClient;
+use super::release::Release;
 use super::reload::Change;
 use super::{ABANDONED, StartFailure, USAGE};
 use crate::configuration::check::{Checks, Verdict};
@@ -35,9 +37,6 @@ use crate::ublk::Disk;
 
 /// Exit status: refused for safety (in use, outside its directory).
 const UNSAFE: u8 = 3;
-/// How long a killed server may still hold its files, and how often to retry.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
-const RELEASE_POLL: Duration = Duration::from_millis(10);
 /// Local block devices, which need a connection each: the ublk driver's default limit.
 const MAX_LOCAL_DISKS: u32 = 64;
 /// The block size advised to clients where the device has no larger block of its own.
@@ -47,7 +46,28 @@ const PREFERRED_BLOCK_BYTES: u32 = 4_096;
 pub const CHECKS: Checks<'static> = Checks { scheduler: &check_scheduler, backing: &check_backing };
 
 fn check_backing(text: &str) -> Verdict {
-    Backing::parse(text).map(|_| ()).map_err(|error| (error.message, error.help))
+    let backing = Backing::parse(text).map_err(|error| (error.message, error.help))?;
+    match backing.kind {
+        BackingKind::Memory(size_bytes) => check_memory(text, size_bytes, memory_of_machine()),
+        _ => Ok(()),
+    }
+}
+
+/// A backing in memory takes memory only for what was written, but more than the machine has can never be written.
+fn check_memory(text: &str, size_bytes: u64, machine_bytes: Option<u64>) -> Verdict {
+    match machine_bytes {
+        Some(most) if size_bytes > most => {
+            let what = format!("backing {text}: this machine has {} MiB of memory", most >> 20);
+            Err((what, "give at most so much, or a sparse file (truncate -s SIZE FILE)".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn memory_of_machine() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1_024)
 }
 
 /// Tries a scheduler on a null device, so that the engine alone decides about names, versions and
@@ -87,8 +107,10 @@ struct Shard {
 struct Names {
     exports: BTreeMap<String, VolumeId>,
     groups: BTreeMap<String, GroupHandle>,
-    /// Volumes of removed exports that still had clients at the last check.
-    removed: Vec<VolumeId>,
+    /// Removed exports that still had clients at the last check, with their volumes.
+    removed: Vec<(Export, VolumeId)>,
+    /// The exports that are open, as configured.
+    opened: BTreeMap<String, Export>,
     disks: Vec<Disk>,
     /// Block devices of removed exports that were in use at the last check.
     removed_disks: Vec<Disk>,
@@ -129,7 +151,6 @@ impl Devices {
     /// # Errors
     /// The first backing or shard that fails, at its place in the configuration.
     pub fn open(configuration: &Configuration) -> Result<Self, StartFailure> {
-        raise_descriptor_limit();
         let root = configuration.root.as_ref().map(|root| root.value.clone());
         let twice = written_twice(configuration.exports().map(|(_, export)| export), root.as_deref());
         if !twice.is_empty() {
@@ -183,16 +204,17 @@ impl Devices {
             .map_err(failed)?;
         let handle = start_with_retry(&settings, &volumes).map_err(failed)?;
         if let Some(note) = handle.note() {
-            eprintln!("hoistway: note: device '{}': {note}", device.name);
+            error_line(format_args!("hoistway: note: device '{}': {note}", device.name));
         }
         let mut names = Names::default();
         for (export, volume) in device.exports.iter().zip(handle.volumes()) {
             names.exports.insert(export.name.value.clone(), *volume);
+            names.opened.insert(export.name.value.clone(), export.clone());
             names.group(&handle, &export.group.value, configuration).map_err(failed)?;
         }
         for export in &device.exports {
             if let Err(error) = names.open_disk(&handle, export, configuration) {
-                disks::close(names.take_disks()).iter().for_each(|line| eprintln!("{line}"));
+                disks::close(names.take_disks()).iter().for_each(error_line);
                 return Err(failed(error));
             }
         }
@@ -249,7 +271,9 @@ impl Devices {
         let label = client.peer.name();
         let group = match names.group(&shard.handle, &client.group, configuration) {
             Ok(group) => group,
-            Err(error) => return eprintln!("hoistway: warning: client {label} was refused: {}", error.message),
+            Err(error) => {
+                return error_line(format_args!("hoistway: warning: client {label} was refused: {}", error.message));
+            }
         };
         drop(names);
         let mut clients = lock(&self.clients);
@@ -257,7 +281,7 @@ impl Devices {
         let number = clients.next;
         clients.next += 1;
         let on_closed = clients.on_closed.clone();
-        let slot = client.slot;
+        let place = client.place;
         let attached = shard.handle.attach(ClientSocket {
             socket: client.socket,
             protocol: Box::new(Transmission::new(&client.negotiated)),
@@ -267,7 +291,7 @@ impl Devices {
             label: label.clone(),
             beside: None,
             on_closed: Some(Box::new(move || {
-                drop(slot);
+                drop(place);
                 // If the server itself is ending, the receiver is gone.
                 let _ = on_closed.send(number);
             })),
@@ -277,7 +301,7 @@ impl Devices {
                 let device = shard.handle.name().to_owned();
                 clients.connected.insert(number, ConnectedClient { device, connection, peer: label, export: name });
             }
-            Err(error) => eprintln!("hoistway: warning: client {label} was refused: {}", error.message),
+            Err(error) => error_line(format_args!("hoistway: warning: client {label} was refused: {}", error.message)),
         }
     }
 
@@ -291,29 +315,47 @@ impl Devices {
         configuration: &Configuration,
     ) -> Result<(), Vec<Problem>> {
         let mut added: Vec<(&Shard, &Export, VolumeId)> = Vec::new();
+        let mut reused: Vec<(&Shard, Export, VolumeId)> = Vec::new();
         for change in changes {
             let Change::Added { device: name, export } = change else { continue };
             let device = configuration.devices.iter().find(|device| device.name.value == *name);
             let (Some(device), Some(shard)) = (device, self.shard(name)) else { continue };
             shard.close_unused_volumes();
+            if let Some((before, volume)) = lock(&shard.names).take_removed(export) {
+                reused.push((shard, before, volume));
+                added.push((shard, export, volume));
+                continue;
+            }
             let opened = self.volume(device, export).and_then(|volume| shard.handle.open_volume(&volume));
             match opened {
                 Ok(volume) => added.push((shard, export, volume)),
                 Err(error) => {
-                    for (shard, _, volume) in added {
+                    let is_reused = |volume| reused.iter().any(|(_, _, other)| *other == volume);
+                    for (shard, _, volume) in added.into_iter().filter(|(_, _, volume)| !is_reused(*volume)) {
                         let _ = shard.handle.close_volume(volume);
                     }
-                    return Err(vec![placed(&error, std::slice::from_ref(export), &export.name.place)]);
+                    let stays = lock(&shard.names).removed_user_of(export);
+                    for (shard, before, volume) in reused {
+                        lock(&shard.names).removed.push((before, volume));
+                    }
+                    let mut problem = placed(&error, std::slice::from_ref(export), &export.name.place);
+                    if let Some(before) = stays {
+                        problem.help = format!(
+                            "clients of the removed export {before} still use it: hoistway ctl evict --export {before}"
+                        );
+                    }
+                    return Err(vec![problem]);
                 }
             }
         }
         for (shard, export, volume) in added {
             let mut names = lock(&shard.names);
             names.exports.insert(export.name.value.clone(), volume);
+            names.opened.insert(export.name.value.clone(), export.clone());
             // The other exports are in force already, so a device that cannot be made is no reason
             // to refuse the configuration.
             if let Err(error) = names.open_disk(&shard.handle, export, configuration) {
-                eprintln!("hoistway: warning: {}; {}", error.message, error.help);
+                error_line(format_args!("hoistway: warning: {}; {}", error.message, error.help));
             }
         }
         Ok(())
@@ -331,13 +373,14 @@ impl Devices {
                 for shard in &self.shards {
                     let mut names = lock(&shard.names);
                     if let Some(volume) = names.exports.remove(export) {
-                        names.removed.push(volume);
+                        let opened = names.opened.remove(export);
+                        names.removed.extend(opened.map(|opened| (opened, volume)));
                     }
                     names.remove_disk(export);
                     let unused = names.take_unused_disks();
                     // Removing waits for the shard, which must not wait for the names meanwhile.
                     drop(names);
-                    disks::remove(unused).iter().for_each(|line| eprintln!("{line}"));
+                    disks::remove(unused).iter().for_each(error_line);
                     shard.close_unused_volumes();
                 }
             }
@@ -483,7 +526,7 @@ impl Devices {
         for shard in &self.shards {
             let unused = lock(&shard.names).take_unused_disks();
             if !unused.is_empty() {
-                disks::remove(unused).iter().for_each(|line| eprintln!("{line}"));
+                disks::remove(unused).iter().for_each(error_line);
                 shard.close_unused_volumes();
             }
         }
@@ -509,6 +552,12 @@ impl Devices {
         self.shards.iter().flat_map(lines).collect()
     }
 
+    /// Requests that are not answered yet. Stopped devices are left out.
+    pub fn requests_in_flight(&self) -> u64 {
+        let statuses = self.shards.iter().filter_map(|shard| shard.handle.status().ok());
+        statuses.map(|status| status.requests_in_flight as u64).sum()
+    }
+
     /// Drains all shards in parallel; returns what was abandoned.
     pub fn drain(&self, timeout: Duration) -> Drained {
         let mut drained = Drained::default();
@@ -532,7 +581,7 @@ impl Devices {
 impl Drop for Devices {
     /// A server that does not start leaves no block device behind; after a drain there is none.
     fn drop(&mut self) {
-        self.close_disks().iter().for_each(|line| eprintln!("{line}"));
+        self.close_disks().iter().for_each(error_line);
     }
 }
 
@@ -551,11 +600,29 @@ impl Shard {
     /// Closes volumes of removed exports that have no clients left.
     fn close_unused_volumes(&self) {
         let mut names = lock(&self.names);
-        names.removed.retain(|volume| !self.handle.close_volume(*volume).unwrap_or(true));
+        names.removed.retain(|(_, volume)| !self.handle.close_volume(*volume).unwrap_or(true));
     }
 }
 
 impl Names {
+    /// The volume of a removed export with the same name, backing and settings, whose clients are still connected.
+    fn take_removed(&mut self, export: &Export) -> Option<(Export, VolumeId)> {
+        let is_same = |before: &Export| {
+            before.name == export.name
+                && before.backing == export.backing
+                && before.read_only == export.read_only
+                && before.unsafe_flush == export.unsafe_flush
+        };
+        let at = self.removed.iter().position(|(before, _)| is_same(before))?;
+        Some(self.removed.remove(at))
+    }
+
+    /// The removed export whose clients still use an export's backing.
+    fn removed_user_of(&self, export: &Export) -> Option<String> {
+        let before = self.removed.iter().find(|(before, _)| before.backing == export.backing);
+        before.map(|(before, _)| before.name.value.clone())
+    }
+
     /// The group of a path; created with all its parents if new.
     fn group(
         &mut self,
@@ -591,16 +658,18 @@ impl Names {
     }
 }
 
-/// Starts a shard, and retries for a while if a backing is in use.
-///
-/// The kernel destroys a ring some time after its process has ended, and until then the ring holds
-/// its files with their locks: a restart straight after `kill -9` would be refused because of a
-/// server that has ended.
+/// Starts a shard, and retries for a while if a backing is in use by a server that has ended.
 fn start_with_retry(settings: &ShardSettings, volumes: &[VolumeSettings]) -> Result<ShardHandle, EngineError> {
-    let deadline = Instant::now() + RELEASE_TIMEOUT;
+    let path = |volume: &VolumeSettings| match &volume.backing.kind {
+        BackingKind::Path { path, .. } if !volume.is_read_only => {
+            Some(volume.root.as_ref().map_or_else(|| path.clone(), |root| root.join(path)))
+        }
+        _ => None,
+    };
+    let mut release = Release::new(&settings.name, volumes.iter().filter_map(path).collect());
     loop {
         match engine::start(settings.clone(), volumes) {
-            Err(error) if error.kind == ErrorKind::Unsafe && Instant::now() < deadline => thread::sleep(RELEASE_POLL),
+            Err(error) if error.kind == ErrorKind::Unsafe && release.is_worth_waiting() => {}
             answer => return answer,
         }
     }
@@ -677,13 +746,4 @@ fn written_twice<'a>(exports: impl Iterator<Item = &'a Export>, root: Option<&Pa
         }
     }
     problems
-}
-
-/// A shard's ring needs an entry for every connection and volume, which is more than the usual soft
-/// limit of 1,024.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // Without the right to raise it, the engine reports what is missing.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

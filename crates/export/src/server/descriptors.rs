@@ -1,0 +1,73 @@
+//! The limit of open files: raised as far as allowed, checked before the server says that it is ready.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::configuration::Configuration;
+
+/// Descriptors for everything but clients: a client in its handshake, the control socket, files that are read.
+const RESERVE: u64 = 8;
+
+/// Raises the soft limit to the hard one: a shard needs an entry for every connection and volume, which is more than
+/// the usual soft limit of 1,024.
+pub fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Without the right to raise it, what is missing is reported by [`check`].
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// What is wrong with the limit before anything is opened; each part fails with a message of its own otherwise.
+pub fn shortage(configuration: &Configuration) -> Option<String> {
+    let limit = getrlimit(Resource::Nofile).current?;
+    // Standard streams and signals; a ring and events per device; a socket, an event with a copy and a spare per
+    // listener.
+    let (devices, exports) = (configuration.devices.len(), configuration.exports().count());
+    let needed = 5 + 4 * devices + exports + 4 * configuration.listeners.len();
+    let text = || format!("the limit of open files, {limit}, is too low: {needed} are needed before the first client");
+    (limit < needed as u64).then(text)
+}
+
+/// Whether the limit leaves room for clients, once everything else is open.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// For all that the listeners allow.
+    Enough,
+    /// For fewer; a warning about it.
+    Less(String),
+    /// For none; an error about it.
+    None(String),
+}
+
+/// Compares the limit with the descriptors in use and with the connections that the listeners allow.
+pub fn check(configuration: &Configuration) -> Room {
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return Room::Enough };
+    // The listing itself takes a descriptor. Without one, there is none for a client either.
+    let used = std::fs::read_dir("/proc/self/fd").map_or(limit, |entries| entries.count() as u64);
+    let wanted = configuration.listeners.iter().map(|listener| listener.max_connections).sum();
+    room(limit, used, wanted)
+}
+
+fn room(limit: u64, used: u64, wanted: u64) -> Room {
+    let clients = limit.saturating_sub(used + RESERVE);
+    if wanted == 0 || clients >= wanted {
+        return Room::Enough;
+    }
+    let text = format!("the limit of open files, {limit}, leaves room for {clients} of {wanted} clients");
+    if clients == 0 { Room::None(text) } else { Room::Less(text) }
+}
+
+/// How to raise the limit.
+pub const HELP: &str = "raise it (ulimit -n, LimitNOFILE= of a service), or lower max_connections";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_says_how_many_clients_have_room() {
+        assert_eq!(room(1_024, 20, 256), Room::Enough);
+        let less = "the limit of open files, 64, leaves room for 42 of 256 clients".to_owned();
+        assert_eq!(room(64, 14, 256), Room::Less(less));
+        assert!(matches!(room(12, 10, 256), Room::None(_)));
+        assert_eq!(room(12, 10, 0), Room::Enough);
+    }
+}
