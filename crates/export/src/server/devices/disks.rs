@@ -1,5 +1,7 @@
 //! The block devices of a shard's exports.
 
+use std::collections::BTreeMap;
+
 use engine::{EngineError, ShardHandle};
 
 use super::{Devices, Names, lock};
@@ -41,6 +43,12 @@ impl Names {
         let source = Source { shard, export: name, volume, group, facts: &facts, min_block_bytes: export.min_block };
         self.disks.push(Disk::open(&source, number)?);
         Ok(())
+    }
+
+    /// The nodes of the block devices, by export; those of removed exports that are in use as well.
+    pub(super) fn nodes(&self) -> BTreeMap<String, String> {
+        let all = self.removed_disks.iter().chain(&self.disks);
+        all.map(|disk| (disk.export().to_owned(), disk.node())).collect()
     }
 
     /// Removes an export's block device, now or when it is no longer in use.
