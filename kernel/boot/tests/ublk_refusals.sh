@@ -38,7 +38,7 @@ serve() {
         sleep 0.1
     done
 }
-as_user="setpriv --reuid 65534 --regid 65534 --clear-groups"
+as_user="/bin/setpriv --reuid 65534 --regid 65534 --clear-groups"
 
 refused 1 "the kernel has no ublk driver" "modprobe ublk_drv" hoistway serve --export a=/tmp/a.img,ublk
 echo "= no driver: refused"

@@ -97,8 +97,9 @@ impl Disk {
             control.add(wanted, TAGS, max_io_bytes, features).map_err(|error| not_added(name, wanted, &error))?;
         let note = Note::new(info.number, source.shard.name(), name, source.facts.size_bytes);
         let begun = control
-            .set_parameters(info.number, &parameters(source, max_io_bytes))
-            .map_err(failed)
+            .await_access(info.number)
+            .map_err(|error| no_access(name, info.number, &error))
+            .and_then(|()| control.set_parameters(info.number, &parameters(source, max_io_bytes)).map_err(failed))
             .and_then(|()| note.write().map_err(failed))
             .and_then(|()| Self::serve(source, &info, note))
             .and_then(|disk| control.start(info.number).map(|()| disk).map_err(failed));
@@ -337,10 +338,24 @@ fn no_driver(export: &str, error: &io::Error) -> EngineError {
             "the kernel has no ublk driver",
             "modprobe ublk_drv (Linux 6.0 or later; Debian 12's kernel 6.1 has none, 6.12 has), or use NBD",
         ),
-        io::ErrorKind::PermissionDenied => ("no rights on /dev/ublk-control", "run the server as root"),
+        io::ErrorKind::PermissionDenied => (
+            "no rights on /dev/ublk-control",
+            "run the server as root, or give the user the driver (docs/howto/share-a-local-disk.md)",
+        ),
         _ => return system(export, error),
     };
     EngineError { kind: ErrorKind::System, message: format!("export '{export}': {message}"), help: help.to_owned() }
+}
+
+/// Without access to its node a user cannot remove the device either.
+fn no_access(export: &str, number: u32, error: &io::Error) -> EngineError {
+    let node = ublk::server_node(number);
+    EngineError::system(
+        format!("export '{export}': udev does not give {} to this user: {error}", node.display()),
+        format!(
+            "add the udev rule of docs/howto/share-a-local-disk.md, then as root: hoistway device delete /dev/ublkb{number}"
+        ),
+    )
 }
 
 fn not_added(export: &str, number: Option<u32>, error: &io::Error) -> EngineError {
@@ -348,6 +363,11 @@ fn not_added(export: &str, number: Option<u32>, error: &io::Error) -> EngineErro
         (Some(number), io::ErrorKind::AlreadyExists) => EngineError::usage(
             format!("export '{export}': {} is taken", ublk::node(number).display()),
             "choose another number, or write ublk = true",
+        ),
+        (_, io::ErrorKind::PermissionDenied) => EngineError::system(
+            format!("export '{export}': the ublk driver gives this user no device: {error}"),
+            "the driver has given all that it may (its parameter ublks_max), or it is older than Linux 6.3: run the \
+             server as root",
         ),
         (_, io::ErrorKind::InvalidInput) => EngineError::system(
             format!("export '{export}': the ublk driver refuses the device: {error}"),

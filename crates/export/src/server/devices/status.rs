@@ -127,12 +127,7 @@ fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-fn export(
-    device: &str,
-    volume: &VolumeStatus,
-    served: &[String],
-    nodes: &BTreeMap<String, String>,
-) -> ExportReport {
+fn export(device: &str, volume: &VolumeStatus, served: &[String], nodes: &BTreeMap<String, String>) -> ExportReport {
     let facts = &volume.facts;
     ExportReport {
         name: facts.name.clone(),
