@@ -14,7 +14,9 @@ chmod 1777 /tmp
 truncate -s 64M /tmp/a.img
 chown 65534:65534 /tmp/a.img /tmp/run /dev/ublk-control
 export XDG_RUNTIME_DIR=/tmp/run
-as_user="/bin/setpriv --reuid 65534 --regid 65534 --clear-groups"
+# Under another name: the shell would take busybox's own setpriv.
+cp /bin/setpriv /tmp/as_user
+as_user="/tmp/as_user --reuid 65534 --regid 65534 --clear-groups"
 
 serve() {
     : >/tmp/out

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::{EngineError, ShardHandle};
 
-use super::{Devices, Names, lock};
+use super::{Devices, MAX_LOCAL_DISKS, Names, lock};
 use crate::configuration::{Configuration, Export};
 use crate::ublk::{Disk, Source};
 use crate::vhost_user_blk::{DeviceFacts, Served};
@@ -37,9 +37,13 @@ impl Names {
     ) -> Result<(), EngineError> {
         let Some(number) = export.ublk else { return Ok(()) };
         let Some(volume) = self.exports.get(&export.name.value).copied() else { return Ok(()) };
+        let name = &export.name.value;
+        if self.disks.len() + self.removed_disks.len() >= MAX_LOCAL_DISKS as usize {
+            let what = format!("export '{name}': a device has at most {MAX_LOCAL_DISKS} local block devices");
+            return Err(EngineError::usage(what, "serve the others by NBD or vhost-user-blk"));
+        }
         let group = self.group(shard, &export.group.value, configuration)?;
         let facts = shard.facts(volume)?;
-        let name = &export.name.value;
         let source = Source { shard, export: name, volume, group, facts: &facts, min_block_bytes: export.min_block };
         self.disks.push(Disk::open(&source, number)?);
         Ok(())
