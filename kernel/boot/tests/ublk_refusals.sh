@@ -2,7 +2,7 @@
 # Why a ublk device cannot be had: one message with its remedy and the documented exit status each.
 # module: none
 # drivers: ublk_drv
-# product: release
+# product: debug
 # programs: setpriv
 # memory: 2G
 # time: real

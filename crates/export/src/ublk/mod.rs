@@ -69,6 +69,7 @@ pub struct Disk {
     /// Receives a message, or is disconnected, when every tag has returned.
     closed: Receiver<()>,
     note: Note,
+    outlives_server: bool,
 }
 
 impl Disk {
@@ -90,8 +91,12 @@ impl Disk {
             Number::Is(number) => Some(number),
         };
         let offered = control.features().map_err(failed)?;
-        let user_copy = offered & feature::USER_COPY;
-        let features = feature::USER_RECOVERY | feature::USER_RECOVERY_REISSUE | user_copy;
+        let (user_copy, recovery) = if control.is_privileged() {
+            (offered & feature::USER_COPY, feature::USER_RECOVERY | feature::USER_RECOVERY_REISSUE)
+        } else {
+            (0, 0)
+        };
+        let features = recovery | user_copy;
         let max_io_bytes = if user_copy != 0 { MAX_IO_BYTES } else { MAX_BUFFERED_IO_BYTES };
         let info =
             control.add(wanted, TAGS, max_io_bytes, features).map_err(|error| not_added(name, wanted, &error))?;
@@ -154,7 +159,8 @@ impl Disk {
         if let Some(note) = source.shard.attach_ublk(device, source.volume, source.group)? {
             eprintln!("hoistway: note: {note}");
         }
-        Ok(Self { number: info.number, export: source.export.to_owned(), closed, note })
+        let outlives_server = info.features & feature::USER_RECOVERY != 0;
+        Ok(Self { number: info.number, export: source.export.to_owned(), closed, note, outlives_server })
     }
 
     /// Its node.
@@ -165,6 +171,12 @@ impl Disk {
     /// Its export's name.
     pub fn export(&self) -> &str {
         &self.export
+    }
+
+    /// Whether its requests wait for the next server when this one ends; a device of a user without
+    /// privileges ends with its server.
+    pub fn outlives_server(&self) -> bool {
+        self.outlives_server
     }
 
     /// Its users in words; empty if there are none.
@@ -290,7 +302,7 @@ fn left_device(control: &mut Control, note: &Note, source: &Source<'_>) -> Resul
             }
             State::Quiesced | State::FailIo => return Ok(Some(info)),
             State::Dead => {
-                control.delete(note.number).map_err(Obstacle::System)?;
+                control.delete_dead(note.number).map_err(Obstacle::System)?;
                 note.remove();
                 return Ok(None);
             }

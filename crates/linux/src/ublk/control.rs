@@ -36,6 +36,7 @@ const SET_PARAMS: u32 = encoded(false, 0x08);
 const START_USER_RECOVERY: u32 = encoded(false, 0x10);
 const END_USER_RECOVERY: u32 = encoded(false, 0x11);
 const GET_DEV_INFO2: u32 = encoded(true, 0x12);
+const DEL_DEV_ASYNC: u32 = encoded(true, 0x14);
 const GET_FEATURES: u32 = encoded(true, 0x13);
 
 /// The driver's control device.
@@ -85,6 +86,12 @@ impl Control {
         let ring = IoUring::<squeue::Entry128, cqueue::Entry>::builder().build(4)?;
         let is_privileged = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
         Ok(Self { ring, file, is_privileged, unprivileged: BTreeSet::new() })
+    }
+
+    /// Whether the kernel lets this process control every device. To others it gives neither recovery nor
+    /// user copy.
+    pub fn is_privileged(&self) -> bool {
+        self.is_privileged
     }
 
     /// What the driver can do, as bits of [`super::feature`]; 0 before Linux 6.5, which cannot tell.
@@ -181,6 +188,18 @@ impl Control {
     /// `ENODEV` if there is none of this number.
     pub fn delete(&mut self, number: u32) -> io::Result<()> {
         self.command(DEL_DEV, Command::of(number), &mut []).map(drop)
+    }
+
+    /// Removes a dead device, which may still be open: where the kernel can (Linux 6.9), without
+    /// waiting for those who have it open.
+    ///
+    /// # Errors
+    /// `ENODEV` if there is none of this number.
+    pub fn delete_dead(&mut self, number: u32) -> io::Result<()> {
+        match self.command(DEL_DEV_ASYNC, Command::of(number), &mut []) {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL)) => self.delete(number),
+            result => result.map(drop),
+        }
     }
 
     /// Takes over a device whose server has died.

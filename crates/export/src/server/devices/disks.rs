@@ -102,12 +102,13 @@ pub(super) fn close(disks: Vec<Disk>) -> Vec<String> {
         if users.is_empty() {
             lines.extend(remove(vec![disk]));
         } else {
-            lines.push(format!(
-                "hoistway: note: {} ({}) stays, and its requests wait for the next server: {}",
-                disk.node(),
-                disk.export(),
-                users.join(", ")
-            ));
+            let (kind, fate) = if disk.outlives_server() {
+                ("note", "stays, and its requests wait for the next server")
+            } else {
+                ("warning", "ends with the server, and its users get I/O errors")
+            };
+            let (node, export, users) = (disk.node(), disk.export(), users.join(", "));
+            lines.push(format!("hoistway: {kind}: {node} ({export}) {fate}: {users}"));
         }
     }
     lines
