@@ -14,7 +14,6 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener};
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -208,40 +207,6 @@ fn t61_a_file_in_the_way_is_left_alone() {
     assert_eq!(code, Some(2));
     assert!(said.contains("is not a socket"), "{said}");
     assert_eq!(fs::read_to_string(directory.path().join("other.sock")).unwrap(), "precious");
-}
-
-#[test]
-fn a_socket_path_that_is_too_long_is_named_with_its_flag() {
-    let directory = directory();
-    let long = format!("@/{}", "x".repeat(120));
-    let socket = format!("unix:{long}");
-    for (flag, arguments) in [
-        ("--nbd", vec!["--nbd", &socket]),
-        ("--control", vec!["--nbd", "unix:@/nbd.sock", "--control", &long]),
-        ("--vhost-user", vec!["--vhost-user", &socket]),
-    ] {
-        let (code, said) = refused(&directory, &[&arguments[..], &["--export", "a=memory:1MiB"]].concat());
-        assert_eq!(code, Some(2), "{said}");
-        assert!(said.starts_with(&format!("hoistway: error: {flag}: cannot make the socket ")), "{said}");
-        assert!(said.contains("at most 107 bytes") && said.matches("error: ").count() == 1, "{said}");
-    }
-}
-
-#[test]
-fn a_kernel_without_ublk_is_told_with_the_export_and_the_remedy() {
-    if Path::new("/dev/ublk-control").exists() {
-        println!("SKIPPED a_kernel_without_ublk: this kernel has the driver");
-        return;
-    }
-    let text = "[[device]]\nname = \"d\"\nmemory = \"64MiB\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n\
-                [[device.export]]\nname = \"b\"\nbacking = \"memory:1MiB\"\nublk = true\n";
-    let directory = directory();
-    fs::write(directory.path().join("serve.toml"), text).unwrap();
-    let (code, said) = refused(&directory, &["@/serve.toml"]);
-    assert_eq!(code, Some(1), "{said}");
-    let place = directory.path().join("serve.toml");
-    let expected = format!("hoistway: error: {}:8:8: export 'b': the kernel has no ublk driver\n", place.display());
-    assert!(said.starts_with(&expected) && said.contains("help: modprobe ublk_drv"), "{said}");
 }
 
 #[test]
