@@ -70,7 +70,7 @@ wait $server
 gone || die 15 "a user's device outlives its server"
 exec 3<&-
 serve || die 15 "the next server does not start"
-grep "/dev/ublkb0 of an earlier server goes once nobody has it open" /tmp/err || die 15 "the wait is not told"
+grep "/dev/ublkb0 of an earlier server goes once no process has it open" /tmp/err || die 15 "the wait is not told"
 sleep 1
 exec 3<"$node" || die 15 "the user cannot open the new device"
 kill $server
