@@ -1,5 +1,5 @@
 #!/bin/sh
-# A user without privileges serves a ublk device: udev's part, verified data, end with the server, removal.
+# A user without privileges serves a ublk device: udev's part, verified data, removal.
 # module: none
 # drivers: ublk_drv
 # product: debug
@@ -55,32 +55,6 @@ $as_user mkfs.ext4 -q "$node" || die 14 "mkfs"
 $as_user hoistway top -b -n 1 --control /tmp/run/ctl | grep "default: a is $node" || die 14 "top does not show the node"
 echo "= a user's device: made, 16 MiB verified"
 
-# The kernel gives recovery to root's devices only: a user's device ends with its server, in use or not.
-gone() {
-    local tries=0
-    while [ -e "$node" ]; do
-        tries=$((tries + 1))
-        [ $tries -gt 100 ] && return 1
-        sleep 0.1
-    done
-}
-exec 3<"$node"
-kill -9 $server
-wait $server
-gone || die 15 "a user's device outlives its server"
-exec 3<&-
-serve || die 15 "the next server does not start"
-grep "/dev/ublkb0 of an earlier server goes once no process has it open" /tmp/err || die 15 "the wait is not told"
-sleep 1
-exec 3<"$node" || die 15 "the user cannot open the new device"
-kill $server
-wait $server || die 15 "the server suffers when its device is in use"
-grep "warning: $node (a) ends with the server, and its users get I/O errors: open in" /tmp/err || { cat /tmp/err; die 15 "the users are not named"; }
-gone || die 15 "the device stays"
-exec 3<&-
-echo "= a user's device ends with its server, which names who has it open"
-
-serve || die 16 "the next server does not start"
 kill $server
 wait $server
 code=$?
