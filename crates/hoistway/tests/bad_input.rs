@@ -454,3 +454,31 @@ fn what_cannot_be_written_is_said_before_the_runs() {
     assert!(said.code == 1 && said.stderr.contains("cannot write /proc/none.html"), "{}", said.stderr);
     assert!(said.stdout.is_empty(), "it has begun: {}", said.stdout);
 }
+
+#[test]
+fn a_socket_path_that_is_too_long() {
+    let long = format!("/tmp/{}", "x".repeat(120));
+    let socket = format!("unix:{long}");
+    for (flag, arguments) in [
+        ("--nbd", vec!["--nbd", &socket]),
+        ("--control", vec!["--nbd", "unix:nbd.sock", "--control", &long]),
+        ("--vhost-user", vec!["--vhost-user", &socket]),
+    ] {
+        let arguments = [&["serve", "--memory", "64MiB", "--export", "a=memory:1MiB"], &arguments[..]].concat();
+        refused(&arguments, 2, &[&format!("{flag}: cannot make the socket /tmp/xx"), "at most 107 bytes"]);
+    }
+}
+
+#[test]
+fn a_kernel_without_ublk() {
+    if Path::new("/dev/ublk-control").exists() {
+        println!("skipped: this kernel has the ublk driver");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let text = "[[device]]\nname = \"d\"\nmemory = \"64MiB\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n\
+                [[device.export]]\nname = \"b\"\nbacking = \"memory:1MiB\"\nublk = true\n";
+    fs::write(directory.path().join("serve.toml"), text).expect("written");
+    let words = ["serve.toml:8:8: export 'b': the kernel has no ublk driver", "help: modprobe ublk_drv"];
+    refused_in(directory.path(), &["serve", "serve.toml"], 1, &words);
+}

@@ -70,6 +70,7 @@ pub struct Disk {
     /// Receives a message, or is disconnected, when every tag has returned.
     closed: Receiver<()>,
     note: Note,
+    outlives_server: bool,
 }
 
 impl Disk {
@@ -91,15 +92,20 @@ impl Disk {
             Number::Is(number) => Some(number),
         };
         let offered = control.features().map_err(failed)?;
-        let user_copy = offered & feature::USER_COPY;
-        let features = feature::USER_RECOVERY | feature::USER_RECOVERY_REISSUE | user_copy;
+        let (user_copy, recovery) = if control.is_privileged() {
+            (offered & feature::USER_COPY, feature::USER_RECOVERY | feature::USER_RECOVERY_REISSUE)
+        } else {
+            (0, 0)
+        };
+        let features = recovery | user_copy;
         let max_io_bytes = if user_copy != 0 { MAX_IO_BYTES } else { MAX_BUFFERED_IO_BYTES };
         let info =
             control.add(wanted, TAGS, max_io_bytes, features).map_err(|error| not_added(name, wanted, &error))?;
         let note = Note::new(info.number, source.shard.name(), name, source.facts.size_bytes);
         let begun = control
-            .set_parameters(info.number, &parameters(source, max_io_bytes))
-            .map_err(failed)
+            .await_access(info.number)
+            .map_err(|error| no_access(name, info.number, &error))
+            .and_then(|()| control.set_parameters(info.number, &parameters(source, max_io_bytes)).map_err(failed))
             .and_then(|()| note.write().map_err(failed))
             .and_then(|()| Self::serve(source, &info, note))
             .and_then(|disk| control.start(info.number).map(|()| disk).map_err(failed));
@@ -154,7 +160,8 @@ impl Disk {
         if let Some(note) = source.shard.attach_ublk(device, source.volume, source.group)? {
             error_line(format_args!("hoistway: note: {note}"));
         }
-        Ok(Self { number: info.number, export: source.export.to_owned(), closed, note })
+        let outlives_server = info.features & feature::USER_RECOVERY != 0;
+        Ok(Self { number: info.number, export: source.export.to_owned(), closed, note, outlives_server })
     }
 
     /// Its node.
@@ -165,6 +172,12 @@ impl Disk {
     /// Its export's name.
     pub fn export(&self) -> &str {
         &self.export
+    }
+
+    /// Whether its requests wait for the next server when this one ends; a device of a user without
+    /// privileges ends with its server.
+    pub fn outlives_server(&self) -> bool {
+        self.outlives_server
     }
 
     /// Its users in words; empty if there are none.
@@ -290,7 +303,14 @@ fn left_device(control: &mut Control, note: &Note, source: &Source<'_>) -> Resul
             }
             State::Quiesced | State::FailIo => return Ok(Some(info)),
             State::Dead => {
-                control.delete(note.number).map_err(Obstacle::System)?;
+                if info.features & feature::USER_RECOVERY == 0 {
+                    let node = ublk::node(info.number);
+                    eprintln!(
+                        "hoistway: note: {} of an earlier server goes once no process has it open",
+                        node.display()
+                    );
+                }
+                control.delete_dead(note.number).map_err(Obstacle::System)?;
                 note.remove();
                 return Ok(None);
             }
@@ -338,10 +358,24 @@ fn no_driver(export: &str, error: &io::Error) -> EngineError {
             "the kernel has no ublk driver",
             "modprobe ublk_drv (Linux 6.0 or later; Debian 12's kernel 6.1 has none, 6.12 has), or use NBD",
         ),
-        io::ErrorKind::PermissionDenied => ("no rights on /dev/ublk-control", "run the server as root"),
+        io::ErrorKind::PermissionDenied => (
+            "no rights on /dev/ublk-control",
+            "run the server as root, or give the user the driver (docs/howto/share-a-local-disk.md)",
+        ),
         _ => return system(export, error),
     };
     EngineError { kind: ErrorKind::System, message: format!("export '{export}': {message}"), help: help.to_owned() }
+}
+
+/// Without access to its node a user cannot remove the device either.
+fn no_access(export: &str, number: u32, error: &io::Error) -> EngineError {
+    let node = ublk::server_node(number);
+    EngineError::system(
+        format!("export '{export}': udev does not give {} to this user: {error}", node.display()),
+        format!(
+            "add the udev rule of docs/howto/share-a-local-disk.md, then as root: hoistway device delete /dev/ublkb{number}"
+        ),
+    )
 }
 
 fn not_added(export: &str, number: Option<u32>, error: &io::Error) -> EngineError {
@@ -349,6 +383,11 @@ fn not_added(export: &str, number: Option<u32>, error: &io::Error) -> EngineErro
         (Some(number), io::ErrorKind::AlreadyExists) => EngineError::usage(
             format!("export '{export}': {} is taken", ublk::node(number).display()),
             "choose another number, or write ublk = true",
+        ),
+        (_, io::ErrorKind::PermissionDenied) => EngineError::system(
+            format!("export '{export}': the ublk driver gives this user no device: {error}"),
+            "the driver has given all that it may (its parameter ublks_max), or it is older than Linux 6.3: run the \
+             server as root",
         ),
         (_, io::ErrorKind::InvalidInput) => EngineError::system(
             format!("export '{export}': the ublk driver refuses the device: {error}"),

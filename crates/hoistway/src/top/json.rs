@@ -1,5 +1,7 @@
 //! An interval as one line of JSON.
 
+use std::collections::BTreeMap;
+
 use export::server::devices::report::SaturationReport;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,6 +35,8 @@ struct DeviceLine {
     /// Its saturation, as a server of hoistway reports it.
     #[schemars(with = "Option<SaturationReport>")]
     saturation: Value,
+    /// The nodes of a server's exports that are local block devices too, by export.
+    nodes: BTreeMap<String, String>,
     /// Its groups.
     groups: Vec<GroupLine>,
 }
@@ -91,6 +95,7 @@ fn device(device: &DeviceSample, interval: &Interval) -> DeviceLine {
         in_flight: device.in_flight,
         busy_pct: busy,
         saturation: device.saturation.clone(),
+        nodes: device.nodes.clone(),
         groups: table::lines(device, interval.seconds(), Sort::Name).iter().map(group).collect(),
     }
 }

@@ -69,6 +69,7 @@ impl Kernel {
             diskstats: Some(stat.fields),
             notes: self.queue.tunables().into_iter().collect(),
             saturation: serde_json::Value::Null,
+            nodes: std::collections::BTreeMap::new(),
             groups: groups.into_iter().map(group).collect(),
             scheduler,
         };

@@ -34,16 +34,21 @@ pub struct DeviceSample {
     pub notes: BTreeMap<String, String>,
     /// Its saturation, as the server reports it; null elsewhere.
     pub saturation: serde_json::Value,
+    /// Exports that are local block devices too: export and node.
+    pub nodes: BTreeMap<String, String>,
     /// Its groups.
     pub groups: Vec<GroupSample>,
 }
 
 impl DeviceSample {
-    /// Sentences about its saturation, and about shares that are not kept and why; empty if not
-    /// known.
+    /// Sentences about its saturation, about shares that are not kept and why, and about the nodes of
+    /// its exports; empty if not known.
     pub fn sentences(&self) -> Vec<String> {
         let own = self.saturation["text"].as_str().map(|text| format!("{}: {text}", self.name));
-        own.into_iter().chain(self.groups.iter().filter_map(|group| group.why.clone())).collect()
+        let reasons = self.groups.iter().filter_map(|group| group.why.clone());
+        let nodes: Vec<String> = self.nodes.iter().map(|(export, node)| format!("{export} is {node}")).collect();
+        let nodes = (!nodes.is_empty()).then(|| format!("{}: {}", self.name, nodes.join(", ")));
+        own.into_iter().chain(reasons).chain(nodes).collect()
     }
 }
 

@@ -58,12 +58,18 @@ fn devices(status: &Value) -> Vec<DeviceSample> {
                 diskstats: diskstats(device),
                 notes: notes(device),
                 saturation: device["saturation"].clone(),
+                nodes: nodes(all("exports").iter().filter(|export| of(export, &name))),
                 groups: groups.map(|group| self::group(group, outstanding(&text(&group["path"])))).collect(),
                 name,
                 ..DeviceSample::default()
             }
         })
         .collect()
+}
+
+/// The exports that are local block devices too.
+fn nodes<'a>(exports: impl Iterator<Item = &'a Value>) -> BTreeMap<String, String> {
+    exports.filter_map(|export| Some((text(&export["name"]), export["node"].as_str()?.to_owned()))).collect()
 }
 
 /// Tunables, and the reasons of choices.
@@ -109,4 +115,25 @@ fn text(value: &Value) -> String {
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nodes_of_a_device_are_those_of_its_exports() {
+        let status = json!({
+            "devices": [{"name": "nvme0", "saturation": {"text": "idle"}}, {"name": "nvme1"}],
+            "exports": [
+                {"name": "db", "device": "nvme0", "node": "/dev/ublkb0"},
+                {"name": "ci", "device": "nvme0"},
+                {"name": "vm", "device": "nvme1", "node": "/dev/ublkb1"},
+                {"name": "web", "device": "nvme0", "node": "/dev/ublkb2"},
+            ],
+        });
+        let devices = devices(&status);
+        assert_eq!(devices[0].sentences(), ["nvme0: idle", "nvme0: db is /dev/ublkb0, web is /dev/ublkb2"]);
+        assert_eq!(devices[1].sentences(), ["nvme1: vm is /dev/ublkb1"]);
+    }
 }

@@ -1,13 +1,15 @@
 //! Control commands: each is sent through a ring of its own and waited for.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags};
+use rustix::thread::{CapabilitySet, capabilities};
 
-use super::{DeviceInfo, Parameters, State};
+use super::{DeviceInfo, Parameters, State, feature, server_node, when_node_is_ready};
 
 /// Of include/uapi/linux/prctl.h; the crate `libc` lacks it.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
@@ -33,12 +35,18 @@ const STOP_DEV: u32 = encoded(false, 0x07);
 const SET_PARAMS: u32 = encoded(false, 0x08);
 const START_USER_RECOVERY: u32 = encoded(false, 0x10);
 const END_USER_RECOVERY: u32 = encoded(false, 0x11);
+const GET_DEV_INFO2: u32 = encoded(true, 0x12);
+const DEL_DEV_ASYNC: u32 = encoded(true, 0x14);
 const GET_FEATURES: u32 = encoded(true, 0x13);
 
 /// The driver's control device.
 pub struct Control {
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
     file: OwnedFd,
+    /// Whether the kernel lets this process control every device.
+    is_privileged: bool,
+    /// Devices of users without privileges, as far as they were seen.
+    unprivileged: BTreeSet<u32>,
 }
 
 /// One command: `struct ublksrv_ctrl_cmd`.
@@ -46,6 +54,19 @@ pub struct Control {
 struct Command {
     number: u32,
     value: u64,
+    /// Length of the node's name in front of the data.
+    name_bytes: u16,
+}
+
+impl Command {
+    const fn of(number: u32) -> Self {
+        Self { number, value: 0, name_bytes: 0 }
+    }
+
+    /// For a device whose server is to be this process.
+    fn own(number: u32) -> Self {
+        Self { value: u64::from(std::process::id()), ..Self::of(number) }
+    }
 }
 
 impl std::fmt::Debug for Control {
@@ -63,7 +84,14 @@ impl Control {
     pub fn open() -> io::Result<Self> {
         let file = rustix::fs::open(NODE, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
         let ring = IoUring::<squeue::Entry128, cqueue::Entry>::builder().build(4)?;
-        Ok(Self { ring, file })
+        let is_privileged = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
+        Ok(Self { ring, file, is_privileged, unprivileged: BTreeSet::new() })
+    }
+
+    /// Whether the kernel lets this process control every device. To others it gives neither recovery nor
+    /// user copy.
+    pub fn is_privileged(&self) -> bool {
+        self.is_privileged
     }
 
     /// What the driver can do, as bits of [`super::feature`]; 0 before Linux 6.5, which cannot tell.
@@ -72,28 +100,38 @@ impl Control {
     /// Any error but that the command is unknown.
     pub fn features(&mut self) -> io::Result<u64> {
         let mut bits = [0; 8];
-        match self.command(GET_FEATURES, Command::default(), &mut bits) {
+        match self.send(GET_FEATURES, Command::default(), &mut bits) {
             Ok(_) => Ok(u64::from_ne_bytes(bits)),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL)) => Ok(0),
             Err(error) => Err(error),
         }
     }
 
-    /// Creates a device with one queue; returns it with the number that the kernel chose.
+    /// Creates a device with one queue; returns it with the number that the kernel chose. Without
+    /// privileges the device is an unprivileged one, and its nodes must become accessible to this user.
     ///
     /// # Errors
     /// `EEXIST` if the number is taken, `ENOSPC` where there are too many, `EINVAL` for unknown
     /// features.
     pub fn add(&mut self, number: Option<u32>, tags: u16, max_io_bytes: u32, features: u64) -> io::Result<DeviceInfo> {
         let number = number.unwrap_or(ANY_NUMBER);
+        let features = features | if self.is_privileged { 0 } else { feature::UNPRIVILEGED };
         let mut info = [0; INFO_BYTES];
         put(&mut info, 0, &1_u16.to_ne_bytes());
         put(&mut info, 2, &tags.to_ne_bytes());
         put(&mut info, 8, &max_io_bytes.to_ne_bytes());
         put(&mut info, 12, &number.to_ne_bytes());
         put(&mut info, 24, &features.to_ne_bytes());
-        self.command(ADD_DEV, Command { number, value: 0 }, &mut info)?;
-        decode(&info)
+        self.send(ADD_DEV, Command::of(number), &mut info)?;
+        self.noticed(decode(&info)?)
+    }
+
+    /// Waits until this user may use a new device, whose node udev gives to it.
+    ///
+    /// # Errors
+    /// `EACCES` if that does not happen.
+    pub fn await_access(&self, number: u32) -> io::Result<()> {
+        when_node_is_ready(|| rustix::fs::access(server_node(number), Access::READ_OK | Access::WRITE_OK))
     }
 
     /// A device's state and shape.
@@ -102,8 +140,22 @@ impl Control {
     /// `ENODEV` if there is none of this number.
     pub fn info(&mut self, number: u32) -> io::Result<DeviceInfo> {
         let mut info = [0; INFO_BYTES];
-        self.command(GET_DEV_INFO, Command { number, value: 0 }, &mut info)?;
-        decode(&info)
+        let command = Command::of(number);
+        // The command that names the node fits every device, but Linux has it since 6.3.
+        match self.send_named(GET_DEV_INFO2, command, &mut info) {
+            Err(_) if self.is_privileged => self.send(GET_DEV_INFO, command, &mut info),
+            result => result,
+        }?;
+        self.noticed(decode(&info)?)
+    }
+
+    fn noticed(&mut self, info: DeviceInfo) -> io::Result<DeviceInfo> {
+        if info.features & feature::UNPRIVILEGED == 0 {
+            self.unprivileged.remove(&info.number);
+        } else {
+            self.unprivileged.insert(info.number);
+        }
+        Ok(info)
     }
 
     /// Describes a device to the block layer, before it is started.
@@ -111,7 +163,7 @@ impl Control {
     /// # Errors
     /// `EINVAL` where the kernel refuses a value, `EACCES` once the device was started.
     pub fn set_parameters(&mut self, number: u32, parameters: &Parameters) -> io::Result<()> {
-        self.command(SET_PARAMS, Command { number, value: 0 }, &mut encode(parameters)).map(drop)
+        self.command(SET_PARAMS, Command::of(number), &mut encode(parameters)).map(drop)
     }
 
     /// Makes a device appear; waits until every tag of its queue was fetched.
@@ -119,7 +171,7 @@ impl Control {
     /// # Errors
     /// The kernel's.
     pub fn start(&mut self, number: u32) -> io::Result<()> {
-        self.command(START_DEV, Command { number, value: own_process() }, &mut []).map(drop)
+        self.command(START_DEV, Command::own(number), &mut []).map(drop)
     }
 
     /// Makes a device disappear. Waits for its requests in flight, which its queue must still serve.
@@ -127,7 +179,7 @@ impl Control {
     /// # Errors
     /// `ENODEV` if there is none of this number.
     pub fn stop(&mut self, number: u32) -> io::Result<()> {
-        self.command(STOP_DEV, Command { number, value: 0 }, &mut []).map(drop)
+        self.command(STOP_DEV, Command::of(number), &mut []).map(drop)
     }
 
     /// Removes a stopped device. Waits until its server has closed it.
@@ -135,7 +187,19 @@ impl Control {
     /// # Errors
     /// `ENODEV` if there is none of this number.
     pub fn delete(&mut self, number: u32) -> io::Result<()> {
-        self.command(DEL_DEV, Command { number, value: 0 }, &mut []).map(drop)
+        self.command(DEL_DEV, Command::of(number), &mut []).map(drop)
+    }
+
+    /// Removes a dead device, which may still be open: where the kernel can (Linux 6.9), without
+    /// waiting for those who have it open.
+    ///
+    /// # Errors
+    /// `ENODEV` if there is none of this number.
+    pub fn delete_dead(&mut self, number: u32) -> io::Result<()> {
+        match self.command(DEL_DEV_ASYNC, Command::of(number), &mut []) {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL)) => self.delete(number),
+            result => result.map(drop),
+        }
     }
 
     /// Takes over a device whose server has died.
@@ -143,7 +207,7 @@ impl Control {
     /// # Errors
     /// `EBUSY` while the kernel has not cleaned up after the last server; the caller tries again.
     pub fn start_recovery(&mut self, number: u32) -> io::Result<()> {
-        self.command(START_USER_RECOVERY, Command { number, value: 0 }, &mut []).map(drop)
+        self.command(START_USER_RECOVERY, Command::of(number), &mut []).map(drop)
     }
 
     /// Lets a device that was taken over go on; waits until every tag of its queue was fetched.
@@ -151,16 +215,38 @@ impl Control {
     /// # Errors
     /// The kernel's.
     pub fn end_recovery(&mut self, number: u32) -> io::Result<()> {
-        self.command(END_USER_RECOVERY, Command { number, value: own_process() }, &mut []).map(drop)
+        self.command(END_USER_RECOVERY, Command::own(number), &mut []).map(drop)
     }
 
+    /// Commands a device that exists.
     fn command(&mut self, operation: u32, command: Command, data: &mut [u8]) -> io::Result<i32> {
+        if self.is_privileged && !self.unprivileged.contains(&command.number) {
+            self.send(operation, command, data)
+        } else {
+            self.send_named(operation, command, data)
+        }
+    }
+
+    /// Names the device's node in front of the data: the kernel lets those command an unprivileged
+    /// device who may use its node.
+    fn send_named(&mut self, operation: u32, mut command: Command, data: &mut [u8]) -> io::Result<i32> {
+        let mut named = server_node(command.number).into_os_string().into_encoded_bytes();
+        let name_bytes = named.len();
+        command.name_bytes = u16::try_from(name_bytes).unwrap_or(0);
+        named.extend_from_slice(data);
+        let result = self.send(operation, command, &mut named)?;
+        data.copy_from_slice(&named[name_bytes..]);
+        Ok(result)
+    }
+
+    fn send(&mut self, operation: u32, command: Command, data: &mut [u8]) -> io::Result<i32> {
         let mut bytes = [0; 80];
         put(&mut bytes, 0, &command.number.to_ne_bytes());
         put(&mut bytes, 4, &NO_QUEUE.to_ne_bytes());
         put(&mut bytes, 6, &u16::try_from(data.len()).unwrap_or(0).to_ne_bytes());
         put(&mut bytes, 8, &(data.as_mut_ptr().addr() as u64).to_ne_bytes());
         put(&mut bytes, 16, &command.value.to_ne_bytes());
+        put(&mut bytes, 24, &command.name_bytes.to_ne_bytes());
         // The kernel writes through this address, so the pointer's provenance is exposed.
         let _ = data.as_mut_ptr().expose_provenance();
         let entry = opcode::UringCmd80::new(types::Fd(self.file.as_raw_fd()), operation).cmd(bytes).build();
@@ -194,10 +280,6 @@ pub fn protect_thread_from_reclaim() -> io::Result<()> {
     // SAFETY: the call takes no pointers. Pages are locked when they are first touched, because
     // most of an arena may never be used.
     check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) })
-}
-
-fn own_process() -> u64 {
-    u64::from(std::process::id())
 }
 
 fn put(to: &mut [u8], at: usize, bytes: &[u8]) {

@@ -21,9 +21,13 @@ pub use queue::{Operation, Queue, Request, commit_result};
 pub use users::users;
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// The largest number of a queue's tags.
 pub const MAX_TAGS: u16 = 4_096;
+/// How long udev may take to give rights on a new node.
+const NODE_TIMEOUT: Duration = Duration::from_secs(2);
+const NODE_STEP: Duration = Duration::from_millis(10);
 /// What [`Control::features`] may report.
 pub mod feature {
     /// A device outlives its server, which may be replaced (Linux 6.1).
@@ -97,6 +101,20 @@ pub struct Parameters {
 /// The node of a device.
 pub fn node(number: u32) -> PathBuf {
     PathBuf::from(format!("/dev/ublkb{number}"))
+}
+
+/// Repeats an attempt while the node is missing or not accessible: devtmpfs makes it at once, udev may
+/// take a moment to give rights on it.
+fn when_node_is_ready<T>(mut attempt: impl FnMut() -> rustix::io::Result<T>) -> std::io::Result<T> {
+    let begin = Instant::now();
+    loop {
+        match attempt() {
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::ACCESS) if begin.elapsed() < NODE_TIMEOUT => {
+                std::thread::sleep(NODE_STEP);
+            }
+            result => return Ok(result?),
+        }
+    }
 }
 
 /// The node of a device for its server.

@@ -4,21 +4,17 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::{MAX_TAGS, server_node};
+use super::{MAX_TAGS, server_node, when_node_is_ready};
 
 const DESCRIPTOR_BYTES: usize = 24;
 /// In user copy mode a tag's data begins here in the character device (UBLKSRV_IO_BUF_OFFSET).
 const DATA_OFFSET_BYTES: u64 = 0x8000_0000;
 /// A tag's data has this many bits of addresses (UBLK_IO_BUF_BITS).
 const DATA_BITS: u32 = 25;
-/// devtmpfs makes the node at once, udev may take a moment to give rights on it.
-const NODE_TIMEOUT: Duration = Duration::from_secs(2);
-const NODE_STEP: Duration = Duration::from_millis(10);
 
 /// What the block layer asks for.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -67,16 +63,9 @@ impl Queue {
     /// # Errors
     /// `EBUSY` while another process has it open, or any error of opening and mapping.
     pub fn open(number: u32, tags: u16) -> io::Result<Self> {
-        let begin = Instant::now();
-        let file = loop {
-            match rustix::fs::open(server_node(number), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
-                Ok(file) => break file,
-                Err(rustix::io::Errno::NOENT | rustix::io::Errno::ACCESS) if begin.elapsed() < NODE_TIMEOUT => {
-                    std::thread::sleep(NODE_STEP);
-                }
-                Err(error) => return Err(error.into()),
-            }
-        };
+        let file = when_node_is_ready(|| {
+            rustix::fs::open(server_node(number), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        })?;
         let tags = tags.clamp(1, MAX_TAGS);
         // SAFETY: a new shared mapping, for reading, at an address of the kernel's choice.
         let address = unsafe {

@@ -1,9 +1,11 @@
 //! The block devices of a shard's exports.
 
+use std::collections::BTreeMap;
+
 use engine::{EngineError, ShardHandle};
 use linux::output::error_line;
 
-use super::{Devices, Names, lock};
+use super::{Devices, MAX_LOCAL_DISKS, Names, lock};
 use crate::configuration::{Configuration, Export};
 use crate::ublk::{Disk, Source};
 use crate::vhost_user_blk::{DeviceFacts, Served};
@@ -36,12 +38,22 @@ impl Names {
     ) -> Result<(), EngineError> {
         let Some(number) = export.ublk else { return Ok(()) };
         let Some(volume) = self.exports.get(&export.name.value).copied() else { return Ok(()) };
+        let name = &export.name.value;
+        if self.disks.len() + self.removed_disks.len() >= MAX_LOCAL_DISKS as usize {
+            let what = format!("export '{name}': a device has at most {MAX_LOCAL_DISKS} local block devices");
+            return Err(EngineError::usage(what, "serve the others by NBD or vhost-user-blk"));
+        }
         let group = self.group(shard, &export.group.value, configuration)?;
         let facts = shard.facts(volume)?;
-        let name = &export.name.value;
         let source = Source { shard, export: name, volume, group, facts: &facts, min_block_bytes: export.min_block };
         self.disks.push(Disk::open(&source, number)?);
         Ok(())
+    }
+
+    /// The nodes of the block devices, by export; those of removed exports that are in use as well.
+    pub(super) fn nodes(&self) -> BTreeMap<String, String> {
+        let all = self.removed_disks.iter().chain(&self.disks);
+        all.map(|disk| (disk.export().to_owned(), disk.node())).collect()
     }
 
     /// Removes an export's block device, now or when it is no longer in use.
@@ -91,12 +103,13 @@ pub(super) fn close(disks: Vec<Disk>) -> Vec<String> {
         if users.is_empty() {
             lines.extend(remove(vec![disk]));
         } else {
-            lines.push(format!(
-                "hoistway: note: {} ({}) stays, and its requests wait for the next server: {}",
-                disk.node(),
-                disk.export(),
-                users.join(", ")
-            ));
+            let (kind, fate) = if disk.outlives_server() {
+                ("note", "stays, and its requests wait for the next server")
+            } else {
+                ("warning", "ends with the server, and its users get I/O errors")
+            };
+            let (node, export, users) = (disk.node(), disk.export(), users.join(", "));
+            lines.push(format!("hoistway: {kind}: {node} ({export}) {fate}: {users}"));
         }
     }
     lines

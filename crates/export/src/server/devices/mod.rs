@@ -710,8 +710,13 @@ fn export_facts(device: &Device, export: &Export, volume: &VolumeFacts) -> Expor
 
 /// An engine error at the place that caused it: the export that it names, or the device.
 fn placed(error: &EngineError, exports: &[Export], device: &Place) -> Problem {
-    let names = |export: &&Export| error.message.starts_with(&format!("volume '{}'", export.name));
-    let place = exports.iter().find(names).map_or(device, |export| &export.backing.place);
+    let names = |export: &Export, what: &str| error.message.starts_with(&format!("{what} '{}'", export.name));
+    let of = |export| match export {
+        export if names(export, "volume") => Some(&export.backing.place),
+        export if names(export, "export") => Some(&export.name.place),
+        _ => None,
+    };
+    let place = exports.iter().find_map(of).unwrap_or(device);
     Problem::new(place, error.message.clone(), error.help.clone())
 }
 

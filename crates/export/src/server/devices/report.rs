@@ -169,6 +169,9 @@ pub struct ExportReport {
     pub block_bytes: u32,
     /// Whether new clients may open it.
     pub served: bool,
+    /// The node of its local block device, `/dev/ublkb0`; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// Whether it was truncated, or an fsync failed.
     pub damaged: bool,
     /// Present and true if flushes are answered without flushing; in capitals, because readers must not

@@ -27,10 +27,14 @@ impl Devices {
             let Ok(status) = shard.handle.status() else { continue };
             let volumes: BTreeMap<u32, &VolumeStatus> = status.volumes.iter().map(|it| (it.volume, it)).collect();
             let paths: BTreeMap<u32, &GroupStatus> = status.groups.iter().map(|it| (it.group, it)).collect();
-            let served: Vec<String> = lock(&shard.names).exports.keys().cloned().collect();
+            let (served, nodes) = {
+                let names = lock(&shard.names);
+                let served: Vec<String> = names.exports.keys().cloned().collect();
+                (served, names.nodes())
+            };
             report.devices.push(device(&status));
             for volume in &status.volumes {
-                report.exports.push(export(&status.name, volume, served.contains(&volume.facts.name)));
+                report.exports.push(export(&status.name, volume, &served, &nodes));
             }
             for of in status.groups.iter().filter(|group| !group.path.is_empty()) {
                 let share = status.saturation.groups.iter().find(|share| share.group == of.group);
@@ -123,7 +127,7 @@ fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-fn export(device: &str, volume: &VolumeStatus, is_served: bool) -> ExportReport {
+fn export(device: &str, volume: &VolumeStatus, served: &[String], nodes: &BTreeMap<String, String>) -> ExportReport {
     let facts = &volume.facts;
     ExportReport {
         name: facts.name.clone(),
@@ -133,7 +137,8 @@ fn export(device: &str, volume: &VolumeStatus, is_served: bool) -> ExportReport 
         read_only: facts.is_read_only,
         rotational: facts.is_rotational,
         block_bytes: facts.block_bytes,
-        served: is_served,
+        served: served.contains(&facts.name),
+        node: nodes.get(&facts.name).cloned(),
         damaged: volume.is_damaged,
         unsafe_flush: volume.has_unsafe_flush,
         sums: sums(&volume.sums),

@@ -1,0 +1,285 @@
+//! A light virtual machine for measuring servers: a front end of vhost-user-blk and a guest's driver
+//! in one, with one ring.
+//!
+//! ```text
+//! cargo run --release -p hoistway-export --example vhost_client -- SOCKET [--depth 32] [--bs 4096] [--rw read|write]
+//!     [--seconds 2]
+//! ```
+//! Prints one line of JSON: requests per second and bytes per second. It suppresses notifications by the
+//! event index, as Linux's driver does, and sleeps until the server signals.
+
+use std::fs::File;
+use std::io::{Error, Result};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+use block::random::Stream;
+use vhost::vhost_user::message::{VhostUserConfigFlags, VhostUserHeaderFlag};
+use vhost::vhost_user::{Frontend, VhostUserFrontend, VhostUserProtocolFeatures};
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
+use virtio_bindings::virtio_blk::{VIRTIO_BLK_F_FLUSH, VIRTIO_BLK_T_IN, VIRTIO_BLK_T_OUT};
+use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
+use virtio_bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
+use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+const PROTOCOL_FEATURES: u64 = 1 << 30;
+const NEXT: u16 = 1;
+const WRITABLE: u16 = 2;
+/// Descriptors of a request: header, data, status.
+const DESCRIPTORS: u16 = 3;
+const DEPTH_MAX: u16 = 256;
+const RING_SIZE: u16 = 1_024;
+/// Places in the guest's memory.
+const TABLE: u64 = 0;
+const AVAILABLE: u64 = 0x8000;
+const USED: u64 = 0x10_000;
+const HEADERS: u64 = 0x20_000;
+const HEADER_BYTES: u32 = 16;
+/// From one header to the next; the status lies behind a header.
+const HEADER_STRIDE: u64 = 32;
+const DATA: u64 = 0x100_000;
+/// Where the front end says that it has the guest's memory.
+const FRONT_END: u64 = 1 << 40;
+
+struct Load {
+    socket: String,
+    depth: u16,
+    block_bytes: u32,
+    is_write: bool,
+    seconds: f64,
+}
+
+fn main() -> ExitCode {
+    let load = match parse(std::env::args().skip(1)) {
+        Ok(load) => load,
+        Err(message) => {
+            eprintln!(
+                "vhost_client: {message}\nusage: vhost_client SOCKET [--depth N] [--bs BYTES] [--rw read|write] [--seconds S]"
+            );
+            return ExitCode::from(2);
+        }
+    };
+    match Guest::start(&load).and_then(|mut guest| guest.run(&load)) {
+        Ok((requests, seconds)) => {
+            let iops = requests as f64 / seconds;
+            println!("{{\"iops\": {iops:.1}, \"bw_bytes\": {:.0}}}", iops * f64::from(load.block_bytes));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("vhost_client: {}: {error}", load.socket);
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> std::result::Result<Load, String> {
+    let mut load = Load { socket: String::new(), depth: 32, block_bytes: 4_096, is_write: false, seconds: 2.0 };
+    while let Some(argument) = arguments.next() {
+        if !argument.starts_with("--") {
+            load.socket = argument;
+            continue;
+        }
+        let value = arguments.next().ok_or_else(|| format!("{argument} wants a value"))?;
+        let bad = || format!("{argument} {value}: not understood");
+        match argument.as_str() {
+            "--depth" => {
+                load.depth = value.parse().ok().filter(|depth| (1..=DEPTH_MAX).contains(depth)).ok_or_else(bad)?;
+            }
+            "--bs" => {
+                load.block_bytes = value.parse().ok().filter(|bytes| *bytes > 0 && bytes % 512 == 0).ok_or_else(bad)?;
+            }
+            "--seconds" => load.seconds = value.parse().map_err(|_| bad())?,
+            "--rw" if value == "read" || value == "write" => load.is_write = value == "write",
+            _ => return Err(bad()),
+        }
+    }
+    if load.socket.is_empty() { Err("SOCKET is wanted".to_owned()) } else { Ok(load) }
+}
+
+/// A guest whose disk is attached.
+struct Guest {
+    /// Kept, because its end is the connection's end.
+    _front_end: Frontend,
+    memory: GuestMemoryMmap,
+    kick: EventFd,
+    call: EventFd,
+    blocks: u64,
+    available: u16,
+    used: u16,
+}
+
+impl Guest {
+    /// Connects, negotiates, and starts the ring.
+    fn start(load: &Load) -> Result<Self> {
+        let bytes = DATA + u64::from(load.depth) * u64::from(load.block_bytes);
+        let file = File::from(rustix::fs::memfd_create("vhost_client", rustix::fs::MemfdFlags::CLOEXEC)?);
+        file.set_len(bytes)?;
+        let length = usize::try_from(bytes).map_err(Error::other)?;
+        let range = (GuestAddress(0), length, Some(FileOffset::new(file.try_clone()?, 0)));
+        let memory = GuestMemoryMmap::from_ranges_with_files([range]).map_err(Error::other)?;
+
+        let mut front_end = Frontend::from_stream(UnixStream::connect(&load.socket)?, 1);
+        front_end.set_owner().map_err(Error::other)?;
+        let offered = front_end.get_features().map_err(Error::other)?;
+        let wanted = [VIRTIO_F_VERSION_1, VIRTIO_RING_F_EVENT_IDX, VIRTIO_BLK_F_FLUSH];
+        let wanted = wanted.iter().fold(PROTOCOL_FEATURES, |bits, bit| bits | 1 << bit);
+        front_end.set_features(offered & wanted).map_err(Error::other)?;
+        if offered & wanted != wanted {
+            return Err(Error::other(format!("the server offers only the features {offered:#x}")));
+        }
+        let protocol = front_end.get_protocol_features().map_err(Error::other)?;
+        let protocol = protocol & (VhostUserProtocolFeatures::CONFIG | VhostUserProtocolFeatures::REPLY_ACK);
+        front_end.set_protocol_features(protocol).map_err(Error::other)?;
+        // Every message is answered, so that a refusal is an error here.
+        front_end.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
+        let space = front_end.get_config(0, 8, VhostUserConfigFlags::empty(), &[0; 8]).map_err(Error::other)?.1;
+        let sectors = u64::from_le_bytes(space.try_into().map_err(|_| Error::other("no size"))?);
+
+        let region = VhostUserMemoryRegionInfo {
+            guest_phys_addr: 0,
+            memory_size: bytes,
+            userspace_addr: FRONT_END,
+            mmap_offset: 0,
+            mmap_handle: file.as_raw_fd(),
+        };
+        front_end.set_mem_table(&[region]).map_err(Error::other)?;
+        let (kick, call) = (EventFd::new(0)?, EventFd::new(EFD_NONBLOCK)?);
+        let addresses = VringConfigData {
+            queue_max_size: RING_SIZE,
+            queue_size: RING_SIZE,
+            flags: 0,
+            desc_table_addr: FRONT_END + TABLE,
+            used_ring_addr: FRONT_END + USED,
+            avail_ring_addr: FRONT_END + AVAILABLE,
+            log_addr: None,
+        };
+        front_end.set_vring_num(0, RING_SIZE).map_err(Error::other)?;
+        front_end.set_vring_addr(0, &addresses).map_err(Error::other)?;
+        front_end.set_vring_base(0, 0).map_err(Error::other)?;
+        front_end.set_vring_call(0, &call).map_err(Error::other)?;
+        front_end.set_vring_kick(0, &kick).map_err(Error::other)?;
+        front_end.set_vring_enable(0, true).map_err(Error::other)?;
+        let blocks = (sectors * 512 / u64::from(load.block_bytes)).max(1);
+        Ok(Self { _front_end: front_end, memory, kick, call, blocks, available: 0, used: 0 })
+    }
+
+    /// Keeps `depth` requests in flight until the time is up; the number answered, and the time it took.
+    fn run(&mut self, load: &Load) -> Result<(u64, f64)> {
+        for slot in 0..load.depth {
+            self.describe(slot, load)?;
+        }
+        let signal = Epoll::new()?;
+        signal.ctl(ControlOperation::Add, self.call.as_raw_fd(), EpollEvent::new(EventSet::IN, 0))?;
+        let mut random = Stream::of(0, "vhost_client");
+        let begin = Instant::now();
+        let end = begin + Duration::from_secs_f64(load.seconds);
+        for slot in 0..load.depth {
+            self.offer(slot, load, &mut random)?;
+        }
+        self.notify(0)?;
+        let (mut done, mut in_flight, mut elapsed) = (0, load.depth, None);
+        while in_flight > 0 {
+            let before = self.available;
+            while let Some(slot) = self.take_back(load)? {
+                if elapsed.is_some() {
+                    in_flight -= 1;
+                } else {
+                    done += 1;
+                    self.offer(slot, load, &mut random)?;
+                }
+            }
+            self.notify(before)?;
+            if elapsed.is_none() && Instant::now() >= end {
+                elapsed = Some(begin.elapsed());
+            }
+            if in_flight > 0 && !self.is_any_back()? {
+                // The server makes the descriptor non-blocking, so reading it does not wait.
+                signal.wait(-1, &mut [EpollEvent::default()])?;
+                self.call.read()?;
+            }
+        }
+        Ok((done, elapsed.unwrap_or_default().as_secs_f64()))
+    }
+
+    /// Writes the descriptors of a slot, which stay the same.
+    fn describe(&self, slot: u16, load: &Load) -> Result<()> {
+        let (first, header) = (slot * DESCRIPTORS, HEADERS + u64::from(slot) * HEADER_STRIDE);
+        let data = DATA + u64::from(slot) * u64::from(load.block_bytes);
+        let data_flags = if load.is_write { NEXT } else { NEXT | WRITABLE };
+        let descriptors = [
+            (header, HEADER_BYTES, NEXT, first + 1),
+            (data, load.block_bytes, data_flags, first + 2),
+            (header + u64::from(HEADER_BYTES), 1, WRITABLE, 0),
+        ];
+        for (index, (address, bytes, flags, next)) in (first..).zip(descriptors) {
+            let at = TABLE + u64::from(index) * 16;
+            self.put(at, address)?;
+            self.put(at + 8, bytes)?;
+            self.put(at + 12, flags)?;
+            self.put(at + 14, next)?;
+        }
+        self.put(header, if load.is_write { VIRTIO_BLK_T_OUT } else { VIRTIO_BLK_T_IN })
+    }
+
+    /// Makes a slot's request available, at a random place.
+    fn offer(&mut self, slot: u16, load: &Load, random: &mut Stream) -> Result<()> {
+        let header = HEADERS + u64::from(slot) * HEADER_STRIDE;
+        let sector = random.below(self.blocks) * u64::from(load.block_bytes / 512);
+        self.put(header + 8, sector)?;
+        self.put(header + u64::from(HEADER_BYTES), 0xff_u8)?;
+        self.put(AVAILABLE + 4 + 2 * u64::from(self.available % RING_SIZE), slot * DESCRIPTORS)?;
+        self.available = self.available.wrapping_add(1);
+        let index = GuestAddress(AVAILABLE + 2);
+        self.memory.store(self.available, index, Ordering::Release).map_err(Error::other)
+    }
+
+    /// Signals the server if it wants to know of a request offered since `before`.
+    fn notify(&self, before: u16) -> Result<()> {
+        fence(Ordering::SeqCst);
+        let event: u16 = self.get(USED + 4 + 8 * u64::from(RING_SIZE))?;
+        let new = self.available;
+        if new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(before) { self.kick.write(1) } else { Ok(()) }
+    }
+
+    /// The slot of a request that was given back.
+    fn take_back(&mut self, load: &Load) -> Result<Option<u16>> {
+        if !self.is_back()? {
+            return Ok(None);
+        }
+        let at = USED + 4 + 8 * u64::from(self.used % RING_SIZE);
+        let (head, written): (u32, u32) = (self.get(at)?, self.get(at + 4)?);
+        self.used = self.used.wrapping_add(1);
+        let slot = u16::try_from(head).map_err(Error::other)? / DESCRIPTORS;
+        let status: u8 = self.get(HEADERS + u64::from(slot) * HEADER_STRIDE + u64::from(HEADER_BYTES))?;
+        let expected = if load.is_write { 1 } else { load.block_bytes + 1 };
+        if slot >= load.depth || status != 0 || written != expected {
+            return Err(Error::other(format!("descriptor {head}: status {status}, {written} bytes")));
+        }
+        Ok(Some(slot))
+    }
+
+    fn is_back(&self) -> Result<bool> {
+        let index: u16 = self.memory.load(GuestAddress(USED + 2), Ordering::Acquire).map_err(Error::other)?;
+        Ok(index != self.used)
+    }
+
+    /// Asks for a signal at the next answer; whether there is one already.
+    fn is_any_back(&self) -> Result<bool> {
+        self.put(AVAILABLE + 4 + 2 * u64::from(RING_SIZE), self.used)?;
+        fence(Ordering::SeqCst);
+        self.is_back()
+    }
+
+    fn put<T: vm_memory::ByteValued>(&self, address: u64, value: T) -> Result<()> {
+        self.memory.write_obj(value, GuestAddress(address)).map_err(Error::other)
+    }
+
+    fn get<T: vm_memory::ByteValued>(&self, address: u64) -> Result<T> {
+        self.memory.read_obj(GuestAddress(address)).map_err(Error::other)
+    }
+}
