@@ -47,6 +47,7 @@ fn top(mut reader: Reader<'_>) -> Configuration {
             .into_iter()
             .filter_map(identity)
             .collect(),
+        metrics: reader.table("metrics", "[metrics]").and_then(metrics),
         control: reader.table("control", "[control]").and_then(control),
     };
     reader.finish();
@@ -326,9 +327,15 @@ fn identity(mut reader: Reader<'_>) -> Option<Identity> {
     property.map(|property| Identity { property: Sourced::new(property, &place), group, exports })
 }
 
+fn metrics(mut reader: Reader<'_>) -> Option<Metrics> {
+    let address = address(&mut reader);
+    let allow_plain = reader.switch("allow_plain", false);
+    reader.finish();
+    Some(Metrics { address: address?, allow_plain })
+}
+
 fn control(mut reader: Reader<'_>) -> Option<Control> {
     let unix = reader.needed_text("unix", "/run/hoistway/control.sock");
-    reader.unavailable("metrics", Some(""), "metrics are");
     reader.finish();
     Some(Control { unix: Sourced::new(PathBuf::from(&unix.value), &unix.place) })
 }

@@ -34,6 +34,8 @@ pub struct Flags {
     pub queue_depth: Option<u64>,
     /// `--rotational`, one of the words of [`ROTATIONAL`].
     pub rotational: Option<String>,
+    /// `unix:PATH` or `tcp:ADDRESS:PORT`, by `--metrics`.
+    pub metrics: Option<String>,
     /// `--control`.
     pub control: Option<PathBuf>,
 }
@@ -99,6 +101,11 @@ pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
         }
     }
     configuration.devices.push(device);
+    match flags.metrics.as_deref().map(|text| address("--metrics", text)) {
+        Some(Ok(address)) => configuration.metrics = Some(Metrics { address, allow_plain: false }),
+        Some(Err(problem)) => problems.push(problem),
+        None => {}
+    }
     configuration.control = flags.control.as_ref().map(|path| Control {
         unix: Sourced::new(path.clone(), &Place::flag("--control", &path.display().to_string())),
     });
