@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 // Request numbers from linux/fs.h: BLKSSZGET = _IO(0x12,104), BLKGETSIZE64 = _IOR(0x12,114,size_t),
 // BLKPBSZGET = _IO(0x12,123), BLKROTATIONAL = _IO(0x12,126), FS_IOC_FIEMAP = _IOWR('f',11,struct
 // fiemap).
+// `libc::Ioctl` is the type of a request number: an int with musl, an unsigned long with glibc.
 const BLKSSZGET: libc::c_ulong = 0x1268;
 const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 const BLKPBSZGET: libc::c_ulong = 0x127b;
@@ -22,7 +23,7 @@ fn number<T: Default>(device: BorrowedFd<'_>, request: libc::c_ulong) -> io::Res
     let mut value = T::default();
     // SAFETY: each caller's T is exactly what the kernel writes for its request number, and
     // outlives the call.
-    match unsafe { libc::ioctl(device.as_raw_fd(), request, &raw mut value) } {
+    match unsafe { libc::ioctl(device.as_raw_fd(), request as libc::Ioctl, &raw mut value) } {
         0 => Ok(value),
         _ => Err(io::Error::last_os_error()),
     }
@@ -101,7 +102,7 @@ pub fn file_extents(file: BorrowedFd<'_>, limit: usize) -> io::Result<Vec<FileEx
         };
         // SAFETY: `map` has the layout of struct fiemap with room for `extent_count` extents, and
         // outlives the call.
-        if unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) } != 0 {
+        if unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as libc::Ioctl, &raw mut map) } != 0 {
             return Err(io::Error::last_os_error());
         }
         let mapped = map.mapped_extents.min(EXTENTS_PER_CALL) as usize;
@@ -204,7 +205,7 @@ pub fn loop_remove(control: BorrowedFd<'_>, number: u32) -> io::Result<()> {
 
 fn loop_control(control: BorrowedFd<'_>, request: libc::c_ulong, number: u32) -> io::Result<()> {
     // SAFETY: both requests take a number as their argument, no pointer.
-    match unsafe { libc::ioctl(control.as_raw_fd(), request, libc::c_ulong::from(number)) } {
+    match unsafe { libc::ioctl(control.as_raw_fd(), request as libc::Ioctl, libc::c_ulong::from(number)) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
@@ -229,7 +230,7 @@ pub fn loop_configure(device: BorrowedFd<'_>, file: BorrowedFd<'_>, block_bytes:
     };
     // SAFETY: the kernel reads one loop_config, whose layout is asserted above and which outlives
     // the call.
-    match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) } {
+    match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE as libc::Ioctl, &raw const config) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

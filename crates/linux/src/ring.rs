@@ -363,7 +363,8 @@ impl Ring {
         let (gather, pieces, count) = self.gather(spans);
         let message = &mut self.gathers[usize::from(gather)].message;
         message.msg_iov = pieces.cast_mut();
-        message.msg_iovlen = count as usize;
+        // An int with musl, a usize with glibc.
+        message.msg_iovlen = count as _;
         let message: *const libc::msghdr = message;
         let entry = self.on_file(
             socket,

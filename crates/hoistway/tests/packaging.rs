@@ -1,0 +1,101 @@
+//! The files of `packaging/` against the command: the sample configuration, the units, and that every
+//! file of the packages exists. What needs packages or root is in `packaging/verify`.
+
+mod served;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use served::{directory, hoistway, requires, run_command};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn packaging(name: &str) -> String {
+    fs::read_to_string(root().join("packaging").join(name)).unwrap()
+}
+
+fn checked(configuration: &Path) -> String {
+    let output = run_command(hoistway().args(["serve", "--check"]).arg(configuration));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_sample_configuration_holds_with_its_sockets_in_the_directory_of_the_unit() {
+    let shown = checked(&root().join("packaging/serve.toml"));
+    assert!(
+        shown.contains("\"/run/hoistway/nbd.sock\"") && shown.contains("\"/run/hoistway/control.sock\""),
+        "{shown}"
+    );
+    assert!(packaging("systemd/hoistway.socket").contains("\nListenStream=/run/hoistway/nbd.sock\n"));
+    assert!(packaging("tmpfiles.conf").contains("\nd /run/hoistway 0755 hoistway hoistway\n"));
+}
+
+/// What an operator uncomments must be right as well.
+#[test]
+fn the_commented_part_of_the_sample_holds() {
+    let is_toml = |line: &&str| line.starts_with('[') || line.contains(" = ");
+    let sample = packaging("serve.toml");
+    let lines: Vec<&str> = sample.lines().map(|line| line.strip_prefix("# ").unwrap_or(line)).filter(is_toml).collect();
+    let directory = directory();
+    let file = directory.path().join("serve.toml");
+    fs::write(&file, lines.join("\n")).unwrap();
+    let shown = checked(&file);
+    for name in ["\"sample\"", "\"db\"", "\"ci\""] {
+        assert!(shown.contains(name), "{name} is missing in {shown}");
+    }
+}
+
+#[test]
+fn the_instance_unit_differs_only_in_the_configuration_file() {
+    let instance = packaging("systemd/hoistway.service")
+        .replace("serve.toml", "%i.toml")
+        .replace("shared by weight", "shared by weight (%i)");
+    assert_eq!(packaging("systemd/hoistway@.service"), instance);
+}
+
+#[test]
+fn systemd_accepts_the_units() {
+    if !requires("systemd", &["systemd-analyze"]) {
+        return;
+    }
+    let directory = directory();
+    let copy = |name: &str| {
+        let text = packaging(&format!("systemd/{name}")).replace("/usr/bin/hoistway", env!("CARGO_BIN_EXE_hoistway"));
+        fs::write(directory.path().join(name), text).unwrap();
+    };
+    ["hoistway.service", "hoistway@.service", "hoistway.socket"].into_iter().for_each(copy);
+    let mut analyze = Command::new("systemd-analyze");
+    analyze.current_dir(directory.path()).args(["verify", "--man=no", "--recursive-errors=no"]);
+    let output = run_command(analyze.args(["./hoistway.service", "./hoistway@serve.service", "./hoistway.socket"]));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let about_ours: Vec<&str> = said.lines().filter(|line| line.contains("hoistway")).collect();
+    assert!(output.status.success() && about_ours.is_empty(), "{said}");
+}
+
+#[test]
+fn every_file_of_the_packages_exists() {
+    let manifest: toml::Value =
+        toml::from_str(&fs::read_to_string(root().join("crates/hoistway/Cargo.toml")).unwrap()).unwrap();
+    let metadata = &manifest["package"]["metadata"];
+    let of_deb = metadata["deb"]["assets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|asset| root().join("crates/hoistway").join(asset[0].as_str().unwrap()));
+    let of_rpm = metadata["generate-rpm"]["assets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|asset| root().join(asset["source"].as_str().unwrap()));
+    let sources: Vec<PathBuf> = of_deb.chain(of_rpm).collect();
+    assert!(sources.len() > 20, "{sources:?}");
+    // What is made is below target/release; packaging/verify looks for it.
+    for source in sources.iter().filter(|source| !source.to_string_lossy().contains("target/release/")) {
+        assert!(source.is_file(), "{} is missing", source.display());
+    }
+}
