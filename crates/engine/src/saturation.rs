@@ -150,7 +150,16 @@ impl Saturation {
             let (due, got) = (share * part(theirs), part(tenant.bytes));
             let outstanding = tenant.outstanding;
             let path = tenant.path.clone();
-            state.groups.push(GroupShare { group: tenant.group, path, share, due, got, outstanding, miss: None, why: None });
+            state.groups.push(GroupShare {
+                group: tenant.group,
+                path,
+                share,
+                due,
+                got,
+                outstanding,
+                miss: None,
+                why: None,
+            });
         }
         if state.groups.len() >= 2 {
             state.exact = state.groups.iter().map(|group| group.outstanding / group.share.max(1e-9)).reduce(f64::min);

@@ -14,10 +14,13 @@ use crate::server::devices::report::ListenerReport;
 
 /// Upper bounds of the latency buckets in seconds: 1, 2 and 5 in each decade.
 const BOUNDS_S: [f64; 19] = [
-    10e-6, 20e-6, 50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
+    10e-6, 20e-6, 50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0,
+    10.0,
 ];
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
+/// Name, meaning, unit and value of a figure of a device.
+type Figure = (&'static str, &'static str, Option<Unit>, fn(&ShardStatus) -> u64);
 /// A value with its labels.
 type Sample<'a, T> = (Labels<'a>, T);
 
@@ -38,7 +41,7 @@ impl Snapshot {
     /// # Errors
     /// None in practice: writing to a text does not fail.
     pub fn encode(self) -> Result<String, Error> {
-        let mut registry = Registry::default();
+        let mut registry = Registry::with_prefix("hoistway");
         registry.register_collector(Box::new(self));
         let mut text = String::new();
         encode(&mut text, &registry)?;
@@ -60,7 +63,12 @@ impl Snapshot {
     fn server(&self, writer: &mut Writer<'_>) -> Result<(), Error> {
         let version = vec![("version", env!("CARGO_PKG_VERSION"))];
         writer.gauge("build_info", "Version of the server; always 1", None, [(version, 1_i64)])?;
-        writer.gauge("draining", "Whether the server is shutting down", None, [(vec![], i64::from(self.is_draining))])?;
+        writer.gauge(
+            "draining",
+            "Whether the server is shutting down",
+            None,
+            [(vec![], i64::from(self.is_draining))],
+        )?;
         let of = |value: fn(&ListenerReport) -> u64| {
             self.listeners.iter().map(move |listener| (vec![("listener", listener.address.as_str())], value(listener)))
         };
@@ -71,44 +79,58 @@ impl Snapshot {
             of(|it| it.connections as u64).map(|(labels, value)| (labels, signed(value))),
         )?;
         writer.counter("listener_accepted", "Connections accepted", None, of(|it| it.accepted))?;
-        writer.counter("listener_refused", "Connections refused because too many were open", None, of(|it| it.refused))?;
+        writer.counter(
+            "listener_refused",
+            "Connections refused because too many were open",
+            None,
+            of(|it| it.refused),
+        )?;
         writer.counter("listener_expired", "Handshakes that timed out", None, of(|it| it.expired))
     }
 
     fn devices(&self, writer: &mut Writer<'_>) -> Result<(), Error> {
-        let info = self.devices.iter().map(|it| (vec![("device", it.name.as_str()), ("scheduler", it.scheduler)], 1_i64));
+        let info =
+            self.devices.iter().map(|it| (vec![("device", it.name.as_str()), ("scheduler", it.scheduler)], 1_i64));
         writer.gauge("device_scheduler_info", "The active scheduler; always 1", None, info)?;
         let of = |value: fn(&ShardStatus) -> u64| {
             self.devices.iter().map(move |device| (vec![("device", device.name.as_str())], value(device)))
         };
-        let gauges: [(&str, &str, Option<Unit>, fn(&ShardStatus) -> u64); 9] = [
+        let gauges: [Figure; 9] = [
             ("device_threads", "Threads that serve the device", None, |it| it.threads as u64),
-            ("device_requests_in_flight", "Requests not yet answered and sent", None, |it| it.requests_in_flight as u64),
+            ("device_requests_in_flight", "Requests not yet answered and sent", None, |it| {
+                it.requests_in_flight as u64
+            }),
             ("device_ios_in_flight", "I/Os in flight on the device", None, |it| it.ios_in_flight.into()),
-            ("device_queue_depth", "I/Os that the device may be given at a time now", None, |it| it.device_depth.into()),
+            ("device_queue_depth", "I/Os that the device may be given at a time now", None, |it| {
+                it.device_depth.into()
+            }),
             ("device_queue_depth_max", "The largest value of the queue depth", None, |it| it.most_device_depth.into()),
             ("device_saturated", "1 if more I/Os in flight would not make the device faster", None, |it| {
                 it.saturation.is_saturated.into()
             }),
-            ("device_held_by_limiters", "Parts of requests that limiters hold now", None, |it| it.held_by_limiters.into()),
+            ("device_held_by_limiters", "Parts of requests that limiters hold now", None, |it| {
+                it.held_by_limiters.into()
+            }),
             ("device_memory_used", "Memory for payloads in use", Some(Unit::Bytes), |it| it.memory_bytes.0),
             ("device_memory", "Memory for payloads", Some(Unit::Bytes), |it| it.memory_bytes.1),
         ];
         for (name, help, unit, value) in gauges {
             writer.gauge(name, help, unit, of(value).map(|(labels, value)| (labels, signed(value))))?;
         }
-        let counters: [(&str, &str, fn(&ShardStatus) -> u64); 6] = [
-            ("device_ios_started", "I/Os started on the device", |it| it.loop_counters.started_ios),
-            ("device_syncs", "fsyncs started", |it| it.loop_counters.syncs),
-            ("device_memory_refusals", "Requests for memory that were refused", |it| it.memory_refusals),
-            ("device_ring_full", "Times the submission queue of io_uring was full", |it| it.loop_counters.full_submits),
-            ("device_ring_overflows", "Completions that did not fit the completion queue", |it| {
+        let counters: [Figure; 6] = [
+            ("device_ios_started", "I/Os started on the device", None, |it| it.loop_counters.started_ios),
+            ("device_syncs", "fsyncs started", None, |it| it.loop_counters.syncs),
+            ("device_memory_refusals", "Requests for memory that were refused", None, |it| it.memory_refusals),
+            ("device_ring_full", "Times the submission queue of io_uring was full", None, |it| {
+                it.loop_counters.full_submits
+            }),
+            ("device_ring_overflows", "Completions that did not fit the completion queue", None, |it| {
                 it.loop_counters.completion_overflows
             }),
-            ("device_inconsistencies", "Internal inconsistencies; above 0 is a defect", |it| it.violations),
+            ("device_inconsistencies", "Internal inconsistencies; above 0 is a defect", None, |it| it.violations),
         ];
-        for (name, help, value) in counters {
-            writer.counter(name, help, None, of(value))?;
+        for (name, help, unit, value) in counters {
+            writer.counter(name, help, unit, of(value))?;
         }
         let asleep = of(|it| it.loop_counters.asleep_ns).map(|(labels, ns)| (labels, seconds(ns)));
         writer.counter("device_asleep", "Time that the device's threads slept", Some(Unit::Seconds), asleep)?;
@@ -143,14 +165,16 @@ impl Snapshot {
             .filter(|(_, group)| !group.path.is_empty())
             .map(|(device, group)| (vec![("device", device.name.as_str()), ("group", group.path.as_str())], group))
             .collect();
-        let of = |value: fn(&GroupStatus) -> u64| groups.iter().map(move |(labels, it)| (labels.clone(), signed(value(it))));
+        let of =
+            |value: fn(&GroupStatus) -> u64| groups.iter().map(move |(labels, it)| (labels.clone(), signed(value(it))));
         writer.gauge("group_weight", "Weight of the group", None, of(|it| it.weight.into()))?;
         writer.gauge("group_connections", "Connections of the group", None, of(|it| it.connections.into()))?;
         writer.gauge("group_memory", "Memory that the group holds", Some(Unit::Bytes), of(|it| it.memory_bytes))?;
         let throttled = groups.iter().map(|(labels, it)| (labels.clone(), seconds(it.throttled_ns)));
         let help = "Time in which limiters held requests of the group";
         writer.counter("group_throttled", help, Some(Unit::Seconds), throttled)?;
-        let sums: Vec<Sample<'_, &Sums>> = groups.iter().map(|(labels, it)| (labels.clone(), &it.counters.sums)).collect();
+        let sums: Vec<Sample<'_, &Sums>> =
+            groups.iter().map(|(labels, it)| (labels.clone(), &it.counters.sums)).collect();
         tallies(writer, "group", &sums)?;
         self.shares(writer)?;
         histograms(writer, &groups)
@@ -166,7 +190,12 @@ impl Snapshot {
         let of = |value: fn(&GroupShare) -> f64| shares.iter().map(move |(labels, it)| (labels.clone(), value(it)));
         let due = "Part of the service that is due to the group, of those that ask for more than they get";
         writer.gauge("group_share_due", due, Some(Unit::Ratios), of(|it| it.due))?;
-        writer.gauge("group_share_got", "Part of the service that the group got", Some(Unit::Ratios), of(|it| it.got))?;
+        writer.gauge(
+            "group_share_got",
+            "Part of the service that the group got",
+            Some(Unit::Ratios),
+            of(|it| it.got),
+        )?;
         writer.gauge("group_outstanding", "Mean number of unanswered requests", None, of(|it| it.outstanding))?;
         let causes = shares.iter().flat_map(|(labels, share)| {
             ShareMiss::ALL.map(|miss| {
@@ -233,7 +262,7 @@ fn histograms(writer: &mut Writer<'_>, groups: &[Sample<'_, &GroupStatus>]) -> R
 
 /// The counts of each bucket. A step of the histogram, 1.6 % wide, counts where its lower end lies.
 fn buckets(times: &TimeHistogram) -> Vec<(f64, u64)> {
-    let mut buckets: Vec<(f64, u64)> = BOUNDS_S.iter().map(|bound| (*bound, 0)).chain([(f64::MAX, 0)]).collect();
+    let mut buckets: Vec<(f64, u64)> = BOUNDS_S.iter().map(|bound| (*bound, 0)).chain([(f64::INFINITY, 0)]).collect();
     for (lower_ns, count) in times.buckets() {
         let lower_s = seconds(lower_ns);
         if let Some((_, sum)) = buckets.iter_mut().find(|(bound, _)| lower_s < *bound) {
@@ -284,8 +313,8 @@ impl Writer<'_> {
         samples: impl IntoIterator<Item = Sample<'l, T>>,
     ) -> Result<(), Error> {
         let mut metric = self.metric(name, help, unit.as_ref(), MetricType::Counter)?;
-        samples
-            .into_iter()
-            .try_for_each(|(labels, value)| metric.encode_family(&labels)?.encode_counter::<NoLabelSet, T, u64>(&value, None))
+        samples.into_iter().try_for_each(|(labels, value)| {
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, T, u64>(&value, None)
+        })
     }
 }

@@ -23,10 +23,7 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 ///
 /// # Errors
 /// The thread cannot be started, or the socket is unusable.
-pub fn serve(
-    listening: Listening,
-    ask: impl Fn(mpsc::Sender<Snapshot>) -> bool + Send + 'static,
-) -> io::Result<()> {
+pub fn serve(listening: Listening, ask: impl Fn(mpsc::Sender<Snapshot>) -> bool + Send + 'static) -> io::Result<()> {
     let Listening { descriptor, address, .. } = listening;
     rustix::io::ioctl_fionbio(&descriptor, false)?;
     let listener = match address {
