@@ -13,8 +13,8 @@ fn number(line: &str, name: &str) -> Option<i64> {
 }
 
 /// With exact shares the service of any two tenants, divided by their weights, differs by at most
-/// four requests of each. Two of them are the request by which a tenant may lead and the one by
-/// which start-time fair queueing may err; they count once for each end of the interval.
+/// four requests of each: a tenant may lead by one request, and start-time fair queueing may err by
+/// one; both count once for each end of the interval.
 #[test]
 fn t14_leads_are_bounded() {
     let weights = [100.0, 300.0, 200.0];
@@ -98,9 +98,8 @@ fn t41_pauses_do_not_end_a_slice() {
     assert!(used.iter().all(|used_ns| *used_ns >= 100_000_000), "{used:?}");
 }
 
-/// Over three million requests of 64 groups no share is off by more than six requests: the four
-/// outstanding, the one by which start-time fair queueing may err, and the one by which a group may
-/// lead. Without compiler optimisation the test uses a thirtieth of the requests.
+/// Over three million requests of 64 groups no share is off by more than six requests: four are
+/// outstanding, start-time fair queueing may err by one, and a group may lead by one. Without compiler optimisation the test uses a thirtieth of the requests.
 #[test]
 fn shares_err_by_a_few_requests() {
     let requests = if cfg!(debug_assertions) { 100_000_u64 } else { 3_000_000 };
