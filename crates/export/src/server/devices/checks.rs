@@ -1,0 +1,85 @@
+//! Checks of a configuration's texts that need the engine: schedulers and backings.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use engine::{Backing, BackingKind, ErrorKind, ShardSettings, VolumeSettings};
+use experiment::SchedulerSpec;
+
+use crate::configuration::check::{Checks, Verdict};
+use crate::configuration::{Export, Problem};
+
+/// The engine's checks of texts in a configuration, which open none of the user's files.
+pub const CHECKS: Checks<'static> = Checks { scheduler: &check_scheduler, backing: &check_backing };
+
+fn check_backing(text: &str) -> Verdict {
+    let backing = Backing::parse(text).map_err(|error| (error.message, error.help))?;
+    match backing.kind {
+        BackingKind::Memory(size_bytes) => check_memory(text, size_bytes, memory_of_machine()),
+        _ => Ok(()),
+    }
+}
+
+/// A backing in memory takes memory only for what was written, but more than the machine has can never be written.
+fn check_memory(text: &str, size_bytes: u64, machine_bytes: Option<u64>) -> Verdict {
+    match machine_bytes {
+        Some(most) if size_bytes > most => {
+            let what = format!("backing {text}: this machine has {} MiB of memory", most >> 20);
+            Err((what, "give at most this size, or a sparse file (truncate -s SIZE FILE)".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn memory_of_machine() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1_024)
+}
+
+/// Tries a scheduler on a null device, so that the engine alone decides about names, versions and
+/// tunables.
+fn check_scheduler(text: &str) -> Verdict {
+    let scheduler: SchedulerSpec = text.parse().map_err(|error: experiment::Diagnostic| (error.message, error.help))?;
+    let settings = ShardSettings {
+        name: "trial".to_owned(),
+        scheduler,
+        memory_bytes: 64 << 20,
+        max_connections: 1,
+        max_groups: 2,
+        ..ShardSettings::default()
+    };
+    let nothing = Backing { kind: BackingKind::Null(1 << 20), model: None };
+    match engine::start(settings, &[VolumeSettings::new("trial", nothing)]) {
+        Err(error) if error.kind == ErrorKind::Usage => Err((error.message, error.help)),
+        // If the system cannot start a shard at all, starting the real one reports it.
+        Err(_) | Ok(_) => Ok(()),
+    }
+}
+
+/// Exports that would write to the same whole file or device as an earlier one.
+pub(super) fn written_twice<'a>(exports: impl Iterator<Item = &'a Export>, root: Option<&Path>) -> Vec<Problem> {
+    let mut seen: BTreeMap<(u64, u64), &Export> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for export in exports.filter(|export| !export.read_only) {
+        let Ok(Backing { kind: BackingKind::Path { path, slice: None }, .. }) = Backing::parse(&export.backing.value)
+        else {
+            continue;
+        };
+        let Ok(metadata) = fs::metadata(root.map_or_else(|| path.clone(), |root| root.join(&path))) else { continue };
+        let is_device = metadata.file_type().is_block_device();
+        // All nodes of a device have the same device number.
+        let identity = if is_device { (0, metadata.rdev()) } else { (metadata.dev(), metadata.ino()) };
+        if let Some(first) = seen.insert(identity, export) {
+            let what = format!("exports {} and {} would both write to {}", first.name, export.name, path.display());
+            problems.push(Problem::new(
+                &export.backing.place,
+                what,
+                "give each a file of its own, or make one read-only",
+            ));
+        }
+    }
+    problems
+}

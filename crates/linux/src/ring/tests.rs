@@ -1,0 +1,87 @@
+//! Requests through a real ring.
+
+use std::io::{Read, Seek, Write};
+use std::os::unix::net::UnixStream;
+
+use super::*;
+
+fn ring() -> Ring {
+    Ring::new(Arc::new(Arena::new(1 << 20).expect("1 MiB")), 8).expect("io_uring")
+}
+
+fn next(ring: &mut Ring) -> Completion {
+    let mut completions = Vec::new();
+    while completions.is_empty() {
+        ring.enter(Wait::Forever).expect("enter");
+        ring.reap(1, &mut completions);
+    }
+    completions[0]
+}
+
+fn span(offset_bytes: u64, length_bytes: u32) -> Span {
+    Span { offset_bytes, length_bytes }
+}
+
+#[test]
+fn gathered_writes_reach_the_file_in_order_and_come_back() {
+    let mut ring = ring();
+    let mut file = tempfile::tempfile().expect("a temporary file");
+    let id = ring.add_file(file.try_clone().expect("clone").into()).expect("room");
+    ring.arena().copy_in(span(0, 4), b"hois");
+    ring.arena().copy_in(span(8_192, 3), b"twa");
+    ring.write(7, id, &[span(0, 4), span(8_192, 3)], 10, true);
+    assert_eq!(next(&mut ring), Completion { token: 7, result: 7 });
+    let mut text = String::new();
+    file.seek(io::SeekFrom::Start(10)).expect("seek");
+    file.read_to_string(&mut text).expect("text");
+    assert_eq!(text, "hoistwa");
+    let registered = ring.register_arena();
+    ring.read(8, id, &[span(100, 7)], 10);
+    assert_eq!(next(&mut ring), Completion { token: 8, result: 7 }, "registered: {registered:?}");
+    let mut back = [0; 7];
+    ring.arena().copy_out(span(100, 7), &mut back);
+    assert_eq!(&back, b"hoistwa");
+}
+
+#[test]
+fn a_cancelled_receive_completes_and_the_peer_sees_the_end() {
+    let mut ring = ring();
+    let (ours, mut peer) = UnixStream::pair().expect("a pair");
+    let id = ring.add_file(ours.into()).expect("room");
+    ring.receive(1, id, span(0, 64));
+    ring.enter(Wait::No).expect("enter");
+    assert_eq!(ring.in_flight(), 1);
+    ring.cancel(id);
+    assert_eq!(next(&mut ring).result, -libc::ECANCELED);
+    ring.remove_file(id);
+    ring.enter(Wait::No).expect("enter");
+    assert_eq!(peer.read(&mut [0; 1]).expect("the end"), 0);
+}
+
+#[test]
+fn more_requests_than_entries_are_all_done() {
+    let mut ring = ring();
+    let mut file = tempfile::tempfile().expect("a temporary file");
+    file.write_all(&[1; 4_096]).expect("content");
+    let id = ring.add_file(file.into()).expect("room");
+    for token in 0..3_000 {
+        ring.read(token, id, &[span(token % 256 * 4_096, 1)], token);
+    }
+    let mut completions = Vec::new();
+    while completions.len() < 3_000 {
+        ring.enter(Wait::Forever).expect("enter");
+        ring.reap(1_024, &mut completions);
+    }
+    let mut tokens: Vec<u64> = completions.iter().map(|completion| completion.token).collect();
+    tokens.sort_unstable();
+    assert!(tokens.into_iter().eq(0..3_000));
+    assert!(completions.iter().all(|completion| completion.result == 1));
+    assert_eq!(ring.in_flight(), 0);
+}
+
+#[test]
+fn waiting_ends_with_its_time() {
+    let mut ring = ring();
+    ring.enter(Wait::AtMost(1_000_000)).expect("the time is no error");
+    assert!(!ring.has_news());
+}
