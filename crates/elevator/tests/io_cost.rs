@@ -266,8 +266,9 @@ fn t37_costs_follow_from_six_numbers() {
 
 #[test]
 fn t38_weights_are_shares_at_every_level() {
-    // Each group has so many reads that io.cost always holds some of them back. With fewer, the
-    // reads that the initial budget let pass would remain as a queue in front of the device.
+    // Each group keeps enough reads outstanding that io.cost always holds some of them back. With
+    // fewer, the reads that the initial budget let pass would remain as a queue in front of the
+    // device.
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 300)]);
     bench.backlog(1, 600);
     bench.backlog(2, 600);

@@ -222,15 +222,15 @@ fn mq15_without_starvation_all_writes_go_first() {
 
 #[test]
 fn p7_an_overdue_read_at_the_head_waits_for_a_batch_of_reads_and_one_of_writes() {
-    // Form of 6.1: the rest of a batch and a batch of writes, 15 + 16. In the form of 6.5 an
-    // earlier batch may continue before, with 16 more.
+    // The bound of P7 in docs/specifications/classic-elevators.md, section 12: the rest of a batch
+    // of reads and a batch of writes, 15 + 16. In the form of 6.5 one more batch, of 16.
     starvation_is_bounded('R', 500, [31, 47]);
 }
 
 #[test]
 fn p7_an_overdue_write_at_the_head_waits_for_the_reads_it_may_be_passed_by() {
-    // Two batches of reads, 2 x 16, and what a batch that has already begun adds before them, up to
-    // 2 x 16 more. In the form of 6.5 it may be another 16.
+    // The bound of P7 in docs/specifications/classic-elevators.md, section 12: `writes_starved`
+    // batches of reads and two more, 2 x 16 + 2 x 16. In the form of 6.5 one more batch, of 16.
     starvation_is_bounded('W', 5000, [64, 80]);
 }
 
