@@ -1,6 +1,6 @@
-//! When the device is idled, for how long, and what ends the idling. A queue's turn is the time
-//! from its selection as the queue in service until it expires: cases 23, 24, 26 and 27 of
-//! docs/specifications/bfq.md, section 25.
+//! When the device is idled, for how long, and what ends the idling: cases 23, 24, 26 and 27 of
+//! docs/specifications/bfq.md, section 25. A queue's turn is the time from its selection as the
+//! queue in service until it expires.
 
 use crate::host::{FORMS, Host};
 use hoistway_elevator::Elevator;
