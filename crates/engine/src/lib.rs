@@ -50,7 +50,7 @@ pub use depth::DepthState;
 pub use error::{EngineError, ErrorKind};
 pub use host::EngineHost;
 pub use positioning::Rotational;
-pub use saturation::{GroupShare, Saturation};
+pub use saturation::{GroupShare, Saturation, ShareMiss};
 pub use shard::{
     Answer, ClientContext, ConnectionStatus, Data, DrainReport, GroupStatus, LocalClient, LocalClientId, LocalRequest,
     Payload, ShardStatus, TunableStatus, UblkDevice, VolumeStatus,

@@ -29,6 +29,47 @@ pub(crate) struct Tenant {
     pub is_limited: bool,
 }
 
+/// Why a share is not kept.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum ShareMiss {
+    /// The scheduler knows no weights.
+    IgnoresWeights,
+    /// A limit of the group's own caps it.
+    Limit,
+    /// The group keeps fewer requests outstanding than its share needs.
+    TooFewRequests,
+    /// The group keeps enough requests outstanding, and the scheduler gave it less.
+    Scheduler,
+    /// The depth that the device needs is being measured.
+    Measuring,
+    /// All requests are in flight and do not saturate the device, so weights have no effect.
+    NotSaturated,
+}
+
+impl ShareMiss {
+    /// All causes.
+    pub const ALL: [ShareMiss; 6] = [
+        ShareMiss::IgnoresWeights,
+        ShareMiss::Limit,
+        ShareMiss::TooFewRequests,
+        ShareMiss::Scheduler,
+        ShareMiss::Measuring,
+        ShareMiss::NotSaturated,
+    ];
+
+    /// The cause as a word of metrics: `too_few_requests`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            ShareMiss::IgnoresWeights => "ignores_weights",
+            ShareMiss::Limit => "limit",
+            ShareMiss::TooFewRequests => "too_few_requests",
+            ShareMiss::Scheduler => "scheduler",
+            ShareMiss::Measuring => "measuring",
+            ShareMiss::NotSaturated => "not_saturated",
+        }
+    }
+}
+
 /// A group that asks for more than it gets.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GroupShare {
@@ -45,6 +86,8 @@ pub struct GroupShare {
     /// Mean number of unanswered requests.
     pub outstanding: f64,
     /// Why its share was not kept; none if it was.
+    pub miss: Option<ShareMiss>,
+    /// The same as a sentence.
     pub why: Option<String>,
 }
 
@@ -107,44 +150,66 @@ impl Saturation {
             let (due, got) = (share * part(theirs), part(tenant.bytes));
             let outstanding = tenant.outstanding;
             let path = tenant.path.clone();
-            state.groups.push(GroupShare { group: tenant.group, path, share, due, got, outstanding, why: None });
+            state.groups.push(GroupShare {
+                group: tenant.group,
+                path,
+                share,
+                due,
+                got,
+                outstanding,
+                miss: None,
+                why: None,
+            });
         }
         if state.groups.len() >= 2 {
             state.exact = state.groups.iter().map(|group| group.outstanding / group.share.max(1e-9)).reduce(f64::min);
             let whys: Vec<_> =
                 state.groups.iter().zip(&demanding).map(|it| state.why(it.0, it.1, has_shares)).collect();
-            state.groups.iter_mut().zip(whys).for_each(|(group, why)| group.why = why);
+            state.groups.iter_mut().zip(whys).for_each(|(group, why)| {
+                (group.miss, group.why) = why.unzip();
+            });
         }
         state.text = state.sentence(limit);
         state
     }
 
-    fn why(&self, group: &GroupShare, tenant: &Tenant, has_shares: bool) -> Option<String> {
+    fn why(&self, group: &GroupShare, tenant: &Tenant, has_shares: bool) -> Option<(ShareMiss, String)> {
         if group.got >= group.due * (1.0 - SHARE_TOLERANCE) {
             return None;
         }
         let (path, percent) = (group.name(), shown_percent(group.share));
         let keeps = format!("{path} keeps {} outstanding", requests(group.outstanding));
         Some(match (self.needed, self.depth_state) {
-            _ if !has_shares => format!("{path} is due {percent} %, but this scheduler ignores weights"),
-            _ if tenant.is_limited => format!("{path} is due {percent} %, but a limit of its own caps it"),
+            _ if !has_shares => {
+                let text = format!("{path} is due {percent} %, but this scheduler ignores weights");
+                (ShareMiss::IgnoresWeights, text)
+            }
+            _ if tenant.is_limited => {
+                (ShareMiss::Limit, format!("{path} is due {percent} %, but a limit of its own caps it"))
+            }
             (Some(needed), _) => {
                 let needs = group.share * f64::from(needed);
                 if group.outstanding < needs {
-                    format!("{keeps}; its share of {percent} % needs {:.0}", needs.ceil())
+                    let text = format!("{keeps}; its share of {percent} % needs {:.0}", needs.ceil());
+                    (ShareMiss::TooFewRequests, text)
                 } else {
                     let got = shown_percent(group.got);
-                    format!("{keeps}, enough for its share of {percent} %; the scheduler gave it {got} %")
+                    let text = format!("{keeps}, enough for its share of {percent} %; the scheduler gave it {got} %");
+                    (ShareMiss::Scheduler, text)
                 }
             }
             (None, DepthState::Learning) => {
-                format!("{keeps}; the number that its share of {percent} % needs is being measured")
+                let text = format!("{keeps}; the number that its share of {percent} % needs is being measured");
+                (ShareMiss::Measuring, text)
             }
-            (None, _) => format!(
-                "{keeps}, and all of them are in flight in the device, which {} do not saturate: weights have no effect while \
-                 no request is queued",
-                requests(self.in_flight)
-            ),
+            (None, _) => {
+                let text = format!(
+                    "{keeps}, and all of them are in flight in the device, which {} do not saturate: weights have no \
+                     effect while no request is queued",
+                    requests(self.in_flight)
+                );
+                (ShareMiss::NotSaturated, text)
+            }
         })
     }
 
@@ -236,6 +301,7 @@ mod tests {
         let state = Saturation::of(&tenants, DepthState::Saturated(32), 32.0, 32, true);
         assert_eq!((state.is_saturated, state.needed, state.exact), (true, Some(32), Some(5.0)));
         assert_eq!(state.groups[0].why.as_deref(), Some("db keeps 4 requests outstanding; its share of 80 % needs 26"));
+        assert_eq!((state.groups[0].miss, state.groups[1].miss), (Some(ShareMiss::TooFewRequests), None));
         assert_eq!(state.groups[1].why, None);
         assert_eq!(state.text, "saturated by 32 requests; shares can be exact with up to 5");
     }

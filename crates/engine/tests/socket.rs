@@ -161,6 +161,30 @@ fn tests_36_and_37_clients_that_stop_are_closed_and_others_do_not_notice() {
 }
 
 #[test]
+fn a_client_that_vanishes_while_it_waits_for_memory_is_noticed() {
+    let shard = shard("memory:32MiB", PATIENT);
+    // Clients that never read their answers hold all memory.
+    let reads: Vec<u8> = (0..64).flat_map(|cookie| request(0, cookie, 0, 1 << 20)).collect();
+    let mut deaf: Vec<_> = (0..6).map(|_| connect(&shard, None)).collect();
+    deaf.iter_mut().for_each(|peer| peer.send(&reads));
+    let pauses = || shard.status().expect("status").loop_counters.pauses_for_memory;
+    let is_waiting = |before: u64| {
+        (0..2_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            pauses() > before
+        })
+    };
+    assert!(is_waiting(0), "the memory lasts: {:?}", shard.status());
+    let (closed, is_closed) = mpsc::channel();
+    let before = pauses();
+    let mut victim = connect(&shard, Some(closed));
+    victim.send(&request(1, 1, 0, 1 << 20));
+    assert!(is_waiting(before), "the victim does not wait: {:?}", shard.status());
+    drop(victim);
+    is_closed.recv_timeout(Duration::from_secs(5)).expect("its end is noticed");
+}
+
+#[test]
 fn test_35_an_evicted_client_sees_the_end_although_a_receive_is_outstanding() {
     let shard = shard("memory:1MiB", PATIENT);
     let mut peer = connect(&shard, None);

@@ -27,6 +27,7 @@
 
 pub mod configuration;
 pub mod control;
+pub mod metrics;
 pub mod nbd;
 pub mod server;
 pub mod ublk;

@@ -56,7 +56,8 @@ group = "tenants/db"
 exports = ["db", "db-*"]
 [control]
 unix = "/run/hoistway/control.sock"
-metrics = ""
+[metrics]
+tcp = "127.0.0.1:9890"
 "#;
 
 fn two_are_known(text: &str) -> Verdict {
@@ -211,7 +212,15 @@ fn unavailable_features_are_refused_and_never_ignored() {
     says("tls = \"off\"", "tls = \"require\"", &["serve.toml:35:7: ", "TLS is not available in this version"]);
     says("tls = \"off\"", "certificates = \"/etc/pki\"", &["TLS is not available in this version"]);
     says("uid = 1000", "certificate = \"tenant-a\"", &["identities by certificate are not available"]);
-    says("metrics = \"\"", "metrics = \"127.0.0.1:9500\"", &["metrics are not available"]);
+}
+
+#[test]
+fn metrics_stay_on_this_machine_unless_allowed() {
+    let metrics = "tcp = \"127.0.0.1:9890\"";
+    says(metrics, "tcp = \"0.0.0.0:9890\"", &["serve.toml:49:7: ", "can be reached from other machines"]);
+    says(metrics, "", &["[metrics] has neither unix nor tcp"]);
+    says(metrics, "unix = \"/run/hoistway/control.sock\"", &["is another socket's path already"]);
+    assert_eq!(with(metrics, "tcp = \"0.0.0.0:9890\"\nallow_plain = true"), Vec::<String>::new());
 }
 
 #[test]

@@ -25,7 +25,7 @@ const USAGE: u8 = 2;
 #[derive(Args, Debug)]
 pub struct ServeArguments {
     /// Configuration file (TOML), instead of the options below
-    #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "vhost_user", "export", "scheduler", "memory", "queue_depth", "rotational", "control"])]
+    #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "vhost_user", "export", "scheduler", "memory", "queue_depth", "rotational", "metrics", "control"])]
     config: Option<PathBuf>,
     /// Print the complete configuration, including defaults, and exit
     #[arg(long)]
@@ -54,6 +54,9 @@ pub struct ServeArguments {
     /// Whether the disk rotates: auto, yes or no; auto asks the system, and if it says yes, verifies it by measuring
     #[arg(long, value_name = "WORD")]
     rotational: Option<String>,
+    /// Answer scrapes of Prometheus at unix:PATH or tcp:ADDRESS:PORT, path /metrics
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<String>,
     /// Create a control socket for `hoistway ctl` and `hoistway top` at PATH
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
@@ -117,6 +120,7 @@ fn read(arguments: &ServeArguments) -> Result<(Configuration, Origin), Vec<Probl
                 memory: arguments.memory.clone(),
                 queue_depth: arguments.queue_depth,
                 rotational: arguments.rotational.clone(),
+                metrics: arguments.metrics.clone(),
                 control: arguments.control.clone(),
             };
             Ok((flags::read(&flags)?, Origin::Flags))

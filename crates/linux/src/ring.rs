@@ -385,6 +385,20 @@ impl Ring {
         self.push(with_token(entry, token));
     }
 
+    /// Completes once when a socket's peer has gone: both directions are closed, or the connection has
+    /// failed; with `or_no_more_bytes` also when the peer sends nothing more, because TCP tells of a
+    /// closed peer only in this way.
+    pub fn poll_hang_up(&mut self, token: u64, socket: FileId, or_no_more_bytes: bool) {
+        // POLLHUP and POLLERR are always reported.
+        let events = if or_no_more_bytes { libc::POLLRDHUP.unsigned_abs().into() } else { 0 };
+        let entry = self.on_file(
+            socket,
+            |fd| opcode::PollAdd::new(fd, events).build(),
+            |fd| opcode::PollAdd::new(fd, events).build(),
+        );
+        self.push(with_token(entry, token));
+    }
+
     /// Waits for the next request of a ublk queue's tag. `buffer` is for its data, unless the device
     /// copies by reading and writing the file. The result is 0 when a request has come, and negative
     /// when the device stops.

@@ -12,20 +12,22 @@ const KEEPALIVE_INTERVAL_S: u64 = 10;
 const KEEPALIVE_PROBES: u32 = 3;
 
 /// Sets a stream socket up for many small and some large replies: larger buffers on unix sockets;
-/// no delay and keepalive (30 s, then 3 probes 10 s apart) on TCP.
+/// no delay and keepalive (30 s, then 3 probes 10 s apart) on TCP. Returns whether it is TCP.
 ///
 /// # Errors
 /// Any error from the socket.
-pub fn tune(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub fn tune(socket: BorrowedFd<'_>) -> io::Result<bool> {
     let family = sockopt::socket_domain(socket)?;
     if family == AddressFamily::UNIX {
-        return Ok(sockopt::set_socket_send_buffer_size(socket, UNIX_SEND_BUFFER_BYTES)?);
+        sockopt::set_socket_send_buffer_size(socket, UNIX_SEND_BUFFER_BYTES)?;
+        return Ok(false);
     }
     sockopt::set_tcp_nodelay(socket, true)?;
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, std::time::Duration::from_secs(KEEPALIVE_IDLE_S))?;
     sockopt::set_tcp_keepintvl(socket, std::time::Duration::from_secs(KEEPALIVE_INTERVAL_S))?;
-    Ok(sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)?)
+    sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)?;
+    Ok(true)
 }
 
 /// Ends both directions at once. Closing alone does not reach the peer while a ring still refers to

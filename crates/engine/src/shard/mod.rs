@@ -72,6 +72,7 @@ enum Token {
     Sync(u32),
     Mailbox,
     Local { client: u32, key: u16 },
+    HangUp { socket: u32, generation: u16 },
 }
 
 impl Token {
@@ -83,6 +84,7 @@ impl Token {
             Token::Sync(volume) => (3, 0, volume),
             Token::Mailbox => (4, 0, 0),
             Token::Local { client, key } => (5, key, client),
+            Token::HangUp { socket, generation } => (6, generation, socket),
         };
         kind << 44 | ((generation & 0xfff) as u64) << 32 | index as u64
     }
@@ -96,6 +98,7 @@ impl Token {
             2 => Token::Io(RequestId::from_raw(index)),
             3 => Token::Sync(index),
             5 => Token::Local { client: index, key: generation },
+            6 => Token::HangUp { socket: index, generation },
             _ => Token::Mailbox,
         }
     }
@@ -142,7 +145,7 @@ impl Worker {
     /// Builds a worker on the thread that will run it, and adds it to the device.
     pub fn new(shared: Arc<Shared>, mailbox: Arc<Mailbox>) -> Result<Self, EngineError> {
         let system = |what: &str, error: std::io::Error| {
-            EngineError::system(format!("{what}: {error}"), "see the engine's chapter on limits and kernel settings")
+            EngineError::system(format!("{what}: {error}"), "see Limits and kernel settings in docs/reference/serve.md")
         };
         let settings = &shared.settings;
         // This only improves timing; where it is forbidden the engine works without.
@@ -239,6 +242,7 @@ impl Worker {
         match Token::unpack(completion.token) {
             Token::Receive { socket, generation } => self.received(core, socket, generation, completion.result, now),
             Token::Send { socket, generation } => self.send_completed(core, socket, generation, completion.result, now),
+            Token::HangUp { socket, generation } => self.peer_hung_up(core, socket, generation, now),
             Token::Io(io) => self.io_done(core, io, completion.result, now),
             Token::Sync(volume) => self.sync_done(core, volume, completion.result, now),
             Token::Local { client, key } => self.local_command_completed(client, key, completion.result),

@@ -24,7 +24,7 @@ use crate::turn::{Action, Actions, Turn, TurnSettings};
 pub(crate) type Locked<'a> = MutexGuard<'a, Core>;
 
 /// Releases the lock while something runs that needs no decisions. A single worker keeps it, because
-/// nobody waits.
+/// no other waits for it.
 pub(super) fn unlocked<T>(core: &mut Locked<'_>, action: impl FnOnce() -> T) -> T {
     if core.workers.len() == 1 { action() } else { MutexGuard::unlocked(core, action) }
 }

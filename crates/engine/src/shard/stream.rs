@@ -104,6 +104,9 @@ pub(super) struct Socket {
     needed_bytes: u32,
     stream: Stream,
     receiving: Receiving,
+    is_tcp: bool,
+    /// Whether a poll for the peer's end is in the ring.
+    is_watched: bool,
     is_ready: bool,
     /// A request that the protocol answered, and for which there is no credit yet.
     answered: Option<AnsweredByProtocol>,
@@ -129,7 +132,7 @@ impl Worker {
         let now = linux::thread::monotonic_ns();
         let Attachment { socket, protocol, volume, group, received, label, beside, on_closed } = attachment;
         // An option that cannot be set only costs speed.
-        let _ = linux::socket::tune(std::os::fd::AsFd::as_fd(&socket));
+        let is_tcp = linux::socket::tune(std::os::fd::AsFd::as_fd(&socket)).unwrap_or(false);
         let refused = |what: &str| EngineError::system(format!("client {label}: {what}"), "try again later");
         let connection = core
             .turn
@@ -163,6 +166,8 @@ impl Worker {
             end: received_bytes,
             stream: Stream::Parsing,
             receiving: Receiving::No,
+            is_tcp,
+            is_watched: false,
             is_ready: false,
             answered: None,
             headers,
@@ -387,6 +392,13 @@ impl Worker {
     fn arm(&mut self, index: u32, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
         let wants = matches!(socket.stream, Stream::Parsing | Stream::Filling(_) | Stream::Skipping(_));
+        if socket.stream == Stream::Waiting && !socket.is_watched && !socket.is_closed {
+            // No receive tells of the peer's end while the stream waits.
+            socket.is_watched = true;
+            let token = Token::HangUp { socket: index, generation: socket.generation }.pack();
+            self.ring.poll_hang_up(token, socket.file, socket.is_tcp);
+            return;
+        }
         if socket.receiving != Receiving::No || socket.is_closed || !wants {
             return;
         }
@@ -430,6 +442,18 @@ impl Worker {
         }
     }
 
+    /// The peer has gone, or the poll was cancelled. While the stream does not wait, the next receive
+    /// tells what the peer has sent before.
+    pub(super) fn peer_hung_up(&mut self, core: &mut Core, index: u32, generation: u16, now: Nanos) {
+        let Some(socket) = self.socket_of(index, generation) else { return };
+        socket.is_watched = false;
+        if socket.is_closed {
+            self.free_if_unused(core, index);
+        } else if socket.stream == Stream::Waiting {
+            self.close_connection(core, index, now);
+        }
+    }
+
     /// Ends a connection: shuts down both directions at once, then waits for everything that refers
     /// to it.
     pub(super) fn close_connection(&mut self, core: &mut Core, index: u32, now: Nanos) {
@@ -440,7 +464,7 @@ impl Worker {
         socket.is_closed = true;
         socket.stream = Stream::Ended;
         let (file, connection, receiving) = (socket.file, socket.connection, socket.receiving);
-        let is_busy = socket.is_sending || socket.receiving != Receiving::No;
+        let is_busy = socket.is_sending || socket.is_watched || socket.receiving != Receiving::No;
         let dropped = std::mem::take(&mut socket.output);
         if let Some(fd) = self.ring.file(file) {
             linux::socket::shut_down(fd);
@@ -471,7 +495,8 @@ impl Worker {
     pub(super) fn free_if_unused(&mut self, core: &mut Core, index: u32) {
         let Some(place) = self.sockets.get_mut(index as usize) else { return };
         let Some(socket) = place else { return };
-        if !socket.is_closed || socket.is_sending || socket.receiving != Receiving::No || !socket.turn_is_finished {
+        let is_in_ring = socket.is_sending || socket.is_watched || socket.receiving != Receiving::No;
+        if !socket.is_closed || is_in_ring || !socket.turn_is_finished {
             return;
         }
         if let Some(mut socket) = place.take() {

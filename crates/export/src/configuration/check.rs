@@ -155,20 +155,15 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
             let what = format!("two listeners have the address {address}");
             problems.push(Problem::new(&address.place, what, format!("the first is at {}", first.at)));
         }
-        if let Address::Tcp(socket) = address.value
-            && !socket.ip().is_loopback()
-            && !listener.allow_plain
-        {
-            let what =
-                format!("{address} can be reached from other machines without TLS, not available in this version");
-            let help = "listen on 127.0.0.1, or set allow_plain = true if the network is trusted";
-            problems.push(Problem::new(&address.place, what, help));
-        }
+        plain(address, listener.allow_plain, problems);
         visible(&exports, &listener.exports, problems);
     }
-    for address in configuration.exports().filter_map(|(_, export)| export.vhost_user_blk.as_ref()) {
+    let metrics = configuration.metrics.iter().map(|metrics| &metrics.address);
+    configuration.metrics.iter().for_each(|metrics| plain(&metrics.address, metrics.allow_plain, problems));
+    for address in configuration.exports().filter_map(|(_, export)| export.vhost_user_blk.as_ref()).chain(metrics) {
         if let Some(first) = seen.insert(address.value.to_string(), &address.place) {
-            let what = format!("two sockets have the path {address}");
+            let kind = if matches!(address.value, Address::Unix { .. }) { "path" } else { "address" };
+            let what = format!("two sockets have the {kind} {address}");
             problems.push(Problem::new(&address.place, what, format!("the first is at {}", first.at)));
         }
     }
@@ -188,6 +183,18 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
     {
         let what = format!("{} is another socket's path already", control.unix.value.display());
         problems.push(Problem::new(&control.unix.place, what, format!("that socket is at {}", place.at)));
+    }
+}
+
+/// TCP that other machines can reach has to be allowed.
+fn plain(address: &Sourced<Address>, is_allowed: bool, problems: &mut Vec<Problem>) {
+    if let Address::Tcp(socket) = address.value
+        && !socket.ip().is_loopback()
+        && !is_allowed
+    {
+        let what = format!("{address} can be reached from other machines without TLS, not available in this version");
+        let help = "listen on 127.0.0.1, or set allow_plain = true if the network is trusted";
+        problems.push(Problem::new(&address.place, what, help));
     }
 }
 

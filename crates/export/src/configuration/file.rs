@@ -12,7 +12,7 @@ use super::size::Size;
 use super::{
     Address, Cache, Configuration, Control, DEFAULT_MEMORY, DEFAULT_SCHEDULER, DEFAULT_WEIGHT, Device, Export, Group,
     Identity, Listener, MAXIMUM_DEVICES, MAXIMUM_EXPORTS, MAXIMUM_GROUPS, MAXIMUM_IDENTITIES, MAXIMUM_LISTENERS,
-    MEMORY, PRIORITIES, PeerMatch, QUEUE_DEPTHS, ROTATIONAL, UBLK_NUMBER_MAX, WEIGHTS, write_limits,
+    MEMORY, Metrics, PRIORITIES, PeerMatch, QUEUE_DEPTHS, ROTATIONAL, UBLK_NUMBER_MAX, WEIGHTS, write_limits,
 };
 use crate::ublk::Number;
 
@@ -47,6 +47,7 @@ fn top(mut reader: Reader<'_>) -> Configuration {
             .into_iter()
             .filter_map(identity)
             .collect(),
+        metrics: reader.table("metrics", "[metrics]").and_then(metrics),
         control: reader.table("control", "[control]").and_then(control),
     };
     reader.finish();
@@ -211,28 +212,7 @@ fn limit(reader: &mut Reader<'_>, key: &'static str, read: impl FnOnce(&mut Read
 }
 
 fn listener(mut reader: Reader<'_>) -> Option<Listener> {
-    let unix = reader.text("unix");
-    let tcp = reader.text("tcp");
-    let mode = reader.text("mode");
-    let owner_group = reader.text("owner_group");
-    let address = match (unix, tcp) {
-        (Some(path), None) => Some(unix_address(&reader, path, mode, owner_group)),
-        (None, Some(address)) => {
-            for (key, value) in [("mode", mode), ("owner_group", owner_group)] {
-                if let Some(value) = value {
-                    reader.report(&value.place, format!("{key} is for unix sockets, this one is tcp"), "leave it out");
-                }
-            }
-            tcp_address(&reader, &address)
-        }
-        (unix, tcp) => {
-            let place = tcp.as_ref().map_or(&reader.place, |address| &address.place);
-            let what = if unix.is_some() { "has both unix and tcp" } else { "has neither unix nor tcp" };
-            let help = "give one: unix = \"/run/hoistway/nbd.sock\" or tcp = \"127.0.0.1:10809\"";
-            reader.report(place, format!("[[listen]] {what}"), help);
-            None
-        }
-    };
+    let address = address(&mut reader, "[[listen]]");
     let exports = reader.texts("exports", &["*"]);
     let list = reader.switch("list", true);
     let allow_plain = reader.switch("allow_plain", false);
@@ -255,6 +235,32 @@ fn listener(mut reader: Reader<'_>) -> Option<Listener> {
         handshake_timeout_s,
         stall_timeout_s,
     })
+}
+
+/// The address in the keys `unix`, `mode` and `owner_group`, or `tcp`.
+fn address(reader: &mut Reader<'_>, table: &str) -> Option<Sourced<Address>> {
+    let unix = reader.text("unix");
+    let tcp = reader.text("tcp");
+    let mode = reader.text("mode");
+    let owner_group = reader.text("owner_group");
+    match (unix, tcp) {
+        (Some(path), None) => Some(unix_address(reader, path, mode, owner_group)),
+        (None, Some(address)) => {
+            for (key, value) in [("mode", mode), ("owner_group", owner_group)] {
+                if let Some(value) = value {
+                    reader.report(&value.place, format!("{key} is for unix sockets, this one is tcp"), "leave it out");
+                }
+            }
+            tcp_address(reader, &address)
+        }
+        (unix, tcp) => {
+            let place = tcp.as_ref().map_or(&reader.place, |address| &address.place);
+            let what = if unix.is_some() { "has both unix and tcp" } else { "has neither unix nor tcp" };
+            let help = "give one: unix = \"/run/hoistway/nbd.sock\" or tcp = \"127.0.0.1:10809\"";
+            reader.report(place, format!("{table} {what}"), help);
+            None
+        }
+    }
 }
 
 fn unix_address(
@@ -326,9 +332,15 @@ fn identity(mut reader: Reader<'_>) -> Option<Identity> {
     property.map(|property| Identity { property: Sourced::new(property, &place), group, exports })
 }
 
+fn metrics(mut reader: Reader<'_>) -> Option<Metrics> {
+    let address = address(&mut reader, "[metrics]");
+    let allow_plain = reader.switch("allow_plain", false);
+    reader.finish();
+    Some(Metrics { address: address?, allow_plain })
+}
+
 fn control(mut reader: Reader<'_>) -> Option<Control> {
     let unix = reader.needed_text("unix", "/run/hoistway/control.sock");
-    reader.unavailable("metrics", Some(""), "metrics are");
     reader.finish();
     Some(Control { unix: Sourced::new(PathBuf::from(&unix.value), &unix.place) })
 }

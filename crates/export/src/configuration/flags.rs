@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::problem::{Place, Problem, Sourced, nearest};
 use super::size::Size;
 use super::{
-    Address, Configuration, Control, Device, Export, Group, Listener, MEMORY, QUEUE_DEPTHS, ROTATIONAL,
+    Address, Configuration, Control, Device, Export, Group, Listener, MEMORY, Metrics, QUEUE_DEPTHS, ROTATIONAL,
     UBLK_NUMBER_MAX, WEIGHTS,
 };
 use crate::ublk::Number;
@@ -34,6 +34,8 @@ pub struct Flags {
     pub queue_depth: Option<u64>,
     /// `--rotational`, one of the words of [`ROTATIONAL`].
     pub rotational: Option<String>,
+    /// `unix:PATH` or `tcp:ADDRESS:PORT`, by `--metrics`.
+    pub metrics: Option<String>,
     /// `--control`.
     pub control: Option<PathBuf>,
 }
@@ -99,6 +101,11 @@ pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
         }
     }
     configuration.devices.push(device);
+    match flags.metrics.as_deref().map(|text| address("--metrics", text)) {
+        Some(Ok(address)) => configuration.metrics = Some(Metrics { address, allow_plain: false }),
+        Some(Err(problem)) => problems.push(problem),
+        None => {}
+    }
     configuration.control = flags.control.as_ref().map(|path| Control {
         unix: Sourced::new(path.clone(), &Place::flag("--control", &path.display().to_string())),
     });
@@ -235,14 +242,19 @@ fn share(groups: &mut Vec<Group>, path: &Sourced<String>, weight: u64, problems:
 }
 
 fn listener(text: &str) -> Result<Listener, Problem> {
-    let place = Place::flag("--nbd", text);
+    address("--nbd", text).map(Listener::at)
+}
+
+fn address(flag: &str, text: &str) -> Result<Sourced<Address>, Problem> {
+    let place = Place::flag(flag, text);
     let address = if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
         Address::Unix { path: PathBuf::from(path), mode: 0o660, owner_group: None }
     } else if let Some(address) = text.strip_prefix("tcp:").and_then(|address| address.parse().ok()) {
         Address::Tcp(address)
     } else {
-        let help = "for example --nbd unix:/run/hoistway.sock, --nbd tcp:127.0.0.1:10809 or --nbd tcp:[::1]:10809";
+        let help =
+            format!("for example {flag} unix:/run/hoistway.sock, {flag} tcp:127.0.0.1:10809 or {flag} tcp:[::1]:10809");
         return Err(Problem::new(&place, format!("{text:?} is neither unix:PATH nor tcp:ADDRESS:PORT"), help));
     };
-    Ok(Listener::at(Sourced::new(address, &place)))
+    Ok(Sourced::new(address, &place))
 }

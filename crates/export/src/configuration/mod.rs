@@ -86,6 +86,8 @@ pub struct Configuration {
     pub listeners: Vec<Listener>,
     /// The identities of clients.
     pub identities: Vec<Identity>,
+    /// The endpoint for metrics, if there is one.
+    pub metrics: Option<Metrics>,
     /// The control socket, if there is one.
     pub control: Option<Control>,
 }
@@ -251,6 +253,15 @@ pub enum PeerMatch {
     Listener(String),
 }
 
+/// The endpoint for metrics.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metrics {
+    /// Its address.
+    pub address: Sourced<Address>,
+    /// Whether TCP beyond the loopback interface is allowed.
+    pub allow_plain: bool,
+}
+
 /// The control socket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
@@ -314,6 +325,7 @@ impl Configuration {
             groups: Vec::new(),
             listeners: Vec::new(),
             identities: Vec::new(),
+            metrics: None,
             control: None,
         }
     }

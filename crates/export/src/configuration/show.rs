@@ -34,6 +34,11 @@ pub fn show(configuration: &Configuration) -> String {
     }
     configuration.listeners.iter().for_each(|it| listener(it, &mut text));
     configuration.identities.iter().for_each(|it| identity(it, &mut text));
+    if let Some(metrics) = &configuration.metrics {
+        text.heading("[metrics]");
+        address(&metrics.address.value, &mut text);
+        text.plain("allow_plain", metrics.allow_plain);
+    }
     if let Some(control) = &configuration.control {
         text.heading("[control]");
         text.quoted("unix", control.unix.value.display());

@@ -40,6 +40,7 @@ use crate::configuration::{
     write_limits,
 };
 use crate::control::{Refusal, Request, socket as control_socket};
+use crate::metrics::Snapshot;
 use devices::report::{ListenerReport, StatusAnswer, StatusReport};
 use devices::{Devices, Drained};
 use handshake_thread::{AcceptedClient, ActiveState, ClientSink, Counts, HandshakeThread, Waker};
@@ -83,6 +84,8 @@ pub enum Event {
     Reload,
     /// Answer an operator's request.
     Operator(control_socket::PendingRequest),
+    /// Answer a scrape of the metrics.
+    Scrape(Sender<Snapshot>),
     /// Print a warning of a thread that must not wait for it.
     Warning(String),
     /// The drain has ended.
@@ -97,6 +100,8 @@ pub struct Server {
     /// The control socket's file: its thread blocks in accept until the process ends, so it cannot
     /// remove the file.
     control_file: Option<SocketFile>,
+    /// The file of the metrics' socket, likewise.
+    metrics_file: Option<SocketFile>,
     virtual_disks: VirtualDisks,
     inherited: Vec<Address>,
     events: Receiver<Event>,
@@ -193,6 +198,10 @@ impl Server {
             Some(control) => Some(listen_private(&control.unix).map_err(usage)?),
             None => None,
         };
+        let metrics = match &configuration.metrics {
+            Some(metrics) => Some(listen(&metrics.address).map_err(usage)?),
+            None => None,
+        };
         let (sender, events) = mpsc::channel();
         let virtual_disks = VirtualDisks::open(&devices, &configuration, sender.clone())?;
         let facts = devices.facts(&configuration);
@@ -217,18 +226,20 @@ impl Server {
                 return Err(StartFailure { problems: vec![problem], exit_status: ABANDONED });
             }
         }
-        let mut control_file = None;
-        if let Some(mut control) = control {
-            control_file = control.file.take();
-            let sender = sender.clone();
-            let ask = move |pending| sender.send(Event::Operator(pending)).is_ok();
-            control_socket::serve(control, ask).map_err(failed)?;
-        }
+        let control_file = match control {
+            Some(control) => serve_operators(control, &sender).map_err(failed)?,
+            None => None,
+        };
+        let metrics_file = match metrics {
+            Some(metrics) => serve_scrapers(metrics, &sender).map_err(failed)?,
+            None => None,
+        };
         Ok(Self {
             state,
             origin,
             listeners,
             control_file,
+            metrics_file,
             virtual_disks,
             inherited: addresses,
             events,
@@ -324,6 +335,8 @@ impl Server {
                     }
                 }
                 Event::Warning(text) => error_line(format_args!("hoistway: warning: {text}")),
+                // The scraper may have disconnected in the meantime.
+                Event::Scrape(answer) => _ = answer.send(self.snapshot()),
                 Event::Operator(pending) => {
                     let answer = self.answer(pending.request);
                     // The operator may have disconnected in the meantime.
@@ -369,6 +382,7 @@ impl Server {
     /// Removes the sockets and waits for the handshake threads.
     fn end(self, status: u8) -> u8 {
         drop(self.control_file);
+        drop(self.metrics_file);
         drop(self.virtual_disks);
         self.listeners.into_iter().for_each(ListenerThread::end);
         status
@@ -494,6 +508,15 @@ impl Server {
         self.state.set_active(configuration, self.is_draining);
     }
 
+    fn snapshot(&self) -> Snapshot {
+        let active = self.state.active();
+        Snapshot {
+            is_draining: self.is_draining,
+            listeners: self.listeners.iter().map(|listener| listener.status(&active)).collect(),
+            devices: self.state.devices.shard_statuses(),
+        }
+    }
+
     fn status(&self, with_buckets: bool) -> StatusReport {
         let active = self.state.active();
         StatusReport {
@@ -538,6 +561,20 @@ impl ListenerThread {
             expired: self.counts.expired.load(Ordering::Relaxed),
         }
     }
+}
+
+/// Serves the control socket; returns its file.
+fn serve_operators(mut control: Listening, sender: &Sender<Event>) -> io::Result<Option<SocketFile>> {
+    let (file, sender) = (control.file.take(), sender.clone());
+    control_socket::serve(control, move |pending| sender.send(Event::Operator(pending)).is_ok())?;
+    Ok(file)
+}
+
+/// Serves the metrics; returns their socket's file.
+fn serve_scrapers(mut metrics: Listening, sender: &Sender<Event>) -> io::Result<Option<SocketFile>> {
+    let (file, sender) = (metrics.file.take(), sender.clone());
+    crate::metrics::serve(metrics, move |answer| sender.send(Event::Scrape(answer)).is_ok())?;
+    Ok(file)
 }
 
 fn notify_service_manager(state: &str) {

@@ -60,7 +60,16 @@ mod tests {
 
     fn device(why: Option<&str>) -> Vec<(String, Saturation)> {
         let why = why.map(str::to_owned);
-        let group = GroupShare { group: 1, path: "db".into(), share: 0.8, due: 0.8, got: 0.2, outstanding: 4.0, why };
+        let group = GroupShare {
+            group: 1,
+            path: "db".into(),
+            share: 0.8,
+            due: 0.8,
+            got: 0.2,
+            outstanding: 4.0,
+            miss: None,
+            why,
+        };
         let state = Saturation {
             depth_state: DepthState::Saturated(32),
             is_saturated: true,

@@ -305,10 +305,10 @@ fn left_device(control: &mut Control, note: &Note, source: &Source<'_>) -> Resul
             State::Dead => {
                 if info.features & feature::USER_RECOVERY == 0 {
                     let node = ublk::node(info.number);
-                    eprintln!(
+                    error_line(format_args!(
                         "hoistway: note: {} of an earlier server goes once no process has it open",
                         node.display()
-                    );
+                    ));
                 }
                 control.delete_dead(note.number).map_err(Obstacle::System)?;
                 note.remove();

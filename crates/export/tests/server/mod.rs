@@ -45,9 +45,10 @@ impl Running {
     fn start(directory: TempDir, listen: &str, devices: &str) -> Self {
         let socket = directory.path().join("nbd.sock");
         let text = format!(
-            "{devices}\n[[listen]]\nunix = \"{}\"\n{listen}\n[control]\nunix = \"{}\"\n",
+            "{devices}\n[[listen]]\nunix = \"{}\"\n{listen}\n[control]\nunix = \"{}\"\n[metrics]\nunix = \"{}\"\n",
             socket.display(),
             directory.path().join("control.sock").display(),
+            directory.path().join("metrics.sock").display(),
         );
         let path = directory.path().join("serve.toml");
         std::fs::write(&path, &text).unwrap();

@@ -19,6 +19,11 @@ impl Devices {
         self.shards.iter().filter_map(of).collect()
     }
 
+    /// The state of each device, with histograms. Stopped devices are left out.
+    pub fn shard_statuses(&self) -> Vec<ShardStatus> {
+        self.shards.iter().filter_map(|shard| shard.handle.status().ok()).collect()
+    }
+
     /// Devices, exports, groups and connections with their counters, and optionally the groups'
     /// histograms. Stopped devices are left out.
     pub fn status(&self, with_buckets: bool) -> DevicesReport {

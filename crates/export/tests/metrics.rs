@@ -1,0 +1,127 @@
+//! The metrics of a running server, read by an independent parser (`prometheus-parse`).
+
+mod client;
+mod server;
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use client::Client;
+use hoistway_export::nbd::handshake::ReplyForm;
+use prometheus_parse::{Scrape, Value};
+use server::Running;
+
+const DEVICES: &str = r#"
+[[device]]
+name = "memory"
+[[device.export]]
+name = "a"
+backing = "memory:1MiB"
+group = "tenants/a"
+[[device.export]]
+name = "b"
+backing = "memory:1MiB"
+group = "tenants/b"
+[[group]]
+path = "tenants/a"
+weight = 300
+"#;
+
+/// Sends a request as it stands; returns the status line with the headers, and the body.
+fn http(server: &Running, request: &str) -> (String, String) {
+    let mut stream = UnixStream::connect(server.directory().join("metrics.sock")).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+fn get(server: &Running, path: &str) -> (String, String) {
+    http(server, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+}
+
+fn parse(body: &str) -> Scrape {
+    Scrape::parse(body.lines().map(|line| Ok(line.to_owned()))).unwrap()
+}
+
+fn number(scrape: &Scrape, name: &str, labels: &[(&str, &str)]) -> f64 {
+    let fits = |sample: &&prometheus_parse::Sample| {
+        sample.metric == name && labels.iter().all(|(key, value)| sample.labels.get(key) == Some(value))
+    };
+    let found: Vec<_> = scrape.samples.iter().filter(fits).collect();
+    assert_eq!(found.len(), 1, "{name} {labels:?}: {found:?}");
+    match found[0].value {
+        Value::Counter(value) | Value::Gauge(value) | Value::Untyped(value) => value,
+        ref other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn counts_are_those_of_the_status_and_histograms_hold_every_request() {
+    let server = Running::with(DEVICES);
+    let mut client = Client::open(server.socket(), "a", ReplyForm::Structured);
+    (0..5).for_each(|n| assert_eq!(client.write(0, n * 4_096, &[7; 4_096]).error, 0));
+    (0..7).for_each(|n| assert_eq!(client.read(n * 8_192, 8_192).error, 0));
+    assert_ne!(client.read(2 << 20, 512).error, 0);
+    let status = server.status();
+    let (head, body) = get(&server, "/metrics");
+    assert!(head.starts_with("HTTP/1.1 200") && head.contains("openmetrics-text; version=1.0.0"), "{head}");
+    assert!(body.ends_with("# EOF\n"), "{body}");
+    let scrape = parse(&body);
+    for (table, label, key) in [("exports", "export", "name"), ("groups", "group", "path")] {
+        for object in status[table].as_array().unwrap() {
+            let name = object[key].as_str().unwrap();
+            for operation in ["read", "write"] {
+                let of = |field: &str| object[operation][field].as_f64().unwrap_or(0.0);
+                let labels = [("device", "memory"), (label, name), ("operation", operation)];
+                let metric = |what: &str| number(&scrape, &format!("hoistway_{label}_{what}_total"), &labels);
+                assert_eq!(metric("requests"), of("requests"), "{name} {operation}: {object}");
+                assert_eq!(metric("request_errors"), of("errors"), "{name} {operation}");
+                assert_eq!(metric("transferred_bytes"), of("bytes"), "{name} {operation}");
+            }
+        }
+    }
+    let reads = [("group", "tenants/a"), ("operation", "read")];
+    assert_eq!(number(&scrape, "hoistway_group_requests_total", &reads), 8.0);
+    assert_eq!(number(&scrape, "hoistway_group_transferred_bytes_total", &reads), 7.0 * 8_192.0);
+    assert_eq!(number(&scrape, "hoistway_group_weight", &reads[..1]), 300.0);
+    let histograms: Vec<_> =
+        scrape.samples.iter().filter(|sample| sample.metric == "hoistway_group_request_seconds").collect();
+    assert_eq!(histograms.len(), 2, "reads and writes of one group: {histograms:?}");
+    for sample in histograms {
+        let Value::Histogram(buckets) = &sample.value else { panic!("{sample:?}") };
+        let counts: Vec<f64> = buckets.iter().map(|bucket| bucket.count).collect();
+        let all = if sample.labels.get("operation") == Some("read") { 8.0 } else { 5.0 };
+        assert!(counts.is_sorted() && counts.last() == Some(&all), "{counts:?}");
+        assert_eq!(buckets.last().map(|bucket| bucket.less_than), Some(f64::INFINITY));
+        let labels = [("operation", sample.labels.get("operation").unwrap())];
+        assert_eq!(number(&scrape, "hoistway_group_request_seconds_count", &labels), all);
+    }
+}
+
+#[test]
+fn other_requests_are_refused_and_the_endpoint_goes_on() {
+    let server = Running::with(DEVICES);
+    assert!(get(&server, "/").0.starts_with("HTTP/1.1 404"));
+    let post = http(&server, "POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    assert!(post.0.starts_with("HTTP/1.1 405"), "{post:?}");
+    for bytes in ["\r\n\r\n", "GET", "GET /metrics HTTP/9.9\r\n\r\n", "\u{0}\u{1}\u{2}"] {
+        let mut stream = UnixStream::connect(server.directory().join("metrics.sock")).unwrap();
+        stream.write_all(bytes.as_bytes()).unwrap();
+    }
+    assert!(get(&server, "/metrics?x=1").0.starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn every_metric_is_documented() {
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md")).unwrap();
+    let server = Running::with(DEVICES);
+    let names: BTreeSet<String> = parse(&get(&server, "/metrics").1).docs.into_keys().collect();
+    assert!(names.len() > 30, "{names:?}");
+    for name in names {
+        assert!(page.contains(&format!("`{name}`")) || page.contains(&format!("`{name}_total`")), "{name}");
+    }
+}
