@@ -4,7 +4,7 @@
 //! The same code runs under a spinlock in the kernel, where an allocation must not sleep.
 //! `kernel/gate/run` proves from the object file that no event method of a policy reaches the
 //! allocator. This test counts allocations, and also covers the request queue, which
-//! `kernel/gate/run` does not see.
+//! `kernel/gate/run` does not examine.
 #![allow(unsafe_code, reason = "an allocator is unsafe by its trait; this one counts and passes on")]
 
 use block::random::Stream;
@@ -79,7 +79,8 @@ fn allocations_of(act: impl FnOnce()) -> u64 {
     ALLOCATIONS.get() - before
 }
 
-/// A queue, and a host that performs every permitted operation with memory that it already has.
+/// A host that performs every permitted operation on a request queue, and needs no memory for that
+/// beyond what it has from the start.
 struct Host {
     queue: RequestQueue,
     random: Stream,
@@ -317,8 +318,9 @@ fn memory_of(name: &str, slots: u32, groups: u32) -> usize {
     BYTES.get() - before
 }
 
-/// In uchida and tarasov each group has a CFQ of its own, but all of these share their tables: the
-/// memory for a slot is independent of the number of groups, and vice versa.
+/// In uchida and tarasov each group has a CFQ of its own, but all of these share their tables. So
+/// the memory for a slot of the request table does not depend on the number of groups, nor the
+/// memory for a group on the number of slots.
 #[test]
 fn engines_of_groups_share_their_tables() {
     for name in ["uchida", "tarasov"] {

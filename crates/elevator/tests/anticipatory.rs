@@ -14,7 +14,8 @@ fn one_command(spec: &str) -> Testbed {
     Testbed::with(spec, &settings)
 }
 
-/// A process that reads sequentially, `think_ns` after each completion.
+/// A process that reads sequentially and sends each read `think_ns` after the previous one
+/// completed.
 struct Reader {
     context: u32,
     sector: u64,
@@ -80,7 +81,7 @@ fn as1_async_writes_alone_go_in_one_way_order() {
     let mut testbed = one_command("anticipatory");
     testbed.given("W1000 W5000 W3000 W500 W4000");
     testbed.when("rest");
-    // In ascending order from sector 0: each time the nearest write ahead.
+    // In ascending order from sector 0, where the head is at the start.
     testbed.then("W500 W1000 W3000 W4000 W5000");
 }
 
@@ -92,7 +93,7 @@ fn as2_two_readers_far_apart_change_over_by_time_only() {
     let run = run(&mut testbed, &mut readers, MS, 10_000 * MS);
     let changes: Vec<Nanos> =
         run.served.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| pair[1].0).collect();
-    // Without the first change, which comes before any think time has been measured.
+    // The first change does not count, because it comes before any think time has been measured.
     let gaps: Vec<u64> = changes.windows(2).skip(1).map(|pair| (pair[1] - pair[0]) / MS).collect();
     assert!(gaps.iter().all(|gap| *gap + 2 >= 125), "{gaps:?} ms");
     assert!(gaps.len() > 20, "both are served in turn: {gaps:?}");
@@ -162,7 +163,7 @@ fn as6_after_a_few_exits_exited_processes_are_not_waited_for() {
     let mut testbed = one_command("anticipatory");
     let mut held = Vec::new();
     for n in 0_u32..24 {
-        // A process reads once and exits; another waits far away.
+        // A process reads once and exits; another process has a request queued far away.
         let context = 10 + n;
         testbed.given(&format!("R{}@{context} d R{}@2", n * 50_000, 100_000_000 + n * 100_000));
         testbed.complete(0, Status::Ok);
@@ -220,9 +221,9 @@ fn as7_kinds_never_share_the_device_and_reads_have_their_time() {
 }
 
 /// docs/specifications/classic-elevators.md, section 9.4, step 5: the time of a batch of writes
-/// begins with its first dispatch. Otherwise, if the driver stalls before it asks for the first
-/// write, the batch would be over before it began, and writes would wait as long as such stalls go
-/// on.
+/// begins with its first dispatch. If it began earlier, and the driver did not ask for a request
+/// for a long time, the batch would end before its first write; if that happened repeatedly, writes
+/// would starve.
 #[test]
 fn s9_4_an_unused_batch_does_not_count_as_passing_over() {
     let mut settings = Testbed::settings();

@@ -1,5 +1,6 @@
-//! uchida and tarasov: the cases of docs/specifications/cfq.md, section 19, about the controllers
-//! of 2008, and the invariants of their layers of groups. Shares are of the device's time.
+//! uchida and tarasov, two group schedulers of 2008 in which each group has a CFQ of its own: the
+//! cases of docs/specifications/cfq.md, section 19, about them, and their invariants. Shares are of
+//! the device's time.
 
 use block::time::{MILLISECOND, SECOND};
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
@@ -14,8 +15,8 @@ const HIGH: u32 = 1;
 const MIDDLE: u32 = 2;
 const LOW: u32 = 3;
 
-/// A load: `depth` requests at a time in its own region, each sent a while after the end of the one
-/// before.
+/// A load of one issuer: it keeps `depth` requests outstanding in its own region of the disk, and
+/// sends each one `think_ns` after a completion.
 #[derive(Copy, Clone, Debug)]
 struct Flow {
     group: u32,
@@ -25,12 +26,12 @@ struct Flow {
     think_ns: Nanos,
 }
 
-/// One issuer with more requests than are dispatched at a time.
+/// An issuer with 32 requests outstanding, so that it is always backlogged.
 fn backlogged(group: u32, context: u32) -> Flow {
     Flow { group, context, operation: Operation::Read, depth: 32, think_ns: 0 }
 }
 
-/// One issuer that waits for each of its requests, and thinks for 0.1 ms.
+/// An issuer that waits for each of its requests, and thinks for 0.1 ms before the next.
 fn one_at_a_time(group: u32, context: u32) -> Flow {
     Flow { depth: 1, think_ns: MILLISECOND / 10, ..backlogged(group, context) }
 }
@@ -47,7 +48,7 @@ struct Bench {
     now: Nanos,
     service_ns: Nanos,
     in_device: Option<(RequestId, Nanos)>,
-    /// When which flow sends its next request.
+    /// The times of the next requests, each with the index of its flow.
     asks: Vec<(Nanos, usize)>,
     flows: Vec<Flow>,
     next_sector: Vec<u64>,
@@ -56,7 +57,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// `name@version:row=value,...` and the levels of groups 1, 2, ...
+    /// `spec` is `name@version:tunable=value,...`; `levels` are the priority levels of groups 1, 2,
+    /// ...
     fn new(spec: &str, levels: &[Option<u32>]) -> Self {
         let configuration = Configuration {
             slots: 512,
@@ -219,9 +221,10 @@ fn assert_shares(bench: &Bench, expected: [f64; 3], tolerance: f64) {
     assert!(is_near, "{shares:.1?}, not {expected:.1?} ± {tolerance}");
 }
 
-/// The levels of the report for uchida: high, middle and low.
+/// The priority levels of groups HIGH, MIDDLE and LOW in the test report that
+/// docs/specifications/cfq.md, section 15.4, quotes, for uchida, where 0 is the highest.
 const UCHIDA: [Option<u32>; 3] = [Some(0), Some(4), Some(7)];
-/// The same for tarasov.
+/// The same for tarasov, where 7 is the highest.
 const TARASOV: [Option<u32>; 3] = [Some(7), Some(4), Some(0)];
 
 #[test]
@@ -234,9 +237,9 @@ fn t50_uchida_without_key_offset_shares_as_the_slices() {
     assert!(turns.windows(3).all(|three| three[0].0 != three[2].0), "plain rotation: {turns:?}");
 }
 
-/// By the rules, groups of the levels 0, 4 and 7 are served in the order 7, 4, 0, 4, 0: after its
-/// turn, a group of level 4 is placed 160 ms back and one of level 7 280 ms, so between two turns
-/// of the lowest group the other two alternate, the middle one first.
+/// Groups of the levels 0, 4 and 7 are served in the order 7, 4, 0, 4, 0. After its turn, a group
+/// of level 4 is placed 160 ms back in the order and one of level 7 280 ms; so between two turns of
+/// level 7 each of the other two has two turns, level 4 first.
 #[test]
 fn t50_uchida_with_key_offset_serves_the_lowest_half_as_often() {
     let mut bench = Bench::new("uchida", &UCHIDA);
@@ -258,8 +261,9 @@ fn t51_tarasov_shares_as_the_mapping_says() {
         let mut bench = Bench::new(spec, &TARASOV);
         bench.with(&readers_of(&[HIGH, MIDDLE, LOW])).run(60 * SECOND);
         let turns = bench.turns();
-        // A slice lasts until the tick after its end, up to 1 ms longer; that is a twentieth of the
-        // shortest slice, so shares of the turns' times are compared.
+        // A slice is ended by the first tick after its time, so it can be 1 ms longer. That is a
+        // twentieth of the shortest slice, so the sums of the turns' lengths are compared, with a
+        // tolerance.
         let whole_rounds = turns.len() / 3 * 3;
         let of = |group| turns[..whole_rounds].iter().filter(|turn| turn.0 == group).map(|turn| turn.1).sum::<u64>();
         let (got, total) = ([of(HIGH), of(MIDDLE), of(LOW)], of(HIGH) + of(MIDDLE) + of(LOW));
@@ -288,17 +292,17 @@ fn t52_tarasov_a_group_that_runs_empty_loses_its_slice_when_others_wait() {
     let mut bench = Bench::new("tarasov", &[Some(7), Some(4)]);
     bench.with(&[one_at_a_time(HIGH, 1), backlogged(MIDDLE, 2)]).run(20 * SECOND);
     let turns = bench.turns();
-    // Each time, the other group is first in the list of groups, and gets two slices of 100 ms in a
-    // row.
+    // Each time, the other group is first in the list of groups once more, and so gets two slices
+    // of 100 ms in a row.
     assert!(turns.iter().filter(|turn| turn.0 == HIGH).count() >= 98);
     let of_high = bench.served.windows(2).filter(|two| two[0].0 == HIGH && two[1].0 == HIGH).count();
     assert_eq!(of_high, 0, "each request ends its turn");
     assert!(turns.iter().rev().skip(1).filter(|turn| turn.0 == MIDDLE).all(|turn| (200..=204).contains(&turn.1)));
 }
 
-/// The load of the previous test, under uchida: the first group's own CFQ idles for its reader, so
-/// the group keeps the device for its whole slice, or until the reader's own slice ends if this
-/// happens during the reader's think time.
+/// The load of the previous test, under uchida: the CFQ of the first group idles for the group's
+/// reader, so the group keeps the device for its whole slice of 160 ms. If the reader's slice of
+/// 100 ms within the group ends while the reader thinks, the group loses the device then.
 #[test]
 fn uchida_idling_for_a_queue_keeps_the_group() {
     let mut bench = Bench::new("uchida:key_offset=0", &[Some(0), Some(4)]);
@@ -319,7 +323,7 @@ fn uchida_a_group_loses_the_device_when_its_idle_timer_fires() {
     bench.with(&[backlogged(MIDDLE, 2)]).run(15 * MILLISECOND);
     let times: Vec<(u32, u64)> = bench.served.iter().map(|served| (served.0, served.2)).collect();
     assert_eq!(times[0], (HIGH, SECOND));
-    // The reader's request completed in tick 1000, and the idle timer fires 8 ticks later.
+    // The reader's request completed in tick 1000 (at 1 s), and the idle timer fires 8 ticks later.
     assert_eq!(times[1], (MIDDLE, SECOND + 8 * MILLISECOND));
 }
 
@@ -393,8 +397,8 @@ fn async_writes_share_by_group() {
 
 #[test]
 fn a_reader_does_not_preempt_writers_of_another_group() {
-    // In tarasov the writers' group is first in the list of groups once more, so it gets two
-    // slices.
+    // In tarasov the writers' group is first in the list of groups once more when its slice ends,
+    // so it gets two slices in a row.
     for (spec, slice_ms) in [("uchida", 160), ("tarasov", 2 * 160)] {
         let best = if spec == "tarasov" { 7 } else { 0 };
         let mut bench = Bench::new(spec, &[Some(best), Some(4)]);
@@ -413,7 +417,8 @@ fn a_reader_does_not_preempt_writers_of_another_group() {
     }
 }
 
-/// By virtual time, a group returns with at most a slice of credit.
+/// In the form of 2.6.18, which shares by virtual time, a group that was idle returns with a credit
+/// of at most one slice.
 #[test]
 fn tarasov_idle_groups_save_no_virtual_time() {
     let mut bench = Bench::new("tarasov@2.6.18:group_slice=50", &[Some(4), Some(4), Some(4)]);
@@ -445,8 +450,8 @@ fn an_issuer_that_moves_leaves_its_requests_where_they_are() {
     }
 }
 
-/// OpenVZ's switches: without `virt_mode` all readers belong to one group, without
-/// `write_virt_mode` all buffered writes do.
+/// Two tunables of OpenVZ: if `virt_mode` is 0, all readers belong to the root group, and if
+/// `write_virt_mode` is 0, all buffered writes do.
 #[test]
 fn tarasov_groups_may_be_switched_off_for_readers_or_for_writers() {
     let write = |group, context| Flow { operation: Operation::Write, ..backlogged(group, context) };

@@ -1,10 +1,10 @@
 //! The cross-policy properties of docs/specifications/classic-elevators.md, section 12, for every
 //! policy in every form.
 //!
-//! Driving a testbed checks after each call that no request is lost or duplicated (P1), that
-//! requests cover exactly their bios (P2), that only compatible bios share a request (P3) within
-//! the limits (P4), and at the end that everything completes (P6). `HOISTWAY_SEED` replays one
-//! seed.
+//! The testbed's `drive`, which makes a list of random calls, checks after each call that no
+//! request is lost or duplicated (P1), that requests cover exactly their bios (P2), that only
+//! compatible bios share a request (P3) within the limits (P4), and at the end that everything
+//! completes (P6). `HOISTWAY_SEED` replays one seed.
 
 use block::random::Stream;
 use block::{HardwareQueue, Status};
@@ -37,7 +37,7 @@ fn surroundings(queues: u16, requests: u32, device: u32, era: Era) -> Settings {
         depth: Depth { requests, device },
         hardware_queues: queues,
         software_queues: queues * 2,
-        // A device of small depth is a disk, so that policies idle for the position of its head.
+        // A device of small depth is a disk, so that policies with idling use it.
         rotational: device < 32,
         ..Configuration::default()
     };

@@ -6,7 +6,8 @@ use testbed::{Testbed, check_tunables_table};
 
 const FORMS: [&str; 2] = ["deadline@2.6.24", "deadline@2.6.0"];
 
-/// Runs a script in both forms (the final one first) and compares the dispatched requests.
+/// Runs a script in both forms and compares the dispatched requests: `last` is expected in the form
+/// of 2.6.24, `first` in that of 2.6.0.
 #[track_caller]
 fn orders(settings: &str, script: &str, last: &str, first: &str) {
     for (form, expected) in FORMS.into_iter().zip([last, first]) {
@@ -16,7 +17,7 @@ fn orders(settings: &str, script: &str, last: &str, first: &str) {
     }
 }
 
-/// Same as [`orders`], for the final form alone.
+/// Same as [`orders`], for the form of 2.6.24 alone.
 #[track_caller]
 fn order(settings: &str, script: &str, expected: &str) {
     let mut testbed = Testbed::new(&format!("deadline:{settings}"));
@@ -94,11 +95,12 @@ fn dl10_directions_alternate() {
 
 #[test]
 fn dl11_a_merge_inherits_the_urgency() {
-    // R100 arrives at 0, R116 at 300, and R108 joins them at 400; a read between them is younger
-    // than the first.
+    // R100 arrives at 0 ms, R116 at 300, and R108 joins both into one request at 400. R5000 arrives
+    // at 100 ms, so it is younger than R100.
     let script = "R100 t+100 R5000 t+200 R116 t+100 R108 t+100 rest";
     order("fifo_batch=1", script, "R100+24 R5000");
-    // The other way round: the request that stays was the younger.
+    // Here R116 arrives first. The merged request takes the place of R100, which is younger, and
+    // must get the deadline of R116.
     order("fifo_batch=1", "R116 t+100 R5000 t+200 R100 t+100 R108 t+100 R20000 rest", "R100+24 R5000 R20000");
 }
 
@@ -120,8 +122,8 @@ fn dl14_an_overdue_read_waits_for_31_dispatches_at_most() {
     let mut testbed = Testbed::new("deadline");
     let far = |letter: char, from: u32| -> String { (1..50).map(|n| format!("{letter}{} ", from + n * 100)).collect() };
     testbed.given(&format!("R100000 R5 {} {}", far('R', 100_000), far('W', 500_000)));
-    // One batch of reads and the first request of the second: writes have waited for two batches,
-    // R5 is the oldest read.
+    // A batch of reads is dispatched and the first request of a second one, so writes have been
+    // passed by as many batches as permitted. Then R5, now the oldest read, becomes overdue.
     testbed.given("d17 t+600");
     let before = testbed.started().len();
     testbed.when("rest");

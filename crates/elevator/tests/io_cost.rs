@@ -13,7 +13,7 @@ use hoistway_elevator as elevator;
 
 const MS: Nanos = 1_000_000;
 const PERIOD: Nanos = 50 * MS;
-/// A random read of 4 KiB by the model of flash.
+/// The cost of a random read of 4 KiB according to io.cost's built-in model of flash.
 const READ_NS: Nanos = 117_398;
 const BIOS: u32 = 4_096;
 
@@ -28,11 +28,12 @@ struct Reader {
     done: u64,
 }
 
-/// io.cost, the readers whose bios it gets, and the tags and the device behind it.
+/// io.cost, the readers that submit bios to it, and the tags and the device that the bios use when
+/// it lets them pass.
 struct Bench {
     io_cost: IoCost,
     now: Nanos,
-    /// Speed of the device in per cent of the model's.
+    /// Speed of the device in per cent of the speed that io.cost's model assumes.
     speed: u64,
     tags: usize,
     readers: Vec<Reader>,
@@ -77,7 +78,8 @@ impl Bench {
         bench
     }
 
-    /// With io.cost's clock, the vrate, fixed at 100 %.
+    /// With the speed of io.cost's clock (the vrate), with which budgets grow, fixed at 100 % of
+    /// the real time.
     fn pinned(groups: &[(u32, u32, u32)]) -> Self {
         let mut bench = Self::new(groups);
         bench.set_qos(Qos { min_ppm: 1_000_000, max_ppm: 1_000_000, ..Class::Flash.qos() });
@@ -238,8 +240,9 @@ fn t37_costs_follow_from_six_numbers() {
     assert_eq!(of(&Class::FlashFast.model().read), (181_449, 8_171, 0));
     assert_eq!(of(&Class::FlashFast.model().write), (323_018, 0, 0));
     assert_eq!(of(&Speeds { bytes_per_s: 0, sequential_ios_per_s: 0, random_ios_per_s: 0 }), (0, 0, 0));
-    // A debt is counted as device time at full speed, whatever the group's share: a random read of
-    // metadata that does not fit in the budget leaves a debt of `READ_NS`.
+    // Costs are counted in units, of which the clock produces 137438 per microsecond. A debt is
+    // counted as device time at full speed, whatever the group's share: a random read of metadata
+    // that the budget does not cover leaves a debt of `READ_NS`.
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 100)]);
     bench.backlog(2, 1);
     bench.backlog(1, 64);
@@ -263,8 +266,9 @@ fn t37_costs_follow_from_six_numbers() {
 
 #[test]
 fn t38_weights_are_shares_at_every_level() {
-    // Enough reads that io.cost holds some of each group back. Otherwise the reads that the initial
-    // budget let pass would remain as a queue in front of the device.
+    // Each group keeps enough reads outstanding that io.cost always holds some of them back. With
+    // fewer, the reads that the initial budget let pass would remain as a queue in front of the
+    // device.
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 300)]);
     bench.backlog(1, 600);
     bench.backlog(2, 600);
@@ -294,7 +298,7 @@ fn t39_what_is_not_used_is_lent_and_taken_back() {
     assert!(shares[a].abs_diff(50) <= 3, "{shares:?}");
     assert!(shares[b] >= 880, "{shares:?}");
 
-    // A is backlogged: it gets its half within a period.
+    // Now A is backlogged, and gets its half within a period.
     bench.readers[a] = Reader { depth: 256, every_ns: None, next_at: bench.now, ..bench.readers[a].clone() };
     bench.run(PERIOD);
     let shares = bench.shares_during(10 * PERIOD);
@@ -319,12 +323,13 @@ fn t40_the_clock_finds_the_speed_of_the_device() {
     assert!(rates[first - 1..first + 16].windows(2).all(|pair| is_step(pair, 1)), "{rates:?}");
     assert!(rates[first + 15..first + 32].windows(2).all(|pair| is_step(pair, 2)), "{rates:?}");
     assert!(is_step(&rates[first + 31..first + 33], 4), "{rates:?}");
-    // Waiting for tags slows the clock down, but only after it has been too fast; so it exceeds the
-    // device's speed once.
+    // When bios wait for tags, io.cost slows its clock down. That happens only after the clock was
+    // too fast, so the clock exceeds the device's speed once.
     let reached = rates.iter().position(|rate| *rate >= 2 * 137_438).expect("twice the speed");
     assert!(reached <= 45 && rates.iter().all(|rate| *rate <= 295_000), "{reached}: {rates:?}");
     assert!((18_000..=21_500).contains(&rate), "{rate}: {rates:?}");
-    // Measured: 188 to 205 %, 96 to 98 % of the device.
+    // When this test was written, the clock stayed between 188 and 205 %, and the reader got 96 to
+    // 98 % of what the device can do.
     for _ in 0..15 {
         let shares = bench.shares_during(20 * PERIOD);
         let rate = bench.io_cost.vrate_hundredths();
@@ -356,7 +361,8 @@ fn t41_missed_targets_slow_the_clock_down_to_a_bound() {
     }
     let falling = bench.io_cost.vrate_hundredths();
     assert!((9_200..=9_500).contains(&falling), "1 % for seven periods: {falling}");
-    // 4 to 5 % missed: neither slower nor faster.
+    // If 4 to 5 % of the reads are late, of the 5 % that are permitted, the clock becomes neither
+    // slower nor faster.
     let late = 1_000 + bench.shares_during(PERIOD)[0];
     period(&mut bench, u32::try_from(late * 45 / 1_000).unwrap());
     let held = bench.io_cost.vrate_hundredths();
@@ -384,11 +390,13 @@ fn t42_what_must_not_wait_is_owed_and_paid_first() {
         let metadata = Bio { operation: Operation::Write, ..metadata };
         assert_eq!(bench.submit(9, metadata), Verdict::Pass);
     }
-    // 1315634 + 4948676 units each; the second pays with the rest of the budget, which is too
-    // little for a read and the slack of a wake-up (0.5 ms of half the device).
+    // Each write costs 1315634 + 4948676 units, which are 45.58 us. The rest of the budget pays for
+    // a part of them. It is too little for a waiting read and the slack with which io.cost wakes
+    // waiting bios (0.5 ms at half of the device), so the debt is smaller by at most their sum.
     let debt = bench.io_cost.debt_ns(group);
     assert!((50 * 45_579 - 117_398 - 250_000..=50 * 45_580).contains(&debt), "{debt}");
-    // Half the device pays them in 4 ms; until then no bio of the group passes.
+    // The group's half of the device repays the debt in 4 ms; until then no bio of the group
+    // passes.
     let passed = bench.passed_by(1);
     bench.run(3 * MS);
     assert!((1..=debt).contains(&bench.io_cost.debt_ns(group)));
@@ -417,13 +425,15 @@ fn t43_debts_to_an_idle_device_are_halved() {
     let debt = bench.io_cost.debt_ns(group);
     assert!(debt > 16_000 * MS, "{debt}");
     assert_eq!(bench.io_cost.delay_ns(group, bench.now), 250 * MS);
-    // In the period of the debt itself the device was fully used.
+    // The period in which the debt arose counts as one in which the device was fully used, so the
+    // debt is not halved at its end.
     bench.run(100 * MS);
     let mut owed = bench.io_cost.debt_ns(group);
     assert!(debt - owed <= 130 * MS, "{debt} {owed}");
     for _ in 0..5 {
         bench.run(100 * MS);
-        // 100 ms are paid by an otherwise idle device; the rest is halved.
+        // In each 100 ms the debt falls by 100 ms, because the device is idle otherwise; the rest
+        // is halved.
         let left = bench.io_cost.debt_ns(group);
         assert!(left.abs_diff((owed - 100 * MS) / 2) <= 60 * MS, "{owed} -> {left}");
         owed = left;
@@ -531,7 +541,8 @@ fn rows_read_back_and_make_the_file_the_users() {
     assert_eq!(io_cost.setting(rbps), Some(3_102_524_156));
 }
 
-/// Every change of the weight in use is reported: each message begins where the one before ended.
+/// Every change of the weight in use (`inuse`, the weight less what the group lends) is reported:
+/// the old value in each message is the new value of the one before.
 #[test]
 fn t39_the_lines_account_for_every_loan() {
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 100)]);
@@ -542,8 +553,8 @@ fn t39_the_lines_account_for_every_loan() {
     let mut told: BTreeMap<String, Vec<(u32, u32)>> = BTreeMap::new();
     let mut inuse = 0;
     for round in 0..60 {
-        // A first reads a tenth of its half; then so much that it can lack what it has lent at the
-        // end of a period; then it is backlogged.
+        // A first reads a tenth of its half; then so much that the weight that it keeps may not
+        // suffice until the end of a period; then it is backlogged.
         let (depth, every_ns) = match round % 15 {
             0..5 => (64, Some(READ_NS * 20)),
             5..10 => (64, Some(READ_NS * 12 / 5)),

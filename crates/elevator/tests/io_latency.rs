@@ -1,5 +1,5 @@
-//! io.latency: the numbered cases of docs/specifications/throttle.md, section 10, that concern one
-//! limiter alone, and its promises.
+//! io.latency: the numbered cases of docs/specifications/throttle.md, section 10, that concern
+//! io.latency alone, and its other documented properties.
 
 use block::random::Stream;
 use block::{Extent, Flags, GroupId, Nanos, Operation};
@@ -10,7 +10,7 @@ use hoistway_elevator as elevator;
 const MS: Nanos = 1_000_000;
 const ROOT: GroupId = GroupId::ROOT;
 
-/// A limiter, its clock, and the bios that have passed.
+/// A limiter, the time, and the bios that the test submits to it.
 struct Bench {
     limiter: IoLatency,
     now: Nanos,
@@ -21,7 +21,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// On a disk (judged by means) or on flash (judged by misses), with 128 scheduler tags.
+    /// On a disk, where a group's mean latency is compared with its target, or on flash, where the
+    /// bios that miss it are counted. With 128 scheduler tags.
     fn on(rotational: bool) -> Self {
         let configuration = LimiterConfiguration {
             bios: 512,
@@ -88,7 +89,8 @@ impl Bench {
         self.collect();
     }
 
-    /// A bio of a group that passes at once and ends after `took`.
+    /// Submits a bio, which must pass at once, and ends it as if it had taken `took`. The clock
+    /// does not move.
     fn one(&mut self, group: u32, took: Nanos) {
         let (id, has_passed) = self.submit_as(group, Flags::NONE);
         assert!(has_passed, "group {group} is held up");
@@ -117,7 +119,8 @@ impl Bench {
         self.limiter.throttling_below(ROOT)
     }
 
-    /// The depth that a group without bios in flight gets at its next bio.
+    /// Submits and ends one bio of a group, which makes the group adopt the depth that is now
+    /// prescribed for it; returns that depth.
     fn told(&mut self, group: u32) -> Option<u32> {
         self.one(group, MS);
         self.depth(group)
@@ -128,7 +131,7 @@ fn settings(parent: u32, target_ms: u64) -> GroupSettings {
     GroupSettings { parent: GroupId(parent), latency_target_ns: target_ms * MS, ..GroupSettings::with_weight(100) }
 }
 
-/// A with a target of 10 ms on a disk, and B.
+/// On a disk: group 1 (A) with a target of 10 ms, and group 2 (B).
 fn a_and_b(target_of_b_ms: u64) -> Bench {
     let mut bench = Bench::on(true);
     bench.group(1, 0, 10);
@@ -168,9 +171,9 @@ fn t29_a_missed_target_halves_the_siblings_and_a_kept_one_widens_them() {
 fn t29_each_step_is_logged() {
     let mut bench = a_and_b(0);
     bench.limiter.trace(true);
-    // After every change B submits a bio while it has none in flight. It then compares the cookie,
-    // a number of its parent that every change lowers or raises, with the value that it last saw,
-    // and changes its depth.
+    // The parent of a group has a number, the cookie, that every change of the children's depth
+    // lowers or raises. After every change B submits a bio while it has none in flight. B then
+    // compares the cookie with the value that it last saw, and changes its depth.
     let mut after_changes = |count: usize, a_takes: Nanos| -> Vec<String> {
         let mut told = Vec::new();
         for _ in 0..count {
@@ -202,8 +205,9 @@ fn t29_each_step_is_logged() {
 fn t29_the_way_back_is_a_sixteenth_at_a_time() {
     let mut bench = a_and_b(0);
     bench.run(160 + 2 * 640, 1, 20 * MS);
-    // B compares the parent's cookie, which every change lowers, for the first time: it has missed
-    // two changes, and halves its depth once.
+    // The parent's cookie is a number that every change of the children's depth lowers or raises. B
+    // compares it for the first time after three changes, and nevertheless halves its depth only
+    // once.
     assert_eq!((bench.below(), bench.told(2)), (96, Some(64)));
     let mut depths = Vec::new();
     while bench.below() > 0 {
@@ -312,7 +316,8 @@ fn bios_issued_for_the_root_do_not_wait_and_are_paid_for_later() {
     let mut bench = Bench::on(true);
     bench.group(1, 0, 10);
     bench.group(2, 0, 50);
-    // B misses nothing; seven steps lead to depth 1, further ones cannot be taken.
+    // B keeps its own target. Seven changes reduce its depth from 128 to 1; further changes cannot
+    // reduce it.
     while bench.depth(2) != Some(1) {
         bench.run(1, 1, 20 * MS);
         bench.one(2, 30 * MS);
@@ -321,15 +326,17 @@ fn bios_issued_for_the_root_do_not_wait_and_are_paid_for_later() {
     assert!(!bench.submit(2), "one is in flight");
     let (metadata, has_passed) = bench.submit_as(2, Flags::META);
     assert!(has_passed && bench.submit_as(2, Flags::SWAP).1);
-    // Without a step refused at depth 1, no delay is due.
+    // The group's processes are delayed only after a change that could not reduce the depth
+    // further, and there was none yet.
     bench.bios[metadata as usize].1 = bench.now - 20 * MS;
     bench.end(metadata);
     assert_eq!(bench.limiter.delay_ns(GroupId(2), bench.now), 0);
     let waiting = bench.limiter.held();
     while bench.limiter.delay_ns(GroupId(2), bench.now) == 0 {
         bench.run(1, 1, 20 * MS);
-        // After a bio that is issued for the root, too, the group compares the parent's cookie; but
-        // the bio is no sample of its group's latency.
+        // A bio that is issued for the root (metadata, swap) also makes its group compare the
+        // cookie, the parent's number that every change of depth alters. But it does not count in
+        // the group's latency.
         let (id, has_passed) = bench.submit_as(2, Flags::META);
         assert!(has_passed);
         bench.end(id);

@@ -1,5 +1,6 @@
 //! kyber: the numbered cases of docs/specifications/classic-elevators.md, section 8.9 (1 to 4 and 9
-//! are tested in `src/kyber/feedback.rs`).
+//! are tested in `src/kyber/feedback.rs`). kyber keeps reads, writes, discards and other requests
+//! apart as kinds; a token of a kind is the permission to have one of its requests in the device.
 
 use block::Status;
 use testbed::queue::Next;
@@ -10,7 +11,7 @@ fn requests(letter: char, count: u32, from: u32) -> String {
     (0..count).map(|n| format!("{letter}{} ", from + n * 100)).collect()
 }
 
-/// The kinds of the dispatched requests, run by run: `R16 W8`.
+/// The kinds of the dispatched requests in order: `R16 W8` means 16 reads and then 8 writes.
 fn runs(testbed: &Testbed, since: usize) -> String {
     let mut runs: Vec<(char, u32)> = Vec::new();
     for started in &testbed.started()[since..] {
@@ -59,7 +60,8 @@ fn ky7_what_is_flushed_merges_no_more() {
     testbed.then("R1000 R2000 R2008");
 }
 
-/// Room for a thousand requests in queue and device, so that only tokens limit.
+/// A queue and a device with room for more than a thousand requests, so that only kyber's tokens
+/// limit the requests in the device.
 fn roomy(spec: &str) -> Testbed {
     let mut settings = Testbed::settings();
     settings.configuration.slots = 2048;
@@ -89,15 +91,16 @@ fn ky8_a_requeued_request_gives_its_token_back() {
     testbed.when("R1000 d1");
     assert_eq!(testbed.started().len(), 256, "no token is left");
     testbed.when("back:R100000 d2");
-    // The request that was given back and the one that waited compete for one token; the one staged
-    // in front goes first.
+    // The requeued request and the waiting one compete for one token. The requeued one was put in
+    // front, so it is dispatched first.
     assert_eq!(testbed.started().len(), 257);
     assert!(testbed.started().last().is_some_and(|started| started.text == "R100000"));
 }
 
 #[test]
 fn ky9_reads_give_up_depth_while_writes_make_the_device_slow() {
-    // Any write misses a target of 4 ns in the device; reads are far below 4 s.
+    // Every write takes longer in the device than its target of 4 ns, and every read is far below
+    // its target of 4 s.
     let mut testbed = roomy("kyber:read_lat_nsec=4000000000,write_lat_nsec=4");
     for _ in 0..4 {
         testbed.given(&format!("{} {} t+1us d400", requests('R', 128, 100_000), requests('W', 128, 900_000)));

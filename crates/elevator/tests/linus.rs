@@ -1,5 +1,6 @@
-//! linus and read-latency2: the numbered cases of
-//! docs/specifications/classic-elevators.md, sections 3.8 and 4.5, including the remaining budgets.
+//! linus and read-latency2: the numbered cases of docs/specifications/classic-elevators.md,
+//! sections 3.8 and 4.5, including the remaining budgets. A request's budget is the number of later
+//! requests that may still pass it; a request whose budget is used up is passed by none.
 
 use elevator::{Any, Requests};
 use hoistway_elevator as elevator;
@@ -7,7 +8,8 @@ use testbed::notation::show;
 use testbed::queue::{Era, Settings};
 use testbed::{Testbed, check_tunables_table};
 
-/// In its original environment: an IDE disk, one command at a time.
+/// The environment of Linux 2.4, for which these elevators were written: an IDE disk, one command
+/// at a time.
 fn linux_2_4(spec: &str, max_sectors: u32) -> Testbed {
     let mut settings = Settings::of_era(Era::LINUX_2_4, 1);
     settings.configuration.max_sectors = max_sectors;
@@ -15,7 +17,7 @@ fn linux_2_4(spec: &str, max_sectors: u32) -> Testbed {
     Testbed::with(spec, &settings)
 }
 
-/// The rest of a queued request's budget.
+/// The remaining budget of a queued request.
 fn budget(testbed: &Testbed, transfer: &str) -> i32 {
     let requests: &Requests = testbed.queue().requests();
     let id = (0..requests.capacity()).filter_map(|slot| requests.id_of(slot));
@@ -132,12 +134,13 @@ fn the_form_of_2_4_21_merges_at_the_back_of_a_wall() {
 #[test]
 fn the_form_of_2_4_0_charges_scans_and_lengths() {
     let testbed = linux_2_4("linus@2.4.0", 255);
-    // Each scan costs the scanned requests 1; the merge into R100 costs those behind it its 8
-    // sectors.
+    // Each new bio reduces the budget of every request that the search for its place examines by 1;
+    // a merge also reduces the budgets of the requests behind the merged one by its 8 sectors.
     check(testbed, "R100 R500 R108", "R100+16(8190) R500(8183)");
     let testbed = linux_2_4("linus@2.4.0", 255);
-    // An insertion in between costs only the scan; a front merge costs its length to the request
-    // and those behind it.
+    // R300, inserted between the others, reduces only the budgets of the examined requests, by 1.
+    // R92, a front merge, also reduces the budgets of the merged request and of those behind it by
+    // its 8 sectors.
     check(testbed, "R100 R500 R300 R92", "R92+16(8181) R300(8183) R500(8182)");
 }
 
@@ -146,7 +149,7 @@ fn writes(sectors: u32) -> String {
     (1..=12).map(|n| format!("W{}+{sectors} ", n * 10_000)).collect()
 }
 
-/// These writes with another request in between.
+/// The writes of [`writes`] in order, with `between` after the first `after` of them.
 fn with(sectors: u32, after: u32, between: &str) -> String {
     let size = if sectors == 8 { String::new() } else { format!("+{sectors}") };
     let write = |n: u32| format!("W{}{size} ", n * 10_000);

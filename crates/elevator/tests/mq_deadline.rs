@@ -11,7 +11,9 @@ use testbed::{Calls, Testbed, check_tunables_table};
 
 const FORMS: [&str; 2] = ["mq-deadline@6.1", "mq-deadline@6.5"];
 
-/// Runs a script in both forms and compares the dispatched requests.
+/// Runs a script in both forms and compares the dispatched requests. The form of 6.1 remembers the
+/// next request of a batch, and must dispatch `next_request`; the form of 6.5 remembers the
+/// position at which it stopped, and must dispatch `position`.
 #[track_caller]
 fn orders(settings: &str, script: &str, next_request: &str, position: &str) {
     for (form, expected) in FORMS.into_iter().zip([next_request, position]) {
@@ -196,8 +198,9 @@ fn mq14_after_any_run_what_was_inserted_is_completed_and_merged_or_dispatched() 
     for form in FORMS {
         for seed in 0..20 {
             let mut testbed = Testbed::new(form);
-            // Driving checks the counters of every class after each call and leaves no request
-            // queued or in flight; then they balance.
+            // `drive` makes random calls and checks the counters of every class after each. At its
+            // end no request is queued or in flight, so the numbers of inserted and completed
+            // requests must be equal.
             testbed.drive(&Calls::random(seed, 400).without_switches());
             assert_eq!((testbed.queue().bios_in_flight(), testbed.queue().check()), (0, Ok(())), "{form}, seed {seed}");
         }
@@ -219,14 +222,15 @@ fn mq15_without_starvation_all_writes_go_first() {
 
 #[test]
 fn p7_an_overdue_read_at_the_head_waits_for_a_batch_of_reads_and_one_of_writes() {
-    // Form of 6.1: the rest of a batch and a batch of writes (15 + 16). Form of 6.5: another batch,
-    // left over from before.
+    // The bound of P7 in docs/specifications/classic-elevators.md, section 12: the rest of a batch
+    // of reads and a batch of writes, 15 + 16. In the form of 6.5 one more batch, of 16.
     starvation_is_bounded('R', 500, [31, 47]);
 }
 
 #[test]
 fn p7_an_overdue_write_at_the_head_waits_for_the_reads_it_may_be_passed_by() {
-    // Two batches of reads, and the rest of one in progress: 2 x 16 + 2 x 16. Form of 6.5: 16 more.
+    // The bound of P7 in docs/specifications/classic-elevators.md, section 12: `writes_starved`
+    // batches of reads and two more, 2 x 16 + 2 x 16. In the form of 6.5 one more batch, of 16.
     starvation_is_bounded('W', 5000, [64, 80]);
 }
 
@@ -312,7 +316,8 @@ fn a_lower_class_ages_even_while_a_higher_one_stays_in_the_device() {
 
 #[test]
 fn a_merge_with_an_older_request_inherits_its_deadline() {
-    // The gap between two reads is filled; the merged request is as overdue as its older part.
+    // R108 fills the gap between two reads; the merged request has the deadline of its older part,
+    // R116.
     orders(
         "fifo_batch=1",
         "R2000 d R116 t+300 R3000 R100 R108 t+200 rest",
@@ -323,8 +328,8 @@ fn a_merge_with_an_older_request_inherits_its_deadline() {
 
 #[test]
 fn front_merges_happen_only_when_sought() {
-    // R5000 was first and is the queue's last merge candidate, so R1008 is found only by a search
-    // for front merges.
+    // The request queue tries its most recent merge candidate first, in both directions. That is
+    // R5000 here, so R1008 is found only by a search for front merges.
     orders("", "R5000 R1008 R1000 rest", "R5000 R1000+16", "R1000+16 R5000");
     orders("front_merges=0", "R5000 R1008 R1000 rest", "R5000 R1008 R1000", "R1000 R1008 R5000");
 }

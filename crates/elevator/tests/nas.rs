@@ -1,5 +1,6 @@
 //! nas: the numbered cases of docs/specifications/classic-elevators.md, section 5.10, with both
-//! values of `order`: `posted`, what the posted code does, and `nearest`, what its author meant.
+//! values of `order`: `posted`, what the code does that was posted on the Linux kernel mailing
+//! list, and `nearest`, what its author meant.
 
 use block::random::Stream;
 use testbed::queue::{Era, Settings};
@@ -102,7 +103,7 @@ fn ns10_a_stream_of_full_requests_is_turned_round_as_posted() {
 
 #[test]
 fn ns11_a_request_merge_keeps_the_older_time() {
-    // At the end R100+24 is 1100 ms old: a barrier, so that R50 stays behind both.
+    // At the end R100+24 is 1100 ms old, so later reads may not pass it, and R50 stays behind both.
     let script = "R100 t+500 R116 t+200 R108 t+400 R300 R50";
     orders(script, "R100+24 R300 R50", "R100+24 R300 R50");
 }
@@ -159,7 +160,9 @@ fn counted_in_sectors_one_large_write_lets_a_read_pass_many() {
     let expected = [("requests", "R5000 W1000+100 R4000 W3000"), ("sectors", "R5000 R4000 W1000+100 W3000")];
     for (count, expected) in expected {
         let mut testbed = Testbed::new(&format!("nas:count={count}"));
-        // For the second read: two writes and one read, or 108 sectors and 8.
+        // A read may overtake as many writes as the queued writes exceed the queued reads. When
+        // R4000 arrives, two writes and one read are queued, so it may overtake one write; counted
+        // in sectors they are 108 and 8, so it may overtake 100 sectors of writes.
         testbed.when("W1000+100 R5000 W3000 R4000 rest");
         testbed.then(expected);
     }

@@ -1,5 +1,6 @@
 //! none: the numbered cases of docs/specifications/classic-elevators.md, section 2.3, and the
-//! effect of the software queues' lists on merging and turns.
+//! effect of the software queues on merging and on the order of dispatch. blk-mq gives each CPU a
+//! software queue.
 
 use block::Status;
 use testbed::queue::Era;
@@ -89,8 +90,8 @@ fn what_was_flushed_goes_before_what_came_later() {
 #[test]
 fn a_busy_device_is_fed_by_the_software_queues_in_turn() {
     let mut testbed = narrow();
-    // The second dispatch finds the device full: it counts as busy from here on, and R20 is chosen
-    // all the same.
+    // The second dispatch finds the device full, so the device counts as busy from here on. R20 has
+    // been taken from its software queue all the same, and is dispatched when there is room.
     testbed.given("R10 R20 d d");
     testbed.given("R100q1 R200q1 R300q2 R400q2 R500q3");
     testbed.complete(0, Status::Ok);

@@ -88,7 +88,8 @@ fn a_hit_whose_segments_do_not_fit_still_says_where_the_bio_goes() {
 fn np8_a_forced_drain_is_sorted_from_the_boundary_on() {
     for (script, expected) in [
         ("R500 R100 R300", "R100 R300 R500"),
-        // R200 was dispatched to the driver: sectors from 208 on come first, then those below.
+        // R200 was dispatched before. The drain begins at sector 208, where it ended: requests from
+        // there on come first, then those below.
         ("R200 d R500 R100 R300", "R200 R300 R500 R100"),
         ("R500 R100 W300 R50", "R100 R500 W300 R50"),
     ] {

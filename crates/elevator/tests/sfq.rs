@@ -1,5 +1,5 @@
-//! sfq, sfq-d2, mqfq: what each adds to start-time fair queueing. What they share with wfq (order,
-//! churn, tags) is tested in the same way as there.
+//! sfq, sfq-d2, mqfq: what each adds to start-time fair queueing. The properties that they share
+//! with wfq are tested as in `tests/wfq.rs`: shares by weight and level, and random calls.
 
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, random::Stream};
 use hoistway_elevator::{
@@ -8,7 +8,8 @@ use hoistway_elevator::{
 
 const FAMILY: [&str; 3] = ["sfq", "sfq-d2", "mqfq"];
 
-/// A policy with the table of requests. Requests stay in flight until `end` completes them.
+/// A policy, called directly instead of through a request queue. Requests stay in flight until
+/// `end` completes them.
 struct Driven {
     policy: Any,
     requests: Requests,
@@ -120,8 +121,9 @@ fn no_more_than_the_depth_are_inside() {
 
 #[test]
 fn a_smaller_depth_gives_shallower_tenants_their_shares() {
-    // 8 outstanding each: with all of them in flight there is nothing to choose; with 8 in flight,
-    // 3 : 1 needs 6 of the heavy one's.
+    // Each tenant has 8 requests outstanding. With depth 32 all are in flight, and the policy has
+    // no choice. With depth 8, shares of 3 : 1 need 6 requests of the heavy tenant in flight, which
+    // it has.
     for (depth, expected, within) in [(32, 1.0, 0.05), (8, 3.0, 0.1)] {
         let mut driven = Driven::new("sfq", &[("depth", depth)], &[(1, 0, 20), (2, 0, 60)]);
         let got = driven.loops(&[(1, 8), (2, 8)], 4_000);
@@ -157,8 +159,9 @@ fn a_tenant_that_completed_its_requests_is_waited_for_wait_us() {
     assert_eq!(driven.send(), [2]);
 }
 
-/// An issuer that is waited for keeps its start tag only in that group: in another group the tag
-/// could be smaller than the virtual time.
+/// mqfq waits for the next request of an issuer that has just completed its requests. Such an
+/// issuer keeps its start tag only in its group: in another group the tag could be smaller than the
+/// virtual time there.
 #[test]
 fn an_issuer_that_moves_to_another_group_while_it_is_waited_for_is_a_newcomer_there() {
     // With a large lead the group that is waited for holds no other group back, and tags alone decide.
@@ -187,8 +190,8 @@ fn a_permitted_lead_is_used_up() {
     driven.insert(1, 8);
     assert_eq!(driven.send(), [1]);
     (0..40).for_each(|_| driven.insert(2, 8));
-    // Group 2 begins one request behind group 1's tag, may be level with it, and may lead by 80
-    // sectors, which are ten requests: 12 in all.
+    // Group 2 begins one request behind group 1. So it may send one request to be level with group
+    // 1, one more to be in front, and ten more for the lead of 80 sectors: 12 in all.
     assert_eq!(driven.send().len(), 12);
 }
 

@@ -1,5 +1,6 @@
-//! The combined calls that the kernel module makes, for every policy in every form: a newcomer with
-//! its attributes, and completion with release. Both must have the effect of the separate calls.
+//! The combined calls that the kernel module makes, for every policy in every form: `insert_new`,
+//! which gets a new request together with its attributes, and `completed_and_released`. Both must
+//! have the effect of the separate calls.
 
 use block::random::Stream;
 use block::{Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Operation, Priority, RequestId};
@@ -80,7 +81,8 @@ impl Pair {
         Self { policies, table, inside: Vec::new(), now: 1_000_000, case: format!("{name}@{version:?}, seed {seed}") }
     }
 
-    /// Makes the same call on both, and requires the same answer.
+    /// Makes the same call on both policies, and requires the same answer. The closure's second
+    /// argument is true for the policy that gets the combined calls.
     fn same<T: PartialEq + Debug>(&mut self, call: impl Fn(&mut Any, bool, &Requests, u64) -> T) -> T {
         let [long, short] = &mut self.policies;
         let answer = call(long, false, &self.table, self.now);

@@ -1,5 +1,5 @@
 //! blk-throttle: the numbered cases of docs/specifications/throttle.md, section 10, that concern
-//! one limiter alone. HZ 1000, slices of 100 ms.
+//! blk-throttle alone. A kernel tick is 1 ms (HZ 1000); limits are measured over slices of 100 ms.
 
 use block::{Extent, Flags, GroupId, Nanos, Operation};
 use elevator::throttle::Throttle;
@@ -12,7 +12,7 @@ const MS: Nanos = 1_000_000;
 const PAGE: u32 = 4_096;
 const MIB: u64 = 1 << 20;
 
-/// A throttle, its clock, and the bios that have passed.
+/// A throttle, the time, and the bios that have passed.
 struct Bench {
     throttle: Throttle,
     now: Nanos,
@@ -29,7 +29,7 @@ impl Bench {
         Self::on(true)
     }
 
-    /// With slices of 100 ms whatever the device.
+    /// On a rotational device slices are 100 ms long.
     fn on(rotational: bool) -> Self {
         let configuration = LimiterConfiguration {
             bios: 100_000,
@@ -80,7 +80,8 @@ impl Bench {
     fn note(&mut self, id: u32) {
         let bio = &self.bios[id as usize];
         let letter = if bio.operation == Operation::Read { 'R' } else { 'W' };
-        // Bios that pass before the start count as passed at the start.
+        // Times are counted from the start at 1000 ms. Bios that pass before that count as passed
+        // at the start.
         self.passed.push(((self.now / MS).saturating_sub(1_000), bio.group.0, letter));
     }
 
@@ -167,8 +168,8 @@ fn t04_a_large_bio_waits_for_more_than_a_slice() {
         bench.submit(1, Operation::Read, 1 << 20);
     }
     bench.until(10_000);
-    // 629146 bytes too many x 1000 / 4194304 is 150.0001, and 150 + 100 by
-    // docs/specifications/throttle.md, section 2.5.
+    // The first bio has 629146 bytes more than the slice permits; at 4194304 bytes per second they
+    // take 150 ms. By docs/specifications/throttle.md, section 2.5, the bio waits for 150 + 100 ms.
     assert_eq!(bench.passed[0].0, 250);
     let passed = bench.by(10_000, 1);
     assert!(passed.abs_diff(40) <= 1, "{passed}");
@@ -202,7 +203,7 @@ fn t07_a_discard_counts_as_one_sector() {
 fn t08_no_bio_is_too_large_to_pass_at_last() {
     let mut bench = one_group(reads_per_s(2));
     bench.reads(1, 1);
-    // 4096 bytes at 2 a second: 2,048 s and the rest of the slice.
+    // 4096 bytes at 2 per second take 2,048 s; the bio also waits for the rest of the slice.
     let mut timers = 0;
     let mut last = bench.now;
     while bench.passed.is_empty() {
@@ -325,8 +326,8 @@ fn t16_groups_of_one_time_take_turns_of_six() {
         bench.submit(1, Operation::Read, PAGE);
         bench.submit(2, Operation::Read, PAGE);
     }
-    // Both wait; lifting both limits makes them due together. They reach the root in the order in
-    // which the groups are visited, but the root takes one bio of each group in turn.
+    // The bios of both groups wait, and lifting both limits releases them at the same time. One
+    // group is visited first, but the root takes one bio of each group in turn.
     bench.throttle.limits_changed(GroupId(1), &IoLimits::NONE, bench.now);
     bench.throttle.limits_changed(GroupId(2), &IoLimits::NONE, bench.now);
     bench.until(5);
@@ -338,7 +339,7 @@ fn t16_groups_of_one_time_take_turns_of_six() {
 #[test]
 fn t17_pieces_of_a_charged_bio_count_as_ios_only() {
     let mut bench = one_group(Rates { bytes_per_s: [MIB, u64::MAX], ios_per_s: [10, u32::MAX] });
-    // A megabyte in pieces of 128 KiB: as bytes it would need the whole second.
+    // A megabyte in pieces of 128 KiB: if its bytes counted, it would need a whole second.
     for _ in 0..8 {
         bench.submit_with(1, Operation::Read, 128 << 10, Flags::BYTES_CHARGED);
     }
@@ -368,7 +369,7 @@ fn t18_a_drain_releases_everything_within_two_ticks() {
 }
 
 impl Bench {
-    /// A submission without the full check, for large numbers.
+    /// A submission without the check of the invariants, for tests with many bios.
     fn submit_quick(&mut self, group: u32) {
         let id = self.next;
         self.next += 1;
@@ -380,8 +381,8 @@ impl Bench {
     }
 }
 
-/// A best-effort limit for reads, with thresholds with which no group counts as idle while it sends
-/// requests.
+/// A best-effort limit for reads: the rate up to which the group is protected from others
+/// (`io.low`). With these thresholds no group counts as idle while it sends requests.
 fn promised(bytes_per_s: u64) -> IoLimits {
     let low = Rates { bytes_per_s: [bytes_per_s, 0], ios_per_s: [0; 2] };
     IoLimits { low, idle_us: 1_000_000, latency_us: 100, ..IoLimits::NONE }
@@ -392,7 +393,8 @@ impl Bench {
         self.throttle.limits_changed(GroupId(group), &promised(bytes_per_s), self.now);
     }
 
-    /// The limit in MB/s that applies to one more read of the group, which has to wait.
+    /// Submits one more read of the group, which has to wait, and returns the limit in MB/s that
+    /// applies to it.
     fn ceiling_of(&mut self, group: u32) -> u64 {
         let _ = self.told();
         assert_eq!(self.submit(group, Operation::Read, PAGE), Verdict::Held);
@@ -401,7 +403,9 @@ impl Bench {
         bio.numbers[2] / 1_000_000
     }
 
-    /// Scales of the downgrades since the last call.
+    /// The scale in each message about a downgrade since the last call. Up to their scale, groups
+    /// may exceed their best-effort limits: by half of the limit for each step; a downgrade halves
+    /// the scale.
     fn downgrades(&mut self) -> Vec<u64> {
         let told = self.told();
         told.iter().filter(|message| message.text.starts_with("downgrade")).map(|message| message.numbers[0]).collect()
@@ -412,10 +416,11 @@ impl Bench {
     }
 }
 
-/// A (1) and B (2) have best-effort limits of 10 MB/s each. At 0 both have reached them, so that
-/// all groups may have more. A begins 15 ms earlier, so that it is examined in the middle of B's
-/// slices of 20 ms; it reaches its limit at 185 ms, and misses it at 205 ms. B has `b_reads` reads
-/// to do from 0 on. Returns the ceilings for B at 0, 19, 20, 199 and 200 ms.
+/// A (1) and B (2) have best-effort limits of 10 MB/s each. At 0 ms both have reached them, so
+/// blk-throttle permits all groups more from then on. A begins 15 ms earlier, so that A's rate is
+/// examined in the middle of B's slices of 20 ms; A still reaches its limit at 185 ms, and no
+/// longer at 205 ms. B has `b_reads` reads to do from 0 on. Returns the ceilings for B at 0, 19,
+/// 20, 199 and 200 ms.
 fn until_a_miss(b_reads: u32) -> (Bench, Vec<u64>) {
     let mut bench = Bench::new();
     bench.now -= 15 * MS;
@@ -433,7 +438,8 @@ fn until_a_miss(b_reads: u32) -> (Bench, Vec<u64>) {
     let mut ceilings = vec![bench.ceiling_of(2)];
     for ms in 1..=200 {
         bench.until(ms);
-        // 12 MB/s; the single read only triggers an examination of the limit.
+        // Three reads per ms are 12 MB/s. The single read at 200 ms only makes blk-throttle examine
+        // A's rate.
         bench.reads(1, if ms <= 185 { 3 } else { u32::from(ms == 200) });
         if is_busy && matches!(ms, 19 | 20 | 199 | 200) {
             ceilings.push(bench.ceiling_of(2));
@@ -453,7 +459,7 @@ fn t23_the_ceiling_grows_by_half_a_slice_and_halves_with_each_miss() {
     assert_eq!(bench.ceiling_of(2), 35);
     assert_eq!(bench.submit(3, Operation::Read, PAGE), Verdict::Pass, "the state is still MAX");
 
-    // Without B's backlog, so that nothing examines the limits between the examinations for A.
+    // Now B has no backlog, so blk-throttle examines the rates only when A sends a read.
     let (mut bench, _) = until_a_miss(50);
     for (ms, scale) in [(225, 2), (245, 1), (265, 0)] {
         bench.until(ms);
@@ -500,9 +506,9 @@ fn t45_the_same_calls_give_the_same_trace() {
     assert_eq!((texts, ceilings, passed), trace());
 }
 
-/// A (1) has a best-effort limit above its demand, B (2) has none. Of 100 reads of A on a disk
-/// (baseline 4.1 ms, target 0.1 ms more), `late_of_100` are late. Returns how many of 20 reads of B
-/// then pass.
+/// Group A (1) has a best-effort limit above its demand, group B (2) has none. A read on a disk is
+/// late if it takes more than 4.1 ms (the baseline latency) + 0.1 ms (the target). Of 100 reads of
+/// A, `late_of_100` are late. Returns how many of 20 reads of B then pass.
 fn passed_beside_a_group_with(late_of_100: u32) -> usize {
     let mut bench = Bench::new();
     bench.group(1, 0);

@@ -1,5 +1,5 @@
-//! blk-throttle: the messages of docs/specifications/throttle.md, section 2.8, each in its
-//! situation. HZ 1000, slices of 100 ms.
+//! blk-throttle: the messages of docs/specifications/throttle.md, section 2.8, each in a situation
+//! that causes it. A kernel tick (jiffy) is 1 ms; limits are measured over slices of 100 ms.
 
 use block::{Extent, GroupId, Nanos, Operation, Status};
 use elevator::throttle::Throttle;
@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 const NO_BYTES: u64 = u64::MAX;
 const NO_IOS: u32 = u32::MAX;
 
-/// A throttle with groups 1 to 3 and its messages; ticks are ms.
+/// A throttle with groups 1 to 3, and its messages. Time is counted in ticks of 1 ms.
 struct Bench {
     throttle: Throttle,
     tick: u64,
@@ -24,7 +24,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// The parents of groups 1, 2 and 3. Messages are on.
+    /// `parents` are the parents of groups 1, 2 and 3. Messages are on.
     fn new(parents: [u32; 3], rotational: bool) -> Self {
         let configuration = LimiterConfiguration {
             bios: 4_096,
@@ -76,7 +76,7 @@ impl Bench {
         }
     }
 
-    /// Time passes up to a tick; the limiter's own timers are not served if they are later.
+    /// Time passes up to a tick, and the limiter's timers fire on time.
     fn until(&mut self, tick: u64) {
         while let Some(at) = self.throttle.next_timer().filter(|at| *at <= tick * MS) {
             self.tick = at / MS;
@@ -116,7 +116,8 @@ fn read_rate(bytes_per_s: u64) -> IoLimits {
     rates(Rates { bytes_per_s: [bytes_per_s, NO_BYTES], ..Rates::UNLIMITED })
 }
 
-/// A best-effort limit of reads.
+/// A best-effort limit of reads: the rate up to which the group is protected from others
+/// (`io.low`).
 fn promise(bytes_per_s: u64) -> IoLimits {
     let low = Rates { bytes_per_s: [bytes_per_s, 0], ios_per_s: [0; 2] };
     IoLimits { low, idle_us: 1_000_000, latency_us: 100, ..IoLimits::NONE }
@@ -149,8 +150,9 @@ fn t01_the_life_of_a_bio_that_waits() {
         ]
     );
     bench.until(1_101);
-    // 104857 = 1048576 x 100 / 1000. No limit is the largest number, and a slice allows a tenth of
-    // it; I/Os are limited to 32 bits.
+    // A slice permits 104857 bytes, a tenth of 1048576 per second. "No limit" is represented by the
+    // largest 64-bit number, of which a slice also permits a tenth, and for I/Os by the largest
+    // 32-bit number.
     assert_eq!(
         bench.told(),
         [
@@ -189,7 +191,8 @@ fn writes_have_their_letter_and_discards_their_size() {
         ]
     );
     bench.until(1_100);
-    // One went at 1000 and one goes now, so that the third waits for another slice.
+    // A slice permits one I/O: the first passed at 1000, the second passes now, and the third waits
+    // for another slice.
     assert_eq!(
         bench.told(),
         [
@@ -202,14 +205,14 @@ fn writes_have_their_letter_and_discards_their_size() {
     );
 }
 
-/// A timer is not set for longer than 8 slices.
+/// blk-throttle sets a timer for at most 8 slices.
 #[test]
 fn t08_a_long_wait_is_reported_in_pieces() {
     let mut bench = Bench::new([0; 3], true);
     bench.limit(1, read_rate(2));
     bench.told();
     bench.reads(1, 1);
-    // 4096 bytes at 2 a second and the rest of the slice: 2048100 ticks from 1000 on.
+    // 4096 bytes at 2 per second and the rest of the slice take 2048100 ticks from 1000 on.
     assert_eq!(
         bench.told(),
         [
@@ -222,7 +225,8 @@ fn t08_a_long_wait_is_reported_in_pieces() {
     assert_eq!(bench.told(), ["0 dispatch nr_queued=0 read=0 write=0", "0 schedule timer. delay=800 jiffies=1800"]);
 }
 
-/// Case 13: while bios wait, the limit is raised tenfold.
+/// docs/specifications/throttle.md, section 10, case 13: while bios wait, the limit is raised
+/// tenfold.
 #[test]
 fn t13_a_change_of_limits_sets_the_timer_anew() {
     let mut bench = Bench::new([0; 3], true);
@@ -242,10 +246,10 @@ fn t13_a_change_of_limits_sets_the_timer_anew() {
     );
 }
 
-/// A (1) has a best-effort limit above its demand, B (2) has none. Of 20 reads of A on a disk
-/// (baseline 4.1 ms with the target), all submitted at 1000, `late` end late at 1005 and the others
-/// at 1003. The first read to end is counted in the period before, so 19 are counted. At 1100 B
-/// demands more than the floor.
+/// Group A (1) has a best-effort limit above its demand, group B (2) has none. On a disk a read is
+/// late after 4.2 ms. Of 20 reads of A, all submitted at 1000, `late` end at 1005 and the others at
+/// 1003. The first read to end is counted in the period before, so 19 are counted. At 1100 B sends
+/// more than the floor, the small rate that every group without a best-effort limit has.
 fn with_late_reads(late: usize) -> Bench {
     let mut bench = Bench::new([0; 3], true);
     bench.limit(1, promise(50_000_000));
@@ -260,7 +264,7 @@ fn with_late_reads(late: usize) -> Bench {
     bench
 }
 
-/// Case 26, with the message that gives the reason.
+/// docs/specifications/throttle.md, section 10, case 26, with the message that gives the reason.
 #[test]
 fn t26_a_group_that_misses_its_target_is_reported() {
     assert_eq!(
@@ -281,8 +285,9 @@ fn t26_a_group_that_misses_its_target_is_reported() {
             "- upgrade to max",
         ]
     );
-    // A has demand again and all its reads are late: (19 + 1) / 2 and 19 more, of them (3 + 1) / 2
-    // and 19 late.
+    // A sends reads again, and all are late. The first of them is added to the old counts, which
+    // are then halved; with the other 19 the total is (19 + 1) / 2 + 19 = 29, and (3 + 1) / 2 + 19
+    // = 21 are late.
     bench.reads(1, 20);
     bench.tick = 1_106;
     bench.end(22..42, 1_100);
@@ -314,7 +319,7 @@ fn baselines_are_logged_once_a_second_for_each_size() {
     };
     answer(Operation::Read, PAGE, 100, 32);
     answer(Operation::Write, 64 << 10, 250, 40);
-    // One too few to count.
+    // A baseline needs 32 samples; these are 31.
     answer(Operation::Read, 1 << 20, 900, 31);
     bench.until(1_999);
     bench.told();
@@ -334,7 +339,7 @@ fn baselines_are_logged_once_a_second_for_each_size() {
     assert_eq!(told, expected);
 }
 
-/// The results of random calls, and the messages.
+/// Makes random calls. Returns which bios passed when, and the messages.
 fn by_lot(is_traced: bool) -> (Vec<(u64, u32)>, Vec<String>) {
     let mut bench = Bench::new([0, 1, 0], true);
     bench.throttle.trace(is_traced);

@@ -1,5 +1,5 @@
-//! wbt: the numbered cases of docs/specifications/throttle.md, section 10, that concern one limiter
-//! alone, and its promises.
+//! wbt: the numbered cases of docs/specifications/throttle.md, section 10, that concern wbt alone,
+//! and its other documented properties.
 
 use block::random::Stream;
 use block::{Extent, Flags, Nanos, Operation, Status};
@@ -12,7 +12,7 @@ const US: Nanos = 1_000;
 const SYNC: Flags = Flags::SYNC;
 const DIRECT: Flags = Flags(Flags::SYNC.0 | Flags::IDLE.0);
 
-/// A limiter, its clock, and the bios that have passed.
+/// A limiter, the time, and the bios that the test submits to it.
 struct Bench {
     wbt: Wbt,
     now: Nanos,
@@ -100,7 +100,7 @@ impl Bench {
         self.end(self.last(), took);
     }
 
-    /// Writes that pass, and end.
+    /// Submits writes, which must pass, and ends each at once.
     fn writes(&mut self, count: usize) {
         for _ in 0..count {
             assert_eq!(self.submit(Operation::Write, SYNC), Verdict::Pass);
@@ -108,7 +108,8 @@ impl Bench {
         }
     }
 
-    /// Ends the running window. Returns its length in tenths of a ms.
+    /// Lets the running window end (the interval over which wbt judges latencies). Returns its
+    /// length in tenths of a ms.
     fn end_window(&mut self) -> u64 {
         let length = self.wbt.window_ns();
         self.now = self.wbt.next_timer().expect("a window runs");
@@ -124,8 +125,8 @@ fn limits(max: u32, normal: u32, background: u32) -> Limits {
 
 #[test]
 fn t33_the_limits_of_each_kind_are_those_of_the_table() {
-    // Each window with a slow read is a step down. At every step the test floods wbt with each kind
-    // of write and compares the number that passes.
+    // After each window with a slow read wbt takes a step down, to smaller limits. At every step
+    // the test submits many bios of each kind and compares the number that passes.
     for (steps, expected) in
         [(0, limits(16, 8, 4)), (1, limits(8, 4, 2)), (2, limits(4, 2, 1)), (3, limits(2, 2, 1)), (4, limits(1, 1, 1))]
     {
@@ -136,7 +137,8 @@ fn t33_the_limits_of_each_kind_are_those_of_the_table() {
             bench.end_window();
         }
         assert_eq!((bench.wbt.step(), bench.wbt.limits()), (steps, expected));
-        // No recent read; the three classes are counted separately.
+        // The last read is 200 ms ago, so it does not reduce the limits. wbt counts normal writes,
+        // discards and swap separately.
         bench.now += 200 * MS;
         let normal = bench.flood(40, Operation::Write, Flags::NONE);
         let discards = bench.flood(40, Operation::Discard, Flags::NONE);
@@ -231,13 +233,13 @@ fn t36_with_writes_only_the_depth_rises_to_three_quarters() {
         assert_eq!((bench.wbt.step(), bench.wbt.limits()), (-1, limits(24, 12, 6)));
         for _ in 0..100 {
             bench.end_oldest(1, 10 * MS);
-            // Ended bios are replaced up to the limit, when half of the background limit is free
-            // below the normal one.
+            // wbt wakes waiting bios when 9 are in flight, which is the normal limit of 12 less
+            // half of the background limit of 6. Then bios pass until 24 are in flight.
             assert!((10..=24).contains(&bench.wbt.in_flight()), "{}", bench.wbt.in_flight());
         }
     }
     assert_eq!(bench.wbt.held(), 2_000 - 1_000 - bench.wbt.in_flight());
-    // Reads are slow now: back to step 0 at once, then down.
+    // Reads are slow now: from step -1 wbt goes back to step 0 after one window, then to step 1.
     for step in [0, 1] {
         bench.end_oldest(3, MS);
         bench.read(3 * MS);
@@ -289,7 +291,8 @@ fn a_read_that_does_not_come_back_counts_against_writes() {
     bench.submit(Operation::Read, Flags::NONE);
     bench.end_window();
     assert_eq!(bench.wbt.step(), 1, "the read is in the device for 100 ms");
-    // The device gives the read back: wbt does not watch it any more, so the read's age is unknown.
+    // The driver requeues the read. wbt does not know its age any more, so the window without it is
+    // no reason for smaller limits.
     let read = bench.bios[40];
     bench.wbt.requeued(&read, bench.now);
     bench.end_window();

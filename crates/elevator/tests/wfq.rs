@@ -1,4 +1,5 @@
-//! wfq: shares by weight, work conservation, no credit for idleness, churn. One claim per test.
+//! wfq: shares by weight, work conservation, no credit for idleness, and invariants under random
+//! calls.
 
 use block::{ContextId, Extent, GroupId, HardwareQueue, Operation, RequestId, random::Stream};
 use hoistway_elevator::{
@@ -209,7 +210,7 @@ fn a_group_over_its_share_of_tags_waits_for_its_own() {
         driven.insert(1, 1, 8);
     }
     driven.insert(2, 2, 8);
-    // Both hold tags now: 100/400 of 40 tags are 10, and group 1 holds 12.
+    // Both hold tags now: Group 1 is due 100/400 of 40 tags, which are 10, and holds 12.
     assert_eq!(driven.wfq.admit(&bio, 0), Admission::Shallow(1));
     bio.group = GroupId(2);
     assert_eq!(driven.wfq.admit(&bio, 0), Admission::Full);
@@ -290,7 +291,8 @@ fn an_issuer_that_turns_to_another_group_and_comes_back_has_to_pay_first() {
     let passed = passed_by_one_that_comes_and_goes(|driven, turn| {
         driven.insert(1 + turn % 2, 2, 8);
     });
-    // One request in each group; when issuer 2 comes back, issuer 1 was there first.
+    // Issuer 2 is served once in each group. When it comes back to group 1, its next request has a
+    // larger start tag than issuer 1's.
     assert_eq!(passed, 2);
 }
 

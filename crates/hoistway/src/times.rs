@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(settled(&[sized()], None, None).0, until_done);
         assert_eq!(settled(&[sized()], None, Some(5 * SECOND)).0, until_done);
         assert_eq!(settled(&[sized()], Some(9 * SECOND), None).0, times(9, 0));
-        // The ramp would take all of its time.
+        // A job that ends by its size gets no ramp, which could take all of its time.
         let (all, jobs) = settled(&[Job { ramp_ns: SECOND, ..sized() }], None, None);
         assert_eq!((all, jobs[0].ramp_ns), (until_done, 0));
         let numbered = Job { number_ios: Some(9), ..timed(10, 3) };

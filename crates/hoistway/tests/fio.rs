@@ -1,6 +1,6 @@
-//! Comparison with fio: its JSON is read and compared, ours uses its layout, and it generates load
-//! for our host. Case numbers are those of docs/specifications/harness.md, section 13. Without fio,
-//! tests that need it are skipped with a message.
+//! Comparison with fio: hoistway reads and compares fio's JSON, writes its own in the same layout,
+//! and uses fio as a generator of load. Case numbers are those of docs/specifications/harness.md,
+//! section 13. Without fio, tests that need it are skipped with a message.
 
 #[allow(dead_code, reason = "one part of it is enough here")]
 mod program;
@@ -54,7 +54,7 @@ fn case_22_fios_own_output_is_a_result_like_ours() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("four.fio"), FOUR).unwrap();
     let Some(text) = fio(directory.path(), &["--output-format=json+", "four.fio"]) else { return };
-    // As fio prints it with notes, and with its human-readable report after it.
+    // fio may print notes before the JSON, and its human-readable report after it.
     fs::write(directory.path().join("out.json"), format!("note: both iodepth >= 1\n{text}\na: (groupid=0)\n")).unwrap();
     let said = hoistway(directory.path(), &["test", "report", "out.json"]);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));

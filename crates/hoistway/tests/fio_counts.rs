@@ -1,5 +1,6 @@
-//! Random job files whose jobs are bounded by size or number: bytes and I/Os equal fio's, on the
-//! simulator and the engine, and with `--generator fio`. Without fio it is skipped with a message.
+//! Random job files whose jobs are bounded by size or number: on the simulator and the engine, and
+//! with `--generator fio`, hoistway counts the same bytes and I/Os as fio itself. Without fio the
+//! test is skipped with a message.
 //!
 //! `HOISTWAY_FILES=200` tries that many files, `HOISTWAY_SEED=7` only the seventh.
 
@@ -34,11 +35,13 @@ struct Counts {
 struct File {
     text: String,
     has_fixed_ios: bool,
-    /// `--generator fio` puts all areas in one larger file.
+    /// Whether the counts depend on where the file ends. `--generator fio` puts the areas of all
+    /// threads in one larger file, so it is then not compared.
     depends_on_file_end: bool,
 }
 
-/// The order of a job's blocks.
+/// The order of a job's blocks: one after the other; with a fixed distance; random; or runs of a
+/// few successive blocks at random places.
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Kind {
     Dense,
@@ -69,7 +72,8 @@ fn file(random: &mut Stream) -> File {
         let _ = writeln!(file.text, "[job{number}]\n{}", section.lines.join("\n"));
         file.has_fixed_ios &= section.has_one_size;
         file.depends_on_file_end |= matches!(section.kind, Kind::Stride | Kind::Run);
-        // A drawn size may exceed an area if the file continues after it.
+        // If block sizes are random, the last block of an area may exceed it where the file
+        // continues after the area.
         file.depends_on_file_end |= !section.has_one_size && section.kind == Kind::Dense;
     }
     file
@@ -144,8 +148,9 @@ impl<'a> Section<'a> {
             self.lines.push(format!("bs={}k", self.block_kib));
         }
         let blocks = 1 + self.random.below(1_600 / self.block_kib);
-        // Chance determines when a run first reaches a partial block at the end of the file, and
-        // fio ends the pass there; likewise if only one direction reaches it where a mix is short.
+        // No partial block at the end of the file in two cases: fio ends a pass at the partial
+        // block, and chance determines when a run first reaches it; in a short mix of reads and
+        // writes, chance determines whether both directions reach it.
         let has_no_rest = self.kind == Kind::Run || self.kind == Kind::Dense && self.is_mix && blocks < 50;
         let rest_kib = if has_no_rest || self.chance(50) { 0 } else { 4 * self.random.below(self.block_kib / 4) };
         self.size_kib = self.block_kib * blocks + rest_kib;
@@ -173,7 +178,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Chooses options that should change nothing, or affect each thread alike.
+    /// Chooses options that should not change the counts, or change them in the same way for each
+    /// thread.
     fn rest(&mut self) {
         // fio continues at twice the offset where a stride longer than the offset jumps over the
         // end of the file.
@@ -195,9 +201,9 @@ impl<'a> Section<'a> {
             self.lines.push(format!("fsync={writes}"));
         }
         if !self.is_bounded_by_number && self.chance(20) {
-            // Longer than the job, or none: the part of a longer job that it excludes depends on
-            // the speed of the disk. (In fio a number counts from the end of the ramp, and a job
-            // that ends by its size before that does more than its number.)
+            // The ramp is 0 or longer than the job. Otherwise the part of the job that it excludes
+            // would depend on the speed of the disk. (In fio a number counts from the end of the
+            // ramp, and a job that ends by its size before that does more than its number.)
             let ramp = self.one(&["0", "30"]);
             self.lines.push(format!("ramp_time={ramp}\nruntime=60"));
         }

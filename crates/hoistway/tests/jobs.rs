@@ -17,7 +17,7 @@ const SSD_TEST: &str = "[global]\nbs=4k\nioengine=libaio\niodepth=4\nsize=16m\nd
     [seq-read]\nrw=read\nstonewall\n[rand-read]\nrw=randread\nstonewall\n\
     [seq-write]\nrw=write\nstonewall\n[rand-write]\nrw=randwrite\nstonewall\n";
 
-/// Every way in which threads become results.
+/// A job file with every way in which fio combines threads into results.
 const MIXED: &str = "[global]\nbs=4k\nsize=1m\nfilename=x.dat\n\
     [clones]\nrw=read\nnumjobs=2\n[alone]\nrw=randread\n\
     [second]\nnew_group\nrw=read\nnumjobs=3\ngroup_reporting\n[joined]\nrw=write\ngroup_reporting\n\

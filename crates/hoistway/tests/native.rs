@@ -1,5 +1,5 @@
-//! The native host on models as real devices: its measurements, its refusals, and that all settings
-//! are restored.
+//! The native host on models as real devices: its measurements, its refusals, and that it restores
+//! all settings.
 
 #[path = "program/mod.rs"]
 mod program;
@@ -20,7 +20,7 @@ use serde_json::Value;
 const FLASH: [&str; 3] = ["null,latency_us=800,servers=8,queue_depth=8", "--size", "1G"];
 const QUICK: [&str; 8] = ["--runtime", "400ms", "--ramp", "0", "--cooldown", "0", "--no-store", "-w"];
 
-/// As [`rig::possible`], and with groups.
+/// As [`rig::possible`]; also requires a cgroup hierarchy with the I/O controller.
 fn possible(test: &str) -> Option<MutexGuard<'static, ()>> {
     let has_groups = |path: &str, word: &str| fs::read_to_string(path).is_ok_and(|text| text.contains(word));
     let alone = rig::possible(test)?;
@@ -157,7 +157,8 @@ fn t27_everything_is_as_before_after_the_end_an_interrupt_and_a_kill() {
     let mut child = under_way(&rig);
     signal("-KILL", child.id());
     child.wait().expect("its end");
-    // The watcher has two seconds to restore everything.
+    // The watcher (a process that restores the settings if the run is killed) has two seconds to
+    // restore everything.
     assert_eq!(left_since(&left), [""; 0]);
     assert_eq!(now(&rig), before);
 }
@@ -187,7 +188,8 @@ fn t28_settings_of_a_killed_run_are_restored_on_request() {
     assert_eq!((now(&rig), left_since(&left)), (before, vec![]));
 }
 
-/// A run whose processes are killed, including its watcher.
+/// Starts a run and kills its processes, including the watcher, the process that would restore the
+/// settings.
 fn killed_with_its_watcher(rig: &Rig) {
     let mut child = under_way(rig);
     let watchers = Command::new("pgrep").args(["-P", &child.id().to_string(), "-f", "watch"]).output().expect("pgrep");
@@ -388,7 +390,8 @@ fn files_and_directories_lie_on_a_disk_whose_scheduler_is_chosen() {
     );
     assert_eq!((now(&rig), mounted.names(), left_since(&left)), (before.clone(), names.clone(), vec![]));
 
-    // A file that stays can be read again; a file of another origin is never written.
+    // A file that `--file` created stays, and later runs may use it; a file that hoistway did not
+    // create is never written to.
     let kept = mounted.0.path().join("kept.dat").display().to_string();
     let own = ["test", "--file", &kept, "-s", "mq-deadline", "--host", "native", "--size", "8M", "-w", "drr:bs=4k"];
     assert_eq!(hoistway(Path::new("/"), &[&own[..], &times].concat()).code, 0);

@@ -94,7 +94,7 @@ fn every_file_of_the_packages_exists() {
         .map(|asset| root().join(asset["source"].as_str().unwrap()));
     let sources: Vec<PathBuf> = of_deb.chain(of_rpm).collect();
     assert!(sources.len() > 20, "{sources:?}");
-    // What is made is below target/release; packaging/verify looks for it.
+    // Files that a build creates are below target/release; packaging/verify checks that they exist.
     for source in sources.iter().filter(|source| !source.to_string_lossy().contains("target/release/")) {
         assert!(source.is_file(), "{} is missing", source.display());
     }

@@ -1,5 +1,5 @@
-//! The page in a real browser: the program's output as Chromium lays it out, at three widths, with
-//! light and dark colours.
+//! The page that `--format html` writes, in a real browser: its layout in Chromium at three widths,
+//! with light and dark colours.
 //!
 //! Screenshots stay in `CARGO_TARGET_TMPDIR` (target/tmp/page-*.png). Without Chromium all of it is
 //! skipped with a message.
@@ -150,8 +150,9 @@ fn check_width(seen: &Value, width: u32, works: usize) {
     // schedulers the ranges and the course over time; and the dispatches. The mixture of all groups
     // is collapsed.
     assert_eq!(seen["drawings"], 2 + 3 + 2 * 5 + works, "at {width}");
-    // Schedulers' shares, and in each group their curves; ranges of three groups under each: all
-    // show their figures with the Tab key.
+    // The parts of drawings that show their figures when the Tab key selects them: a bar of shares
+    // for each of five schedulers, a curve for each scheduler in each of three groups, and a range
+    // for each of three groups under each scheduler.
     assert_eq!(seen["series"], 5 + 3 * 5 + 3 * 5, "at {width}");
     assert_eq!(seen["mute"].as_array().map(Vec::len), Some(0), "no figures on focus at {width}: {}", seen["mute"]);
     assert_eq!(

@@ -1,5 +1,6 @@
-//! `hoistway replay`: order, places, sizes and times on the simulator and the engine, and refusals.
-//! Source: docs/specifications/harness.md, section 9.8, and section 13, case 39.
+//! `hoistway replay`: on the simulator and the engine it repeats the recorded order, offsets, sizes
+//! and times; and contradictory arguments are refused. Source: docs/specifications/harness.md,
+//! section 9.8, and section 13, case 39.
 
 mod program;
 
@@ -16,8 +17,8 @@ fn temporary() -> tempfile::TempDir {
 /// A recorded I/O: operation, offset, length, time in ns.
 type Io = (&'static str, u64, u64, u64);
 
-/// `count` I/Os with irregular gaps of 400 us on average, none of which crosses a boundary of the
-/// engine's parts.
+/// `count` I/Os with irregular gaps of 400 us on average. None crosses a boundary at which the
+/// engine splits I/Os into parts.
 fn ios(count: u64) -> Vec<Io> {
     let mut at_ns = 0;
     let io = |number: u64| {
@@ -38,7 +39,7 @@ fn write(directory: &Path, ios: &[Io]) {
     std::fs::write(directory.join("t.csv"), text).expect("written");
 }
 
-/// The queued events in our own trace of a run, in order.
+/// The queued events (Q) in the trace that hoistway wrote of a run, in order.
 fn queued(directory: &Path) -> Vec<(String, u64, u64, u64)> {
     let names = entries(directory);
     let base = names.iter().find_map(|name| name.strip_suffix(".blktrace.0")).expect("a trace");
@@ -53,7 +54,8 @@ fn queued(directory: &Path) -> Vec<(String, u64, u64, u64)> {
     words.filter(|words| words.get(5) == Some(&"Q")).map(io).collect()
 }
 
-/// Checks order, places and sizes; returns the errors of the gaps in ns, ascending.
+/// Checks order, offsets and sizes. Returns by how many ns each gap between two I/Os differs from
+/// the recorded one, in ascending order.
 fn compare(recorded: &[Io], replayed: &[(String, u64, u64, u64)]) -> Vec<u64> {
     let expected: Vec<_> =
         recorded.iter().map(|(what, offset, length, _)| ((*what).to_owned(), *offset, *length)).collect();
@@ -70,7 +72,7 @@ fn compare(recorded: &[Io], replayed: &[(String, u64, u64, u64)]) -> Vec<u64> {
     errors
 }
 
-/// A replay with its JSON; none if this machine has no io_uring.
+/// Runs a replay and returns its JSON; none if this machine has no io_uring.
 fn replay(directory: &Path, arguments: &[&str]) -> Option<(Value, Said)> {
     let usual = ["replay", "t.csv", "--no-store", "--format", "json", "--cooldown", "0"];
     let said = hoistway(directory, &[&usual, arguments].concat());
@@ -152,8 +154,8 @@ fn t39_writes_without_permission_are_counted_and_not_replayed() {
     let latency = &json["cells"][0]["total"]["lat_ns"];
     assert_eq!((&latency["read"]["n"], latency["write"]["n"].as_u64().unwrap_or(0)), (&200.into(), 0));
     assert!(std::fs::read(directory.path().join("data")).expect("read") == data, "the file was changed");
-    // In a directory the file is ours: everything is replayed there, and the file is removed
-    // afterwards.
+    // If the target is a directory, hoistway creates a file there. Writes to it are permitted, so
+    // everything is replayed, and the file is removed afterwards.
     std::fs::create_dir(directory.path().join("d")).expect("made");
     let Some((json, _)) = replay(directory.path(), &["d", "--size", "8M", "-s", "none"]) else { return };
     assert_eq!(json["cells"][0]["total"]["lat_ns"]["write"]["n"], 100);
@@ -226,8 +228,8 @@ fn discards_are_no_throughput() {
     assert!(said.stdout.contains("discarded MiB/s"), "{}", said.stdout);
 }
 
-/// Writes that were plugged when they were recorded merge in the replay as they did then, at any
-/// pace; without their plugs an idle disk gets each alone.
+/// Writes that were in one plug when they were recorded merge in the replay as they did then, at
+/// any pace. Without the plugs an idle disk gets each write alone.
 #[test]
 fn recorded_plugs_merge_as_they_did() {
     let directory = temporary();
@@ -268,11 +270,11 @@ fn recorded_plugs_merge_as_they_did() {
     assert_eq!(dispatches(&["--plugs", "recorded", "--pace", "dependent"]), 20);
     assert_eq!(dispatches(&["--pace", "closed", "--iodepth", "64"]), 20);
     assert!(dispatches(&["--plugs", "none"]) > 20);
-    // The depth is reached while a plug is filled; a process that has to wait submits its plug, so
-    // fewer writes merge.
+    // Here the depth of 6 is reached before a plug has all its 16 writes. A process that has to
+    // wait submits its plug first, so fewer writes merge.
     assert!((40..=60).contains(&dispatches(&["--pace", "closed", "--iodepth", "6"])));
-    // The engine plugs them in the same way; in memory each would otherwise be dispatched before
-    // the next arrives.
+    // The engine plugs the writes in the same way. Without plugs each write to memory would be
+    // dispatched before the next arrives.
     for pace in [&["--pace", "as-recorded"][..], &["--pace", "dependent"], &["--pace", "closed", "--iodepth", "64"]] {
         assert_eq!(dispatches_on("memory:1GiB", pace), 20, "{pace:?}");
     }

@@ -15,7 +15,7 @@ fn shipped() -> Vec<(String, Vec<String>)> {
     rows.iter().map(|row| (name(row), row["steps"].as_array().expect("steps").iter().map(name).collect())).collect()
 }
 
-/// Every part of a judged scenario is accepted.
+/// Asserts that every part of a scenario, and the scenario as a whole, is accepted.
 fn is_accepted(scenario: &str) {
     let all = shipped();
     let (_, parts) = all.iter().find(|(name, _)| name == scenario).expect("a shipped scenario");
@@ -27,7 +27,8 @@ fn is_accepted(scenario: &str) {
     }
 }
 
-/// The plan of every step with its own schedulers is accepted, and every step runs briefly.
+/// Asserts that every step of a scenario is accepted with its own schedulers, and that every step
+/// runs briefly.
 fn is_sound(scenario: &str) {
     if scenario == "everyday" {
         // Its results are tested in `everyday.rs`.

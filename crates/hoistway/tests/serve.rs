@@ -1,6 +1,6 @@
-//! Operation of the real server: ready lines, signals, reload, control, sockets, refusals, and the
-//! state after `kill -9`. Source: docs/specifications/engine.md, sections 8 and 10, cases 26, 34
-//! and 58 to 62.
+//! Operation of the real `hoistway serve`: ready lines (which it prints when clients can connect),
+//! signals, reload, `hoistway ctl`, sockets, refusals, and the state after `kill -9`. Source:
+//! docs/specifications/engine.md, sections 8 and 10, cases 26, 34 and 58 to 62.
 
 extern crate export as hoistway_export;
 
@@ -26,7 +26,8 @@ use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 
-/// `hoistway serve` that must not start: returns its exit code and output.
+/// Runs `hoistway serve` with arguments with which it must not start; `@` stands for the directory.
+/// Returns its exit code and standard error output.
 fn refused(directory: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
     let place = directory.path().display().to_string();
     let arguments = arguments.iter().map(|argument| argument.replace('@', &place));
@@ -310,7 +311,8 @@ fn t58_limits_neither_delay_a_switch_nor_the_end() {
     answered.sort_unstable();
     assert_eq!(answered, (0..100).collect::<Vec<_>>());
     assert_eq!(wait_for_exit(&mut served.child).code(), Some(0));
-    // At 2 bytes per second they would take two days; the drain itself gives up after 30 s.
+    // At 2 bytes per second the writes would take two days, and the server would give up after its
+    // drain timeout of 30 s.
     assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
 }
 
@@ -376,7 +378,8 @@ fn t59_reload_applies_weights_and_refuses_backings() {
     assert_eq!(code, Some(2));
     assert!(said.contains("serve.toml:1:"), "{said}");
 
-    // Whatever kind of file replaces it: the server neither blocks on it nor reads it without end.
+    // Any kind of file may replace the configuration file: the server must neither block when it
+    // reads the file nor read without end.
     let replace = |make: &dyn Fn(&std::path::Path)| {
         fs::remove_file(served.path("serve.toml")).unwrap();
         make(&served.path("serve.toml"));
@@ -390,7 +393,7 @@ fn t59_reload_applies_weights_and_refuses_backings() {
     assert!(said.contains("it is not a regular file"), "{said}");
     let said = replace(&|path| fs::File::create(path).unwrap().set_len(1 << 20).unwrap());
     assert!(said.contains("byte 0 is zero"), "{said}");
-    // A length that is not allowed is found before anything is read.
+    // The server refuses a file that is too long before it reads any of it.
     let said = replace(&|path| fs::File::create(path).unwrap().set_len(1 << 30).unwrap());
     assert!(said.contains("1073741824 bytes long, and a configuration has at most 4 MiB"), "{said}");
     Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple).assert_alive();
@@ -617,7 +620,8 @@ fn t62_groups_connections_and_exports_count_the_same() {
         }
         sums
     };
-    // A request is counted when its reply is sent, which may be a moment after the client has it.
+    // A request is counted after its reply was sent, so the client may have the reply a moment
+    // before that.
     let expected = |sums: &BTreeMap<(String, &str), u64>| {
         sums[&("write".to_owned(), "requests")] == 6 && sums[&("discard".to_owned(), "requests")] == 3
     };
@@ -636,8 +640,8 @@ fn t40_a_hundred_idle_connections_cost_no_wake_up() {
     let served = Served::flags(directory(), &["--export", "a=memory:4MiB"]);
     let clients: Vec<Client> =
         (0..100).map(|_| Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple)).collect();
-    // Work left from the start and the connections (including busy polling) ends; then the count
-    // must not change.
+    // First the work that the start and the connections caused ends, including busy polling; from
+    // then on the count must not change.
     let mut before = wake_ups(&served);
     await_that("the server sleeps", || {
         std::thread::sleep(std::time::Duration::from_millis(500));
@@ -713,7 +717,7 @@ fn t26_every_acknowledged_record_survives_the_servers_sudden_death() {
     }
 }
 
-/// A record that identifies its writer, in every word.
+/// A record in which every word depends on the writer (`lane`) and on the record's number.
 fn record(lane: u64, sequence: u64, length: usize) -> Vec<u8> {
     let mut bytes = [lane.to_le_bytes(), sequence.to_le_bytes()].concat();
     while bytes.len() < length {
@@ -738,8 +742,8 @@ fn t34_clients_that_die_with_128_requests_in_flight_leave_nothing_behind() {
                 bytes.extend(vec![7; 16_384]);
             }
         }
-        // The server stops reading while its answers are not read; requests that cannot be sent at
-        // once are left unsent.
+        // The client reads no answers, so the server stops reading requests at some point. Requests
+        // that cannot be sent at once are not sent.
         client.stream.set_nonblocking(true).unwrap();
         let _ = client.stream.write(&bytes[..bytes.len().min(64 * 1024 + usize::try_from(round).unwrap() * 97)]);
     }

@@ -85,8 +85,9 @@ fn read_by_both(served: &Served, heavy_depth: u32, ramp_s: u32) -> (f64, f64) {
     (of("light"), of("heavy"))
 }
 
-/// Without learning, the device would get all 64 at once, and nothing would wait: shares are kept
-/// because the default learns its depth.
+/// By default the server learns how many requests the device needs in flight. Otherwise the device
+/// would get all 64 requests at once, none would wait in the scheduler, and it could not keep the
+/// shares.
 #[test]
 fn by_default_two_fio_processes_have_their_shares() {
     if !requires("shares of two fio processes by default", &["fio"]) {
@@ -102,7 +103,8 @@ fn by_default_two_fio_processes_have_their_shares() {
     assert_eq!(served.terminate(), Some(0));
 }
 
-/// 8 at once saturate the device; the heavy tenant has at most 2 of these.
+/// 8 requests in flight saturate the device, but the heavy tenant has at most 2 outstanding, too
+/// few for its share.
 #[test]
 fn a_group_with_too_few_outstanding_requests_is_reported() {
     if !requires("why a share is not kept", &["fio"]) {
@@ -125,7 +127,7 @@ fn a_group_with_too_few_outstanding_requests_is_reported() {
     assert_eq!(served.terminate(), Some(0));
 }
 
-/// Issue 2: 1:8 within 5 % under wfq when the device is the bottleneck.
+/// Under wfq the shares are 1 : 8 within 5 % if the device is the bottleneck.
 #[test]
 fn wfq_gives_two_fio_processes_one_to_eight() {
     if !requires("shares of two fio processes", &["fio"]) {

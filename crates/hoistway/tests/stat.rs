@@ -26,7 +26,7 @@ fn stat(served: &Served, arguments: &[&str]) -> Said {
     said
 }
 
-/// The 17 numbers of the only device.
+/// The name of the only device, and its 17 numbers in the format of /proc/diskstats.
 fn diskstats(served: &Served) -> (String, Vec<u64>) {
     let said = stat(served, &["--format", "diskstats"]);
     let words: Vec<&str> = said.stdout.split_whitespace().collect();
@@ -38,8 +38,8 @@ fn open(served: &Served, export: &str) -> Client {
     Client::open(&served.path("nbd.sock"), export, ReplyForm::Structured)
 }
 
-/// Sums of the only group's reads: requests, and nanoseconds from their arrival to the end of
-/// service.
+/// Of the only group's reads: their number, and the sum of their times from arrival to the end of
+/// service, in nanoseconds.
 fn own_counters(served: &Served) -> (u64, u64) {
     let status = served.status();
     let read = &status["groups"][0]["read"];
@@ -62,7 +62,7 @@ fn t52_the_formulas_of_iostat_give_what_the_engine_counts_itself() {
     read(10);
     let (begin, (_, before), own_before) = (Instant::now(), diskstats(&served), own_counters(&served));
     read(100);
-    // The reply is sent a moment before it is counted.
+    // A read is counted a moment after its reply was sent.
     served::await_that("all reads are counted", || own_counters(&served).0 == own_before.0 + 100);
     let (passed, (name, after), own) = (begin.elapsed().as_secs_f64(), diskstats(&served), own_counters(&served));
     assert_eq!(name, served.status()["devices"][0]["name"]);

@@ -22,7 +22,7 @@ fn top(arguments: &[&str]) -> Said {
     hoistway(Path::new("/"), &[&["top"], arguments].concat())
 }
 
-/// The JSON lines.
+/// The JSON documents that `top` printed, one line for each interval.
 fn intervals(said: &Said) -> Vec<Value> {
     assert_eq!(said.code, 0, "{}", said.stderr);
     said.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
@@ -86,7 +86,7 @@ fn a_stored_result_is_played_to_its_end() {
     assert!(said.stdout.starts_with("model:ssd  none  in flight 0/"), "{}", said.stdout);
 }
 
-/// fio on the server, until it is killed.
+/// fio reading from the server, until it is killed.
 struct Load(Child);
 
 impl Load {
@@ -163,7 +163,7 @@ fn a_block_device_shows_its_own_counters() {
         said.code == 0
             && groups(&intervals(&said)[0]).iter().filter(|group| group["got_pct"].as_f64() > Some(2.0)).count() == 2
     });
-    // BFQ may make the light group wait for a second.
+    // The interval is 3 s, because BFQ may make the light group wait for a second.
     let said = top(&[&rig.node, "-n", "1", "-d", "3s", "--format", "json"]);
     served::succeed("kill", &["-INT", &child.id().to_string()]);
     served::wait_for_exit(&mut child);
@@ -220,7 +220,7 @@ fn what_cannot_be_shown_is_said_with_a_way_on() {
     ];
     for (arguments, code, text) in cases {
         let said = top(&[arguments, &["-b", "-n", "1"]].concat());
-        // Arguments after -- belong to the test.
+        // Arguments after -- belong to the simulated test, so the usual ones must stand before it.
         let said = if arguments.contains(&"--") { top(&[&["-b", "-n", "1"], arguments].concat()) } else { said };
         assert_eq!(said.code, code, "{arguments:?}: {}", said.stderr);
         assert!(said.stderr.contains(text) && said.stderr.contains("help:"), "{arguments:?}: {}", said.stderr);

@@ -20,7 +20,8 @@ fn table(count: u64, gap_ns: u64) -> String {
     for number in 0..count {
         let (at_ns, pid) = (number * gap_ns, 1_000 + number % 2);
         let length = 512_u64 << (number % 8);
-        // Multiples of their length: none crosses a boundary of the engine's parts.
+        // Offsets are multiples of the length, so no I/O crosses a boundary at which the engine
+        // splits I/Os into parts.
         let offset = (number * 7_919 % 200) * 65_536 + number % 3 * length;
         let operation = ["read", "read", "write"][(number % 3) as usize];
         let flags = if operation == "write" { "S" } else { "" };

@@ -1,4 +1,4 @@
-//! `--trace-out`: our files, checked with blktrace's own tools. Source:
+//! `--trace-out`: the trace files that hoistway writes, checked with the tools of blktrace. Source:
 //! docs/specifications/harness.md, section 13, cases 31 to 33.
 
 mod program;
@@ -163,8 +163,9 @@ fn a_real_run_is_traced_as_well() {
     }
 }
 
-/// As in the kernel: Q, G, I, then the policy's messages about the insertion; and the completion
-/// before its messages about that.
+/// As in the kernel's traces, the policy's messages about the insertion of a request follow its
+/// events Q (queued), G (request allocated) and I (inserted), and messages about its completion
+/// follow the event C.
 #[test]
 fn messages_follow_the_events_that_they_are_about() {
     for policy in ["cfq", "bfq"] {

@@ -24,7 +24,8 @@ fn tune(arguments: &[&str]) -> Said {
     hoistway(Path::new("/"), &[&["tune"], arguments, &["--quiet"]].concat())
 }
 
-/// The document of a run; noise is no failure, and is reported in it.
+/// Runs `tune` and returns its JSON. Exit code 5 means that the figures are too noisy to decide; it
+/// is accepted, because the JSON is complete then too.
 fn document(arguments: &[&str]) -> Value {
     let said = tune(&[arguments, &["--json"]].concat());
     assert!([0, 5].contains(&said.code), "{}", said.stderr);
@@ -75,8 +76,8 @@ fn t42_an_array_is_not_waited_for_and_its_groups_are_held_by_group_idling() {
     assert_eq!(recommendation["class"]["class"], "array");
     assert_eq!(recommendation["idling"][0], "per-group");
     assert!(text(&recommendation["idling"][1]).contains("groups by group_idle"));
-    // The recommendation for the kernel may be BFQ only without idling. The one for our own server
-    // must support weights.
+    // The scheduler that is recommended for the kernel may be BFQ only without idling. The one for
+    // `hoistway serve` must support weights.
     let spec: SchedulerSpec = text(&kernel(&found)["spec"]).parse().expect("a scheduler");
     assert!(spec.name != "bfq" || spec.setting("slice_idle") == Some("0"), "{spec}");
     let serve: SchedulerSpec = text(&recommendation["serve"]["spec"]).parse().expect("a scheduler");
@@ -98,8 +99,8 @@ fn t42_an_ssd_is_not_waited_for() {
     assert!(text(&found["recommendation"]["idling"][1]).contains("idling is useless"));
 }
 
-/// The predictions of the model's io.cost lines compared with the model, measured separately from
-/// tune.
+/// The rates that the recommended io.cost settings predict, compared with rates of the same model
+/// that `hoistway test` measures.
 #[test]
 fn the_lines_of_io_cost_predict_random_reads_and_bandwidth() {
     for model in ["model:sata", "model:raid5x12", "model:ssd"] {
@@ -115,7 +116,8 @@ fn the_lines_of_io_cost_predict_random_reads_and_bandwidth() {
         };
         let random = cost.predicted_random_ios_per_s() / peak("drr:bs=4k,iodepth=64", "iops");
         assert!((0.9..1.1).contains(&random), "{model}: random reads {random}");
-        // The first zone of a disk is faster than its mean; tune reads from a tenth on.
+        // The outer tenth of a disk is faster than its mean, so tune does not read there, and
+        // neither does this measurement.
         let bytes = cost.predicted_bytes_per_s() / peak("dsr:bs=1m,iodepth=64,offset=10%,size=80%", "bw_bytes");
         assert!((0.9..1.1).contains(&bytes), "{model}: bandwidth {bytes}");
     }
@@ -140,8 +142,8 @@ fn a_load_decides_instead_of_our_own() {
     assert_eq!(said.code, 2);
 }
 
-/// Eight readers, each reading its own part sequentially: like the trace of a video server. A read
-/// every 0.3 ms is more than a disk can do with a seek for each.
+/// Eight readers, each reading its own part sequentially: like the trace of a video server. The
+/// reads come every 0.3 ms, faster than a disk can serve them with a seek for each.
 fn trace_of_streams(reads: u64) -> String {
     let mut text = String::from("time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns\n");
     for number in 0..reads {
@@ -251,7 +253,8 @@ fn streams_of(spec: &str, mb_per_s: f64) -> CandidateFindings {
     CandidateFindings { spec: spec.into(), streams, depths, ..CandidateFindings::default() }
 }
 
-/// The SATA disk of 2010 with today's schedulers' results on a similar one.
+/// Findings as measured on a SATA disk of 2010; those of the schedulers are from a similar disk
+/// with a later kernel.
 fn disk() -> Findings {
     Findings {
         streams: steps(&[1, 2, 4, 8], &[63.3, 18.7, 21.6, 29.6]),
@@ -266,7 +269,7 @@ fn disk() -> Findings {
     }
 }
 
-/// Stored as `--save` stores it.
+/// Writes findings to a file as `--save` does. Returns its path.
 fn stored(directory: &Path, device: &Device, findings: &Findings) -> PathBuf {
     let path = directory.join("saved.json");
     let saved = json!({ "version": 1, "hoistway": "0", "device": device, "findings": findings });
@@ -431,12 +434,13 @@ fn t43_what_is_applied_is_undone() {
         assert_eq!(state(&rig), was);
         assert_eq!(tune(&["--undo", &rig.node, "--root", root]).stdout, "nothing to undo\n");
     }
-    // Measurements of another disk are refused, and so is a rule without a WWN.
+    // `--apply` refuses measurements of another disk, and `--persist` refuses a disk without a WWN,
+    // because its udev rule could not identify it.
     let other = Device { size_bytes: 1, ..of_rig(&rig) };
     assert_eq!(from(directory.path(), &other, &disk(), &["--apply", "--root", root]).code, 3);
     let was = state(&rig);
     assert_eq!(from(directory.path(), &of_rig(&rig), &disk(), &["--persist", "--root", root]).code, 3);
-    // A rule of another origin takes precedence.
+    // An administrator's udev rule that sets the scheduler takes precedence, so nothing is applied.
     fs::create_dir_all(Path::new(root).join("etc/udev/rules.d")).expect("a directory");
     fs::write(Path::new(root).join("etc/udev/rules.d/60-mine.rules"), "ATTR{queue/scheduler}=\"none\"\n")
         .expect("a rule");
@@ -503,8 +507,8 @@ const READER: &[(&str, &str)] = &[("rw", "randread"), ("bs", "4k")];
 const DEEP: &[(&str, &str)] =
     &[("rw", "randread"), ("bs", "4k"), ("iodepth", "32"), ("ioengine", "libaio"), ("direct", "1")];
 
-/// The results of a disk with one arm under a scheduler: eight streams at this rate, and the
-/// latency of a reader beside streams.
+/// fio's results on a disk with one arm under a scheduler: eight streams read `eight_bytes` per
+/// second together, and a random reader beside streams waits `wait_ns`.
 fn of_disk(eight_bytes: u64, wait_ns: u64) -> String {
     fio_document(&[
         FioRun("one", 0, STREAM, "read", [63_000_000, 480, 2_000_000, 3_000_000]),

@@ -85,7 +85,7 @@ fn what_fio_writes_is_found_whole_and_a_changed_byte_is_found() {
             let said = run(path, host, &lines);
             assert_eq!(said.code, 0, "{kind} on {host:?}: {}", said.stderr);
         }
-        // A byte of a header, since `meta` checks nothing else.
+        // Changes a byte of a header, because the kind `meta` checks nothing but headers.
         let mut bytes = fs::read(path.join("x.dat")).expect("fio's file");
         bytes[100 * 1024 + 17] ^= 1;
         fs::write(path.join("x.dat"), bytes).expect("writable");

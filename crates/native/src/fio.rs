@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn a_group_becomes_a_job_file_with_a_section_per_thread() {
         let job = Job { threads: 2, direct: true, engine: Engine::Async, iodepth: 4, ..Job::default() };
-        // Without an end, as the workload codes are.
+        // A job without an end, like the built-in workloads.
         let job = Job { time_based: true, runtime_ns: Some(Experiment::UNTIL_DONE_NS), ..job };
         let job = Job { name: "drr".into(), placement: Placement::Split, ..job };
         let bounded =

@@ -1,11 +1,12 @@
-//! Drives with several actuators (docs/specifications/bfq.md, section 16): a queue for each
-//! actuator's range, and requests out of turn for an underutilised actuator. Newest form unless
-//! stated; actuators of 1,000,000 sectors.
+//! Drives with several actuators (docs/specifications/bfq.md, section 16): an issuer has a queue
+//! for the range of each actuator, and BFQ dispatches requests of a queue that is not in service if
+//! that queue's actuator has fewer requests in flight than the others. Tests use the newest form
+//! unless they state another, and actuators of 1,000,000 sectors.
 
 use crate::host::Host;
 
-/// The numbers of requests in the ranges of the first and the second actuator, among dispatched
-/// requests in the testbed's notation.
+/// The numbers of requests in the ranges of the first and the second actuator. `went` lists
+/// dispatched requests: `R8@1` is a read at sector 8 by issuer 1.
 fn by_half(went: &str) -> [usize; 2] {
     let in_second = |word: &&str| {
         let digits: String = word.chars().skip(1).take_while(char::is_ascii_digit).collect();
@@ -32,7 +33,8 @@ fn s16_6_an_arm_without_work_gets_some_out_of_turn() {
     ten_in_each(&mut host);
     let second: Vec<_> = (0..10).map(|_| by_half(&host.dispatch())[1]).collect();
     // The queue of the first actuator is in service. The actuator with fewer requests in flight
-    // gets the next one, until both have four; then the turn goes on.
+    // gets the next one, until both have four; from then on BFQ dispatches only from the queue in
+    // service.
     assert_eq!(second, [1, 0, 1, 0, 1, 0, 1, 0, 0, 0]);
     host.finish();
 }

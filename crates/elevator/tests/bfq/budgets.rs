@@ -1,10 +1,13 @@
-//! How turns use budgets, the charge for async requests, and limits on tags: cases 14, 16 and 40 of
-//! docs/specifications/bfq.md, section 25.
+//! Budgets, the charge for async requests, and limits on tags: cases 14, 16 and 40 of
+//! docs/specifications/bfq.md, section 25. A queue's turn is the time from its selection as the
+//! queue in service until it expires. Raising is BFQ's temporary multiplication of a queue's
+//! weight.
 
 use crate::host::{FORMS, Host};
 use hoistway_elevator::Admission;
 
-/// The minimum budget that bfq reports at the end of each of `turns` turns of one issuer.
+/// The lower limit of budgets that bfq reports (the last number of its message) at the end of each
+/// of `turns` turns of one issuer.
 fn least_budgets(host: &mut Host, turns: u32) -> Vec<u32> {
     let mut least = Vec::new();
     for n in 0..turns {
@@ -22,7 +25,8 @@ fn least_budgets(host: &mut Host, turns: u32) -> Vec<u32> {
 fn t14_the_default_budget_stays_for_ten_turns() {
     for form in FORMS {
         let mut host = Host::on_flash(form);
-        // With 0 the maximum budget is computed from the peak rate; here it is 41961.
+        // With 0 the maximum budget is computed from the device's measured peak rate; here the
+        // result is 41961 sectors.
         host.set("max_budget", 0);
         let least = least_budgets(&mut host, 13);
         assert_eq!(least, [[512; 10].as_slice(), &[1_311; 3]].concat(), "{form}");
@@ -36,8 +40,8 @@ fn t14_the_default_budget_stays_for_ten_turns() {
 #[test]
 fn t14_a_budget_that_is_set_is_in_force_at_once_for_those_that_grow() {
     let mut host = Host::on_flash("6.12:max_budget=32000");
-    // The minimum budget is 1/32 of the default maximum for ten turns, then 1/32 of the maximum
-    // that was set.
+    // For ten turns the lower limit of budgets is 1/32 of the default maximum, then 1/32 of the
+    // maximum that was set.
     assert_eq!(least_budgets(&mut host, 11)[9..], [512, 1_000]);
 }
 
@@ -48,7 +52,8 @@ fn t16_async_queues_have_the_whole_budget_and_cost_three_times_as_much() {
         host.submit("W0@1");
         host.finish();
         assert_eq!(host.lines_with("bfqq_served"), ["1A bfqq_served 24 secs"], "{form}");
-        // The next request comes too late for the queue to keep the rest of its budget.
+        // The next request comes so late that the queue starts with a new budget instead of the
+        // rest of the old one.
         host.pass_ms(25);
         host.submit("W100@1");
         host.dispatch();
@@ -58,7 +63,8 @@ fn t16_async_queues_have_the_whole_budget_and_cost_three_times_as_much() {
 
 #[test]
 fn t16_where_weights_differ_or_it_is_raised_they_cost_as_much_as_others() {
-    // Level 6 has weight 20, so that the async queue (40) is not the lightest.
+    // Issuer 2 has level 6 and therefore weight 20, so the async queue, with weight 40, is not the
+    // lightest.
     for (form, cost) in FORMS.into_iter().zip([24, 24, 8, 8]) {
         let mut host = Host::on_flash(form);
         host.submit("W0@1 R5000000be6@2");

@@ -1,5 +1,7 @@
-//! A minimal host for bfq. Requests, given in the testbed's notation, set up exact cases. After
-//! each step the host checks every invariant and collects the policy's messages.
+//! A minimal host for bfq. Requests that a test writes as text set up exact cases: `W8be2@1g3` is a
+//! write at sector 8 with best-effort level 2, by issuer 1 in group 3
+//! (crates/testbed/src/notation.rs). After each step the host checks every invariant and collects
+//! the policy's messages.
 //!
 //! It calls the policy directly and not through a request queue, because tags and merging would
 //! blur the exact time of each dispatch.
@@ -13,8 +15,8 @@ use elevator::{
 use hoistway_elevator as elevator;
 use testbed::notation::{bio, show};
 
-/// One version of each form that behaves differently: up to 5.1; with the patch series of March
-/// 2019; 6.1; the newest.
+/// One version of each form that behaves differently: up to 5.1; since the patch series of March
+/// 2019, which is in 5.2; 6.1; and the newest.
 pub const FORMS: [&str; 4] = ["4.12", "5.2", "6.1", "6.12"];
 
 pub struct Host {
@@ -40,7 +42,7 @@ impl Host {
         Self::over(spec, rotational, tick_ns, Actuators::ONE)
     }
 
-    /// On a disk with `count` actuators of 1,000,000 sectors each.
+    /// On a disk with `count` actuators, each of which has a range of 1,000,000 sectors.
     pub fn on_arms(spec: &str, count: u64) -> Self {
         let range = |arm: u64| SectorRange { first_sector: arm * 1_000_000, sectors: 1_000_000 };
         let ranges: Vec<_> = (0..count).map(range).collect();
@@ -117,9 +119,9 @@ impl Host {
         lines.into_iter().filter(|line| line.contains(text)).collect()
     }
 
-    /// How turns ended since the last call: `1S 3` is the end of a turn of issuer 1's sync queue,
-    /// for reason 3. bfq's reasons: 0 idle for too long, 1 timeout, 2 budget used up, 3 no more
-    /// requests, 4 preempted.
+    /// How turns ended since the last call; a turn is the time from a queue's selection until it
+    /// expires. `1S 3` is the end of a turn of issuer 1's sync queue, for reason 3. bfq's reasons:
+    /// 0 idle for too long, 1 timeout, 2 budget used up, 3 no more requests, 4 preempted.
     pub fn ends(&mut self) -> Vec<String> {
         let lines = self.lines_with("expire (");
         lines.iter().map(|line| line.replace("expire (", "").split(',').next().unwrap_or("").to_owned()).collect()

@@ -1,5 +1,5 @@
-//! Queues shared by several issuers, and wakers: cases 35 to 38 of docs/specifications/bfq.md,
-//! section 25.
+//! Queues shared by several issuers, and wakers, which are issuers whose completions repeatedly
+//! cause another issuer's next request: cases 35 to 38 of docs/specifications/bfq.md, section 25.
 
 use crate::host::{FORMS, Host};
 
@@ -13,7 +13,7 @@ fn by_turns(host: &mut Host, pause_ms: u64) -> usize {
     host.dispatch_all();
     host.pass_ms(pause_ms);
     host.complete_all();
-    // Both queues stay busy.
+    // These requests keep both queues busy.
     host.submit("R1064+32@1");
     host.submit("R1096+32@2 R1128+32@1 R1160+32@2");
     host.lines_with("scheduling merge").len()
@@ -103,7 +103,8 @@ fn t36_issuers_that_come_together_share_a_queue_for_good() {
     }
 }
 
-/// The queue of issuers 1 and 2 gets scattered requests and reaches the end of its turn.
+/// The queue that issuers 1 and 2 share gets scattered requests, so that it counts as seeky, and
+/// serves them until it expires.
 fn become_seeky(host: &mut Host) {
     for n in 1..30_u64 {
         host.submit(&format!("R{}@{}", n * 5_000_000, 1 + n % 2));
@@ -146,7 +147,8 @@ fn t37_but_not_one_that_was_merged_for_good() {
 }
 
 /// Issuer 2 has a long think time; it sends a request `pause_us` after each of three completions of
-/// issuer 1. Returns how often a waker was detected.
+/// issuer 1, which are `period_ms` apart. Returns how often bfq detected issuer 1 as the waker of
+/// issuer 2.
 fn woken_after(form: &str, pause_us: u64, period_ms: u64) -> usize {
     let mut host = Host::on_flash(form);
     host.meet("R0@1 R900000000@2");
@@ -178,7 +180,7 @@ fn t38_a_waker_is_detected() {
     for (form, has_wakers) in FORMS.into_iter().zip([0, 0, 1, 1]) {
         assert_eq!(woken_after(form, 1_000, 300), has_wakers, "{form}");
         assert_eq!(woken_after(form, 4_100, 300), 0, "{form}: too late after the completion");
-        // The three detections must be within 128 times `slice_idle`.
+        // bfq needs three such requests within 128 times `slice_idle` to detect a waker.
         assert_eq!(woken_after(form, 1_000, 600), 0, "{form}: too seldom");
     }
 }

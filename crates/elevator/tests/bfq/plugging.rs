@@ -1,11 +1,12 @@
 //! When the device is idled, for how long, and what ends the idling: cases 23, 24, 26 and 27 of
-//! docs/specifications/bfq.md, section 25.
+//! docs/specifications/bfq.md, section 25. A queue's turn is the time from its selection as the
+//! queue in service until it expires.
 
 use crate::host::{FORMS, Host};
 use hoistway_elevator::Elevator;
 
-/// Issuer 1 of level 2 (weight 60) and issuer 2 of level 6 (weight 20), neither of them new; issuer
-/// 1 is seeky if `is_seeky`.
+/// Issuer 1 of level 2 (weight 60) and issuer 2 of level 6 (weight 20). Both have been served
+/// before, because BFQ treats new issuers differently; issuer 1 is seeky if `is_seeky`.
 fn sixty_and_twenty(form: &str, is_seeky: bool) -> Host {
     let mut host = Host::on_flash(form);
     host.meet("R0be2@1 R900000000be6@2");
@@ -65,7 +66,8 @@ fn t23_an_equal_one_is_not() {
 /// issuer 2 (weight 20) has requests.
 fn waiting(form: &str) -> Host {
     let mut host = sixty_and_twenty(form, false);
-    // The older forms ended the first turn of a lone queue at once, and learned a budget of 512.
+    // The older forms ended the first turn of a lone queue at once, and reduced its budget to 512
+    // sectors.
     let (budget, sectors) = if form.starts_with('6') { (8_874, "+2560") } else { (512, "") };
     host.submit(&format!("R50000000{sectors}be2@1"));
     assert_eq!(host.dispatch(), format!("R50000000be2@1{sectors}"));
@@ -103,8 +105,9 @@ fn t24_a_late_queue_ends_its_turn_and_keeps_the_rest_of_its_budget() {
         host.hush();
         host.pass_us(5_000);
         host.submit("R50002560be2@1");
-        // The newer forms preempt the other queue; the older ones only for a queue that is raised
-        // more.
+        // In the newer forms the returning queue preempts the other one; in the older forms it
+        // would have to be raised by a larger factor (raising is BFQ's temporary multiplication of
+        // a queue's weight).
         let is_preempted = form.starts_with('6');
         assert_eq!(host.ends(), if is_preempted { vec!["2S 4"] } else { vec![] }, "{form}");
         if is_preempted {
@@ -138,8 +141,8 @@ fn t24_later_than_three_idles_it_begins_anew() {
 /// completed.
 fn after_requests_of_one(mut host: Host, is_deep: bool, is_seeky: bool) -> Host {
     host.teach_depth(is_deep);
-    // Only issuer 2 is served in advance: in the older forms issuer 1 would no longer count as I/O
-    // bound after its idle timer expired.
+    // Only issuer 2 is served in advance. Issuer 1 must still count as I/O bound, which it would
+    // not in the older forms after an idle timer has fired for it.
     host.meet("R900000000@2");
     for n in 0..40_u64 {
         let place = if is_seeky { n * 7_777_777 % 800_000_000 } else { 50_000_000 + n * 8 };
@@ -172,7 +175,7 @@ fn t27_a_small_request_does_not_end_a_wait_for_throughput() {
         let host = || {
             let mut host = after_requests_of_one(Host::on_disk(form), true, false);
             assert_eq!(host.kept_us(), Some(8_000), "{form}");
-            // Short enough that the queue still counts as I/O bound.
+            // This pause is so short that the queue still counts as I/O bound.
             host.pass_us(100);
             host
         };

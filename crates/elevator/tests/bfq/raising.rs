@@ -1,4 +1,6 @@
-//! Weight raising: cases 30 to 34 of docs/specifications/bfq.md, section 25.
+//! Weight raising, BFQ's temporary multiplication of a queue's weight: by 30 if the issuer counts
+//! as interactive (it is new or was idle for long), by 3000 if it counts as soft real-time (it is
+//! slow and regular). Cases 30 to 34 of docs/specifications/bfq.md, section 25.
 
 use crate::host::{FORMS, Host};
 
@@ -25,7 +27,7 @@ fn t30_a_new_issuer_is_raised() {
             assert_eq!(raised, ["1S raising period dur 0/3750 msec, old coeff 30, w 1800(60)"], "{form}");
         }
     }
-    // On a disk, whose initial peak rate gives a duration of 10500 ms.
+    // The duration of raising depends on the assumed peak rate; on a disk it is 10500 ms at first.
     let mut host = Host::on_disk("6.12:low_latency=1");
     host.submit("R0@1");
     host.dispatch();
@@ -82,7 +84,7 @@ fn t31_or_with_time() {
 fn t32_idle_for_long_an_issuer_is_raised_again() {
     for form in FORMS {
         for (idle_ms, is_raised) in [(1_999, false), (2_001, true)] {
-            // Without idling, so that its queue is idle from its last completion on.
+            // Without idling, so that the issuer's queue is idle from its last completion on.
             let (mut host, _) = served_a_lot(&format!("{form}:low_latency=1,slice_idle=0"));
             host.finish();
             host.hush();
@@ -100,9 +102,9 @@ fn t32_idle_for_long_an_issuer_is_raised_again() {
 /// The messages about raising issuer 1 at its next request, `at_ms` after a first batch of 700
 /// sectors that was finished after 50 ms.
 fn after_a_batch(form: &str, at_ms: u64, is_seeky: bool) -> Vec<String> {
-    // The older forms do not idle for a lone queue. If its turn ends before its requests complete,
-    // and it is raised as interactive, bfq does not determine from when on it may count as soft
-    // real-time. Strict guarantees make the older forms idle.
+    // The older forms do not idle for a lone queue, so the queue would expire before its requests
+    // complete; if it is raised as interactive at that time, bfq does not compute from when on the
+    // issuer may count as soft real-time. `strict_guarantees` makes the older forms idle.
     let strict = u32::from(!form.starts_with('6'));
     let mut host = Host::on_flash(&format!("{form}:low_latency=1,strict_guarantees={strict}"));
     let place = |n: u64| if is_seeky { n * 1_000_000 } else { n * 20 };
@@ -147,7 +149,7 @@ fn raised(host: &mut Host) -> Vec<String> {
     names
 }
 
-/// Eight issuers arrive within 180 ms, then two others, as in case 34.
+/// Case 34: eight issuers arrive within 180 ms, then a ninth and a tenth.
 fn burst(mut host: Host, request: impl Fn(u32, u64) -> String) {
     for issuer in 1..=7 {
         host.submit(&format!("{} {} {}", request(issuer, 0), request(issuer, 8), request(issuer, 16)));
@@ -156,8 +158,9 @@ fn burst(mut host: Host, request: impl Fn(u32, u64) -> String) {
     host.submit(&format!("{} {}", request(8, 0), request(8, 8)));
     let came = host.now;
     host.finish();
-    // There is one message for each of the first seven issuers, because it is logged before bfq
-    // ends their raising. Their second requests cause none.
+    // The first seven issuers were raised before bfq recognised the burst. At the dispatch of a
+    // request bfq logs that its issuer is raised, and only then ends the raising because of the
+    // burst: so there is one message for each of the seven, at its first request.
     let lines = host.lines_with(RAISED);
     assert_eq!(lines.len(), 7, "{lines:?}");
     assert!(!lines.iter().any(|line| line.starts_with("8S")), "{lines:?}");
@@ -182,8 +185,8 @@ fn t34_many_new_issuers_at_once_are_not_raised() {
             |issuer: u32, at: u64| format!("R{}be{}@{issuer}", u64::from(issuer) * 9_000_000 + at, issuer % 8);
         burst(Host::on_flash(&format!("{form}:low_latency=1")), request);
     }
-    // Since then only issuers of level 4 are raised. On flash their queues would be merged at once;
-    // on a disk they are not.
+    // Since 5.13 only issuers of level 4 are raised. On flash their queues would be merged
+    // permanently at once; on a disk they are not.
     for form in ["6.1", "6.12"] {
         let request = |issuer: u32, at: u64| format!("R{}@{issuer}", u64::from(issuer) * 9_000_000 + at);
         burst(Host::on_disk(&format!("{form}:low_latency=1")), request);

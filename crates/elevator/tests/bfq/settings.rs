@@ -1,4 +1,4 @@
-//! Writes to tunables and weights: cases 41 and 42.
+//! Writes to tunables and weights: cases 41 and 42 of docs/specifications/bfq.md, section 25.
 
 use crate::host::{FORMS, Host};
 use block::time::MILLISECOND;
@@ -52,13 +52,13 @@ fn t41_timeouts_are_whole_ticks() {
 }
 
 /// The sectors served for one issuer in group 1 and one in group 2, both always backlogged, in 170
-/// turns.
+/// requests. The maximum budget is one request, so the queue in service can change after each.
 fn shares(weights: [u32; 2]) -> [u64; 2] {
     let mut host = Host::on_flash("6.12:max_budget=8,slice_idle=0");
     for (group, weight) in (1..).zip(weights) {
         host.group(group, weight);
-        // Turns until the default budget no longer applies and the queue's own budget is one
-        // request.
+        // Each request is served alone, until the default budget no longer applies and the queue's
+        // own budget is one request.
         for n in 0..12 {
             host.submit(&format!("R{}g{group}@{group}", n * 8));
             host.finish();

@@ -1,6 +1,6 @@
-//! The environment of the table in docs/specifications/bfq.md, section 20.4: processes with direct
-//! random reads on a device that takes exactly 1 ms for each. The policy is called by the rules of
-//! blk-mq (section 2).
+//! The processes and the device for which the table in docs/specifications/bfq.md, section 20.4,
+//! was measured on Linux: processes with direct random reads on a device that takes exactly 1 ms
+//! for each. The policy is called by the rules of blk-mq (section 2 there).
 //!
 //! The policy is called directly and not through a request queue, because the table was measured
 //! with single reads that never merge, and because each row needs tens of thousands of them.
@@ -21,12 +21,13 @@ const SERVICE_NS: Nanos = MILLISECOND;
 /// instructions, it is 19 us under BFQ and varies with the path through the code.
 const HOST_NS: std::ops::Range<Nanos> = 15 * MICROSECOND..23 * MICROSECOND;
 /// Time between requests that are dispatched in one run of the queue: in the trace of
-/// docs/specifications/bfq.md, section 20.5, A follows B after 20 to 40 us. Rows 2 and 6 to 9
-/// depend on it. Without it, B's next request would come at the very instant of A's completion; bfq
-/// would find the device empty, and from then on always inject B's requests.
+/// docs/specifications/bfq.md, section 20.5, a request of process A follows one of process B after
+/// 20 to 40 us. Rows 2 and 6 to 9 of the table depend on it. Without it, B's next request would
+/// come at the very instant of A's completion; bfq would find the device empty, and from then on
+/// always inject B's requests.
 const NEXT_NS: Nanos = 30 * MICROSECOND;
 /// Time from a completion to the next command, on a device with one command at a time. With 1 ms
-/// per command, the serial rows reach at most 990 commands a second.
+/// per command, such a device reaches at most 990 commands a second.
 const RESTART_NS: Nanos = 10 * MICROSECOND;
 const SLOTS: u32 = 256;
 /// `nr_requests`.
@@ -38,7 +39,7 @@ const TICK_NS: Nanos = 4 * MILLISECOND;
 #[derive(Clone)]
 pub struct Setup {
     pub scheduler: &'static str,
-    /// Commands at a time: 32 is "parallel", 1 is "serial".
+    /// Commands at a time: 32 in the table's parallel rows, 1 in its serial rows.
     pub device_depth: u32,
     pub rotational: bool,
     /// Groups below the root, with their weights: ids from 1.
@@ -103,7 +104,8 @@ pub struct Device {
     events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
     sequence: u64,
     ios: Vec<Option<Io>>,
-    /// Chosen, but the device had no room: blk-mq asks for one more request than it can start.
+    /// A request that the policy chose when the device had no room: blk-mq asks for one more
+    /// request than it can start.
     parked: Option<RequestId>,
     in_device: u32,
     was_full: bool,
@@ -152,7 +154,8 @@ impl Device {
             policy,
             requests: Requests::try_new(SLOTS).expect("memory"),
             setup: setup.clone(),
-            // Far from 0, so that no span reaches back to before the clock started.
+            // Far from 0, so that the policy can subtract any of its intervals from the current
+            // time.
             now: 100 * SECOND,
             events: BinaryHeap::new(),
             sequence: 0,
@@ -212,7 +215,8 @@ impl Device {
                 return self;
             }
             self.now = self.now.max(next);
-            // Timers fire first: a request at the same instant is too late.
+            // A timer fires before the events of the same instant, so a request that arrives when
+            // bfq's idle timer expires is too late.
             if timer.is_some_and(|at| at <= self.now) {
                 let wake = self.policy.timer(&self.requests, self.now);
                 if wake.is_wanted() {
@@ -255,7 +259,7 @@ impl Device {
         attributes
     }
 
-    /// Submits all requests of a process, until it has to sleep for a tag.
+    /// Submits the requests that a process has issued, until it has to sleep for a tag.
     fn ask(&mut self, process: usize) {
         while let Some(asked_ns) = self.unasked[process].front().copied() {
             let attributes = self.attributes(process);

@@ -1,5 +1,6 @@
 //! bfq on an ideal device: the table of docs/specifications/bfq.md, section 20.4 (cases 43 to 50),
-//! and the golden trace (52).
+//! and the golden trace (case 52). In the table two sides, A and B, compete; each is one process or
+//! several.
 //!
 //! `cargo test -p hoistway-elevator --test bfq_table -- --nocapture` prints the table next to that
 //! of Linux 6.1.192.
@@ -17,8 +18,8 @@ fn process(side: usize, level: u8) -> Process {
     Process { side, group: 0, priority, depth: 1, sectors: 8, think_ns: 0, begins_ns: 0 }
 }
 
-/// Side A at level 2 and B at level 6: weights 60 and 20. Jobs are forked alternately, `apart_ns`
-/// apart.
+/// Side A at level 2 and B at level 6: weights 60 and 20. Each side has `jobs` processes; they
+/// start alternately, `apart_ns` apart.
 fn two_to_six(depth: u32, jobs: usize, apart_ns: Nanos) -> Vec<Process> {
     let levels = [2, 6];
     let job = |job: usize, side: usize| Process {
@@ -29,7 +30,7 @@ fn two_to_six(depth: u32, jobs: usize, apart_ns: Nanos) -> Vec<Process> {
     (0..jobs).flat_map(|number| (0..2).map(move |side| job(number, side))).collect()
 }
 
-/// One job for each side. The jobs begin 30 ms apart, so that their commands do not start at the
+/// One process for each side. They begin 30 ms apart, so that their commands do not start at the
 /// same instant.
 fn pair(depth: u32) -> Vec<Process> {
     two_to_six(depth, 1, 30 * MILLISECOND)
@@ -75,7 +76,7 @@ fn rates(setup: &Setup) -> ([f64; 2], [Side; 2]) {
     (sides.map(|side| side.ios as f64 / seconds), sides)
 }
 
-/// A row, with the results of Linux 6.1.192.
+/// A row of the table, with the results of Linux 6.1.192.
 struct Row {
     name: &'static str,
     setup: Setup,
@@ -184,7 +185,7 @@ fn compare(rows: Vec<Row>) {
         );
         println!("{line}");
         for (side, (ours, linux)) in ours.into_iter().zip(row.linux).enumerate() {
-            // Less than one I/O in three seconds counts as none.
+            // A deviation of less than one I/O in three seconds is always permitted.
             if (ours - linux).abs() > (linux * row.bands[side]).max(0.34) {
                 missed.push(line.clone());
             }
@@ -228,7 +229,8 @@ fn row_13_one_shared_queue_may_starve() {
 }
 
 /// O (the old process) with 8 requests outstanding has been running; N (the new one) starts with
-/// one. With `low_latency`, O stands still while N is raised.
+/// one. With `low_latency`, BFQ raises N: it multiplies N's weight for some seconds. During that
+/// time O gets no service.
 #[test]
 fn t50_a_raised_new_queue_stops_all_others() {
     let processes = || vec![Process { depth: 8, ..process(0, 4) }, Process { begins_ns: 6 * SECOND, ..process(1, 4) }];
@@ -247,9 +249,10 @@ fn t50_a_raised_new_queue_stops_all_others() {
     assert!(o.longest_ns < 130 * MILLISECOND, "without raising O goes on: {o:?}");
 }
 
-/// The same on a device with one command at a time; O is still raised itself when N arrives. The
-/// row's figures for the scheduler `none` are not compared: there, both processes share one tag and
-/// take turns in sleeping for it, so no scheduler is involved.
+/// The same on a device with one command at a time; O is still raised itself when N arrives,
+/// because it is only 2.6 s old. The row's figures for the scheduler `none` are not compared:
+/// there, both processes share one tag and take turns in sleeping for it, so no scheduler is
+/// involved.
 #[test]
 fn row_33_a_newcomer_on_a_serial_device() {
     let begins_ns = 2_600 * MILLISECOND;
@@ -264,7 +267,8 @@ fn row_33_a_newcomer_on_a_serial_device() {
     ]);
 }
 
-/// The turns of row 2 in steady state, from the policy's own messages.
+/// The turns (the time from a queue's selection until it expires) in row 2 in steady state, from
+/// the policy's own messages.
 #[test]
 fn t52_the_golden_trace_of_row_2() {
     let run = Device::new(&Setup { measured_ns: 2 * SECOND, ..parallel(PLAIN, pair(1)) }).trace().run();

@@ -1,17 +1,20 @@
 //! Cases 26 to 36, 40, 42, 48 and 49 of docs/specifications/cfq.md, section 19: shares of groups on
-//! a device of parallel servers.
+//! a device of parallel servers. With `slice_idle` 0 on a device that queues commands CFQ is in
+//! IOPS mode: it charges groups for requests instead of time. A turn is the time from a queue's
+//! selection until its slice expires.
 
 use std::collections::BTreeSet;
 
 use crate::host::{Built, DISK, FLASH, Host, MS};
 use crate::model::{Model, Outcome, Reader, assert_near, assert_shares, reader, run, servers};
 
-/// A device of 8 servers, 1 ms each, with two groups of weights 100 and 800.
+/// A host with two groups of weights 100 and 800, which knows that the device queues commands.
 fn two_groups(spec: &str) -> Host {
     with_groups(Host::new(spec), &[100, 800])
 }
 
-/// Groups 1, 2, ... with these weights, on a device known to be deep.
+/// Adds groups 1, 2, ... with these weights. First the policy learns that the device queues
+/// commands.
 fn with_groups(mut host: Host, weights: &[u32]) -> Host {
     host.teach_depth(true);
     for (group, weight) in (1..).zip(weights) {
@@ -39,7 +42,8 @@ fn t26_idling_for_queues_shares_time_by_weight() {
     assert_near(ratio(&outcome.of_groups(&readers)), 7.8);
     assert_near(outcome.kb_per_s(8), 3640.0);
     let lines = host.lines();
-    // There is no idling for the rest of a slice that is shorter than the think time.
+    // After a few completions CFQ does not idle, because the rest of the slice is shorter than the
+    // think time.
     let completions = lines.iter().filter(|line| line.contains("complete rqnoidle")).count();
     let waits = lines.iter().filter(|line| line.ends_with("arm_idle: 8 group_idle: 0")).count();
     assert!(waits <= completions && waits * 100 >= completions * 98, "{waits} waits in {completions} completions");
@@ -91,8 +95,8 @@ fn t28_several_queues_of_a_group_fill_the_device() {
     }
 }
 
-/// The device is idled for a group only while a single one of its queues is busy; `each` is how
-/// many it has.
+/// Checks that the device is idled for a group only while a single one of its `each` queues is
+/// busy.
 fn assert_waits_only_for_single_queues(lines: &[String], each: u32) {
     let mut busy: BTreeSet<u32> = BTreeSet::new();
     for line in lines {
@@ -163,7 +167,8 @@ fn t32_without_isolation_iops_mode_knows_no_groups() {
         host.trace();
         let readers = readers_in(2, 1, |reader| reader);
         let mut model = Model::new(&mut host, &readers, servers(8, MS));
-        // A queue moves to the root only after its first slice; the first second covers that.
+        // A queue moves to the root only after its first slice, so the first second is not
+        // measured.
         model.run(1_000 * MS);
         let moved = model.host.lines_with("moving to root group").len();
         let counted = |host: &Host| [0, 1, 2].map(|group| host.account(group).serviced.reads);
@@ -295,8 +300,8 @@ fn t40_4_20_waits_for_a_group_on_flash() {
     host.trace();
     let readers = readers_in(2, 1, |reader| reader);
     let mut model = Model::new(&mut host, &readers, servers(8, MS));
-    // Not measured, because the first group to arrive is charged for its first slice while it is
-    // alone.
+    // The first second is not measured, because the first group to arrive is charged for its first
+    // slice while it is alone.
     model.run(1_000 * MS);
     let outcome = model.run(20_000 * MS);
     assert_near(ratio(&outcome.of_groups(&readers)), 8.0);

@@ -1,10 +1,12 @@
-//! A minimal host for one policy. Requests in the testbed's notation set up exact cases; for
-//! shares, readers use a device of parallel servers (`model.rs`).
+//! A minimal host for one policy. Requests that a test writes as text set up exact cases:
+//! `W8be2@1g3` is a write at sector 8 with best-effort level 2, by issuer 1 in group 3
+//! (crates/testbed/src/notation.rs). For shares, readers use a device of parallel servers
+//! (`model.rs`).
 //!
 //! It calls the policy directly and not through a request queue, because tags and merging would
-//! blur what the cases examine (messages, accounts, the exact time of each dispatch), and because
-//! the shares need hundreds of thousands of requests. In the exact cases every invariant is checked
-//! after each step.
+//! change what the cases examine (messages, accounts, the exact time of each dispatch), and because
+//! tests of shares need hundreds of thousands of requests. In the exact cases every invariant is
+//! checked after each step.
 
 use block::time::{MILLISECOND, SECOND};
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
@@ -28,8 +30,8 @@ pub struct Host {
     checks: bool,
 }
 
-/// The configuration of a host: the defaults of docs/specifications/cfq.md, except for what a case
-/// states.
+/// The parts of a host's configuration that some cases change; everything else has the defaults of
+/// docs/specifications/cfq.md.
 pub struct Built {
     pub rotational: bool,
     pub tick_ns: Nanos,
@@ -45,7 +47,7 @@ pub const FLASH: Built = Built { rotational: false, ..DISK };
 
 impl Host {
     /// `spec` is a policy with tunables, for example `cfq@2.6.36:slice_idle=0`. The device is
-    /// rotational and a tick is 1 ms. `group_isolation` is 1 in forms that have it.
+    /// rotational and a tick is 1 ms. `group_isolation` is set to 1 in forms that have it.
     pub fn new(spec: &str) -> Self {
         Self::with(spec, &DISK)
     }
@@ -103,7 +105,7 @@ impl Host {
         self.policy.group_account(GroupId(group)).expect("cfq keeps accounts")
     }
 
-    /// Without checking invariants after each step, for long runs.
+    /// Stops checking invariants after each step; for long runs.
     pub fn unchecked(mut self) -> Self {
         self.checks = false;
         self

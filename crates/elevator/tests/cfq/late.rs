@@ -1,5 +1,7 @@
 //! The changes after 2.6.36 (docs/specifications/cfq.md, section 13), rule by rule, each compared
-//! with the older form.
+//! with the older form. A tree (CFQ's service tree) holds the queues of a group that have the same
+//! class and type; the types are sync queues that CFQ idles for, sync queues that it does not idle
+//! for one by one, and async queues.
 
 use crate::host::{Host, MS};
 use block::GroupId;
@@ -15,11 +17,13 @@ fn many(host: &mut Host, letter: char, context: u64, count: u64) {
     }
 }
 
-/// An issuer that thinks for 50 ms, which is too long for idling for its queue alone.
+/// An issuer that thinks for 50 ms. That is longer than `slice_idle`, so CFQ does not idle for its
+/// queue.
 fn thinker(spec: &str) -> Host {
     let mut host = Host::new(spec);
-    // Queues that are not idled for alone share a tree, whose think time is measured separately
-    // from the time when the first queue is in it; so the reader sends twelve requests.
+    // CFQ then moves the queue to the tree of queues that it does not idle for one by one, and
+    // measures that tree's think time as well. The twelve requests are enough for both
+    // measurements.
     for n in 0..12 {
         host.submit(&format!("R{}@1", n * 8));
         host.dispatch();
@@ -35,7 +39,7 @@ fn d1_requests_that_announce_no_other_keep_no_tree_waiting_in_2_6_36() {
         let mut host = thinker(spec);
         host.submit(request);
         host.dispatch();
-        // Another queue is busy, in another tree.
+        // Issuer 2's queue is busy, in another tree.
         many(&mut host, 'R', 2, 4);
         host.trace();
         host.complete_nth(0);
@@ -163,8 +167,8 @@ fn d33_an_ancestors_queue_may_take_the_device_from_a_descendants() {
 #[test]
 fn hierarchy_shares_follow_the_tree() {
     use crate::model::{Model, assert_shares, reader, servers};
-    // Groups 1 and 2 below the root, 3 and 4 below 2; the readers are in 1, 3 and 4. Group 2 has no
-    // issuers of its own.
+    // Groups 1 and 2 are children of the root, 3 and 4 of group 2. The readers are in 1, 3 and 4;
+    // group 2 has none.
     let mut host = Host::new(LATE);
     host.group(1, 100);
     host.group(2, 300);

@@ -1,5 +1,5 @@
 //! The device U(P, s) of docs/specifications/cfq.md, section 19: P parallel servers, each of which
-//! takes the time s for every request, in order of arrival. And the readers that use it.
+//! takes the time s for every request, in order of arrival. Also the readers that use the device.
 
 use crate::host::Host;
 use block::random::Stream;
@@ -11,7 +11,7 @@ use testbed::notation::bio;
 
 const US: Nanos = 1_000;
 
-/// `qd` reads outstanding; the next follows `think_ns` after a completion.
+/// A reader that keeps `qd` reads outstanding: it sends the next one `think_ns` after a completion.
 #[derive(Clone)]
 pub struct Reader {
     pub context: u32,
@@ -21,7 +21,8 @@ pub struct Reader {
     pub sectors: u32,
     pub is_random: bool,
     pub priority: Priority,
-    /// First sector; the next field is the distance to the next request.
+    /// The first sector that is read. `step` is the distance from there to the sector of the next
+    /// request.
     pub from: u64,
     pub step: u64,
 }
@@ -174,7 +175,7 @@ impl<'a> Model<'a> {
         self.events.push(Reverse((when, self.order, event)));
     }
 
-    /// Continues for `span_ns`; the result covers this span alone.
+    /// Continues the run for `span_ns`. The result covers only this part of the run.
     pub fn run(&mut self, span_ns: Nanos) -> Outcome {
         let end = self.host.now + span_ns;
         (self.done, self.depth) = (vec![0; self.readers.len()], 0);
@@ -252,14 +253,14 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Within the 3 % that docs/specifications/cfq.md, section 19 permits for a figure of its event
-/// model.
+/// Asserts that a figure deviates by at most 3 %, which docs/specifications/cfq.md, section 19,
+/// permits for figures that were computed with a model of the device.
 #[track_caller]
 pub fn assert_near(measured: f64, expected: f64) {
     assert!((measured / expected - 1.0).abs() <= 0.03, "{measured:.3}, and {expected} is expected");
 }
 
-/// Shares in per cent: within one point.
+/// Asserts that each share, in per cent, deviates by at most one percentage point.
 #[track_caller]
 pub fn assert_shares(measured: &[f64], expected: &[f64]) {
     let is_near = measured.iter().zip(expected).all(|(measured, expected)| (measured - expected).abs() <= 1.0);

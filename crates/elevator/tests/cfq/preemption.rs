@@ -16,7 +16,7 @@ fn versions() -> impl Iterator<Item = &'static str> {
     ["2.6.35", "2.6.36", "2.6.37", "2.7.0", "3.0", "4.20"].into_iter()
 }
 
-/// Groups 1 and 2; the given requests have been dispatched.
+/// A host with groups 1 and 2 that has dispatched the given requests.
 fn serving(version: &str, given: &str) -> Host {
     let mut host = Host::new(&format!("cfq@{version}"));
     if host.setting("low_latency").is_some() {
@@ -49,7 +49,7 @@ fn t22a_sync_before_async_whatever_the_groups() {
 #[test]
 fn t22b_sync_of_another_group_waits_even_behind_a_slice_that_is_over() {
     for version in versions() {
-        // One more request, so that the queue still has a request when its slice is used up.
+        // R24 keeps the queue busy when its slice is used up.
         for (newcomer, expected) in [("R9000000@2g2", false), ("R9000000@2g1", true)] {
             let mut host = in_slice(version, "R0@1g1 R8@1g1 R16@1g1");
             host.given("R24@1g1");
@@ -123,7 +123,8 @@ fn t22g_metadata_first_within_a_group() {
 
 #[test]
 fn rule_8_needs_exactly_two_queues_before_4_20() {
-    // There is no idling for the queue of a slow thinker alone: such queues share one tree.
+    // The issuers think for longer than `slice_idle`, so CFQ does not idle for their queues one by
+    // one; a group keeps such queues together in one service tree.
     let thinkers = |version: &str, others: u32| {
         let mut host = Host::new(&format!("cfq@{version}:low_latency=0"));
         for round in 0..4 {
@@ -142,7 +143,7 @@ fn rule_8_needs_exactly_two_queues_before_4_20() {
     for version in versions() {
         let preempted = preempts(&mut thinkers(version, 0), "R20000080@2");
         assert!(preempted, "{version}: the second of the tree, and the active one is empty");
-        // With three queues in the tree, versions before 4.20 do not let the newcomer preempt.
+        // With three queues in the tree, the newcomer preempts only in 4.20.
         let preempted = preempts(&mut thinkers(version, 1), "R30000080@3");
         assert_eq!(preempted, version == "4.20", "{version}");
     }

@@ -51,7 +51,8 @@ fn t14_two_deep_readers() {
         host.teach_depth(true);
         let mut host = host.unchecked();
         let mut model = Model::new(&mut host, &readers, servers(8, MS));
-        // Not measured, because the first reader is alone at the beginning and then has no limit.
+        // The first second is not measured: at its beginning the first reader is alone, and then
+        // CFQ does not limit its requests in flight.
         model.run(1_000 * MS);
         let outcome = model.run(20_000 * MS);
         assert_shares(&outcome.shares(), &[50.0, 50.0]);
@@ -71,8 +72,8 @@ fn t15_three_levels_share_by_slices() {
     }
 }
 
-/// docs/specifications/cfq.md, section 19, does not describe its "seek-cost disk"; with this one
-/// all eight of its figures are reproduced.
+/// The disk for the case with eight levels. docs/specifications/cfq.md, section 19, calls it a
+/// "seek-cost disk" without describing it; these values reproduce all eight figures of the case.
 fn disk() -> Servers {
     Servers { seek_ns: 8 * MS, ..servers(1, MS / 5) }
 }
@@ -102,7 +103,8 @@ fn t16_real_time_goes_first() {
         (shares, host.lines())
     };
     assert!(beside_two(MS / 10).0[0] >= 99.0);
-    // While its think time is shorter than the idle time, others get only the gap after its slices.
+    // While the real-time reader's think time is shorter than `slice_idle`, the other readers are
+    // served only between its slices.
     for think_ms in [3, 6] {
         let (_, lines) = beside_two(think_ms * MS);
         let ends = lines.iter().filter(|line| line.starts_with("0S slice expired")).count();
@@ -110,8 +112,8 @@ fn t16_real_time_goes_first() {
         assert!((100..=220).contains(&ends) && turns <= 2 * ends, "{turns} turns of others, {ends} slices");
         assert!(!lines.iter().any(|line| line == "idle timer fired"), "it is never given up");
     }
-    // With a longer think time its slice is given up each time, although the device is idled for it
-    // as the last of its tree.
+    // With a longer think time the real-time reader loses its slice each time. CFQ does idle for
+    // it, because it has the only queue of its class, but the timer fires before its next request.
     let (shares, lines) = beside_two(12 * MS);
     let fired = lines.iter().filter(|line| *line == "idle timer fired").count();
     assert!(shares[0] < 25.0 && fired > 1_000, "{shares:?}, {fired}");
@@ -126,7 +128,7 @@ fn t17_the_idle_class() {
         let mut host = host.unchecked();
         let outcome = run(&mut host, &[idle(0), reader(1, 0)], device, 10_000 * MS);
         assert!(outcome.shares()[0] <= most_percent, "{:?}", outcome.shares());
-        // One request whenever a slice of the other ends.
+        // The idle class gets at most one request whenever a slice of the other reader ends.
         let ends = host.lines_with("1S slice expired").len() as u64;
         assert!(outcome.done[0] <= ends + 1, "{} in {ends} gaps", outcome.done[0]);
     }
@@ -226,10 +228,10 @@ fn t21_one_overdue_request_begins_a_slice() {
     host.given("R100@1 R200@1 R1000100@1 R1000200@1");
     host.pass_ms(125);
     host.complete_nth(0);
-    // The FIFO is checked only once in a slice, and in this slice that was before R100 came; so the
-    // queue continues in sector order.
+    // CFQ checks once in a slice whether the oldest request is overdue, and in this slice it did so
+    // before R100 arrived; so the queue continues in sector order.
     assert_eq!(host.dispatch().as_deref(), Some("R1000100@1"));
-    // The slice ends; in the next one the FIFO is checked again.
+    // The slice ends; in the next one CFQ checks again.
     host.pass_ms(150);
     host.complete_nth(0);
     let next: Vec<_> = (0..3).map(|_| host.dispatch().expect("something")).collect();
@@ -242,7 +244,8 @@ fn t21_one_overdue_request_begins_a_slice() {
     host.complete_nth(0);
     host.complete_nth(0);
     host.pass_ms(101);
-    // 225 ms old: both far ones are overdue, but only the first is dispatched for that reason.
+    // All four are 225 ms old and overdue. The slice begins with the oldest, R100, for that reason;
+    // the others follow in sector order.
     assert_eq!(host.dispatch_all(), "R100@1 R1000200@1 R1000300@1 R5000000@1");
 }
 
@@ -264,8 +267,8 @@ fn t23_interleaved_readers_become_one_queue_and_part_when_they_seek() {
 fn t23_a_shared_queue_that_seeks_is_broken_apart() {
     let mut host = Host::new("cfq@2.6.36");
     host.trace();
-    // Queue 1 stops where queue 2 continues; queue 3 ensures that the group has more than one
-    // queue.
+    // Queue 1 stops where queue 2 continues. Queue 3 keeps more than one queue of the group busy;
+    // without that CFQ does not look for a cooperator (a queue whose next request is close).
     host.given("R1000@1 R1008@2 R90000000@3");
     assert_eq!(host.dispatch().as_deref(), Some("R1000@1"));
     host.complete("R1000");
@@ -279,7 +282,7 @@ fn t23_a_shared_queue_that_seeks_is_broken_apart() {
         "the next request of the first goes to the second's queue"
     );
     host.complete("R1008");
-    // Five seeks among the requests of both.
+    // Issuers 1 and 2 share a queue now. These scattered requests of both make it seeky.
     for n in 1..=6_u64 {
         host.given(&format!("R{}@{}", n * 1_000_000, 1 + n % 2));
     }

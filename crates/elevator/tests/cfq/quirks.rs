@@ -18,7 +18,9 @@ fn q2_an_unknown_depth_counts_as_deep() {
     assert!(host.lines_with("sl_used").iter().all(|line| line.contains("iops=1")));
 }
 
-/// Async requests in a workload with most of its slice left, and a reader that preempts them.
+/// A host with two writers and a reader that preempts them. CFQ calls the queues of one class and
+/// type that it serves together a workload; here the workload of the writers' async queues has most
+/// of its slice left.
 fn reader_beside_writers(version: &str) -> Host {
     let mut host = Host::new(&format!("cfq@{version}:low_latency=0"));
     for n in 0..20 {
@@ -90,7 +92,7 @@ fn q8_the_timer_ends_with_the_request_that_was_waited_for() {
         host.given("R8@1");
         assert_eq!(host.policy.next_timer(), None, "{version}: a page, and no other issuer exists");
         assert_eq!(host.dispatch().as_deref(), Some("R8@1"), "{version}");
-        // No timer fires while the request is in flight.
+        // The idle timer must not fire while the request is in flight.
         host.trace();
         host.pass_ms(50);
         assert!(host.lines_with("idle timer fired").is_empty(), "{version}");

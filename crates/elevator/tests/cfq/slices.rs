@@ -29,13 +29,15 @@ fn t05_slices_of_queues_in_two_groups() {
         }
         slices.extend(host.lines_with("set_slice"));
     }
-    // The first slice of a group uses two thirds of the average of busy queues: (3 x 3 + 0 + 2) / 4
-    // = 2.
+    // Group 2 has three busy queues, but its first slice is computed for two, because CFQ uses an
+    // average: (3 x the larger + the smaller + 2) / 4 of the old average 0 and the current number 3
+    // is 2. Two queues want 200 ms, which is less than the group's 266 ms, so the slice is not
+    // reduced.
     assert_eq!(slices[..4], ["1S set_slice=33", "2S set_slice=100", "3S set_slice=88", "4S set_slice=88"]);
 }
 
-/// 2 queues that are idled for, 6 whose issuers think too long, and an async one; all of them are
-/// busy for long.
+/// A host with nine queues that stay busy for long: two that CFQ idles for, six that it does not
+/// idle for because their issuers think too long, and an async one.
 fn nine_queues() -> Host {
     let mut host = Host::with("cfq@2.6.36:slice_sync=100", &Built { slots: 1024, ..DISK });
     for context in 1..=6 {
@@ -70,8 +72,10 @@ fn t06_workload_slices() {
         if lines.iter().any(|line| line.ends_with("del_from_rr")) {
             break;
         }
-        // The message with a workload's slice comes just before its first queue is named. The last
-        // one of each type counts, because queues change their trees after their first turns.
+        // A workload is the queues of one class and type that CFQ serves together (types: 0 async,
+        // 1 sync without idling, 2 sync with idling). The message with its slice comes just before
+        // the message with its type. The last slice of each type counts, because queues change
+        // their type after they were served for the first time.
         for pair in lines.windows(2) {
             if let (Some(slice), Some((_, kind))) =
                 (pair[0].strip_prefix("workload slice:"), pair[1].split_once("wl_prio:0 wl_type:"))

@@ -1,5 +1,5 @@
-//! Groups in a tree: weights of their own queues, accounts of removed groups, discards, the
-//! additional column in messages of 4.20.
+//! Groups in a tree: the weight of a group's own queues, accounts of removed groups, accounts of
+//! discards, and the mark in messages of 4.20 about queues that CFQ does not idle for.
 
 use crate::host::{Host, MS};
 use crate::model::{Model, assert_shares, reader, servers};
@@ -65,7 +65,7 @@ fn a_removed_groups_figures_are_its_parents_to_show_but_not_its_own() {
     let left = |host: &Host, group| host.policy.removed_account(GroupId(group)).expect("groups are a tree");
     assert_eq!(left(&host, 2), own);
     assert_eq!(host.account(2).serviced, ByKind::ZERO);
-    // Group 1 inherits group 2's own account and what group 2 had inherited.
+    // Group 1 inherits the account of group 2 and what group 2 inherited from group 3.
     read_and_remove(&mut host, 2, 8);
     let both = left(&host, 1);
     assert_eq!((both.serviced.reads, both.sectors, both.time_ns), (8, 64, own.time_ns + host.account(2).time_ns));
@@ -96,7 +96,7 @@ fn discards_are_counted_apart() {
     }
 }
 
-/// Messages about queues that are not idled for carry a mark, from 4.20 on.
+/// From 4.20 on, messages about queues that CFQ does not idle for carry a mark.
 #[test]
 fn messages_of_4_20_tell_queues_that_are_not_idled_for() {
     let marks = |spec: &str| {
@@ -104,8 +104,8 @@ fn messages_of_4_20_tell_queues_that_are_not_idled_for() {
         host.policy.trace(true);
         host.given("R0@1 W9000@2");
         host.set("slice_idle", 0);
-        // Idling for the queue is switched off by the next request, so the request after it is the
-        // first with a mark.
+        // R8 lets CFQ notice that it no longer idles for the queue; so R16 is the first request
+        // whose message has the mark.
         host.submit("R8@1");
         host.submit("R16@1");
         let messages =

@@ -6,7 +6,8 @@ use block::GroupId;
 use elevator::{Elevator, GroupSettings};
 use hoistway_elevator as elevator;
 
-/// Two groups of weights 100 and 800, a device known to be deep, IOPS mode.
+/// A host with two groups of weights 100 and 800 in IOPS mode, in which CFQ charges groups for
+/// requests instead of time. It needs `slice_idle` 0 and a device that is known to queue commands.
 fn iops() -> Host {
     let mut host = Host::new("cfq@2.6.36:slice_idle=0");
     host.teach_depth(true);
@@ -70,7 +71,8 @@ fn t28_a_group_with_another_busy_queue_is_not_waited_for() {
     assert_eq!(host.dispatch().as_deref(), Some("R5000000@2g1"));
 }
 
-/// The only queue of group 1 has just completed, empty, at the end of its slice of 33 ms.
+/// A host in which the last request of group 1's only queue has just completed, exactly at the end
+/// of the queue's slice of 33 ms.
 fn busy_waiting() -> Host {
     let mut host = Host::new("cfq@2.6.36");
     host.group(1, 100);
@@ -125,7 +127,7 @@ fn t38_without_any_idling_there_is_nothing_to_wait_for() {
     assert_eq!((host.account(1).dequeues, host.dispatch().as_deref()), (1, Some("R9000000@2g2")));
 }
 
-/// Every `vt` in the messages of a group since the last call.
+/// Every virtual time (`vt`, CFQ's vdisktime) in the messages of a group since the last call.
 fn vdisktimes(host: &mut Host, group: u32) -> Vec<u64> {
     let about = format!("g{group} served: vt=");
     let lines = host.lines();
@@ -137,8 +139,8 @@ fn vdisktimes(host: &mut Host, group: u32) -> Vec<u64> {
 fn t39_a_group_comes_back_behind_all_others() {
     for early in [0, 40] {
         let mut host = iops();
-        // The service of group 1 before it left does not count, whether less or more than that of
-        // the others.
+        // The service that group 1 got before it left must have no effect, whether it is less (0
+        // requests) or more (40) than that of group 2.
         for n in 0..early {
             host.submit(&format!("R{}@1g1", 1000 + n * 8));
             host.rest();
@@ -148,7 +150,8 @@ fn t39_a_group_comes_back_behind_all_others() {
         for n in 0..20 {
             host.submit(&format!("R{}@2g2", 9_000_000 + n * 1_000));
         }
-        // The second group is charged once, and stays backlogged.
+        // The following loop continues until group 2 is charged for the first time; it stays
+        // backlogged.
         host.given("R5000000@3g2");
         for _ in 0..200 {
             host.dispatched();
@@ -166,7 +169,7 @@ fn t39_a_group_comes_back_behind_all_others() {
         host.exit(1);
         host.pass_ms(100);
         host.lines();
-        // The device is idled for a queue of group 2; group 1 arrives.
+        // Group 1 arrives while group 2 is in service.
         host.given("R7000000@4g2 R7000008@4g2");
         assert_eq!(host.dispatched(), 2);
         host.complete_nth(0);
@@ -179,8 +182,9 @@ fn t39_a_group_comes_back_behind_all_others() {
         host.complete_nth(0);
         host.exit(5);
         let first = *vdisktimes(&mut host, 1).last().expect("group 1 was charged");
-        // One request at weight 100 is 20480; group 2 has paid 2 x 2560 since group 1 was placed
-        // 200 behind it.
+        // In units of virtual time: on its arrival group 1 was placed 200 behind group 2. Since
+        // then it was charged 20480 for one request at weight 100, and group 2 was charged 2560
+        // each for two requests at weight 800.
         assert_eq!(first, second - 2 * 2_560 + 200 + 20_480, "after {early}");
     }
 }
@@ -289,8 +293,8 @@ fn t44_what_was_left_brings_the_next_turn_forward() {
                 host.submit(&format!("R{}@{context}", (context << 26) + n * 8));
             }
         };
-        // With `slice_idle` 0 no queue is idled for. Each is served once in advance, so that it is
-        // known from here on that all belong in the tree of such queues.
+        // With `slice_idle` 0 no queue is idled for. Each is served once in advance, so that CFQ
+        // already has all of them in the service tree for such queues.
         for context in [1, 2, 4] {
             many(&mut host, context, 1);
             host.rest();

@@ -10,7 +10,7 @@ use hoistway_elevator::{Elevator, GroupSettings};
 const SERVERS: usize = 8;
 const LATENCY_NS: u64 = 100 * MICROSECOND;
 
-/// The part of all the service that `other` got, divided by the half that is due to it.
+/// The service that `other` got, divided by half of the service of both, which is due to it.
 fn gain(host: &Host, honest: u32, other: u32) -> f64 {
     let [honest, other] = [honest, other].map(|number| host.bytes[number as usize] as f64);
     other / ((honest + other) / 2.0)
@@ -20,9 +20,11 @@ fn plain(settings: &str) -> Host {
     Host::sized(settings, SERVERS, LATENCY_NS, 32, &[100, 100], (16, 2_048))
 }
 
-/// Loads that begin and stop in step with intervals of the policy
-/// (docs/specifications/paternoster.md): epochs (4 ms and more), generations (50 us), claims (400
-/// us) and lingering (2 ms and more).
+/// Loads that begin and stop in step with intervals that docs/specifications/paternoster.md
+/// defines. They are the epoch, over which paternoster measures (4 ms and more); two times for
+/// which it expects the next request of a tenant that has none (half a latency, here 50 us, and 2
+/// ms and more); and the time whose service a tenant that lags behind can still claim (four
+/// latencies, here 400 us).
 #[test]
 fn pulses_gain_nothing() {
     let mut worst = (0.0_f64, String::new());

@@ -1,5 +1,5 @@
-//! The bounds of docs/specifications/paternoster.md, section 14: on leads, on the service of two
-//! tenants while both are backlogged, on time; and on memory.
+//! The bounds of docs/specifications/paternoster.md, section 14: on the lead of a tenant, on the
+//! difference in service between two backlogged tenants, on times, and on memory.
 
 use super::host::{BEGIN_NS, Host, Issuer};
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
@@ -13,8 +13,8 @@ fn number(line: &str, name: &str) -> Option<i64> {
 }
 
 /// With exact shares the service of any two tenants, divided by their weights, differs by at most
-/// four requests of each: a tenant may lead by one request, and start-time fair queueing may err by
-/// one; both count once for each end of the interval.
+/// four requests of each. At each end of the interval two requests are permitted: a tenant may lead
+/// by one, and start-time fair queueing may err by another.
 #[test]
 fn t14_leads_are_bounded() {
     let weights = [100.0, 300.0, 200.0];
@@ -27,8 +27,8 @@ fn t14_leads_are_bounded() {
     dispatched.sort_unstable();
     assert!(dispatched.len() > 8_000, "{}", dispatched.len());
     let mut service = [0.0; 3];
-    // Without the first 100 requests, because at the start some tenants have arrived and others
-    // have not.
+    // The first 100 requests do not count, because at the start some tenants have arrived and
+    // others have not.
     for (_, issuer) in dispatched.into_iter().skip(100) {
         service[issuer] += 1.0;
         for (a, of_a) in service.iter().enumerate() {
@@ -41,8 +41,8 @@ fn t14_leads_are_bounded() {
     }
 }
 
-/// A tenant that could not use its share for long has not saved it up: when it can, the others
-/// still have theirs.
+/// While the heavy tenant has too few requests to use its share, it gains no credit: when it has
+/// enough, the light tenant still gets its own share.
 #[test]
 fn t14_claims_end() {
     let mut host = Host::new("give=3", 8, 100 * MICROSECOND, 32, &[100, 800]);
@@ -81,8 +81,9 @@ fn t31_the_same_calls_give_the_same_trace() {
     assert_eq!(run(), run());
 }
 
-/// Case 41: of exponential pauses of 300 us, one in 10^11 lasts for 8 ms, so no tenant loses the
-/// disk before its slice is over.
+/// Case 41: paternoster keeps the disk idle for the tenant in service for up to 8 ms. Of
+/// exponentially distributed pauses with a mean of 300 us, one in 10^11 is longer, so no tenant
+/// loses the disk before its slice is over.
 #[test]
 fn t41_pauses_do_not_end_a_slice() {
     let mut host = Host::new("disk", 1, 100 * MICROSECOND, 32, &[100, 100]);
@@ -98,8 +99,9 @@ fn t41_pauses_do_not_end_a_slice() {
     assert!(used.iter().all(|used_ns| *used_ns >= 100_000_000), "{used:?}");
 }
 
-/// Over three million requests of 64 groups no share is off by more than six requests: four are
-/// outstanding, start-time fair queueing may err by one, and a group may lead by one. Without compiler optimisation the test uses a thirtieth of the requests.
+/// Over three million requests of 64 groups no share is off by more than six requests: four may be
+/// outstanding, start-time fair queueing may err by one, and a group may lead by one. Without
+/// compiler optimisation the test uses a thirtieth of the requests.
 #[test]
 fn shares_err_by_a_few_requests() {
     let requests = if cfg!(debug_assertions) { 100_000_u64 } else { 3_000_000 };
@@ -126,8 +128,9 @@ fn shares_err_by_a_few_requests() {
     assert!(most.abs() <= 6.0, "{most} of {due}");
 }
 
-/// Case 44: a million issuers come and go, and groups a hundred thousand times, in tables for 64
-/// issuers and 16 groups. Without compiler optimisation it is a fourteenth of that.
+/// Case 44: a million issuers come and go, and a group is added and removed 140,000 times, with
+/// tables for 64 issuers and 16 groups. Without compiler optimisation the test does a fourteenth of
+/// that.
 #[test]
 fn t44_queues_are_recycled() {
     let rounds = if cfg!(debug_assertions) { 1_000 } else { 14_000 };
@@ -147,7 +150,7 @@ fn t44_queues_are_recycled() {
     println!("{} issuers", host.done.len());
     assert!(host.done.len() > 72 * rounds, "{}", host.done.len());
     let _ = host.policy.context_exited(ContextId(0), host.now);
-    // Both still have their share: no leaf was lost on the way.
+    // Both groups still have their share, so the queues of exited issuers were freed correctly.
     let all: u64 = host.bytes.iter().sum();
     assert!((host.bytes[0] as f64 / (all as f64 / 2.0) - 1.0).abs() < 0.01, "{:?}", host.bytes);
     assert!(host.now > BEGIN_NS);

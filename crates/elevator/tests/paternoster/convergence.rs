@@ -1,12 +1,13 @@
 //! How soon shares are right after a change, and that the floor does not oscillate. The floor is a
 //! number of requests in flight that paternoster learns: while fewer are in flight, tenants that
-//! lead are served as well.
+//! lead are served as well. It learns from epochs, intervals over which it measures the throughput;
+//! in a reference epoch it holds no tenant back.
 
 use super::host::{Host, Issuer};
 use super::within;
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
 
-/// The service of a group in windows of this length.
+/// The number of requests of an issuer that completed in each window of this length.
 fn windows(host: &Host, number: u32, from_ns: u64, to_ns: u64, length_ns: u64) -> Vec<f64> {
     (from_ns / length_ns..to_ns / length_ns)
         .map(|window| f64::from(host.count(number, window * length_ns, (window + 1) * length_ns)))
@@ -20,9 +21,9 @@ fn spread(values: &[f64]) -> (f64, f64) {
     (mean, variance.sqrt() / mean)
 }
 
-/// With 16 requests outstanding each, exact shares of 3 : 1 permit 21 in flight, and those with the
-/// third tenant 32. The device has 8 servers, so shares are exact at its full rate before and
-/// after.
+/// Each tenant has 16 requests outstanding. Exact shares are then possible with at most 21 requests
+/// in flight for two tenants (3 : 1), and with 32 for three (3 : 1 : 4). The device is busy with 8,
+/// so shares are exact at its full rate before and after the third tenant came.
 #[test]
 fn shares_are_right_two_seconds_after_a_tenant_came() {
     let mut host = Host::new("give=3", 8, 100 * MICROSECOND, 32, &[60, 20, 80]);
@@ -43,8 +44,9 @@ fn shares_are_right_two_seconds_after_a_tenant_came() {
     shares(7 * SECOND, [0.75, 0.25, 0.0]);
 }
 
-/// Where exact shares are not possible, the floor is learned: a sharp knee at 8, the heavy tenant
-/// with 4 outstanding.
+/// The heavy tenant has only 4 requests outstanding, and the device reaches its full throughput
+/// with exactly 8 in flight. So exact shares would cost throughput, and paternoster learns the
+/// floor.
 #[test]
 fn the_floor_does_not_swing() {
     let run = |settings: &str| {
@@ -58,9 +60,9 @@ fn the_floor_does_not_swing() {
     let ((none, none_cv), (ours, ours_cv)) = (run("give=0"), run("give=3"));
     println!("mean {:.4} of none, variation {ours_cv:.5} against {none_cv:.5}", ours / none);
     assert!(ours >= 0.965 * none, "{ours} of {none}");
-    // This device's times do not vary, so the variation comes from the policy: it dithers the
-    // floor, and in one of twelve epochs, the reference epoch, it holds no tenant back and the
-    // throughput is 3 % higher.
+    // This device's times do not vary, so the variation comes from the policy: it varies the floor
+    // slightly, and one of twelve epochs is a reference epoch, in which the throughput is 3 %
+    // higher.
     assert!(ours_cv <= 0.006_f64.max(1.2 * none_cv), "{ours_cv} against {none_cv}");
 }
 
@@ -82,8 +84,9 @@ fn t29_another_speed_is_learned_within_two_seconds() {
     }
 }
 
-/// Case 34b: a load that comes and goes, at all periods; and at the short ones, which may fall into
-/// step with epochs, with other weights too, which shift its phase against them.
+/// Case 34b: a load that comes and goes, with periods from 2 to 500 ms. Short periods may coincide
+/// with epochs; so they are tested with other weights as well, which change when the load begins
+/// relative to the epochs.
 #[test]
 fn t34b_alternating_load_costs_no_more_than_the_give() {
     let total = |settings: &str, period_ns: u64, depths: (u32, u32), weights: [u32; 2]| {

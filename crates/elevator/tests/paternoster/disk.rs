@@ -1,5 +1,5 @@
-//! Slices on a disk: the order of an issuer's requests, that none of them starves, and which issuer
-//! is next.
+//! Slices on a disk: the order of an issuer's requests, that none of them starves, and which group
+//! is served next.
 
 use block::time::MILLISECOND;
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, Sector};
@@ -81,9 +81,9 @@ fn a_sweep_follows_merges_and_what_is_taken_back() {
     assert_eq!([disk.serve(), disk.serve(), disk.serve()], [100, 300, 400]);
 }
 
-/// An issuer with 15 requests of a stream always ahead of the disk's position, and two behind it.
-/// Each of the two is dispatched after at most four times as many requests as are queued; this is
-/// repeated a hundred times.
+/// An issuer always has 15 requests of a stream ahead of the disk's position, and sends two
+/// requests behind it. Each of the two is dispatched after at most four times as many requests as
+/// are queued. This is repeated a hundred times.
 #[test]
 fn a_stream_does_not_starve_others() {
     let mut disk = Disk::new();

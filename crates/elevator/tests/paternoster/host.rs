@@ -11,7 +11,7 @@ use hoistway_elevator as elevator;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// One issuer: a constant number of requests outstanding, from one time to another.
+/// One issuer: it keeps `depth` requests outstanding from `from_ns` until `until_ns`.
 #[derive(Clone, Copy, Debug)]
 pub struct Issuer {
     pub group: u32,
@@ -23,11 +23,12 @@ pub struct Issuer {
     pub from_ns: Nanos,
     pub until_ns: Nanos,
     pub priority: Priority,
-    /// Active for `on_ns` of each period; a period of 0 is no pulse.
+    /// The issuer is active for `on_ns` at the beginning of each period; if the period is 0,
+    /// always.
     pub on_ns: Nanos,
     pub period_ns: Nanos,
     pub operation: Operation,
-    /// Every request comes from another issuer, and the previous one exits.
+    /// Every request comes from a new issuer, which exits when the request completes.
     pub forks: bool,
 }
 
@@ -82,11 +83,12 @@ pub struct Host {
     depth: usize,
     inside: usize,
     sector: u64,
-    /// Issuer, slot of the device, time of dispatch and time of completion.
+    /// Of each dispatched request: issuer, number of requests then in flight, time of dispatch and
+    /// time of completion.
     pub done: Vec<(u32, usize, Nanos, Nanos)>,
     pub timers: u64,
     pub lines: Vec<String>,
-    /// Whether every choice is recorded as a line.
+    /// Whether the policy's message about each choice (`pick`) is kept in `lines`.
     pub keeps_picks: bool,
     /// The issuer of each context, and the free contexts.
     issuer_of: Vec<u32>,
@@ -96,12 +98,13 @@ pub struct Host {
     pauses: Stream,
 }
 
-/// Start of time: no wait of the policy reaches back before it.
+/// The time at which the clock starts. It is large, so that the policy can subtract any of its
+/// intervals from the current time.
 pub const BEGIN_NS: Nanos = 100 * SECOND;
 
 impl Host {
-    /// `settings` is `give=100` and the like, or `disk`; groups are given by their weights,
-    /// numbered from 1, children of the root.
+    /// `settings` are tunables like `give=100`, or `disk` for a rotational device. `groups` are the
+    /// weights of groups 1, 2, ..., which are children of the root.
     pub fn new(settings: &str, servers: usize, latency_ns: Nanos, depth: u32, groups: &[u32]) -> Self {
         Self::sized(settings, servers, latency_ns, depth, groups, (16, 64))
     }

@@ -1,5 +1,6 @@
 //! paternoster: the tests of docs/specifications/paternoster.md, section 14, on a device whose
-//! times are exact. Shares on calibrated devices are in `crates/simulator/tests/paternoster.rs`.
+//! times are exact. Tests of shares on calibrated device models are in
+//! `crates/simulator/tests/paternoster.rs`.
 
 mod adversaries;
 mod bounds;
@@ -183,13 +184,15 @@ fn t27_a_flood_of_real_time_leaves_the_others_a_part() {
 
 #[test]
 fn t28_exact_shares_that_cost_nothing_are_never_given_up() {
-    // The device has a sharp knee at 4 in flight; exact shares of 3 : 1 permit 10.7.
+    // The device reaches its full throughput with 4 requests in flight, and exact shares of 3 : 1
+    // are possible with up to 10.7.
     let mut host = Host::new("give=3", 4, 100 * MICROSECOND, 32, &[60, 20]);
     let (a, b) = (host.issuer(Issuer::of(1, 8)), host.issuer(Issuer::of(2, 8)));
     host.pass(SECOND);
     let epochs: Vec<_> = host.lines.iter().filter(|line| line.contains(" epoch ")).collect();
     assert!(epochs.len() > 10 && epochs.iter().all(|line| line.contains("phase=0")), "{epochs:?}");
-    // What a tenant gains in reference epochs, which hold no tenant back, is repaid afterwards.
+    // In a reference epoch (an interval in which paternoster holds no tenant back and measures the
+    // throughput) a tenant may get more than its share; it repays that afterwards.
     let got = [host.count(a, 200 * MILLISECOND, SECOND), host.count(b, 200 * MILLISECOND, SECOND)];
     assert_ratio(got, 3.0, 0.02);
     assert!(within(got[0] + got[1], 0.8 * 4.0 * 1e9 / 100e3, 0.01), "{got:?}");

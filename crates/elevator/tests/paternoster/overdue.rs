@@ -22,9 +22,9 @@ fn ask(policy: &mut Any, requests: &mut Requests, context: u32, group: u32, now:
     let _ = policy.insert(requests, id, Position::Sorted(Hint::None), now);
 }
 
-/// One request in 10 ms: a group of weight 1 beside one of weight 10,000 would be served one in 100
-/// s. Of its 39 requests the first goes in order; the others wait for 30 s, and then go one in 16
-/// completions, first come, first served.
+/// The device completes one request in 10 ms, so by weight a group of weight 1 beside one of weight
+/// 10,000 would be served once in 100 s. The first of its 39 requests is dispatched in the order of
+/// weights. The others wait for 30 s; then one in 16 completions is theirs, in order of arrival.
 #[test]
 fn no_request_waits_much_longer_than_half_a_minute() {
     let configuration = Configuration { slots: 1000, contexts: 400, groups: 3, ..Configuration::default() };

@@ -49,7 +49,8 @@ mod tests {
     fn a_fall_is_found_where_it_begins() {
         let bytes = (0..100).map(|bin| if bin < 33 { 100 } else { 20 }).collect();
         let found = fall(&Series { bytes: vec![bytes] }, 100).unwrap();
-        // Two of five bins are slower: 68 % remain.
+        // In the five bins (half a second) from bin 30 on, two bins are slower, and 68 % of the
+        // throughput remains.
         assert_eq!(found, 30);
         assert_eq!(fall(&Series { bytes: vec![vec![100; 100]] }, 100), None);
     }

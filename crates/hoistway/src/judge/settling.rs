@@ -77,7 +77,8 @@ pub fn spread(mut values: Vec<f64>) -> Option<[f64; 3]> {
 mod tests {
     use super::*;
 
-    /// Two tenants, by bin; the second has the rest of 100.
+    /// The bytes of two tenants in each bin (interval of a tenth of a second); together they are
+    /// 100.
     fn series(first: impl Iterator<Item = u64>) -> Series {
         let first: Vec<u64> = first.collect();
         let second = first.iter().map(|bytes| 100 - bytes).collect();
@@ -102,7 +103,8 @@ mod tests {
 
     #[test]
     fn serving_by_turns_is_not_unsteady() {
-        // Turns of 1.3 s: the windows of the steady state deviate by up to 30 %.
+        // The scheduler serves the tenants in turns, which repeat every 1.3 s; so the windows of
+        // the steady state deviate by up to 30 %.
         let turns = series((0..100).map(|bin| if bin % 13 < 4 { 100 } else { 0 }));
         let settling = settling(&turns, PHASE).unwrap();
         assert!(settling.scatter > 0.2 && settling.after_ns / BIN_NS == 10, "{settling:?}");

@@ -187,7 +187,8 @@ impl Field {
 mod tests {
     use super::*;
 
-    /// Two tenants, the first due a ninth: the throughput, and the first one's part of it.
+    /// The score of a scheduler with two tenants, of which the first is due a ninth. `part` is the
+    /// part of `throughput` that the first one got.
     fn score(throughput: f64, part: f64) -> Score {
         let rates = vec![throughput * part, throughput * (1.0 - part)];
         let error = (part * 9.0 - 1.0).abs().max(((1.0 - part) * 9.0 / 8.0 - 1.0).abs());
@@ -206,9 +207,10 @@ mod tests {
         let field = field(false, &[(97.1, DUE * 1.04), (96.9, DUE), (99.0, DUE * 1.08)]);
         assert!(field.is_free());
         assert_eq!(field.judge(&field.scores[0]), Verdict::Exact);
-        // Three per cent were given up, not 3.1; and exact shares were attainable.
+        // The second scheduler gave up 3.1 % for its exact shares, of the 3 % that `give` permits;
+        // the first shows that 3 % are enough.
         assert_eq!(field.judge(&field.scores[1]), Verdict::Lost);
-        // 8 % are neither exact nor wrong.
+        // An error of 8 % is more than [`EXACT`] and less than [`WRONG`].
         assert_eq!(field.judge(&field.scores[2]), Verdict::Lost);
     }
 
@@ -223,8 +225,10 @@ mod tests {
 
     #[test]
     fn on_flash_bound_is_near_to_what_can_be_had() {
-        // The exact scheduler delivers 70 of 100, so a `give` of 3 pays for it during a tenth of
-        // the time. 0.1 * 7.8 + 0.9 * 50 = 45.8 and 0.1 * 62.2 + 45 = 51.2.
+        // The exact scheduler delivers 70 (7.8 and 62.2) where `none` delivers 100 (50 and 50).
+        // With a `give` of 3 % exact shares are possible during a tenth of the time, because they
+        // cost 30 %. So 0.1 * 7.8 + 0.9 * 50 = 45.8 and 0.1 * 62.2 + 0.9 * 50 = 51.2 are
+        // attainable.
         let mut field = field(false, &[(70.0, DUE), (97.0, 0.472), (97.0, 0.55), (90.0, 0.472)]);
         assert!(!field.is_free());
         let can = field.can_be_had(&field.scores[1]).unwrap();
@@ -234,7 +238,8 @@ mod tests {
         assert_eq!(field.judge(&field.scores[3]), Verdict::Lost, "below the floor");
         field.scores.push(score(97.0, 0.3));
         assert_eq!(field.judge(&field.scores[4]), Verdict::Bound, "nearer to the weights than turns");
-        // Formula (4) has precedence.
+        // If the attainable rates were computed from a formula (`can`), they have precedence over
+        // this interpolation.
         field.scores[1].can = Some(vec![30.0, 67.0]);
         assert_eq!(field.judge(&field.scores[1]), Verdict::Lost);
         field.scores[1].give = 0.3;
@@ -249,7 +254,7 @@ mod tests {
         assert_eq!(field.judge(&field.scores[1]), Verdict::Bound);
         assert_eq!(field.judge(&field.scores[2]), Verdict::Lost, "5 % slower than need be");
         assert_eq!(field.judge(&field.scores[3]), Verdict::Dominated(0));
-        // Where exact shares are free they are required, whatever `give` is.
+        // Where exact shares cost no throughput they are required, whatever `give` is.
         let mut free = self::field(true, &[(98.0, DUE), (90.0, DUE)]);
         free.scores[1].give = 1.0;
         assert_eq!([0, 1].map(|index| free.judge(&free.scores[index])), [Verdict::Exact, Verdict::Lost]);

@@ -2,14 +2,15 @@
 //!
 //! A batch enters an idle scheduler as a whole. Behaviour that depends on more than the order
 //! within a batch is excluded: [`mq_deadline`] says which of its chains may mix classes; kyber's
-//! targets are out of reach, so that no depth shrinks during the comparison.
+//! latency targets are so long that no request misses them, so no depth shrinks during the
+//! comparison.
 
 use block::random::Stream;
 use block::{Class, Extent, Operation, Priority, SoftwareQueue};
 use elevator::Bio;
 use testbed::notation::{Step, script};
 
-/// I/Os of the largest batch: the kernel's plug holds 32.
+/// I/Os of the largest batch: the kernel's plug holds at most 32.
 pub const BATCH_MOST: usize = 32;
 /// Sectors of the largest I/O.
 pub const IO_MOST: u32 = 32;
@@ -58,10 +59,10 @@ pub fn mq_deadline(seed: u64) -> Chain {
     Chain { tunables, batches }
 }
 
-/// Several classes in every batch. Three of four seeds give one batch on a fresh scheduler, where
-/// the tries without success (see [`mq_deadline`]) find a request ahead or repeat the same change.
-/// The fourth gives several batches under prio_aging_expire 0, where every request has aged, so
-/// that no try in a class with requests is without success.
+/// Several classes in every batch. Three of four seeds give one batch on a fresh scheduler. There
+/// the tries without success (see [`mq_deadline`]) either find a request ahead, or make the same
+/// change again and again. The fourth gives several batches under prio_aging_expire 0, where every
+/// request has aged, so that no try in a class with requests is without success.
 pub fn mq_deadline_of_several_classes(seed: u64) -> Chain {
     let mut random = Stream::of(seed, "kernel_differential/classes");
     let carries = seed % 4 == 3;
@@ -82,7 +83,8 @@ pub fn mq_deadline_of_several_classes(seed: u64) -> Chain {
 }
 
 /// Seeds 0 and 1 are cases KY5 and KY6 of docs/specifications/classic-elevators.md, section 8;
-/// every other one is a chain of random batches, since kyber's turn and batch carry over.
+/// every other seed is a chain of random batches, because kyber's current kind of request and its
+/// batch are kept from one batch to the next.
 pub fn kyber(seed: u64, with_discards: bool) -> Chain {
     // Eleven days: nothing completes too late, so all domains keep their initial depths.
     let tunables = vec![("read_lat_nsec", 1_000_000_000_000_000), ("write_lat_nsec", 1_000_000_000_000_000)];

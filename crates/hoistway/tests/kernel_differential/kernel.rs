@@ -1,4 +1,5 @@
-//! The kernel's side: a loop device under one of its schedulers, traced.
+//! The kernel's side of the comparison: a loop device under one of the kernel's schedulers, with
+//! tracing of its requests.
 #![allow(unsafe_code)]
 
 use crate::loop_device::LoopDevice;
@@ -11,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Dropping it restores all settings.
+/// A kernel scheduler on a loop device. Dropping the value restores all settings.
 pub struct Kernel {
     // Fields are dropped in this order: the trace first, the scheduler before the device.
     trace: TraceInstance,

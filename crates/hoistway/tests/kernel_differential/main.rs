@@ -10,8 +10,8 @@
 //!
 //! Run: `cargo test -p hoistway --test kernel_differential -- --nocapture`
 //!
-//! [`chains`] documents what is compared and what cannot be; `kernel` and [`ours`] are the two
-//! sides.
+//! [`chains`] documents what is compared and what cannot be; `kernel` dispatches a batch with the
+//! kernel's scheduler, and [`ours`] with that of this repository.
 
 mod chains;
 mod kernel;

@@ -1,4 +1,5 @@
-//! Our side: a request queue like that of the loop device.
+//! Our side of the comparison: a request queue of this repository, with the limits of the loop
+//! device.
 
 use crate::Issued;
 use crate::kernel::Kernel;
@@ -34,7 +35,8 @@ impl Ours {
     }
 
     pub fn issue(&mut self, batch: &[Bio]) -> Vec<Issued> {
-        // Far more than a batch really takes, so that batches do not overlap.
+        // One second per batch, which is far more than a batch takes, so that batches do not
+        // overlap.
         self.now += 1_000_000_000;
         for bio in batch {
             self.cookie += 1;

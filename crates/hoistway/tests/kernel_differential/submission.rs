@@ -9,7 +9,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Page-aligned memory that is locked in RAM, so that no submission sleeps for a page fault.
+/// Page-aligned memory for the I/Os, locked in RAM so that no submission sleeps because of a page
+/// fault.
 pub struct Buffers {
     bytes: Vec<u8>,
     first: usize,
@@ -22,7 +23,8 @@ impl Buffers {
     pub fn new(count: usize) -> Self {
         let bytes = vec![1; count * BUFFER_BYTES + PAGE_BYTES];
         let first = bytes.as_ptr().align_offset(PAGE_BYTES);
-        // SAFETY: the range is one live allocation. A refusal only costs repeated batches.
+        // SAFETY: the range is one live allocation. If the kernel refuses, page faults may split
+        // batches, which are then repeated.
         unsafe { libc::mlock(bytes.as_ptr().cast(), bytes.len()) };
         Self { bytes, first }
     }

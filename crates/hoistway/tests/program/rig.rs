@@ -1,4 +1,5 @@
-//! A block device behind a model, and the traces that it and runs on it may leave.
+//! Creates block devices that behave like a model, and finds what they, or runs on them, have left
+//! behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::hoistway;
 
-/// Real devices are measured one after the other, also by tests.
+/// Held by a test that uses a real device, so that such tests run one after the other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Why such a device is not possible on this machine.
@@ -36,14 +37,14 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Creates one.
+    /// Creates a device from a model and further arguments of `hoistway device create`.
     pub fn create(arguments: &[&str]) -> Rig {
         let said = hoistway(Path::new("/"), &[&["device", "create", "--model"], arguments].concat());
         assert_eq!(said.code, 0, "{}", said.stderr);
         Rig { node: said.stdout.trim().to_owned() }
     }
 
-    /// A file of its queue in sysfs.
+    /// The path of a file of the device's queue in sysfs.
     pub fn queue(&self, name: &str) -> PathBuf {
         Path::new("/sys/block").join(self.node.trim_start_matches("/dev/")).join("queue").join(name)
     }

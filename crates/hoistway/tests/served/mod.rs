@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long anything may take before it counts as hung. Speed is not tested here.
+/// The time after which a program or a condition that a test waits for counts as hung. It is long,
+/// because speed is not tested here.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Whether all of these programs are installed; if not, prints a message.
@@ -176,7 +177,7 @@ impl Served {
         succeed("kill", &[&format!("-{name}"), &self.child.id().to_string()]);
     }
 
-    /// Ends it with SIGTERM; returns its exit code.
+    /// Ends the server with SIGTERM; returns its exit code.
     pub fn terminate(mut self) -> Option<i32> {
         self.signal("TERM");
         wait_for_exit(&mut self.child).code()
@@ -189,7 +190,7 @@ impl Served {
         (String::from_utf8(output.stdout).unwrap(), output.status.code())
     }
 
-    /// `status`, as JSON.
+    /// The answer to `hoistway ctl status`.
     pub fn status(&self) -> serde_json::Value {
         let (text, code) = self.ctl(&["status"]);
         assert_eq!(code, Some(0), "{text}");

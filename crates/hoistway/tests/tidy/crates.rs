@@ -5,8 +5,8 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Which crate may import which. Tests and benches may also use the testbed. A new crate needs its
-/// row before its first line.
+/// Which crate may import which. Tests and benches may also use the testbed. Every crate needs a
+/// row, also a new one.
 const IMPORTS: &[(&str, &[&str])] = &[
     ("block", &[]),
     ("linux", &[]),
@@ -50,7 +50,8 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Files that may contain `unsafe`, and tests that count allocations or call the kernel.
+/// Files that may contain `unsafe`: code of the product, and tests that count allocations or call
+/// the kernel.
 const UNSAFE_FILES: &[&str] = &[
     "crates/prefetch/src/lib.rs",
     "crates/linux/src/aio.rs",
@@ -146,8 +147,8 @@ fn unreachable_files(files: &[Source]) -> Vec<Finding> {
             next.extend(declared(source));
         }
     }
-    // The gate compiles its files itself, for the kernel; the sample policy is compiled where
-    // `examples/own_policy/follow` copies it to.
+    // `kernel/gate/run` compiles the files of its folder itself, for the kernel. The sample policy
+    // is compiled at the place to which `examples/own_policy/follow` copies it.
     let is_exempt = |path: &str| path.starts_with("kernel/gate/") || path.starts_with("examples/own_policy/");
     let lost = files.iter().filter(|source| !reached.contains(&source.path) && !is_exempt(&source.path));
     lost.map(|source| source.finding(1, "no crate reaches this file", "declare it with `mod`, or delete it")).collect()

@@ -34,8 +34,8 @@ fn policies() -> Vec<Registered> {
     policies
 }
 
-/// Only the registry names a policy's type: elsewhere a policy is a text. The policy's own files
-/// are exempt.
+/// Only the registry may name a policy's type; other code refers to a policy by its name as text.
+/// The policy's own files are exempt.
 fn names_a_policy(source: &Source, policies: &[Registered]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let in_elevator = source.path.starts_with("crates/elevator/src/");
@@ -78,7 +78,8 @@ fn only_the_registry_names_a_policy() {
     expect_lines(rule, "crates/simulator/src/a.rs", "use elevator::wfq::Wfq;\nstruct Noop;\n", &[1]);
 }
 
-/// `linux` may not import the policies, so it keeps a list of those of the kernel module in which weights have an effect.
+/// The crate `linux` may not import the policies, so it has its own list of the kernel module's
+/// policies in which weights have an effect. This test compares the list with the policies.
 #[test]
 fn weights_have_an_effect_in_the_module_where_the_policy_says_so() {
     for entry in elevator::registry::ENTRIES.iter().filter(|entry| entry.traits.is_elevator && entry.name.len() <= 12) {

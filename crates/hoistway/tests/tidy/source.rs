@@ -1,4 +1,5 @@
-//! The files of the repository as the rules read them, and what a rule reports.
+//! The files of the repository as the rules of this test read them, and the report of a rule about
+//! a breach.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,8 @@ impl Source {
         bare.lines().enumerate().map(|(index, line)| (index + 1, line.to_owned())).collect()
     }
 
-    /// The crate's folder, or the first folder outside `crates/`.
+    /// The folder of the crate that the file belongs to; for a file outside `crates/`, the first
+    /// folder of its path.
     pub fn folder(&self) -> &str {
         self.path.strip_prefix("crates/").unwrap_or(&self.path).split('/').next().unwrap_or("")
     }

@@ -122,12 +122,14 @@ const IDENTIFIERS: &[(&str, &str)] = &[
     ("hoist_timer_follows", "hoist_arm_timer"),
 ];
 
-/// Where older words may stay: what the code was specified from, what was measured with it and what it was called. A
-/// message in the Linux kernel's own format contains none of the words; if one must, it gets its exception here.
+/// Files in which older words may stay: specifications, records of measurements and the history of
+/// changes are not rewritten, and this file lists the words. If a message in the Linux kernel's own
+/// format must contain one of the words, its file is added here; so far none does.
 const EXEMPT: [&str; 4] =
     ["docs/specifications/", "docs/measured/", "CHANGELOG.md", "crates/hoistway/tests/tidy/words.rs"];
 
-/// A word of a text: its line, its place, and whether it directly continues the phrase of the word before it.
+/// A word of a text, its line, and whether only spaces, underscores or line ends separate it from
+/// the word before it, so that both may belong to one phrase.
 struct Word {
     line: usize,
     text: String,

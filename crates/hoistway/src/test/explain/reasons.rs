@@ -128,8 +128,8 @@ mod tests {
         Together { can, full: can, got, got_high: got, needed: 8.0, seen: None }
     }
 
-    /// BFQ delivers 157 of 175 MB/s, and each group has its share of that: no group leaves a part
-    /// of its share to others.
+    /// BFQ delivers 157 of the 175 MB/s that the device can deliver, and each group has its share
+    /// of the 157. The text must not say that a group left a part of its share to others.
     #[test]
     fn lost_throughput_is_no_share_that_others_cannot_use() {
         for (due, got) in [(0.25, 0.252), (0.75, 0.748)] {
@@ -158,8 +158,8 @@ mod tests {
     fn throughput_that_is_there_or_may_be_there_is_not_called_lost() {
         assert_eq!(of_throughput(&together(175.0, 170.0)), None);
         assert_eq!(of_throughput(&Together { got_high: 180.0, ..together(175.0, 157.0) }), None);
-        // Exceeding the attainable at exact shares needs no explanation; exceeding what the device
-        // was computed to deliver does.
+        // A throughput above the one that was computed for exact shares (`can`) needs no
+        // explanation; one above what the device was computed to deliver at all (`full`) does.
         assert_eq!(of_throughput(&Together { full: 190.0, ..together(175.0, 189.0) }), None);
         assert!(of_throughput(&together(175.0, 200.0)).unwrap().contains("14 % more"));
     }
@@ -174,8 +174,8 @@ mod tests {
         );
         let light = of_share(&share(0.25, 0.4, 0.39), true);
         assert!(light.starts_with("others cannot use their whole shares") && light.contains("it got that"), "{light}");
-        // A group that got much more than all its requests were computed to give was not limited by
-        // their number.
+        // This group got much more than was computed for all its requests in flight, so their
+        // number did not limit it.
         let contradicted = of_share(&Share { got: 0.74, ..heavy }, true);
         assert!(!contradicted.contains("in flight at once"), "{contradicted}");
     }
