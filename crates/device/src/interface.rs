@@ -148,9 +148,9 @@ pub trait Device {
 
     /// Processes everything before `before`, up to and including the first time at which a command
     /// completes, and returns that time; if none completes, the time of the next event. It spares a
-    /// host without other work a call for each internal event of the device. It may stop before the
-    /// last completion of that time when `out` is full: [`Device::next_event`] then still returns
-    /// that time.
+    /// host without other work a call for each internal event of the device. An
+    /// implementation may stop before the last completion of that time when `out` has reached its
+    /// capacity, so that it does not grow; [`Device::next_event`] then still returns that time.
     #[inline]
     fn advance_to_completion(&mut self, now: Nanos, before: Nanos, out: &mut Vec<Completion>) -> Nanos {
         loop {

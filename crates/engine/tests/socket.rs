@@ -1,4 +1,5 @@
-//! Sockets through the whole shard: order, bounds, clients that vanish, stop or flood.
+//! Client sockets served by a running shard (the threads of one device): data and answers, and
+//! clients that vanish, stop, flood, are evicted, are idle or wait for memory.
 #![allow(clippy::cast_possible_truncation, reason = "patterns and small sizes")]
 
 mod plain;

@@ -198,7 +198,7 @@ impl Guest {
                 elapsed = Some(begin.elapsed());
             }
             if in_flight > 0 && !self.is_any_back()? {
-                // The server makes the descriptor non-blocking, so reading it does not wait.
+                // The descriptor is non-blocking, so reading it does not wait.
                 signal.wait(-1, &mut [EpollEvent::default()])?;
                 self.call.read()?;
             }

@@ -15,7 +15,7 @@ pub fn path() -> PathBuf {
     own.unwrap_or_else(|| run.to_owned()).join("hoistway")
 }
 
-/// Creates a directory below it, accessible to the user only.
+/// Creates a directory, and those above it, accessible to the user only.
 ///
 /// # Errors
 /// Any error from the system.
@@ -23,7 +23,8 @@ pub fn make(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Identifies this boot, because files of an earlier boot no longer describe anything.
+/// The kernel's identifier of this boot. Files that describe the state of the kernel (settings that
+/// were changed, ublk devices) contain it, because that state does not survive a reboot.
 pub fn boot_id() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()

@@ -1,4 +1,5 @@
-//! The dirty rows ordered by number, each with the time since which it has been dirty, or [`NEVER`]
+//! The dirty rows of the array's write cache, ordered by number. A row (a stripe) is the chunks at
+//! one position of all member disks. Each has the time since which it has been dirty, or [`NEVER`]
 //! while it must not be chosen because it is being destaged.
 //!
 //! * Guarantee: look-up, and "the next row at or above this one that is old enough", in logarithmic

@@ -17,7 +17,7 @@ pub(super) enum Work {
     Write,
     /// Writes zeroes: buffered as a write, but no data crosses the link.
     Zero,
-    /// Drops the mapping of whole units.
+    /// Drops the mapping of whole units (4 KiB, the granularity of the mapping).
     Unmap,
     Flush,
     Reject(Status),
@@ -36,8 +36,9 @@ pub(super) struct InFlight {
     pub(super) unit: u32,
     pub(super) units: u32,
     pub(super) sectors: u32,
-    /// Of a read: pieces that have not crossed the link. Of a write: units not admitted to the
-    /// buffer.
+    /// Of a read: transfers to the host that have not finished, one for each flash page that is
+    /// sensed and one for all data that needs no flash read; the number of units until the read
+    /// starts. Of a write: units not admitted to the buffer.
     pub(super) left: u32,
     /// The next one in its submission queue, or in the list of free records.
     pub(super) next: u32,

@@ -6,8 +6,8 @@
 //! process-pid    delta  sectors sector   kind    distance   run     rwbs      time(s)   mark
 //! ```
 //! A process waits for each I/O that is not a read-ahead, and before it issues one, it waits for
-//! its own read-aheads. The suite replays the traces in this way, and so does the pace `dependent`
-//! here ([`super::recording`]). Source: docs/specifications/bfq.md, section 21.
+//! its own read-aheads. The suite replays the traces in this way, and so does `replay --pace
+//! dependent`. Source: docs/specifications/bfq.md, section 21.
 
 use std::collections::VecDeque;
 
