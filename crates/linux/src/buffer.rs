@@ -9,15 +9,17 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::slots::{Slot, TOP_CLASS_BYTES};
+use crate::window::{Window, Windows, is_outside};
 
-/// A range of bytes inside an arena.
+/// A range of bytes inside an arena, or inside a [window](crate::window) of it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Span {
-    /// First byte inside the arena.
+    /// First byte inside the arena; of a window's span, with its number in the highest bits.
     pub offset_bytes: u64,
     /// Length in bytes.
     pub length_bytes: u32,
@@ -48,6 +50,7 @@ impl Span {
 pub struct Arena {
     base: NonNull<u8>,
     bytes: usize,
+    windows: Windows,
 }
 
 // SAFETY: the mapping belongs to this value alone and is accessed through raw copies only, so it
@@ -75,7 +78,7 @@ impl Arena {
             // Refusal is harmless.
             let _ = unsafe { rustix::mm::madvise(address, bytes, advice) };
         }
-        Ok(Self { base, bytes })
+        Ok(Self { base, bytes, windows: Windows::default() })
     }
 
     /// Size in bytes.
@@ -96,6 +99,25 @@ impl Arena {
         // SAFETY: offset <= bytes was checked above, and the mapping is one allocation of that
         // length.
         unsafe { self.base.as_ptr().add(offset) }
+    }
+
+    /// The memory beside the arena that spans may name.
+    pub(crate) fn windows(&self) -> &Windows {
+        &self.windows
+    }
+
+    /// The address of a span of the arena or of a window, and the window, which keeps the address
+    /// valid.
+    ///
+    /// # Panics
+    /// As [`Arena::address`].
+    #[inline]
+    pub(crate) fn resolve(&self, span: Span) -> (*mut u8, Option<Arc<Window>>) {
+        if !is_outside(span) {
+            return (self.address(span), None);
+        }
+        let (address, window) = self.windows.resolve(span);
+        (address, Some(window))
     }
 
     /// Copies `bytes` to the start of `span`; bytes that do not fit are ignored.
@@ -140,9 +162,9 @@ impl Arena {
     /// does not). Returns the bytes read, which are fewer than asked for at the file's end.
     pub fn read_at(&self, file: BorrowedFd<'_>, span: Span, position_bytes: u64) -> io::Result<u32> {
         let position = libc::off_t::try_from(position_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let to = self.address(span).cast();
+        let (to, _window) = self.resolve(span);
         // SAFETY: the kernel writes at most the span's length, which lies inside the mapping.
-        let result = unsafe { libc::pread(file.as_raw_fd(), to, span.length_bytes as usize, position) };
+        let result = unsafe { libc::pread(file.as_raw_fd(), to.cast(), span.length_bytes as usize, position) };
         u32::try_from(result).map_err(|_| io::Error::last_os_error())
     }
 
@@ -151,7 +173,8 @@ impl Arena {
     pub fn write_at(&self, file: BorrowedFd<'_>, span: Span, position_bytes: u64, durable: bool) -> io::Result<u32> {
         let position = libc::off_t::try_from(position_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         let flags = if durable { libc::RWF_DSYNC } else { 0 };
-        let piece = libc::iovec { iov_base: self.address(span).cast(), iov_len: span.length_bytes as usize };
+        let (from, _window) = self.resolve(span);
+        let piece = libc::iovec { iov_base: from.cast(), iov_len: span.length_bytes as usize };
         // SAFETY: the kernel reads one piece of the span's length, which lies inside the mapping.
         let result = unsafe { libc::pwritev2(file.as_raw_fd(), &raw const piece, 1, position, flags) };
         u32::try_from(result).map_err(|_| io::Error::last_os_error())

@@ -44,5 +44,6 @@ mod slots;
 pub mod socket;
 pub mod thread;
 pub mod ublk;
+pub mod window;
 
 pub use slots::{CLASSES, Slot, Slots, TOP_CLASS_BYTES};

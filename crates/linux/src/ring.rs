@@ -1,5 +1,5 @@
-//! Safe io_uring: every buffer lies in the ring's [`Arena`], which rings may share, and every file in
-//! its own table.
+//! Safe io_uring: every buffer lies in the ring's [`Arena`], which rings may share, or in a window of
+//! it, and every file in its own table.
 //!
 //! ```text
 //! read / write / sync / allocate / receive / send / poll -> queued; nothing is ever dropped
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use crate::buffer::{Arena, Span};
+use crate::window::{Window, is_outside};
 
 /// The bits of a token that are returned with its completion.
 pub const TOKEN_BITS: u32 = 48;
@@ -94,13 +95,15 @@ pub enum Wait {
 struct Gather {
     pieces: Vec<libc::iovec>,
     message: libc::msghdr,
+    /// The windows that the pieces lie in, which therefore stay mapped.
+    windows: Vec<Arc<Window>>,
 }
 
 impl Gather {
     fn new() -> Self {
         // SAFETY: msghdr is a plain C structure for which all zeroes is valid.
         let message = unsafe { std::mem::zeroed() };
-        Self { pieces: Vec::with_capacity(MAX_SPANS), message }
+        Self { pieces: Vec::with_capacity(MAX_SPANS), message, windows: Vec::new() }
     }
 }
 
@@ -157,6 +160,11 @@ impl Ring {
     /// kernel holds addresses in it.
     #[inline]
     pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// The memory that requests use, to attach windows to it.
+    pub fn shared_arena(&self) -> &Arc<Arena> {
         &self.arena
     }
 
@@ -253,7 +261,7 @@ impl Ring {
     /// Reads from `position_bytes` on into the spans, one behind the other (at most [`MAX_SPANS`]).
     pub fn read(&mut self, token: u64, file: FileId, spans: &[Span], position_bytes: u64) {
         let entry = match *spans {
-            [span] if self.arena_is_registered => {
+            [span] if self.arena_is_registered && !is_outside(span) => {
                 let (at, piece) = (self.arena.address(span), piece_of(span));
                 self.on_file(
                     file,
@@ -261,7 +269,7 @@ impl Ring {
                     |fd| opcode::ReadFixed::new(fd, at, span.length_bytes, piece).offset(position_bytes).build(),
                 )
             }
-            [span] => {
+            [span] if !is_outside(span) => {
                 let at = self.arena.address(span);
                 self.on_file(
                     file,
@@ -287,7 +295,7 @@ impl Ring {
     pub fn write(&mut self, token: u64, file: FileId, spans: &[Span], position_bytes: u64, durable: bool) {
         let flags = if durable { libc::RWF_DSYNC } else { 0 };
         let entry = match *spans {
-            [span] if self.arena_is_registered => {
+            [span] if self.arena_is_registered && !is_outside(span) => {
                 let (at, piece, length) = (self.arena.address(span).cast_const(), piece_of(span), span.length_bytes);
                 self.on_file(
                     file,
@@ -295,7 +303,7 @@ impl Ring {
                     |fd| opcode::WriteFixed::new(fd, at, length, piece).offset(position_bytes).rw_flags(flags).build(),
                 )
             }
-            [span] => {
+            [span] if !is_outside(span) => {
                 let (at, length) = (self.arena.address(span).cast_const(), span.length_bytes);
                 self.on_file(
                     file,
@@ -486,6 +494,7 @@ impl Ring {
             }
             let user_data = entry.user_data();
             if let Some(gather) = u16::try_from(user_data >> TOKEN_BITS).ok().and_then(|above| above.checked_sub(1)) {
+                self.gathers[usize::from(gather)].windows.clear();
                 self.free_gathers.push(gather);
             }
             if user_data & TOKEN_MASK != INTERNAL {
@@ -519,11 +528,15 @@ impl Ring {
         let arena = &self.arena;
         let gather = &mut self.gathers[usize::from(index)];
         gather.pieces.clear();
-        gather.pieces.extend(
-            spans
-                .iter()
-                .map(|&span| libc::iovec { iov_base: arena.address(span).cast(), iov_len: span.length_bytes as usize }),
-        );
+        for &span in spans {
+            let (address, window) = arena.resolve(span);
+            gather.pieces.push(libc::iovec { iov_base: address.cast(), iov_len: span.length_bytes as usize });
+            if let Some(window) = window
+                && !gather.windows.last().is_some_and(|last| Arc::ptr_eq(last, &window))
+            {
+                gather.windows.push(window);
+            }
+        }
         let count = u32::try_from(spans.len()).unwrap_or(u32::MAX);
         (index, gather.pieces.as_ptr(), count)
     }
@@ -534,9 +547,10 @@ impl Ring {
             self.overflow.push_back(entry);
             return;
         }
-        // SAFETY: all addresses in the entry point into the arena or a gather. The arena outlives
-        // the ring (`drop` waits for requests in flight, or leaks its share of the arena), and a gather is
-        // reused only after its completion was reaped.
+        // SAFETY: all addresses in the entry point into the arena, a gather or a window that the gather
+        // holds. The arena and the gathers outlive the ring (`drop` waits for requests in flight, or leaks
+        // the gathers and its share of the arena), and a gather is reused only after its completion was
+        // reaped.
         if unsafe { self.ring.submission().push(&entry) }.is_ok() {
             return;
         }
@@ -575,6 +589,7 @@ impl Drop for Ring {
                 return;
             }
         }
+        std::mem::forget(std::mem::take(&mut self.gathers));
     }
 }
 

@@ -74,6 +74,9 @@ pub struct ClientRequest {
     /// Read: the data must be sent as one piece behind one header (simple replies always;
     /// structured with DF). The engine then sends nothing before all of it is in memory.
     pub one_piece: bool,
+    /// The data is moved from or to memory of the client, which it names when it submits; only from
+    /// local clients.
+    pub is_direct: bool,
     /// BlockStatus: answer exactly one extent, not longer than asked.
     pub one_extent: bool,
     /// For the protocol's own use (reply form, metadata context); the engine ignores it.

@@ -8,6 +8,7 @@ use block::Nanos;
 use linux::Slot;
 use linux::buffer::{Arena, Span};
 use linux::ring::{FileId, Ring};
+use linux::window::{self, Attached, Window};
 
 use super::shared::{Core, Locked, Route, unlocked};
 use super::{Token, Worker};
@@ -15,6 +16,9 @@ use crate::error::EngineError;
 use crate::protocol::{ClientRequest, Command, Failure};
 use crate::turn::{Actions, Piece, Turn, Verdict};
 use crate::volume::LocalConnection;
+
+/// Windows begin at least at multiples of this.
+const PAGE_BYTES: u32 = 4_096;
 
 /// A request of a local client.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -62,11 +66,11 @@ pub trait LocalClient: Send {
         None
     }
 
-    /// Supplies the data of a write: `to` takes the bytes from `offset_bytes` inside the request
+    /// Supplies the data of a write that is not direct: `to` takes the bytes from `offset_bytes` inside the request
     /// on.
     fn fill(&mut self, connection: usize, cookie: u64, offset_bytes: u64, to: Payload<'_>);
 
-    /// Takes data of a read: the bytes from `offset_bytes` inside the request on; parts arrive in
+    /// Takes data of a read that is not direct: the bytes from `offset_bytes` inside the request on; parts arrive in
     /// any order.
     fn data(&mut self, _connection: usize, _cookie: u64, _offset_bytes: u64, _from: Data<'_>) {}
 
@@ -274,6 +278,34 @@ impl ClientContext<'_> {
     /// memory) as far as there is memory now, and from [`LocalClient::fill`] for the rest later. False
     /// if the connection is full: then nothing was taken.
     pub fn submit(&mut self, connection: usize, request: LocalRequest, fill: &mut dyn FnMut(u64, Payload<'_>)) -> bool {
+        self.submit_with(connection, request, None, fill)
+    }
+
+    /// [`ClientContext::submit`] for a read or write whose data is in the client's own memory: spans of
+    /// [windows](ClientContext::attach), as long as the request together. The device uses that memory
+    /// directly, if range and memory are aligned as its volume needs it, and then neither `fill` nor
+    /// [`LocalClient::fill`] nor [`LocalClient::data`] is called; else the data is copied as by
+    /// [`ClientContext::submit`]. The memory stays attached until the answer.
+    pub fn submit_direct(
+        &mut self,
+        connection: usize,
+        request: LocalRequest,
+        memory: &[Span],
+        fill: &mut dyn FnMut(u64, Payload<'_>),
+    ) -> bool {
+        let number = self.connections.get(connection).map(|connection| connection.number);
+        let alignment_bytes = number.and_then(|number| self.lock.turn().direct_alignment(number));
+        let is_direct = alignment_bytes.is_some_and(|bytes| can_be_direct(&request, memory, bytes));
+        self.submit_with(connection, request, is_direct.then_some(memory), fill)
+    }
+
+    fn submit_with(
+        &mut self,
+        connection: usize,
+        request: LocalRequest,
+        memory: Option<&[Span]>,
+        fill: &mut dyn FnMut(u64, Payload<'_>),
+    ) -> bool {
         if !self.has_room(connection) {
             return false;
         }
@@ -289,12 +321,16 @@ impl ClientContext<'_> {
             no_hole: request.keeps_space,
             fast_zero: false,
             one_piece: false,
+            is_direct: memory.is_some(),
             one_extent: false,
             tag: 0,
         };
-        self.connections[connection].filling = is_write.then_some((request.cookie, 0));
+        self.connections[connection].filling = (is_write && memory.is_none()).then_some((request.cookie, 0));
         self.lock.turn_mut().plug(number, request.actor, request.is_held);
-        let mut verdict = self.lock.turn_mut().submit(number, asked, self.now_ns, self.actions);
+        let mut verdict = match memory {
+            None => self.lock.turn_mut().submit(number, asked, self.now_ns, self.actions),
+            Some(memory) => self.lock.turn_mut().submit_direct(number, asked, memory, self.now_ns, self.actions),
+        };
         while let Verdict::Fill(span) = verdict {
             let Some((_, done)) = &mut self.connections[connection].filling else { break };
             let (arena, from) = (ArenaView(self.ring.arena()), *done);
@@ -330,6 +366,12 @@ impl ClientContext<'_> {
     /// Removes the limiters; the requests that they hold go on at once.
     pub fn lift_limits(&mut self) {
         self.lock.turn_mut().lift_limits(self.now_ns);
+    }
+
+    /// Lets requests use memory of the client, until the value is dropped. `None` if that is not possible
+    /// (longer than 1 TiB).
+    pub fn attach(&self, window: Window) -> Option<Attached> {
+        window::attach(self.ring.shared_arena(), window)
     }
 
     /// The ring's handle on a file, for [`ClientContext::poll`].
@@ -374,6 +416,18 @@ impl ClientContext<'_> {
     pub fn close(&mut self) {
         *self.is_closing = true;
     }
+}
+
+/// Whether a request's range and memory are multiples of `alignment_bytes` and equally long.
+fn can_be_direct(request: &LocalRequest, memory: &[Span], alignment_bytes: u32) -> bool {
+    let mask = u64::from(alignment_bytes - 1);
+    let is_transfer = matches!(request.command, Command::Read | Command::Write);
+    let is_aligned = |span: &Span| (span.offset_bytes | u64::from(span.length_bytes)) & mask == 0;
+    is_transfer
+        && alignment_bytes <= PAGE_BYTES
+        && (request.offset_bytes | request.length_bytes) & mask == 0
+        && memory.iter().all(is_aligned)
+        && memory.iter().map(|span| u64::from(span.length_bytes)).sum::<u64>() == request.length_bytes
 }
 
 impl Worker {
@@ -518,7 +572,9 @@ impl Worker {
         if let Some(Some(state)) = self.local_clients.get_mut(index as usize) {
             let asked = *core.turn.asked(request);
             let connection = connection as usize;
-            if let Piece::Data { part, .. } = piece {
+            if let Piece::Data { part, .. } = piece
+                && !asked.is_direct
+            {
                 let view = ArenaView(self.ring.arena());
                 let from = Data { arena: &view, span: core.turn.data_of(part) };
                 let offset_bytes = core.turn.offset_of(part) - asked.offset_bytes;

@@ -13,6 +13,7 @@ use elevator::limiters::LIMITERS;
 use elevator::registry::ENTRIES;
 use experiment::group::LowLimits;
 use experiment::{Limits, SchedulerSpec};
+use linux::buffer::Span;
 
 use super::Mailbox;
 use super::shared::{Core, Route};
@@ -357,6 +358,7 @@ impl Storm {
             no_hole: self.stream.chance(1, 2),
             fast_zero: self.stream.chance(1, 8),
             one_piece: self.stream.chance(1, 2),
+            is_direct: false,
             one_extent: false,
             tag: 0,
         };
@@ -376,12 +378,35 @@ impl Storm {
                 client.open.remove(&asked.cookie);
             }
             verdict
+        } else if let Some(memory) = self.client_memory(connection, &asked) {
+            let asked = ClientRequest { one_piece: false, ..asked };
+            self.core.turn.submit_direct(connection, asked, &memory, self.now, &mut self.actions[self.worker])
         } else {
             self.core.turn.submit(connection, asked, self.now, &mut self.actions[self.worker])
         };
         if let Some(client) = self.clients.get_mut(&connection) {
             apply_verdict(client, verdict);
         }
+    }
+
+    /// Memory of the client for one in four reads and writes that are aligned, in pieces of random
+    /// lengths.
+    fn client_memory(&mut self, connection: u32, asked: &ClientRequest) -> Option<Vec<Span>> {
+        let alignment = u64::from(self.core.turn.direct_alignment(connection)?);
+        let is_transfer = matches!(asked.command, Command::Read | Command::Write);
+        let is_aligned = (asked.offset_bytes | asked.length_bytes).is_multiple_of(alignment);
+        if !is_transfer || !is_aligned || asked.length_bytes == 0 || self.stream.chance(3, 4) {
+            return None;
+        }
+        let mut left = asked.length_bytes;
+        let mut spans = Vec::new();
+        while left > 0 {
+            let length = ((1 + self.stream.below(100_000 / alignment)) * alignment).min(left);
+            let offset_bytes = self.stream.below(1 << 20) * alignment;
+            spans.push(Span { offset_bytes, length_bytes: u32::try_from(length).unwrap_or(u32::MAX) });
+            left -= length;
+        }
+        Some(spans)
     }
 
     fn fill(&mut self) {

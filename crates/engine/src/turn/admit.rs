@@ -185,6 +185,9 @@ impl Turn {
         if let Some(Some(group)) = self.groups.get_mut(group as usize) {
             group.usage.began(now);
         }
+        if asked.is_direct {
+            self.keep_client_memory(request);
+        }
         Some(request)
     }
 
@@ -287,7 +290,8 @@ impl Turn {
                 None => PartOutcome::NoMemory,
                 Some(part) if self.parts[part].stage == Stage::Filling => {
                     let connection = self.requests[request].connection;
-                    if self.requests[request].asked.command == Command::Write {
+                    let asked = &self.requests[request].asked;
+                    if asked.command == Command::Write && !asked.is_direct {
                         self.connections[connection].filling = Some(part);
                         return PartOutcome::ToFill(self.data_of(part));
                     }
@@ -389,6 +393,11 @@ impl Turn {
         let window = u64::from(self.max_part_bytes);
         let window_end = (from - from % window).saturating_add(window).min(end);
         match asked.command {
+            Command::Read | Command::Write if asked.is_direct => {
+                let kind = if asked.command == Command::Read { PartKind::Read } else { PartKind::Write };
+                let length_bytes = u32::try_from(window_end - from).unwrap_or(self.max_part_bytes);
+                Some(Cut { kind, length_bytes, slot_bytes: 0, scratch_bytes: 0, is_zeroed: false })
+            }
             Command::Read | Command::Write => {
                 let until = window_end.min(abilities.positions.locate(from).until_bytes.max(from + 1));
                 let kind = if asked.command == Command::Read { PartKind::Read } else { PartKind::Write };

@@ -6,6 +6,7 @@ use block::{Priority, RequestId};
 use super::{Action, Actions, ConnectionBounds, Piece, Positions, Turn, TurnSettings, Verdict, VolumeAbilities};
 use crate::protocol::{ClientRequest, Command, Failure};
 use experiment::Limits;
+use linux::buffer::Span;
 
 const MIB: u64 = 1 << 20;
 
@@ -81,6 +82,7 @@ fn asked(command: Command, offset_bytes: u64, length_bytes: u64) -> ClientReques
         no_hole: false,
         fast_zero: false,
         one_piece: false,
+        is_direct: false,
         one_extent: false,
         tag: 0,
     }
@@ -144,6 +146,43 @@ fn test_25_a_failing_part_of_a_chunked_read_says_where_and_the_others_are_delive
     let failed = Piece::Failed { failure: Failure::Io, offset_bytes: Some(MIB), last: false };
     assert_eq!(pieces(&bench.ends(ios[1].0, -5)), [failed]);
     assert!(matches!(pieces(&bench.ends(ios[2].0, all))[..], [Piece::Data { last: true, .. }]));
+}
+
+/// The spans of a `Start` action.
+fn spans_of(bench: &Bench, action: Action) -> Vec<(u64, u32)> {
+    let Action::Start { first_span, spans, .. } = action else { panic!("{action:?}") };
+    let spans = &bench.actions.spans[first_span as usize..(first_span + spans) as usize];
+    spans.iter().map(|span| (span.offset_bytes, span.length_bytes)).collect()
+}
+
+#[test]
+fn a_direct_request_uses_the_clients_memory_and_none_of_the_engine() {
+    const PAGE: u32 = 4_096;
+    for command in [Command::Read, Command::Write] {
+        let mut bench = Bench::new(PAGE, 64 * MIB);
+        let free = bench.turn.memory_bytes().0;
+        // 1 MiB and 8 KiB in three pieces, cut at 1 MiB.
+        let lengths = [2 * PAGE, 256 * PAGE - 3 * PAGE, 3 * PAGE];
+        let memory = [1 << 40, 2 << 40, 3 << 40].into_iter().zip(lengths);
+        let memory: Vec<Span> =
+            memory.map(|(offset_bytes, length_bytes)| Span { offset_bytes, length_bytes }).collect();
+        let asked = asked(command, 0, MIB + 8_192);
+        let verdict = bench.turn.submit_direct(bench.connection, asked, &memory, 1, &mut bench.actions);
+        assert_eq!(verdict, Verdict::Go);
+        let actions = bench.settle();
+        assert_eq!(bench.turn.memory_bytes().0, free);
+        let ios = starts(&actions);
+        assert_eq!((ios[0].1, ios[1].1), (256 * PAGE, 2 * PAGE));
+        assert_eq!(spans_of(&bench, actions[0]), [(1 << 40, 2 * PAGE), (2 << 40, 253 * PAGE), (3 << 40, PAGE)]);
+        assert_eq!(spans_of(&bench, actions[1]), [((3 << 40) + u64::from(PAGE), 2 * PAGE)]);
+        // A short transfer goes on with the rest.
+        let actions = bench.ends(ios[0].0, i32::try_from(5 * PAGE).expect("small"));
+        let rest = [((2 << 40) + 3 * u64::from(PAGE), 250 * PAGE), (3 << 40, PAGE)];
+        assert_eq!(spans_of(&bench, actions[0]), rest);
+        bench.ends(ios[1].0, i32::try_from(2 * PAGE).expect("small"));
+        let answers = pieces(&bench.ends(ios[0].0, i32::try_from(251 * PAGE).expect("small")));
+        assert!(answers.last().is_some_and(|piece| piece.is_last()), "{answers:?}");
+    }
 }
 
 #[test]

@@ -132,6 +132,7 @@ impl Turn {
             groups,
             connections: Table::<Connection>::new(settings.connections),
             requests: Table::<Request>::new(REQUESTS),
+            client_memory: Vec::new(),
             parts: Table::<Part>::new(PARTS),
             contexts: Table::new(settings.connections),
             ios: vec![Io::default(); PARTS as usize + 1],

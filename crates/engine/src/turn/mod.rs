@@ -14,6 +14,7 @@ mod answer;
 #[cfg(test)]
 mod cases;
 mod control;
+mod direct;
 mod limiting;
 mod occupancy;
 mod part;
@@ -226,6 +227,8 @@ pub(crate) struct Turn {
     groups: Vec<Option<Group>>,
     connections: Table<Connection>,
     requests: Table<Request>,
+    /// The clients' memory for direct requests, by request.
+    client_memory: Vec<Vec<Span>>,
     parts: Table<Part>,
     /// The number of users of each context.
     contexts: Table<u32>,

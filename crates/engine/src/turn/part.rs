@@ -112,9 +112,11 @@ impl Turn {
         if !is_whole || !is_plain || request.asked.fua {
             flags = flags.with(Flags::NOMERGE);
         }
+        let pieces = if self.is_direct(part) { self.client_memory_of(part, 0).count() } else { 1 };
         Attributes {
             flags,
             priority,
+            segments: u16::try_from(pieces).unwrap_or(u16::MAX),
             device: device_attribute(connection.volume, place.extent),
             context: context_id(connection),
             group: GroupId(connection.group),
@@ -166,9 +168,12 @@ impl Turn {
         for &part in parts {
             let (_, span) = self.transfer_of(&self.parts[part]);
             let left = span.behind(skip);
-            skip = skip.saturating_sub(span.length_bytes);
-            if left.length_bytes > 0 {
-                bytes += left.length_bytes;
+            let skipped = span.length_bytes - left.length_bytes;
+            skip -= skipped;
+            bytes += left.length_bytes;
+            if self.is_direct(&self.parts[part]) {
+                actions.spans.extend(self.client_memory_of(&self.parts[part], skipped));
+            } else if left.length_bytes > 0 {
                 actions.spans.push(left);
             }
         }

@@ -2,6 +2,7 @@
 
 use block::{ContextId, GroupId, Nanos, Priority};
 use linux::Slot;
+use linux::buffer::Span;
 use linux::ioctl::FileExtent;
 use linux::ring::Emptying;
 
@@ -192,6 +193,8 @@ pub(crate) struct Connection {
     pub waiting: Waiting,
     /// The part whose payload is being received.
     pub filling: Option<u32>,
+    /// The client's memory for the request in `pending`, if it is direct.
+    pub memory: Vec<Span>,
     /// Whether the client is gone, so that answers are not needed.
     pub is_closed: bool,
     pub sums: Sums,
@@ -237,6 +240,7 @@ impl Default for Request {
             no_hole: false,
             fast_zero: false,
             one_piece: false,
+            is_direct: false,
             one_extent: false,
             tag: 0,
         };

@@ -45,6 +45,7 @@ impl Protocol for Plain {
             no_hole: false,
             fast_zero: false,
             one_piece: true,
+            is_direct: false,
             one_extent: false,
             tag: 0,
         };

@@ -218,6 +218,7 @@ impl Protocol for Transmission {
             no_hole: has(command_flag::NO_HOLE),
             fast_zero: has(command_flag::FAST_ZERO),
             one_piece: self.form == ReplyForm::Simple || has(command_flag::DF),
+            is_direct: false,
             one_extent: has(command_flag::REQ_ONE),
             tag: 0,
         };

@@ -15,7 +15,9 @@ use block::Nanos;
 use engine::protocol::Command as Operation;
 use engine::protocol::virtio_blk::{self, IDENTITY_BYTES, Request, Status};
 use engine::{Answer, ClientContext, Data, LocalClient, Payload};
+use linux::buffer::Span;
 
+use super::attached::AttachedMemory;
 use super::chain::Malformed;
 use super::guest_memory::GuestMemory;
 use super::ring::Ring;
@@ -93,6 +95,10 @@ pub struct Device {
 #[derive(Default)]
 struct State {
     rings: Vec<Option<Box<Ring>>>,
+    /// The guest's memory, and the same attached to the arena, if that was possible.
+    memory: Option<(Arc<GuestMemory>, Option<Arc<AttachedMemory>>)>,
+    /// Scratch space for one request's memory.
+    spans: Vec<Span>,
     is_write_through: bool,
     is_ending: bool,
     /// A ring has more chains than a turn takes.
@@ -114,8 +120,16 @@ impl Device {
     fn obey(&mut self, command: Command, context: &mut ClientContext<'_>) {
         let state = &mut self.state;
         match command {
-            Command::Memory(memory) => state.each_ring(|ring| ring.set_memory(&memory)),
+            Command::Memory(memory) => {
+                let attached = AttachedMemory::new(&memory, context).map(Arc::new);
+                state.each_ring(|ring| ring.set_memory(&memory, attached.as_ref()));
+                state.memory = Some((memory, attached));
+            }
             Command::Start(mut ring) => {
+                // A ring is made by the session's thread, which cannot attach memory.
+                if let Some((memory, attached)) = &state.memory {
+                    ring.set_memory(memory, attached.as_ref());
+                }
                 match ring.duplicate_kick().and_then(|kick| context.add_file(kick)) {
                     Ok(file) => ring.kick = Some(file),
                     Err(error) => {
@@ -177,7 +191,17 @@ impl Device {
                     if request.command == Operation::Read {
                         slot.in_bytes = u32::try_from(request.length_bytes).unwrap_or(u32::MAX);
                     }
-                    context.submit(0, request, &mut |offset_bytes, to| slot.fill(offset_bytes, &to));
+                    let segments = match request.command {
+                        Operation::Write => slot.chain.out_segments(),
+                        _ => slot.chain.in_segments(),
+                    };
+                    let spans = &mut self.state.spans;
+                    let is_found = slot.attached.as_ref().is_some_and(|attached| attached.find(segments, spans));
+                    let mut fill = |offset_bytes, to: Payload<'_>| slot.fill(offset_bytes, &to);
+                    match is_found {
+                        true => context.submit_direct(0, request, spans, &mut fill),
+                        false => context.submit(0, request, &mut fill),
+                    };
                 }
             }
         }

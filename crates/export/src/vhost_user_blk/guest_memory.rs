@@ -1,13 +1,16 @@
-//! A guest's memory, shared by its front end, and copies between it and the engine's arena.
+//! A guest's memory, shared by its front end; copies between it and the engine's arena, and windows
+//! through which the engine uses it directly.
 //!
 //! The guest changes this memory at any time, so no reference into it ever exists: it is read and
 //! written through `vm-memory`'s volatile slices, which check every range.
 #![allow(unsafe_code)]
 
 use std::fs::File;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use engine::{Data, Payload};
+use linux::window::Window;
 pub use vm_memory::GuestAddress;
 use vm_memory::{Address, FileOffset, GuestMemory as _, GuestMemoryMmap, GuestRegionMmap, Permissions, VolatileSlice};
 
@@ -71,6 +74,19 @@ impl GuestMemory {
         }
         let (map, _) = self.map.remove_region(GuestAddress(region.guest_address), region.bytes).ok()?;
         Some(Self { map, regions })
+    }
+
+    /// Its regions as windows for an arena; `None` if one cannot be found in the map.
+    pub fn windows(self: &Arc<Self>) -> Option<Vec<(Region, Window)>> {
+        let window = |region: &Region| {
+            let mapped = vm_memory::GuestMemoryBackend::find_region(&self.map, GuestAddress(region.guest_address))?;
+            let base = NonNull::new(mapped.as_ptr())?;
+            // SAFETY: the region is mapped as long as this value, which the window keeps, and no reference
+            // into it exists (see above).
+            let window = unsafe { Window::new(base, mapped.size() as u64, Arc::clone(self) as Arc<_>) };
+            Some((*region, window))
+        };
+        self.regions.iter().map(window).collect()
     }
 
     /// The number of its regions.

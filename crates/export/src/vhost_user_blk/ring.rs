@@ -14,6 +14,7 @@ use rustix::io::ReadWriteFlags;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::GuestAddress;
 
+use super::attached::AttachedMemory;
 use super::chain::{Chain, Malformed};
 use super::guest_memory::GuestMemory;
 use super::in_flight::Record;
@@ -57,6 +58,8 @@ pub struct Slot {
     pub chain: Chain,
     /// The guest's memory when it was taken; `None` if this slot is free.
     pub memory: Option<Arc<GuestMemory>>,
+    /// The same memory for direct requests, if it could be attached.
+    pub attached: Option<Arc<AttachedMemory>>,
     /// Whether its data could not be copied.
     pub is_damaged: bool,
     /// Bytes of data for the guest, if it succeeds.
@@ -83,6 +86,7 @@ impl Slot {
 pub struct Ring {
     queue: Queue,
     memory: Arc<GuestMemory>,
+    attached: Option<Arc<AttachedMemory>>,
     settings: RingSettings,
     slots: Vec<Slot>,
     counter: u64,
@@ -142,6 +146,7 @@ impl Ring {
         Ok(Self {
             queue,
             memory,
+            attached: None,
             settings,
             slots,
             counter,
@@ -165,9 +170,10 @@ impl Ring {
         self.settings.index
     }
 
-    /// The guest's memory has changed.
-    pub fn set_memory(&mut self, memory: &Arc<GuestMemory>) {
+    /// The guest's memory has changed, or has been attached.
+    pub fn set_memory(&mut self, memory: &Arc<GuestMemory>, attached: Option<&Arc<AttachedMemory>>) {
         self.memory = Arc::clone(memory);
+        self.attached = attached.cloned();
     }
 
     /// Chains may be taken from now on, or no more.
@@ -265,6 +271,7 @@ impl Ring {
         }
         slot.chain.read(&self.memory, self.settings.table, self.settings.descriptors, head)?;
         slot.memory = Some(Arc::clone(&self.memory));
+        slot.attached.clone_from(&self.attached);
         (slot.is_damaged, slot.is_repeated, slot.in_bytes) = (false, is_repeated, 0);
         self.in_flight += 1;
         if let Some(record) = self.settings.record.as_ref().filter(|_| !is_repeated) {
@@ -287,6 +294,7 @@ impl Ring {
         let is_lost = self.is_lost();
         let Some(slot) = self.slots.get_mut(usize::from(head)) else { return Ok(()) };
         let Some(memory) = slot.memory.take() else { return Ok(()) };
+        slot.attached = None;
         self.in_flight -= 1;
         self.repeats_in_flight -= u16::from(slot.is_repeated);
         let Some(status) = status else {

@@ -68,6 +68,42 @@ fn a_request_may_be_larger_than_any_slot_of_the_arena() {
 }
 
 #[test]
+fn data_is_right_whether_the_guests_memory_is_aligned_or_not() {
+    // In the build directory, where the file system usually supports O_DIRECT, so that only aligned
+    // memory is used directly.
+    let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a file");
+    file.as_file().set_len(16 << 20).expect("its length");
+    let disk = Disk::new(&file.path().display().to_string());
+    let (_front_end, memory, mut rings) = guest(&disk, 1, BASIC);
+    let ring = &mut rings[0];
+    let text: Vec<u8> = (0_u32..8_192).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    for (sector, misalignment) in [(0, 0), (64, 100), (128, 512), (192, 4_095)] {
+        let from = DATA + misalignment;
+        memory.put(from, &text);
+        for (kind, flags) in [(WRITE_REQUEST, NEXT), (READ_REQUEST, NEXT | WRITE)] {
+            let header = ring.header(0);
+            memory.put(header, &kind.to_le_bytes());
+            memory.put(header + 8, &u64::to_le_bytes(sector));
+            ring.describe(&memory, 0, header, 16, NEXT, 1);
+            ring.describe(&memory, 1, from, 8_192, flags, 2);
+            ring.describe(&memory, 2, from + 8_192, 24_576, flags, 3);
+            ring.describe(&memory, 3, header + 16, 1, WRITE, 0);
+            ring.offer(&memory, 0);
+            ring.wait(&memory);
+            assert_eq!(ring.status(&memory, 0), 0);
+            if kind == WRITE_REQUEST {
+                memory.put(from, &vec![0; text.len()]);
+            }
+        }
+        assert!(memory.bytes(from, text.len()) == text, "the data differs at {misalignment}");
+    }
+    let stored = std::fs::read(file.path()).expect("the file");
+    for sector in [0, 64, 128, 192] {
+        assert!(stored[sector * 512..][..text.len()] == text, "the file differs at {sector}");
+    }
+}
+
+#[test]
 fn several_rings_work_at_once() {
     let disk = Disk::new("memory:64MiB");
     let (_front_end, memory, mut rings) = guest(&disk, 4, BASIC);
