@@ -198,7 +198,12 @@ impl Disk {
             let message = format!("export '{}': {} did not return its requests", self.export, self.node());
             return Err(EngineError::system(message, "restart the server"));
         }
-        control.delete(self.number).map_err(failed)?;
+        // A device that ends with its server may still be open; others are removed only if not in use.
+        match self.outlives_server {
+            true => control.delete(self.number),
+            false => control.delete_without_waiting(self.number),
+        }
+        .map_err(failed)?;
         self.note.remove();
         Ok(())
     }
@@ -310,7 +315,7 @@ fn left_device(control: &mut Control, note: &Note, source: &Source<'_>) -> Resul
                         node.display()
                     ));
                 }
-                control.delete_dead(note.number).map_err(Obstacle::System)?;
+                control.delete_without_waiting(note.number).map_err(Obstacle::System)?;
                 note.remove();
                 return Ok(None);
             }

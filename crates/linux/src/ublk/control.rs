@@ -4,6 +4,9 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::fs::{Access, Mode, OFlags};
@@ -36,8 +39,10 @@ const SET_PARAMS: u32 = encoded(false, 0x08);
 const START_USER_RECOVERY: u32 = encoded(false, 0x10);
 const END_USER_RECOVERY: u32 = encoded(false, 0x11);
 const GET_DEV_INFO2: u32 = encoded(true, 0x12);
-const DEL_DEV_ASYNC: u32 = encoded(true, 0x14);
 const GET_FEATURES: u32 = encoded(true, 0x13);
+const DEL_DEV_ASYNC: u32 = encoded(true, 0x14);
+/// How long the removal of a device that no process has open may take.
+const DELETION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The driver's control device.
 pub struct Control {
@@ -190,14 +195,18 @@ impl Control {
         self.command(DEL_DEV, Command::of(number), &mut []).map(drop)
     }
 
-    /// Removes a dead device, which may still be open: where the kernel can (Linux 6.9), without
-    /// waiting for those who have it open.
+    /// Removes a stopped or dead device, which may still be open, without waiting for those who have it open. Its
+    /// number is free once they have closed it.
     ///
     /// # Errors
     /// `ENODEV` if there is none of this number.
-    pub fn delete_dead(&mut self, number: u32) -> io::Result<()> {
+    pub fn delete_without_waiting(&mut self, number: u32) -> io::Result<()> {
         match self.command(DEL_DEV_ASYNC, Command::of(number), &mut []) {
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL)) => self.delete(number),
+            // Linux has this command since 6.9, and refuses it for unprivileged devices
+            // (`ublk_ctrl_uring_cmd_permission` of drivers/block/ublk_drv.c, 6.18).
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL)) => {
+                delete_in_background(number)
+            }
             result => result.map(drop),
         }
     }
@@ -264,6 +273,24 @@ impl Control {
                 return if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) };
             }
         }
+    }
+}
+
+/// Removes a device on a thread of its own: the command makes it disappear at once, and then waits until
+/// no process has it open.
+fn delete_in_background(number: u32) -> io::Result<()> {
+    let (sender, done) = mpsc::channel();
+    thread::Builder::new().name("ublk-removal".to_owned()).spawn(move || {
+        let deleted = Control::open().and_then(|mut control| {
+            control.info(number)?;
+            control.delete(number)
+        });
+        // The receiver has gone if it has waited long enough.
+        let _ = sender.send(deleted);
+    })?;
+    match done.recv_timeout(DELETION_TIMEOUT) {
+        Ok(result) => result,
+        Err(_) => Ok(()),
     }
 }
 
