@@ -1,10 +1,12 @@
 //! The processes of a run: issuers, their I/Os in flight, and when each runs again.
 //!
 //! ```text
-//! issuer -> start_io --direct--------------------> bio(s) -> queue ... -> bio_done -> (complete_ns) -> deliver
-//!               \--call-> block map, page cache ->   ^                        |            |            |
-//!                         ^    dirty pages -> flusher, journal               resume <------+     recorder, issuer
-//!                         +----------------------------------------------------+
+//! issuer -> start_io --direct--------------------> bio(s) -> queue ... -> bio_done ->
+//! (complete_ns) -> deliver
+//!               \--call-> block map, page cache ->   ^                        |            |      
+//!                    |
+//!                         ^    dirty pages -> flusher, journal               resume <------+    
+//!                         recorder, issuer +----------------------------------------------------+
 //! ```
 //! Nothing here depends on the device or the policy; the run's loop connects the two sides. The
 //! decisions of the operating system are in `crate::os`; they are executed here, with the time that
@@ -50,11 +52,11 @@ const DELIVER: u8 = 0;
 const WAKE: u8 = 1;
 /// A group with a later start begins.
 const START: u8 = 2;
-/// A group that ends before the run stops.
+/// A group stops that ends before the run does.
 const STOP: u8 = 3;
 /// Write-back may have pages to write.
 const WRITE_BACK: u8 = 4;
-/// A call continues.
+/// A system call of a process (buffered I/O, sync, change of a file) continues.
 const RESUME: u8 = 5;
 /// The journal's thread may continue.
 const JOURNAL: u8 = 6;
@@ -128,7 +130,8 @@ pub(crate) struct Processes {
     costs: HostCosts,
     /// Whether the host's work costs no time at all.
     is_free: bool,
-    /// Whether no CPU is ever busy: the host is free, and nothing delays a process.
+    /// Whether no CPU is ever busy: the host's work and the elevator's lock cost no time, and all
+    /// I/Os are plain transfers.
     is_never_busy: bool,
     /// Whether a CPU does one thing at a time, completions included.
     shares_cpus: bool,
@@ -379,7 +382,8 @@ impl Processes {
         self.ios[number as usize] = IoInFlight {
             process: super::processes::number(index),
             submitted_ns: now,
-            // A range says what is changed or synced; only data counts as throughput.
+            // The length of an I/O that moves no data is only the range that it syncs or changes,
+            // and is no throughput.
             bytes: if moves_data(io) { io.length_bytes } else { 0 },
             device_ns: 0,
             operation: io.operation,
@@ -505,7 +509,8 @@ impl Processes {
     }
 }
 
-/// A count or index, of which a run has far fewer than 2^28.
+/// A count or index as 32 bits. A run has far fewer than 2^28, the limit of an index in an event's
+/// [`Payload`].
 fn number(count: usize) -> u32 {
     u32::try_from(count).expect("a run has fewer than 2^32 processes and I/Os")
 }
