@@ -77,8 +77,8 @@ pub struct Flash {
     total_depth: usize,
     layout: Layout,
     commands: Commands,
-    /// How many of the commands that wait for their start have been prefetched into the CPU's
-    /// cache.
+    /// How many of the commands that wait for their start have had their entries of the mapping
+    /// loaded into the CPU's cache.
     prefetched: usize,
     stages: Stages,
     operations: Operations,

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! presets/NAME.toml (embedded) --+
-//! a user's FILE.toml ------------+-> file.rs -> Preset { Model, anchors } -> ",key=value" -> Model -> AnyDevice
+//! a user's FILE.toml ------------+-> file.rs -> Preset { Model, anchors } -> ",key=value" -> Model
+//! -> AnyDevice
 //! ```
 
 mod anchor;
@@ -145,7 +146,8 @@ impl Model {
         device
     }
 
-    /// Its parameters with their values: those of its kind first, then those that every model has.
+    /// Its parameters with their values: those of its kind first, then those that every model has,
+    /// except the seed.
     pub fn settings(&self) -> Vec<Setting> {
         let mut settings = Vec::new();
         self.clone().each_parameter(|prefix, parameter, field| {
