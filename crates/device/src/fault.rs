@@ -12,8 +12,7 @@
 //! slow     the command completes later; others do not wait for it
 //! stall    the device keeps working, but no completion is reported before the end
 //! hiccup   the device does nothing: its clock stands still
-//! reset    commands in flight are lost (Timeout when the reset is over), and the clock stands
-//!          still until then
+//! reset    commands in flight are lost (Timeout when the reset is over), and the clock stands still until then
 //! ```
 
 use block::random::Stream;

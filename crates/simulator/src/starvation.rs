@@ -1,8 +1,9 @@
-//! P7: how long a request can wait in a policy, checked from outside at every choice.
+//! P7 (docs/specifications/classic-elevators.md, section 12): how long a request can wait in a
+//! policy, checked from outside at every choice.
 //!
-//! The ledger reads the queue's trace: insertions, choices and requeues. From these alone it
-//! derives which request was dispatched ahead of which earlier one, and checks this against the
-//! policy's promise:
+//! The ledger [`Starvation`] reads the queue's trace: insertions, choices and requeues. From these
+//! alone it derives which request was dispatched ahead of which earlier one, and checks this
+//! against the policy's promise:
 //!
 //! | policy | promise |
 //! | --- | --- |

@@ -159,13 +159,13 @@ struct StormState {
     step: u64,
     cookie: u64,
     completions: Vec<Completion>,
-    /// The last changes of groups, contexts, tunables, depths and policies.
+    /// The last changes of groups, contexts, limits, tunables, depths and policies.
     changes: VecDeque<String>,
     /// Whether anything but a dispatch was called since the last check of all invariants.
     is_touched: bool,
     /// Steps since the last event or change.
     quiet_steps: u64,
-    /// Number of events at the last check.
+    /// Number of trace events at the last step.
     events: u64,
     checksum: u64,
     requeued: u64,

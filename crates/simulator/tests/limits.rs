@@ -28,7 +28,7 @@ fn at_least(bytes_per_s: u64) -> Limits {
     Limits { low, ..Limits::NONE }
 }
 
-/// Groups `a`, `b`, ... with a job and limits each; ramp and run time in ms.
+/// Groups `a`, `b`, ... with a job and limits each; `seconds` are ramp and run time.
 fn question(target: &str, scheduler: &str, groups: &[(Job, Limits)], seconds: (u64, u64)) -> Experiment {
     let names = ["a", "b", "c"];
     let members = names.iter().zip(groups).map(|(name, (job, _))| (*name, 100, job.clone())).collect();

@@ -3,8 +3,7 @@
 //!
 //! ```text
 //! presets/NAME.toml (embedded) --+
-//! a user's FILE.toml ------------+-> file.rs -> Preset { Model, anchors } -> ",key=value" -> Model
-//! -> AnyDevice
+//! a user's FILE.toml ------------+-> file.rs -> Preset { Model, anchors } -> ",key=value" -> Model -> AnyDevice
 //! ```
 
 mod anchor;

@@ -1,12 +1,10 @@
 //! The processes of a run: issuers, their I/Os in flight, and when each runs again.
 //!
 //! ```text
-//! issuer -> start_io --direct--------------------> bio(s) -> queue ... -> bio_done ->
-//! (complete_ns) -> deliver
-//!               \--call-> block map, page cache ->   ^                        |            |      
-//!                    |
-//!                         ^    dirty pages -> flusher, journal               resume <------+    
-//!                         recorder, issuer +----------------------------------------------------+
+//! issuer -> start_io --direct--------------------> bio(s) -> queue ... -> bio_done -> (complete_ns) -> deliver
+//!               \--call-> block map, page cache ->   ^                        |            |            |
+//!                         ^    dirty pages -> flusher, journal               resume <------+     recorder, issuer
+//!                         +----------------------------------------------------+
 //! ```
 //! Nothing here depends on the device or the policy; the run's loop connects the two sides. The
 //! decisions of the operating system are in `crate::os`; they are executed here, with the time that
