@@ -38,7 +38,7 @@
 //! ```
 //!
 //! Units: simulated times are in nanoseconds since the start of the run, extents in sectors of 512
-//! bytes, files and pages in bytes.
+//! bytes, positions in files in bytes or in pages of 4 KiB.
 //!
 //! One run is one thread, knows only its virtual clock (a wall clock serves progress reports
 //! alone), and replays bit for bit from its seed. The runs of a matrix can run in parallel.

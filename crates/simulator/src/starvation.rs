@@ -151,7 +151,8 @@ pub(crate) struct Starvation {
     terms: Terms,
     promise: Promise,
     waiting: Queued,
-    /// Slots of queued requests that are not checked, because they were inserted under other terms.
+    /// Slots of queued requests that are not checked, because they were inserted under other terms:
+    /// another policy or version, or other tunables.
     excused: BTreeSet<u32>,
     /// Requests inserted in front that have not left: before 6.5 mq-deadline keeps them in their
     /// class, where they may hold others up.

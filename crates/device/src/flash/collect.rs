@@ -3,13 +3,12 @@
 //!
 //! A unit is 4 KiB, the granularity of the mapping; a superblock is one erase block of every plane
 //! of every die; a program unit is what one multi-plane program writes, and a stripe is one program
-//! unit on every die ([`super::layout`]). The choice is greedy:
-//! the victim is the full superblock with the fewest valid units. Its pages are read from the cells
-//! (sensed) up to a stripe before they can be moved. Their valid units are then `ready`, and are
-//! programmed into the collector's own open superblock as soon as they fill a program unit. The
-//! pace keeps the two writers in step: for each unit that the host writes, garbage collection may
-//! move as many units as it must move to gain one free unit.
-
+//! unit on every die ([`super::layout`]). The choice is greedy: the victim is the full superblock
+//! with the fewest valid units. Its pages are read from the cells (sensed) up to a stripe before
+//! they can be moved. Their valid units are then `ready`, and are programmed into the collector's
+//! own open superblock as soon as they fill a program unit. The pace keeps the two writers in step:
+//! for each unit that the host writes, garbage collection may move as many units as it must move to
+//! gain one free unit.
 use std::collections::VecDeque;
 
 use super::layout::Layout;

@@ -2,9 +2,8 @@
 //!
 //! * Guarantee: files are written in the order in which they became dirty, a chunk (1,024 pages or
 //!   more) per turn, within a file ascending from where its last turn stopped. Writing starts above
-//!   the background limit
-//!   and continues until below it (2.4: two thirds of it); data older than the expiry is written
-//!   from the next periodic round on.
+//!   the background limit and continues until below it (2.4: two thirds of it); data older than the
+//!   expiry is written from the next periodic round on.
 //! * Cost: O(1) per bio and turn; a periodic round looks at every dirty file once.
 //! * Source: docs/specifications/devices.md, section 8.4 (Linux fs/fs-writeback.c,
 //!   mm/page-writeback.c, fs/buffer.c of 2.4.20).

@@ -1,5 +1,5 @@
-//! Calls that are more than a transfer: buffered I/O, reads of a block map, and changes of the file
-//! system.
+//! System calls of processes that are more than a transfer: buffered I/O, reads of a block map, and
+//! changes of the file system.
 //!
 //! A call is a state machine: [`Processes::resume`] continues it where it stopped, which is at a
 //! page in flight, a pause, a request that it waits for, or the time that copying takes.

@@ -84,7 +84,7 @@ pub(crate) struct Process {
     /// reading one.
     block_map: Option<BlockMap>,
     /// Whether its issuer can be skipped while all its I/Os are in flight: it would issue nothing
-    /// before a completion, and a call changes no state in it.
+    /// before a completion, and asking it for the next I/O would change nothing in it.
     refills_at_once: bool,
     /// Whether it does nothing else while a bio of it waits for a request. False for programs of
     /// several processes, and for io_uring, where a worker sleeps for each I/O; before blk-mq

@@ -26,7 +26,7 @@ const fn kind_of(operation: Operation) -> usize {
     }
 }
 
-/// The state of one hardware context.
+/// The state of one hardware queue, which kyber calls a hardware context.
 #[derive(Debug)]
 struct HardwareContext {
     /// By kind: choices of other kinds while it waited with a free token.
