@@ -9,6 +9,7 @@
 //! own open superblock as soon as they fill a program unit. The pace keeps the two writers in step:
 //! for each unit that the host writes, garbage collection may move as many units as it must move to
 //! gain one free unit.
+
 use std::collections::VecDeque;
 
 use super::layout::Layout;
