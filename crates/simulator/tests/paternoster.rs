@@ -51,7 +51,7 @@ fn measure(model: &str, scheduler: &str, sides: &[Side]) -> Got {
     Got { percent: total / none * 100.0, error, rates }
 }
 
-/// The device's throughput at these populations.
+/// The device's throughput at these numbers of requests in flight.
 fn curve(model: &str, populations: &[u32]) -> Curve {
     let point = |population: &u32| {
         let mut question = question(model, "none", &[(100, 1, *population)]);
