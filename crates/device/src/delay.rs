@@ -1,8 +1,8 @@
 //! A delay in front of another device: a network hop, or dm-delay.
 //!
 //! Commands reach the inner device at once and their completions are delayed. dm-delay delays the
-//! commands instead: the latencies are the same, and the device sees the same commands, earlier by
-//! the delay.
+//! commands instead. If all commands have the same delay, the latencies are the same, and the
+//! device sees the same commands, earlier by the delay.
 
 use block::random::Stream;
 use block::{Nanos, Operation, Status};

@@ -41,8 +41,8 @@ pub struct FaultParameters {
     pub stall_ppm: u64,
     /// Length of a stall in nanoseconds.
     pub stall_ns: u64,
-    /// Time from the end of one hiccup to the next in nanoseconds, give or take a quarter; 0 =
-    /// none.
+    /// Mean time from the end of a hiccup to the next one, in nanoseconds; each hiccup is moved by
+    /// up to a quarter of it. 0 = no hiccups.
     pub hiccup_every_ns: u64,
     /// Length of a hiccup in nanoseconds: the device does nothing.
     pub hiccup_ns: u64,
@@ -290,7 +290,8 @@ impl Hiccups {
         hiccups
     }
 
-    /// Up to a quarter of the distance earlier or later, so that at least half a distance remains.
+    /// The beginning of a hiccup: up to a quarter of `every_ns` earlier or later than without the
+    /// draw, so that at least half of `every_ns` remains between two hiccups.
     fn begin_of(&self, number: u64) -> Nanos {
         let moved_ns = Stream::new(self.seed ^ number).below(self.every_ns / 2 + 1);
         let period_ns = self.every_ns.saturating_add(self.length_ns);

@@ -24,7 +24,7 @@ pub struct Command {
 /// Whether the device accepted a command.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Submit {
-    /// It completes with exactly one [`Completion`].
+    /// It completes with exactly one [`Completion`], unless [`Device::reset`] drops it.
     Accepted,
     /// All of the device's tags are in use; nothing happened. A host that counts tags never sees
     /// this.
@@ -147,10 +147,11 @@ pub trait Device {
     fn advance(&mut self, now: Nanos, out: &mut Vec<Completion>);
 
     /// Processes everything before `before`, up to and including the first time at which a command
-    /// completes, and returns that time; if none completes, the time of the next event. It spares a
-    /// host without other work a call for each internal event of the device. An
-    /// implementation may stop before the last completion of that time when `out` has reached its
-    /// capacity, so that it does not grow; [`Device::next_event`] then still returns that time.
+    /// completes, and returns that time; if none completes, the time of the next event. `out` is
+    /// empty when it is called. It spares a host without other work a call for each internal event
+    /// of the device. An implementation may stop before the last completion of that time when `out`
+    /// has reached its capacity, so that it does not grow; [`Device::next_event`] then still
+    /// returns that time.
     #[inline]
     fn advance_to_completion(&mut self, now: Nanos, before: Nanos, out: &mut Vec<Completion>) -> Nanos {
         loop {

@@ -156,7 +156,7 @@ impl Device for Null {
     }
 
     /// Commands submitted at one time also complete at one time: at most as many as `out` has room
-    /// for are reported.
+    /// for are reported, but at least one.
     #[inline]
     fn advance_to_completion(&mut self, now: Nanos, before: Nanos, out: &mut Vec<Completion>) -> Nanos {
         let at = self.next_event().max(now);

@@ -30,7 +30,7 @@ pub enum Unit {
     PerSecond,
     /// Parts per million.
     PartsPerMillion,
-    /// Off (0, false, no) or on (1, true, yes).
+    /// Off (`0`, `false`, `no`, `off`) or on (`1`, `true`, `yes`, `on`).
     Switch,
 }
 
@@ -171,8 +171,7 @@ pub(crate) const MILLISECONDS: std::ops::RangeInclusive<u64> = 0..=100_000;
 pub(crate) const MICROSECONDS: std::ops::RangeInclusive<u64> = 0..=100_000_000;
 pub(crate) const PPM: std::ops::RangeInclusive<u64> = 0..=1_000_000;
 pub(crate) const MBPS: std::ops::RangeInclusive<u64> = 0..=1_000_000;
-/// The range of a rate whose transfers take time: 1 kB/s is the minimum, because 0 would divide by
-/// zero.
+/// The range, in MB/s, of a rate whose transfers take time; 0 would mean that they take none.
 pub(crate) const LINK: std::ops::RangeInclusive<u64> = 1..=1_000_000;
 pub(crate) const DEPTH: std::ops::RangeInclusive<u64> = 1..=4_096;
 pub(crate) const QUEUES: std::ops::RangeInclusive<u64> = 1..=128;

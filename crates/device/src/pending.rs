@@ -7,8 +7,8 @@ use crate::interface::NEVER;
 /// A queue of values sorted by time, equal times in order of insertion.
 ///
 /// A ring that is kept sorted by insertion from its back: a device's new events are close to the
-/// latest one (a serial resource has rising times), so an insertion moves a few entries, where a
-/// heap would walk its whole height twice.
+/// latest one (a resource that serves one use at a time has rising times), so an insertion moves a
+/// few entries. A heap would walk its height for each insertion and for each removal.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending<T> {
     /// Its length is the capacity; never empty.

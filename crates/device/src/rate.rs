@@ -1,4 +1,4 @@
-//! Serial resources and their rates, in integers.
+//! The rates of serial resources (a link, a channel: what serves one use at a time), in integers.
 
 use block::{Nanos, SECTOR_BYTES};
 
@@ -32,13 +32,14 @@ impl Rate {
 pub(crate) struct Pace {
     /// The cost that takes one nanosecond; 0 = no cap.
     per_ns: u64,
+    /// When the bucket is full again.
     full_at_ns: Nanos,
-    /// The debt beyond `full_at_ns`, less than `per_ns`.
+    /// The fraction of a nanosecond by which it is full later than `full_at_ns`: `owed` / `per_ns`.
     owed: u64,
 }
 
 impl Pace {
-    /// Costs are fractions of a nanosecond: n / `per_ns`. 0 = no cap.
+    /// A use of cost n takes n / `per_ns` nanoseconds. 0 = no cap.
     pub(crate) fn new(per_ns: u64) -> Self {
         Self { per_ns, full_at_ns: 0, owed: 0 }
     }

@@ -44,7 +44,7 @@ fn run(array: &mut Array, depth: u32, count: u64, next: impl FnMut() -> (Operati
     run_from(array, 0, depth, count, next)
 }
 
-/// The same at a later time.
+/// Like [`run`], from `start_ns` on.
 fn run_from(
     array: &mut Array,
     start_ns: Nanos,
@@ -178,7 +178,7 @@ fn t29_writes_are_acknowledged_from_the_cache_until_it_is_full() {
 fn t29_complete_rows_are_written_without_reading() {
     let mut array = array(&ArrayParameters::default(), 1);
     let mut first_sector = 0;
-    // 1 MiB after 1 MiB, ten rows of 11.
+    // 1 MiB (one chunk) after 1 MiB, ten rows of 11.
     run(&mut array, 1, 110, || {
         first_sector += 2_048;
         (Operation::Write, Extent::new(first_sector - 2_048, 2_048))

@@ -89,8 +89,8 @@ fn every_model_answers_every_command_once_whatever_happens() {
     }
 }
 
-/// A fault that takes time reduces every model's throughput. (A disk has 100 ms of queued work,
-/// which a stall does not interrupt and which a reset cancels.)
+/// A fault that takes time reduces every model's throughput. Stalls and resets last 400 ms, because
+/// a disk has 100 ms of queued work, which a stall does not interrupt and which a reset cancels.
 #[test]
 fn every_model_is_slower_with_each_fault_that_takes_time() {
     for row in MODELS {

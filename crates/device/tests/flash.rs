@@ -111,7 +111,8 @@ fn periods(host: &mut Host, period: Nanos, count: usize) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The cliff of a drive of 8 GiB / `shrink`, with all its times also divided by `shrink`.
+/// The write cliff (the rate falls when garbage collection begins) of a drive of 8 GiB / `shrink`;
+/// the durations of the test are divided by `shrink` too.
 fn write_cliff(parameters: &FlashParameters, shrink: u64, seconds: u64) {
     let device = flash(&FlashParameters { precondition: 1, ..parameters.clone() });
     let mut host = Host::new(device, vec![Job::random(Operation::Write, 32, 1)]);
@@ -135,7 +136,8 @@ fn write_cliff(parameters: &FlashParameters, shrink: u64, seconds: u64) {
     assert!((14_000.0..=15_000.0).contains(&rate), "preconditioned at random: {rate}");
 }
 
-/// A quarter of the drive, in blocks of half the size, so that an erase takes half the time.
+/// A quarter of the drive, in blocks of half the size; an erase takes half the time, so that erases
+/// keep their part of all time.
 #[test]
 fn t38_random_writes_fall_off_a_cliff_when_the_spare_is_used_up() {
     let parameters = FlashParameters {
@@ -262,8 +264,8 @@ fn t41_nvme_readers_beside_writers() {
 #[test]
 fn t42_a_program_on_one_die_does_not_delay_reads_of_another() {
     let mut device = flash(&ssd_lsi());
-    // The filled drive's next program goes to die 0; so do units 128 to 131. Units 4 to 7 are on
-    // die 1.
+    // The filled drive's next program goes to die 0, which also has units 128 to 131. Units 4 to 7
+    // are on die 1.
     submit(&mut device, 0, 0, Operation::Write, Flags::NONE, Extent::new(1 << 20, 32));
     let now = wait_for(&mut device, 0) + 200_000;
     submit(&mut device, now, 1, Operation::Read, Flags::NONE, Extent::new(128 * 8, 8));

@@ -17,7 +17,7 @@ impl Actuators {
     pub const ONE: Actuators =
         Actuators { ranges: [SectorRange { first_sector: 0, sectors: 0 }; Actuators::MOST], reported: 1 };
 
-    /// Actuators with these ranges, in this order; for none or one range, [`Actuators::ONE`].
+    /// Actuators with these ranges, in this order. None and one range count as one actuator.
     pub fn of(ranges: &[SectorRange]) -> Self {
         let mut actuators = Self::ONE;
         if ranges.len() > 1 {
@@ -39,7 +39,7 @@ impl Actuators {
         if self.reported as usize > Self::MOST { 1 } else { self.reported }
     }
 
-    /// The sectors of each distinguished actuator.
+    /// The sectors of each distinguished actuator; without a meaning if there is only one.
     pub fn ranges(&self) -> impl Iterator<Item = &SectorRange> {
         self.ranges.iter().take(self.count() as usize)
     }

@@ -31,8 +31,9 @@ pub enum Rotational {
 }
 
 const READ_BYTES: u32 = 4_096;
-/// The number of informative reads that ends the measurement, and the fewest that count.
+/// The number of informative reads that ends the measurement.
 const SUFFICIENT_READS: usize = 32;
+/// With fewer informative reads there is no median.
 const MIN_READS: usize = 16;
 const MAX_READS: u32 = 256;
 /// The time limit. A disk that needs 27 ms per read completes too few reads in this time, so it
@@ -43,8 +44,8 @@ const MIN_DEVICE_BYTES: u64 = 64 << 20;
 /// A disk needs more than this for half of its reads.
 const POSITIONING_TIME: Duration = Duration::from_millis(1);
 
-/// Decides for all volumes of a device. Returns a message for the user if the decision contradicts
-/// the system.
+/// Decides for all volumes of a device. Returns a message for the user if the measurement
+/// contradicts the system; a configured value is applied without one.
 pub(crate) fn decide(volumes: &mut [OpenVolume], wanted: Rotational) -> Option<String> {
     match wanted {
         Rotational::Measured => correct(volumes),

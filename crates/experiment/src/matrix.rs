@@ -1,5 +1,5 @@
-//! Expands lists to runs: workloads x schedulers x thread counts x sets, in an order that favours
-//! none of them.
+//! Expands lists to runs: workloads x schedulers x thread counts x sets, by default in an order
+//! that favours none of them.
 
 use block::Nanos;
 use block::random::{Stream, fnv1a64, fnv1a64_continued};

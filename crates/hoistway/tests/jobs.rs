@@ -96,7 +96,7 @@ fn every_format_has_the_results_of_jobs() {
     let shape = |job: &Value| (job["name"].as_str().unwrap().to_owned(), job["report_group"].as_u64().unwrap());
     let names = ["seq-read", "rand-read", "seq-write", "rand-write"].map(str::to_owned);
     assert_eq!(jobs.iter().map(shape).collect::<Vec<_>>(), names.into_iter().zip(0..).collect::<Vec<_>>());
-    // A rate over a job's own time is larger than its part of the whole run.
+    // A job's rate over its own time is larger than over the whole run.
     let of_group = document["cells"][0]["groups"][0]["iops"]["mean"].as_f64().unwrap();
     assert!(jobs.iter().all(|job| job["read"]["iops"]["mean"].as_f64().is_none_or(|iops| iops > of_group / 2.0)));
     assert!(jobs[2]["write"]["iops"]["mean"].as_f64().unwrap() > of_group, "{document}");
@@ -127,7 +127,8 @@ fn results_of_phases_are_read_back_as_results_of_their_own() {
         let is_head = |line: &str| line.starts_with(&format!("{name}  ")) && line.contains(what);
         assert!(read.stdout.lines().any(is_head), "{name}: {}", read.stdout);
     }
-    // Their durations differ, and none is missing.
+    // The phases differ in duration: that is no short window; and each has its result: the set is
+    // not incomplete.
     assert!(!read.stdout.contains("incomplete") && !read.stdout.contains("short window"), "{}", read.stdout);
     let same = hoistway(directory.path(), &["compare", "ours.json", "ours.json", "--max-regression", "1%"]);
     assert_eq!((same.code, same.stdout.lines().count()), (0, 1 + 4 * 2), "{}{}", same.stdout, same.stderr);
@@ -244,7 +245,8 @@ fn entries_and_their_counts_are_those_of_fio() {
 #[test]
 fn the_load_that_fio_makes_has_results_of_jobs_as_well() {
     let directory = tempfile::tempdir().unwrap();
-    // Phases are not compared with fio as the generator.
+    // `--generator fio` refuses jobs that wait for others (`stonewall`), and the number of reads in
+    // a mix is random.
     let text = MIXED.replace("stonewall\n", "new_group\n").replace("randrw", "randread");
     let Some(theirs) = of_fio(directory.path(), &text) else { return };
     fs::write(directory.path().join("j.fio"), text).unwrap();

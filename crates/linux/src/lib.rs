@@ -17,11 +17,12 @@
 //! assert_eq!((completions[0].token, completions[0].result), (7, 5));
 //! # Ok::<(), std::io::Error>(())
 //! ```
-//! Units: offsets and lengths in bytes, times in nanoseconds of [`thread::monotonic_ns`], results of
-//! requests in bytes or as a negative errno.
+//! Units: offsets and lengths in bytes, times in nanoseconds of [`thread::monotonic_ns`], results
+//! of requests in bytes or as a negative errno.
 //!
-//! Unsafe code lives in `ring`, `aio`, `buffer`, `ioctl` and `ublk` only, each behind an interface that
-//! cannot be misused from safe code. The crate knows nothing of requests, elevators or protocols.
+//! Unsafe code lives in `ring`, `aio`, `buffer`, `ioctl` and `ublk` only, each behind an interface
+//! that cannot be misused from safe code. The crate knows nothing of block-layer requests,
+//! elevators or the protocols of clients.
 
 pub mod actuators;
 pub mod aio;

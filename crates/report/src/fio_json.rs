@@ -1,5 +1,6 @@
-//! Parses the output of fio's `--output-format=json`, even if notes precede it, the human-readable
-//! report follows, or it is cut off.
+//! Parses the output of fio's `--output-format=json`, even if notes precede it or the
+//! human-readable report follows. Output without a complete document is an error that says where it
+//! ends, or that it has no JSON.
 //!
 //! Accepted: fio 2 (`clat` in microseconds) to the newest, json and json+. Unknown keys are
 //! ignored. Of several documents (`--status-interval`) the last complete one counts. A job with an
@@ -126,7 +127,7 @@ fn direction(value: &Value) -> Result<FioDirection, &'static str> {
     let number = |key: &str| value.get(key).and_then(Value::as_f64);
     let bytes_per_s = number("bw_bytes").or_else(|| number("bw").map(|kib| kib * 1024.0)).ok_or("bw_bytes")?;
     let total_ios = value.get("total_ios").and_then(Value::as_u64).ok_or("total_ios")?;
-    // In fio 2 the same key counts KiB; fio 3 has both.
+    // In fio 2 `io_bytes` counts KiB; fio 3 also has `io_kbytes`, and counts bytes.
     let unit = if value.get("io_kbytes").is_some() { 1 } else { 1024 };
     let total_bytes = value.get("io_bytes").and_then(Value::as_u64).unwrap_or(0) * unit;
     // Before fio 3.0 the keys had no unit and were in microseconds.

@@ -2,9 +2,9 @@
 //! together. Preparation (for example ageing a flash translation layer) is not counted.
 //!
 //! `cargo bench -p hoistway-simulator --bench requests_per_second`. Targets: 5 M/s for null and SSD
-//! under noop and mq-deadline, 0.5 M/s for a disk with 32 queued commands. Source:
-//! docs/specifications/devices.md, section 13, case 4: 8 M/s for null under noop, 5 M/s for nvme at
-//! depth 128, both with host costs of zero.
+//! under noop and mq-deadline, 0.5 M/s for a disk with 32 queued commands;
+//! docs/specifications/devices.md, section 13, case 4, wants 8 M/s for null under noop and 5 M/s
+//! for nvme at depth 128, both with host costs of zero.
 
 #[path = "../tests/experiments/mod.rs"]
 mod experiments;

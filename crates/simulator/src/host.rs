@@ -26,8 +26,8 @@ use crate::run::{Run, Snapshot, Stuck};
 use crate::scheduler::Scheduler;
 use crate::tracing::TraceSinks;
 
-/// The shortest bio into which a long call is split, in sectors; it determines the size of the
-/// table of bios.
+/// The table of bios is sized as if a call were split into bios of the longest request, but of at
+/// most this many sectors.
 const BIO_SECTORS: u32 = 2_048;
 /// Room for the bios of read-ahead and write-back (one page each in 2.4).
 const CACHED_BIOS: u64 = 8_192;
@@ -51,8 +51,7 @@ impl Simulator {
     }
 
     /// Also computes a checksum over time, number and status of every completion, which the
-    /// measurement contains as `completion_log` among the notes of its target. Costs about 30 ns
-    /// per request.
+    /// measurement contains as `completion_log` among the notes of its target.
     #[must_use]
     pub fn logging(self) -> Self {
         Self { logs: true, ..self }

@@ -38,10 +38,10 @@
 //! ```
 //!
 //! Units: simulated times are in nanoseconds since the start of the run, extents in sectors of 512
-//! bytes, files and pages in bytes.
+//! bytes, positions in files in bytes or in pages of 4 KiB.
 //!
-//! One run is one thread, reads only its virtual clock, allocates nothing per request, and replays
-//! bit for bit from its seed. The runs of a matrix can run in parallel.
+//! One run is one thread, knows only its virtual clock (a wall clock serves progress reports
+//! alone), and replays bit for bit from its seed. The runs of a matrix can run in parallel.
 //!
 //! Above the queue is the machine that `experiment::Machine` describes: an operating system of the
 //! eras 2.4, 2.6, 3 or mq with page cache, read-ahead, write-back, throttling, block maps, an

@@ -89,7 +89,7 @@ impl<E: Elevator> Run<E> {
     /// Processes the next time before `end`; false if there is none.
     ///
     /// # Errors
-    /// [`Stuck`] when I/Os are in flight but nothing can happen any more.
+    /// [`Stuck`] when I/Os are in flight but no event is pending, or when time does not advance.
     #[inline]
     pub(crate) fn step(&mut self, end: Nanos) -> Result<bool, Stuck> {
         let timer = self.queue.next_timer().unwrap_or(NEVER);

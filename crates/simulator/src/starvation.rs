@@ -1,8 +1,9 @@
-//! P7: how long a request can wait in a policy, checked from outside at every choice.
+//! P7 (docs/specifications/classic-elevators.md, section 12): how long a request can wait in a
+//! policy, checked from outside at every choice.
 //!
-//! The ledger reads the queue's trace: insertions, choices and requeues. From these alone it
-//! derives which request was dispatched ahead of which earlier one, and checks this against the
-//! policy's promise:
+//! The ledger [`Starvation`] reads the queue's trace: insertions, choices and requeues. From these
+//! alone it derives which request was dispatched ahead of which earlier one, and checks this
+//! against the policy's promise:
 //!
 //! | policy | promise |
 //! | --- | --- |
@@ -150,7 +151,8 @@ pub(crate) struct Starvation {
     terms: Terms,
     promise: Promise,
     waiting: Queued,
-    /// Slots of queued requests that are not checked, because they were inserted under other terms.
+    /// Slots of queued requests that are not checked, because they were inserted under other terms:
+    /// another policy or version, or other tunables.
     excused: BTreeSet<u32>,
     /// Requests inserted in front that have not left: before 6.5 mq-deadline keeps them in their
     /// class, where they may hold others up.

@@ -1,5 +1,5 @@
 //! Storms: random workloads from a seed, with every kind of fault and change, and a check of every
-//! invariant after every step.
+//! invariant after every step that can have changed something.
 //!
 //! A storm submits bios that provoke merges, holds some in plugs, lets the device fail, stall and
 //! reset, has the driver return requests, adds and removes groups and contexts, changes tunables
@@ -49,8 +49,8 @@ const DRAIN_STEPS: u64 = 1_000_000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Storm {
     /// The policy at the start, to which the storm returns after switches: a name of the registry,
-    /// with `@VERSION` for that version, followed by `+NAME` for each limiter. Without a limiter,
-    /// the seed may choose some.
+    /// with `@VERSION` for that version and `:KEY=VALUE` for a tunable, followed by `+NAME` for
+    /// each limiter. Without a limiter, the seed may choose some.
     pub policy: String,
     /// Seed of all its random draws.
     pub seed: u64,
@@ -83,7 +83,8 @@ pub struct StormReport {
     pub limit_changes: u64,
     /// How often a waiting request was passed over within the policy's promise against starvation.
     pub passed_over: u64,
-    /// FNV-1a over time, cookie and status of every completion: equal for equal storms.
+    /// FNV-1a over time, cookie (number of the bio) and status of every completion: equal for equal
+    /// storms.
     pub checksum: u64,
 }
 
@@ -159,13 +160,13 @@ struct StormState {
     step: u64,
     cookie: u64,
     completions: Vec<Completion>,
-    /// The last changes of groups, contexts, tunables, depths and policies.
+    /// The last changes of groups, contexts, limits, tunables, depths and policies.
     changes: VecDeque<String>,
     /// Whether anything but a dispatch was called since the last check of all invariants.
     is_touched: bool,
     /// Steps since the last event or change.
     quiet_steps: u64,
-    /// Number of events at the last check.
+    /// Number of trace events at the last step.
     events: u64,
     checksum: u64,
     requeued: u64,

@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations of a run of `ms` milliseconds, and the number of its I/Os.
+/// Allocations of a run of `runtime_ms` milliseconds, and the number of its I/Os.
 fn allocations(target: &str, scheduler: &str, job: &Job, runtime_ms: u64) -> (u64, u64) {
     let mut question = experiment(target, scheduler, vec![("a", 100, job.clone()), ("b", 300, job.clone())]);
     question.runtime_ns = runtime_ms * MS;
@@ -133,7 +133,7 @@ fn queue_bytes(scheduler: &str, requests: u32) -> usize {
     bytes
 }
 
-/// The goal is 200 bytes, which consist of:
+/// The goal is 200 bytes. With the policy `none` they are 160:
 ///
 /// | queue and policy, 103 | | simulator and device, 57 | |
 /// | --- | --- | --- | --- |

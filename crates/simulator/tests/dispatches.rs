@@ -1,5 +1,5 @@
-//! The record of a run's first dispatches, for the picture on the page: complete, in order, and
-//! without an effect on the run.
+//! The record of a run's first dispatches, which a report shows as a picture: complete, in order,
+//! and without an effect on the run.
 
 mod experiments;
 

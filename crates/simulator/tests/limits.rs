@@ -28,7 +28,7 @@ fn at_least(bytes_per_s: u64) -> Limits {
     Limits { low, ..Limits::NONE }
 }
 
-/// Groups `a`, `b`, ... with a job and limits each; ramp and run time in ms.
+/// Groups `a`, `b`, ... with a job and limits each; `seconds` are ramp and run time.
 fn question(target: &str, scheduler: &str, groups: &[(Job, Limits)], seconds: (u64, u64)) -> Experiment {
     let names = ["a", "b", "c"];
     let members = names.iter().zip(groups).map(|(name, (job, _))| (*name, 100, job.clone())).collect();
@@ -145,7 +145,7 @@ fn t21_unused_guarantees_are_available_to_others_within_the_sample_times_above_e
         assert!(beside < 5.2, "{}: {beside:.2} MB/s beside A", entry.name);
         assert!(after > 19.0, "{}: {after:.2} MB/s of 20", entry.name);
         // A group without a guarantee keeps ten I/Os per second; everything is re-evaluated when
-        // its next I/O is due, or after eight slices: the longest timer of the kernel.
+        // its next I/O is due, or after eight slices: the longest timer of the kernel's throttle.
         let (beside, after) = beside_and_after(entry.name, Limits::NONE, 8 * slice_ms, slice_ms);
         assert!(beside < 1.0, "{}: {beside:.2} MB/s beside A", entry.name);
         assert!(after > 19.0, "{}: {after:.2} MB/s of 20", entry.name);

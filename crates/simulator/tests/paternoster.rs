@@ -1,6 +1,6 @@
-//! paternoster on calibrated devices: shares against the attainable ones, throughput against
-//! none's. Source of the case numbers: docs/specifications/paternoster.md, section 14. Whole
-//! tables: `cargo run --release -p hoistway-simulator --example share_cells`.
+//! paternoster on calibrated devices: shares against the attainable ones, throughput against that
+//! of the scheduler `none`. Source of the case numbers: docs/specifications/paternoster.md, section
+//! 14. Whole tables: `cargo run --release -p hoistway-simulator --example share_cells`.
 
 mod experiments;
 
@@ -11,7 +11,8 @@ use hoistway_simulator::HostCosts;
 use workload::Job;
 use workload::job::{Amount, Mix};
 
-/// Long enough for bisection and some steps on these devices; the example measures longer.
+/// Long enough for paternoster to find its floor on these devices by bisection and to move it by
+/// some steps; the example measures longer.
 const RAMP_MS: u64 = 1_500;
 const RUNTIME_MS: u64 = 500;
 
@@ -34,7 +35,7 @@ fn rates(measurement: &Measurement) -> Vec<f64> {
 
 struct Got {
     rates: Vec<f64>,
-    /// Relative to none's throughput.
+    /// Throughput in per cent of that of `none`.
     percent: f64,
     /// Largest distance from the exact share, in per cent.
     error: f64,
@@ -50,7 +51,7 @@ fn measure(model: &str, scheduler: &str, sides: &[Side]) -> Got {
     Got { percent: total / none * 100.0, error, rates }
 }
 
-/// The device's throughput at these populations.
+/// The device's throughput at these numbers of requests in flight.
 fn curve(model: &str, populations: &[u32]) -> Curve {
     let point = |population: &u32| {
         let mut question = question(model, "none", &[(100, 1, *population)]);

@@ -261,7 +261,7 @@ fn two_deep_queues_share_an_array_by_weight() {
     assert!(ours.iter().sum::<f64>() >= 0.97 * none.iter().sum::<f64>(), "{ours:?} of {none:?}");
 }
 
-/// The throughput of 1 s windows scatters no more than none's.
+/// The throughput of windows of 1 s scatters hardly more than that of `none`.
 #[test]
 fn the_floor_does_not_swing() {
     let variation = |scheduler: &str, groups: Vec<(&str, u32, Job)>| {

@@ -73,7 +73,8 @@ fn wfq_divides_a_parents_share_among_its_children() {
     }
 }
 
-/// The levels reach the policies of 2008; their effect is given here as expected weights.
+/// The priority levels of groups reach the two policies of 2008 that know them; `expected` are the
+/// weights to which the levels correspond.
 #[test]
 fn levels_of_groups_share_a_disks_time() {
     // Slices that are long compared with a read, which may begin before a slice and end after it.

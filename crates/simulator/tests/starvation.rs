@@ -11,8 +11,8 @@
 //! writes_starved, n = older overdue requests of the same direction: a read waits for the running
 //! batch, one batch of writes, and the batches that the n older ones begin (after every s of them
 //! another batch of writes); a write waits for the running batch, s batches of reads, and for each
-//! older write s + 1 batches. The 6.5 version looks for overdue requests only when a batch begins,
-//! which adds one batch.
+//! older write s + 1 batches. Every version is given one batch more, which the specification allows
+//! the 6.5 version: there a batch survives idle times and goes on when requests arrive.
 
 use block::random::Stream;
 use block::time::MILLISECOND;
@@ -172,8 +172,8 @@ fn a_young_request_of_a_lower_class_suspends_the_bound_of_a_higher_class() {
     let passed = |has_young_write: bool| {
         let mut queue = mq_deadline(Version(6, 12, 0), &[("fifo_batch", 4), ("writes_starved", 2)]);
         let (read, write) = (Operation::Read, Operation::Write);
-        // Another write of its direction follows, so that each time the write before it is
-        // examined, a batch begins.
+        // The last dispatched write of the class is at a higher sector than the young one below.
+        // That one therefore continues no batch: each time it is examined, a batch begins.
         submit(&mut queue, write, Class::BestEffort, 1 << 20, 0);
         assert!(serve(&mut queue, 0).is_some());
         if has_young_write {
@@ -204,7 +204,8 @@ fn aged_writes_pass_young_reads_while_a_higher_class_is_in_the_device() {
     for version in [Version(6, 1, 0), Version(6, 12, 0)] {
         let mut queue = mq_deadline(version, &[("fifo_batch", 1), ("writes_starved", 2)]);
         let (read, write) = (Operation::Read, Operation::Write);
-        // Another read follows this one: each time a read before it is examined, a batch begins.
+        // The last dispatched read of the class is at a higher sector than the young ones below.
+        // Those therefore continue no batch: each time one of them is examined, a batch begins.
         submit(&mut queue, read, Class::BestEffort, 1 << 20, 0);
         assert!(serve(&mut queue, 0).is_some());
         let higher = submit(&mut queue, read, Class::RealTime, 0, 0);

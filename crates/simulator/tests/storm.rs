@@ -64,8 +64,8 @@ fn storms_in(form: &str) {
     });
 }
 
-/// A test for each policy: one of its storms with the default version, one of those that begin with
-/// each of its versions (besides the storms that switch to them).
+/// Two tests for each policy: storms with its default version, and storms that begin with each of
+/// its versions (besides those that switch to them).
 macro_rules! tests {
     ($($name:literal $variant:ident,)+) => {
         #[allow(non_snake_case, reason = "named as in the registry")]

@@ -51,8 +51,9 @@ fn p12_a_reader_gets_through_a_write_bomb() {
     }
 }
 
-/// The thread's claim for its two schedulers. nas stays below its twentieth: it serves nine reads
-/// for each of linus's, and each is two seeks that the writes do not get.
+/// The claim of the mailing-list thread for its two schedulers, compared with linus. nas costs the
+/// writes more than a twentieth, at most 7 %: it serves nine reads where linus serves one, and each
+/// takes two seeks from the writes.
 #[test]
 fn p12_the_read_is_ten_times_faster_for_a_twentieth_of_the_writes() {
     let linus = under("linus", true);

@@ -13,7 +13,8 @@ use crate::device::{Device, HostKind};
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunsIn {
-    /// The running kernel, or one like it.
+    /// The kernel: the running one, or, where the measurement runs in the simulator or the engine,
+    /// one that has the same schedulers.
     Kernel,
     /// `hoistway serve`.
     Serve,
@@ -59,7 +60,7 @@ fn of_module(behaves: Class) -> &'static [&'static str] {
 }
 
 /// The policies of `hoistway serve` in order of preference: its default first, then policies with
-/// weights, because a server has several clients.
+/// weights, because a server has several clients, and one without weights last.
 fn of_serve(behaves: Class) -> &'static [&'static str] {
     match behaves {
         Class::SeekBound => &["paternoster", "cfq", BFQ_IDLING, "mqfq", "wfq", "mq-deadline"],
@@ -71,12 +72,14 @@ fn of_serve(behaves: Class) -> &'static [&'static str] {
 
 /// What is measured on a device of this class: the kernel's candidates, the server's, then
 /// controls, each in order of preference. The current scheduler is always among the kernel's
-/// candidates. `only` replaces the kernel's candidates.
+/// candidates. If `only` is not empty, it replaces all of these; the current scheduler is measured
+/// in addition.
 pub fn short_list(device: &Device, class: Class, behaves: Class, only: &[SchedulerSpec]) -> Vec<Candidate> {
     let (kernel, controls) = of_kernel(behaves, class);
     let mut list: Vec<Candidate> = Vec::new();
     let mut add = |text: &str, runs_in: RunsIn, is_control: bool| {
-        // The texts are constants of this file; a test parses all of them.
+        // A text is a constant of this file, all of which a test parses, or was written by
+        // `SchedulerSpec` itself.
         let Ok(spec) = text.parse::<SchedulerSpec>() else { return };
         let is_known = list.iter().any(|known| known.spec == spec && (known.runs_in == runs_in || is_control));
         if device.offers(&spec.name) && !is_known {

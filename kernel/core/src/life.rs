@@ -1,8 +1,8 @@
 //! The calls made for every request (its life from tag to end), compiled for each policy's own
 //! type.
 //!
-//! Each function is one call of the glue (the C files of kernel/module); [`crate::DevicePolicy`]
-//! selects the policy.
+//! Each function that [`crate::DevicePolicy`] or [`crate::abi`] calls is one call of the glue (the
+//! C files of kernel/module); the caller selects the policy.
 
 use crate::device_state::DeviceState;
 use crate::values::{ATTEND, Action, Ask, DISPATCH, EMPTY, Effect, HOLD, NONE, THROTTLED, UNTIL_COMPLETION};
@@ -32,8 +32,8 @@ pub(crate) fn allocate<E: Elevator>(
     Some(id)
 }
 
-/// See [`crate::DevicePolicy::insert`]. The frequent case comes first: a new request that the policy
-/// sorts.
+/// See [`crate::DevicePolicy::insert`]. [`insert_other`] names the requests that it inserts;
+/// [`insert_sorted`] inserts all others.
 #[inline(always)]
 pub(crate) fn insert<E: Elevator>(
     state: &mut DeviceState,
@@ -123,8 +123,9 @@ fn insert_other<E: Elevator>(
 #[inline(always)]
 fn count_insertion(state: &mut DeviceState) {
     state.one_more_queued();
-    // The new request may be the one for which the policy was throttled, and blk-mq dispatches
-    // after an insertion.
+    // `stalled` no longer holds: the policy may be able to dispatch the new request although none
+    // of the others may be dispatched, for example if it waits for this issuer, or has tokens for
+    // this kind of request. blk-mq dispatches after an insertion in any case.
     state.shared.stalled.store(0, Relaxed);
 }
 

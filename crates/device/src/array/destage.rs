@@ -16,7 +16,8 @@ pub(super) enum Method {
     /// From the new data alone, when the whole row is written. Also used for every write without
     /// parity.
     Whole,
-    /// From the new data and the clean part of the row, when most of the row is new.
+    /// From the new data and the clean part of the row, when more than half of its data chunks are
+    /// new in full.
     Reconstruct,
     /// From the old data, the new data and the old parity.
     ReadModifyWrite,

@@ -1,7 +1,7 @@
 //! The placement of the array's sectors on its members: striping, with rotating parity
 //! (left-symmetric) or without.
 //!
-//! * Cost: three divisions per piece.
+//! * Cost: a few divisions per piece of a command (its part within one chunk).
 //! * Source: the left-symmetric layout of Lee & Katz as Linux md uses it
 //!   (docs/specifications/devices.md, section 5.2).
 
@@ -84,7 +84,8 @@ impl Layout {
         (self.data_disk(piece.row, piece.column), self.disk_sector(piece.row, piece.offset))
     }
 
-    /// The array sector at `disk_sector` of `disk`; `None` if that is parity or beyond the rows.
+    /// The array sector at `disk_sector` of `disk`; `None` if that is parity or beyond the rows, or
+    /// if there is no such disk.
     pub fn sector_at(&self, disk: usize, disk_sector: Sector) -> Option<Sector> {
         let chunk = u64::from(self.chunk_sectors);
         let (row, offset) = (disk_sector / chunk, disk_sector % chunk);

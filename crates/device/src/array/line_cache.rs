@@ -65,8 +65,8 @@ impl LineCache {
         line.loading > 0
     }
 
-    /// A place for a line that is not in the cache; `None` if all lines are loading. The line
-    /// counts as present unless [`LineCache::add_pieces`] follows.
+    /// A place for a line that is not in the cache; `None` if the cache is full and all its lines
+    /// are loading. The line counts as present unless [`LineCache::add_pieces`] follows.
     pub(super) fn insert(&mut self, number: u64) -> Option<u32> {
         if self.lines.len() >= self.capacity {
             self.replace_oldest()?;

@@ -25,7 +25,7 @@ pub(super) struct DiskCommand {
     pub(super) operation: Operation,
     pub(super) extent: Extent,
     pub(super) owner: Owner,
-    /// Sent before commands that are not urgent.
+    /// While both wait for room in the disk, it is sent before commands that are not urgent.
     pub(super) is_urgent: bool,
 }
 

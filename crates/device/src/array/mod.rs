@@ -1,10 +1,10 @@
 //! A RAID array: disks behind a controller with a battery-backed cache.
 //!
 //! * Models: one stream gets one disk's rate unless read-ahead spans chunks; several streams share
-//!   disks and contend there; small writes cost four disk commands, complete rows no extra ones; a
-//!   write is acknowledged from the cache until that is full.
+//!   disks and contend there; a small write costs four disk commands, a complete row (one chunk on
+//!   every disk) no reads; a write is acknowledged from the cache until that is full.
 //! * Suited for mid-range fibre-channel arrays of about 2010. Not modelled: rebuild, mirrored
-//!   caches, queues inside the controller.
+//!   caches.
 //! * Cost: per command a few divisions and one step per piece; the next event is found by a scan of
 //!   the N disks. No allocation in steady state.
 //! * Source: docs/specifications/devices.md, section 5.
@@ -63,7 +63,8 @@ struct HostCommand {
     operation: Operation,
     extent: Extent,
     status: Status,
-    /// Pieces, lines or rows that it waits for; for a flush, writes.
+    /// What it waits for: of a read, pieces (each within one chunk) or lines of the read cache; of
+    /// a write, rows; of a flush, writes.
     pending: u32,
     sequence: u64,
 }
@@ -184,7 +185,7 @@ impl<M: Device> Array<M> {
         self.members.busy()
     }
 
-    /// Processes everything that happens at `now`, the time of the next event.
+    /// Processes everything that happens at `now`, the time of the next event, except answers.
     fn step(&mut self, now: Nanos) {
         let mut finished = std::mem::take(&mut self.finished);
         self.members.advance(now, &mut finished);
@@ -224,8 +225,8 @@ impl<M: Device> Array<M> {
         }
     }
 
-    /// Sends the answer over the link, with data if there is any, then waits half of the
-    /// controller's latency.
+    /// Sends the answer over the link, then waits half of the controller's latency. The data of a
+    /// read or a write takes its time on the link here.
     fn answer(&mut self, now: Nanos, command: u32) {
         let HostCommand { stage, operation, extent, .. } = self.commands[command];
         if stage == Stage::Lost {

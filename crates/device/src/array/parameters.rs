@@ -26,7 +26,7 @@ pub struct ArrayParameters {
     pub disk_depth: u64,
     /// Controller read-ahead; 0 = off; in KiB.
     pub prefetch_kib: u64,
-    /// Sequential reads of a stream before it is read ahead.
+    /// Reads that must have continued a stream before it is read ahead.
     pub prefetch_trigger: u64,
     /// Line of the controller's read cache; in KiB.
     pub prefetch_line_kib: u64,

@@ -12,7 +12,7 @@ struct Entry {
     /// Number of reads that began at the expected sector.
     hits: u64,
     prefetched_to: Sector,
-    /// Time of last use, for LRU replacement.
+    /// Number of the last use, counted over all streams, for LRU replacement; 0 = unused.
     last_use: u64,
 }
 
@@ -39,7 +39,8 @@ impl Streams {
         Self { entries: vec![Entry::default(); streams.max(1)], uses: 0, trigger, ahead_sectors }
     }
 
-    /// Records a read; returns the range to read ahead if it belongs to a stream.
+    /// Records a read; returns the range to read ahead, if `trigger` reads have continued the
+    /// stream and something of that range has not been requested.
     pub(super) fn note(&mut self, read: Extent) -> Option<Ahead> {
         self.uses += 1;
         let known = |entry: &Entry| entry.last_use > 0 && entry.next_sector == read.first_sector;

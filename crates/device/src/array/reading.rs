@@ -71,8 +71,9 @@ impl<M: Device> Array<M> {
         }
     }
 
-    /// Sends a read to the disks, chunk by chunk, without the sectors in the write cache if it
-    /// `may_hit`; returns the number of disk commands.
+    /// Sends a read to the disks, chunk by chunk; returns the number of disk commands. If it
+    /// `may_hit`, a chunk is read only from the first to the last sector that the write cache
+    /// lacks.
     fn read_pieces(&mut self, now: Nanos, extent: Extent, owner: Owner, may_hit: bool) -> u32 {
         let mut commands = 0;
         for piece in self.layout.pieces(extent) {

@@ -5,7 +5,7 @@
 //! * Guarantee: look-up, and "the next row at or above this one that is old enough", in logarithmic
 //!   time; no allocation once it has reached its largest size.
 //! * Cost: about 2 ln(n) steps; 131,072 dirty rows (512 MiB of scattered 4 KiB writes) take
-//!   about 25.
+//!   about 24.
 //! * Source: a treap (Seidel & Aragon 1996) whose priorities are a hash of the row, so that a run
 //!   replays; every node stores the earliest time in its subtree.
 

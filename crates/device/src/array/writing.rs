@@ -18,7 +18,7 @@ struct Job {
     slot: u32,
     method: Method,
     is_writing: bool,
-    /// Disk commands of this phase in flight.
+    /// Disk commands in flight, of the phase that `is_writing` names: reads, then writes.
     pending: u32,
     status: Status,
 }

@@ -1,10 +1,10 @@
 //! A disk with several actuators: each arm serves its own range of sectors, behind one command
 //! queue and one link.
 //!
-//! Such drives (two arms, one logical unit, half of the addresses each) appeared in 2017. Capacity,
-//! surfaces and both caches are divided equally, and the firmware schedules each range separately,
-//! so that commands in different ranges use the media at the same time. A command across a boundary
-//! is served by both arms and completes with the last of its parts.
+//! Drives of this kind have two arms in one logical unit, each with half of the addresses.
+//! Capacity, surfaces and both caches are divided equally, and the firmware schedules each range
+//! separately, so that commands in different ranges use the media at the same time. A command
+//! across a boundary is served by the arms of both ranges and completes with the last of its parts.
 //!
 //! Not modelled: arms that disturb each other mechanically, and the power draw of both at once.
 
@@ -90,7 +90,8 @@ impl Arms {
         }
     }
 
-    /// Submits to each arm its part of a command.
+    /// Submits to each arm its part of a command, and a flush to all arms; returns the number of
+    /// parts.
     fn share_out(&mut self, now: Nanos, command: &Command, in_flight: u32) -> u32 {
         let mut parts = 0;
         for (arm, range) in self.arms.iter_mut().zip(&self.info.ranges) {

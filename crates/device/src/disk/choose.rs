@@ -1,10 +1,10 @@
 //! Chooses the command that the head serves next: shortest positioning time first.
 //!
-//! Reads, and writes that a command waits for, are always candidates; dirty extents only under the
-//! conditions of [`WriteCache::competes`]. docs/specifications/devices.md, section 4.7, applies
-//! max_age and order of arrival only to reads; here they also apply to uncached writes, to writes
-//! that wait for room in the cache, and to flushes, because a steady reader would starve those
-//! otherwise.
+//! Reads, and writes that a command waits for, are always candidates (with `coalesce`, a read that
+//! continues a waiting one only if it is too old); dirty extents only under the conditions of
+//! [`WriteCache::competes`]. docs/specifications/devices.md, section 4.7, applies max_age and order
+//! of arrival only to reads; here they also apply to uncached writes, to writes that wait for room
+//! in the cache, and to flushes, because a steady reader would starve those otherwise.
 //!
 //! Cost: one pass; per candidate one look-up of the seek time and five multiplications.
 

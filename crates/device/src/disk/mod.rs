@@ -4,9 +4,9 @@
 //!   volatile write cache and NCQ by shortest positioning time, so that published tables of
 //!   concurrent readers are reproduced.
 //! * Source: docs/specifications/devices.md, sections 4 and 11.
-//! * Cost: 0.5 us per random read with 32 in flight, most of it the choice; no allocation and no
-//!   floating point after construction. The seek table takes 4 bytes per cylinder; all disks of an
-//!   array share one.
+//! * Cost: 0.55 us per random read with 32 in flight, issuer, queue and policy included
+//!   (docs/reference/performance.md); no allocation and no floating point after construction. The
+//!   seek table takes 4 bytes per cylinder; all disks of an array share one.
 //! * Not modelled: defects, retries, thermal recalibration, adaptive formats; replacement of cached
 //!   dirty data by an overwrite, which takes another extent of the write cache instead, as in
 //!   docs/specifications/devices.md, section 4.

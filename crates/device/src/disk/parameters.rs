@@ -29,7 +29,7 @@ pub struct DiskParameters {
     pub seek_full_ns: u64,
     /// Width of the uniform jitter of every seek; in nanoseconds.
     pub seek_jitter_ns: u64,
-    /// Added to a positioning that ends in a write; in nanoseconds.
+    /// Added to a seek or head switch before a write; in nanoseconds.
     pub write_settle_ns: u64,
     /// Time of a switch to the next track during a sequential transfer; also defines the skew; in
     /// nanoseconds.
@@ -58,7 +58,8 @@ pub struct DiskParameters {
     /// Reduction of a command's positioning cost for each unit of time that it has
     /// waited; in millionths.
     pub age_weight_millionths: u64,
-    /// A waiting read older than this goes next; in nanoseconds.
+    /// A read, or a write or flush that waits for the media, goes next when it is older than this;
+    /// in nanoseconds.
     pub max_age_ns: u64,
     /// Segments of the read cache.
     pub segments: u64,

@@ -17,8 +17,8 @@ use super::parameters::DiskParameters;
 pub(crate) struct SeekTable(Arc<[u32]>);
 
 impl SeekTable {
-    /// The table of a disk with this many cylinders. Times above 4.29 s are truncated;
-    /// [`DiskParameters::check`] refuses them.
+    /// The table of a disk with this many cylinders. A time above 4.29 s (2^32 ns) becomes 4.29 s;
+    /// [`DiskParameters::check`] refuses such times.
     pub(crate) fn new(parameters: &DiskParameters, cylinders: u32) -> Self {
         let distances = 1..u64::from(cylinders.max(1));
         let time = |distance| {

@@ -85,7 +85,7 @@ struct Flush {
 /// The state of the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteCache {
-    /// Unordered; without the extent being written and those still crossing the link.
+    /// Unordered; without the extent being written.
     extents: Vec<DirtyExtent>,
     waiting: VecDeque<Write>,
     flushes: VecDeque<Flush>,
@@ -96,7 +96,7 @@ pub(crate) struct WriteCache {
     entries_limit: u64,
     sectors_limit: u64,
     extent_limit: u64,
-    /// Entries from which on writing back competes with reads, in millionths.
+    /// Millionths of entries above which writing back competes with reads.
     high_millionths: u64,
 }
 
@@ -129,10 +129,10 @@ impl WriteCache {
         self.extents.is_empty()
     }
 
-    /// Stores a write in the cache, if there is room for it.
+    /// Stores a write in the cache; false if there is no room for it.
     pub(crate) fn store(&mut self, write: &Write, place: impl FnOnce() -> Place) -> bool {
         let data = u64::from(write.data_sectors());
-        // A write longer than the cache passes through when the cache is empty.
+        // A write longer than the cache is accepted when the cache has no data.
         if self.sectors > 0 && self.sectors + data > self.sectors_limit {
             return false;
         }
@@ -168,7 +168,8 @@ impl WriteCache {
         self.formed += 1;
     }
 
-    /// Extends the extent that ends where a write begins, unless a flush waits for it.
+    /// Extends the extent that ends where a write begins, up to the largest length of an extent and
+    /// unless a flush waits for it; false if there is no such extent.
     fn append(&mut self, write: &Write) -> bool {
         if write.is_pattern {
             return false;
@@ -208,8 +209,8 @@ impl WriteCache {
         }
     }
 
-    /// Records a flush; false if nothing is dirty and the flush is complete. `busy` is the extent
-    /// being written.
+    /// Records a flush; false if nothing is dirty and the flush is complete. `busy` says whether an
+    /// extent is being written.
     pub(crate) fn flush(&mut self, tag: u32, sequence: u64, submitted_at: Nanos, busy: bool) -> bool {
         let remaining = self.extents.len() + usize::from(busy);
         if remaining > 0 {

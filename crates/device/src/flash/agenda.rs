@@ -25,7 +25,7 @@ pub(super) enum Source {
     Transfer,
     /// A write's data has crossed the link.
     Arrived,
-    /// A read, discard or flush begins.
+    /// A read, discard, flush or rejected command begins.
     Start,
     /// No write has arrived for a while.
     WritesIdle,

@@ -2,12 +2,13 @@
 //! host's writes.
 //!
 //! A unit is 4 KiB, the granularity of the mapping; a superblock is one erase block of every plane
-//! of every die; [`super::layout`] defines these, program units and stripes. The choice is greedy:
-//! the victim is the full superblock with the fewest valid units. Its pages are read from the cells
-//! (sensed) up to a stripe before they can be moved. Their valid units are then `ready`, and are
-//! programmed into the collector's own open superblock as soon as they fill a program unit. The
-//! pace keeps the two writers in step: for each unit that the host writes, garbage collection may
-//! move as many units as it must move to gain one free unit.
+//! of every die; a program unit is what one multi-plane program writes, and a stripe is one program
+//! unit on every die ([`super::layout`]). The choice is greedy: the victim is the full superblock
+//! with the fewest valid units. Its pages are read from the cells (sensed) up to a stripe before
+//! they can be moved. Their valid units are then `ready`, and are programmed into the collector's
+//! own open superblock as soon as they fill a program unit. The pace keeps the two writers in step:
+//! for each unit that the host writes, garbage collection may move as many units as it must move to
+//! gain one free unit.
 
 use std::collections::VecDeque;
 
@@ -31,7 +32,9 @@ pub(super) struct VictimPage {
 /// The progress of garbage collection.
 #[derive(Clone, Debug)]
 pub(super) struct Collector {
+    /// Free superblocks at which a victim is chosen.
     low: usize,
+    /// Free superblocks at which the host waits.
     reserve: usize,
     /// The next unit to look at and the end of the superblock being read, if there is one.
     reading: Option<(u32, u32)>,

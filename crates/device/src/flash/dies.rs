@@ -1,5 +1,5 @@
-//! Dies and channels as serial resources: when an operation ends, and how a read interacts with a
-//! program in its way.
+//! Dies and channels as serial resources (each serves one use at a time): when an operation ends,
+//! and how a read interacts with a program in its way.
 //!
 //! Reservation instead of simulation: a resource is represented by the time at which it becomes
 //! free, and a use moves that time. A use is reserved when it becomes possible, not before: a read

@@ -70,8 +70,10 @@ impl EarlyReads {
 }
 
 impl Flash {
-    /// Reserves the die at `now` for a read that starts at `start_at`, if only reads are in
-    /// progress and this read needs one page. Otherwise returns false and does nothing.
+    /// Reserves the die at `now` for a read that starts at `start_at`, if the read is of one unit,
+    /// only reads are in progress, none of them waits for its start, and the die will have no
+    /// program or erase. Otherwise, or if [`MOST`] reads have a reservation, returns false and
+    /// reserves nothing.
     #[inline]
     pub(super) fn begin_early(&mut self, now: Nanos, command: u32, start_at: Nanos) -> bool {
         let read = self.commands.get(command);

@@ -17,8 +17,8 @@ pub(super) const UNIT_SECTORS: u32 = 8;
 /// is too high.
 const SUPERBLOCKS_WANTED: u64 = 500;
 /// Lower bound of the pages of a block that is made smaller: an erase takes the same time for any
-/// block size, and with fewer pages a drive would spend more time on erases than on programs. The
-/// NVMe preset reaches it, with 256 superblocks in 8 GiB.
+/// block size, so the fewer pages a block has, the larger is the part of its time that a drive
+/// spends on erases. The NVMe preset reaches the bound, with 256 superblocks in 8 GiB.
 const LEAST_PAGES: u64 = 8;
 
 /// Division by a number known only at construction, without the divide instruction.

@@ -16,16 +16,17 @@ use crate::pending::Pending;
 const NEAR: usize = 128;
 const PASSED: usize = 6;
 
-/// An event whose time may be earlier than that of others of its kind: a page sensed, a victim's
-/// page transferred, a program completed.
+/// The end of an operation, which may come before that of others that began earlier: a page sensed,
+/// a victim's page transferred, a program completed.
 ///
 /// Two words instead of an enum: they are built in registers and stored in one piece, whereas an
 /// enum's fields would be stored one by one and loaded together, which stalls on store forwarding.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Event {
-    /// The page as a word, which is always larger than the codes of the other kinds.
+    /// [`Event::COLLECTED`], [`Event::PROGRAMMED`], or a sensed page as a word, which is always
+    /// larger than these codes.
     pub(super) what: u64,
-    /// Number of the page or program.
+    /// Number of the collector's page, or of the program.
     pub(super) number: u32,
     /// Its number in the order of insertion.
     order: u32,

@@ -23,8 +23,8 @@ pub struct FlashParameters {
     pub planes: u64,
     /// Size of a flash page of one plane; in KiB.
     pub page_kib: u64,
-    /// Pages of an erase block. Blocks are made smaller until there are 500 superblocks, which are
-    /// one block of every plane of every die.
+    /// Pages of an erase block. Blocks are halved until there are 500 superblocks, which are one
+    /// block of every plane of every die, but not to fewer than 8 pages.
     pub pages_per_block: u64,
     /// Cell time of a page read; in nanoseconds.
     pub read_ns: u64,
@@ -40,7 +40,7 @@ pub struct FlashParameters {
     pub link_kb_per_s: u64,
     /// The link carries both directions at a time; 0 = no, 1 = yes.
     pub duplex: u64,
-    /// Fixed latency of a read, pipelined; in nanoseconds.
+    /// Fixed latency of a read, flush or discard, pipelined; in nanoseconds.
     pub command_ns: u64,
     /// Fixed latency of a write once its data is in the buffer; in nanoseconds.
     pub write_ack_ns: u64,
@@ -52,7 +52,7 @@ pub struct FlashParameters {
     pub overprovision_millionths: u64,
     /// Free superblocks at which garbage collection begins.
     pub gc_low: u64,
-    /// Free superblocks below which writes of the host wait for garbage collection.
+    /// Free superblocks at which writes of the host wait for garbage collection.
     pub gc_reserve: u64,
     /// Programs in flight or queued in the back end.
     pub max_programs: u64,
@@ -66,7 +66,7 @@ pub struct FlashParameters {
     pub depth: u64,
     /// Submission queues.
     pub hardware_queues: u64,
-    /// The write buffer survives a power loss: a flush costs nothing; 0 = no, 1 = yes.
+    /// The write buffer survives a power loss: a flush waits for no program; 0 = no, 1 = yes.
     pub power_loss_protection: u64,
     /// Capacity whose page mapping is simulated, in MiB; higher addresses use it again from its
     /// start.

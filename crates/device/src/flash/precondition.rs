@@ -1,8 +1,8 @@
 //! The initial state of a device, computed without simulating the time to reach it.
 //!
 //! A fresh device has spare room and hides garbage collection; one that has been overwritten at
-//! random several times is in its steady state. Costs some milliseconds for `fill`, and under a
-//! second for `random` at 8 GiB.
+//! random several times is in its steady state. `fill` only initialises tables; `random` makes all
+//! the overwrites one by one, without simulated time.
 
 use block::random::Stream;
 
@@ -32,7 +32,8 @@ fn overwrite(translation: &mut Translation, parameters: &FlashParameters, layout
     for _ in 0..units {
         if translation.must_open(Writer::Host) {
             // As in the timed device, the host's writes take a free superblock (one erase block of
-            // every plane of every die), and collection then frees as much again.
+            // every plane of every die), and collection then frees superblocks until more than
+            // `gc_low` are free.
             if !translation.open(Writer::Host, layout) {
                 return;
             }

@@ -5,8 +5,8 @@
 //! Nothing here takes simulated time, so that preconditioning and the timed device share it.
 //!
 //! In a device written once from end to end every unit is at the place of its own number. A bit per
-//! unit says whether that no longer holds, and only then is the table read: the table is larger
-//! than the CPU's caches, the bits are not, and unread parts of the table need no memory.
+//! entry of a table says whether that no longer holds, and only then is the entry read: the tables
+//! are larger than the CPU's caches, the bits are not, and unread parts of a table need no memory.
 
 use std::collections::VecDeque;
 
@@ -55,8 +55,8 @@ pub struct FlashCounters {
 }
 
 impl FlashCounters {
-    /// Units written to flash per unit written by the host, between an earlier reading and this
-    /// one.
+    /// Units written to flash (padding not counted) per unit written by the host, between an
+    /// earlier reading of the counters and this one; NaN if the host has written nothing.
     pub fn write_amplification_since(&self, earlier: &FlashCounters) -> f64 {
         let host = (self.host_units - earlier.host_units) as f64;
         (host + (self.moved_units - earlier.moved_units) as f64) / host
@@ -314,7 +314,7 @@ impl Translation {
         (best.1 != NONE).then_some(best.1)
     }
 
-    /// Marks a full superblock as the one being collected.
+    /// Marks a full superblock as being collected.
     pub(super) fn begin_collecting(&mut self, superblock: u32) {
         debug_assert_eq!(self.states[superblock as usize], State::Full);
         self.states[superblock as usize] = State::Victim;

@@ -21,6 +21,7 @@ pub(super) struct Waiter {
     pub(super) command: u32,
     pub(super) from: u64,
     pub(super) to: u64,
+    /// How many of them are not on flash.
     pub(super) left: u64,
     /// Whether it completes as soon as nothing is left.
     pub(super) armed: bool,
@@ -43,7 +44,7 @@ pub(super) struct WriteBuffer {
     admitted: u64,
     /// Units whose program has completed.
     programmed: u64,
-    /// Units up to this number are programmed even if they do not fill a program.
+    /// Units below this number are programmed even if they do not fill a program.
     forced_to: u64,
     /// Units not in a program yet; [`NONE`] if discarded meanwhile.
     waiting: VecDeque<u32>,

@@ -1,8 +1,8 @@
 //! A measurement of the real device (an anchor), stored in the file of its model: the recipe, and
 //! the figures that it gave.
 //!
-//! This crate only reads and writes anchors. `hoistway device fit` runs them; `hoistway device
-//! calibrate` compares the results.
+//! This crate only reads and writes anchors. `hoistway device fit` runs them on the model and
+//! compares the results; `hoistway device calibrate` fits a model to measurements of a user's disk.
 
 use std::fmt::Write;
 

@@ -215,7 +215,8 @@ impl<'a> Source<'a> {
         Ok(written)
     }
 
-    /// `[[cylinders, milliseconds], ...]`, both ascending.
+    /// `[[cylinders, milliseconds], ...]`: cylinders ascend from at least 1, milliseconds never
+    /// fall.
     fn seek_table(&self, value: &Value<'_>) -> Result<Vec<(u64, u64)>, ModelError> {
         let shape = "seek_table is a list of [cylinders, milliseconds], ascending in both";
         let mut table: Vec<(u64, u64)> = Vec::new();

@@ -103,10 +103,10 @@ impl Kind {
         }
     }
 
-    /// Enlarges the device to `sectors` if necessary. If the file behind a model is smaller than
-    /// the model's device, it is like a partition at the outer edge of the disk: geometry and seeks
-    /// stay those of the real device. Only a larger file makes the device larger: more cylinders,
-    /// more flash.
+    /// Enlarges the device to `sectors` if necessary; a null device gets exactly this size. If the
+    /// file behind another model is smaller than the model's device, it is like a partition at the
+    /// outer edge of the disk: geometry and seeks stay those of the real device. Only a larger file
+    /// makes the device larger: more cylinders, more flash.
     pub(crate) fn make_room(&mut self, sectors: u64) {
         match self {
             Kind::Null(parameters) => parameters.capacity_sectors = sectors,

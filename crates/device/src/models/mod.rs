@@ -145,7 +145,8 @@ impl Model {
         device
     }
 
-    /// Its parameters with their values: those of its kind first, then those that every model has.
+    /// Its parameters with their values: those of its kind first, then those that every model has,
+    /// except the seed.
     pub fn settings(&self) -> Vec<Setting> {
         let mut settings = Vec::new();
         self.clone().each_parameter(|prefix, parameter, field| {

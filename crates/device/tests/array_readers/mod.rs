@@ -1,6 +1,7 @@
 //! Sequential readers like dd in 2010, without the other OS layers: read system calls of 1 MiB
-//! through a page cache with 128 KiB of read-ahead. Source: docs/specifications/devices.md, section
-//! 8.2 (era 2.6) and section 9.2.
+//! through a page cache with 128 KiB of read-ahead. The kernel marks a page of each window of
+//! read-ahead; a reader that reaches a marked page requests the next window. Source:
+//! docs/specifications/devices.md, section 8.2 (era 2.6) and section 9.2.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -90,8 +91,8 @@ impl Reader {
             self.end_ns = now;
             return None;
         }
-        // The first call requests two windows at once, marked in the middle; from there on each
-        // window is marked.
+        // The first call requests two windows at once, of which the first page of the second is
+        // marked; from there on the first page of each window is marked.
         let wanted = if self.asked == 0 { 2 } else { self.at + 2 };
         if self.asked < wanted {
             let count = wanted - self.asked;

@@ -189,8 +189,8 @@ fn every_command_is_answered_and_the_drive_comes_to_rest() {
     }
 }
 
-/// The two historical disks of docs/specifications/devices.md, section 10, must reach the figures
-/// of their data sheets.
+/// The two historical disks of docs/specifications/devices.md, section 10, must reach the rates
+/// that the formula of section 4.2 gives for their first and last zone.
 #[test]
 fn other_disks_stream_at_their_rates() {
     let wd2500js = DiskParameters {

@@ -31,7 +31,8 @@ struct Reader {
     window: u64,
     /// When it continues; NEVER while it waits for a window.
     acts_at: Nanos,
-    /// Arrival times of the last windows; NEVER if not arrived yet.
+    /// Arrival times of the last windows, by their number modulo `WINDOWS`; NEVER if not arrived
+    /// yet.
     came_at: [Nanos; WINDOWS],
     finished: Nanos,
 }
@@ -114,7 +115,8 @@ impl Reader {
         }
     }
 
-    /// The window in flight in a slot: the only one of this slot from the reader's window on.
+    /// First sector and length of the window in flight whose number modulo `WINDOWS` is `slot`:
+    /// there is only one from the reader's window on. The first two windows are one request.
     fn position(&self, slot: usize) -> (Sector, u32) {
         if self.window == 0 {
             return (self.first, 2 * WINDOW_SECTORS);

@@ -1,4 +1,5 @@
-//! A host for one disk: a closed loop of commands, and readers that behave like `dd` of Linux 2.6.
+//! Hosts for one disk: a closed loop of commands, and a queue in the host in front of the disk's
+//! own.
 
 use block::random::Stream;
 use block::{Extent, Flags, HardwareQueue, Nanos, Operation, Sector};

@@ -1,5 +1,5 @@
-//! Concurrent `dd` readers: the calibration that all models rest on. Source:
-//! docs/specifications/devices.md, section 11.2.
+//! Concurrent `dd` readers, by which the model `sata` is calibrated. Sources:
+//! docs/specifications/devices.md, sections 9.2 (the recipe) and 11.2.
 
 use hoistway_device::DiskParameters;
 
@@ -20,7 +20,7 @@ fn two_readers(stride_gb: f64) -> Outcome {
 
 /// For each visit, the time from the end of the same reader's previous visit to its start, in
 /// revolutions. Only completions are visible, so the start is computed from the time of a window
-/// without track switches; one of the two switches may be included.
+/// without switches; a track or cylinder switch in the window may be included (see [`is_turns`]).
 fn absences(outcome: &Outcome) -> Vec<f64> {
     let visits = visits(outcome);
     let mut absences = Vec::new();
@@ -47,8 +47,10 @@ fn t21_two_readers_lock_to_whole_revolutions() {
         let visits = visits(&outcome);
         let whole = &visits[2..visits.len() - 2];
         let sectors = |visit: &[Arrived]| visit.iter().map(|window| window.sectors).sum::<u32>();
-        // If a second window begins exactly on a cylinder, a revolution is lost, and the third
-        // arrives in time.
+        // A second window whose first sector is the first of a cylinder needs a seek to that
+        // cylinder (2.0 ms). The skew hides only a switch inside a transfer (1.5 ms), so the head
+        // misses the sector and waits for another revolution. Meanwhile the reader's third command
+        // arrives at the disk, and the visit brings three windows.
         let others = whole.iter().filter(|visit| sectors(visit) != 512).count();
         assert!(others * 200 < whole.len(), "{others} of {} visits bring something else than two windows", whole.len());
         let absences = absences(&outcome);

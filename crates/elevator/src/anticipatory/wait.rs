@@ -6,7 +6,8 @@ use crate::request::Requests;
 use block::time::is_due;
 use block::{ContextId, Nanos, RequestId};
 
-/// A request within this many sectors of the last one is near; doubled per ms of waiting.
+/// A request is near up to this many sectors ahead of the last one, or half as many behind it; both
+/// double per ms of waiting.
 const NEAR_SECTORS: u64 = 8_192;
 /// After this time any request is near.
 const LONGEST_NEARNESS_NS: Nanos = 20_000_000;
@@ -43,7 +44,7 @@ impl Anticipatory {
 
     /// Whether to wait instead of dispatching `next` (a slot), the best sync request.
     pub(super) fn may_wait(&mut self, requests: &Requests, next: Option<u32>, now: Nanos) -> bool {
-        // If the last dispatched request was a write, or waiting has just ended, a request is
+        // If the last dispatched request was async, or waiting has just ended, a request is
         // dispatched.
         self.awaited.is_some()
             && self.wait != Wait::Over

@@ -26,7 +26,7 @@ const IMPOSSIBLE_RATE: u64 = 20 << RATE_SHIFT;
 const SLOW_RATE: u64 = 1 << (RATE_SHIFT - 10);
 const SAMPLES_UNTIL_SIZE_IS_FORGOTTEN: u64 = 32;
 
-/// The current measurement.
+/// The peak rate so far, and the current measurement.
 #[derive(Copy, Clone, Debug)]
 pub struct PeakRate {
     rate: u64,

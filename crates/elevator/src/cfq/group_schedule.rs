@@ -157,7 +157,7 @@ impl Cfq {
         }
     }
 
-    /// The charge to its group for a queue's turn.
+    /// What a queue's group is charged when the queue's service ends.
     #[inline(never)]
     pub(super) fn turn_charge(&self, queue: u32) -> TurnCharge {
         let Usage { in_slice, unaccounted } = self.usage(queue);
@@ -242,7 +242,7 @@ impl Cfq {
         }
     }
 
-    /// Number of busy sync queues of a group.
+    /// Number of a group's busy sync queues that are not of the idle class.
     fn sync_busy(&self, group: u32) -> u32 {
         let idle = self.trees.at(self.tree_index(group, Class::Idle, WorkloadType::Sync)).len();
         let busy = self.groups.at(group).busy_queues;
@@ -333,8 +333,8 @@ pub struct TurnCharge {
     is_iops_mode: bool,
 }
 
-/// The ticks within the slice, which are charged, and those before and after it, which only CFQ of
-/// 4.20 counts.
+/// The ticks within the slice, which are usually charged (see [`Cfq::turn_charge`]), and those
+/// before and after it, which only CFQ of 4.20 counts.
 struct Usage {
     in_slice: u64,
     unaccounted: u64,

@@ -299,8 +299,8 @@ fn t52_the_golden_trace_of_row_2() {
         assert_eq!(pair[first], "set_in_service_queue, cur-budget = 512");
         assert_eq!(pair[1 - first], "set_in_service_queue, cur-budget = 248");
     }
-    // B is charged for the time of its turn: 16384 sectors for 124 ms are 264 for 2 ms, which is
-    // 256 more than the 8 of its request.
+    // B is charged for the time of its turn: `max_budget`, 16384 sectors, stands for the timeout of
+    // 124 ms, so 2 ms cost 264, which is 256 more than the 8 of its request.
     let charges =
         run.lines.iter().filter(|line| line.context == Some(1) && line.text == "bfqq_served 256 secs").count();
     assert!(charges >= 24, "{charges}");

@@ -85,7 +85,7 @@ pub struct Statistics {
     pub removed: Removed,
 }
 
-/// The statistics of removed groups that have `_recursive` files.
+/// Of removed groups, the statistics for which there is a `_recursive` file.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Removed {
     /// See [`Statistics`], as for the other fields.

@@ -20,8 +20,8 @@ use crate::target::HostName;
 use crate::test::groups::only_weights;
 use crate::trace::open::{How, Opened};
 
-/// Runtime of a replay, which ends with its trace: longer than any trace, but small enough to be
-/// shown in tables.
+/// Runtime of a replay, which ends with its trace: longer than most traces (a longer one has its
+/// own length), but small enough to be shown in tables.
 const ENDLESS_NS: Nanos = 86_400_000_000_000;
 /// Largest size of a file that is created for a trace.
 const MADE_BYTES: u64 = 1 << 30;
@@ -29,7 +29,7 @@ const MADE_BYTES: u64 = 1 << 30;
 /// The workload of a trace.
 #[derive(Debug)]
 pub struct Traced {
-    /// Its only workload.
+    /// The only workload of the test.
     pub plan: WorkloadPlan,
     /// The duration of a run, if the trace determines it.
     pub expected_ns: Option<Nanos>,
@@ -188,7 +188,7 @@ impl Settings {
     }
 }
 
-/// `10`, `0.5`: in thousandths.
+/// Parses a speed such as `10` or `0.5` to thousandths.
 fn speed(text: &str) -> Result<u32, Error> {
     let wrong = || {
         let help = "write a number from 0.001 to 1000 with up to three decimals, for example 2 or 0.5";

@@ -1,7 +1,8 @@
 //! The placement of files on the device, and the metadata that must be read to find their blocks.
 //!
-//! A file is an area of the experiment. Programs with many small files keep them as ranges of their
-//! area: such a file is identified by its range, and its metadata by the beginning of the range.
+//! A file is an area of the experiment: the bytes on which one or more jobs work. Programs with
+//! many small files keep them as ranges of their area: a small file is identified by its range, and
+//! its metadata by the beginning of the range.
 //!
 //! Plain files are contiguous and adjacent. Aged files share regions in groups of eight: extent e
 //! of file k of a region is at the region's beginning + (8 e + k) x 8 MiB, so that a file is spread

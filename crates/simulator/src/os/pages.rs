@@ -2,13 +2,14 @@
 //! write-back).
 //!
 //! * Guarantee: a page is in one state at a time (missing, in flight, up to date) and, if present,
-//!   may also be dirty and in write-back; the cache never keeps more clean pages than its capacity.
+//!   may also be dirty and in write-back; above its capacity the cache evicts clean pages, a
+//!   bounded number per call.
 //! * Representation: ranges of pages as bits: 64 pages (256 KiB) share a chunk, so that finding the
 //!   next missing page is one instruction per chunk instead of a tree walk. A file's chunks are
 //!   indexed by a table that is allocated only for the parts of the file in use. Eviction is least
 //!   recently used, by chunk.
-//! * Cost: some nanoseconds per call and chunk; memory 80 bytes per chunk in use and 4 KiB per 256
-//!   MiB of file in use.
+//! * Cost: a few bit operations per call and chunk; memory 64 bytes per chunk in use and 4 KiB per
+//!   256 MiB of file in use.
 //! * Source: docs/specifications/devices.md, section 8.1.
 
 use std::ops::Range;
@@ -320,7 +321,8 @@ impl PageCache {
         run.map(|run| run.start..run.end.min(run.start + most))
     }
 
-    /// Whether any page of the file is dirty, including pages in write-back.
+    /// Whether any page of the file is dirty. Pages in write-back count only if they were dirtied
+    /// again.
     pub(crate) fn has_dirty(&self, file: u32) -> bool {
         self.dirty_of.get(file as usize).is_some_and(|pages| *pages > 0)
     }

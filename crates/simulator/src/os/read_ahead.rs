@@ -19,7 +19,8 @@ pub(crate) struct Rules {
     pub max_pages: u64,
     /// Longest request of the device, in pages: since 4.10 windows of longer reads grow up to it.
     pub device_pages: u64,
-    /// Whether windows end at the boundary of a large folio.
+    /// Whether windows end at the boundary of a large folio, a block of pages that newer kernels
+    /// handle as one.
     pub folio_rounding: bool,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! * 2.4: above the limit the writer itself writes batches of 32 buffers until below it.
 //! * 2.6: a writer checks after a number of pages; above the limit it writes one and a half times
-//!   as many pages itself, sleeps 100 ms or until the queue is not congested, and checks again.
+//!   as many pages itself, sleeps 100 ms, and checks again.
 //! * 3, mq: writers do not write pages themselves. Above the middle between background limit and
 //!   limit (up to there is the free run) every writer pauses, so that their total rate matches the
 //!   device's and the dirty pages stay near the set point, halfway between the end of the free run
@@ -19,7 +19,7 @@ use super::write_back::{Rules, dirtyable_pages};
 
 /// Length of the spans over which rates are measured.
 const SPAN_NS: Nanos = SECOND / 5;
-/// 100 MB/s, the initial value of every estimate.
+/// 100 MB/s, the initial base rate of a writer.
 const FIRST_PAGES_PER_S: u64 = 24_414;
 /// Shortest and longest pause.
 const PAUSE_NS: (Nanos, Nanos) = (SECOND / 100, SECOND / 5);

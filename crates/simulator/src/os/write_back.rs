@@ -1,9 +1,9 @@
 //! Write-back: which dirty pages are written next, and when.
 //!
-//! * Guarantee: files are written in the order in which they became dirty, a chunk per turn, within
-//!   a file ascending from where its last turn stopped. Writing starts above the background limit
-//!   and continues until below it (2.4: two thirds of it); data older than the expiry is written
-//!   from the next periodic round on.
+//! * Guarantee: files are written in the order in which they became dirty, a chunk (1,024 pages or
+//!   more) per turn, within a file ascending from where its last turn stopped. Writing starts above
+//!   the background limit and continues until below it (2.4: two thirds of it); data older than the
+//!   expiry is written from the next periodic round on.
 //! * Cost: O(1) per bio and turn; a periodic round looks at every dirty file once.
 //! * Source: docs/specifications/devices.md, section 8.4 (Linux fs/fs-writeback.c,
 //!   mm/page-writeback.c, fs/buffer.c of 2.4.20).
@@ -179,8 +179,8 @@ impl WriteBack {
         None
     }
 
-    /// A turn of `pages` for a throttled writer: the longest dirty file, or, if that is the only
-    /// one, the file that the flusher is writing.
+    /// A turn of `pages` for a throttled writer: the longest dirty file, or, if no other is dirty,
+    /// the file that the flusher is writing.
     pub(crate) fn borrow_turn(&mut self, pages: u64) -> Option<Turn> {
         let file = self.listed.pop_front().or(self.turn.as_ref().map(|turn| turn.file))?;
         Some(self.turn_of(file, pages))

@@ -1,5 +1,5 @@
-//! Calls that are more than a transfer: buffered I/O, reads of a block map, and changes of the file
-//! system.
+//! System calls of processes that are more than a transfer: buffered I/O, reads of a block map, and
+//! changes of the file system.
 //!
 //! A call is a state machine: [`Processes::resume`] continues it where it stopped, which is at a
 //! page in flight, a pause, a request that it waits for, or the time that copying takes.
@@ -34,7 +34,7 @@ enum Stage {
     WritingOthers { turn: Option<Turn>, naps: bool },
     /// Writes the dirty pages of its own range.
     Syncing { next_page: u64 },
-    /// Waits until these pages are written.
+    /// Waits until no page of its range is in write-back.
     Settling,
     /// Waits for the commit of its changes.
     Committing,
@@ -73,7 +73,7 @@ pub(super) struct Sleeper {
     file: u32,
     first_page: u64,
     end_page: u64,
-    /// Whether it waits for pages to be read, or to be written.
+    /// Whether it waits for pages to be read; otherwise for pages to be written.
     reads: bool,
 }
 
@@ -388,7 +388,8 @@ impl Processes {
                 }
             }
         }
-        // Then it checks again whether it may continue, with the quota of a writer over the limit.
+        // Still above the limit, it counts as having used up its quota, which is smaller, so that
+        // it checks again when it resumes; otherwise a new quota begins.
         self.processes[index].dirtied_pages =
             u64::from(self.dirty_pages() > self.write_back.rules().limit_pages) * 1_024;
         let resume_ns = if naps || !has_turn {

@@ -28,8 +28,9 @@ pub(super) struct Flusher {
     pub reads_4k_bios: bool,
     /// 2.6: it does not submit while the queue is congested.
     avoids_congestion: bool,
+    /// 2.6: it waits for congestion to end.
     is_keeping_off: bool,
-    /// 2.6: calls that sleep until congestion ends or their sleep expires.
+    /// 2.6: calls to be resumed when congestion ends. No call is added at present.
     pub nappers: Vec<u32>,
     was_congested: bool,
 }

@@ -35,7 +35,8 @@ pub(super) struct JournalThread {
     journal: Journal,
     /// Template of its bios.
     template: Bio,
-    /// Template of the flusher's bios, which write the data since 2.6.39.
+    /// Template of the bios that write the data: since 2.6.39 the flusher's, before that the
+    /// thread's own.
     data_template: Bio,
     step: Step,
     /// Its bio waits for a request.
@@ -44,7 +45,7 @@ pub(super) struct JournalThread {
     /// The space that the checkpoint in progress frees, and its bios in flight.
     checkpoint: Option<(u64, u32)>,
     runs_at: Nanos,
-    /// Calls that wait for a frozen block.
+    /// Calls that wait for a frozen block: a metadata block that the commit is writing.
     frozen_out: Vec<u32>,
     /// Calls that wait for the commit of a transaction.
     awaiting: Vec<(u32, u64)>,

@@ -50,11 +50,11 @@ const DELIVER: u8 = 0;
 const WAKE: u8 = 1;
 /// A group with a later start begins.
 const START: u8 = 2;
-/// A group that ends before the run stops.
+/// A group stops that ends before the run does.
 const STOP: u8 = 3;
 /// Write-back may have pages to write.
 const WRITE_BACK: u8 = 4;
-/// A call continues.
+/// A system call of a process (buffered I/O, sync, change of a file) continues.
 const RESUME: u8 = 5;
 /// The journal's thread may continue.
 const JOURNAL: u8 = 6;
@@ -84,7 +84,7 @@ pub(crate) struct Process {
     /// reading one.
     block_map: Option<BlockMap>,
     /// Whether its issuer can be skipped while all its I/Os are in flight: it would issue nothing
-    /// before a completion, and a call changes no state in it.
+    /// before a completion, and asking it for the next I/O would change nothing in it.
     refills_at_once: bool,
     /// Whether it does nothing else while a bio of it waits for a request. False for programs of
     /// several processes, and for io_uring, where a worker sleeps for each I/O; before blk-mq
@@ -128,7 +128,8 @@ pub(crate) struct Processes {
     costs: HostCosts,
     /// Whether the host's work costs no time at all.
     is_free: bool,
-    /// Whether no CPU is ever busy: the host is free, and nothing delays a process.
+    /// Whether no CPU is ever busy: the host's work and the elevator's lock cost no time, and all
+    /// I/Os are plain transfers.
     is_never_busy: bool,
     /// Whether a CPU does one thing at a time, completions included.
     shares_cpus: bool,
@@ -379,7 +380,8 @@ impl Processes {
         self.ios[number as usize] = IoInFlight {
             process: super::processes::number(index),
             submitted_ns: now,
-            // A range says what is changed or synced; only data counts as throughput.
+            // The length of an I/O that moves no data is only the range that it syncs or changes,
+            // and is no throughput.
             bytes: if moves_data(io) { io.length_bytes } else { 0 },
             device_ns: 0,
             operation: io.operation,
@@ -505,7 +507,8 @@ impl Processes {
     }
 }
 
-/// A count or index, of which a run has far fewer than 2^28.
+/// A count or index as 32 bits. A run has far fewer than 2^28, the limit of an index in an event's
+/// [`Payload`].
 fn number(count: usize) -> u32 {
     u32::try_from(count).expect("a run has fewer than 2^32 processes and I/Os")
 }

@@ -2,9 +2,9 @@
 //! completed bio to its I/O.
 //!
 //! A submitter whose bio finds no request sleeps until it has one, and then submits the rest: that
-//! is how the queue slows processes, flusher and journal down. Since 2.6.39 submitters have plugs;
-//! a call plugs when it makes more than one bio. The queues of older kernels plug themselves and
-//! are told when a process waits.
+//! is how the queue slows processes, flusher and journal down. Since 2.6.39 submitters have plugs,
+//! which a direct transfer uses only if it makes more than one bio. The queues of older kernels
+//! plug themselves and are told when a process waits.
 
 use std::ops::Range;
 
@@ -17,7 +17,8 @@ use workload::Io;
 use super::{IoInFlight, IoRemainder, Processes};
 use crate::os::pages::PAGE_BYTES;
 
-/// The layout of a bio's cookie: kind in the upper byte, the number of an I/O or a transfer below.
+/// The layout of a bio's cookie, the number by which the queue names a bio to its submitter: kind
+/// in the upper byte, the number of an I/O or a transfer below.
 const COOKIE_SHIFT: u32 = 56;
 const IO_COOKIE: u64 = 0;
 const TRANSFER_COOKIE: u64 = 1;

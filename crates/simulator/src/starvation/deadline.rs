@@ -187,8 +187,8 @@ impl Batches {
             *entry = (oldest.id, 0);
         }
         entry.1 += 1;
-        // The 6.5 version checks for overdue requests only where a batch would continue in sector
-        // order.
+        // docs/specifications/classic-elevators.md, section 12, allows the 6.5 version one batch
+        // more.
         let batches = if has_classes(terms) && terms.is_since(Version(6, 5, 0)) { 2 } else { 1 };
         let allowed = terms.count("fifo_batch").max(1).saturating_mul(batches);
         if entry.1 <= allowed {

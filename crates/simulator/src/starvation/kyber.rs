@@ -1,5 +1,6 @@
 //! The promise of kyber: the kinds of I/O take turns, and within a kind the requests that were
-//! flushed together precede all later ones.
+//! flushed together (moved at once from the software queues to the hardware queue's list) precede
+//! all later ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +26,7 @@ const fn kind_of(operation: Operation) -> usize {
     }
 }
 
-/// The state of one hardware context.
+/// The state of one hardware queue, which kyber calls a hardware context.
 #[derive(Debug)]
 struct HardwareContext {
     /// By kind: choices of other kinds while it waited with a free token.

@@ -18,9 +18,9 @@ use crate::invariants::Broken;
 
 /// Reasons of choices in a turn.
 const REASONS: [&str; 5] = ["slice goes on", "next queue", "overdue", "turn goes on", "next turn"];
-/// The longest slice of a level, in fifths of the base slice.
+/// The longest slice, that of the highest priority level of cfq, in fifths of the base slice.
 const LONGEST_FIFTHS: u64 = 9;
-/// The largest factor of a raised queue in bfq; the time of its turn grows by it.
+/// The largest factor by which bfq raises a queue's weight; the time of its turn grows by it.
 const RAISING_MAX: u64 = 30;
 
 /// The turn in progress.

@@ -16,7 +16,7 @@ pub(crate) struct Terms {
     pub tunables: BTreeMap<&'static str, i64>,
     /// Length of a tick of the policy's clock; 0 = exact.
     pub tick_ns: Nanos,
-    /// Software queues per hardware queue.
+    /// Number of software queues, all of which may feed one hardware queue.
     pub software_queues: u64,
 }
 

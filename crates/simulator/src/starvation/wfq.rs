@@ -36,7 +36,8 @@ use elevator::{Attributes, GroupTree};
 use super::Terms;
 use crate::invariants::Broken;
 
-/// Service is counted in 2^-32 sectors at weight 1, so that division loses nothing.
+/// Service is counted in 2^-32 sectors at weight 1, so that division by a weight loses next to
+/// nothing.
 const UNIT_BITS: u32 = 32;
 /// The policy's own unit, in these units.
 const POLICY_UNIT: u128 = 1 << 12;

@@ -1,4 +1,5 @@
-//! The bios of a storm: mostly adjacent to each other, of every operation and with every flag.
+//! The bios of a storm: mostly adjacent to each other, of all operations except zone appends and
+//! secure erases, and with the flags that decide about merges, flushes and classes of I/O.
 
 use block::{Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Operation, Priority, SoftwareQueue};
 use elevator::Bio;

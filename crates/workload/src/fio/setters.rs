@@ -13,7 +13,8 @@ use crate::program::Program;
 const U32: u64 = u32::MAX as u64;
 pub(super) const ZONES: &str = "zoned devices are not supported: no host tracks write pointers or resets zones";
 
-/// Converts a number that an `Integer` row has already limited to 32 bits.
+/// Converts a number that is already limited to 32 bits, for example by an `Integer` row of the
+/// table of options.
 pub(super) fn small(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }

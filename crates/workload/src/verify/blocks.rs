@@ -23,7 +23,8 @@ struct InFlight {
 }
 
 impl Blocks {
-    /// The blocks of a job that verifies; `None` for a null engine, which has nothing to check.
+    /// The blocks of a job; `None` if it does not verify, or if its engine is null: then there is
+    /// nothing to check.
     pub fn of(job: &Job, depth: u32, first_byte: u64, seed: u64) -> Option<Self> {
         if job.engine == Engine::Null {
             return None;

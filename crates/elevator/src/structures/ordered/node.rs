@@ -1,4 +1,5 @@
-//! A node with sixteen entries of a B+ tree, and the pool of all nodes of a role.
+//! A node with sixteen entries of a B+ tree, and the pool of nodes that the sets of one
+//! [`super::OrderedLinks`] share.
 
 use alloc::vec::Vec;
 
@@ -9,7 +10,8 @@ pub(super) const WIDTH: u32 = 16;
 pub(super) const HALF: u32 = WIDTH / 2;
 /// Up to this many children of an inner node are compared one by one.
 const FEW: u32 = 4;
-/// A place is a node and one of its sixteen entries.
+/// A place is the number of an entry in its node: four bits. A `home` is a node and a place:
+/// `node << PLACE_BITS | place`.
 pub(super) const PLACE_BITS: u32 = 4;
 /// A one in each of the sixteen places of a word.
 const EVERY: u64 = 0x1111_1111_1111_1111;
@@ -23,7 +25,7 @@ pub(super) struct Node {
     /// The places by rank, the lowest rank in the lowest four bits; free places come after the
     /// occupied ones.
     pub(super) order: u64,
-    /// The place of this node in the level above; NIL for a root.
+    /// Node and place of this node's entry in the level above; NIL for a root.
     pub(super) home: u32,
     /// The neighbours on the same level.
     pub(super) prev: u32,
