@@ -209,7 +209,7 @@ pub(crate) const FAULT: &[Row<FaultParameters>] = rows! { FaultParameters:
     "slow_ms", Milliseconds, MILLISECONDS, slow_ns, "Added to a command that touches the slow range.";
     "stall_ppm", PartsPerMillion, PPM, stall_ppm, "Commands at which the device stalls.";
     "stall_ms", Milliseconds, MILLISECONDS, stall_ns, "Length of a stall.";
-    "hiccup_every_ms", Milliseconds, MILLISECONDS, hiccup_every_ns, "From the end of a firmware hiccup to the next, give or take a quarter; 0 = none.";
+    "hiccup_every_ms", Milliseconds, MILLISECONDS, hiccup_every_ns, "From the end of a firmware hiccup to the next, on average; at random half to one and a half times as long; 0 = none.";
     "hiccup_ms", Milliseconds, MILLISECONDS, hiccup_ns, "Length of a hiccup: the device does nothing.";
     "reset_ppm", PartsPerMillion, PPM, reset_ppm, "Commands at which the device is reset and loses what is in flight.";
     "reset_ms", Milliseconds, MILLISECONDS, reset_ns, "Length of a reset.";

@@ -118,7 +118,7 @@ pub(crate) const ARRAY: &[Row<ArrayParameters>] = rows! { ArrayParameters:
     "lun_depth" | "qd", Count, DEPTH, lun_depth, "Commands the host may have in flight.";
     "disk_depth", Count, DEPTH, disk_depth, "Commands the controller keeps at one disk.";
     "prefetch_kib", Kibibytes, (0..=1_048_576), prefetch_kib, "Controller read-ahead; 0 = off.";
-    "prefetch_trigger", Count, (1..=1_000), prefetch_trigger, "Sequential reads of a stream before it is read ahead.";
+    "prefetch_trigger", Count, (1..=1_000), prefetch_trigger, "Reads that continue a stream before it is read ahead.";
     "prefetch_line_kib", Kibibytes, (4..=65_536), prefetch_line_kib, "Line of the controller's read cache.";
     "streams", Count, (1..=1_024), streams, "Streams the controller follows.";
     "read_cache_mib", Mebibytes, (1..=1_048_576), read_cache_mib, "Read cache of the controller.";

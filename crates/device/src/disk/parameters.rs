@@ -154,7 +154,7 @@ pub(crate) const DISK: &[Row<DiskParameters>] = rows! { DiskParameters:
     "commit", Choice(COMMITS), (0..=1), commit, "When the next command is chosen.";
     "coalesce", Switch, SWITCH, coalesce, "A read waits for the waiting read that ends where it begins.";
     "age_weight", Ratio, (0..=1_000), age_weight_millionths, "Reduction of the positioning cost per time waited.";
-    "max_age_ms", Milliseconds, MILLISECONDS, max_age_ns, "A waiting read older than this is served next.";
+    "max_age_ms", Milliseconds, MILLISECONDS, max_age_ns, "A waiting command older than this is served next.";
     "segments", Count, (1..=1_024), segments, "Segments of the read cache.";
     "segment_kib", Kibibytes, (4..=1_048_576), segment_kib, "Length of a segment.";
     "readahead_kib", Kibibytes, (0..=1_048_576), readahead_kib, "How far the drive reads on when it has nothing else to do.";

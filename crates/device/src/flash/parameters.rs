@@ -170,7 +170,7 @@ pub(crate) const FLASH: &[Row<FlashParameters>] = rows! { FlashParameters:
     "dies_per_channel", Count, (1..=64), dies_per_channel, "Dies on each channel.";
     "planes", Count, (1..=8), planes, "Planes of a die, programmed together.";
     "page_kib", Kibibytes, (4..=64), page_kib, "Flash page of one plane.";
-    "pages_per_block", Count, (4..=4_096), pages_per_block, "Pages of an erase block; reduced until there are 500 superblocks (one block of every plane of every die).";
+    "pages_per_block", Count, (4..=4_096), pages_per_block, "Pages of an erase block; reduced, to 8 at least, until there are 500 superblocks (one block of every plane of every die).";
     "t_read_us", Microseconds, MICROSECONDS, read_ns, "Cell time of a page read.";
     "t_read_jitter_us", Microseconds, MICROSECONDS, read_jitter_ns, "A random time up to this, uniformly distributed, is added to each page read.";
     "t_prog_us", Microseconds, MICROSECONDS, program_ns, "Time of a multi-plane program.";
@@ -178,13 +178,13 @@ pub(crate) const FLASH: &[Row<FlashParameters>] = rows! { FlashParameters:
     "channel_MBps", MegabytesPerSecond, LINK, channel_kb_per_s, "Rate of a channel, one transfer at a time.";
     "link_MBps", MegabytesPerSecond, LINK, link_kb_per_s, "Host link, one transfer at a time.";
     "duplex", Switch, SWITCH, duplex, "The link carries both directions at a time.";
-    "cmd_us", Microseconds, MICROSECONDS, command_ns, "Fixed latency of a read, pipelined.";
+    "cmd_us", Microseconds, MICROSECONDS, command_ns, "Fixed latency of a read, flush or discard, pipelined.";
     "write_ack_us", Microseconds, MICROSECONDS, write_ack_ns, "Fixed latency of a write once its data is in the buffer.";
     "serial_us", Microseconds, MICROSECONDS, serial_ns, "Firmware time per command, one at a time.";
     "write_buffer_kib", Kibibytes, (4..=16_777_216), write_buffer_kib, "Write buffer.";
     "overprovision", Ratio, (0..=10), overprovision_millionths, "Physical over logical capacity, less 1; reserve blocks not counted.";
     "gc_low", Count, (1..=64), gc_low, "Free superblocks at which garbage collection begins.";
-    "gc_reserve", Count, (1..=64), gc_reserve, "Free superblocks below which the host waits for garbage collection.";
+    "gc_reserve", Count, (1..=64), gc_reserve, "Free superblocks at which the host waits for garbage collection.";
     "max_programs", Count, (1..=65_536), max_programs, "Programs in flight or queued in the back end.";
     "read_priority", Choice(READ_PRIORITIES), (0..=2), read_priority, "Behaviour of a read whose die is programming \
         or erasing.";
@@ -192,7 +192,7 @@ pub(crate) const FLASH: &[Row<FlashParameters>] = rows! { FlashParameters:
     "die_hold", Switch, SWITCH, die_hold, "A die stays busy until its data has left over the channel.";
     "queue_depth" | "qd", Count, DEPTH, depth, "Commands in flight per hardware queue.";
     "hw_queues", Count, QUEUES, hardware_queues, "Submission queues.";
-    "plp", Switch, SWITCH, power_loss_protection, "The write buffer survives a power loss: a flush costs nothing.";
+    "plp", Switch, SWITCH, power_loss_protection, "The write buffer survives a power loss: a flush writes nothing.";
     "sim_mib", Mebibytes, (16..=1_048_576), simulated_mib, "Capacity whose page mapping is simulated; higher addresses use it again from its start.";
     "precondition", Choice(PRECONDITIONS), (0..=2), precondition, "State at the start: none mapped, filled once, or filled and overwritten at random.";
     "random_mult", Ratio, (0..=100), random_mult_millionths, "Random overwrites of precondition=random, in multiples of the capacity.";
