@@ -41,11 +41,11 @@ pub enum Metric {
     LatDev,
     /// Time from a group's first submission to its last completion.
     Time,
-    /// Bytes per second of a group over the time of [`Metric::Time`], as dd prints it.
+    /// Bytes per second of a group over that time, as dd prints it.
     OwnBw,
     /// Requests that completed after their deadline, such as dropped frames.
     Late,
-    /// Fraction of all requests that completed after their deadline.
+    /// Their fraction of all requests.
     LateShare,
     /// Largest share error of all groups.
     ShareErrorMax,
