@@ -8,7 +8,7 @@ pub use workload::nearest;
 
 /// Longest line of a message that is shown whole, in bytes.
 const SHOWN_BYTES: usize = 2_000;
-/// What is shown of a longer one: so much of its beginning and its end.
+/// How much of the beginning and of the end of a longer line is shown, in bytes.
 const HEAD_BYTES: usize = 600;
 const TAIL_BYTES: usize = 300;
 

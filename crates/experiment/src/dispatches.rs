@@ -185,8 +185,8 @@ impl DispatchRecorder {
         }
     }
 
-    /// The record. `reasons` are the policy's names; `group_of` maps a group id to the index of the
-    /// experiment's group.
+    /// The record; `None` if no request was dispatched. `reasons` are the names of the policy's
+    /// reasons; `group_of` maps a group id to the index of the experiment's group.
     pub fn finish(
         mut self,
         end_ns: Nanos,

@@ -174,7 +174,8 @@ impl Experiment {
         fnv1a64_continued(fnv1a64(&self.seed.to_le_bytes()), &self.set.to_le_bytes())
     }
 
-    /// Identifies this run within its matrix; also its path below `runs/` in a result directory.
+    /// Identifies this run among the runs of its test; also its path below `runs/` in a result
+    /// directory.
     pub fn key(&self) -> String {
         let workload = self.workload.replace(['/', ':', ',', '='], "_");
         format!("{workload}/{}/nr{}/set{}", self.scheduler.slug(), self.threads, self.set)

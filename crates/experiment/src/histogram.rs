@@ -239,8 +239,8 @@ impl Histogram {
         self.counts.used()
     }
 
-    /// A histogram from other bins (latency in nanoseconds, count); sums are computed from the
-    /// middles of the buckets.
+    /// A histogram from other bins (latency in nanoseconds, count); minimum, maximum and sums are
+    /// those of the given latencies.
     pub fn from_bins(bins: impl IntoIterator<Item = (Nanos, u64)>) -> Histogram {
         let mut histogram = Histogram::new();
         for (latency_ns, count) in bins.into_iter().filter(|&(_, count)| count > 0) {
@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn a_bucket_is_at_most_one_in_128_off() {
         for latency_ns in (0..40).flat_map(|shift| [1_u64 << shift, (3 << shift) / 2, (1 << (shift + 1)) - 1]) {
-            // The last bucket ends at 2^35 ns; larger latencies are clamped into it.
+            // The last bucket ends at 2^34 ns; larger latencies are counted in it.
             if latency_ns < 1 << 34 {
                 assert!(
                     bucket_ns(bucket_of(latency_ns)).abs_diff(latency_ns) * 128 <= latency_ns.max(128),

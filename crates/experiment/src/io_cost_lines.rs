@@ -67,17 +67,18 @@ pub struct QosValues {
     pub is_enabled: bool,
     /// `ctrl=user`; otherwise the other values are those of the device's class.
     pub is_user: bool,
-    /// `rpct`, `rlat`: reads.
+    /// `rpct`: the percentage of reads that should meet their target.
     pub read_percent: Percent,
-    /// Target of reads in us.
+    /// `rlat`: target of the latency of reads, in us.
     pub read_latency_us: u64,
-    /// `wpct`, `wlat`: writes.
+    /// `wpct`: the percentage of writes that should meet their target.
     pub write_percent: Percent,
-    /// Target of writes in us.
+    /// `wlat`: target of the latency of writes, in us.
     pub write_latency_us: u64,
-    /// Lower bound of the virtual rate.
+    /// `min`: lower bound of the virtual rate, at which the limiter's virtual time runs relative to
+    /// the clock.
     pub min: Percent,
-    /// Upper bound of the virtual rate.
+    /// `max`: upper bound of the virtual rate.
     pub max: Percent,
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Experiment, Measurement};
 
-/// Longest line that is read: a measurement with the maximum number of groups.
+/// Longest line that is read, so that a damaged file cannot use all memory.
 const MAX_LINE_BYTES: u64 = 512 << 20;
 /// Longest first line.
 const MAX_HEADER_BYTES: u64 = 4 << 10;

@@ -202,7 +202,8 @@ impl GroupMeasurement {
         self.directions().iter().map(|(_, tally)| tally.error_count()).sum::<u64>() + self.sync.error_count()
     }
 
-    /// Device time of these requests in nanoseconds, in all directions.
+    /// Device time of the reads, writes and discards that completed inside the window, in
+    /// nanoseconds.
     pub fn device_ns(&self) -> Nanos {
         self.directions().iter().map(|(_, tally)| tally.device_ns).sum()
     }
@@ -223,7 +224,8 @@ pub struct Tally {
     /// Requests that failed inside the window by the name of the error (`EIO`), or `short` for
     /// short transfers.
     pub errors: BTreeMap<String, u64>,
-    /// Device time of these requests, in nanoseconds; 0 if the host does not know it.
+    /// Device time of the requests that completed inside the window, failed ones included, in
+    /// nanoseconds; 0 if the host does not know it.
     pub device_ns: Nanos,
     /// Latencies of the requests *submitted* inside the window, from the submitting call until the
     /// completion is seen.

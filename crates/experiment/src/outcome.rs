@@ -76,7 +76,7 @@ pub fn errno_of(name: &str) -> Option<u16> {
 }
 
 /// Number of slots for errnos (Linux's largest is 133). The first slot counts short transfers, the
-/// last all other errors.
+/// last all larger errnos.
 const ERRNO_SLOTS: usize = 160;
 
 pub(crate) fn slot_of(failed: Outcome) -> usize {

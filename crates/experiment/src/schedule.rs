@@ -160,8 +160,8 @@ impl Schedule {
         self.later_starts().filter(|start_ns| *start_ns > self.asked_ns).chain(ends).min()
     }
 
-    /// Times after the start of the run at which jobs of later groups may start, in nanoseconds;
-    /// one per job.
+    /// Times after the start of the run at which jobs of groups with a later start may start, in
+    /// nanoseconds; one per job.
     pub fn later_starts(&self) -> impl Iterator<Item = Nanos> + use<'_> {
         self.jobs.iter().map(|job| job.start_ns).filter(|start_ns| *start_ns > 0)
     }

@@ -187,8 +187,8 @@ fn limit_per_s<'a>(group: &Group, members: impl Iterator<Item = &'a Group>, unit
             Mix::ReadWrite { .. } | Mix::Rewrite => (true, true),
             Mix::Write | Mix::Trim | Mix::TrimWrite => (false, true),
         };
-        // The largest request size converts a limit of requests to the highest possible one of
-        // bytes.
+        // The largest mean request size of any job converts a limit of requests to the highest
+        // possible one of bytes.
         let larger = |seen: Option<f64>, size| Some(seen.unwrap_or(0.0).max(mean_bytes(size)));
         uses.0 = if reads { larger(uses.0, &job.block_sizes.read) } else { uses.0 };
         uses.1 = if writes { larger(uses.1, &job.block_sizes.write) } else { uses.1 };
@@ -311,7 +311,7 @@ mod tests {
             inner,
             group("a/x/y", 100, job()),
             group("a/z", 50, job()),
-            // It has no child groups.
+            // `b` has no child groups.
             Group { leaf_weight, ..group("b", 100, job()) },
         ];
         // 800 as 3:1, then 600 as 150:100:50, then 200 as 500:100

@@ -69,7 +69,7 @@ impl Estimate {
 }
 
 /// Student's t for a two-sided 95 % interval. Between rows of the table it uses the next smaller
-/// one, which gives a wider interval.
+/// one, which gives a wider interval; above 30 it uses the value of the normal distribution.
 pub fn t_975(degrees_of_freedom: usize) -> f64 {
     const FIRST_TEN: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
     match degrees_of_freedom {
@@ -131,7 +131,8 @@ impl Difference {
         Self { change, ci95: Some(t_975(whole) * (a + b).sqrt()) }
     }
 
-    /// Whether the difference is significant: its interval excludes zero, and it is at least 1 %.
+    /// Whether the difference is significant: it is at least 1 %, and its interval, if there is
+    /// one, excludes zero.
     pub fn is_significant(&self) -> bool {
         self.change.abs() >= 0.01 && self.ci95.is_none_or(|ci95| self.change.abs() > ci95)
     }

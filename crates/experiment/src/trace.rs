@@ -1,5 +1,5 @@
-//! Converts the events of a queue to those of the block layer for a tracer; used by both hosts that
-//! trace.
+//! Converts the events of a queue to those of the block layer for a tracer; used by the hosts that
+//! trace, simulator and engine.
 
 use block::{Nanos, Status};
 use elevator::{Attributes, Message};

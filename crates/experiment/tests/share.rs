@@ -10,8 +10,8 @@ fn t6_an_average_is_truncated() {
     assert_eq!(truncated_mean(&[6186.0, 6187.0, 6187.0]), 6186);
 }
 
-/// Case 6: the total is averaged from the totals of the sets: twice 0.5 + 0.5 is 1, while the
-/// truncated columns sum to 0.
+/// Case 6: the total is averaged from the totals of the sets: twice 100.5 + 200.5 is 301, while the
+/// truncated columns sum to 300.
 #[test]
 fn t6_the_total_is_averaged_from_totals() {
     let (a, b) = ([100.5, 100.5], [200.5, 200.5]);

@@ -7,7 +7,7 @@
 //! | `model:ssd,/path/disk.img`, or `model:ssd` with `--host engine` | engine | the file, or a temporary one, behind the model |
 //! | a directory | engine, native | a temporary file in it |
 //! | `--file PATH` | engine, native | our own file, marked as such |
-//! | a file, a block device | engine, native | itself, read-only |
+//! | a file, a block device | engine, native | itself, read-only unless `--destructive` names it |
 //! | `memory:1GiB`, `null:1TiB` | engine | memory, nothing; also behind a model |
 //!
 //! Temporary files lose their name as soon as their content is written: hosts open them through the
@@ -142,7 +142,7 @@ impl Target {
         Ok((host, self))
     }
 
-    /// Checks whether it can be read.
+    /// Checks whether the target can be read or, if a file is to be created, written.
     fn check(&self, arguments: &PlaceArguments) -> Result<(), Error> {
         if let Some(model) = &self.model {
             Model::parse(model)

@@ -78,7 +78,7 @@ fn one_peer_does_not_take_all_connections() {
 fn half_open_connections_of_one_peer_leave_room_for_others() {
     let served = two_exports("");
     let socket = served.path("nbd.sock");
-    // Another process, because its connections count for it.
+    // Another process, because connections are counted by peer.
     let script = "import socket, sys, time\n\
         held = []\n\
         print('ready', flush=True)\n\
@@ -254,7 +254,7 @@ fn a_large_configuration_is_checked_in_seconds() {
             "{said}"
         );
     }
-    // One problem per line, on a single line of the file.
+    // One problem on each of many lines, then many problems on a single line.
     let many: String = (0..200_000).map(|at| format!("k{at} = 1\n")).collect();
     fs::write(&path, many).unwrap();
     let said = stderr(&run_command(hoistway().args(["serve", "--check"]).arg(&path)));

@@ -78,8 +78,8 @@ fn results_come_out_of_pipes_as_well() {
 fn the_99th_percentile_of_a_list_is_the_99th_and_its_regression_is_seen() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    // The 99th percentile is more than a fifth longer. The 99.5th, which an earlier version showed
-    // in its place, is the same.
+    // The 99th percentile is more than a fifth longer. The 99.5th, which must not be shown in its
+    // place, is the same.
     document(directory, "a.json", &[job("x", 0, 100, 100_003, &USUAL)]);
     document(directory, "b.json", &[job("x", 0, 100, 100_003, &Tail { p99_us: 1_210, ..USUAL })]);
     let said = compare(directory, &["--max-regression", "10%@lat_p99"]);

@@ -208,7 +208,7 @@ fn run_page(page: &str, text: &str, limit: Duration) -> Vec<String> {
             break;
         }
     }
-    // With the servers of all blocks.
+    // Killing the process group of a block ends its servers as well.
     for mut child in children {
         kill_process_group(Pid::from_child(&child), Signal::KILL).expect("a group of ours");
         child.wait().expect("a child of ours");

@@ -94,14 +94,14 @@ fn memory_and_nothing_are_targets_too() {
     assert_eq!(real(directory.path(), &["memory:x"], &[]).expect("no I/O").code, 2);
 }
 
-/// A long test that has started its first run.
+/// A long test that has announced its test file.
 fn begun(directory: &Path) -> Child {
     let arguments =
         ["test", ".", "-w", "drr", "-s", "noop", "--size", "4M", "--runtime", "1h", "--ramp", "0", "-o", "result"];
     let mut child =
         command(directory, &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a start");
-    // The note about the file comes before the file; from the second run name on, the file has no
-    // name any more.
+    // The note about the file comes before the file, which has a name only while its content is
+    // written.
     let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
     let seen = lines.map_while(Result::ok).find(|line| line.contains("writing a test file"));
     assert!(seen.is_some(), "the file was never announced");

@@ -2,7 +2,7 @@
 //! with `--generator fio`, hoistway counts the same bytes and I/Os as fio itself. Without fio the
 //! test is skipped with a message.
 //!
-//! `HOISTWAY_FILES=200` tries that many files, `HOISTWAY_SEED=7` only the seventh.
+//! `HOISTWAY_FILES=200` tries that many files, `HOISTWAY_SEED=7` only the one of seed 7.
 
 #[path = "program/mod.rs"]
 #[expect(dead_code, reason = "other tests look into directories")]

@@ -129,7 +129,8 @@ impl BlockQueue {
         (u32::try_from(tags.len()).unwrap_or(u32::MAX), tags.iter().sum())
     }
 
-    /// The model name that the device reports; empty if it reports none.
+    /// The model name that the device reports, or the file behind a loop device; empty if there is
+    /// neither.
     pub fn model(&self) -> String {
         let read = |name: &str| fs::read_to_string(self.directory.join(name)).ok();
         let text = read("device/model").or_else(|| read("loop/backing_file")).unwrap_or_default();

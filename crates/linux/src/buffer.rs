@@ -19,7 +19,7 @@ use crate::window::{Window, Windows, is_outside};
 /// A range of bytes inside an arena, or inside a [window](crate::window) of it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Span {
-    /// First byte inside the arena; of a window's span, with its number in the highest bits.
+    /// First byte inside the arena, or inside a window, whose number is then in the highest bits.
     pub offset_bytes: u64,
     /// Length in bytes.
     pub length_bytes: u32,

@@ -16,7 +16,7 @@ use crate::ioctl;
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// statfs magic of the file systems that support zeroing ranges: ext4, xfs, btrfs, f2fs.
 const ZEROING_MAGIC: [u64; 4] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010];
-/// How often a claim is retried before it counts as held by another process.
+/// How often a claim is tried before the file counts as held by another process.
 const GRACE_TRIES: u32 = 25;
 const GRACE_STEP: std::time::Duration = std::time::Duration::from_millis(20);
 
@@ -51,7 +51,8 @@ pub struct Facts {
 /// Options for opening.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Opening {
-    /// Open for writing as well, which requires that no other process has it open for writing.
+    /// Open for writing as well, which requires that no other opener has claimed an overlapping
+    /// range.
     pub writable: bool,
     /// Bypass the page cache, if possible.
     pub direct: bool,

@@ -5,7 +5,8 @@
 //! Session::open -> mount() -> a mount without a mount point; open_file() waits for an answer
 //! receive(buffer) -> Request       answers size, names and handshake itself
 //! reply_data / reply_written / reply_done / reply_error, each once per request
-//! ``` No library is used. The existing ones read requests on a thread of their own; handing each
+//! ```
+//! No library is used. The existing ones read requests on a thread of their own; handing each
 //! request over to the thread that times the completions would take as long as a fast device needs
 //! to serve it. The part of the protocol (7.31 and later) that is needed is small.
 

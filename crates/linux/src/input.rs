@@ -75,7 +75,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads a text as a whole; a file that is not text is cut off at its first zero byte.
+/// Reads a text as a whole; a file that is not text is read no further than to the chunk with its
+/// first zero byte.
 ///
 /// # Errors
 /// As [`open`]; the file is not text, or longer than allowed, which is found before anything is read where the file

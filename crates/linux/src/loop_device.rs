@@ -1,8 +1,8 @@
 //! Loop devices: a file as a block device, for as long as it is open.
 //!
-//! Every device created here gets a number of its own, above the existing ones: it starts with the
-//! kernel's defaults, and settings made on it disappear with it. The kernel detaches the file when
-//! the last descriptor closes, however the process ends; [`remove`] then removes the empty device.
+//! Every device created here gets a number that no device has: it starts with the kernel's
+//! defaults, and settings made on it disappear with it. The kernel detaches the file when the last
+//! descriptor closes, however the process ends; [`remove`] then removes the empty device.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

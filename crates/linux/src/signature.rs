@@ -1,7 +1,8 @@
 //! Detects data on a device that its owner may want to keep: partition tables, file systems,
 //! members of other devices.
 //!
-//! Only the known positions of such signatures, in the first and the last MiB, are read.
+//! Only the first and the last MiB are read, and only the known positions of such signatures are
+//! compared.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -178,7 +178,7 @@ impl Slots {
     }
 
     /// Frees a slot. Returns `false` for a slot that is free already, which is an error of the
-    /// caller.
+    /// caller. The error is not noticed once the slot has been joined with its neighbours.
     pub fn give(&mut self, slot: Slot) -> bool {
         let (mut class, mut index) = (slot.class(), slot.index());
         self.free_bytes += u64::from(slot.bytes());

@@ -14,8 +14,8 @@ use linux::setting::DeviceLine;
 /// The name on the command line.
 pub const NAME: &str = "io.cost";
 
-/// The file of the cost model, which is written first, because the controller must not start with
-/// another device's parameters.
+/// The file of the cost model, which is written first, because the controller must not start with a
+/// model other than the one asked for.
 pub const MODEL_FILE: &str = "io.cost.model";
 /// The file of the quality-of-service parameters, written second.
 pub const QOS_FILE: &str = "io.cost.qos";

@@ -35,9 +35,8 @@
 //! ```
 //! One process per thread, not one for all: the kernel keeps its state of an issuer (BFQ's and
 //! CFQ's queues) per process. Each worker enters its cgroup before it opens the device. Issuer and
-//! recorder are those of the other hosts: only the scheduler differs. Sources:
-//! docs/specifications/harness.md, section 2; docs/specifications/harness.md, section 3;
-//! docs/specifications/harness.md, section 4; docs/specifications/harness.md, section 5.
+//! recorder are those of the other hosts: only the scheduler differs. Source:
+//! docs/specifications/harness.md, sections 2 to 5.
 #![forbid(unsafe_code)]
 
 mod fio;

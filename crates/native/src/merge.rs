@@ -1,8 +1,8 @@
 //! Combines the figures of a group's workers.
 //!
-//! Bytes, counts and histograms add up exactly. Percentiles of each second can only be bounded: the
-//! result is the largest of the workers' 99th percentiles, and the mean of their medians weighted
-//! by requests.
+//! Bytes, counts and histograms add up exactly. Percentiles of each second cannot be combined
+//! exactly: the result is the largest of the workers' 99th percentiles, and the mean of their
+//! medians weighted by requests.
 
 use experiment::measurement::{GroupMeasurement, Sample, Tally};
 

@@ -17,7 +17,8 @@ use crate::workers::Workers;
 /// The time from the last worker's readiness to the start of the run, so that all workers get the
 /// message in time.
 const HEAD_START_NS: Nanos = 50_000_000;
-/// The interval of progress reports and of checks for a stop by the user.
+/// The longest interval between checks for a stop by the user; progress is reported after at least
+/// two of them.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long requests in flight may take after the window.
 const DRAIN_TIMEOUT_NS: Nanos = 60_000_000_000;

@@ -28,7 +28,8 @@ const BFQ: &[Tunable] = &[
     tunable("fifo_expire_sync", "ms", INT),
     tunable("low_latency", "", 1),
     tunable("max_budget", "", INT),
-    // Above this, the kernel's multiplication overflows: 99999999 becomes 275.
+    // The kernel stores nanoseconds in 32 bits, so values above 4,294 ms overflow: 99999999 becomes
+    // 275.
     tunable("slice_idle", "ms", 1_000),
     tunable("slice_idle_us", "us", 1_000_000),
     tunable("strict_guarantees", "", 1),

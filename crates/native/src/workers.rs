@@ -1,5 +1,5 @@
 //! The worker processes of a run: starts them, exchanges messages with them, and ends them with the
-//! run however it ends.
+//! run, however the run ends.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};

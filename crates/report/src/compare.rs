@@ -283,7 +283,7 @@ mod tests {
         let noisy = change(&[100.0, 130.0, 70.0], &[95.0, 60.0, 125.0]);
         assert_eq!(noisy.sign(), '~');
         assert_eq!((noisy.against(0.03), noisy.against(0.1)), (Against::Unsure, Against::Unsure), "+-60 % hides 10 %");
-        // The mean is better by a twentieth, but it may as well be worse by half as much.
+        // The mean is better by 5 %, but the interval reaches far beyond 5 % worse.
         let better = change(&[100.0, 140.0, 60.0], &[105.0, 60.0, 150.0]);
         assert_eq!(better.against(0.05), Against::Unsure);
         assert_eq!(noisy.against(3.0), Against::Within);

@@ -1,5 +1,5 @@
 //! Tables for the terminal: the layout of iostest (the test script of 2010 that `hoistway test`
-//! succeeds), stable for scripts, and the more detailed text table.
+//! replaces), stable for scripts, and the more detailed text table.
 
 use std::fmt::Write;
 

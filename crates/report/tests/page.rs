@@ -115,7 +115,7 @@ fn everything_under_the_pointer_is_reached_without_one() {
         page.contains("aria-label=\"mq-deadline: 50 % within ") && page.contains("aria-label=\"none: bronze "),
         "{page}"
     );
-    // 300 requests under each of two schedulers, without those that have no position.
+    // All of the 300 requests under each of two schedulers.
     let lists: Vec<&str> =
         page.split("<pre tabindex=\"0\">").skip(1).map(|it| it.split_once("</pre>").unwrap().0).collect();
     assert_eq!(lists.iter().map(|list| list.lines().count()).collect::<Vec<_>>(), [300, 300]);

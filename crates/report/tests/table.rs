@@ -59,7 +59,7 @@ fn the_classic_layout_has_its_header_and_blocks() {
     assert!(!classic(&Example::new(1, &[1], 1).results(), false).contains("total"));
 }
 
-/// The text table names workload, winners, mechanisms without weights, and every tunable in force.
+/// The text table names workload, winners, schedulers without weights, and every tunable in force.
 #[test]
 fn the_text_table_states_what_was_measured() {
     let example = Example::new(5, &[4], 3);

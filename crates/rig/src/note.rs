@@ -48,7 +48,7 @@ impl Rig {
         linux::loop_device::node(self.number)
     }
 
-    /// Whether it is still served.
+    /// Whether its server or its holder is still alive.
     pub fn is_alive(&self) -> bool {
         self.server.is_alive() || self.holder.is_alive()
     }

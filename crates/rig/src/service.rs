@@ -79,7 +79,8 @@ impl Service {
         self.store.memory_bytes()
     }
 
-    /// Takes a new request. Written data is stored at once; it cannot be read before the reply.
+    /// Takes a new request. Written data is stored at once, so a read that is answered before the
+    /// write may return it.
     pub fn arrived(&mut self, session: &Session, request: Request<'_>, now: Nanos) -> io::Result<()> {
         let job = match request {
             Request::Read { unique, offset_bytes, length_bytes } => Job {

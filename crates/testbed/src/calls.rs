@@ -30,7 +30,7 @@ pub enum Call {
     Refuse(u8),
     /// Advance the time.
     Pass(Nanos),
-    /// Set the n-th tunable to a value out of its range, chosen by the second number.
+    /// Set the n-th tunable to a value within its range, chosen by the second number.
     Set(u8, u8),
     /// Change the depths.
     SetDepth(Depth),
@@ -38,7 +38,7 @@ pub enum Call {
     Switch(u8, Handover),
     /// Add a group.
     AddGroup(GroupId, GroupSettings),
-    /// Change a group's weight.
+    /// Change a group's settings.
     ChangeGroup(GroupId, GroupSettings),
     /// Remove a group.
     RemoveGroup(GroupId),

@@ -39,7 +39,8 @@ pub struct LoadShape {
 }
 
 impl LoadShape {
-    /// Two reads of each issuer, one in flight: all stay backlogged while one is served.
+    /// Two reads of each issuer, and one request in flight in total: every issuer stays backlogged
+    /// while one is served.
     pub const fn of_two(issuers: u32, groups: u32) -> Self {
         Self { issuers, groups, outstanding: 2, in_flight: 1 }
     }

@@ -406,8 +406,8 @@ impl Testbed {
         );
     }
 
-    /// Checks P2 to P4 for a dispatched request: its bios are in order, may share it, and respect
-    /// the limits.
+    /// Checks P2 to P4 of docs/specifications/classic-elevators.md for a dispatched request: its
+    /// bios are in order, may share it, and respect the limits.
     fn check_request(&self, id: RequestId) {
         const ALONE: Flags = Flags(Flags::FUA.0 | Flags::PREFLUSH.0 | Flags::NOMERGE.0);
         let request = self.queue.requests().attributes(id);

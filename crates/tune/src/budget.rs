@@ -31,8 +31,8 @@ pub(crate) struct Fit {
 
 /// Selects what fits into `left_ns` from questions that take `lengths_ns`, `repeats` times each. If
 /// not even one repetition fits, whole schedulers are dropped from the end of the list, because a
-/// candidate with missing answers cannot be compared; `first` is never dropped. Returns `None` if
-/// no time is left.
+/// candidate with missing answers cannot be compared; `first` is dropped last. Returns `None` if no
+/// time is left or not even `first` fits.
 pub(crate) fn fit(
     questions: &[(&SchedulerSpec, u64)],
     repeats: u32,

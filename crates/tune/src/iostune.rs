@@ -27,7 +27,7 @@ pub enum Idling {
 }
 
 /// One of the three conclusions of the mails in which iostune was published, from the streams
-/// without a scheduler.
+/// without a scheduler. `None` if the rate of one stream or of several is unknown.
 pub fn idling(streams: &[StreamStep], seeks: bool) -> Option<(Idling, String)> {
     let (delta, gamma) = (delta_gamma(streams, f64::min)?, delta_gamma(streams, f64::max)?);
     let figures = format!("delta {delta:.3}, gamma {gamma:.3}");

@@ -1,7 +1,8 @@
 //! The probes: the questions that are put to a device, as experiments.
 //!
-//! All reads are direct and stay between 10 % and 90 % of the device. Probes that write are marked
-//! and run only where writing is permitted. Source: docs/specifications/harness.md, section 8.4.
+//! All reads are direct and, except those of zones, stay between 10 % and 90 % of the device.
+//! Probes that write are marked and run only where writing is permitted. Source:
+//! docs/specifications/harness.md, section 8.4.
 
 use experiment::job::{Amount, BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
 use experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit, Weight};

@@ -29,7 +29,8 @@ const WIDEST_TIE: f64 = 0.05;
 /// the goal is latency.
 const FLOOR: f64 = 0.80;
 const FLOOR_FOR_LATENCY: f64 = 0.60;
-/// The fraction of the random rate that a scheduler must reach on fast flash.
+/// The fraction of the best rate of random reads that bfq must reach on flash with several hardware
+/// queues.
 const FLOOR_OF_FLASH_MQ: f64 = 0.90;
 
 /// What the user wants most.

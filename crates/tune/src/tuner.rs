@@ -323,7 +323,7 @@ impl Tuner {
         questions
     }
 
-    /// Settings worth trying on the winner, and on the current scheduler if that may be kept.
+    /// Settings worth trying on the winner.
     fn of_trials(&self) -> Vec<Question> {
         if !self.request.load.is_empty() {
             return Vec::new();
@@ -381,7 +381,8 @@ impl Tuner {
             // The start of the user's load belongs to the measurement.
             (timing.step_ns, timing.ramp_ns) = (load_ns.max(timing.step_ns), 0);
         } else if self.device.host == HostKind::Simulator && !self.device.is_rotational {
-            // A second on flash has as many requests as an hour on a disk.
+            // Flash completes so many more requests per second than a disk that shorter steps
+            // suffice.
             timing.step_ns = (timing.step_ns / 3).max(SHORTEST_STEP_NS);
         }
         let is_cost = matches!(stage, Stage::Cost | Stage::Paced);

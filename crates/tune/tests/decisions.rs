@@ -462,8 +462,8 @@ mod loop_of_questions {
         }
     }
 
-    /// Asks until the end; returns the titles of the batches, the time they took and the
-    /// recommendation's verdict.
+    /// Asks until the end; returns the titles of the batches, the time they took, and the
+    /// recommendation's verdict and scheduler.
     fn asked(budget_s: Option<u64>, wobble_percent: u64) -> (Vec<String>, u64, Verdict, String) {
         let mut tuner = Tuner::new(super::device(1, true), request(budget_s));
         let (mut titles, mut spent_ns) = (Vec::new(), 0);

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! promise  zipf, pareto and normal with the parameters that fio takes; not fio's own sequence
-//! cost     about 700 table rows at load; per draw a binary search, one division, no allocation
+//! cost     at most 730 table rows at load; per draw a binary search, one division, no allocation
 //! limits   inside a row all ranks are equally likely; the first 64 ranks have a row each, the
 //!          others share rows one sixteenth of their rank wide, so a rank's share is off by at
 //!          most theta x 3 %
@@ -124,8 +124,8 @@ impl Ranks {
     }
 
     fn bell(&self, half_width_blocks: u64, middle: u64, random: &mut Stream) -> u64 {
-        // A draw outside the area is repeated, at worst half of them; 64 misses in a row do not
-        // happen in practice.
+        // A draw outside the area is repeated: two of three if the deviation is as large as the
+        // area and the centre is at its edge. 64 misses in a row do not happen in practice.
         for _ in 0..64 {
             let sum = (0..12).fold(0_u64, |sum, _| sum.saturating_add(random.below(2 * half_width_blocks + 1)));
             let block = middle.saturating_add(sum).checked_sub(12 * half_width_blocks);

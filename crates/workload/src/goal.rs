@@ -118,7 +118,7 @@ pub struct Flow {
     /// The thread's part of the flow's I/Os is this divided by the sum of the weights of its
     /// threads; 1 to 1000.
     pub weight: u32,
-    /// Time that a thread that is ahead sleeps before it checks again; 0 means as short as hosts
-    /// can.
+    /// Time that a thread that is ahead sleeps before it checks again; 0 means 20 microseconds,
+    /// without waiting for what is in flight.
     pub sleep_ns: Nanos,
 }

@@ -489,8 +489,8 @@ pub struct Job {
     /// means the distribution's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub centre_millionths: Option<u32>,
-    /// Whether random I/Os visit every block once per pass (fio without `norandommap`), provided
-    /// that block sizes are fixed.
+    /// Whether random I/Os visit every block once per pass (fio without `norandommap`), as far as
+    /// [`Job::uses_random_map`] and [`Job::trims_to_map`] allow.
     pub random_map: bool,
     /// Percentage of the I/Os of a random pattern that draw a new offset, per direction; the rest
     /// continue from the last one.
@@ -621,7 +621,7 @@ pub struct Job {
     pub priority_bits: u16,
     /// Another priority for a share of the requests.
     pub priority_share: PriorityShare,
-    /// Other priorities by size, for reads and writes; replaces `priority_share`.
+    /// Other priorities by size, for the reads and writes to which `priority_share` gives none.
     #[serde(skip_serializing_if = "is_default")]
     pub priority_splits: PerDirection<Vec<PrioritySplit>>,
     /// Seed of this job instead of the run's.

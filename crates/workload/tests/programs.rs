@@ -166,7 +166,7 @@ fn t09_1_clones_have_seeds_of_their_own_and_random_blocks_may_repeat() {
         let mut distinct = one.clone();
         distinct.sort_unstable();
         distinct.dedup();
-        // 256 draws among 256 blocks hit 1 - 1/e of them: 162, with a tolerance of 25 (4 standard
+        // 256 draws among 256 blocks hit 1 - 1/e of them: 162, with a tolerance of 25 (5 standard
         // deviations).
         assert!(distinct.len().abs_diff(162) < 26, "{}", distinct.len());
     }
@@ -485,7 +485,8 @@ fn t21_a_stall_drops_as_many_frames_as_it_lasts_and_the_player_catches_up() {
     assert_eq!(seen.len(), 100);
     let late = |one: &&Issued| one.io.deadline_ns.is_some_and(|deadline_ns| one.done_ns > deadline_ns);
     let dropped: Vec<u64> = seen.iter().filter(late).map(|one| one.io.offset_bytes / 65_536).collect();
-    // Frame 20 arrives at 1.2 s; frame 29 was due at 1.16 s and is read 9 ms after that.
+    // Frame 20 arrives at 1.2 s. Frame 29, which was due at 1.16 s, arrives 9 ms after frame 20 and
+    // is late; frame 30 is not.
     assert_eq!(dropped, (20..=29).collect::<Vec<_>>());
     assert!(seen[40..].iter().enumerate().all(|(index, one)| one.issued_ns == (40 + index as u64) * 40 * MILLISECOND));
 }

@@ -356,8 +356,8 @@ fn what_is_written_is_read_as_it_was() {
     assert_eq!(again, records.iter().map(|io| Record { at_ns: io.at_ns - begin_ns, ..*io }).collect::<Vec<_>>());
 }
 
-/// All rwbs fields that blktrace and the kernel have ever printed; the barrier of old kernels is a
-/// write between flushes.
+/// Rwbs fields with every letter that blkparse and the kernel have printed; the barrier of old
+/// kernels is a write between flushes.
 #[test]
 fn every_kind_of_io_since_2_6_16_is_read() {
     let cases: [(&str, Operation, Flags, &str); 15] = [

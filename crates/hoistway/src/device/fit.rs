@@ -1,4 +1,4 @@
-//! `hoistway device fit`: repeats every measurement that a model was fitted to on the model.
+//! `hoistway device fit`: repeats on a model every measurement that it was fitted to.
 
 use device::MODELS;
 use experiment::Exit;

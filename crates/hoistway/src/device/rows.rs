@@ -65,7 +65,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The figures of every pair of row and model text, in order; None where a signal came first.
+    /// The figures of every pair of row and model text, in order; `None` if a signal came first.
     ///
     /// # Errors
     /// A run failed, or the host refuses one.

@@ -21,7 +21,8 @@ pub struct Free {
 }
 
 impl Free {
-    /// A value in written form: with four significant digits, within the range.
+    /// A value in written form: within the range, and without decimals beyond the fourth
+    /// significant digit.
     pub fn written(&self, value: f64) -> String {
         let smallest = 0.1_f64.powi(i32::try_from(self.decimals).unwrap_or(0));
         let value = value.clamp(self.low.max(smallest), self.high);

@@ -3,8 +3,9 @@
 //! ```text
 //! scenario + arguments -> cells -> runs (all processors) -> series -> field (figures of a cell) -> verdict -> summary, table
 //!                                              oracle (formula 4) ---^
-//! ``` The rules of the verdict are pure functions in `verdict.rs`; no function in this directory
-//! reads a clock.
+//! ```
+//! The rules of the verdict are pure functions in `verdict.rs`; no function in this directory reads
+//! a clock.
 
 mod cell_verdict;
 mod cells;

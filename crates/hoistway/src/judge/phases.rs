@@ -28,7 +28,7 @@ pub fn phases(cell: &Cell, series: &Series) -> Vec<Phase> {
     let phase = |(from, to): (usize, usize)| {
         let middle = from + to.saturating_sub(from) / 2;
         let steady = if cell.kind != Kind::Changes || to == end { middle.max(judged_from) } else { middle };
-        // The steady state must be longer than the windows that are compared with it.
+        // The steady state must be at least twice as long as the windows that are compared with it.
         (steady + 2 * window <= to).then_some(Phase { from, steady, to, window })
     };
     starts.iter().copied().zip(ends).filter_map(phase).collect()

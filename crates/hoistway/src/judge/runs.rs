@@ -35,7 +35,7 @@ pub struct Run {
 pub struct Plan {
     /// The cells.
     pub cells: Vec<Cell>,
-    /// The schedulers to judge, then those for comparison; `none` is among the latter.
+    /// The schedulers to judge, then those for comparison; `none` is always among them.
     pub schedulers: Vec<SchedulerSpec>,
     /// How many of them are judged.
     pub judged_schedulers: usize,
@@ -87,7 +87,8 @@ impl Plan {
         experiments
     }
 
-    /// Checks one run of each cell and scheduler with the simulator.
+    /// Checks with the simulator one run of each cell under `none`, and one of each scheduler in
+    /// the first cell.
     ///
     /// # Errors
     /// The first that the simulator refuses.

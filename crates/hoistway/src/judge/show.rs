@@ -182,7 +182,7 @@ fn three(values: Option<[f64; 3]>, unit: f64) -> String {
     values.map_or_else(|| "-".to_owned(), |values| values.map(|value| format!("{:.1}", value * unit)).join("/"))
 }
 
-/// Formats columns; the first is left-aligned, short ones are right-aligned.
+/// Formats columns: the first one and texts with blanks are left-aligned, all others right-aligned.
 fn grid(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

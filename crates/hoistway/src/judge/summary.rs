@@ -22,8 +22,8 @@ pub struct Counts {
     pub exact_free: usize,
     /// Cells in which exact shares are not free and it is as near as possible.
     pub bound: usize,
-    /// Cells with wrong shares, while another scheduler is exact and no slower; includes cells that
-    /// count as bound.
+    /// Cells with wrong shares, while another scheduler is nearly exact and no slower; includes
+    /// cells that count as bound.
     pub dominated: usize,
     /// Cells in which its throughput is what it guarantees.
     pub floor_kept: usize,
@@ -69,7 +69,7 @@ pub struct Medium {
     pub cells: usize,
     /// Cells in which exact shares are free.
     pub free: usize,
-    /// Cells in which any scheduler is exact, at whatever cost.
+    /// Cells in which some scheduler is exact, at whatever cost.
     pub exact_by_any: usize,
     /// By scheduler.
     pub counts: Vec<Counts>,

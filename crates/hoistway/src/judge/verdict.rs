@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! exact      error <= 5 % at >= (100 - give) % of none's throughput
-//! bound      no scheduler is exact; within 10 % of the attainable (flash), or as fast as exact shares allow (disks)
+//! bound      exact shares are not free; within 10 % of the attainable (flash), or as fast as exact shares allow (disks)
 //! dominated  error > 10 %, while another has <= 6 % at >= 97 % of this one's throughput
 //! lost       everything else
 //! ```
@@ -49,7 +49,7 @@ pub struct Field {
     pub shares: Vec<f64>,
     /// `none`, which ignores weights.
     pub none: Score,
-    /// All other schedulers.
+    /// The measured schedulers; `none` may be among them.
     pub scores: Vec<Score>,
 }
 
@@ -60,7 +60,7 @@ pub enum Verdict {
     Exact,
     /// Exact shares cost more than may be given up, and it has the nearest attainable ones.
     Bound,
-    /// Another scheduler (an index into [`Field::scores`]) is exact and no slower.
+    /// Another scheduler (an index into [`Field::scores`]) is nearly exact and no slower.
     Dominated(usize),
     /// None of these.
     Lost,
@@ -141,7 +141,8 @@ impl Field {
         Some(compared.map(|((got, can), _)| (got / can - 1.0).abs()).fold(0.0, f64::max))
     }
 
-    /// The fastest scheduler that is exact and no slower than `score`, whose shares are wrong.
+    /// The fastest scheduler that is nearly exact and no slower than `score`, whose shares are
+    /// wrong.
     pub fn dominator(&self, score: &Score) -> Option<usize> {
         if score.error <= WRONG {
             return None;

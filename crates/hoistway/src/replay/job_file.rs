@@ -14,7 +14,7 @@ use crate::arguments::trace::FormatArguments;
 use crate::exit::{Error, Reporter};
 use crate::trace::open::{How, Opened};
 
-/// Runtime of a replay without one of its own, which ends with its trace: longer than any trace.
+/// Runtime of a replay without one of its own, which ends with its trace: longer than most traces.
 const ENDLESS_NS: Nanos = 86_400_000_000_000;
 /// The operations that `replay_skip` can exclude, in the order of its flags: reads, writes, trims,
 /// syncs. fio's `replay_redirect`, which names one device for a trace of several, has no effect,

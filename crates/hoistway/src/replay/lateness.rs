@@ -1,5 +1,5 @@
-//! The report after replays: how late I/Os were submitted, and which of them were folded into the
-//! target.
+//! The report after replays: how late I/Os were submitted, and how many of them were wrapped around
+//! the end of the target.
 
 use experiment::{Histogram, Measurement};
 use workload::Replay;

@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn the_depth_that_is_advised_is_more_than_the_device_takes() {
-        // Two threads on a device with depth 128: an earlier version advised a depth of 32, which
-        // is less than the device takes.
+        // Two threads on a device with depth 128: a depth of 32 would be less than the device
+        // takes.
         assert_eq!(remedy(2, 128, false), "try iodepth=128 behind the workload, or --device-depth 1");
         assert_eq!(remedy(8, 31, false), "try iodepth=8 behind the workload, or --device-depth 1");
         assert_eq!(remedy(2, 128, true), "try iodepth=128 behind the workload");

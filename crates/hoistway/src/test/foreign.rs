@@ -131,7 +131,7 @@ fn head_of(target: &str, measurements: &[Measurement]) -> Head {
 fn measurement(target: &str, workload: &str, jobs: &[&FioJob]) -> Measurement {
     let directions = |job: &FioJob| [job.read.runtime_ms, job.write.runtime_ms, job.trim.runtime_ms];
     let longest_ms = jobs.iter().copied().flat_map(directions).fold(0.0, f64::max);
-    // Rates are fio's own; a document without times gets a second.
+    // Rates are fio's own; a document without times gets a window of one second.
     let window_s = if longest_ms > 0.0 { longest_ms / 1000.0 } else { 1.0 };
     let mut groups: Vec<(Group, GroupMeasurement)> = Vec::new();
     for &job in jobs {

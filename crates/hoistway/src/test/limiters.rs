@@ -1,4 +1,5 @@
-//! The limiters above the scheduler: `--limiter`, and those that the groups' limits require.
+//! The limiters above the scheduler: those of `--limiter`, and the one that `high=` of groups
+//! requires.
 
 use experiment::group::LowLimits;
 use experiment::{Diagnostic, GROUP_LIMITER, Limits, SchedulerSpec, WorkloadPlan};
@@ -15,7 +16,8 @@ pub fn high(bytes_per_s: u64) -> LowLimits {
     LowLimits { read_bytes_per_s: bytes_per_s, write_bytes_per_s: bytes_per_s, ..LowLimits::NONE }
 }
 
-/// Parses `--limiter NAME[:KEY=VALUE,...]`, and adds what the groups' limits need.
+/// Parses `--limiter NAME[:KEY=VALUE,...]`, and adds the limiter or the setting that `high=` of
+/// groups requires.
 pub fn read(texts: &[String], workloads: &[WorkloadPlan]) -> Result<Vec<SchedulerSpec>, Error> {
     let mut limiters: Vec<SchedulerSpec> = Vec::new();
     for text in texts {

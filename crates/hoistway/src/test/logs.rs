@@ -19,7 +19,7 @@ use workload::output::Output;
 use super::store;
 use crate::exit::{Error, Reporter};
 
-/// Warns, before anything runs, about logs that cannot be written.
+/// Warns about logs that are not stored, and about logs that were cut.
 pub fn check(is_stored: bool, measurements: &[Measurement], reporter: Reporter) {
     let has_logs = measurements.iter().any(|run| run.experiment.issuers().any(|it| it.job.output.is_wanted()));
     if has_logs && !is_stored {

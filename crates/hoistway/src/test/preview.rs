@@ -1,4 +1,4 @@
-//! The plan in three lines, before anything happens. Source: docs/specifications/harness.md,
+//! The plan in a few lines, before anything happens. Source: docs/specifications/harness.md,
 //! section 5.4.
 
 use std::fmt::Write;

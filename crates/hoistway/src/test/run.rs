@@ -74,8 +74,8 @@ impl Progress for Listener<'_> {
 }
 
 impl RunSettings<'_> {
-    /// Makes all runs. `store` gets each as it finishes, in any order; runs interrupted by a signal
-    /// are not counted.
+    /// Makes all runs. `store` gets each as it finishes, in any order, except those interrupted by
+    /// a signal.
     ///
     /// # Errors
     /// The first run that failed, or the error of `store`; then no further run is started.

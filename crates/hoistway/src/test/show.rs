@@ -1,5 +1,5 @@
-//! Results in the requested forms: `--format text|classic|json|fio-json|csv|html|markdown[=FILE]`,
-//! `--output`.
+//! Results in the requested forms:
+//! `--format text|classic|json|fio-json|csv|html|markdown|explain|figure[=FILE]`, `--output`.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};

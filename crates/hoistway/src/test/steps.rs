@@ -13,8 +13,8 @@ use crate::usage;
 /// Formats that cannot follow one another in one stream.
 const LONE_FORMATS: [&str; 4] = ["json", "fio-json", "csv", "html"];
 
-/// Runs the steps in order; a signal or an error ends it, and the exit code is the worst of all
-/// steps.
+/// Runs the steps in order; a signal or an error ends the scenario, and the exit code is the worst
+/// of all steps.
 pub fn run(text: &str, user: &TestArguments, reporter: Reporter, test: impl Fn(&TestArguments) -> Outcome) -> Outcome {
     let scenario = Scenario::read(text)?;
     if scenario.has_cells() {

@@ -12,11 +12,11 @@ use super::open::{How, Opened};
 use crate::arguments::trace::InfoArguments;
 use crate::exit::{Error, Outcome, Reporter, print};
 
-/// Largest number of processes, groups and devices counted separately; the others count together.
+/// Largest number of processes, groups and devices counted; the others are left out.
 const MAX_COUNTED: usize = 65_536;
 /// Largest number of requests whose completion is awaited.
 const MAX_OUTSTANDING: usize = 1 << 18;
-/// Number of processes and groups in the text.
+/// Number of flags, devices, processes and groups in the text.
 const SHOWN: usize = 8;
 
 const FLAGS: [(&str, Flags); 6] = [

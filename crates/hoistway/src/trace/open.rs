@@ -136,7 +136,8 @@ impl Opened {
         )
     }
 
-    /// Prints notes about the trace; a trace without any readable record is an error.
+    /// Prints notes about the trace; a trace without any readable record is an error, and so are
+    /// filters that select nothing.
     pub fn conclude(&self, reporter: Reporter) -> Result<(), Error> {
         let tally = self.reading.tally();
         for error in &tally.errors {

@@ -77,7 +77,8 @@ impl Blktrace {
     /// Creates the writer if necessary; returns the time since its start.
     fn begin(&mut self, at_ns: Nanos, device: DeviceNumber) -> Result<Nanos, Error> {
         if self.writer.is_none() {
-            // If the clock is not named, large times are taken for times since 1970.
+            // If the clock is not named, the time of the first event is taken for a time since
+            // 1970.
             let unix_ns =
                 self.unix_ns.map_or(at_ns, |(then_ns, unix_ns)| unix_ns.saturating_add(at_ns).saturating_sub(then_ns));
             let mut writer = if let Place::Stdout = self.place {

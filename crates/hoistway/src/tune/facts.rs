@@ -69,7 +69,8 @@ impl Disk {
         }
     }
 
-    /// The available schedulers: loaded, or present as modules.
+    /// The available schedulers: loaded, or present as modules; and io.cost where the kernel has
+    /// it.
     fn schedulers(&self) -> Vec<String> {
         let Some(loaded) = self.queue.schedulers().filter(|found| found.names.len() > 1) else { return Vec::new() };
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -132,8 +133,8 @@ impl Disk {
     }
 }
 
-/// Whether a tunable differs from the kernel's default. Tunables that depend on the machine
-/// (async_depth, max_budget) are ignored: they are the same for all candidates.
+/// Whether a tunable differs from the kernel's default. Tunables that are not listed here are
+/// ignored, among them those whose default depends on the machine (async_depth, max_budget).
 fn is_changed(scheduler: &str, key: &str, value: &str) -> bool {
     let usual: &[&str] = match (scheduler, key) {
         ("bfq", "slice_idle") => &["8"],

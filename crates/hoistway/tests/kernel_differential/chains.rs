@@ -20,8 +20,8 @@ pub const DEVICE_SECTORS: u64 = 64 << 11;
 const CHAIN: usize = 10;
 /// Smallest number of I/Os in a batch: fewer would not wait for each other.
 const BATCH_LEAST: u64 = 3;
-/// Largest number of I/Os in an ordinary batch: a few below the plug's capacity, as other I/O of
-/// the thread would count too.
+/// An ordinary batch has fewer I/Os than this, which is a few below the plug's capacity, as other
+/// I/O of the thread would count too.
 const BATCH_USUAL: u64 = 28;
 const BLOCK_SECTORS: u64 = 8;
 

@@ -128,7 +128,8 @@ fn find(mountinfo: &str, controllers: &dyn Fn(&Path) -> String) -> Option<Hierar
     old
 }
 
-/// Decodes the escape `\040`, which stands for a blank in a path.
+/// Decodes the escapes `\040`, `\011` and `\134`, which stand for a blank, a tab and a backslash in
+/// a path.
 fn unescaped(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 }

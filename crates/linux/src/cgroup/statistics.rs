@@ -36,8 +36,8 @@ pub struct GroupStatistics {
     pub limit: String,
 }
 
-/// Every group that did I/O on the device `major:minor` and every group with a weight of its own. A
-/// group's counts exclude those of the groups below it.
+/// Every group that did I/O on the device `major:minor` and every group whose weight is not the
+/// default. A group's counts exclude those of the groups below it.
 ///
 /// # Errors
 /// The mount cannot be read.

@@ -1,5 +1,5 @@
-//! The journal of changed settings: one file per process, replaced as a whole and made durable
-//! before every change that it describes.
+//! The journal of changed settings: a file that is replaced as a whole and made durable before
+//! every change that it describes.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -172,8 +172,8 @@ pub(crate) fn settle(case: &Case<'_>, winner: &SchedulerSpec) -> (SchedulerSpec,
     (spec, left)
 }
 
-/// The `nr_requests` with which its shares were measured, if the scheduler reported that it needs
-/// more than its default and the device does not have as many already.
+/// The `nr_requests` with which the winner's shares were measured, if the scheduler reported that
+/// it needs more than its default and the device does not have as many already.
 fn requests_of_shares(case: &Case<'_>, winner: &SchedulerSpec, found: &CandidateFindings) -> Option<u32> {
     let requests = found.shares.as_ref()?.requests?;
     let is_enough =

@@ -27,7 +27,7 @@ pub struct Draft {
     pub block_bytes: PerDirection<Option<u64>>,
     /// `bsrange`; overrides `bs`.
     pub block_ranges: Option<PerDirection<Option<BlockSize>>>,
-    /// `bssplit`; overrides both.
+    /// `bssplit`; overrides `bs` and `bsrange`.
     pub block_splits: Option<PerDirection<Option<BlockSize>>>,
     /// Whether percentages of `bssplit` did not add up to 100 and were scaled.
     pub split_was_scaled: bool,
@@ -118,8 +118,8 @@ impl Default for Draft {
 }
 
 impl Draft {
-    /// Copies goals that consist of several options from the job, so that single ones can be
-    /// changed.
+    /// Copies goals and the verification, which consist of several options, from the job, so that
+    /// single options can be changed.
     pub fn copy_goals_from_job(&mut self) {
         let goals = &self.job.goals;
         if let Some(search) = goals.search {

@@ -299,7 +299,8 @@ fn files(job: &mut Job, draft: &Draft, place: &Place, findings: &mut Findings) {
     let named = draft.named_files.max(1);
     job.files = draft.files.unwrap_or(named);
     if !job.file.is_empty() && job.files != named {
-        // fio uses the first `nrfiles` names, and refuses a number above that of the names.
+        // If there are more names, fio uses the first `nrfiles` of them; if there are fewer, fio
+        // refuses as well.
         let message = format!("nrfiles={} and {named} names in filename contradict each other", job.files);
         findings.error(place, message, "leave nrfiles out");
     }

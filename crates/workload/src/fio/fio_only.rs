@@ -4,8 +4,9 @@
 use super::engines;
 use super::lex::uncommented;
 
-/// Settings that name files or contain commands. The target replaces the former; the latter must
-/// not be executed.
+/// Settings that name files, contain commands, or change more than the target's data: its
+/// scheduler, the check that it is not mounted, its deletion. The target replaces the files; the
+/// others must have no effect.
 const LEFT_OUT: &[&str] = &[
     "filename",
     "directory",

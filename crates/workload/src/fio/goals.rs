@@ -233,7 +233,7 @@ pub(super) fn replay_skip(draft: &mut Draft, text: &str) -> Outcome {
     Ok(())
 }
 
-/// Converts milliseconds, the unit of bare numbers for logs and rates.
+/// Converts milliseconds, the unit of the numbers of log intervals and `rate_cycle`.
 pub(super) const fn milliseconds(count: u64) -> Nanos {
     count.saturating_mul(MILLISECOND)
 }

@@ -1,7 +1,7 @@
 //! Formats jobs as a job file that parses to the same jobs (`hoistway test --show-jobs`).
 //!
 //! Only values that differ from fio's defaults are written; sizes are in bytes, times in
-//! microseconds.
+//! microseconds, except those of options that count milliseconds.
 
 use std::fmt::{Display, Write};
 
@@ -15,7 +15,7 @@ use crate::job::{
 };
 
 /// Formats these jobs as a job file. They must come from [`super::parse`], because fields that only
-/// workload codes can set have no fio option.
+/// workload names such as `drr` set have no fio option.
 pub fn show(jobs: &[Job]) -> String {
     let mut file = String::new();
     for (index, job) in jobs.iter().enumerate() {

@@ -198,7 +198,7 @@ impl Numbers {
     }
 }
 
-/// Maximum block size in bytes, which is the largest I/O of any host.
+/// Maximum block size in bytes.
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
 /// Maximum hint of an I/O priority in Linux.
 const MAX_HINT: u64 = 1023;

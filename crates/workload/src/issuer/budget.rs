@@ -2,8 +2,8 @@
 //! `number_ios`, determined from iologs of fio 3.33.
 //!
 //! - A pass ends when nothing more fits into the thread's part, or when every block of it has been
-//!   visited. If blocks repeat, a pass may transfer more than the part holds, but not with an
-//!   asynchronous engine.
+//!   visited. If blocks repeat, a pass may transfer more than the part holds; with an asynchronous
+//!   engine only if the job writes at random.
 //! - All passes together transfer `io_size` (or else `size`) times `loops`; the last I/O is issued
 //!   in full.
 //! - If at least one block of the largest size is missing from `io_size` after the passes of
@@ -20,8 +20,7 @@ pub(super) struct Budget {
     /// Number of I/Os that are left, over all passes together.
     pub ios_left: u64,
     began_at_bytes: u64,
-    /// Bytes of a pass that visits every block once; `u64::MAX` if only the pattern determines the
-    /// end.
+    /// Maximum number of bytes of a pass; `u64::MAX` if only the pattern determines its end.
     pass_bytes: u64,
     all_bytes: u64,
     /// Passes follow the last one of `loops` until this many bytes are transferred; 0 means none.
@@ -32,8 +31,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// The budget of a thread of `job` whose part has `part_of_file_bytes` in each of its files,
-    /// and `room_bytes` up to their end.
+    /// The budget of a thread of `job` whose part has `part_of_file_bytes` in each of its files.
+    /// From the start of the part to the end of its file there are `room_bytes`.
     pub(super) fn new(job: &Job, part_of_file_bytes: u64, room_bytes: u64) -> Self {
         let files = u64::from(job.files.max(1));
         let part_bytes = files * part_of_file_bytes;
@@ -168,7 +167,8 @@ mod tests {
     use super::*;
     use crate::job::{Amount, PerDirection};
 
-    /// KiB that passes over 168 KiB transfer in blocks of 16 KiB, ten blocks per pass.
+    /// KiB that passes over 168 KiB, all of the file, transfer in blocks of 16 KiB, of which ten
+    /// fit.
     fn moved_kib(job: Job) -> u64 {
         let job = Job { block_sizes: PerDirection::all(BlockSize::Fixed(16 << 10)), ..job };
         let mut budget = Budget::new(&job, 168 << 10, 168 << 10);

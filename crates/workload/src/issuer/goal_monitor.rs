@@ -13,8 +13,8 @@ use crate::job::{Direction, Job, PerDirection};
 
 /// Time that rates have to settle before they are checked.
 const SETTLING_NS: Nanos = 2 * SECOND;
-/// Number of cycles in which the target must hold at the depth just below one that failed, before
-/// the failed depth is tried again.
+/// Number of cycles in which the target must hold at the depth just below one that failed, before a
+/// search that continues tries the failed depth again.
 const GOOD_CYCLES: u32 = 3;
 
 /// Why a thread ended before its work or time was done.
@@ -70,7 +70,7 @@ pub(super) struct Completed {
 struct Done {
     ios: u64,
     bytes: u64,
-    /// Time, I/Os and bytes at the last check of the rate.
+    /// Time, bytes and I/Os at the last check of the rate.
     looked: Option<(Nanos, u64, u64)>,
 }
 
@@ -146,7 +146,8 @@ impl GoalMonitor {
         self.ending.is_some_and(|ending| !matches!(ending, Ending::Found { .. }) || !self.continues())
     }
 
-    /// Why the thread ended, and the depth that it found.
+    /// Why the thread ended. If its search for a depth continues after finding one, the current
+    /// depth.
     pub fn ending(&self) -> Option<Ending> {
         let found = |depth_search: &DepthSearch| Ending::Found { depth: depth_search.depth };
         self.ending.or_else(|| self.depth_search.as_ref().filter(|_| self.continues()).map(found))

@@ -61,14 +61,14 @@ pub struct Io {
     /// Identifies the I/O until it completes. It is below [`Issuer::depth`], so it may index a
     /// table of the host.
     pub token: u32,
-    /// Read, write, discard, or flush (an fsync or fdatasync, which has no range).
+    /// Read, write, discard, or flush (an fsync or fdatasync).
     pub operation: Operation,
     /// SYNC for direct, O_SYNC and O_DSYNC writes and for flushes; IDLE for direct writes; FUA for
     /// O_SYNC and O_DSYNC writes; none for reads.
     pub flags: Flags,
     /// First byte, from the start of the area.
     pub offset_bytes: u64,
-    /// Length in bytes; 0 for a flush.
+    /// Length in bytes; 0 for a flush that is not limited to one file.
     pub length_bytes: u32,
     /// Its priority.
     pub priority: Priority,
@@ -115,7 +115,7 @@ impl Io {
 pub enum Next {
     /// Submit this I/O now, then ask again.
     Issue(Io),
-    /// Do nothing before this time.
+    /// Ask again at this time, or after a completion if that comes first.
     NotBefore(Nanos),
     /// Do nothing before one of the thread's I/Os completes.
     Busy,
@@ -206,8 +206,8 @@ impl Issuer {
     /// `seed`.
     ///
     /// # Errors
-    /// [`Unsuitable`] if the thread's part of the area cannot hold its largest block or what its
-    /// program needs.
+    /// [`Unsuitable`] if the thread's part of the area cannot hold its largest block, what its
+    /// program needs, or its trace; or if the recording of the trace is missing.
     pub fn new(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Result<Self, Unsuitable> {
         let kind = match (&job.replay, &job.program) {
             (Some(replay), _) => Kind::Replay(Box::new(Player::new(replay, job, thread, area_bytes)?)),
@@ -219,7 +219,8 @@ impl Issuer {
 
     /// What the thread does at `now`. The first call is the start of its phase; times must not
     /// decrease.
-    // Always inlined: the result has twelve words, which a call would store in memory twice.
+    // Always inlined: a call would return the result, which does not fit in registers, through
+    // memory.
     #[inline(always)]
     pub fn next(&mut self, now: Nanos) -> Next {
         match &mut self.0 {
@@ -230,7 +231,7 @@ impl Issuer {
     }
 
     /// Makes the thread join its job's flow. All threads of a run must join before any of them
-    /// starts; a thread that does not has a flow of its own.
+    /// starts; a thread that does not join is never delayed by its flow.
     pub fn join(&mut self, flows: &mut Flows) {
         if let Kind::Pattern(thread) = &mut self.0 {
             thread.join(flows);
@@ -280,8 +281,8 @@ impl Issuer {
     }
 
     /// Combines [`Issuer::completed`] of a successful I/O with the following [`Issuer::next`]. It
-    /// returns the I/O that takes the other's place if that is all that the thread would do;
-    /// otherwise it changes nothing and returns `None`.
+    /// returns the I/O that takes the completed one's place if that is all that the thread would
+    /// do; otherwise it changes nothing and returns `None`.
     #[inline(always)]
     pub fn complete_and_issue_next(&mut self, token: u32, now: Nanos) -> Option<Io> {
         match &mut self.0 {

@@ -51,7 +51,8 @@ pub(super) struct ReadingBack {
     in_flight: Vec<Option<(Written, Check)>>,
     /// Reads left of the current batch.
     batch_left: u32,
-    /// Whether the last I/O was a write; a batch starts only then.
+    /// Whether a write was issued since the last block of the backlog was read back; a batch starts
+    /// only then.
     wrote_last: bool,
     /// Bytes of all passes so far, including those read back, and the number of bytes required.
     bytes: u64,
@@ -78,8 +79,8 @@ impl ReadingBack {
         }))
     }
 
-    /// Bytes that a pass transfers if the job transfers `all_bytes`: at most the area once, unless
-    /// blocks may repeat within a pass.
+    /// Bytes that a pass transfers if the job transfers `all_bytes`: at most the area once if the
+    /// job reads back what it writes and no block repeats within a pass, otherwise all of them.
     pub(super) fn bytes_of_pass(&mut self, job: &Job, area_bytes: u64, all_bytes: u64) -> u64 {
         let repeats = matches!(job.pattern, Pattern::Random { .. }) && !job.random_map;
         if !self.verify.reads_back || self.checks_all_reads || repeats {

@@ -7,8 +7,8 @@ use crate::job::Mix;
 /// What a rewriting thread has read.
 #[derive(Clone, Debug)]
 pub(super) struct RewriteBlocks {
-    /// The block that is being read, indexed by token. Empty in other threads, as are the other
-    /// fields.
+    /// The block that is being read, indexed by token. Empty, as are the other fields, in a thread
+    /// that does not rewrite.
     pub asked: Vec<(u64, u32)>,
     /// Blocks that were read and wait to be written, in the order of their completion.
     pub ready: VecDeque<(u64, u32)>,

@@ -5,8 +5,8 @@
 //! completion, takes all that are available and issues as many new I/Os. With `iodepth_low` or
 //! `iodepth_batch_complete_min` it waits for more completions before it issues again. A pass is one
 //! run over the job's size; `loops` repeats it. Goals are the options that end or slow a job down
-//! depending on its results, as `latency_target` does. Cost: a few branches and at most three
-//! random draws per I/O. Source: docs/specifications/devices.md, section 9.1.
+//! depending on its results, as `latency_target` does. Cost: a few branches and random draws per
+//! I/O. Source: docs/specifications/devices.md, section 9.1.
 
 mod checking;
 
@@ -64,7 +64,7 @@ struct FastPath {
 
 impl FastPath {
     /// Returns the shared properties if the job has one direction, one size, one priority and one
-    /// file, and no stride, rate, pause, sync or goal.
+    /// file, and no stride, sync, goal, flow or verification. The caller excludes rates and pauses.
     fn of(job: &Job, sizes: &[Sizes; 3], has_one_file: bool) -> Option<Self> {
         let direction = match job.mix {
             Mix::Read => Direction::Read,

@@ -45,7 +45,7 @@ pub struct Dbench {
 }
 
 impl Dbench {
-    /// 64 files, every seventh write synced.
+    /// 64 files; one write in seven is synced.
     pub const USUAL: Self = Self { files: 64, flush_one_in: 7 };
 
     /// Size of all files of a pass.

@@ -58,7 +58,7 @@ enum Script {
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Whether `next` has not been called yet; its first call is time 0 of the job.
+    /// `next` has not been called yet; its first call is time 0 of the job.
     Fresh,
     Delayed(Nanos),
     Running,

@@ -5,7 +5,7 @@
 //! trace::recording -> Recording (steps per thread) -> Replay::job -> Issuer (Player) -> Io, Io, not before t, ...
 //! ```
 //! Order, offsets and sizes are kept exactly; offsets beyond the target are folded into it
-//! ([`Fit`]). Memory: 32 bytes per step, shared by all runs of a matrix; nothing allocates after
+//! ([`Fit`]). Memory: 32 bytes per step, shared by all runs; nothing allocates after
 //! [`crate::Issuer::new`]. Source: docs/specifications/harness.md, section 9.8.
 
 mod player;
@@ -53,9 +53,9 @@ pub enum Fit {
     Strict,
 }
 
-/// Maximum number of I/Os in flight at recorded times, unless a depth is given.
+/// Maximum of the default depth.
 const MOST_IN_FLIGHT: u32 = 1_024;
-/// Maximum number of bytes in flight, likewise.
+/// Maximum number of bytes in flight at the default depth.
 const BYTES_IN_FLIGHT: u64 = 256 << 20;
 /// I/Os in flight at the pace [`Pace::Closed`] if the trace does not tell how many there were.
 const USUAL_DEPTH: u32 = 32;
@@ -116,8 +116,8 @@ impl Replay {
         }
     }
 
-    /// The default depth: for a closed loop the recorded maximum in flight, otherwise the permitted
-    /// maximum.
+    /// The default depth: for a closed loop the recorded maximum in flight, or 32 if no completions
+    /// were recorded; otherwise the permitted maximum.
     pub fn default_depth(&self) -> u32 {
         let largest = self.recording.largest_bytes(None).max(BLOCK_BYTES);
         let room = u32::try_from(BYTES_IN_FLIGHT / largest).unwrap_or(u32::MAX).clamp(1, MOST_IN_FLIGHT);

@@ -5,8 +5,8 @@
 //! time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns
 //! 1000,8:0,write,4096,8192,FS,1042,fio,0,tenants/db,73511
 //! ```
-//! Flags are blkparse's letters: P preflush (blkparse's leading F), F FUA, A read-ahead, S sync, M
-//! metadata, I idle. An empty latency means unknown.
+//! Flags are letters, mostly blkparse's: P preflush (blkparse's leading F), F FUA, A read-ahead, S
+//! sync, M metadata, I idle (blkparse has no letter for it). An empty latency means unknown.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -217,7 +217,7 @@ pub(super) fn decimal_ns(text: &str, unit_ns: u64, what: &str) -> Result<Nanos, 
     Ok(ns)
 }
 
-/// Parses `R`, `W`, `Read`, `write` in any case.
+/// Parses `R`, `W`, `Read`, `write` in any case. Any other word is an operation to be skipped.
 pub(super) fn direction(text: &str) -> Result<Operation, LineError> {
     match text {
         _ if text.eq_ignore_ascii_case("r") || text.eq_ignore_ascii_case("read") => Ok(Operation::Read),

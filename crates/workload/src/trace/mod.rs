@@ -68,9 +68,9 @@ pub enum Action {
     UnpluggedByTimer,
     /// `X`: a bio was split.
     Split,
-    /// `B`: its data was copied to memory that the device can reach.
+    /// `B`: a bio's data was copied to memory that the device can reach.
     Bounced,
-    /// `A`: it was remapped to another device or another sector.
+    /// `A`: a bio was remapped to another device or another sector.
     Remapped,
 }
 

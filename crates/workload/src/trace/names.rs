@@ -1,4 +1,4 @@
-//! Names of processes, groups and the scheduler, which queues and schedulers know by number.
+//! Names of the scheduler and of processes and groups, which queues and schedulers know by number.
 
 use std::fmt::Display;
 

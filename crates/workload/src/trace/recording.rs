@@ -16,7 +16,8 @@ use super::Action;
 use super::record::{Item, Record};
 use crate::replay::{Part, Recording, Step};
 
-/// Maximum number of I/Os of a trace; they take 4 GiB of memory.
+/// Maximum number of I/Os of a trace; they take 2.5 GiB of memory while it is read, and as much for
+/// the recording.
 const MAX_IOS: usize = 1 << 26;
 /// Maximum time from the first to the last I/O. Clocks of hosts end after 584 years, and the trace
 /// may be repeated.

@@ -2,7 +2,7 @@
 
 use block::Operation;
 
-/// The operation of a command; `None` for commands that neither transfer nor discard data.
+/// The operation of a command; `None` for commands that neither transfer, discard nor flush data.
 pub(super) const fn operation_of(command: u16) -> Option<Operation> {
     match command {
         // READ and WRITE of 6, 10, 12 and 16 bytes.

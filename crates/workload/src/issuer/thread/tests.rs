@@ -141,7 +141,7 @@ fn a_share_of_one_size_has_another_priority() {
         issued.iter().filter(|(_, io)| io.length_bytes == bytes && io.priority == Priority(bits)).count()
     };
     assert_eq!((issued.len(), count(8192, 1 << 13)), (20_000, 0));
-    // 40 % of 10,000; four standard deviations are 200.
+    // 40 % of the half that has this size; four standard deviations are 226.
     assert!(count(4096, 1 << 13).abs_diff(4_000) < 300, "{}", count(4096, 1 << 13));
 }
 

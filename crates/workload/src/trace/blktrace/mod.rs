@@ -26,8 +26,7 @@ const HEADER_BYTES: usize = 48;
 /// later). It is never written, because blkparse 1.2.0 drops such records.
 const GROUP_MARK: u32 = 0x100;
 
-/// The categories in the upper half of a record's action, and the letters that blkparse prints for
-/// them.
+/// The categories: bits in the upper half of a record's action.
 pub(super) mod category {
     pub const READ: u16 = 0x0001;
     pub const WRITE: u16 = 0x0002;

@@ -301,7 +301,7 @@ impl Stream {
         let categories = u16::try_from(header.action >> 16).unwrap_or(u16::MAX);
         let is_notice = categories & category::NOTIFY != 0;
         let cpu = u16::try_from(header.cpu).ok().filter(|_| header.cpu < MAX_CPU);
-        // The tracing file system leaves these words of notify records uninitialised.
+        // The tracing file system leaves the processor of notify records uninitialised.
         let Some(cpu) = cpu.or(is_notice.then_some(0)) else {
             let message = format!("a record of processor {}", header.cpu);
             return Err(TraceError::at(&self.source.name, self.record, message, HELP));
