@@ -77,6 +77,17 @@ fn systemd_accepts_the_units() {
     assert!(output.status.success() && about_ours.is_empty(), "{said}");
 }
 
+/// Each alert comes after its time and for its cause.
+#[test]
+fn prometheus_accepts_the_alert_rules() {
+    if !requires("prometheus", &["promtool"]) {
+        return;
+    }
+    let rules = root().join("packaging/grafana/alerts_test.yml");
+    let output = run_command(Command::new("promtool").args(["test", "rules"]).arg(rules));
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
 fn every_file_of_the_packages_exists() {
     let manifest: toml::Value =

@@ -1,18 +1,21 @@
-//! The directory in which a program stores files for its later runs in the same boot:
-//! `/run/hoistway`, accessible to its user only.
+//! The directory in which a program stores files for its later runs in the same boot, accessible to its user only.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The directory, which need not exist. Only root can write to `/run`, so for other users it lies in
+/// The directory, which need not exist.
+///
+/// Root has `/run/hoistway-root`, because `/run/hoistway` belongs to the user of the service: root must neither obey
+/// journals of that user nor follow its symbolic links. Other users cannot write to `/run`, so theirs lies in
 /// `$XDG_RUNTIME_DIR`, if that is set.
 pub fn path() -> PathBuf {
-    let run = Path::new("/run");
-    let is_ours = rustix::process::geteuid().is_root();
-    let own = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !is_ours).map(PathBuf::from);
-    own.unwrap_or_else(|| run.to_owned()).join("hoistway")
+    of(rustix::process::geteuid().is_root(), std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from))
+}
+
+fn of(is_root: bool, own: Option<PathBuf>) -> PathBuf {
+    if is_root { PathBuf::from("/run/hoistway-root") } else { own.unwrap_or_else(|| "/run".into()).join("hoistway") }
 }
 
 /// Creates a directory, and those above it, accessible to the user only.
@@ -28,4 +31,18 @@ pub fn make(directory: &Path) -> io::Result<()> {
 pub fn boot_id() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_shares_its_directory_with_no_other_user() {
+        let own = || Some(PathBuf::from("/run/user/1000"));
+        assert_eq!(of(true, None), Path::new("/run/hoistway-root"));
+        assert_eq!(of(true, own()), Path::new("/run/hoistway-root"));
+        assert_eq!(of(false, own()), Path::new("/run/user/1000/hoistway"));
+        assert_eq!(of(false, None), Path::new("/run/hoistway"));
+    }
 }

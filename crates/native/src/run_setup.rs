@@ -47,6 +47,11 @@ fn failed(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> RunError {
     move |error| RunError::Failed { message, source: Some(error) }
 }
 
+/// The journal in words of messages.
+fn journal_place() -> String {
+    format!("the journal in {}", linux::run_directory::path().display())
+}
+
 impl RunSetup {
     /// Sets up everything for a run. `watcher` makes the command that calls
     /// [`linux::setting::watch`] for a journal.
@@ -56,10 +61,10 @@ impl RunSetup {
     pub fn apply(experiment: &Experiment, watcher: &dyn Fn(&Path) -> Command) -> Result<Self, RunError> {
         let queue = Target::of(&experiment.target)?.queue()?;
         let lock = lock(&queue)?;
-        let mut journal = Journal::begin("").map_err(failed("the journal in /run/hoistway"))?;
+        let mut journal = Journal::begin("").map_err(failed(journal_place()))?;
         let started = Watcher::start(watcher(journal.path())).map_err(failed("the watcher"))?;
         let process = started.process().map_err(failed("the watcher"))?;
-        journal.watched_by(process).map_err(failed("the journal in /run/hoistway"))?;
+        journal.watched_by(process).map_err(failed(journal_place()))?;
         let mut setup = Self {
             queue,
             scheduler: SchedulerInForce::default(),
@@ -140,7 +145,7 @@ impl RunSetup {
             self.set_attribute(&setting.key, &path, &setting.value)?;
         }
         let controller = if is_cost { self.enable_cost_control(spec)? } else { Vec::new() };
-        self.journal.refresh().map_err(failed("the journal in /run/hoistway"))?;
+        self.journal.refresh().map_err(failed(journal_place()))?;
         self.scheduler = self.in_force(&name, spec, &defaults, &defaults_of_queue);
         if is_cost {
             io_cost::NAME.clone_into(&mut self.scheduler.name);

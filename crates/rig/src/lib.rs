@@ -38,7 +38,7 @@
 //! - the [`device_holder`] has the loop device open. The kernel detaches the file when the last descriptor closes.
 //!
 //! There is no mount point and no file on any disk ([`linux::fuse::Session::mount`]). The note in
-//! `/run/hoistway` is only used by `device list`. Source:
+//! `/run/hoistway-root` is only used by `device list`. Source:
 //! docs/specifications/harness.md, section 12.1.
 //!
 //! Differences from the same model in the simulator: the host's overhead (about 20 to 60 us per

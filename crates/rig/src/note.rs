@@ -1,4 +1,4 @@
-//! The data of `device list`: one note per device in `/run/hoistway/devices`, written by its
+//! The data of `device list`: one note per device in `/run/hoistway-root/devices`, written by its
 //! server.
 //!
 //! A note keeps nothing alive. If both processes of a note have ended it is stale: the device is

@@ -134,7 +134,7 @@ pub fn serve(
     };
     let ended = server.run(&mut |number, holder| {
         let rig = fresh(number, holder, facts.server);
-        rig.write().map_err(RigError::system("/run/hoistway"))?;
+        rig.write().map_err(RigError::system("/run/hoistway-root"))?;
         Ok((ready(&rig), rig))
     });
     server.clean_up();

@@ -55,7 +55,7 @@ umount /tmp/m || die 14 "umount"
 e2fsck -fn "$node" || die 14 "e2fsck"
 stop
 [ -e "$node" ] && die 15 "the node is left"
-[ -z "$(ls /run/hoistway/ublk)" ] || die 15 "a note is left: $(ls /run/hoistway/ublk)"
+[ -z "$(ls /run/hoistway-root/ublk)" ] || die 15 "a note is left: $(ls /run/hoistway-root/ublk)"
 echo "= file system: made, 16 MiB verified, checked, nothing left"
 
 # Recovery: the server is killed under verified writes, and the next one goes on.

@@ -72,6 +72,9 @@ pub fn difference(old: &Configuration, new: &Configuration) -> Result<Vec<Change
     let control = |configuration: &Configuration| configuration.control.as_ref().map(|it| it.unix.clone());
     let place = new.control.as_ref().map(|control| &control.unix.place);
     comparison.keep("control", control(old), control(new), place);
+    let metrics = |configuration: &Configuration| configuration.metrics.as_ref().map(|it| it.address.clone());
+    let place = new.metrics.as_ref().map(|metrics| &metrics.address.place);
+    comparison.keep("metrics", metrics(old), metrics(new), place);
     comparison.keep("stall_timeout_s", old.stall_timeout_s(), new.stall_timeout_s(), None);
     comparison.weights(old, new);
     comparison.shares_beside_weights(old, new);
@@ -315,5 +318,7 @@ unix = "/run/x.sock"
         assert_eq!(changed("/run/x.sock", "/run/y.sock").unwrap_err().len(), 2);
         assert_eq!(changed("name = \"d\"", "name = \"e\"").unwrap_err().len(), 2);
         assert!(refusal("[[device]]", "root = \"/srv\"\n[[device]]").starts_with("root is different"));
+        let metrics = "[metrics]\ntcp = \"127.0.0.1:9890\"\n[[device]]";
+        assert!(refusal("[[device]]", metrics).starts_with("metrics is different"));
     }
 }

@@ -87,10 +87,10 @@ impl ActiveTracer {
     fn set(tracing: &Path, switch: &Path) -> Result<Self, Error> {
         let failed =
             |what: &'static str| move |error: io::Error| Error::failed(format!("{what}: {error}"), "are you root?");
-        let mut journal = Journal::begin("-trace").map_err(failed("the journal in /run/hoistway"))?;
+        let mut journal = Journal::begin("-trace").map_err(failed("the journal in /run/hoistway-root"))?;
         let watcher = Watcher::start((processes::PROGRAMS.watcher)(journal.path())).map_err(failed("the watcher"))?;
         let process = watcher.process().map_err(failed("the watcher"))?;
-        journal.watched_by(process).map_err(failed("the journal in /run/hoistway"))?;
+        journal.watched_by(process).map_err(failed("the journal in /run/hoistway-root"))?;
         let mut tracer = Self { journal, watcher };
         // The device is set first, so that at the end it is disabled first as well.
         let settings = [

@@ -3,7 +3,7 @@
 //!
 //! During the change the ordinary journal is in effect (`linux::setting`): if the process is killed
 //! half-way, `hoistway restore` reverts it. When all is set the journal's content moves to
-//! `/var/lib/hoistway/applied/ID.json`, from where `--undo` reverts it.
+//! `/var/lib/hoistway-root/applied/ID.json`, from where `--undo` reverts it.
 
 use linux::input::Ceiling;
 use std::fs::{self, File};
@@ -46,8 +46,9 @@ struct Record {
     files: Vec<Installed>,
 }
 
+/// Not in `/var/lib/hoistway`: that belongs to the user of the service, whose records root must not obey.
 fn directory(root: &Path) -> PathBuf {
-    root.join("var/lib/hoistway/applied")
+    root.join("var/lib/hoistway-root/applied")
 }
 
 /// Applies all settings, in order. `id` names the record.
@@ -58,7 +59,7 @@ pub fn apply(disk: &Disk, id: &str, list: &[Assignment], root: &Path, reporter: 
         let what = format!("{what} ({name})");
         move |error: std::io::Error| Error::failed(format!("{what}: {error}"), "run as root")
     };
-    let mut journal = Journal::begin(".apply").map_err(failed("the journal in /run/hoistway"))?;
+    let mut journal = Journal::begin(".apply").map_err(failed("the journal in /run/hoistway-root"))?;
     let outcome = set_all(&mut journal, disk, list, reporter);
     if let Err(error) = outcome {
         let restored = journal.restore();
@@ -76,7 +77,7 @@ pub fn apply(disk: &Disk, id: &str, list: &[Assignment], root: &Path, reporter: 
     // The record is on disk before the journal is removed, so that one of the two exists at any
     // time.
     save(&record, root, id)?;
-    journal.settle().map_err(failed("the journal in /run/hoistway"))
+    journal.settle().map_err(failed("the journal in /run/hoistway-root"))
 }
 
 fn set_all(journal: &mut Journal, disk: &Disk, list: &[Assignment], reporter: Reporter) -> Result<(), Error> {

@@ -80,9 +80,9 @@ pub fn left_behind() -> Vec<String> {
     }
     let number = |path: &String| path.rsplit("loop").next().and_then(|digits| digits.parse::<u32>().ok());
     left.extend(names("/sys/block").into_iter().filter(|path| number(path).is_some_and(|number| number >= 64)));
-    left.extend(names("/run/hoistway/devices"));
+    left.extend(names("/run/hoistway-root/devices"));
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    left.extend(names(&format!("/run/hoistway/{}", boot.trim())));
+    left.extend(names(&format!("/run/hoistway-root/{}", boot.trim())));
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     left.extend(mounts.lines().filter(|line| line.starts_with("hoistway")).map(str::to_owned));
     left.sort();
