@@ -6,8 +6,9 @@
 //!     ▲  full depth                       bisection                          ▲ │ load changed          │ same
 //!     └──────────────────────────────────────────────────────────────────────┼─┘                      │ or twice, or half
 //!                                                                            └────────────────────────┘
-//! ``` The scheduler cannot reorder a request that is in flight, so weights act only while requests
-//! are queued, and requests are queued only if fewer than those outstanding may be in flight. The
+//! ```
+//! The scheduler cannot reorder a request that is in flight, so weights act only while requests are
+//! queued, and requests are queued only if fewer than those outstanding may be in flight. The
 //! throughput X(n) at n in flight rises to a knee and is flat behind it. The smallest n that
 //! delivers the full depth's throughput to within about a per cent leaves the most requests queued,
 //! for the scheduler to choose among. It is found by bisection: every candidate is compared with

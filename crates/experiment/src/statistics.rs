@@ -69,7 +69,7 @@ impl Estimate {
 }
 
 /// Student's t for a two-sided 95 % interval. Between rows of the table it uses the next smaller
-/// one, which gives a wider interval; above 30 it uses the value of the normal distribution.
+/// one, which gives a wider interval.
 pub fn t_975(degrees_of_freedom: usize) -> f64 {
     const FIRST_TEN: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
     match degrees_of_freedom {
@@ -78,8 +78,10 @@ pub fn t_975(degrees_of_freedom: usize) -> f64 {
         11..=14 => 2.228,
         15..=19 => 2.131,
         20..=29 => 2.086,
-        30 => 2.042,
-        _ => 1.960,
+        30..=39 => 2.042,
+        40..=59 => 2.021,
+        60..=119 => 2.000,
+        _ => 1.980,
     }
 }
 

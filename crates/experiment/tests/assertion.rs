@@ -101,14 +101,14 @@ fn every_mistake_is_pointed_at() {
         ("jain.med > 1", "no statistic 'med'", 5),
         ("jain 1", "a comparison is missing", 5),
         ("jain > 1.2.3", "'1.2.3' is not a number", 7),
-        ("jain > 1ms", "'ms' is not an unit of this metric", 8),
+        ("jain > 1ms", "'ms' is not a unit of this metric", 8),
         ("lat_p50 < 5", "a time needs a unit", 11),
         ("jain > 2*lat_p50", "lat_p50 is not of the same kind as the left side", 9),
         ("jain > 1 @ foo=1", "there is no such key", 11),
         ("jain > 1 @ nr=x", "nr is a whole number", 14),
         ("jain > 1 @ dir=up", "dir is read, write or trim", 15),
         ("jain > 1 @ nr", "key=value was expected", 13),
-        ("jain > 1 and", "'and' is not an unit of this metric", 9),
+        ("jain > 1 and", "'and' is not a unit of this metric", 9),
         ("jain > 1 2", "nothing was expected here", 9),
     ];
     for (text, what, column) in rows {

@@ -201,7 +201,7 @@ impl<'a> Reader<'a> {
             None => {
                 self.at = start;
                 Err(self
-                    .wrong(format!("'{unit}' is not an unit of this metric"), format!("one of {}", allowed.join(", "))))
+                    .wrong(format!("'{unit}' is not a unit of this metric"), format!("one of {}", allowed.join(", "))))
             }
         }
     }

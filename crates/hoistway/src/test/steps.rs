@@ -11,7 +11,7 @@ use crate::scenario::{Scenario, Step};
 use crate::usage;
 
 /// Formats that cannot follow one another in one stream.
-const LONE_FORMATS: [&str; 4] = ["json", "fio-json", "csv", "html"];
+const LONE_FORMATS: [&str; 5] = ["json", "fio-json", "csv", "html", "figure"];
 
 /// Runs the steps in order; a signal or an error ends the scenario, and the exit code is the worst
 /// of all steps.

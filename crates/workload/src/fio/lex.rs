@@ -124,7 +124,7 @@ impl Lexer<'_, '_> {
             return;
         }
         if !is_utf8 {
-            return self.findings.error(&place, "the line is not at valid UTF-8", "save the file as UTF-8");
+            return self.findings.error(&place, "the line is not valid UTF-8", "save the file as UTF-8");
         }
         if let Some(rest) = text.strip_prefix('[') {
             return self.section(place, rest, is_included);
