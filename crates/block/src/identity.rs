@@ -19,7 +19,7 @@ impl RequestId {
     /// The largest number of slots in a table.
     pub const MAX_SLOTS: u32 = (1 << Self::SLOT_BITS) - 1;
 
-    /// The id of the use of `slot` that `generation` uses came before. Surplus bits of either
+    /// The id of the use of `slot` that follows `generation` earlier ones. Surplus bits of either
     /// number are cut off.
     #[inline]
     pub const fn new(slot: u32, generation: u32) -> Self {

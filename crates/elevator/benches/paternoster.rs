@@ -3,7 +3,8 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 
-/// With the default `give` a leader waits for others, so that only full turns can be measured.
+/// With the default `give` a leader waits for others, so that only full turns (a request is
+/// inserted, chosen and completed) can be measured.
 fn without_shares(criterion: &mut Criterion) {
     testbed::policy_benches(criterion, "paternoster:give=0");
 }

@@ -60,8 +60,8 @@ pub enum Allocation {
     SplitLists,
     /// 2.4.23 and the -aa trees ("low latency"): one pool, and a cap on the sectors in flight.
     SharedList {
-        /// Above this number of sectors writes sleep, and so do all but a few reads; a quarter of
-        /// it is the width of a batch.
+        /// Above this number of sectors writes sleep, and so do all but a few reads, which may go
+        /// up to five quarters of it. Sleepers are woken at three quarters of it or below.
         max_queue_sectors: u32,
     },
     /// 2.6 to 4.20: `nr_requests` for each of two kinds. A task that fills a kind, or slept for it,

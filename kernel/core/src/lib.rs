@@ -4,11 +4,12 @@
 //! Promise  the policies are those of the other hosts, compiled again; every call returns its answer as
 //!          a value; no panic, no float, no recursion, no allocation except in `hoist_new` and
 //!          `hoist_delete` (`kernel/gate/run --module`).
-//! Cost     a match over the policies per call; a table of 64 bytes per request.
+//! Cost     a match over the policies per call, except insertion, choice and end, which go through
+//!          a table of functions; a table of 64 bytes per request.
 //! Sources  docs/specifications/kernel-host.md, sections 8 to 18.
 //!
-//! Read `life.rs` first: insertion, choice and end of a request. [`records`] records every call and
-//! replays it in user space.
+//! Read `life.rs` first: insertion, choice and end of a request. [`records`]: records of the calls,
+//! if wanted, and their replay in user space.
 #![no_std]
 
 extern crate alloc;
