@@ -38,14 +38,15 @@ window() {
     [ $4 = 0 ] || [ ${off#-} -le $4 ] || wrong="$wrong $name $1:$2"
 }
 # hw-bfq first: a minute after its start the debug kernel blocks submission for 10 to 18 ms once a
-# second, in which queues run dry.
+# second (docs/measured/2026-11-22-kernel-module/README.md), in which queues run dry.
 for name in hw-bfq hw-wfq hw-paternoster hw-cfq bfq; do
     use v0 $name || die 14 "switch to $name"
     file=io.hoist.weight tolerance=50 loose=50 short=1.5 long=4
-    # A slice of bfq takes 126 ms, so a round of 300:100 takes 504 ms, of 100:800 1,134 and of
-    # 100:100 252: 1.5 s are nearly whole rounds of the first and last, but 4 s are not of 100:800.
-    # On the debug kernel the window is 0.1 s longer than requested, so that parts of a round count:
-    # there it holds about twenty rounds.
+    # A slice of bfq takes 126 ms (its time limit is 31 ticks of 4 ms, and a read takes 2 ms), so a
+    # round of 300:100 takes 504 ms, of 100:800 1,134 and of 100:100 252: 1.5 s are nearly whole
+    # rounds of 300:100 and 100:100, but 4 s are not of 100:800. On the debug kernel the window is
+    # 0.1 s longer than requested, so that parts of a round count: there it holds about twenty
+    # rounds.
     case $name in
     bfq) file=io.bfq.weight tolerance=0 loose=0 long=16 ;;
     hw-bfq)
