@@ -2,8 +2,8 @@
 /*
  * A QEMU plugin that counts executed instructions by address: -plugin profile.so,out=FILE. At the
  * end FILE has a line per translated block: address, instructions in it, times executed. Debian
- * ships no header for plugins, so the declarations used are here (interface version 1, QEMU 4.2 and
- * later).
+ * ships no header for plugins, so the declarations used are here (interface version 1, as in QEMU
+ * 7.2).
  */
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Random reads under one elevator on a disk without cost, and the addresses of the kernel's symbols
-# (kernel/boot/profile).
+# Reads or writes under one elevator on a null_blk disk that completes each request at once, and the
+# addresses of the kernel's symbols (kernel/boot/profile).
 for word in $(cat /proc/cmdline); do
     case $word in elevator=* | batches=* | depth=* | pattern=*) eval "$word" ;; esac
 done

@@ -48,7 +48,10 @@ static char *memory;
 
 #define BLOCKS_MAX 4
 
-/* Request `i` of a stream: at random, or behind the one before. */
+/*
+ * A request for slot `i`, at random; of a mixed load one of four begins where the one drawn before
+ * ends.
+ */
 static struct iocb drawn(int i)
 {
 	uint64_t draw = next(&seed);

@@ -152,8 +152,8 @@ class Object:
         return {name: re.sub(r"\[[0-9a-f]{8,}\]", "", text) for name, text in zip(names, plain)}
 
     def source_of(self, section, address):
-        """file:line of the innermost frame outside of the standard library, if the object has
-        it."""
+        """file:line of the innermost frame outside of the standard library, else of the innermost
+        one; None if the object does not have it."""
         output = tool("addr2line", "-i", "-e", str(self.path), "-j", section, hex(address))
         places = [line.split(" (")[0] for line in output.splitlines() if not line.startswith("??")]
         own = [place for place in places if "/rustc/" not in place and "/rust/library/" not in place]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Merging bios and requests into queued ones: blk-mq searches first, then the policy. All but the
- * first operation (hoist_bio_merge) are called under the device's lock.
+ * Merging bios and requests into queued ones: blk-mq searches first, then the policy. All
+ * operations but the first one (hoist_bio_merge) are called under the device's lock.
  */
 #include <linux/kernel.h>
 

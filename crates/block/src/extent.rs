@@ -41,7 +41,8 @@ impl Extent {
         self.end() == next.first_sector
     }
 
-    /// Whether the two ranges share a sector.
+    /// Whether the two ranges share a sector. An empty range overlaps a range in whose interior it
+    /// lies.
     #[inline]
     pub const fn overlaps(self, other: Extent) -> bool {
         self.first_sector < other.end() && other.first_sector < self.end()

@@ -19,7 +19,8 @@ impl RequestId {
     /// The largest number of slots in a table.
     pub const MAX_SLOTS: u32 = (1 << Self::SLOT_BITS) - 1;
 
-    /// The id of the `generation`-th use of `slot`. Surplus bits of either are cut off.
+    /// The id of the use of `slot` that follows `generation` earlier ones. Surplus bits of either
+    /// number are cut off.
     #[inline]
     pub const fn new(slot: u32, generation: u32) -> Self {
         Self((generation << Self::SLOT_BITS) | (slot & Self::MAX_SLOTS))
@@ -57,7 +58,7 @@ impl RequestId {
 pub struct Generation(u16);
 
 impl Generation {
-    /// The generation of no id.
+    /// A value that is the generation of no id.
     pub const NONE: Generation = Generation(u16::MAX);
 
     /// The generation of this id.

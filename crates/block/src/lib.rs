@@ -18,8 +18,8 @@
 //! ([`Nanos`]) since an origin that the host chooses.
 //!
 //! All types are plain values. The crate has no dependencies, is `no_std` and allocates nothing.
-//! Every function is `#[inline]`, because the kernel build compiles the elevators into one object,
-//! which must not call functions outside itself.
+//! Every function that an elevator calls is `#[inline]`, because the kernel build compiles the
+//! elevators into one object, which must not call functions outside itself.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]

@@ -208,8 +208,8 @@ impl GroupTree {
         true
     }
 
-    /// Takes a group offline. False for the root, for a group with online children, and for one
-    /// that is not online.
+    /// Takes a group offline. False for the root, for a group with children whose ids are still in
+    /// use, and for one that is not online.
     pub fn set_offline(&mut self, group: GroupId) -> bool {
         let node = self.nodes.at(group.0);
         if group == GroupId::ROOT || node.state != GroupState::Online || node.children != 0 {
@@ -233,7 +233,8 @@ impl GroupTree {
         true
     }
 
-    /// The group itself, or its nearest online ancestor, which takes over bios of an offline group.
+    /// The group itself, or its nearest online ancestor, which takes over the bios of a group that
+    /// is offline or absent.
     pub fn nearest_online(&self, group: GroupId) -> GroupId {
         let mut at = group;
         for _ in 0..self.nodes.len() {

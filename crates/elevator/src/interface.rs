@@ -152,7 +152,8 @@ pub enum Position {
     /// In front of everything: the data of a flush sequence. May be a request that the policy has
     /// never seen.
     Head,
-    /// In front of everything, and already counted: the driver gave the request back.
+    /// In front of everything: the driver gave back the request, which the policy has dispatched
+    /// before.
     Requeue,
 }
 
@@ -283,7 +284,8 @@ pub trait Elevator {
         None
     }
 
-    /// The queued request after this one in the policy's order, as such a candidate.
+    /// The queued request after this one in the policy's order, as a candidate for a
+    /// request-to-request merge.
     fn latter(&self, _requests: &Requests, _id: RequestId) -> Option<RequestId> {
         None
     }
@@ -341,7 +343,8 @@ pub trait Elevator {
     }
 
     /// An inserted request leaves for good: completed, merged into another, or drained to another
-    /// policy. Called exactly once each, when the request is in none of the policy's queues.
+    /// policy. Called exactly once for each inserted request, also for one that the host takes back
+    /// while it is queued.
     fn released(&mut self, _requests: &Requests, _id: RequestId, _now: Nanos) -> Wake {
         Wake::No
     }
@@ -378,7 +381,7 @@ pub trait Elevator {
     /// with weight 100.
     fn group_added(&mut self, _group: GroupId, _settings: &GroupSettings, _now: Nanos) {}
 
-    /// The weight or parent of a group changed.
+    /// The weight, latency target or priority of a group changed; its parent stays the same.
     fn group_changed(&mut self, _group: GroupId, _settings: &GroupSettings, _now: Nanos) -> Wake {
         Wake::No
     }

@@ -5,7 +5,8 @@
 //! Promise  each request can be overtaken for a number of charge points only (`read_latency`,
 //!          `write_latency`): 16 for an insertion in front of it, 1 for a merge. Once its budget is
 //!          spent it is a barrier: no request goes in front of it. read-latency2: a read without
-//!          merge candidate waits for `max_bomb_segments` units of writes, not for the whole queue.
+//!          merge candidate waits for `max_bomb_segments` units of writes (1 for each write, 1 more
+//!          per 64 sectors), not for the whole queue.
 //! Cost     O(queue) per bio, as the originals; 20 bytes a slot.
 //! Fits     one disk without command queueing, 64 to 1,024 requests. A read may have to wait for a
 //!          full queue of writes.

@@ -28,7 +28,7 @@ crate::reasons! {
 /// How many of the newest requests of a software queue are merge candidates for a bio.
 const MERGE_CANDIDATES: usize = 8;
 
-/// A hardware context.
+/// The state of one hardware queue.
 #[derive(Clone, Debug)]
 struct HardwareContext {
     /// Flushed out of the software queues, or inserted at the head: no longer mergeable.

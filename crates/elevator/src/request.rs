@@ -23,7 +23,7 @@ pub struct Attributes {
     /// Number of physical segments, for the device's limit.
     pub segments: u16,
     /// Address space: the partition for the 2.4 policies, the file for the engine, otherwise 0.
-    /// Requests of different ones never merge.
+    /// Requests of different address spaces never merge.
     pub device: u32,
     /// Issuer.
     pub context: ContextId,

@@ -6,7 +6,7 @@ use crate::interface::{Admission, Violation};
 use crate::structures::{Array, NoMemory};
 use block::GroupId;
 
-/// Levels of groups on which a share is checked.
+/// Levels of groups on which a share is checked: the group itself and its nearest ancestors.
 const LEVELS_CHECKED: usize = 8;
 const ROOT: u32 = GroupId::ROOT.0;
 
@@ -51,9 +51,10 @@ impl TagShares {
         }
     }
 
-    /// Whether a request of the group may take one of `tags` tags. While at most `free_until` tags
-    /// are taken, any group may; above that, a group is limited to its share of `tags - kept` on
-    /// every level, so that `kept` tags are free for groups that hold none yet.
+    /// Whether a request of the group may take one of `tags` tags. While fewer than `free_until`
+    /// tags are taken, any group may; after that, a group is limited to its share of `tags - kept`
+    /// on each of the lowest [`LEVELS_CHECKED`] levels, so that `kept` tags are free for groups
+    /// that hold none yet.
     pub fn admission(&self, group: GroupId, tags: u32, free_until: u32, kept: u32) -> Admission {
         if self.taken < free_until {
             return Admission::Full;

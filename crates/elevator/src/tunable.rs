@@ -80,8 +80,8 @@ pub struct Tunable {
 }
 
 impl Tunable {
-    /// Parses a written value, without checking its range: a word where the row has words, an
-    /// unsigned decimal number for nanoseconds (as kyber's files require), otherwise as
+    /// Parses a written value, without checking its range: a word or its index where the row has
+    /// words, an unsigned decimal number for nanoseconds (as kyber's files require), otherwise as
     /// [`parse_value`].
     ///
     /// ```
@@ -162,7 +162,7 @@ impl fmt::Display for Allowed<'_> {
 }
 
 /// Parses a number as the kernel's `kstrtoint` does with base 0: decimal, `0x` hexadecimal, or
-/// octal after a leading 0. One trailing newline or blank is tolerated.
+/// octal after a leading 0. Newlines and blanks at the end are ignored.
 ///
 /// # Errors
 /// [`SettingError::NotANumber`]; [`SettingError::Range`] beyond 64 bits.

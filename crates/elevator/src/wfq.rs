@@ -216,7 +216,7 @@ impl Elevator for Wfq {
         let parent_vtime = self.groups.at(settings.parent.0).vtime;
         let shared_queue = self.shared_queue_of(group);
         // Virtual time continues from where an earlier group of this id left it: tags of contexts
-        // that were in that one are then at most one request ahead.
+        // that were in that group are then at most one request ahead.
         let Group { vtime, left_tag, .. } = *self.groups.at(group.0);
         self.shares.group_added(group, settings.parent, settings.clamped_weight());
         *self.groups.at_mut(group.0) = Group { waiting: Tree::EMPTY, vtime, left_tag };
@@ -349,8 +349,8 @@ impl Wfq {
         group.left_tag = group.left_tag.max(tag);
     }
 
-    /// An issuer joins a group like any newcomer: at most one request behind the group's virtual
-    /// time.
+    /// An issuer joins a group like any newcomer: its tag is at most one request ahead of the
+    /// group's virtual time.
     fn join_group(&mut self, context: u32, group: GroupId) {
         let tag = self.groups.at(group.0).left_tag;
         let entity = self.entities.at_mut(context);

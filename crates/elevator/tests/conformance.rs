@@ -37,7 +37,7 @@ fn surroundings(queues: u16, requests: u32, device: u32, era: Era) -> Settings {
         depth: Depth { requests, device },
         hardware_queues: queues,
         software_queues: queues * 2,
-        // A device of small depth is a disk, so that policies with idling use it.
+        // A device of small depth is a disk, so that policies that idle do so.
         rotational: device < 32,
         ..Configuration::default()
     };

@@ -1,6 +1,7 @@
 //! linus and read-latency2: the numbered cases of docs/specifications/classic-elevators.md,
-//! sections 3.8 and 4.5, including the remaining budgets. A request's budget is the number of later
-//! requests that may still pass it; a request whose budget is used up is passed by none.
+//! sections 3.8 and 4.5, including the remaining budgets. A request's budget is the number of
+//! charge points for which later bios may still pass it: 16 for an insertion in front of it, 1 for
+//! a merge. A request whose budget is used up is passed by none.
 
 use elevator::{Any, Requests};
 use hoistway_elevator as elevator;

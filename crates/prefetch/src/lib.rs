@@ -5,7 +5,7 @@
 //! let (now, later) = (17, 700_000);
 //! hoistway_prefetch::for_write(&table[later]);
 //! table[now] += 1;
-//! // By the time of this write the line has arrived.
+//! // By the time of this write the line may have arrived.
 //! table[later] += 1;
 //! assert_eq!((table[now], table[later]), (1, 1));
 //! ```

@@ -1,4 +1,5 @@
-//! The counters of iostat: sums per direction, and the time with any request in flight.
+//! The counters of iostat: sums per direction, and the time with any request in flight. As in
+//! iostat, a request is in flight here from its allocation to its completion.
 
 use block::{Nanos, Operation};
 

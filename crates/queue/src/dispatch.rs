@@ -77,8 +77,9 @@ impl<E: Elevator> RequestQueue<E> {
         }
         match (has_room, has_chosen) {
             (true, true) => false,
-            // While the average is above 0, a dispatch changes it even if nothing is queued: a
-            // round in which the device had room lowers it.
+            // While the average of busy rounds (see [`RequestQueue::round_ended`]) is above 0, a
+            // dispatch changes it even if nothing is queued: a round in which the device had room
+            // lowers it.
             (true, false) => self.busy_average == 0 && !self.elevator.has_work(queue),
             (false, true) => true,
             (false, false) => !self.era.look_ahead || !self.elevator.has_work(queue),

@@ -14,7 +14,8 @@ impl<E: Elevator> RequestQueue<E> {
     /// Submits a bio. `cookie` comes back in [`crate::Done`] when it has ended.
     ///
     /// # Errors
-    /// [`Full`] when `Settings::bios` are in flight already.
+    /// [`Full`] when `Settings::bios` are in flight already, or no memory can be had for the bio's
+    /// record (only in a queue made by [`RequestQueue::growing`]).
     #[inline]
     pub fn submit(&mut self, bio: &Bio, cookie: u64, now: Nanos) -> Result<Submitted, Full> {
         self.submit_through(bio, cookie, None, now)

@@ -60,8 +60,8 @@ pub enum Allocation {
     SplitLists,
     /// 2.4.23 and the -aa trees ("low latency"): one pool, and a cap on the sectors in flight.
     SharedList {
-        /// Above this number of sectors writes sleep, and so do all but a few reads; a quarter of
-        /// it is the width of a batch.
+        /// Above this number of sectors writes sleep, and so do all but a few reads, which may go
+        /// up to five quarters of it. Sleepers are woken at three quarters of it or below.
         max_queue_sectors: u32,
     },
     /// 2.6 to 4.20: `nr_requests` for each of two kinds. A task that fills a kind, or slept for it,
@@ -158,7 +158,8 @@ impl Era {
     pub const LINUX_2_4_LOW_LATENCY: Era =
         Era { allocation: Allocation::SharedList { max_queue_sectors: 8192 }, ..Era::LINUX_2_4 };
 
-    /// Linux 2.6.18 to 2.6.38: the queue plugs the device.
+    /// Linux 2.6.18 to 2.6.38: the queue plugs the device. Requests are counted by direction, as up
+    /// to 2.6.29.
     pub const LINUX_2_6: Era = Era {
         allocation: Allocation::Batching { by: Kinds::Direction, is_capped: true },
         queue_plug: QueuePlug::Threshold { requests: 4, delay_ns: 3 * MILLISECOND },
@@ -203,7 +204,8 @@ impl Era {
         max_sectors: 2560,
     };
 
-    /// Our own engine. It knows its free slots before it dispatches, so no request is chosen early.
+    /// The engine of `hoistway serve`. It knows its free slots before it dispatches, so no request
+    /// is chosen early.
     pub const ENGINE: Era = Era { look_ahead: false, has_large_table: true, ..Era::BLK_MQ };
 
     /// The usual `nr_requests` for a device of this queue depth.

@@ -22,7 +22,8 @@ impl<E: Elevator> RequestQueue<E> {
         added
     }
 
-    /// Changes a group's weight and latency target; its parent stays. False unless it is online.
+    /// Changes a group's weights, latency target and priority; its parent stays. False unless it is
+    /// online.
     pub fn change_group(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> bool {
         let changed = self.groups.change(group, settings);
         if changed {
@@ -39,7 +40,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Takes a group offline: its queued requests drain, its later bios are accounted to its
     /// nearest online ancestor, and its id becomes [`elevator::GroupState::Absent`] when its last
-    /// request is freed. False for the root and for parents.
+    /// request is freed. False for the root, for parents, and for a group that is not online.
     pub fn remove_group(&mut self, group: GroupId, now: Nanos) -> bool {
         if !self.groups.set_offline(group) {
             return false;

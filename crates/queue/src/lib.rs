@@ -29,9 +29,10 @@
 //! A host calls [`RequestQueue::submit`], then [`RequestQueue::dispatch`] until it answers anything
 //! but [`Next::Start`], and [`RequestQueue::complete`] when the device is done;
 //! [`RequestQueue::next_timer`] says when to call [`RequestQueue::timer`]. Nothing is allocated
-//! after construction; time comes in as an argument. Differences between kernels are in [`Era`]. In
-//! the eras whose queue plugs the device, a host calls [`RequestQueue::unplug_device`] whenever a
-//! task is about to wait for I/O. Source of the behaviour: Linux 6.1 to 6.12
+//! after construction, except for limiters, for tracing, for another policy and by a queue made
+//! with [`RequestQueue::growing`]. Time comes in as an argument. Differences between kernels are in
+//! [`Era`]. In the eras whose queue plugs the device, a host calls [`RequestQueue::unplug_device`]
+//! whenever a task is about to wait for I/O. Source of the behaviour: Linux 6.1 to 6.12
 //! block/{blk-mq,blk-mq-sched,blk-merge,blk-flush,elevator}.c; `era.rs` for the older kernels.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -222,7 +223,7 @@ pub struct RequestQueue<E = Any> {
 
 impl RequestQueue<Any> {
     /// A queue with the policy of this name, in the form of the given kernel version or in its
-    /// newest.
+    /// default form.
     ///
     /// # Errors
     /// Unknown name, a version before the policy's first, or out of memory.
@@ -362,7 +363,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.bios.capacity() - self.bios.in_flight()
     }
 
-    /// The cookies and extents of a request's bios, in sector order.
+    /// The cookies of a request's bios and the bios themselves, in sector order; none if the id is
+    /// stale.
     pub fn bios_of(&self, id: RequestId) -> impl Iterator<Item = (u64, &Bio)> + '_ {
         let members =
             if self.requests.is_live(id) { self.slots.at(id.slot()).members() } else { Slot::EMPTY.members() };
@@ -467,7 +469,9 @@ impl<E: Elevator> RequestQueue<E> {
         self.finish_switch_if_drained(now);
     }
 
-    /// The driver returned a started request: it enters the policy again, ahead of all others.
+    /// The driver returned a started request: it enters the policy again, ahead of all others. A
+    /// request that the policy never had, such as a flush command, goes to the head of the dispatch
+    /// list.
     pub fn requeue(&mut self, id: RequestId, now: Nanos) {
         if !self.leave_device(id) {
             self.violations += 1;

@@ -1,8 +1,9 @@
 //! Merging: which bios and requests may merge, where candidates are searched, and the merge itself.
 //!
 //! The search order is that of blk-mq: the submitter's newest plugged request, the request merged
-//! into last, the hash of ends, the policy's front search. The first candidate decides, even if a
-//! limit then forbids the merge.
+//! into last, the hash of ends, the policy's front search. Of the last three, the first candidate
+//! decides, even if a limit then forbids the merge. A policy with a list of its own replaces these
+//! three.
 
 use crate::bios::{Arrival, Chain, Members};
 use crate::limits::Merging;

@@ -39,7 +39,7 @@ pub enum TraceKind {
     Started,
     /// The device completed a request.
     Completed,
-    /// The driver returned a request, and it entered the policy again.
+    /// The driver returned a request, which goes back to the policy or to the dispatch list.
     Requeued,
     /// The driver had no room for a request.
     Refused,

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Instructions per 4 KiB read on a disk without cost: framework, our elevators, the kernel's own.
-# Merges are counted.
+# Instructions per 4 KiB read on a disk that completes at once: no elevator, ours, the kernel's.
+# It also checks that adjacent requests merge.
 # kernel: released
 load null_blk nr_devices=0 || die 10 "null_blk"
 load bfq || die 10 "bfq"
@@ -34,26 +34,26 @@ echo "= above none: mq-deadline $((mq_deadline - none)), hw-mq-deadline $((hw_mq
 # All elevators pay for blk-mq's tags, lists and locks: the rest is the policy's cost. Source:
 # docs/specifications/kernel-host.md, section 20.
 echo "= above the FIFO (hw-noop): mq-deadline $((mq_deadline - hw_noop)), hw-mq-deadline $((hw_mq_deadline - hw_noop)); bfq $((bfq - hw_noop)), hw-bfq $((hw_bfq - hw_noop)), kyber $((kyber - hw_noop)), hw-paternoster $((hw_paternoster - hw_noop))"
-# The cost above none that each policy may have on this kernel: the values recorded on 22 November
-# 2026 (paternoster, whose second design costs more: 25 November) plus 1 %. Record lower values
-# here.
+# The cost above none that each policy may have on Linux 6.1: the values recorded on 22 November
+# 2026 (paternoster's on 25 November, after a change of its design) plus 1 % and 10. Record lower
+# values here.
 recorded="noop 778 wfq 1379 mq_deadline 1224 linus 3261 nas 3139 anticipatory 2043 deadline 1264 cfq 2955
     uchida 2936 tarasov 2930 bfq 2094 paternoster 1437 kyber 2040"
 case $(uname -r) in
 6.1.*) ;;
 *) recorded= ;;
 esac
-# On every kernel.
+# These bounds hold on every kernel.
 [ $hw_mq_deadline -le $mq_deadline ] || over=" hw-mq-deadline:$((hw_mq_deadline - none))>$((mq_deadline - none)) of the kernel's"
 [ $hw_paternoster -le $((kyber + 300)) ] || over="$over hw-paternoster:$((hw_paternoster - none))>$((kyber - none + 300)), kyber's and 300"
-# At most seven tenths of the kernel's elevator's cost, both above none and above the framework.
+# hw-bfq costs at most seven tenths of the kernel's bfq, both above none and above the FIFO.
 for base in $none $hw_noop; do
     [ $(((hw_bfq - base) * 10)) -le $(((bfq - base) * 7)) ] || over="$over hw-bfq:$((hw_bfq - base))>0.7*$((bfq - base))"
 done
 set -- $recorded
 while [ $# -gt 1 ]; do
     eval "cost=\$((hw_$1 - none))"
-    # Ten more, for a tick of the clock that falls into only one of the two runs.
+    # Ten more, for a tick of the clock that falls only into this policy's or none's run.
     [ $cost -le $(($2 * 101 / 100 + 10)) ] || over="$over hw-$1:$cost>$2"
     shift 2
 done

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every elevator carries verified data on scsi_debug (budgets, bypassing requests) and virtio-blk.
+# Every elevator carries verified data on scsi_debug (own depth limit, passthrough) and virtio-blk.
 load virtio_pci && load virtio_blk && [ -b /dev/vda ] || die 10 "virtio-blk"
 load sd_mod || die 10 "sd_mod"
 load scsi_debug dev_size_mb=64 delay=0 max_queue=32 submit_queues=2 lbpu=1 || die 10 "scsi_debug"

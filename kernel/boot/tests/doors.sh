@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a 4 KiB request costs by NBD, the kernel's nbd, ublk and vhost-user-blk (bench/doors/run reads the lines).
+# What a 4 KiB request costs by NBD, the kernel's nbd, ublk, vhost-user-blk (for bench/doors/run).
 # module: none
 # drivers: ublk_drv nbd
 # product: release

@@ -29,7 +29,7 @@ for name in hw-wfq hw-bfq hw-paternoster; do
         jobs="$jobs $!"
     done
     sleep 1
-    # bfq's slices are long: see weights.
+    # bfq's slices are long: see weights.sh.
     seconds=2
     case $name-$(uname -r) in hw-bfq-*debug*) seconds=10 ;; esac
     set -- $(ios p/q p/r s)

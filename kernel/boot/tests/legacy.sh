@@ -18,7 +18,7 @@ ios() { for group; do echo /tmp/$(basename $group); done | xargs cat | od -v -A 
 # 16 requests outstanding, as in the cases of docs/specifications/kernel-host.md, section 23;
 # docs/measured/2026-11-22-kernel-module/README.md has results with 64.
 load_in() {
-    # The file of an earlier process would count as the start.
+    # A file that an earlier process left would look like the start of this one.
     rm -f /tmp/$(basename $1)
     (
     echo 0 >$1/cgroup.procs
@@ -35,7 +35,8 @@ begun() {
         die 18 "$group does not begin"
     done
 }
-# window TOLERANCE GROUP PART...: checks that each group gets its part in 1000 of the total.
+# window TOLERANCE GROUP PART...: checks that each group gets its PART in 1000 of the total, with an
+# error of at most TOLERANCE thousandths of the PART, and 1.
 window() {
     local tolerance=$1 groups= parts= sum=0 first last part
     shift
@@ -60,14 +61,14 @@ $last" | awk -v n=$(echo $groups | wc -w) 'NR <= n { was[NR] = $1; next } { is[N
 }
 wrong=
 # hw-wfq and hw-bfq first: a minute after its start the debug kernel blocks submission for 10 to 18
-# ms once a second (see weights).
+# ms once a second (see weights.sh).
 for name in hw-wfq hw-bfq hw-paternoster; do
     use v0 $name || die 14 "switch to $name"
     cat /sys/block/v0/queue/iosched/nr_requests_advised >/sys/block/v0/queue/nr_requests
     [ -e /sys/block/v0/queue/iosched/low_latency ] && echo 0 >/sys/block/v0/queue/iosched/low_latency
     echo 0 2>/dev/null >/sys/block/v0/queue/iosched/slice_idle
-    # Rounds of bfq as in weights: 18 rounds of 100:800 take 20.4 s, in which one slice more or less
-    # of the light group is less than the tolerance.
+    # Rounds of bfq as in weights.sh: 18 rounds of 100:800 take 20.4 s, in which one slice more or
+    # less of the light group is within the tolerance.
     seconds=1.5 long=4
     [ $name = hw-bfq ] && seconds=10 long=20.4
     case $name$(uname -r) in hw-bfq*debug*) long=23 ;; esac

@@ -69,8 +69,8 @@ sleep 6
 echo scan >/sys/kernel/debug/kmemleak && sleep 1 && echo scan >/sys/kernel/debug/kmemleak || die 10 "no kmemleak"
 cat /sys/kernel/debug/kmemleak >/tmp/leaks
 grep -q hoist /tmp/leaks && { head -n 60 /tmp/leaks; die 24 "memory was lost"; }
-# Linux before 6.2 leaks a reference to an elevator whose tags cannot be allocated, also to its own;
-# then nothing can be unloaded.
+# Linux before 6.2 leaks a reference to an elevator whose tags cannot be allocated, also to the
+# kernel's own ones; then neither module can be unloaded.
 refs() { cat /sys/module/$1/refcnt; }
 if [ "$(refs kyber_iosched)" = 0 ]; then
     rmmod hoistway || die 25 "rmmod"

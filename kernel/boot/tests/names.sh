@@ -1,6 +1,6 @@
 #!/bin/sh
 # Names, tunables and two devices at once; invalid values are refused with the right errno.
-# A refused value gives one log line.
+# A second module with the same names is refused, with a line in the log.
 # rows: yes
 load null_blk nr_devices=0 || die 10 "null_blk"
 nullb v0 memory_backed=1 size=16 submit_queues=1 hw_queue_depth=16 irqmode=2 completion_nsec=20000 || die 11 "nullb v0"
@@ -53,7 +53,7 @@ tester /dev/v0 16 random 50 >/dev/null & tester /dev/v1 16 random 20 >/dev/null
 wait $!
 kill $reader
 finished() { awk '/^finished / { print $2 }' /sys/block/$1/queue/iosched/stats; }
-# 800 reads here and 320 there; a few merge.
+# 800 reads of v0 and 320 of v1; a few merge.
 [ "$(finished v0)" -ge 700 ] && [ "$(finished v1)" -ge 280 ] && [ "$(finished v1)" -le 330 ] ||
     die 16 "statistics of two devices: $(finished v0), $(finished v1)"
 echo 0 >/sys/kernel/config/nullb/v0/power && rmdir /sys/kernel/config/nullb/v0

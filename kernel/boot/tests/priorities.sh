@@ -5,8 +5,8 @@ load null_blk nr_devices=0 || die 10 "null_blk"
 insmod /hoistway.ko || die 10 "insmod"
 nullb v0 size=1024 submit_queues=1 hw_queue_depth=4 irqmode=2 completion_nsec=2000000 || die 11 "nullb"
 wrong=
-# Sixteen reads at a time of CLASS/LEVEL beside as many of CLASS/LEVEL: the first one's part in 1000
-# must lie between the bounds.
+# window ELEVATOR LEAST MOST FIRST SECOND: keeps sixteen reads outstanding at each of two priorities
+# (CLASS/LEVEL); the part of FIRST, in 1000, must lie between LEAST and MOST.
 window() {
     local name=$1 least=$2 most=$3 jobs= share
     shift 3
@@ -28,14 +28,14 @@ window() {
     echo "= $name: $share of 1000, due $least to $most"
     [ $share -ge $least ] && [ $share -le $most ] || wrong="$wrong $name"
 }
-# The real-time class before the others (paternoster: sixteen of seventeen), the others before the
-# idle class.
+# The real-time class before the others (paternoster: sixteen real-time requests, then one other),
+# the others before the idle class.
 seconds=2
 for name in hw-mq-deadline hw-cfq hw-bfq; do window $name 990 1000 1/4 2/4; done
 window hw-paternoster 936 946 1/4 2/4
 for name in hw-mq-deadline hw-cfq hw-bfq hw-paternoster; do window $name 990 1000 2/4 3/0; done
-# Levels 0 and 7: slices of 180 and 40 ms, weights of 80 and 10, and no difference to mq-deadline.
-# Slices of cfq and bfq are long.
+# Levels 0 and 7: cfq has slices of 180 and 40 ms, bfq and paternoster have weights of 80 and 10,
+# mq-deadline makes no difference. Slices of cfq and bfq are long.
 window hw-mq-deadline 480 520 2/0 2/7
 window hw-paternoster 880 898 2/0 2/7
 seconds=12

@@ -16,7 +16,7 @@ use v0 none || die 14 "none"
 before=$(cat $queue/nr_requests)
 is_as_before() { [ "$(cat $queue/scheduler | tr ' ' '\n' | grep '^\[')" = "[none]" ] && [ "$(cat $queue/nr_requests)" = "$before" ]; }
 
-# Three schedulers, two groups, on the real block layer.
+# Four schedulers, two groups, on the kernel's block layer.
 hoistway test /dev/v0 --host native -s none -s bfq:low_latency=0,nr_requests=256 -s hw-bfq:low_latency=0 -s hw-paternoster --weights 100,800 \
     -w drr:bs=4k,iodepth=32 --runtime 4 --no-store >/tmp/table 2>/tmp/notes
 code=$?

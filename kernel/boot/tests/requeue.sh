@@ -1,6 +1,6 @@
 #!/bin/sh
 # A disk that requeues 3 % of its requests; data stays correct under every elevator.
-# Every second requeue goes through the elevator.
+# By turns, null_blk asks to be called again and returns the request through the elevator.
 # kernel: debug
 # time: real
 load null_blk nr_devices=0 requeue=1,3,0,-1 || die 10 "null_blk"

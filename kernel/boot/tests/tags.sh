@@ -2,7 +2,8 @@
 # Policies that share tags by group keep 300:100 when all scheduler tags are taken.
 # part: long
 # With 1 process of 32 reads in each group every read has one of the 256 tags, and the order alone
-# divides the disk. With 8 processes of 64 reads each group asks for twice as many tags as there are.
+# divides the disk. With 8 processes of 64 reads each group asks for twice as many tags as there
+# are.
 load null_blk nr_devices=0 || die 10 "null_blk"
 insmod /hoistway.ko || die 10 "insmod"
 nullb v0 size=1024 submit_queues=1 hw_queue_depth=4 irqmode=2 completion_nsec=2000000 || die 11 "nullb"
@@ -17,7 +18,8 @@ ios() {
 }
 wrong=
 for name in hw-wfq hw-paternoster hw-sfq hw-sfq-d2 hw-mqfq; do
-    # Shares by tags scatter more in 2 s than those by order. Without limits, 1 : 1 is off by 667.
+    # PROCESSES:DEPTH:TOLERANCE, the last in thousandths: shares by tags scatter more in 2 s than
+    # those by order. If groups had no limits of tags, the shares would be 1:1, which is off by 667.
     for load in 1:32:50 8:64:250; do
         processes=${load%%:*} depth=${load#*:}
         tolerance=${depth#*:} depth=${depth%:*}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Instructions per 4 KiB read of one file in memory: loop, our server by ublk, our server by the kernel's nbd.
+# Instructions per 4 KiB read of one file in memory: loop, and our server by ublk and by nbd.
 # module: none
 # drivers: ublk_drv nbd loop
 # product: release

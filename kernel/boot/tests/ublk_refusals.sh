@@ -14,7 +14,8 @@ chmod 1777 /tmp
 truncate -s 16M /tmp/a.img /tmp/b.img
 chmod 666 /tmp/a.img
 
-# refused STATUS MESSAGE REMEDY COMMAND...: the command ends with the status, and its error is MESSAGE and REMEDY alone.
+# refused STATUS MESSAGE REMEDY COMMAND...: the command ends with the status, and its one error
+# contains MESSAGE and REMEDY.
 refused() {
     local status=$1 message=$2 remedy=$3 code
     shift 3

@@ -21,8 +21,8 @@ done
 use v0 none && rmmod hoistway && insmod /hoistway.ko || die 16 "again"
 echo 0 >/sys/kernel/config/nullb/v0/power && rmdir /sys/kernel/config/nullb/v0
 
-# A reader that thinks for 3 ms beside one that keeps 16 requests outstanding, on a disk of 4
-# requests of 2 ms.
+# A reader that thinks for 3 ms beside one that keeps 16 requests outstanding, on a disk that
+# serves 4 requests at a time in 2 ms each.
 nullb v0 size=1024 submit_queues=1 hw_queue_depth=4 irqmode=2 completion_nsec=2000000 || die 11 "nullb"
 echo 1 >/sys/block/v0/queue/rotational
 wrong=
@@ -51,7 +51,7 @@ for name in hw-cfq hw-bfq; do
         echo "= $name slice_idle $idle: alone $alone/s, beside 16 $beside/s; dispatch calls $calls, dispatched $dispatched, holds $holds, throttled $throttled, timers $timers"
         if [ $idle = 0 ]; then
             [ $timers = 0 ] || die 22 "$name: timers without idling"
-            # cfq gives nothing to an issuer for which it does not idle; bfq injects requests of
+            # cfq gives little to an issuer for which it does not idle; bfq injects requests of
             # others instead of idling, and gives the issuer its share either way.
             case $name in
             hw-cfq) [ $waited_for -ge $((2 * beside)) ] || die 22 "$name: waiting brings $waited_for reads, no waiting $beside" ;;

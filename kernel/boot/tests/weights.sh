@@ -1,6 +1,6 @@
 #!/bin/sh
 # Weights of two cgroups divide a busy disk to 5 %, and new weights count at once.
-# The weights are 300:100 and 100:800; the kernel's bfq is shown beside.
+# The weights are 300:100, 100:100 and 100:800. hw-cfq and the kernel's bfq are shown, not checked.
 load null_blk nr_devices=0 || die 10 "null_blk"
 load bfq || die 10 "bfq"
 insmod /hoistway.ko || die 10 "insmod"
@@ -22,7 +22,8 @@ ios() {
         /sys/fs/cgroup/a/io.stat /sys/fs/cgroup/b/io.stat
 }
 wrong=
-# window A B SECONDS TOLERANCE: measures with these weights; a tolerance of 0 checks nothing.
+# window A B SECONDS TOLERANCE: measures with these weights. TOLERANCE is in thousandths of
+# the ratio; 0 checks nothing.
 window() {
     local a b
     echo $1 >/sys/fs/cgroup/a/$file && echo $2 >/sys/fs/cgroup/b/$file || die 15 "weights"
@@ -37,14 +38,15 @@ window() {
     [ $4 = 0 ] || [ ${off#-} -le $4 ] || wrong="$wrong $name $1:$2"
 }
 # hw-bfq first: a minute after its start the debug kernel blocks submission for 10 to 18 ms once a
-# second, in which queues run dry.
+# second (docs/measured/2026-11-22-kernel-module/README.md), in which queues run dry.
 for name in hw-bfq hw-wfq hw-paternoster hw-cfq bfq; do
     use v0 $name || die 14 "switch to $name"
     file=io.hoist.weight tolerance=50 loose=50 short=1.5 long=4
-    # A slice of bfq takes 126 ms, so a round of 300:100 takes 504 ms, of 100:800 1,134 and of
-    # 100:100 252: 1.5 s are nearly whole rounds of the first and last, but 4 s are not of 100:800.
-    # On the debug kernel the window is 0.1 s longer than requested, so that parts of a round count:
-    # there it holds twenty rounds.
+    # A slice of bfq takes 126 ms (its time limit is 31 ticks of 4 ms, and a read takes 2 ms), so a
+    # round of 300:100 takes 504 ms, of 100:800 1,134 and of 100:100 252: 1.5 s are nearly whole
+    # rounds of 300:100 and 100:100, but 4 s are not of 100:800. On the debug kernel the window is
+    # 0.1 s longer than requested, so that parts of a round count: there it holds about twenty
+    # rounds.
     case $name in
     bfq) file=io.bfq.weight tolerance=0 loose=0 long=16 ;;
     hw-bfq)

@@ -60,7 +60,7 @@ calls! {
     Finish: finish(id: u32, now: Nanos) -> Effect;
 }
 
-/// A separate function, so that its stack frame is gone before the rest begins.
+/// Builds the policy with the number that `config` gives.
 #[inline(always)]
 fn build_policy(config: &Config) -> Result<Any, BuildError> {
     let elevator_type = elevator_type(config.policy).ok_or(BuildError::UnknownName)?;
@@ -96,10 +96,10 @@ impl DevicePolicy {
     #[allow(unsafe_code)]
     #[inline(never)]
     pub unsafe fn build_at(place: *mut Self, config: &Config) -> Result<(), BuildError> {
-        // The policy is built last, so that nothing has to be freed on failure.
+        // The state is written only after the policy, so that on failure `place` contains nothing.
         let state = DeviceState::try_new(config)?;
-        // SAFETY: guaranteed by the caller; each field is written once, and the rest only after the
-        // last.
+        // SAFETY: guaranteed by the caller; each field is written once, and `publish` is called
+        // only after the last.
         unsafe {
             (&raw mut (*place).policy).write(match build_policy(config) {
                 Ok(policy) => policy,
@@ -237,7 +237,8 @@ impl DevicePolicy {
         self.policy.visit(Absorb { state: &mut self.state, keep, sectors, gone, now }) & !ATTEND
     }
 
-    /// The queued request before (`false`) or behind this one in the policy's order.
+    /// The queued request before (`false`) or behind this one in the policy's order; [`NONE`] if
+    /// there is none.
     pub fn neighbour(&self, id: u32, is_behind: bool) -> u32 {
         let id = RequestId::from_raw(id);
         let found = if is_behind {
@@ -369,7 +370,8 @@ impl DevicePolicy {
         &self.policy
     }
 
-    /// Sets the tunable number `row`, in its unit. Returns false if it refuses the value.
+    /// Sets the tunable number `row`, in its unit. Returns false if there is none, or if it refuses
+    /// the value.
     pub fn set(&mut self, row: u32, value: i64) -> bool {
         let done = self.policy.set(row as usize, value).is_ok();
         self.publish();

@@ -23,7 +23,8 @@ pub struct Ids {
 impl Ids {
     /// A pool in which all ids but 0 are free.
     ///
-    /// # Errors There is too little memory.
+    /// # Errors
+    /// There is too little memory.
     pub fn try_new(limit: u32) -> Result<Self, NoMemory> {
         let limit = limit.max(1);
         let mut free = Array::try_new(limit, 0)?;

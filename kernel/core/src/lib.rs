@@ -8,8 +8,8 @@
 //!          a table of functions; a table of 64 bytes per request.
 //! Sources  docs/specifications/kernel-host.md, sections 8 to 18.
 //!
-//! Read `life.rs` first: insertion, choice and end of a request. [`records`]: records of every
-//! call, if wanted, and their replay in user space.
+//! Read `life.rs` first: insertion, choice and end of a request. [`records`]: records of the calls,
+//! if wanted, and their replay in user space.
 #![no_std]
 
 extern crate alloc;

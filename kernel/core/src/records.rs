@@ -1,5 +1,5 @@
-//! Records of every call, 64 bytes each, and their replay in user space, which must give the same
-//! answers.
+//! Records of all calls that [`Call`] lists, 64 bytes each, and their replay in user space, which
+//! must give the same answers.
 
 #[cfg(not(feature = "module"))]
 use crate::device_policy::DevicePolicy;

@@ -182,8 +182,8 @@ pub const ATTEND: u32 = 1 << 16;
 #[repr(C)]
 #[derive(Debug)]
 pub struct Shared {
-    /// When `hoist_timer` is to be called: all ones, or a time that no longer matters, mean no time
-    /// earlier than [`Shared::armed_at_ns`].
+    /// When `hoist_timer` is to be called, if that is earlier than [`Shared::armed_at_ns`]. All
+    /// ones, or an outdated time, mean that the policy wants no earlier call than that.
     pub timer_at_ns: AtomicU64,
     /// The time to which the glue's timer is set; written by the glue.
     pub armed_at_ns: AtomicU64,
@@ -206,8 +206,8 @@ pub struct Shared {
 
 /// [`Shared::stalled`]: nothing is dispatched before a completion or an insertion.
 pub const THROTTLED: u32 = 1 << 0;
-/// [`Shared::stalled`]: blk-mq got no request although some are queued: it dispatches again only
-/// when it is told to, or after an insertion.
+/// [`Shared::stalled`]: blk-mq got no request, although some may be queued: it dispatches again
+/// only when it is told to, or after an insertion.
 pub const REFUSED: u32 = 1 << 1;
 
 impl Shared {
@@ -250,13 +250,13 @@ pub struct Stats {
     pub inserted: u64,
     /// Requests dispatched to the driver.
     pub dispatched: u64,
-    /// Requests that ended.
+    /// Requests that the device completed.
     pub finished: u64,
     /// Requests that the driver requeued.
     pub requeued: u64,
     /// Bios merged into a queued request.
     pub bios_merged: u64,
-    /// Queued requests absorbed by another.
+    /// Requests absorbed by another.
     pub absorbed: u64,
     /// Calls of `hoist_dispatch`.
     pub dispatch_calls: u64,

@@ -1,4 +1,5 @@
-//! Nothing to be found: checked access, a guarded division, a copy of half a kilobyte, a loop, allocation in `build`.
+//! Nothing to be found: checked access, a guarded division, a copy of half a kilobyte, a loop,
+//! allocation in `build`.
 #![no_std]
 extern crate alloc;
 use alloc::vec::Vec;

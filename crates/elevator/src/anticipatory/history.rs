@@ -1,11 +1,11 @@
-//! An issuer's history: its think time between two reads, and its seek distance.
+//! An issuer's history: its think time between two sync requests, and its seek distance.
 //!
 //! All averages are exponentially weighted, and a new sample has weight 1/8: x <- (7x + 256 sample)
 //! / 8, so that 256 stands for 1.
 
 use block::Nanos;
 
-/// Longer think times are capped at this.
+/// Think times are capped just below this.
 const LONGEST_THINK_NS: Nanos = 20_000_000;
 
 /// A moving average of samples.
@@ -30,17 +30,18 @@ const fn moved(total: u64, sample: u64) -> u64 {
     total.saturating_mul(7).saturating_add(sample.saturating_mul(256)) / 8
 }
 
-/// What is known about new processes in general.
+/// What is known about processes that are new, that is, of which one sync request at most has been
+/// seen.
 #[derive(Copy, Clone, Debug)]
 pub struct NewIssuers {
     think_total: u64,
     pub think_mean_ns: Nanos,
     seek_total: u64,
     pub seek_mean_sectors: u64,
-    /// How many of 256 processes exited after a single read, as a moving average.
+    /// How many of 256 processes sent no second sync request, as a moving average.
     pub exit_probability: u64,
-    /// How many of 256 processes were followed, after their exit, by no read of another process
-    /// nearby.
+    /// How many of 256 processes were followed, after their exit, by no near sync request of
+    /// another process.
     pub exit_no_coop: u64,
 }
 
@@ -71,7 +72,7 @@ impl NewIssuers {
 #[derive(Copy, Clone, Debug)]
 pub struct Issuer {
     pub is_alive: bool,
-    /// Whether it has issued a read; the next field tells whether one has completed.
+    /// Whether it has issued a sync request; `has_run` tells whether one has completed.
     pub has_started: bool,
     pub has_run: bool,
     pub queued: u32,
@@ -117,8 +118,8 @@ impl Issuer {
             new_issuers.seek_total = moved(new_issuers.seek_total, sectors);
             new_issuers.seek_mean_sectors = new_issuers.seek_total / 256;
         }
-        // Caps a single outlier, so that it cannot spoil the average; more strictly once there are
-        // many samples.
+        // Caps a single outlier, so that it cannot spoil the average; more strictly from the fourth
+        // sample on, when their weight exceeds 60 of 256.
         let most = if self.seek.samples <= 60 { 2 * 1024 * 1024 } else { 2 * 1024 * 64 };
         self.seek.add(sectors.min(self.seek.mean.saturating_mul(4).saturating_add(most)));
     }

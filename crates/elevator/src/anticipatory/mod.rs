@@ -583,7 +583,7 @@ impl Anticipatory {
 
     // ---- order inside a kind ----
 
-    /// The lowest request of a kind, other than this one.
+    /// The lowest request of a kind; `None` if that is the request in this slot.
     fn first_but(&self, kind: Kind, slot: u32) -> Option<u32> {
         self.class(kind).sorted.first(&self.sorted).filter(|first| *first != slot)
     }

@@ -139,8 +139,8 @@ impl Anticipatory {
         self.new_issuers.think_mean_ns > expire_ns || likely_gone > HALF * 256
     }
 
-    /// Whether a request is near the last one; the longer the wait, the larger the permitted
-    /// distance.
+    /// Whether a request is near the last one: within a distance that grows with the time waited,
+    /// or nearer than the issuer usually seeks.
     fn is_near(&self, awaited: &Awaited, first_sector: u64, now: Nanos) -> bool {
         let last = self.class(self.batch).last_end;
         let waited = match (self.wait, awaited.done_at) {

@@ -1,7 +1,7 @@
 //! Device time: a counter that advances with the wall clock at a rate set by feedback, and stops
 //! while no group is active.
 //!
-//! 2^37 units are a second at 100 %. Counters wrap (at 10000 % after 12 days), so they are compared
+//! 2^37 units are a second at 100 %. Counters wrap (at 10000 % after 15 days), so they are compared
 //! by difference.
 
 use block::Nanos;

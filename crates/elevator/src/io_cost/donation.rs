@@ -19,8 +19,9 @@ pub struct Loans {
 impl IoCost {
     /// The share of the device with which a group that used `usage` of it (2^16 = all) has half a
     /// period of budget left at the end of the next period; `share` is the share that it has now by
-    /// the weight that it uses. Budget beyond that is taken away now; the device's clock runs
-    /// faster to give it to all groups.
+    /// the weight that it uses. At most `most`, which is also the answer if bios wait or little
+    /// budget is left. At least 1, the answer for a group in debt. Budget beyond half a period is
+    /// taken away now; the device's clock runs faster to give it to all groups.
     #[inline(never)]
     pub(super) fn share_needed(&mut self, group: GroupId, share: u32, most: u32, usage: u32, vnow: Vtime) -> u32 {
         if self.groups.at(group).debt > 0 {

@@ -1,9 +1,9 @@
 //! Hierarchical weights: a group's share of the device is the product, over its levels, of its
 //! weight divided by the sum of its active siblings'.
 //!
-//! There are two such trees: by the weights that groups have (`active`) and by those that they use
-//! (`inuse`). An inner group uses what its children use: its `inuse` follows from theirs. A change
-//! costs O(depth); shares are recalculated when read.
+//! Each group has two shares: by the weights that the groups have (`active`) and by those that they
+//! use (`inuse`), the rest being lent to others. An inner group uses what its children use: its
+//! `inuse` follows from theirs. A change costs O(depth); shares are recalculated when read.
 
 use super::clock::{Vtime, ahead};
 use super::group::Group;
@@ -35,7 +35,7 @@ pub const fn charged(absolute: Vtime, hweight: u32) -> Vtime {
 /// were ahead of the clock by more than half of the range, it would appear to be behind.
 const MOST_CHARGED: Vtime = 1 << 60;
 
-/// `ceil(a * part / whole)` for a weight `a`, with parts of any size.
+/// `ceil(a * part / whole)`, at most `a`, for a weight `a` and parts of any size.
 #[inline]
 fn portion(a: u32, part: u64, whole: u64) -> u32 {
     // 30 bits of weight leave 34 bits for a sum; low bits of a larger sum do not matter.

@@ -131,7 +131,8 @@ impl IoCost {
         self.has_budget(group, absolute, vnow)
     }
 
-    /// Ends the lending of a group, because a bio is waiting in it. True if it did lend.
+    /// Ends the lending of a group, because a bio is about to wait in it. True if it did lend; a
+    /// group in debt goes on lending, and the answer is false.
     fn take_back_all(&mut self, group: GroupId, vnow: Vtime, now: Nanos) -> bool {
         let entry = self.groups.at(group);
         if entry.debt > 0 || entry.inuse == entry.active {

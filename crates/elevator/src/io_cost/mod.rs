@@ -304,8 +304,8 @@ impl IoCost {
     /// the default of the device's class. Bounds are clamped to 1 % to 10000 %.
     ///
     /// # Errors
-    /// [`SettingError::Range`] if a share is above 100 %, or `min` above `max` (EINVAL). Nothing
-    /// has changed then.
+    /// [`SettingError::Range`] if a share is above 100 %, or `min` above `max` (in the kernel:
+    /// EINVAL). Nothing has changed then.
     pub fn set_qos(&mut self, qos: &Qos, now: Nanos) -> Result<(), SettingError> {
         let (least, most) = (*RATE_PPM.start(), *RATE_PPM.end());
         let bounded = Qos { min_ppm: qos.min_ppm.clamp(least, most), max_ppm: qos.max_ppm.clamp(least, most), ..*qos };

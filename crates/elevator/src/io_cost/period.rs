@@ -1,5 +1,5 @@
 //! The end of a period: deactivates idle groups, decides which groups lend, and judges the device.
-//! No other part of io.cost takes a time proportional to the number of groups.
+//! Apart from a drain, no other part of io.cost takes a time proportional to the number of groups.
 
 use super::IoCost;
 use super::clock::{Vtime, ahead, scaled};
@@ -222,7 +222,8 @@ impl IoCost {
     }
 
     /// Whether some I/O of the group has been in the device since before this period. Always false
-    /// if no latency targets are set.
+    /// while the group's tasks are delayed, and if no share of the requests has to meet a latency
+    /// target.
     fn lags(&self, group: GroupId, vnow: Vtime) -> bool {
         let entry = self.groups.at(group);
         let is_watched = self.qos.read_ppm != 0 || self.qos.write_ppm != 0;

@@ -17,8 +17,8 @@ const MOST_BUSY: i32 = 1_000;
 /// Step towards a bound while the rate is outside of it.
 const BOUND_STEP_PERCENT: u64 = 4;
 const MILLION: u64 = 1_000_000;
-/// A flash device whose clock stays above or below one of these rates for `CLASS_STEP_AFTER_NS`
-/// changes to the other class.
+/// Flash whose clock stays at this rate or above for `CLASS_STEP_AFTER_NS` becomes `FlashFast`;
+/// `FlashFast` whose clock stays at `TOO_SLOW_PERCENT` or below for as long becomes `Flash`.
 const TOO_FAST_PERCENT: u64 = 500;
 const TOO_SLOW_PERCENT: u64 = 10;
 const CLASS_STEP_AFTER_NS: Nanos = 10_000_000_000;
@@ -59,6 +59,7 @@ pub struct Findings {
 
 impl Feedback {
     /// Counts a request that took `on_queue_ns`, of which `size` is the device time of its data.
+    /// What is left without that time has to meet the target.
     pub fn request_ended(&mut self, direction: Direction, on_queue_ns: Nanos, size: Vtime, target_us: u64) {
         let size_ns = nanos_of(size);
         let tally = self.tallies.of_mut(direction);

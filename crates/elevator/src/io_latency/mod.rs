@@ -312,8 +312,8 @@ impl IoLatency {
         }
     }
 
-    /// How far the children of a group are throttled: 0 = not at all, otherwise in steps of
-    /// docs/specifications/throttle.md, section 5.
+    /// How far the children of a group are throttled: the distance of the group's cookie below its
+    /// initial value (docs/specifications/throttle.md, section 5); 0 = not at all.
     pub fn throttling_below(&self, parent: GroupId) -> u32 {
         group::DEFAULT_COOKIE.saturating_sub(self.groups.at(parent.0).children.cookie)
     }

@@ -15,8 +15,8 @@ use block::{GroupId, Nanos};
 const BETWEEN_CHANGES_NS: Nanos = 500 * MILLISECOND;
 /// Good samples needed before any throttling is taken back.
 const ENOUGH_GOOD: u64 = 5;
-/// A group with at most this share of all siblings' samples is not considered the cause of a missed
-/// target.
+/// A group that has a target, and at most this share of all siblings' samples, is not considered
+/// the cause of a missed target.
 const NUISANCE_PERCENT: u64 = 5;
 /// A protected group is forgotten after this time without news from it.
 const FORGOTTEN_NS: Nanos = 5 * SECOND;

@@ -70,7 +70,7 @@ pub enum Limited {
     AllButSyncReads,
 }
 
-/// A hardware context.
+/// The state of one hardware queue.
 #[derive(Clone, Debug)]
 struct HardwareContext {
     /// Requests that have left their software queues, by domain.

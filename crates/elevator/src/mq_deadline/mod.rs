@@ -52,8 +52,8 @@ pub struct MqDeadline {
     held: u32,
     /// When a request that is too young to be dispatched will be old enough.
     retry_at: Option<Nanos>,
-    /// Whether a setting has changed since something was queued: only then can a queued request
-    /// seem younger than one that arrives now.
+    /// Whether a setting was ever changed: only then can a queued request seem younger than one
+    /// that arrives now.
     is_retuned: bool,
     tick_ns: Nanos,
     /// The latest time that was rounded to ticks, and the result. Requests come in batches, so the
@@ -581,8 +581,8 @@ impl MqDeadline {
         self.held = self.held.wrapping_sub(1);
     }
 
-    /// Releases a request that was not sent, as if it had been. Returns its class, or `None` if it
-    /// is not known.
+    /// Releases a request that was not sent, as if it had been sent. Returns its class, or `None`
+    /// if the policy does not know the request.
     #[cold]
     #[inline(never)]
     fn take_back(&mut self, id: RequestId) -> Option<Class> {

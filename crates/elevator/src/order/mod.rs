@@ -89,7 +89,7 @@ struct Group {
     /// Children that count in a strict order and have nothing queued.
     busy: Tree,
     virtual_time: u64,
-    /// Lower bound of the children's tags.
+    /// Lower bound of the children's tags, raised by [`Order::bound_lag`].
     floor: u64,
     /// The latest tag of an issuer that left the group. Newcomers start there, so that leaving and
     /// coming back gains nothing.

@@ -1,6 +1,6 @@
 //! Fast path for a single active issuer: its queue is in no tree, and its charges are summed. Any
-//! other event first puts the queue back where it would be without the fast path. This halves the
-//! cost in the kernel for one busy process.
+//! other event first puts the queue back where it would be without the fast path. This saves the
+//! kernel much of the cost while one process is busy.
 
 use super::{NIL, Order, ROOT, Strict, span};
 use crate::request::Bio;

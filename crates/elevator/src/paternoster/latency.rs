@@ -25,9 +25,9 @@ impl LatencyGuard {
         in_flight >= self.most_q4 / SIXTEENTHS
     }
 
-    /// A sync read was in the device for `stayed_ns`; `bound_ns` is not 0. The bound on requests in
-    /// flight falls by an eighth while too many reads are late, and grows by a sixteenth while few
-    /// are.
+    /// A sync read was in the device for `stayed_ns`; `bound_ns` is not 0. After each window of
+    /// reads the bound on requests in flight falls by an eighth if more than 5 % of them were late,
+    /// and grows by a sixteenth (at least half a request) if less than 2 % were.
     pub fn learn(&mut self, stayed_ns: Nanos, bound_ns: Nanos, device_depth: u32) {
         let most = device_depth.saturating_mul(SIXTEENTHS);
         self.most_q4 = self.most_q4.min(most);

@@ -12,9 +12,10 @@ const LEAST_REQUESTS: u32 = 64;
 /// that of the reads.
 const RESIDENCES: u64 = 16;
 /// Writes complete when they are in the device's buffer, so a short reference epoch would measure
-/// the room that the epoch before it left there. 64 MiB take 130 ms at 500 MB/s.
+/// the room that the epoch before it left there. For example, 64 MiB of buffer take 130 ms at 500
+/// MB/s.
 const WRITES_NS: Nanos = 250 * MILLISECOND;
-/// An epoch counts as write-heavy if at least one part in this many of its work is writes.
+/// An epoch counts as write-heavy if more than one part in this many of its work is writes.
 const MANY_WRITES: u64 = 16;
 /// Before counting starts, this many times the number in flight at the start must complete: those
 /// requests and their successors.
@@ -112,7 +113,8 @@ impl Meter {
         }
     }
 
-    /// The device was idle until now: that time does not count.
+    /// The device was idle until now: that time does not count if it is longer than a residence
+    /// time.
     pub const fn resumed(&mut self, now: Nanos, residence_ns: Nanos) {
         if now.saturating_sub(self.last_ns) > residence_ns {
             (self.last_ns, self.area_ns) = (now, now);

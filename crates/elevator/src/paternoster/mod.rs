@@ -73,7 +73,7 @@ crate::reasons! {
 
 /// Where positioning costs nothing: how long a tenant without requests is waited for.
 const WAIT_NS: Nanos = 100 * MICROSECOND;
-/// On a disk: how long such a tenant's tag is kept.
+/// On a disk: how long the tag of a tenant without requests is kept.
 const KEEP_NS: Nanos = SECOND;
 
 /// The state of a request.

@@ -25,7 +25,8 @@ impl Returning {
         self.residence_ns
     }
 
-    /// How many requests are expected. A completion counts for one to two half residence times.
+    /// How many requests are expected. A completion counts for half a residence time to a whole
+    /// one, or until the request comes.
     pub fn count(&mut self, now: Nanos) -> u32 {
         self.roll(now);
         self.present.wrapping_add(self.past)

@@ -20,16 +20,17 @@ use block::{Nanos, Sector};
 const SEEK_RATIO: u64 = 4;
 /// Shorter slices may have filled a cache only, so their rate is not used.
 const MIN_MEASURED_NS: Nanos = 50 * MILLISECOND;
-/// How long slices and flow are measured, in turn.
+/// How long slices and flow are measured, in turn; the two measurements are a pair.
 const SLICES_NS: Nanos = SECOND;
 const FLOW_NS: Nanos = 500 * MILLISECOND;
 /// Settling time at the start of a period, in which nothing is counted.
 const SETTLING_NS: Nanos = 100 * MILLISECOND;
 const MOST_PAIRS: i64 = 6;
 const LEAST_PAIRS: i64 = 2;
-/// Two pairs that differ by at least this, in per cent of their mean, are enough.
+/// From the second pair on, a mean difference of the pairs above this, in per cent of the mean
+/// rate, decides.
 const CLEARLY: i64 = 20;
-/// One pair that differs by at least this is enough.
+/// The first pair decides alone if its difference is above this.
 const FAR_APART: i64 = 50;
 const AGAIN_NS: Nanos = 30 * SECOND;
 /// While the same way wins, the time to the next comparison doubles, up to this.
@@ -149,7 +150,8 @@ impl Slices {
         self.last_ns = now;
     }
 
-    /// The disk was idle until now: that time does not count.
+    /// The disk was idle until now: after more than the settling time, the present measurement
+    /// begins again.
     pub fn resumed(&mut self, now: Nanos) {
         let idle_ns = now.saturating_sub(self.last_ns);
         if self.is_rotational && idle_ns > SETTLING_NS {

@@ -1,9 +1,9 @@
 //! C-LOOK order of the requests of one leaf (the queue of an issuer, or the shared queue of a
 //! group) on a disk: upwards from its last request, then again from the lowest.
 //!
-//! Each leaf keeps its position while others are in service, so that a turn continues where its
-//! last one ended. Without slices, and where positioning costs nothing, requests are dispatched in
-//! order of arrival.
+//! Each leaf keeps its position while others are in service, so that its next slice continues where
+//! its last one ended. Without slices, and where positioning costs nothing, requests are dispatched
+//! in order of arrival.
 
 use crate::structures::{Array, NoMemory, SortedLinks, Tree};
 use block::Sector;

@@ -1,5 +1,5 @@
 //! mqfq: issuers with requests in flight count as well, and no issuer is served that leads the one
-//! furthest behind.
+//! furthest behind by more than `lead`.
 
 use super::Rule;
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};

@@ -72,7 +72,7 @@ const fn parent(position: u32) -> u32 {
 }
 
 impl Heap {
-    /// An empty heap for ids below `ids` (at most 2^32 - 5).
+    /// An empty heap for ids below `ids` (at most 2^32 - 4).
     ///
     /// # Errors
     /// [`NoMemory`] when the allocator refuses, or for more ids than positions.

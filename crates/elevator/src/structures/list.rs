@@ -1,7 +1,7 @@
 //! Doubly linked lists of slots over a shared array of links: every operation O(1).
 //!
-//! One [`Links`] array per role; many [`List`]s may share it, since a slot is on at most one list
-//! of a role.
+//! One [`Links`] array per role (a purpose for which slots are linked, for example order of
+//! arrival); many [`List`]s may share it, since a slot is on at most one list of a role.
 
 use super::{Array, NIL, NoMemory};
 
@@ -360,7 +360,7 @@ mod tests {
                 }
                 Operation::InsertAfter(l, a, s) | Operation::InsertBefore(l, a, s) => {
                     if models[1 - l].contains(&a) {
-                        return; // return; // an anchor on another list is the caller's error
+                        return; // an anchor on another list is the caller's error
                     }
                     let is_after = matches!(operation, Operation::InsertAfter(..));
                     let at = models[l].iter().position(|&m| m == a).filter(|_| is_free(models, s));

@@ -3,9 +3,10 @@
 //!
 //! Every structure is sized once by a fallible constructor; afterwards nothing allocates, recurses
 //! or panics. A slot may be on several structures at the same time, with one array of links per
-//! role. Misuse (a slot that is already linked, a slot that is not, an index out of range) changes
-//! nothing and returns `false` or `None`. Keys are plain `u64` values; the caller gives them a
-//! meaning.
+//! role, that is, for each purpose for which a slot is linked (for example order by sector, and
+//! order of arrival). Misuse (a slot that is already linked, a slot that is not, an index out of
+//! range) changes nothing and returns `false` or `None`. Keys are plain `u64` values; the caller
+//! gives them a meaning.
 
 pub mod array;
 pub mod bitmap;

@@ -1,9 +1,10 @@
 //! Sorted sets of slots: intrusive rank-balanced trees over a shared array of nodes.
 //!
-//! One [`SortedLinks`] per role; many [`Tree`]s may share it, since a slot is in at most one tree
-//! of a role. Equal keys keep their order of insertion. There is no recursion. A key behind the
-//! last or before the first is attached without a descent. First, last, neighbours and removal by
-//! slot need no search, because each node links to its neighbours in order.
+//! One [`SortedLinks`] per role (a purpose for which slots are sorted, for example order by
+//! sector); many [`Tree`]s may share it, since a slot is in at most one tree of a role. Equal keys
+//! keep their order of insertion. There is no recursion. A key behind the last or before the first
+//! is attached without a descent. First, last, neighbours and removal by slot need no search,
+//! because each node links to its neighbours in order.
 //!
 //! The trees are relaxed AVL trees (Sen, Tarjan, Kim: "Deletion without rebalancing in binary
 //! search trees", 2016): insertion balances as in an AVL tree, removal does not at all, and the

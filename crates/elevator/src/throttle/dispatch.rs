@@ -12,14 +12,15 @@ use block::{Direction, Flags, GroupId, Nanos};
 /// The numbers of reads and of writes that are moved in one visit to a group, reads first.
 const READS_PER_VISIT: u32 = 6;
 const WRITES_PER_VISIT: u32 = 2;
-/// A round (one pass over the pending groups of a queue) ends after this many bios.
+/// A round (one pass over the pending groups of a service queue, which are those with waiting bios)
+/// ends after this many bios.
 const QUANTUM: u32 = 32;
 /// No timer is set for longer than this many slices.
 const LONGEST_TIMER_SLICES: u64 = 8;
 
 impl Throttle {
-    /// Submits a bio whose group has rules (or any bio while best-effort limits exist on the
-    /// device).
+    /// Submits a bio whose group has rules, that is, it or an ancestor has a limit (or any bio
+    /// while best-effort limits exist on the device).
     pub(super) fn submit_by_rules(&mut self, id: BioId, bio: &Bio, now: Nanos) -> Verdict {
         self.update_baselines(now);
         self.update_idle_time(bio.group, now);

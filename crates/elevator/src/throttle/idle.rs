@@ -99,7 +99,7 @@ impl Baselines {
     }
 }
 
-/// 0 for up to 4 KiB, one more per doubling, 8 from 1 MiB on.
+/// 0 for up to 4 KiB, one more per doubling, 8 above 512 KiB.
 fn bucket_of(sectors: u32) -> u32 {
     let order = sectors.max(1).checked_next_power_of_two().map_or(32, u32::trailing_zeros);
     order.saturating_sub(3).min(BUCKETS - 1)

@@ -57,7 +57,8 @@ impl Throttle {
         }
     }
 
-    /// How many halves of a best-effort limit have been added to it since the state became MAX.
+    /// How many halves of a best-effort limit have been added to it since best-effort limits were
+    /// lifted (`low.rs`).
     pub(super) fn scale_at(&self, now: Ticks) -> u64 {
         let (slice, state) = (self.clock.slice, &self.state);
         if state.scale < MOST_SCALE && now >= state.upgraded_at.saturating_add(state.scale.saturating_mul(slice)) {
@@ -148,8 +149,8 @@ impl Throttle {
         }
     }
 
-    /// Best-effort limits are capped by the absolute ones, and hold only with both thresholds
-    /// (`.low`).
+    /// Best-effort limits are capped by the absolute ones. Those of `.low` hold only if idle
+    /// threshold and latency target are given as well.
     fn set_low(&mut self, group: GroupId) {
         let is_high = self.settings.high != 0;
         let entry = self.groups.at_mut(group.0);

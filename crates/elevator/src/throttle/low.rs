@@ -52,8 +52,8 @@ impl State {
 }
 
 impl Throttle {
-    /// Called with a group's first bio: a group without history counts as having just reached its
-    /// limit.
+    /// Called with each bio of a group: with its first one, the group counts as having just reached
+    /// its limit.
     pub(super) fn first_bio(&mut self, group: GroupId, direction: block::Direction, now: Ticks) {
         let overflow_at = self.groups.at_mut(group.0).low_state.overflow_at.of_mut(direction);
         if *overflow_at == 0 {

@@ -94,7 +94,8 @@ impl Staircase {
         self.is_at_top = is_at_top;
     }
 
-    /// Length of the next window: shorter with each step down, by the square root of the step.
+    /// Length of the next window: below step 0 it is divided by the square root of the step plus
+    /// one.
     pub const fn window_ns(&self) -> Nanos {
         if self.step <= 0 {
             return WINDOW_NS;

@@ -41,7 +41,8 @@ impl Window {
     }
 
     /// The verdict of a window. `oldest_read_ns` is the age of the watched read in the device, if
-    /// there is one; `has_writes` says whether writes are in flight or wanted by a sleeping task.
+    /// there is one; `has_writes` says whether writes are in flight, or a task slept lately because
+    /// too much memory was dirty.
     pub fn verdict(&self, length: Nanos, target: Nanos, oldest_read_ns: Option<Nanos>, has_writes: bool) -> Health {
         let age = oldest_read_ns.unwrap_or(0);
         if age > length || (age > target && self.reads == 0) {
@@ -99,7 +100,7 @@ impl WatchedRead {
         }
     }
 
-    /// A read completed.
+    /// A read completed, or the driver gave it back.
     #[inline]
     pub fn returned(&mut self, attributes: &Bio) {
         if self.read.as_ref().is_some_and(|(watched, _)| watched == attributes) {

@@ -95,7 +95,7 @@ pub unsafe extern "C" fn hoist_stats(handle: *mut Handle, stats: &mut Stats) {
     *stats = of!(handle).device.stats();
 }
 
-/// Text and count of reason `index`.
+/// Text and count of reason `index`; false if there is none.
 ///
 /// # Safety
 /// See the documentation of [`crate::abi`].
@@ -134,7 +134,7 @@ pub struct Message {
     pub numbers: [u64; 8],
 }
 
-/// Takes the oldest message.
+/// Takes the oldest message; false if there is none.
 ///
 /// # Safety
 /// See the documentation of [`crate::abi`].

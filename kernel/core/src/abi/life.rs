@@ -1,4 +1,5 @@
-//! The calls made for every request, which go through a table of the policy's own functions.
+//! The calls made for every request. Insertion, choice and end go through a table of the policy's
+//! own functions.
 
 use super::Handle;
 use crate::device_state::DeviceState;
@@ -78,7 +79,8 @@ pub unsafe extern "C" fn hoist_insert(handle: *mut Handle, known: u32, ask: *con
 }
 
 /// [`crate::DevicePolicy::dispatch`] without the timer: when a wait ends, the glue calls
-/// `hoist_timer`.
+/// `hoist_timer`. Returns the id, or [`NONE`] in the lower half; the value is negative unless a
+/// request was chosen and nothing else needs the glue's attention.
 #[inline(never)]
 unsafe extern "C" fn dispatch<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> i64 {
     // SAFETY: see `insert`.

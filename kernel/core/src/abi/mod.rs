@@ -156,7 +156,7 @@ pub unsafe extern "C" fn hoist_delete(handle: *mut Handle) {
     drop(unsafe { Box::from_raw(handle) });
 }
 
-/// Records all further calls at `into`, at most `room`; 0 stops recording.
+/// Records all further calls that [`Call`] lists at `into`, at most `room`; 0 stops recording.
 ///
 /// # Safety
 /// `into` has room for that many records until the handle is deleted or another place is given.

@@ -1,4 +1,5 @@
-//! The nodes of all sets of a role: splitting, refilling from neighbours, and reclaiming.
+//! The nodes of all sets that share one [`OrderedLinks`]: splitting, refilling from neighbours, and
+//! reclaiming.
 //!
 //! A leaf stays until it is empty, because refilling costs more than a sweep through the set
 //! (Johnson, Shasha: "B-trees with inserts and deletes: why free-at-empty is better than
@@ -27,7 +28,7 @@ pub(super) const SPARE: u32 = 12;
 const _: () = assert!(MERGED.div_ceil(2) >= FEWEST && MERGED + 1 >= 2 * FEWEST, "what is not merged can be shared out");
 const _: () = assert!(SLOTS_PER_LEAF * 3 < 2 * WIDTH + 1, "the pool outlasts leaves that cannot be dissolved");
 
-/// The entries of all slots in one role.
+/// The entries of all slots for one role, that is, one purpose for which slots are sorted.
 #[derive(Debug)]
 pub struct OrderedLinks {
     /// Node and place of each slot; NIL for a slot in no set.

@@ -1,9 +1,10 @@
 //! Ordered sets of slots for thousands of entries: B+ trees over one pool of nodes.
 //!
-//! One [`OrderedLinks`] per role; a handful of [`OrderedSet`]s may share it, since a slot is in at
-//! most one set of a role. Equal keys keep their order of insertion. Compared with [`super::Tree`],
-//! a descent visits three nodes instead of ten, and has no branch that random keys could cause to
-//! be mispredicted; for small or many sets the tree is better.
+//! One [`OrderedLinks`] per role (a purpose for which slots are sorted, for example order by
+//! sector); a handful of [`OrderedSet`]s may share it, since a slot is in at most one set of a
+//! role. Equal keys keep their order of insertion. Compared with [`super::Tree`], a descent visits
+//! three nodes instead of ten, and has no branch that random keys could cause to be mispredicted;
+//! for small or many sets the tree is better.
 //!
 //! A node keeps its entries unsorted, and their order as sixteen four-bit places in one word.
 //! Insertion and removal therefore move no entries, and an entry's place is valid until its node is
