@@ -34,7 +34,7 @@ pub(crate) struct Pace {
     per_ns: u64,
     /// When the bucket is full again.
     full_at_ns: Nanos,
-    /// The fraction of a nanosecond by which it is full later than `full_at_ns`: `owed` / `per_ns`.
+    /// It is full this fraction of a nanosecond later than `full_at_ns`: `owed` / `per_ns`.
     owed: u64,
 }
 

@@ -381,8 +381,7 @@ impl Tuner {
             // The start of the user's load belongs to the measurement.
             (timing.step_ns, timing.ramp_ns) = (load_ns.max(timing.step_ns), 0);
         } else if self.device.host == HostKind::Simulator && !self.device.is_rotational {
-            // Flash completes so many more requests per second than a disk that shorter steps
-            // suffice.
+            // Flash completes many more requests per second than a disk, so shorter steps suffice.
             timing.step_ns = (timing.step_ns / 3).max(SHORTEST_STEP_NS);
         }
         let is_cost = matches!(stage, Stage::Cost | Stage::Paced);

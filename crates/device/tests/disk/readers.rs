@@ -1,4 +1,4 @@
-//! Concurrent `dd` readers, by which the model `sata` is calibrated. Sources:
+//! Concurrent `dd` readers, the calibration of the model `sata`. Sources:
 //! docs/specifications/devices.md, sections 9.2 (the recipe) and 11.2.
 
 use hoistway_device::DiskParameters;

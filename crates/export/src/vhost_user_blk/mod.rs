@@ -8,8 +8,8 @@
 //! messages are `vhost`'s, the rings `virtio-queue`'s, the memory `vm-memory`'s; the translation of
 //! requests is `engine::protocol::virtio_blk`.
 
-pub mod attached;
-mod chain;
+mod attached;
+pub mod chain;
 mod configuration_space;
 mod device;
 pub mod guest_memory;

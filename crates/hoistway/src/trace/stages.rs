@@ -22,8 +22,8 @@ pub(super) struct Stages {
     sequence: u32,
 }
 
-/// Largest number of completions kept for sorting. While so many are kept, the completion of a
-/// further I/O is dropped.
+/// Largest number of completions kept for sorting. While this many are kept, the completion of
+/// a further I/O is dropped.
 const MAX_AHEAD: usize = 1 << 20;
 
 impl Stages {

@@ -17,8 +17,8 @@ use workload::Io;
 use super::{IoInFlight, IoRemainder, Processes};
 use crate::os::pages::PAGE_BYTES;
 
-/// The layout of a bio's cookie, the number by which the queue names a bio to its submitter: kind
-/// in the upper byte, the number of an I/O or a transfer below.
+/// The layout of a bio's cookie, the queue's name of a bio towards its submitter: kind in the
+/// upper byte, the number of an I/O or a transfer below.
 const COOKIE_SHIFT: u32 = 56;
 const IO_COOKIE: u64 = 0;
 const TRANSFER_COOKIE: u64 = 1;

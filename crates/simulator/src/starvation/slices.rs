@@ -20,7 +20,7 @@ use crate::invariants::Broken;
 const REASONS: [&str; 5] = ["slice goes on", "next queue", "overdue", "turn goes on", "next turn"];
 /// The longest slice, that of the highest priority level of cfq, in fifths of the base slice.
 const LONGEST_FIFTHS: u64 = 9;
-/// The largest factor by which bfq raises a queue's weight; the time of its turn grows by it.
+/// The largest factor that bfq raises a queue's weight by; the time of its turn grows likewise.
 const RAISING_MAX: u64 = 30;
 
 /// The turn in progress.
