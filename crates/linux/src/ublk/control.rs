@@ -38,6 +38,7 @@ const END_USER_RECOVERY: u32 = encoded(false, 0x11);
 const GET_DEV_INFO2: u32 = encoded(true, 0x12);
 const DEL_DEV_ASYNC: u32 = encoded(true, 0x14);
 const GET_FEATURES: u32 = encoded(true, 0x13);
+const UPDATE_SIZE: u32 = encoded(false, 0x15);
 
 /// The driver's control device.
 pub struct Control {
@@ -172,6 +173,14 @@ impl Control {
     /// The kernel's.
     pub fn start(&mut self, number: u32) -> io::Result<()> {
         self.command(START_DEV, Command::own(number), &mut []).map(drop)
+    }
+
+    /// Changes the size of a device that was started, in sectors of 512 bytes.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` before Linux 6.16, `ENODEV` if there is none of this number.
+    pub fn update_size(&mut self, number: u32, sectors: u64) -> io::Result<()> {
+        self.command(UPDATE_SIZE, Command { value: sectors, ..Command::of(number) }, &mut []).map(drop)
     }
 
     /// Makes a device disappear. Waits for its requests in flight, which its queue must still serve.
