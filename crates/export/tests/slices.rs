@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use server::Running;
 
 const MIB: u64 = 1 << 20;
+const TWO_MIB: usize = 2 << 20;
 
 /// A loop device of 64 MiB, or the reason why there is none.
 struct Disk {
@@ -90,7 +91,7 @@ fn two_slices_of_a_device_are_written_to_by_two_devices_of_the_server() {
     let mut first = Client::open(server.socket(), "a", ReplyForm::Simple);
     assert_eq!(first.read(MIB - 512, 512).data(), vec![1; 512], "the other slice does not reach into this one");
     drop(server);
-    let mut whole = vec![0; 2 * MIB as usize];
+    let mut whole = vec![0; TWO_MIB];
     std::os::unix::fs::FileExt::read_exact_at(&File::open(disk.node()).unwrap(), &mut whole, 0).unwrap();
     let at = |bytes: u64| whole[usize::try_from(bytes).unwrap()];
     assert_eq!([at(0), at(MIB - 1), at(MIB), at(2 * MIB - 1)], [1, 1, 2, 2]);

@@ -60,18 +60,20 @@ impl Claims {
             return Ok(None);
         }
         let number = status.st_rdev;
+        let is_held = self.lock().devices.iter().any(|device| device.number == number);
+        // Claiming may take a moment, in which a volume that is closed must not wait for the lock.
+        let claimed = if is_held { None } else { Some(Arc::new(claim_device(path)?)) };
         let mut held = self.lock();
-        let at = match held.devices.iter().position(|device| device.number == number) {
-            Some(at) => at,
-            None => {
-                let file = Arc::new(claim_device(path)?);
-                held.devices.push(Device { number, file, parts: Vec::new() });
-                held.devices.len() - 1
-            }
-        };
         let part = held.next_number;
         held.next_number += 1;
-        let device = &mut held.devices[at];
+        if let Some(file) = claimed {
+            held.devices.push(Device { number, file, parts: Vec::new() });
+        }
+        let Some(device) = held.devices.iter_mut().find(|device| device.number == number) else {
+            // Its last part was given back just now.
+            drop(held);
+            return self.claim(path, opening, owner);
+        };
         let other = device.parts.iter().find(|other| is_overlap(other.range_bytes, opening.claimed_bytes));
         if let Some(other) = other {
             return Err(Refusal::Overlap { path: path.to_owned(), owner: other.owner.clone() });

@@ -15,6 +15,9 @@ impl Server {
     /// # Errors
     /// What is wrong with it, or why it cannot be opened; nothing has changed then.
     pub(super) fn add_export(&mut self, device: Option<&str>, text: &str) -> Result<Value, Refusal> {
+        if self.is_draining {
+            return Err(Refusal::new("add", "the server is ending"));
+        }
         let (export, weight) = flags::export(text).map_err(|problems| refused(&problems))?;
         let name = export.name.value.clone();
         let mut configuration = self.state.active().configuration.clone();
@@ -87,9 +90,10 @@ impl Server {
         let disk = self.state.devices.disk_of(name);
         let kept = disk.map(|disk| {
             let users = if disk.users.is_empty() { "nothing".to_owned() } else { disk.users.join(", ") };
+            let remedy =
+                if disk.is_removed { String::new() } else { format!(", then hoistway ctl export remove {name}") };
             format!(
-                "{} is a local block device, from which nobody can be evicted (in use by {users}): unmount it, then \
-                 hoistway ctl export remove {name}",
+                "{} is a local block device, and its users cannot be evicted (in use by {users}): unmount it{remedy}",
                 disk.node
             )
         });

@@ -368,7 +368,9 @@ impl Server {
         self.listeners.iter().for_each(|listener| listener.waker.wake());
         let timeout = Duration::from_secs(active.configuration.drain_timeout_s);
         let (state, sender) = (self.state.clone(), self.sender.clone());
+        let wakers: Vec<Arc<Waker>> = self.listeners.iter().map(|listener| listener.waker.clone()).collect();
         thread::spawn(move || {
+            wakers.iter().for_each(|waker| waker.await_closed());
             state.devices.close_disks().iter().for_each(error_line);
             let drained = state.devices.drain(timeout);
             let _ = sender.send(Event::Drained(drained));

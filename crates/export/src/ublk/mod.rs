@@ -199,7 +199,7 @@ impl Disk {
         };
         let failed = |error: io::Error| stays(&error.to_string());
         let mut control = Control::open().map_err(failed)?;
-        if control.features().map_err(failed)? & feature::UPDATE_SIZE == 0 {
+        if control.features().map_err(failed)? & feature::GROWTH == 0 {
             return Err(stays("the kernel cannot change the size of a ublk device (Linux 6.16 can)"));
         }
         let block_bytes = u64::from(logical_block_bytes(facts, min_block_bytes));

@@ -43,7 +43,7 @@ pub struct Listener {
 struct Shared {
     listener: UnixListener,
     connection: Mutex<Option<UnixStream>>,
-    /// By which the front end that is connected is told of changes, if it has given one.
+    /// To the front end that is connected, for changes of the disk; if it has given one.
     channel: Mutex<Option<UnixStream>>,
     must_stop: AtomicBool,
 }

@@ -1,4 +1,4 @@
-//! The channel by which a front end is told that its disk has changed.
+//! The channel to a front end, to tell it that its disk has changed.
 //!
 //! The crate `vhost` takes the channel from the front end but has no message for a change of the configuration space.
 //! So a copy of the descriptor is taken from the message before that crate reads it.

@@ -61,7 +61,7 @@ fn a_front_end_with_a_channel_is_told_and_its_guest_uses_the_new_space_at_once()
     assert_eq!(message[..], expected, "VHOST_USER_BACKEND_CONFIG_CHANGE_MSG");
     assert_eq!(front_end.space(60)[..8], (2 * MIB / 512).to_le_bytes());
     assert_eq!(ring.request(&memory, WRITE_REQUEST, MIB / 512, &[5; 512], 0).0, 0);
-    assert_eq!(std::fs::read(directory.path().join("backing")).expect("the file")[MIB as usize], 5);
+    assert_eq!(std::fs::read(directory.path().join("backing")).expect("the file")[1 << 20], 5);
 }
 
 #[test]

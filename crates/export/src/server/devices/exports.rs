@@ -12,6 +12,8 @@ pub struct DiskState {
     pub node: String,
     /// Its users in words.
     pub users: Vec<String>,
+    /// Whether its export is removed, and it goes when nothing uses it any more.
+    pub is_removed: bool,
 }
 
 /// An export's size before and after a look at its file or device.
@@ -37,8 +39,10 @@ impl Devices {
     pub fn disk_of(&self, export: &str) -> Option<DiskState> {
         self.shards.iter().find_map(|shard| {
             let names = lock(&shard.names);
-            let disk = names.disks.iter().chain(&names.removed_disks).find(|disk| disk.export() == export)?;
-            Some(DiskState { node: disk.node(), users: disk.users() })
+            let present = names.disks.iter().map(|disk| (disk, false));
+            let mut all = present.chain(names.removed_disks.iter().map(|disk| (disk, true)));
+            let (disk, is_removed) = all.find(|(disk, _)| disk.export() == export)?;
+            Some(DiskState { node: disk.node(), users: disk.users(), is_removed })
         })
     }
 
