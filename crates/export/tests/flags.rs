@@ -5,6 +5,7 @@ use hoistway_export::configuration::flags::{self, Flags};
 use hoistway_export::configuration::show::show;
 use hoistway_export::configuration::{Configuration, Problem, file};
 use hoistway_export::server::CHECKS;
+use proptest::prelude::*;
 
 fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
@@ -151,4 +152,34 @@ fn a_value_is_refused_as_in_the_file_with_the_flag_s_name() {
     assert!(nbd("tcp:127.0.0.1:1,mode=0660").contains("mode is for unix sockets"));
     let drain = Flags { drain_timeout_s: Some("0".to_owned()), ..minimal() };
     assert!(refused(&drain).contains("--drain-timeout-s: drain_timeout_s = 0 is outside 1 to 3600"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// For any options, reading ends without a panic, and what is accepted is shown as a file that reads back as itself.
+    #[test]
+    fn any_options_are_read_or_refused(
+        key in "weight|io.max|io|rbps|mode|exports|cpu|ublk|vhost_user_blk.unix|[a-z.\"=\\\\ä\u{7f}]{0,6}",
+        value in "[0-9]{0,6}|true|rbps=5 wiops=max|[a-zA-Z0-9*=\"\\\\.\u{1} ä]{0,8}",
+        twice in any::<bool>(),
+        of in 0..4,
+    ) {
+        let option = format!("{key}={value}");
+        let options = if twice { format!("{option},{option}") } else { option };
+        let mut flags = minimal();
+        match of {
+            0 => flags.group = texts(&[&format!("g,{options}")]),
+            1 => flags.device = texts(&[&options]),
+            2 => flags.nbd = texts(&[&format!("unix:/run/x.sock,{options}")]),
+            _ => flags.export = texts(&[&format!("a=/a.img,{options}")]),
+        }
+        match flags::read(&flags) {
+            Ok(configuration) => {
+                let shown = show(&configuration);
+                prop_assert_eq!(show(&file::read("shown", &shown).unwrap()), shown);
+            }
+            Err(problems) => prop_assert!(problems.iter().all(|problem| problem.place.at.starts_with("--"))),
+        }
+    }
 }
