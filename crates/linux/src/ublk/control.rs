@@ -28,6 +28,7 @@ const fn encoded(is_read_only: bool, number: u32) -> u32 {
 }
 
 const GET_DEV_INFO: u32 = encoded(true, 0x02);
+const UPDATE_SIZE: u32 = encoded(false, 0x15);
 const ADD_DEV: u32 = encoded(false, 0x04);
 const DEL_DEV: u32 = encoded(false, 0x05);
 const START_DEV: u32 = encoded(false, 0x06);
@@ -38,7 +39,6 @@ const END_USER_RECOVERY: u32 = encoded(false, 0x11);
 const GET_DEV_INFO2: u32 = encoded(true, 0x12);
 const DEL_DEV_ASYNC: u32 = encoded(true, 0x14);
 const GET_FEATURES: u32 = encoded(true, 0x13);
-const UPDATE_SIZE: u32 = encoded(false, 0x15);
 
 /// The driver's control device.
 pub struct Control {
