@@ -11,11 +11,13 @@
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use block::{Priority, SECTOR_BYTES, SectorRange};
 use device::Model;
 use elevator::Actuators;
-use linux::device::{Facts, Kind, Opened, Opening, can_empty, memory_file, open};
+use linux::claims::{Claim, Claims};
+use linux::device::{Facts, Kind, Opened, Opening, Refusal, can_empty, memory_file, open, open_claimed};
 use linux::ioctl::{FileExtent, file_extents};
 use linux::ring::Emptying;
 
@@ -152,6 +154,8 @@ pub struct VolumeSettings {
     pub has_unsafe_flush: bool,
     /// I/O priority of all its requests.
     pub priority: Priority,
+    /// The block devices that the process writes to. Volumes on slices of one device have the same.
+    pub claims: Arc<Claims>,
 }
 
 impl VolumeSettings {
@@ -165,6 +169,7 @@ impl VolumeSettings {
             uses_page_cache: false,
             has_unsafe_flush: false,
             priority: Priority::NONE,
+            claims: Arc::default(),
         }
     }
 }
@@ -201,8 +206,12 @@ pub(crate) struct OpenVolume {
     pub facts: VolumeFacts,
     pub abilities: VolumeAbilities,
     pub opened: Option<Opened>,
+    /// Its part of a block device, if it writes to one.
+    pub claim: Option<Claim>,
     /// First byte of the volume in its file.
     pub base_bytes: u64,
+    /// Whether it is a whole file or device, and becomes larger with it.
+    pub may_grow: bool,
     pub is_inline: bool,
     pub model: Option<Model>,
 }
@@ -230,9 +239,15 @@ impl OpenVolume {
                     exclusive: !settings.is_read_only,
                     claimed_bytes: slice.unwrap_or((0, 0)),
                 };
-                let opened = open_fitting(path, settings.root.as_deref(), opening)
-                    .map_err(|refusal| described(EngineError::from(refusal)))?;
-                Self::on_file(settings, opened, *slice, path.display().to_string()).map_err(described)
+                let refused = |refusal| described(EngineError::from(refusal));
+                let claim = match &settings.root {
+                    // A node below the root is opened by its own rules, and claimed alone.
+                    Some(_) if !path.starts_with("/dev") => None,
+                    _ => settings.claims.claim(path, opening, &settings.name).map_err(refused)?,
+                };
+                let opened = open_fitting(path, settings.root.as_deref(), opening, claim.is_some()).map_err(refused)?;
+                let volume = Self::on_file(settings, opened, *slice, path.display().to_string()).map_err(described)?;
+                Ok(Self { claim, ..volume })
             }
         }
     }
@@ -264,7 +279,16 @@ impl OpenVolume {
             positions: Positions::linear(0),
         };
         Self::with_model(
-            Self { facts, abilities, opened: None, base_bytes: 0, is_inline: false, model: None },
+            Self {
+                facts,
+                abilities,
+                opened: None,
+                claim: None,
+                base_bytes: 0,
+                may_grow: false,
+                is_inline: false,
+                model: None,
+            },
             settings,
         )
     }
@@ -323,7 +347,9 @@ impl OpenVolume {
             description: format!("{place} ({}, {way})", kind_name(kind)),
         };
         let is_inline = kind == Kind::MemoryFile;
-        let volume = Self { facts, abilities, opened: Some(opened), base_bytes, is_inline, model: None };
+        let may_grow = slice.is_none() && settings.backing.model.is_none();
+        let volume =
+            Self { facts, abilities, opened: Some(opened), claim: None, base_bytes, may_grow, is_inline, model: None };
         Ok(Self::with_model(volume, settings))
     }
 
@@ -364,13 +390,14 @@ impl OpenVolume {
 
 /// Opens with direct I/O unless the size leaves a partial block at the end, which only the page
 /// cache can reach.
-fn open_fitting(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened, linux::device::Refusal> {
-    let opened = open(path, root, opening)?;
+fn open_fitting(path: &Path, root: Option<&Path>, opening: Opening, is_claimed: bool) -> Result<Opened, Refusal> {
+    let open = |opening| if is_claimed { open_claimed(path, opening) } else { open(path, root, opening) };
+    let opened = open(opening)?;
     let is_whole = |alignment: u32| opened.facts.size_bytes.is_multiple_of(u64::from(alignment));
     if opened.is_direct && !opened.facts.direct_alignment_bytes.is_some_and(is_whole) {
         // The descriptor holds the lock, so it must be closed before the file is opened again.
         drop(opened);
-        return open(path, root, Opening { direct: false, ..opening });
+        return open(Opening { direct: false, ..opening });
     }
     Ok(opened)
 }

@@ -71,6 +71,7 @@ impl From<Refusal> for EngineError {
             Refusal::FileInDev { .. } => ("check the device's name; remove the stray file", ErrorKind::Unsafe),
             Refusal::InUse { .. } => ("unmount it or stop its user first", ErrorKind::Unsafe),
             Refusal::Locked { .. } => ("stop the other server, or export this file read-only", ErrorKind::Unsafe),
+            Refusal::Overlap { .. } => ("choose slices that do not overlap, or make one read-only", ErrorKind::Usage),
             Refusal::ReadOnly { .. } => ("export it read-only, or make it writable", ErrorKind::Usage),
             Refusal::Escapes { .. } => ("keep backings below the configured root, without links", ErrorKind::Unsafe),
             Refusal::System { source, .. } => match source.kind() {

@@ -34,6 +34,7 @@ mod depth;
 mod error;
 mod flush;
 mod gate;
+mod growth;
 mod host;
 mod memory;
 mod positioning;
@@ -48,6 +49,7 @@ pub use backing::{Backing, BackingKind, VolumeFacts, VolumeSettings, parse_size}
 pub use client::{Client, ClientError, Ticket};
 pub use depth::DepthState;
 pub use error::{EngineError, ErrorKind};
+pub use growth::Growth;
 pub use host::EngineHost;
 pub use positioning::Rotational;
 pub use saturation::{GroupShare, Saturation, ShareMiss};

@@ -267,7 +267,8 @@ fn launch(
         cpus: settings.cpus.clone(),
         is_urgent: settings.is_urgent,
     };
-    let files = settings.max_connections + crate::shard::MAX_VOLUMES + 1;
+    // A volume on a block device has its claim beside its file.
+    let files = settings.max_connections + 2 * crate::shard::MAX_VOLUMES + 1;
     let threads = Threads::start(loop_settings, turn_settings, gate, settings.threads as usize, files)?;
     let mut inner = Inner { name: settings.name, note, threads, volumes: Vec::new() };
     if !settings.scheduler.settings.is_empty() {
@@ -328,7 +329,8 @@ impl ShardHandle {
         &self.inner.volumes
     }
 
-    fn ask<T: Send + 'static>(
+    /// Runs a job on worker 0 and waits for its result.
+    pub(crate) fn ask<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Worker, &mut Locked<'_>) -> T + Send + 'static,
     ) -> Result<T, EngineError> {

@@ -316,7 +316,7 @@ fn a_models_comma_belongs_to_the_backing() {
 fn mistakes_in_flags_name_the_flag_and_the_value() {
     for (export, part) in [
         ("a", "an export is NAME=PATH"),
-        ("a=/x,weight=0", "weight=0 is not a weight from 1 to 10000"),
+        ("a=/x,weight=0", "weight = 0 is outside 1 to 10000"),
         ("a=/x,wieght=3", "unknown option wieght; did you mean weight?"),
         ("a=/x,read_only=maybe", "read_only=maybe is not true or false"),
     ] {

@@ -70,6 +70,19 @@ enum Command {
     #[command(after_help = "Examples:
   hoistway ctl reload")]
     Reload,
+    /// Add or remove an export
+    #[command(subcommand)]
+    Export(Export),
+    /// Take over the size of an export's file or block device after it has grown
+    #[command(after_help = "Examples:
+  truncate -s 20G /srv/db.img && hoistway ctl resize db
+
+New clients see the new size, and so do local block devices (Linux 6.16) and virtual machines.
+NBD clients that are connected keep the size that they know until they connect again.")]
+    Resize {
+        /// Name of the export
+        name: String,
+    },
     /// Finish all requests in flight, then exit
     #[command(after_help = "Examples:
   hoistway ctl drain")]
@@ -86,6 +99,31 @@ enum Command {
         /// Close the connections of all clients of this export
         #[arg(long, conflicts_with = "client")]
         export: Option<String>,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+enum Export {
+    /// Add an export, until the next reload or the end of the server
+    #[command(after_help = "Examples:
+  hoistway ctl export add db=/srv/db.img
+  hoistway ctl export add db=/dev/sdb@0+100GiB,group=tenants/db,weight=300
+  hoistway ctl export add scratch=memory:1GiB,ublk --device disk0")]
+    Add {
+        /// Export, as for `serve --export`
+        #[arg(value_name = "NAME=BACKING[,OPTION...]")]
+        export: String,
+        /// Device of the server; required if it has several
+        #[arg(long)]
+        device: Option<String>,
+    },
+    /// Remove an export, until the next reload or the end of the server; connected clients stay
+    #[command(after_help = "Examples:
+  hoistway ctl export remove db
+  hoistway ctl evict --export db   closes the connections that stayed")]
+    Remove {
+        /// Name of the export
+        name: String,
     },
 }
 
@@ -186,6 +224,11 @@ impl Command {
         match self {
             Command::Status => json!({"command": "status"}),
             Command::Reload => json!({"command": "reload"}),
+            Command::Export(Export::Add { export, device }) => {
+                with_device(json!({"command": "export", "add": export}), device.as_deref())
+            }
+            Command::Export(Export::Remove { name }) => json!({"command": "export", "remove": name}),
+            Command::Resize { name } => json!({"command": "resize", "export": name}),
             Command::Drain => json!({"command": "drain"}),
             Command::Scheduler { spec, device } => {
                 with_device(json!({"command": "scheduler", "scheduler": spec}), device.as_deref())

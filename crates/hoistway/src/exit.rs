@@ -199,7 +199,9 @@ impl From<linux::device::Refusal> for Error {
             R::FileInDev { .. } => "it is in memory, so the figures would be those of memory; name the device itself",
             R::WrongKind { .. } => "targets are model:NAME, a directory, a regular file or a block device",
             R::InUse { .. } => "unmount it or end its user; reading alone is possible without --exclusive",
-            R::Locked { .. } => "end the other process first; two writers would destroy each other's data",
+            R::Locked { .. } | R::Overlap { .. } => {
+                "end the other process first; two writers would destroy each other's data"
+            }
             R::ReadOnly { .. } => "choose a workload that only reads, or another target",
             R::Empty { .. } => "give it a size, for example: truncate -s 1G FILE",
             R::Escapes { .. } => "name a path inside",

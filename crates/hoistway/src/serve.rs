@@ -25,22 +25,32 @@ const USAGE: u8 = 2;
 #[derive(Args, Debug)]
 pub struct ServeArguments {
     /// Configuration file (TOML), instead of the options below
-    #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "vhost_user", "export", "scheduler", "memory", "queue_depth", "rotational", "metrics", "control"])]
+    #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "vhost_user", "export", "group", "device", "scheduler", "memory", "queue_depth", "rotational", "root", "drain_timeout_s", "metrics", "control"])]
     config: Option<PathBuf>,
     /// Print the complete configuration, including defaults, and exit
     #[arg(long)]
     check: bool,
-    /// Listen for NBD clients on unix:PATH or tcp:ADDRESS:PORT (repeatable)
-    #[arg(long, value_name = "ADDRESS")]
+    /// Listen for NBD clients on unix:PATH or tcp:ADDRESS:PORT, with options as [[listen]] of the file, such as
+    /// mode=0666, max_connections=N, exports=NAME (repeatable)
+    #[arg(long, value_name = "ADDRESS[,OPTION...]")]
     nbd: Vec<String>,
-    /// Listen for a virtual machine that attaches an export as vhost-user-blk (repeatable)
-    #[arg(long, value_name = "[NAME=]unix:PATH")]
+    /// Listen for a virtual machine that attaches an export as vhost-user-blk, with options mode=OCTAL and
+    /// owner_group=NAME (repeatable)
+    #[arg(long, value_name = "[NAME=]unix:PATH[,OPTION...]")]
     vhost_user: Vec<String>,
     /// Serve the file or block device PATH as NAME, with options weight=N, group=G, read_only, min_block=N (smallest
     /// block size to advertise), description=TEXT, unsafe_flush (answer flushes without doing them) and ublk (a local
     /// block device, /dev/ublkbN; ublk=N chooses N); repeatable
     #[arg(long, value_name = "NAME=PATH[,OPTION...]")]
     export: Vec<String>,
+    /// Weight and limits of a group, with options as [[group]] of the file: weight=N, leaf_weight=N, priority=N,
+    /// read_bps_max=SIZE, write_bps_max=SIZE, read_iops_max=N, write_iops_max=N, latency_target_us=N (repeatable)
+    #[arg(long, value_name = "PATH[,OPTION...]")]
+    group: Vec<String>,
+    /// Other settings of the device, as [[device]] of the file: threads=N, cpu=N, max_request=SIZE, cache=page,
+    /// batch_wait_us=N, busy_poll_us=N, inline_max=SIZE (repeatable)
+    #[arg(long, value_name = "OPTION[,OPTION...]")]
+    device: Vec<String>,
     /// Scheduler: NAME[:TUNABLE=VALUE,...]; `hoistway list schedulers` lists them
     #[arg(long, short = 's', visible_alias = "sched", value_name = "SPEC")]
     scheduler: Option<String>,
@@ -54,8 +64,15 @@ pub struct ServeArguments {
     /// Whether the disk rotates: auto, yes or no; auto asks the system, and if it says yes, verifies it by measuring
     #[arg(long, value_name = "WORD")]
     rotational: Option<String>,
-    /// Answer scrapes of Prometheus at unix:PATH or tcp:ADDRESS:PORT, path /metrics
-    #[arg(long, value_name = "ADDRESS")]
+    /// Directory that the paths of exports are below
+    #[arg(long, value_name = "DIRECTORY")]
+    root: Option<PathBuf>,
+    /// How long ending may take, in seconds, 1 to 3600 (default 30)
+    #[arg(long, value_name = "N")]
+    drain_timeout_s: Option<String>,
+    /// Answer scrapes of Prometheus at unix:PATH or tcp:ADDRESS:PORT, path /metrics, with options as [metrics] of the
+    /// file
+    #[arg(long, value_name = "ADDRESS[,OPTION...]")]
     metrics: Option<String>,
     /// Create a control socket for `hoistway ctl` and `hoistway top` at PATH
     #[arg(long, value_name = "PATH")]
@@ -116,10 +133,14 @@ fn read(arguments: &ServeArguments) -> Result<(Configuration, Origin), Vec<Probl
                 nbd: arguments.nbd.clone(),
                 vhost_user: arguments.vhost_user.clone(),
                 export: arguments.export.clone(),
+                group: arguments.group.clone(),
+                device: arguments.device.clone(),
                 scheduler: arguments.scheduler.clone(),
                 memory: arguments.memory.clone(),
                 queue_depth: arguments.queue_depth,
                 rotational: arguments.rotational.clone(),
+                root: arguments.root.clone(),
+                drain_timeout_s: arguments.drain_timeout_s.clone(),
                 metrics: arguments.metrics.clone(),
                 control: arguments.control.clone(),
             };

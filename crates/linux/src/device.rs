@@ -100,6 +100,14 @@ pub enum Refusal {
         /// The path as given.
         path: PathBuf,
     },
+    /// Another volume of this process writes to some of the same bytes of a device.
+    #[error("{} is written to by '{owner}' as well, in some of the same bytes", path.display())]
+    Overlap {
+        /// The path as given.
+        path: PathBuf,
+        /// The name of the other volume.
+        owner: String,
+    },
     /// The device is read-only.
     #[error("{} is read-only", path.display())]
     ReadOnly {
@@ -147,6 +155,28 @@ pub struct Opened {
 /// # Errors
 /// The first check that failed; nothing has been changed.
 pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened, Refusal> {
+    open_with(path, root, opening, false)
+}
+
+/// Opens a block device that this process has claimed ([`crate::claims`]).
+///
+/// # Errors
+/// As [`open`].
+pub fn open_claimed(path: &Path, opening: Opening) -> Result<Opened, Refusal> {
+    open_with(path, None, opening, true)
+}
+
+/// Claims a block device for this process after every check, without the right to write to it.
+pub(crate) fn claim_device(path: &Path) -> Result<OwnedFd, Refusal> {
+    check_device(path, Opening { writable: true, direct: false, exclusive: true, claimed_bytes: (0, 0) })?;
+    with_retry(|| match rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(file) => Ok(file),
+        Err(rustix::io::Errno::BUSY) => Err(Refusal::InUse { path: path.to_owned(), user: path.to_owned() }),
+        Err(source) => Err(Refusal::System { path: path.to_owned(), source: source.into() }),
+    })
+}
+
+fn open_with(path: &Path, root: Option<&Path>, opening: Opening, is_claimed: bool) -> Result<Opened, Refusal> {
     let system = |source: io::Error| Refusal::System { path: path.to_owned(), source };
     let is_below_root = root.is_some() && !path.starts_with("/dev");
     let plain = |flags: OFlags| -> Result<OwnedFd, Refusal> {
@@ -163,6 +193,7 @@ pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened
     let look = plain(OFlags::PATH)?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&look).map_err(|error| system(error.into()))?.st_mode);
     match kind {
+        FileType::BlockDevice if is_claimed => {}
         FileType::BlockDevice => check_device(path, opening)?,
         FileType::RegularFile if path.parent() == Some(Path::new("/dev")) => {
             return Err(Refusal::FileInDev { path: path.to_owned() });
@@ -171,7 +202,7 @@ pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened
         other => return Err(Refusal::WrongKind { path: path.to_owned(), what: name_of(other) }),
     }
     let mut flags = if opening.writable { OFlags::RDWR } else { OFlags::RDONLY };
-    if kind == FileType::BlockDevice && (opening.writable || opening.exclusive) {
+    if kind == FileType::BlockDevice && (opening.writable || opening.exclusive) && !is_claimed {
         flags |= OFlags::EXCL;
     }
     let busy = |refusal| match refusal {

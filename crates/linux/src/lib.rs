@@ -29,6 +29,7 @@ pub mod aio;
 pub mod block_queue;
 pub mod buffer;
 pub mod cgroup;
+pub mod claims;
 pub mod device;
 pub mod event;
 pub mod fuse;

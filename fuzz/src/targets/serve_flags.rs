@@ -1,5 +1,5 @@
 //! Fuzzes `serve` without a configuration file: arbitrary values of `--nbd`, `--export`,
-//! `--scheduler`, `--memory`.
+//! `--group`, `--device`, `--scheduler`, `--memory`.
 
 use crate::target::{Seen, Target};
 use export::configuration::file;
@@ -17,6 +17,13 @@ pub const TARGET: Target = Target {
         b"s",
         b"m",
         b"q",
+        b"g",
+        b"d",
+        b"read_bps_max=",
+        b"io.max=",
+        b"threads=",
+        b"cpu=",
+        b"mode=",
         b"\n",
         b"unix:",
         b"tcp:",
@@ -53,6 +60,8 @@ fn run(bytes: &[u8]) -> Seen {
         match (letters.next(), letters.as_str().to_owned()) {
             (Some('n'), value) => flags.nbd.push(value),
             (Some('e'), value) => flags.export.push(value),
+            (Some('g'), value) => flags.group.push(value),
+            (Some('d'), value) => flags.device.push(value),
             (Some('s'), value) => flags.scheduler = Some(value),
             (Some('m'), value) => flags.memory = Some(value),
             (Some('q'), value) => flags.queue_depth = value.parse().ok(),
@@ -86,7 +95,8 @@ fn corpus() -> Vec<Vec<u8>> {
     [
         "nunix:/run/a.sock\nea=/dev/shm/a.img,weight=300\neb=/dev/shm/b.img,weight=100,read_only\nswfq\nm256MiB\nq8",
         "ntcp:127.0.0.1:10809\nntcp:[::1]:0\nea=memory:1GiB,group=x/y,min_block=4096,description=hello",
-        "n\ne\ns\nm\nq",
+        "nunix:/a,mode=0666,exports=a,exports=b*\nea=memory:1GiB\nga,weight=3,read_bps_max=50MiB,io.max=wiops=9\ndcpu=0,cpu=1",
+        "n\ne\ns\nm\nq\ng\nd",
     ]
     .map(|text| text.as_bytes().to_vec())
     .into()

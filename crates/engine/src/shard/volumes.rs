@@ -3,10 +3,11 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use linux::claims::Claim;
 use linux::ring::FileId;
 
 use super::Worker;
-use super::shared::{Core, Locked};
+use super::shared::{Core, Locked, Route};
 use crate::backing::{OpenVolume, VolumeFacts};
 use crate::error::EngineError;
 
@@ -20,9 +21,12 @@ pub(super) struct VolumeFile {
     pub facts: VolumeFacts,
     /// `None` where the volume has no storage.
     pub file: Option<Arc<OwnedFd>>,
+    /// Its part of a block device; released after the file.
+    claim: Option<Claim>,
     pub base_bytes: u64,
     pub is_inline: bool,
     is_direct: bool,
+    may_grow: bool,
 }
 
 impl Drop for VolumeFile {
@@ -42,6 +46,8 @@ pub(super) struct OwnFile {
     id: u64,
     /// `None` where the volume has no storage.
     pub file: Option<FileId>,
+    /// The claim of its device: a ring holds it until its requests have ended, even if the server is killed.
+    claim: Option<FileId>,
     /// Whether it has storage that could not be opened again.
     pub is_closed: bool,
     pub base_bytes: u64,
@@ -71,7 +77,7 @@ impl Core {
                 return Err(EngineError::usage(message, "name all volumes at the start, or use another device"));
             }
         }
-        let OpenVolume { facts, abilities, opened, base_bytes, is_inline, .. } = volume;
+        let OpenVolume { facts, abilities, opened, claim, base_bytes, may_grow, is_inline, .. } = volume;
         let is_direct = opened.as_ref().is_some_and(|opened| opened.is_direct);
         let file = opened.map(|opened| Arc::new(opened.file));
         let added = self.turn.add_volume(abilities);
@@ -81,7 +87,8 @@ impl Core {
         }
         self.volumes_version += 1;
         let id = self.volumes_version;
-        self.volumes[number as usize] = Some(VolumeFile { id, facts, file, base_bytes, is_inline, is_direct });
+        self.volumes[number as usize] =
+            Some(VolumeFile { id, facts, file, claim, base_bytes, is_inline, is_direct, may_grow });
         Ok(number)
     }
 
@@ -95,6 +102,21 @@ impl Core {
         // The other workers close their descriptors at once, so that the file can be used elsewhere.
         (0..self.workers.len()).for_each(|worker| self.wake_if_asleep(worker));
         true
+    }
+
+    /// The file of a volume that becomes larger with it.
+    pub fn file_that_may_grow(&self, volume: u32) -> Option<Arc<OwnedFd>> {
+        let volume = self.volumes.get(volume as usize)?.as_ref()?;
+        volume.file.clone().filter(|_| volume.may_grow)
+    }
+
+    /// Makes a volume larger: for new connections, and for those of local clients.
+    pub fn grow_volume(&mut self, volume: u32, size_bytes: u64) {
+        let Some(Some(file)) = self.volumes.get_mut(volume as usize) else { return };
+        file.facts.size_bytes = size_bytes;
+        let routes = &self.routes;
+        let is_local = |connection: u32| matches!(routes.get(connection as usize), Some(Route::Local { .. }));
+        self.turn.grow_volume(volume, size_bytes, is_local);
     }
 
     /// The facts of a volume.
@@ -141,10 +163,10 @@ impl Worker {
             if own.map(|own| own.id) == volume.as_ref().map(|volume| volume.id) {
                 continue;
             }
-            if let Some(file) = own.take().and_then(|own| own.file) {
-                self.ring.remove_file(file);
+            if let Some(before) = own.take() {
+                before.file.into_iter().chain(before.claim).for_each(|file| self.ring.remove_file(file));
             }
-            let Some(VolumeFile { id, file, base_bytes, is_inline, is_direct, .. }) = volume else { continue };
+            let Some(VolumeFile { id, file, claim, base_bytes, is_inline, is_direct, .. }) = volume else { continue };
             let file = file.as_ref().map(|file| self.ring.add_file(file.try_clone()?));
             if *is_direct {
                 // Direct I/O costs a tenth less on registered memory; without the right to pin it
@@ -154,7 +176,10 @@ impl Worker {
             // I/O on a file that cannot be opened again fails with EBADF.
             let is_closed = file.as_ref().is_some_and(std::io::Result::is_err);
             let file = file.and_then(std::io::Result::ok);
-            *own = Some(OwnFile { id: *id, file, is_closed, base_bytes: *base_bytes, is_inline: *is_inline });
+            // Without it the device is still claimed for as long as the server lives.
+            let claim = claim.as_ref().and_then(|claim| claim.as_fd().try_clone_to_owned().ok());
+            let claim = claim.and_then(|claim| self.ring.add_file(claim).ok());
+            *own = Some(OwnFile { id: *id, file, claim, is_closed, base_bytes: *base_bytes, is_inline: *is_inline });
         }
     }
 }

@@ -202,7 +202,8 @@ impl Turn {
             return Some(Failure::NotPermitted);
         }
         let end = asked.offset_bytes.checked_add(asked.length_bytes);
-        if end.is_none_or(|end| end > volume.abilities.size_bytes) && asked.command != Command::Flush {
+        let visible_bytes = self.connections[connection].visible_bytes;
+        if end.is_none_or(|end| end > visible_bytes) && asked.command != Command::Flush {
             return Some(match asked.command {
                 Command::Write | Command::WriteZeroes => Failure::NoSpace,
                 _ => Failure::Invalid,

@@ -180,6 +180,18 @@ impl Turn {
         }
     }
 
+    /// Makes a volume larger. Connections that do not `follow` keep the size that their client knows.
+    pub fn grow_volume(&mut self, volume: u32, size_bytes: u64, follows: impl Fn(u32) -> bool) {
+        let Some(Some(grown)) = self.volumes.get_mut(volume as usize) else { return };
+        grown.abilities.size_bytes = size_bytes;
+        let open: Vec<u32> = self.connections.indices().filter(|index| follows(*index)).collect();
+        for index in open {
+            if self.connections[index].volume == volume {
+                self.connections[index].visible_bytes = size_bytes;
+            }
+        }
+    }
+
     /// A volume's abilities, whether it is damaged, and its sums.
     pub fn volume(&self, volume: u32) -> Option<(&VolumeAbilities, bool, &Sums)> {
         let state = self.volumes.get(volume as usize)?.as_ref()?;
@@ -265,13 +277,14 @@ impl Turn {
         priority: Priority,
         beside: Option<u32>,
     ) -> Option<u32> {
-        self.volumes.get(volume as usize)?.as_ref()?;
+        let visible_bytes = self.volumes.get(volume as usize)?.as_ref()?.abilities.size_bytes;
         self.groups.get(group as usize)?.as_ref()?;
         let context = match beside {
             Some(other) => self.connections.get(other)?.context,
             None => self.contexts.take(0)?,
         };
-        let connection = Connection { volume, group, context, bounds, priority, ..Connection::default() };
+        let connection =
+            Connection { volume, group, context, bounds, visible_bytes, priority, ..Connection::default() };
         let Some(index) = self.connections.take(connection) else {
             if beside.is_none() {
                 self.contexts.give(context);

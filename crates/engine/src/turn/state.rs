@@ -185,6 +185,8 @@ pub(crate) struct Connection {
     pub group: u32,
     pub context: u32,
     pub bounds: ConnectionBounds,
+    /// The size that the client knows: its volume may have grown since.
+    pub visible_bytes: u64,
     /// Priority of its requests; if it is none, they have the priority of the volume.
     pub priority: Priority,
     pub requests: u32,

@@ -38,7 +38,7 @@ fn top(mut reader: Reader<'_>) -> Configuration {
     let root = reader.text("root").map(|root| Sourced::new(PathBuf::from(&root.value), &root.place));
     let configuration = Configuration {
         root,
-        drain_timeout_s: reader.number("drain_timeout_s", 1..=3_600, 30).value,
+        drain_timeout_s: drain_timeout(&mut reader),
         devices: reader.tables("device", "[[device]]", MAXIMUM_DEVICES).into_iter().map(device).collect(),
         groups: reader.tables("group", "[[group]]", MAXIMUM_GROUPS).into_iter().map(group).collect(),
         listeners: reader.tables("listen", "[[listen]]", MAXIMUM_LISTENERS).into_iter().filter_map(listener).collect(),
@@ -54,7 +54,14 @@ fn top(mut reader: Reader<'_>) -> Configuration {
     configuration
 }
 
-fn device(mut reader: Reader<'_>) -> Device {
+/// The key of [`drain_timeout`].
+pub(super) const DRAIN_TIMEOUT: &str = "drain_timeout_s";
+
+pub(super) fn drain_timeout(reader: &mut Reader<'_>) -> u64 {
+    reader.number(DRAIN_TIMEOUT, 1..=3_600, 30).value
+}
+
+pub(super) fn device(mut reader: Reader<'_>) -> Device {
     let name = reader.needed_text("name", "ssd0");
     let scheduler =
         reader.text("scheduler").unwrap_or_else(|| Sourced::new(DEFAULT_SCHEDULER.to_owned(), &reader.place));
@@ -98,7 +105,7 @@ fn max_request(reader: &mut Reader<'_>) -> Size {
     default
 }
 
-fn export(mut reader: Reader<'_>) -> Export {
+pub(super) fn export(mut reader: Reader<'_>) -> Export {
     let name = reader.needed_text("name", "db");
     let backing = reader.needed_text("backing", "db.img");
     let group = reader.text("group").unwrap_or_else(|| name.clone());
@@ -130,7 +137,7 @@ fn export(mut reader: Reader<'_>) -> Export {
     export
 }
 
-fn vhost_user_blk(mut reader: Reader<'_>) -> Sourced<Address> {
+pub(super) fn vhost_user_blk(mut reader: Reader<'_>) -> Sourced<Address> {
     let unix = reader.needed_text("unix", "/run/hoistway/db.vhost");
     let (mode, owner_group) = (reader.text("mode"), reader.text("owner_group"));
     let address = unix_address(&reader, unix, mode, owner_group);
@@ -138,7 +145,7 @@ fn vhost_user_blk(mut reader: Reader<'_>) -> Sourced<Address> {
     address
 }
 
-fn group(mut reader: Reader<'_>) -> Group {
+pub(super) fn group(mut reader: Reader<'_>) -> Group {
     let path = reader.needed_text("path", "tenants/db");
     let weight = reader.number("weight", WEIGHTS, DEFAULT_WEIGHT).value;
     let leaf_weight =
@@ -211,7 +218,7 @@ fn limit(reader: &mut Reader<'_>, key: &'static str, read: impl FnOnce(&mut Read
     }
 }
 
-fn listener(mut reader: Reader<'_>) -> Option<Listener> {
+pub(super) fn listener(mut reader: Reader<'_>) -> Option<Listener> {
     let address = address(&mut reader, "[[listen]]");
     let exports = reader.texts("exports", &["*"]);
     let list = reader.switch("list", true);
@@ -332,7 +339,7 @@ fn identity(mut reader: Reader<'_>) -> Option<Identity> {
     property.map(|property| Identity { property: Sourced::new(property, &place), group, exports })
 }
 
-fn metrics(mut reader: Reader<'_>) -> Option<Metrics> {
+pub(super) fn metrics(mut reader: Reader<'_>) -> Option<Metrics> {
     let address = address(&mut reader, "[metrics]");
     let allow_plain = reader.switch("allow_plain", false);
     reader.finish();

@@ -1,31 +1,39 @@
 //! The short form of a configuration: a server of one device, from command-line flags alone.
 //!
 //! `--nbd unix:/run/hoistway.sock --export a=/dev/shm/a.img,weight=300 --export b=/dev/shm/b.img
-//! --scheduler wfq`
+//! --group b,write_bps_max=50MiB --scheduler wfq`
+//!
+//! What follows the first comma of a flag are keys of the file's table of the same name, read by
+//! [`file`]'s functions.
 
 use std::path::PathBuf;
 
-use super::problem::{Place, Problem, Sourced, nearest};
+use super::options::Options;
+use super::problem::{Place, Problem, Sourced};
 use super::size::Size;
 use super::{
-    Address, Configuration, Control, Device, Export, Group, Listener, MEMORY, Metrics, QUEUE_DEPTHS, ROTATIONAL,
-    UBLK_NUMBER_MAX, WEIGHTS,
+    Configuration, Control, DEFAULT_WEIGHT, Device, Export, Group, Listener, MEMORY, QUEUE_DEPTHS, ROTATIONAL, WEIGHTS,
+    file,
 };
-use crate::ublk::Number;
 
-/// The options that may follow the backing in `--export`.
-const EXPORT_OPTIONS: [&str; 7] = ["weight", "group", "read_only", "min_block", "description", "unsafe_flush", "ublk"];
+/// Keys of a device that have flags of their own, whose values may have commas.
+const OWN_FLAGS: [&str; 6] = ["scheduler", "memory", "queue_depth", "rotational", "export", "name"];
+const ADDRESS_KEYS: [&str; 2] = ["unix", "tcp"];
 
 /// The flags as given. Together they make a configuration; none of them may be combined with a
 /// file.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
-    /// `unix:PATH` or `tcp:ADDRESS:PORT`, once per `--nbd`.
+    /// `unix:PATH` or `tcp:ADDRESS:PORT` with options, once per `--nbd`.
     pub nbd: Vec<String>,
-    /// `[NAME=]unix:PATH`, once per `--vhost-user`.
+    /// `[NAME=]unix:PATH` with options, once per `--vhost-user`.
     pub vhost_user: Vec<String>,
     /// `NAME=BACKING[,OPTION...]`, once per `--export`.
     pub export: Vec<String>,
+    /// `PATH[,OPTION...]`, once per `--group`.
+    pub group: Vec<String>,
+    /// `OPTION[,OPTION...]`, once per `--device`.
+    pub device: Vec<String>,
     /// `--scheduler`.
     pub scheduler: Option<String>,
     /// `--memory`.
@@ -34,7 +42,11 @@ pub struct Flags {
     pub queue_depth: Option<u64>,
     /// `--rotational`, one of the words of [`ROTATIONAL`].
     pub rotational: Option<String>,
-    /// `unix:PATH` or `tcp:ADDRESS:PORT`, by `--metrics`.
+    /// `--root`.
+    pub root: Option<PathBuf>,
+    /// `--drain-timeout-s`.
+    pub drain_timeout_s: Option<String>,
+    /// `unix:PATH` or `tcp:ADDRESS:PORT` with options, by `--metrics`.
     pub metrics: Option<String>,
     /// `--control`.
     pub control: Option<PathBuf>,
@@ -43,7 +55,63 @@ pub struct Flags {
 /// Builds a configuration of one device called `default`, or reports all errors in the flags.
 pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
     let mut problems = Vec::new();
-    let mut device = Device { name: Sourced::new("default".to_owned(), &Place::default()), ..Device::default() };
+    let mut device = device(flags, &mut problems);
+    let mut configuration = Configuration::empty();
+    // The groups with a weight of their exports.
+    let mut by_exports = Vec::new();
+    for text in &flags.export {
+        if let Some((export, weight)) = kept(export(text), &mut problems) {
+            if let Some(weight) = weight {
+                problems.extend(share(&mut by_exports, &export.group, weight).err());
+            }
+            device.exports.push(export);
+        }
+    }
+    for text in &flags.group {
+        if let Some((group, has_weight)) = kept(group(text), &mut problems) {
+            problems.extend(declare(&mut configuration.groups, &mut by_exports, group, has_weight).err());
+        }
+    }
+    configuration.groups.append(&mut by_exports);
+    for text in &flags.vhost_user {
+        kept(vhost_user(text, &mut device.exports), &mut problems);
+    }
+    for text in &flags.nbd {
+        configuration.listeners.extend(kept(listener(text), &mut problems));
+    }
+    configuration.devices.push(device);
+    if let Some(text) = &flags.metrics {
+        configuration.metrics = kept(at_address("--metrics", text, file::metrics), &mut problems).flatten();
+    }
+    configuration.control = flags.control.as_ref().map(|path| Control {
+        unix: Sourced::new(path.clone(), &Place::flag("--control", &path.display().to_string())),
+    });
+    configuration.root =
+        flags.root.as_ref().map(|path| Sourced::new(path.clone(), &Place::flag("--root", &path.display().to_string())));
+    if let Some(text) = &flags.drain_timeout_s {
+        let place = Place::flag("--drain-timeout-s", text);
+        let read =
+            Options::default().with(file::DRAIN_TIMEOUT, text).read(&place, |mut it| file::drain_timeout(&mut it));
+        configuration.drain_timeout_s = kept(read, &mut problems).unwrap_or(configuration.drain_timeout_s);
+    }
+    if problems.is_empty() { Ok(configuration) } else { Err(problems) }
+}
+
+/// The value, or nothing and the problems.
+fn kept<T>(read: Result<T, Vec<Problem>>, problems: &mut Vec<Problem>) -> Option<T> {
+    match read {
+        Ok(value) => Some(value),
+        Err(found) => {
+            problems.extend(found);
+            None
+        }
+    }
+}
+
+/// The device without its exports.
+fn device(flags: &Flags, problems: &mut Vec<Problem>) -> Device {
+    let mut device = kept(settings(&flags.device), problems).unwrap_or_default();
+    device.name = Sourced::new("default".to_owned(), &Place::default());
     if let Some(scheduler) = &flags.scheduler {
         device.scheduler = Sourced::new(scheduler.clone(), &Place::flag("--scheduler", scheduler));
     }
@@ -77,104 +145,78 @@ pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
             }
         }
     }
-    let mut configuration = Configuration::empty();
-    for text in &flags.export {
-        match export(text) {
-            Ok((export, weight)) => {
-                if let Some(weight) = weight {
-                    share(&mut configuration.groups, &export.group, weight, &mut problems);
-                }
-                device.exports.push(export);
-            }
-            Err(problem) => problems.push(problem),
+    device
+}
+
+/// The device without what has flags of its own.
+fn settings(texts: &[String]) -> Result<Device, Vec<Problem>> {
+    let options = Options::parse(texts.iter().flat_map(|text| text.split(',')));
+    let place = Place::flag("--device", &texts.join(","));
+    if let Some(key) = options.first_of(&OWN_FLAGS) {
+        let what = format!("{key} is no option of --device");
+        return Err(vec![Problem::new(
+            &place,
+            what,
+            "the flags of the device are --scheduler, --memory, \
+            --queue-depth, --rotational and --export; its name is default",
+        )]);
+    }
+    options.with("name", "default").read(&place, file::device)
+}
+
+/// Parses one `--group`, and whether it gives the weight.
+fn group(text: &str) -> Result<(Group, bool), Vec<Problem>> {
+    let (path, options) = text.split_once(',').unwrap_or((text, ""));
+    let options = Options::parse(options.split(',')).with("path", path);
+    let has_weight = options.first_of(&["weight"]).is_some();
+    Ok((options.read(&Place::flag("--group", text), file::group)?, has_weight))
+}
+
+/// Declares a group, which may have a weight of its exports: both must agree.
+fn declare(
+    groups: &mut Vec<Group>,
+    by_exports: &mut Vec<Group>,
+    mut group: Group,
+    has_weight: bool,
+) -> Result<(), Problem> {
+    if let Some(at) = by_exports.iter().position(|other| other.path == group.path) {
+        let weight = by_exports.remove(at).weight;
+        if has_weight && weight != group.weight {
+            return Err(other_weight(&group.path, weight));
         }
+        group.weight = weight;
     }
-    for text in &flags.vhost_user {
-        if let Err(problem) = vhost_user(text, &mut device.exports) {
-            problems.push(problem);
-        }
-    }
-    for text in &flags.nbd {
-        match listener(text) {
-            Ok(listener) => configuration.listeners.push(listener),
-            Err(problem) => problems.push(problem),
-        }
-    }
-    configuration.devices.push(device);
-    match flags.metrics.as_deref().map(|text| address("--metrics", text)) {
-        Some(Ok(address)) => configuration.metrics = Some(Metrics { address, allow_plain: false }),
-        Some(Err(problem)) => problems.push(problem),
-        None => {}
-    }
-    configuration.control = flags.control.as_ref().map(|path| Control {
-        unix: Sourced::new(path.clone(), &Place::flag("--control", &path.display().to_string())),
-    });
-    if problems.is_empty() { Ok(configuration) } else { Err(problems) }
+    groups.push(group);
+    Ok(())
+}
+
+fn other_weight(path: &Sourced<String>, weight: u64) -> Problem {
+    let what = format!("the group {path} has the weight {weight} already");
+    Problem::new(&path.place, what, "give it one weight, or each export a group of its own")
 }
 
 /// Parses one `--export`, with the weight that it gives to its group.
-fn export(text: &str) -> Result<(Export, Option<u64>), Problem> {
+///
+/// # Errors
+/// All problems of the text.
+pub fn export(text: &str) -> Result<(Export, Option<u64>), Vec<Problem>> {
     let place = Place::flag("--export", text);
-    let wrong = |what: String, help: &str| Problem::new(&place, what, help);
     let Some((name, rest)) = text.split_once('=') else {
-        return Err(wrong("an export is NAME=PATH".to_owned(), "for example --export a=/srv/a.img,weight=300"));
+        let help = "for example --export a=/srv/a.img,weight=300";
+        return Err(vec![Problem::new(&place, "an export is NAME=PATH", help)]);
     };
     let (backing, options) = split_backing(rest);
-    let mut export = Export {
-        name: Sourced::new(name.to_owned(), &place),
-        backing: Sourced::new(backing.to_owned(), &place),
-        group: Sourced::new(name.to_owned(), &place),
-        read_only: false,
-        min_block: 1,
-        description: String::new(),
-        unsafe_flush: false,
-        ublk: None,
-        vhost_user_blk: None,
-    };
-    let mut weight = None;
-    for option in options {
-        let (key, value) = option.split_once('=').unwrap_or((option, "true"));
-        let refuse = |allowed: &str| Err(wrong(format!("{key}={value} is not {allowed}"), "see hoistway serve --help"));
-        match key {
-            "weight" => match value.parse().ok().filter(|weight| WEIGHTS.contains(weight)) {
-                Some(number) => weight = Some(number),
-                None => return refuse("a weight from 1 to 10000"),
-            },
-            "group" => export.group.value = value.to_owned(),
-            "description" => export.description = value.to_owned(),
-            "min_block" => match value {
-                "1" => export.min_block = 1,
-                "512" => export.min_block = 512,
-                "4096" => export.min_block = 4_096,
-                _ => return refuse("one of 1, 512, 4096"),
-            },
-            "ublk" => match (value.parse(), value.parse::<u32>()) {
-                (Ok(switch), _) => export.ublk = if switch { Some(Number::Any) } else { None },
-                (_, Ok(number)) if u64::from(number) <= UBLK_NUMBER_MAX => export.ublk = Some(Number::Is(number)),
-                _ => return refuse("true, false or the number of a device"),
-            },
-            "read_only" | "unsafe_flush" => {
-                let Ok(switch) = value.parse() else { return refuse("true or false") };
-                if key == "read_only" {
-                    export.read_only = switch;
-                } else {
-                    export.unsafe_flush = switch;
-                }
-            }
-            _ => {
-                let meant = nearest(key, &EXPORT_OPTIONS).map_or(String::new(), |it| format!("; did you mean {it}?"));
-                let help = format!("options are {}; a path with a comma needs a file", EXPORT_OPTIONS.join(", "));
-                return Err(wrong(format!("unknown option {key}{meant}"), &help));
-            }
-        }
-    }
-    Ok((export, weight))
+    let options = Options::parse(options).with("name", name).with("backing", backing);
+    options.read(&place, |mut reader| {
+        let weight = reader.optional_number("weight", WEIGHTS, DEFAULT_WEIGHT, "the default is 100");
+        (file::export(reader), weight)
+    })
 }
 
 /// Gives an export the socket of one `--vhost-user`.
-fn vhost_user(text: &str, exports: &mut [Export]) -> Result<(), Problem> {
+fn vhost_user(text: &str, exports: &mut [Export]) -> Result<(), Vec<Problem>> {
     let place = Place::flag("--vhost-user", text);
-    let wrong = |what: String, help: &str| Problem::new(&place, what, help);
+    let wrong = |what: String, help: &str| Err(vec![Problem::new(&place, what, help)]);
     let (name, address) = match text.strip_prefix("unix:") {
         Some(path) => (None, Some(path)),
         None => match text.split_once("=unix:") {
@@ -182,32 +224,33 @@ fn vhost_user(text: &str, exports: &mut [Export]) -> Result<(), Problem> {
             None => (None, None),
         },
     };
-    let Some(path) = address.filter(|path| !path.is_empty()) else {
+    let Some(address) = address.filter(|path| !path.is_empty()) else {
         let help =
             "for example --vhost-user unix:/run/hoistway/db.vhost, or with the export's name in front db=unix:PATH";
-        return Err(wrong(format!("{text:?} is not [NAME=]unix:PATH"), help));
+        return wrong(format!("{text:?} is not [NAME=]unix:PATH"), help);
     };
     let known: Vec<String> = exports.iter().map(|export| export.name.value.clone()).collect();
     let export = match (name, exports) {
         (None, [only]) => only,
         (None, _) => {
             let what = format!("there are {} exports and the socket names none", known.len());
-            return Err(wrong(what, "write --vhost-user NAME=unix:PATH, one socket for each export"));
+            return wrong(what, "write --vhost-user NAME=unix:PATH, one socket for each export");
         }
         (Some(name), exports) => match exports.iter_mut().find(|export| export.name.value == name) {
             Some(export) => export,
             None => {
                 let what = format!("there is no export {name:?}");
-                return Err(wrong(what, &format!("exports: {}", known.join(", "))));
+                return wrong(what, &format!("exports: {}", known.join(", ")));
             }
         },
     };
     if export.vhost_user_blk.is_some() {
         let what = format!("the export {} has a socket already", export.name);
-        return Err(wrong(what, "one virtual machine attaches an export: make an export for each"));
+        return wrong(what, "one virtual machine attaches an export: make an export for each");
     }
-    let address = Address::Unix { path: PathBuf::from(path), mode: 0o660, owner_group: None };
-    export.vhost_user_blk = Some(Sourced::new(address, &place));
+    let (path, options) = address.split_once(',').unwrap_or((address, ""));
+    let options = Options::parse(options.split(',')).with("unix", path);
+    export.vhost_user_blk = Some(options.read(&place, file::vhost_user_blk)?);
     Ok(())
 }
 
@@ -226,35 +269,44 @@ fn split_backing(text: &str) -> (&str, impl Iterator<Item = &str>) {
         }
     }
     let (backing, options) = text.split_at(end);
-    (backing, options.split(',').filter(|option| !option.is_empty()))
+    (backing, options.split(','))
 }
 
 /// Sets a group's weight; two exports of one group must agree.
-fn share(groups: &mut Vec<Group>, path: &Sourced<String>, weight: u64, problems: &mut Vec<Problem>) {
+///
+/// # Errors
+/// The group has another weight.
+pub fn share(groups: &mut Vec<Group>, path: &Sourced<String>, weight: u64) -> Result<(), Problem> {
     match groups.iter().find(|group| group.path == *path) {
-        Some(group) if group.weight != weight => {
-            let what = format!("the group {path} has the weight {} already", group.weight);
-            problems.push(Problem::new(&path.place, what, "give it one weight, or each export a group of its own"));
+        Some(group) if group.weight != weight => Err(other_weight(path, group.weight)),
+        Some(_) => Ok(()),
+        None => {
+            groups.push(Group::new(path.clone(), weight));
+            Ok(())
         }
-        Some(_) => {}
-        None => groups.push(Group::new(path.clone(), weight)),
     }
 }
 
-fn listener(text: &str) -> Result<Listener, Problem> {
-    address("--nbd", text).map(Listener::at)
+fn listener(text: &str) -> Result<Listener, Vec<Problem>> {
+    let read = at_address("--nbd", text, file::listener)?;
+    // Without an address there would have been a problem.
+    read.ok_or_else(|| vec![neither("--nbd", text)])
 }
 
-fn address(flag: &str, text: &str) -> Result<Sourced<Address>, Problem> {
-    let place = Place::flag(flag, text);
-    let address = if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
-        Address::Unix { path: PathBuf::from(path), mode: 0o660, owner_group: None }
-    } else if let Some(address) = text.strip_prefix("tcp:").and_then(|address| address.parse().ok()) {
-        Address::Tcp(address)
-    } else {
-        let help =
-            format!("for example {flag} unix:/run/hoistway.sock, {flag} tcp:127.0.0.1:10809 or {flag} tcp:[::1]:10809");
-        return Err(Problem::new(&place, format!("{text:?} is neither unix:PATH nor tcp:ADDRESS:PORT"), help));
-    };
-    Ok(Sourced::new(address, &place))
+/// Reads a table with an address: `unix:PATH[,OPTION...]` or `tcp:ADDRESS:PORT[,OPTION...]`.
+fn at_address<T>(flag: &str, text: &str, read: impl FnOnce(super::reader::Reader<'_>) -> T) -> Result<T, Vec<Problem>> {
+    let (address, options) = text.split_once(',').unwrap_or((text, ""));
+    let options = Options::parse(options.split(','));
+    match address.split_once(':') {
+        Some((kind @ ("unix" | "tcp"), place)) if !place.is_empty() && options.first_of(&ADDRESS_KEYS).is_none() => {
+            options.with(kind, place).read(&Place::flag(flag, text), read)
+        }
+        _ => Err(vec![neither(flag, text)]),
+    }
+}
+
+fn neither(flag: &str, text: &str) -> Problem {
+    let help =
+        format!("for example {flag} unix:/run/hoistway.sock, {flag} tcp:127.0.0.1:10809 or {flag} tcp:[::1]:10809");
+    Problem::new(&Place::flag(flag, text), format!("{text:?} is neither unix:PATH nor tcp:ADDRESS:PORT"), help)
 }

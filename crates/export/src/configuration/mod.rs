@@ -11,6 +11,7 @@
 pub mod check;
 pub mod file;
 pub mod flags;
+mod options;
 pub mod problem;
 mod reader;
 pub mod show;

@@ -24,6 +24,8 @@ pub struct Source<'a> {
     pub problems: RefCell<Vec<Problem>>,
     /// Where each line begins, so that a place is found without reading the text before it.
     line_starts: Vec<usize>,
+    /// The place of everything in a text that was made from a flag.
+    flag: Option<Place>,
 }
 
 /// Bytes of a line that are quoted, from [`QUOTED_BEFORE_BYTES`] before the place; lines have any length.
@@ -36,11 +38,20 @@ impl<'a> Source<'a> {
     /// A text without problems so far.
     pub fn new(file: &'a str, text: &'a str) -> Self {
         let line_starts = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Self { file, text, problems: RefCell::new(Vec::new()), line_starts }
+        Self { file, text, problems: RefCell::new(Vec::new()), line_starts, flag: None }
+    }
+
+    /// A text that was made from a flag's options: all values are texts, a list of one has no brackets, and all of it
+    /// is at the flag's place.
+    pub fn of_flag(text: &'a str, place: Place) -> Self {
+        Self { flag: Some(place), ..Self::new("", text) }
     }
 
     /// Line and column (from 1, in characters; in bytes far into a long line) of a byte range, with its line quoted.
     pub fn place(&self, span: Range<usize>) -> Place {
+        if let Some(flag) = &self.flag {
+            return flag.clone();
+        }
         let at = boundary_before(self.text, span.start);
         let line = self.line_starts.partition_point(|start| *start <= at);
         let line_start = self.line_starts.get(line - 1).copied().unwrap_or(0);
@@ -91,7 +102,26 @@ impl<'a> Reader<'a> {
         self.table.get(key).map_or_else(|| self.place.clone(), |value| self.source.place(value.span()))
     }
 
+    /// The digits and the radix of an integer.
+    fn integer<'b>(&self, value: &'b DeValue<'_>) -> Option<(&'b str, u32)> {
+        let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let of_flag = || self.of_flag(value).filter(is_number).map(|digits| (digits, 10));
+        value.as_integer().map(|integer| (integer.as_str(), integer.radix())).or_else(of_flag)
+    }
+
+    /// A text that may stand for another type, because it is a flag's.
+    fn of_flag<'b>(&self, value: &'b DeValue<'_>) -> Option<&'b str> {
+        value.as_str().filter(|_| self.source.flag.is_some())
+    }
+
     fn wrong_type(&self, key: &str, value: &DeValue<'_>, place: &Place, wanted: &str, example: &str) {
+        if self.source.flag.is_some() {
+            let what = match value.as_str() {
+                Some(text) => format!("{key}={text} is not {wanted}"),
+                None => format!("{key} is given more than once, or with a key below it"),
+            };
+            return self.source.report(place, what, format!("for example: {key}={}", example.trim_matches('"')));
+        }
         let what = format!("{key} is {} where {wanted} is needed", article(value.type_str()));
         self.source.report(place, what, format!("for example: {key} = {example}"));
     }
@@ -161,13 +191,14 @@ impl<'a> Reader<'a> {
         help: &str,
     ) -> Option<u64> {
         let (value, place) = self.value(key)?;
-        let Some(integer) = value.as_integer() else {
+        let Some((digits, radix)) = self.integer(value) else {
             self.wrong_type(key, value, &place, "a whole number", &example.to_string());
             return None;
         };
-        match u64::from_str_radix(integer.as_str(), integer.radix()) {
+        match u64::from_str_radix(digits, radix) {
             Ok(number) if range.contains(&number) => Some(number),
             _ => {
+                let integer = value.as_integer().map_or_else(|| digits.to_owned(), ToString::to_string);
                 let what = format!("{key} = {integer} is outside {} to {}", range.start(), range.end());
                 self.source.report(&place, what, help);
                 None
@@ -178,6 +209,12 @@ impl<'a> Reader<'a> {
     /// A list of integers in a range.
     pub fn numbers(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Vec<u64> {
         let Some((value, place)) = self.value(key) else { return Vec::new() };
+        if let Some(only) = self.integer(value).and_then(|(digits, radix)| u64::from_str_radix(digits, radix).ok())
+            && self.source.flag.is_some()
+            && range.contains(&only)
+        {
+            return vec![only];
+        }
         let Some(list) = value.as_array() else {
             self.wrong_type(key, value, &place, "a list of whole numbers", "[0, 1]");
             return Vec::new();
@@ -188,7 +225,8 @@ impl<'a> Reader<'a> {
         let mut numbers = Vec::new();
         for entry in list {
             let place = self.source.place(entry.span());
-            let number = entry.get_ref().as_integer().and_then(|it| u64::from_str_radix(it.as_str(), it.radix()).ok());
+            let number = self.integer(entry.get_ref());
+            let number = number.and_then(|(digits, radix)| u64::from_str_radix(digits, radix).ok());
             match number.filter(|number| range.contains(number)) {
                 Some(number) => numbers.push(number),
                 None => {
@@ -203,7 +241,8 @@ impl<'a> Reader<'a> {
     /// A boolean.
     pub fn switch(&mut self, key: &'static str, default: bool) -> bool {
         let Some((value, place)) = self.value(key) else { return default };
-        value.as_bool().unwrap_or_else(|| {
+        let of_flag = || self.of_flag(value).and_then(|text| text.parse().ok());
+        value.as_bool().or_else(of_flag).unwrap_or_else(|| {
             self.wrong_type(key, value, &place, "true or false", &default.to_string());
             default
         })
@@ -211,7 +250,7 @@ impl<'a> Reader<'a> {
 
     /// A switch, or a number in a range, which switches on; `None` is off, `Some(None)` on.
     pub fn switch_or_number(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<Option<u64>> {
-        if self.table.get(key).is_some_and(|value| value.get_ref().as_integer().is_some()) {
+        if self.table.get(key).is_some_and(|value| self.integer(value.get_ref()).is_some()) {
             let help = format!("{key} = true chooses a free number");
             return self.optional_number(key, range, 0, &help).map(Some);
         }
@@ -258,6 +297,9 @@ impl<'a> Reader<'a> {
     pub fn texts(&mut self, key: &'static str, default: &[&str]) -> Vec<Sourced<String>> {
         let by_default = default.iter().map(|text| Sourced::new((*text).to_owned(), &self.place)).collect();
         let Some((value, place)) = self.value(key) else { return by_default };
+        if let Some(only) = self.of_flag(value) {
+            return vec![Sourced::new(only.to_owned(), &place)];
+        }
         let Some(list) = value.as_array() else {
             self.wrong_type(key, value, &place, "a list of texts", "[\"a\", \"b-*\"]");
             return by_default;
@@ -348,8 +390,14 @@ impl<'a> Reader<'a> {
             }
             let meant = nearest(name, &self.known).map_or(String::new(), |word| format!("; did you mean {word}?"));
             let place = self.source.place(key.span());
-            let what = format!("{} has no key {name}{meant}", self.title);
-            self.source.report(&place, what, format!("known keys: {}", self.known.join(", ")));
+            let known = self.known.join(", ");
+            let (what, help) = if self.source.flag.is_some() {
+                let help = format!("options are {known}; a path with a comma needs a file");
+                (format!("unknown option {name}{meant}"), help)
+            } else {
+                (format!("{} has no key {name}{meant}", self.title), format!("known keys: {known}"))
+            };
+            self.source.report(&place, what, help);
         }
     }
 }

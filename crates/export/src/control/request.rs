@@ -9,6 +9,9 @@
 //! | `{"command": "set", "tunable": "NAME", "value": "VALUE", "device": "ssd0"}` | change a tunable |
 //! | `{"command": "reload"}` | read the configuration file again |
 //! | `{"command": "drain"}` | finish what is in flight, then exit |
+//! | `{"command": "export", "add": "NAME=BACKING[,OPTION...]", "device": "ssd0"}` | add an export |
+//! | `{"command": "export", "remove": "NAME"}` | remove an export |
+//! | `{"command": "resize", "export": "NAME"}` | take over the size of a file or device that has grown |
 //! | `{"command": "evict", "client": "pid:12"}`, `{"command": "evict", "export": "db"}` | close connections |
 //!
 //! `device` may be omitted if there is only one. Answers are one line each: `{"ok": ...}` or
@@ -23,10 +26,10 @@ use crate::configuration::{DEFAULT_WEIGHT, WEIGHTS};
 /// Longest line that is read.
 pub const MAXIMUM_LINE_BYTES: usize = 64 * 1024;
 
-const COMMANDS: [&str; 7] = ["status", "scheduler", "set", "limit", "reload", "drain", "evict"];
+const COMMANDS: [&str; 9] = ["status", "scheduler", "set", "limit", "reload", "drain", "export", "resize", "evict"];
 /// Commands of the specification (docs/specifications/engine.md, section 8) that later versions
 /// will support.
-const LATER: [&str; 3] = ["trace", "metrics", "resize"];
+const LATER: [&str; 2] = ["trace", "metrics"];
 
 /// A request of the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +76,17 @@ pub enum Request {
     Reload,
     /// Drain and exit.
     Drain,
+    /// Add an export.
+    AddExport {
+        /// The device; may be omitted if there is only one.
+        device: Option<String>,
+        /// `NAME=BACKING[,OPTION...]`, as `--export` takes it.
+        export: String,
+    },
+    /// Remove an export.
+    RemoveExport(String),
+    /// Take over the size of an export's file or device.
+    Resize(String),
     /// Close a client's connections.
     EvictClient(String),
     /// Close all connections to an export.
@@ -139,6 +153,12 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
             (None, Some(export)) => Request::EvictExport(export),
             _ => return Err(Refusal::new("client", "evict takes either a client or an export")),
         },
+        "export" => match (fields.text("add")?, fields.text("remove")?) {
+            (Some(export), None) => Request::AddExport { device: fields.text("device")?, export },
+            (None, Some(export)) => Request::RemoveExport(export),
+            _ => return Err(Refusal::new("add", "export takes either add or remove")),
+        },
+        "resize" => Request::Resize(fields.needed_text("export")?),
         later if LATER.contains(&later) => {
             return Err(Refusal::new("command", format!("{later} is not available in this version")));
         }
@@ -263,6 +283,10 @@ mod tests {
         assert_eq!(read(limit), Request::Limit { group, file, line });
         let tunable = Request::Tunable { device: Some("d".into()), name: "n".into(), value: "4".into() };
         assert_eq!(read(r#"{"command": "set", "tunable": "n", "value": 4, "device": "d"}"#), tunable);
+        let added = Request::AddExport { device: Some("d".into()), export: "a=/a.img,read_only".into() };
+        assert_eq!(read(r#"{"command": "export", "add": "a=/a.img,read_only", "device": "d"}"#), added);
+        assert_eq!(read(r#"{"command": "export", "remove": "a"}"#), Request::RemoveExport("a".into()));
+        assert_eq!(read(r#"{"command": "resize", "export": "a"}"#), Request::Resize("a".into()));
         assert_eq!(read(r#"{"command": "evict", "client": "pid:1"}"#), Request::EvictClient("pid:1".into()));
         assert_eq!(read(r#"{"command": "evict", "export": "a"}"#), Request::EvictExport("a".into()));
     }
@@ -274,7 +298,10 @@ mod tests {
         assert_eq!(error("{}"), ("command is missing".into(), "command"));
         assert!(error(r#"{"command": "statsu"}"#).0.contains("did you mean status?"));
         assert_eq!(error(r#"{"command": "limit", "group": "a", "line": "rbps=2000"}"#).1, "file");
-        assert!(error(r#"{"command": "resize"}"#).0.contains("not available in this version"));
+        assert!(error(r#"{"command": "trace"}"#).0.contains("not available in this version"));
+        assert_eq!(error(r#"{"command": "resize"}"#).1, "export");
+        assert_eq!(error(r#"{"command": "export"}"#).1, "add");
+        assert!(error(r#"{"command": "export", "remove": "a", "device": "d"}"#).0.contains("no field \"device\""));
         assert_eq!(error(r#"{"command": "set", "group": "a", "weight": 0}"#).1, "weight");
         assert_eq!(error(r#"{"command": "set", "group": "a"}"#).1, "weight");
         assert_eq!(error(r#"{"command": "set", "group": "a", "priority": 8}"#).1, "priority");

@@ -123,17 +123,28 @@ pub struct ClientPlace {
 pub struct Waker {
     event: Event,
     stop: AtomicBool,
+    /// Whether the thread accepts no more clients.
+    is_closed: AtomicBool,
 }
 
 impl Waker {
     /// A waker whose thread has nothing to do yet.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { event: Event::new()?, stop: AtomicBool::new(false) })
+        Ok(Self { event: Event::new()?, stop: AtomicBool::new(false), is_closed: AtomicBool::new(false) })
     }
 
     /// Wakes the thread, because the state has changed.
     pub fn wake(&self) {
         self.event.signal();
+    }
+
+    /// Waits, for a second at most, until the thread accepts no more clients: one that is told to go must not
+    /// reach this server again.
+    pub fn await_closed(&self) {
+        let start = Instant::now();
+        while !self.is_closed.load(Ordering::Acquire) && start.elapsed() < Duration::from_secs(1) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Ends the thread; open handshakes are closed.
@@ -230,6 +241,7 @@ impl HandshakeThread {
                 // Closes the socket and removes its file, so that the next server can take its
                 // place.
                 self.listening = None;
+                self.waker.is_closed.store(true, Ordering::Release);
             }
             self.turn(&events, &active);
             self.accept(&active);

@@ -11,6 +11,7 @@ pub mod admission;
 pub mod announce;
 pub mod descriptors;
 pub mod devices;
+mod exports;
 pub mod handshake_thread;
 pub mod peer;
 mod release;
@@ -43,6 +44,7 @@ use crate::control::{Refusal, Request, socket as control_socket};
 use crate::metrics::Snapshot;
 use devices::report::{ListenerReport, StatusAnswer, StatusReport};
 use devices::{Devices, Drained};
+use exports::with_warnings;
 use handshake_thread::{AcceptedClient, ActiveState, ClientSink, Counts, HandshakeThread, Waker};
 use reload::{Change, difference};
 use share_monitor::ShareMonitor;
@@ -107,6 +109,14 @@ pub struct Server {
     events: Receiver<Event>,
     sender: Sender<Event>,
     is_draining: bool,
+}
+
+/// What was applied of a configuration.
+struct Applied {
+    /// The number of changes.
+    changes: usize,
+    /// What of the added exports is missing.
+    warnings: Vec<String>,
 }
 
 /// One listener's thread.
@@ -358,7 +368,9 @@ impl Server {
         self.listeners.iter().for_each(|listener| listener.waker.wake());
         let timeout = Duration::from_secs(active.configuration.drain_timeout_s);
         let (state, sender) = (self.state.clone(), self.sender.clone());
+        let wakers: Vec<Arc<Waker>> = self.listeners.iter().map(|listener| listener.waker.clone()).collect();
         thread::spawn(move || {
+            wakers.iter().for_each(|waker| waker.await_closed());
             state.devices.close_disks().iter().for_each(error_line);
             let drained = state.devices.drain(timeout);
             let _ = sender.send(Event::Drained(drained));
@@ -389,7 +401,7 @@ impl Server {
     }
 
     /// Reads, checks and compares everything before the first change is made.
-    fn reload(&mut self) -> Result<usize, Vec<Problem>> {
+    fn reload(&mut self) -> Result<Value, Vec<Problem>> {
         let Origin::File(path) = &self.origin else {
             let help = "start it with a configuration file to be able to reload, or use hoistway ctl set";
             let problem = Problem::new(&Place::default(), "the server was started by flags alone", help);
@@ -402,6 +414,19 @@ impl Server {
         })?;
         let mut configuration = file::read(&name, &text)?;
         add_listeners(&mut configuration, self.inherited.iter());
+        let Applied { changes, mut warnings } = self.apply(configuration)?;
+        let (grown, of_sizes) = self.grow_exports();
+        of_sizes.iter().for_each(|warning| error_line(format_args!("hoistway: warning: {warning}")));
+        warnings.extend(of_sizes);
+        let mut answer = json!({"changes": changes});
+        if !grown.is_empty() {
+            answer["grown"] = json!(grown);
+        }
+        Ok(with_warnings(answer, &warnings))
+    }
+
+    /// Checks a configuration and applies all of it, or nothing.
+    fn apply(&mut self, configuration: Configuration) -> Result<Applied, Vec<Problem>> {
         let problems = check(&configuration, CHECKS);
         if !problems.is_empty() {
             return Err(problems);
@@ -410,13 +435,15 @@ impl Server {
         let changes = difference(&old.configuration, &configuration)?;
         // Exports are opened first: only this change can fail, and it can be undone.
         let added = changes.iter().filter(|change| matches!(change, Change::Added { .. }));
-        self.state.devices.add_exports(added, &configuration)?;
+        let mut warnings = self.state.devices.add_exports(added, &configuration)?;
+        warnings.iter().for_each(|warning| error_line(format_args!("hoistway: warning: {warning}")));
         for change in &changes {
             match change {
                 // As with a block device, the other exports are in force already.
                 Change::Added { export, .. } => {
                     if let Err(failure) = self.virtual_disks.add(&self.state.devices, export, &configuration) {
                         failure.problems.iter().for_each(error_line);
+                        warnings.extend(failure.problems.iter().map(|problem| problem.what.clone()));
                     }
                 }
                 Change::Removed { export } => self.virtual_disks.remove(export),
@@ -426,7 +453,7 @@ impl Server {
         }
         self.state.set_active(configuration, self.is_draining);
         self.listeners.iter().for_each(|listener| listener.waker.wake());
-        Ok(changes.len())
+        Ok(Applied { changes: changes.len(), warnings })
     }
 
     fn answer(&mut self, request: Request) -> Value {
@@ -438,7 +465,10 @@ impl Server {
             Request::Share { group, share } => self.set_share(&group, share),
             Request::Limit { group, file, line } => self.set_limits(&group, &file, &line),
             Request::EvictClient(client) => devices.evict(&|peer, _| peer == client, "client", &client),
-            Request::EvictExport(export) => devices.evict(&|_, name| name == export, "export", &export),
+            Request::EvictExport(export) => self.evict_export(&export),
+            Request::AddExport { device, export } => self.add_export(device.as_deref(), &export),
+            Request::RemoveExport(export) => self.remove_export(&export),
+            Request::Resize(export) => self.resize(&export),
             Request::Drain => {
                 if !self.is_draining {
                     self.drain();
@@ -446,7 +476,7 @@ impl Server {
                 Ok(json!("draining"))
             }
             Request::Reload => match self.reload() {
-                Ok(changes) => Ok(json!({"changes": changes})),
+                Ok(answer) => Ok(answer),
                 Err(problems) => Err(Refusal::new("", shown(&problems).join("\n"))),
             },
         };

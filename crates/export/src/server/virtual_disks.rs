@@ -19,7 +19,7 @@ struct VirtualDisk {
     address: Address,
     // Dropped in this order: a front end that connects again finds no socket.
     _file: Option<SocketFile>,
-    _listener: Listener,
+    listener: Listener,
 }
 
 impl VirtualDisks {
@@ -58,13 +58,29 @@ impl VirtualDisks {
         };
         let listener = Listener::start(socket.descriptor, served, std::sync::Arc::new(report))
             .map_err(|error| failed(format!("cannot start a thread: {error}")))?;
-        self.disks.insert(export.name.value.clone(), VirtualDisk { address, _file: file, _listener: listener });
+        self.disks.insert(export.name.value.clone(), VirtualDisk { address, _file: file, listener });
         Ok(())
     }
 
     /// Ends the service of an export. Requests in flight end first.
     pub fn remove(&mut self, export: &str) {
         self.disks.remove(export);
+    }
+
+    /// Disconnects the front end of an export; whether there was one.
+    pub fn disconnect(&self, export: &str) -> bool {
+        self.disks.get(export).is_some_and(|disk| disk.listener.disconnect())
+    }
+
+    /// Tells the front end of an export its new size; returns a note if it cannot be told.
+    pub fn grow(&self, export: &str, size_bytes: u64) -> Option<String> {
+        let disk = self.disks.get(export)?;
+        (!disk.listener.grow(size_bytes)).then(|| {
+            let address = &disk.address;
+            format!(
+                "the virtual machine at {address} takes no notice of changes and keeps its size until it is restarted"
+            )
+        })
     }
 
     /// A line about each disk: `listening vhost-user-blk unix:/run/db.vhost exports=db`.

@@ -30,6 +30,8 @@ const MAX_IO_BYTES: u32 = 1 << 20;
 const MAX_BUFFERED_IO_BYTES: u32 = 128 << 10;
 /// The longest discard.
 const MAX_DISCARD_BYTES: u32 = 1 << 30;
+/// The unit of the driver's sizes.
+const SECTOR_BYTES: u64 = 512;
 /// How long the kernel may take to notice a server's end.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
@@ -185,6 +187,29 @@ impl Disk {
         ublk::users(self.number)
     }
 
+    /// Tells the kernel that the volume has grown.
+    ///
+    /// # Errors
+    /// The kernel cannot change the size of a device, or refuses.
+    pub fn grow(&mut self, facts: &VolumeFacts, min_block_bytes: u32) -> Result<(), EngineError> {
+        let node = self.node();
+        let stays = |what: &str| {
+            let message = format!("{node} keeps its size: {what}");
+            EngineError::system(message, "remove the export and add it again, when nothing uses it")
+        };
+        let failed = |error: io::Error| stays(&error.to_string());
+        let mut control = Control::open().map_err(failed)?;
+        if control.features().map_err(failed)? & feature::GROWTH == 0 {
+            return Err(stays("the kernel cannot change the size of a ublk device (Linux 6.16 can)"));
+        }
+        let block_bytes = u64::from(logical_block_bytes(facts, min_block_bytes));
+        let size_bytes = facts.size_bytes / block_bytes * block_bytes;
+        control.update_size(self.number, size_bytes / SECTOR_BYTES).map_err(failed)?;
+        // The next server finds the size that it will see.
+        self.note.size_bytes = facts.size_bytes;
+        self.note.write().map_err(|error| system(&self.export, &error))
+    }
+
     /// Removes it after finishing what is in flight. Its shard must still run.
     ///
     /// # Errors
@@ -333,9 +358,13 @@ fn is_alive(process: i32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
+fn logical_block_bytes(facts: &VolumeFacts, min_block_bytes: u32) -> u32 {
+    facts.block_bytes.max(min_block_bytes).clamp(512, 4_096)
+}
+
 fn parameters(source: &Source<'_>, max_io_bytes: u32) -> Parameters {
     let facts = source.facts;
-    let logical_block_bytes = facts.block_bytes.max(source.min_block_bytes).clamp(512, 4_096);
+    let logical_block_bytes = logical_block_bytes(facts, source.min_block_bytes);
     let physical_block_bytes = facts.physical_block_bytes.clamp(logical_block_bytes, 64 << 10);
     Parameters {
         size_bytes: facts.size_bytes / u64::from(logical_block_bytes) * u64::from(logical_block_bytes),

@@ -2,6 +2,9 @@
 //!
 //! Source: virtio 1.2 (5.2.4); docs/specifications/engine.md, sections 7.2 and 7.3.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use engine::VolumeFacts;
 use engine::protocol::virtio_blk::{IDENTITY_BYTES, MAX_RANGE_SECTORS, SECTOR_BYTES};
 use virtio_bindings::virtio_blk::{
@@ -28,7 +31,8 @@ const MAX_SEGMENT_BYTES: u32 = 128 << 10;
 /// A device as its front end sees it.
 #[derive(Clone, Debug)]
 pub struct DeviceFacts {
-    size_bytes: u64,
+    /// The size in bytes, of all copies: it may grow while a front end is connected.
+    size_bytes: Arc<AtomicU64>,
     block_bytes: u32,
     physical_block_bytes: u32,
     is_read_only: bool,
@@ -48,13 +52,18 @@ impl DeviceFacts {
             *place = byte;
         }
         Self {
-            size_bytes: volume.size_bytes,
+            size_bytes: Arc::new(AtomicU64::new(volume.size_bytes)),
             block_bytes,
             physical_block_bytes: volume.physical_block_bytes.max(block_bytes),
             is_read_only: volume.is_read_only,
             can_discard: volume.can_trim && !volume.is_read_only,
             identity,
         }
+    }
+
+    /// Changes the size of the device and of all copies of it.
+    pub fn set_size(&self, size_bytes: u64) {
+        self.size_bytes.store(size_bytes, Ordering::Release);
     }
 
     /// The features offered.
@@ -91,7 +100,7 @@ impl DeviceFacts {
         let blocks_16 = u16::try_from(blocks).unwrap_or(u16::MAX);
         let segments = u32::try_from(MAX_DATA_SEGMENTS).unwrap_or(u32::MAX);
         let alignment = u32::try_from(u64::from(self.block_bytes) / SECTOR_BYTES).unwrap_or(1);
-        put(0, &(self.size_bytes / SECTOR_BYTES).to_le_bytes());
+        put(0, &(self.size_bytes.load(Ordering::Acquire) / SECTOR_BYTES).to_le_bytes());
         put(8, &MAX_SEGMENT_BYTES.to_le_bytes());
         put(12, &segments.to_le_bytes());
         put(20, &self.block_bytes.to_le_bytes());

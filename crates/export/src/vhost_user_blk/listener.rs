@@ -13,6 +13,7 @@ use vhost::vhost_user::{BackendReqHandler, Error};
 
 use super::configuration_space::DeviceFacts;
 use super::device::{Command, Commands, Device, Report};
+use super::notices::{channel_in_next_message, tell_change};
 use super::session::Session;
 
 /// Requests in flight of one device; more wait in its rings.
@@ -35,12 +36,15 @@ pub struct Served {
 /// An exported disk. Dropping it ends the conversation and the thread.
 pub struct Listener {
     shared: Arc<Shared>,
+    facts: DeviceFacts,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
     listener: UnixListener,
     connection: Mutex<Option<UnixStream>>,
+    /// To the front end that is connected, for changes of the disk; if it has given one.
+    channel: Mutex<Option<UnixStream>>,
     must_stop: AtomicBool,
 }
 
@@ -52,17 +56,32 @@ impl Listener {
     pub fn start(socket: OwnedFd, served: Served, report: Report) -> io::Result<Self> {
         let listener = UnixListener::from(socket);
         listener.set_nonblocking(false)?;
-        let shared = Shared { listener, connection: Mutex::new(None), must_stop: AtomicBool::new(false) };
+        let [connection, channel] = [Mutex::new(None), Mutex::new(None)];
+        let shared = Shared { listener, connection, channel, must_stop: AtomicBool::new(false) };
+        let facts = served.facts.clone();
         let shared = Arc::new(shared);
         let of_thread = Arc::clone(&shared);
         let body = move || {
             while let Some(stream) = of_thread.accept() {
-                serve(stream, &served, &report);
+                serve(stream, &served, &of_thread, &report);
                 *of_thread.connection() = None;
+                *of_thread.channel() = None;
             }
         };
         let thread = thread::Builder::new().name("vhost-user".to_owned()).spawn(body)?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, facts, thread: Some(thread) })
+    }
+
+    /// Disconnects the front end; whether there was one. It may connect again.
+    pub fn disconnect(&self) -> bool {
+        let connection = self.shared.connection();
+        connection.as_ref().is_some_and(|connection| connection.shutdown(std::net::Shutdown::Both).is_ok())
+    }
+
+    /// Changes the size of the disk; whether a front end that is connected was told.
+    pub fn grow(&self, size_bytes: u64) -> bool {
+        self.facts.set_size(size_bytes);
+        self.shared.connection().is_none() || self.shared.channel().as_ref().is_some_and(tell_change)
     }
 }
 
@@ -84,6 +103,10 @@ impl Drop for Listener {
 impl Shared {
     fn connection(&self) -> std::sync::MutexGuard<'_, Option<UnixStream>> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn channel(&self) -> std::sync::MutexGuard<'_, Option<UnixStream>> {
+        self.channel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next front end; `None` when the disk is served no more.
@@ -110,7 +133,7 @@ impl Shared {
 }
 
 /// Serves one front end until it has gone and nothing of it is in flight.
-fn serve(stream: UnixStream, served: &Served, report: &Report) {
+fn serve(stream: UnixStream, served: &Served, shared: &Shared, report: &Report) {
     let label = format!("vhost-user-blk {}", served.name);
     let commands = Arc::new(Commands::default());
     let (on_closed, is_closed) = mpsc::channel();
@@ -128,8 +151,15 @@ fn serve(stream: UnixStream, served: &Served, report: &Report) {
     };
     let (facts, shard) = (served.facts.clone(), served.shard.clone());
     let session = Session::new(label.clone(), facts, shard, client, Arc::clone(&commands), Arc::clone(report));
+    let peeked = match stream.try_clone() {
+        Ok(copy) => copy,
+        Err(error) => return report(format!("{label}: {error}")),
+    };
     let mut messages = BackendReqHandler::from_stream(stream, Arc::new(Mutex::new(session)));
     loop {
+        if let Some(channel) = channel_in_next_message(&peeked) {
+            *shared.channel() = Some(channel);
+        }
         match messages.handle_request() {
             Ok(()) => {}
             // Either side has closed the connection, or the reason was reported.

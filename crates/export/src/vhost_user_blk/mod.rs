@@ -15,6 +15,7 @@ mod device;
 pub mod guest_memory;
 mod in_flight;
 mod listener;
+mod notices;
 mod ring;
 mod session;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! vhost-user-blk with a guest in this process, one that behaves and one that does not.
 
+mod growth;
 mod guest;
 mod hostile;
 #[path = "../server/mod.rs"]

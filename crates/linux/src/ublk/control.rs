@@ -31,6 +31,7 @@ const fn encoded(is_read_only: bool, number: u32) -> u32 {
 }
 
 const GET_DEV_INFO: u32 = encoded(true, 0x02);
+const UPDATE_SIZE: u32 = encoded(false, 0x15);
 const ADD_DEV: u32 = encoded(false, 0x04);
 const DEL_DEV: u32 = encoded(false, 0x05);
 const START_DEV: u32 = encoded(false, 0x06);
@@ -177,6 +178,14 @@ impl Control {
     /// The kernel's.
     pub fn start(&mut self, number: u32) -> io::Result<()> {
         self.command(START_DEV, Command::own(number), &mut []).map(drop)
+    }
+
+    /// Changes the size of a device that was started, in sectors of 512 bytes.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` before Linux 6.16, `ENODEV` if there is none of this number.
+    pub fn update_size(&mut self, number: u32, sectors: u64) -> io::Result<()> {
+        self.command(UPDATE_SIZE, Command { value: sectors, ..Command::of(number) }, &mut []).map(drop)
     }
 
     /// Makes a device disappear. Waits for its requests in flight, which its queue must still serve.

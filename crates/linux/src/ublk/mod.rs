@@ -39,6 +39,8 @@ pub mod feature {
     /// Data is moved by reading and writing the character device, not into buffers that the server
     /// names beforehand (Linux 6.5).
     pub const USER_COPY: u64 = 1 << 7;
+    /// The size of a device can change while it is used: UBLK_F_UPDATE_SIZE (Linux 6.16).
+    pub const GROWTH: u64 = 1 << 10;
 }
 
 /// A device's state.

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use engine::{Backing, BackingKind, ErrorKind, ShardSettings, VolumeSettings};
 use experiment::SchedulerSpec;
+use linux::claims::is_overlap;
 
 use crate::configuration::check::{Checks, Verdict};
 use crate::configuration::{Export, Problem};
@@ -59,27 +60,41 @@ fn check_scheduler(text: &str) -> Verdict {
     }
 }
 
-/// Exports that would write to the same whole file or device as an earlier one.
+/// Exports that would write to the same bytes of a file or device as an earlier one.
 pub(super) fn written_twice<'a>(exports: impl Iterator<Item = &'a Export>, root: Option<&Path>) -> Vec<Problem> {
-    let mut seen: BTreeMap<(u64, u64), &Export> = BTreeMap::new();
+    let mut seen: BTreeMap<(u64, u64), Vec<Writer<'a>>> = BTreeMap::new();
     let mut problems = Vec::new();
     for export in exports.filter(|export| !export.read_only) {
-        let Ok(Backing { kind: BackingKind::Path { path, slice: None }, .. }) = Backing::parse(&export.backing.value)
-        else {
+        let Ok(Backing { kind: BackingKind::Path { path, slice }, .. }) = Backing::parse(&export.backing.value) else {
             continue;
         };
         let Ok(metadata) = fs::metadata(root.map_or_else(|| path.clone(), |root| root.join(&path))) else { continue };
         let is_device = metadata.file_type().is_block_device();
         // All nodes of a device have the same device number.
         let identity = if is_device { (0, metadata.rdev()) } else { (metadata.dev(), metadata.ino()) };
-        if let Some(first) = seen.insert(identity, export) {
-            let what = format!("exports {} and {} would both write to {}", first.name, export.name, path.display());
-            problems.push(Problem::new(
-                &export.backing.place,
-                what,
-                "give each a file of its own, or make one read-only",
-            ));
+        let range_bytes = slice.unwrap_or((0, 0));
+        let writers = seen.entry(identity).or_default();
+        if let Some(first) = writers.iter().find(|other| is_overlap(other.range_bytes, range_bytes)) {
+            let (what, help) = written_by(first.export, export, &path);
+            problems.push(Problem::new(&export.backing.place, what, help));
         }
+        writers.push(Writer { range_bytes, export });
     }
     problems
+}
+
+/// An export that writes to a range, given as start and length; length 0 extends to the end.
+struct Writer<'a> {
+    range_bytes: (u64, u64),
+    export: &'a Export,
+}
+
+fn written_by(first: &Export, export: &Export, path: &Path) -> (String, &'static str) {
+    let (one, other, path) = (&first.name, &export.name, path.display());
+    if first.backing.value.contains('@') || export.backing.value.contains('@') {
+        let what = format!("exports {one} and {other} would both write to some of the same bytes of {path}");
+        return (what, "choose slices that do not overlap, or make one read-only");
+    }
+    let what = format!("exports {one} and {other} would both write to {path}");
+    (what, "give each a file of its own, or make one read-only")
 }

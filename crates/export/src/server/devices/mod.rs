@@ -3,13 +3,14 @@
 pub mod blkio;
 mod checks;
 mod disks;
+mod exports;
 pub mod report;
 mod status;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use engine::{
     VolumeFacts, VolumeId, VolumeSettings,
 };
 use experiment::{GroupPriority, Limits, SchedulerSpec};
+use linux::claims::Claims;
 use linux::output::error_line;
 use serde_json::{Value, json};
 
@@ -47,6 +49,8 @@ const PREFERRED_BLOCK_BYTES: u32 = 4_096;
 pub struct Devices {
     shards: Vec<Shard>,
     root: Option<PathBuf>,
+    /// The block devices that exports write to: slices of one device share its claim.
+    claims: Arc<Claims>,
     clients: Mutex<Clients>,
 }
 
@@ -111,7 +115,7 @@ impl Devices {
         }
         let (on_closed, closed) = mpsc::channel();
         let clients = Mutex::new(Clients { next: 0, connected: BTreeMap::new(), closed, on_closed });
-        let mut devices = Self { shards: Vec::new(), root, clients };
+        let mut devices = Self { shards: Vec::new(), root, claims: Arc::default(), clients };
         for device in &configuration.devices {
             let shard = devices.start(device, configuration)?;
             devices.shards.push(shard);
@@ -183,6 +187,7 @@ impl Devices {
             is_read_only: export.read_only,
             uses_page_cache: device.cache == Cache::Page,
             has_unsafe_flush: export.unsafe_flush,
+            claims: Arc::clone(&self.claims),
             ..VolumeSettings::new(export.name.value.clone(), backing)
         })
     }
@@ -258,7 +263,7 @@ impl Devices {
         }
     }
 
-    /// Opens the exports that a reload adds; all or none.
+    /// Opens the exports that a reload adds; all or none. Returns warnings about block devices that are missing.
     ///
     /// # Errors
     /// The first that cannot be opened.
@@ -266,7 +271,7 @@ impl Devices {
         &self,
         changes: impl Iterator<Item = &'a Change>,
         configuration: &Configuration,
-    ) -> Result<(), Vec<Problem>> {
+    ) -> Result<Vec<String>, Vec<Problem>> {
         let mut added: Vec<(&Shard, &Export, VolumeId)> = Vec::new();
         let mut reused: Vec<(&Shard, Export, VolumeId)> = Vec::new();
         for change in changes {
@@ -301,17 +306,19 @@ impl Devices {
                 }
             }
         }
+        let mut warnings = Vec::new();
         for (shard, export, volume) in added {
             let mut names = lock(&shard.names);
             names.exports.insert(export.name.value.clone(), volume);
             names.opened.insert(export.name.value.clone(), export.clone());
             // The other exports are in force already, so a device that cannot be made is no reason
             // to refuse the configuration.
-            if let Err(error) = names.open_disk(&shard.handle, export, configuration) {
-                error_line(format_args!("hoistway: warning: {}; {}", error.message, error.help));
+            let group = names.group(&shard.handle, &export.group.value, configuration).map(drop);
+            if let Err(error) = group.and_then(|()| names.open_disk(&shard.handle, export, configuration)) {
+                warnings.push(format!("{}; {}", error.message, error.help));
             }
         }
-        Ok(())
+        Ok(warnings)
     }
 
     /// Applies one checked change of a reload.

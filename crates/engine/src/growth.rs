@@ -1,0 +1,48 @@
+//! Volumes whose file or device has grown.
+
+use std::os::fd::AsFd;
+
+use block::SECTOR_BYTES;
+
+use crate::error::EngineError;
+use crate::volume::{ShardHandle, VolumeId};
+
+/// A volume's size before and after a look at its file.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Growth {
+    /// Before, in bytes.
+    pub before_bytes: u64,
+    /// Now, in bytes.
+    pub now_bytes: u64,
+}
+
+impl ShardHandle {
+    /// Looks at a volume's file or device again, and takes over a larger size. Socket clients that are connected keep
+    /// the size that they were told; local ones get the new one. Slices, memory and volumes behind a model keep theirs.
+    ///
+    /// # Errors
+    /// The file has become smaller, which changes nothing here; its size cannot be read; no such volume.
+    pub fn grow_volume(&self, volume: VolumeId) -> Result<Growth, EngineError> {
+        let facts = self.facts(volume)?;
+        let before_bytes = facts.size_bytes;
+        let Some(file) = self.ask(move |_, core| core.file_that_may_grow(volume.0))? else {
+            return Ok(Growth { before_bytes, now_bytes: before_bytes });
+        };
+        let known = linux::device::facts(file.as_fd());
+        let known = known.map_err(|error| {
+            EngineError::system(format!("volume '{}': its size cannot be read: {error}", facts.name), "try again")
+        })?;
+        let now_bytes = known.size_bytes - known.size_bytes % u64::from(facts.block_bytes).max(SECTOR_BYTES);
+        if now_bytes < before_bytes {
+            let message = format!(
+                "volume '{}' has shrunk from {before_bytes} to {now_bytes} bytes, and clients may use what is gone",
+                facts.name
+            );
+            return Err(EngineError::usage(message, "make it as large as before, or restart the server"));
+        }
+        if now_bytes > before_bytes {
+            self.ask(move |_, core| core.grow_volume(volume.0, now_bytes))?;
+        }
+        Ok(Growth { before_bytes, now_bytes })
+    }
+}
