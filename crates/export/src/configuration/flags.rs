@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::problem::{Place, Problem, Sourced, nearest};
 use super::size::Size;
 use super::{
-    Address, Configuration, Control, Device, Export, Group, Listener, MEMORY, Metrics, QUEUE_DEPTHS, ROTATIONAL,
+    Address, Configuration, Control, Device, Export, Group, Listener, MEMORY, Metrics, QUEUE_DEPTHS, ROTATIONAL, Tls,
     UBLK_NUMBER_MAX, WEIGHTS,
 };
 use crate::ublk::Number;
@@ -38,6 +38,14 @@ pub struct Flags {
     pub metrics: Option<String>,
     /// `--control`.
     pub control: Option<PathBuf>,
+    /// `--tls-certificate`.
+    pub tls_certificate: Option<PathBuf>,
+    /// `--tls-key`.
+    pub tls_key: Option<PathBuf>,
+    /// `--tls-client-ca`.
+    pub tls_client_ca: Option<PathBuf>,
+    /// `--allow-plain`.
+    pub allow_plain: bool,
 }
 
 /// Builds a configuration of one device called `default`, or reports all errors in the flags.
@@ -100,9 +108,10 @@ pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
             Err(problem) => problems.push(problem),
         }
     }
+    problems.extend(secure(flags, &mut configuration.listeners).err());
     configuration.devices.push(device);
     match flags.metrics.as_deref().map(|text| address("--metrics", text)) {
-        Some(Ok(address)) => configuration.metrics = Some(Metrics { address, allow_plain: false }),
+        Some(Ok(address)) => configuration.metrics = Some(Metrics { address, allow_plain: flags.allow_plain }),
         Some(Err(problem)) => problems.push(problem),
         None => {}
     }
@@ -208,6 +217,34 @@ fn vhost_user(text: &str, exports: &mut [Export]) -> Result<(), Problem> {
     }
     let address = Address::Unix { path: PathBuf::from(path), mode: 0o660, owner_group: None };
     export.vhost_user_blk = Some(Sourced::new(address, &place));
+    Ok(())
+}
+
+/// Gives the TCP listeners TLS, or the consent to do without.
+fn secure(flags: &Flags, listeners: &mut [Listener]) -> Result<(), Problem> {
+    let tcp = listeners.iter_mut().filter(|listener| matches!(listener.address.value, Address::Tcp(_)));
+    let tcp: Vec<&mut Listener> = tcp.collect();
+    let path = |flag: &str, path: &PathBuf| Sourced::new(path.clone(), &Place::flag(flag, &path.display().to_string()));
+    let client_ca = flags.tls_client_ca.as_ref().map(|file| path("--tls-client-ca", file));
+    let (certificate, key) = match (&flags.tls_certificate, &flags.tls_key) {
+        (Some(certificate), Some(key)) => (path("--tls-certificate", certificate), path("--tls-key", key)),
+        (None, None) if client_ca.is_none() => {
+            tcp.into_iter().for_each(|listener| listener.allow_plain = flags.allow_plain);
+            return Ok(());
+        }
+        _ => {
+            let what = "TLS needs a certificate and its key";
+            let help = "give --tls-certificate FILE and --tls-key FILE together";
+            return Err(Problem::new(&Place::flag("--tls-certificate", ""), what, help));
+        }
+    };
+    if tcp.is_empty() {
+        let help = "add --nbd tcp:ADDRESS:PORT; for a unix socket with TLS use a configuration file";
+        return Err(Problem::new(&certificate.place, "there is no TCP listener that TLS would apply to", help));
+    }
+    for listener in tcp {
+        listener.tls = Some(Tls { certificate: certificate.clone(), key: key.clone(), client_ca: client_ca.clone() });
+    }
     Ok(())
 }
 
