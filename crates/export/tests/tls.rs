@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::{Client, go_data, option_bytes};
+use hoistway_export::control::socket::ask;
 use hoistway_export::nbd::handshake::ReplyForm;
 use hoistway_export::nbd::wire::{command, option, reply};
-use hoistway_export::server::Event;
 use rustls::{ClientConnection, version};
 use rustls_pki_types::ServerName;
 use tls_client::{Authority, DEVICE, FUTURE, Fixture, Secure, attempt, client_config, pattern, secure, tls_line};
@@ -312,16 +312,17 @@ fn a_certificate_decides_exports_and_group() {
     assert_eq!(groups, ["tenants/a", "tenants/b"]);
 }
 
+fn reload(fixture: &Fixture) -> serde_json::Value {
+    let control = fixture.server.directory().join("control.sock");
+    ask(&control, &serde_json::json!({"command": "reload"})).unwrap()
+}
+
 #[test]
 fn certificates_are_read_again_on_reload_or_nothing_changes() {
     let fixture = Fixture::mutual("");
     let old = fixture.authority.sign(&["tenant-a"], FUTURE);
     let mut connected = fixture.client_with(&old).opened("a", ReplyForm::Simple);
-    let reload = || {
-        let control = fixture.server.directory().join("control.sock");
-        let request = serde_json::json!({"command": "reload"});
-        hoistway_export::control::socket::ask(&control, &request).unwrap()
-    };
+    let reload = || reload(&fixture);
     let path = |name: &str| fixture.directory.path().join(name);
     // A key of another certificate, then no file at all: refused, and the old ones serve on.
     let key = std::fs::read(path("server-key.pem")).unwrap();
@@ -356,11 +357,8 @@ fn tls_switched_on_by_a_reload_ends_a_plain_handshake() {
     assert_eq!(plain.last(option::LIST, &[]), reply::ACK);
     let tls = tls_line(fixture.directory.path(), false);
     std::fs::write(&path, text.replacen("[control]", &format!("{tls}[control]"), 1)).unwrap();
-    fixture.server.send(Event::Reload);
-    let start = Instant::now();
-    while Client::connect(fixture.server.socket(), 3).last(option::LIST, &[]) != reply::TLS_REQUIRED {
-        assert!(start.elapsed() < Duration::from_secs(60), "TLS was not switched on");
-    }
+    assert_eq!(reload(&fixture)["ok"]["changes"], 0);
+    assert_eq!(Client::connect(fixture.server.socket(), 3).last(option::LIST, &[]), reply::TLS_REQUIRED);
     plain.send(&option_bytes(option::GO, &go_data("a")));
     plain.assert_closed();
 }
