@@ -11,7 +11,6 @@
 //! accept -> limits -> ([`Session`] ->) identity -> [`Handshake`] -> [`ClientSink::attach`]: from there
 //! the shard owns the socket, or the relay that it shares with the shard.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
@@ -33,6 +32,7 @@ use super::socket::Listening;
 use crate::configuration::{Address, Configuration, Listener, PeerMatch};
 use crate::nbd::handshake::{ExportFacts, Handshake, Negotiated, Step, View, refused_instead};
 use crate::tls::credentials::Credentials;
+use crate::tls::failures::Failures;
 use crate::tls::relay::Relays;
 use crate::tls::session::Session;
 
@@ -45,8 +45,7 @@ const MAXIMUM_UNSENT_BYTES: usize = 64 * 1024;
 const RECEIVE_BYTES: usize = 16 * 1024;
 /// How long accepting pauses after the system ran out of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// The shortest time between two warnings that the limit of open files is reached, and between two
-/// about failed TLS handshakes.
+/// The shortest time between two warnings that the limit of open files is reached.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The state that handshakes use; replaced as a whole by a reload.
@@ -229,14 +228,7 @@ pub struct HandshakeThread {
     /// A descriptor that is given up to accept, and close, a client for which there is none.
     spare: Option<File>,
     warned_at: Option<Instant>,
-    tls_failures: TlsFailures,
-}
-
-/// Failed TLS handshakes that were not reported yet.
-#[derive(Default)]
-struct TlsFailures {
-    count: Cell<u64>,
-    warned_at: Cell<Option<Instant>>,
+    tls_failures: Failures,
 }
 
 impl HandshakeThread {
@@ -262,7 +254,7 @@ impl HandshakeThread {
             accept_again_at: None,
             spare: Some(spare()?),
             warned_at: None,
-            tls_failures: TlsFailures::default(),
+            tls_failures: Failures::default(),
         })
     }
 
@@ -344,7 +336,7 @@ impl HandshakeThread {
                 Err(_) => return Progress::Closes,
             }
         }
-        if client.unsent.is_empty() && client.end.is_none() && !client.starts_tls {
+        if client.is_sent() && client.end.is_none() && !client.starts_tls {
             self.answer(client, active);
         }
         if client.send().is_err() {
@@ -385,19 +377,7 @@ impl HandshakeThread {
     fn refuse_tls(&self, client: &mut PendingHandshake, error: &io::Error) -> Progress {
         // The client may be gone already.
         let _ = client.send();
-        let TlsFailures { count, warned_at } = &self.tls_failures;
-        let now = Instant::now();
-        if warned_at.get().is_some_and(|at| at + WARNING_INTERVAL > now) {
-            count.set(count.get() + 1);
-            return Progress::Closes;
-        }
-        warned_at.set(Some(now));
-        let more = match count.take() {
-            0 => String::new(),
-            count => format!(" ({count} more failed before)"),
-        };
-        let (peer, address) = (client.peer.name(), &self.address);
-        error_line(format_args!("hoistway: warning: TLS of client {peer} at {address} failed: {error}{more}"));
+        self.tls_failures.report(&client.peer, &self.address, error);
         Progress::Closes
     }
 
@@ -475,12 +455,7 @@ impl HandshakeThread {
             None => client.socket,
             Some(session) => match self.counts.relays.start(session, client.socket, place.clone()) {
                 Ok(socket) => socket,
-                Err(error) => {
-                    let peer = client.peer.name();
-                    return error_line(format_args!(
-                        "hoistway: warning: client {peer} was refused, because its relay for TLS cannot be started: {error}"
-                    ));
-                }
+                Err(error) => return self.tls_failures.report(&client.peer, &self.address, &error),
             },
         };
         self.sink.attach(AcceptedClient {

@@ -9,5 +9,6 @@
 
 pub mod certificate;
 pub mod credentials;
+pub mod failures;
 pub mod relay;
 pub mod session;

@@ -1,7 +1,7 @@
 //! Relays: one thread per TLS client that moves bytes between its session and the shard's socket.
 //!
-//! Promise  a relay holds at most [`BUFFER_BYTES`] per direction in its own buffers and as much again,
-//!          encrypted, in the session; a direction whose receiver is slow stops reading and nothing is
+//! Promise  a relay holds at most [`BUFFER_BYTES`] of received bytes, these and a record decrypted, and
+//!          as much encrypted; a direction whose receiver is slow stops reading and nothing is
 //!          dropped. A relay ends at most [`END_TIMEOUT`] after the shard has closed its socket.
 //! Cost     a poll, a receive and a send per direction and turn, and the work of the cipher.
 
@@ -20,6 +20,8 @@ use super::session::Session;
 
 /// Bytes that are received at once in either direction.
 pub const BUFFER_BYTES: usize = 64 * 1024;
+/// Longest content of a record, of which an incomplete one may wait in the session.
+const RECORD_BYTES: usize = 16 * 1024;
 /// How long a relay lasts after the shard closed its socket: for the last answers, the session's end, and
 /// a client that has still something to send.
 pub const END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -122,7 +124,7 @@ impl Relay {
             shard_side: Side::Open,
             deadline: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            decrypted: Vec::new(),
+            decrypted: Vec::with_capacity(BUFFER_BYTES + RECORD_BYTES),
             passed: 0,
         }
     }
