@@ -110,7 +110,8 @@ impl Fixture {
         Self::new(true, listen)
     }
 
-    fn new(with_client_ca: bool, listen: &str) -> Self {
+    /// `listen` has further lines for the listener and tables behind it.
+    pub fn new(with_client_ca: bool, listen: &str) -> Self {
         let (authority, directory) = (Authority::new("authority"), tempfile::tempdir().unwrap());
         authority.sign(&["localhost", "127.0.0.1"], FUTURE).write(directory.path(), "server");
         std::fs::write(directory.path().join("ca-cert.pem"), authority.pem()).unwrap();
