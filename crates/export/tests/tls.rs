@@ -15,7 +15,10 @@ use hoistway_export::nbd::handshake::ReplyForm;
 use hoistway_export::nbd::wire::{command, option, reply};
 use rustls::{ClientConnection, version};
 use rustls_pki_types::ServerName;
-use tls_client::{Authority, DEVICE, FUTURE, Fixture, Secure, attempt, client_config, pattern, secure, tls_line};
+use server::Running;
+use tls_client::{
+    Authority, DEVICE, FUTURE, Fixture, Secure, attempt, begin, client_config, pattern, secure, tls_line,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -333,6 +336,24 @@ fn a_certificate_decides_exports_and_group() {
         status["connections"].as_array().unwrap().iter().map(|it| it["group"].as_str().unwrap().to_owned()).collect();
     groups.sort();
     assert_eq!(groups, ["tenants/a", "tenants/b"]);
+}
+
+#[test]
+fn a_unix_socket_may_have_tls_and_the_certificate_counts_before_the_user() {
+    let (authority, directory) = (Authority::new("authority"), tempfile::tempdir().unwrap());
+    authority.sign(&["localhost"], FUTURE).write(directory.path(), "server");
+    std::fs::write(directory.path().join("ca-cert.pem"), authority.pem()).unwrap();
+    let uid = rustix::process::getuid().as_raw();
+    let identities = format!("[[identity]]\nuid = {uid}\ngroup = \"user\"\n{IDENTITIES}");
+    let server = Running::listening(&tls_line(directory.path(), true), &format!("{DEVICE}{identities}"));
+    let own = authority.sign(&["tenant-a"], FUTURE);
+    let config = client_config(&authority.pem(), Some(&own), &[&version::TLS13]);
+    let mut client = begin(Client::connect(server.socket(), 3), config, "localhost").opened("a", ReplyForm::Extended);
+    let data = pattern(100_000, 1);
+    assert_eq!(client.write(0, 0, &data).error, 0);
+    assert!(client.read(0, 100_000).data() == data);
+    assert_eq!(server.status()["connections"][0]["group"], "tenants/a");
+    assert_eq!(Client::connect(server.socket(), 3).last(option::LIST, &[]), reply::TLS_REQUIRED);
 }
 
 fn reload(fixture: &Fixture) -> serde_json::Value {

@@ -32,6 +32,16 @@ fn evict_ends_the_session_and_drain_answers_first() {
     // This client keeps its socket open, and reads nothing.
     fixture.await_no_connections();
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    // Nor does one that never reads its answers keep anything.
+    let mut stuck = fixture.client().opened("b", ReplyForm::Simple);
+    let bytes: Vec<u8> = (0..2).flat_map(|_| stuck.request(0, command::READ, 1, 0, 32 << 20)).collect();
+    stuck.send(&bytes);
+    stuck.receive(16);
+    let evict = serde_json::json!({"command": "evict", "export": "b"});
+    assert_eq!(ask(&control, &evict).unwrap()["ok"]["closed"], 1);
+    let start = Instant::now();
+    fixture.await_no_connections();
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     let Fixture { server, authority, .. } = fixture;
     let address = server.status()["listeners"][0]["address"].as_str().unwrap()["tcp:".len()..].parse().unwrap();
     let config = client_config(&authority.pem(), None, &[&version::TLS13]);

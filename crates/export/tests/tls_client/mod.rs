@@ -184,7 +184,15 @@ pub fn client_config(
 
 /// Begins TLS after STARTTLS.
 pub fn secure(address: SocketAddr, config: ClientConfig, name: &'static str) -> Client<Secure> {
-    let mut client = plain(address);
+    begin(plain(address), config, name)
+}
+
+/// Begins TLS on any connection.
+pub fn begin<S: Read + Write>(
+    mut client: Client<S>,
+    config: ClientConfig,
+    name: &'static str,
+) -> Client<StreamOwned<ClientConnection, S>> {
     assert_eq!(client.last(option::STARTTLS, &[]), reply::ACK);
     let connection = ClientConnection::new(Arc::new(config), ServerName::try_from(name).unwrap()).unwrap();
     Client::over(StreamOwned::new(connection, client.stream))
