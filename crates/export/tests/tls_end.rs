@@ -37,6 +37,8 @@ fn evict_ends_the_session_and_drain_answers_first() {
     let bytes: Vec<u8> = (0..2).flat_map(|_| stuck.request(0, command::READ, 1, 0, 32 << 20)).collect();
     stuck.send(&bytes);
     stuck.receive(16);
+    // Until the buffers of all sockets are full.
+    std::thread::sleep(Duration::from_millis(500));
     let evict = serde_json::json!({"command": "evict", "export": "b"});
     assert_eq!(ask(&control, &evict).unwrap()["ok"]["closed"], 1);
     let start = Instant::now();
