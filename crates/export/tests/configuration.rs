@@ -43,7 +43,7 @@ unix = "/run/hoistway/nbd.sock"
 mode = "0600"
 owner_group = "disk"
 exports = ["*"]
-tls = "off"
+tls = { certificate = "/etc/pki/server.pem", key = "/etc/pki/server.key", client_ca = "/etc/pki/ca.pem" }
 max_connections = 256
 handshake_timeout_s = 10
 stall_timeout_s = 30
@@ -208,10 +208,58 @@ fn a_wrong_limit_is_reported_with_its_line_and_the_kernels_error() {
 }
 
 #[test]
-fn unavailable_features_are_refused_and_never_ignored() {
-    says("tls = \"off\"", "tls = \"require\"", &["serve.toml:35:7: ", "TLS is not available in this version"]);
-    says("tls = \"off\"", "certificates = \"/etc/pki\"", &["TLS is not available in this version"]);
-    says("uid = 1000", "certificate = \"tenant-a\"", &["identities by certificate are not available"]);
+fn tls_has_a_certificate_and_a_key_and_excludes_plain() {
+    let ca = "client_ca = \"/etc/pki/ca.pem\" }";
+    says(", key = \"/etc/pki/server.key\"", "", &["serve.toml:35:7: ", "[listen.tls] has no key", "add key ="]);
+    says("certificate = \"/etc/pki/server.pem\", ", "", &["[listen.tls] has no certificate"]);
+    says(ca, "verify = true }", &["[listen.tls] has no key verify"]);
+    says(ca, &format!("{ca}\nallow_plain = true"), &["has tls and allow_plain"]);
+    let open = "tcp = \"0.0.0.0:10809\"\ntls = { certificate = \"c.pem\", key = \"k.pem\" }";
+    assert_eq!(with("tcp = \"127.0.0.1:10809\"", open), Vec::<String>::new());
+    let whole = with("tls = {", "tls = \"require\" #");
+    assert!(whole[0].contains("serve.toml:35:7: tls is a string where [listen.tls] is needed"), "{whole:?}");
+}
+
+#[test]
+fn a_certificate_identifies_where_certificates_are_asked_for() {
+    assert_eq!(with("uid = 1000", "certificate = \"tenant-a\""), Vec::<String>::new());
+    assert_eq!(with("uid = 1000", "certificate = \"*.tenants.example\""), Vec::<String>::new());
+    says("uid = 1000", "uid = 1000\ncertificate = \"tenant-a\"", &["gives 2 properties"]);
+    for wrong in ["", "*", "a*", "*.a.*"] {
+        says("uid = 1000", &format!("certificate = \"{wrong}\""), &["is neither a name nor *.DOMAIN"]);
+    }
+    let text =
+        WHOLE.replacen(", client_ca = \"/etc/pki/ca.pem\"", "", 1).replacen("uid = 1000", "certificate = \"a\"", 1);
+    let problems = read(&text).unwrap_err();
+    assert!(problems[0].what.contains("no listener asks for certificates"), "{problems:?}");
+    let group = "certificate = \"a\"\ngroup = \"tenants/db\"";
+    assert!(WHOLE.contains("uid = 1000\ngroup = \"tenants/db\""));
+    let text = WHOLE.replacen("uid = 1000\ngroup = \"tenants/db\"", group, 1).replacen(group, "certificate = \"a\"", 1);
+    assert!(file::read("serve.toml", &text).unwrap_err()[0].what.contains("[[identity]] has no group"));
+}
+
+#[test]
+fn flags_give_tls_to_tcp_and_plain_needs_consent() {
+    let of = |nbd: &[&str]| Flags { nbd: nbd.iter().map(|it| (*it).to_owned()).collect(), ..flags(&["a=/dev/shm/a"]) };
+    let open = || of(&["unix:/run/x.sock", "tcp:0.0.0.0:10809"]);
+    let problems = check(&flags::read(&open()).unwrap(), CHECKS);
+    assert!(problems[0].to_string().contains("--allow-plain"), "{problems:?}");
+    assert!(check(&flags::read(&Flags { allow_plain: true, ..open() }).unwrap(), CHECKS).is_empty());
+    let secure = |flags| Flags {
+        tls_certificate: Some("c.pem".into()),
+        tls_key: Some("k.pem".into()),
+        tls_client_ca: Some("ca.pem".into()),
+        ..flags
+    };
+    let configuration = flags::read(&secure(open())).unwrap();
+    assert!(check(&configuration, CHECKS).is_empty());
+    assert!(configuration.listeners[0].tls.is_none(), "unix sockets stay plain");
+    let tls = configuration.listeners[1].tls.as_ref().unwrap();
+    assert_eq!(tls.client_ca.as_ref().unwrap().value, std::path::Path::new("ca.pem"));
+    let what = |flags| flags::read(&flags).unwrap_err()[0].what.clone();
+    assert!(what(Flags { tls_key: None, ..secure(open()) }).contains("a certificate and its key"));
+    assert!(what(Flags { tls_client_ca: Some("ca.pem".into()), ..open() }).contains("a certificate and its key"));
+    assert!(what(secure(of(&["unix:/run/x.sock"]))).contains("no TCP listener"));
 }
 
 #[test]

@@ -25,7 +25,7 @@ const USAGE: u8 = 2;
 #[derive(Args, Debug)]
 pub struct ServeArguments {
     /// Configuration file (TOML), instead of the options below
-    #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "vhost_user", "export", "group", "device", "scheduler", "memory", "queue_depth", "rotational", "root", "drain_timeout_s", "metrics", "control"])]
+    #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "vhost_user", "export", "group", "device", "scheduler", "memory", "queue_depth", "rotational", "root", "drain_timeout_s", "metrics", "control", "tls_certificate", "tls_key", "tls_client_ca", "allow_plain"])]
     config: Option<PathBuf>,
     /// Print the complete configuration, including defaults, and exit
     #[arg(long)]
@@ -77,6 +77,18 @@ pub struct ServeArguments {
     /// Create a control socket for `hoistway ctl` and `hoistway top` at PATH
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
+    /// Serve the TCP addresses of --nbd by TLS alone, with the certificate in this PEM file
+    #[arg(long, value_name = "FILE")]
+    tls_certificate: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Serve only clients whose certificate is signed by an authority in this PEM file
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<PathBuf>,
+    /// Consent to --nbd and --metrics on TCP beyond the loopback interface without TLS
+    #[arg(long)]
+    allow_plain: bool,
     /// When ready, print the NBD URI of every export
     #[arg(long)]
     print_uri: bool,
@@ -143,6 +155,10 @@ fn read(arguments: &ServeArguments) -> Result<(Configuration, Origin), Vec<Probl
                 drain_timeout_s: arguments.drain_timeout_s.clone(),
                 metrics: arguments.metrics.clone(),
                 control: arguments.control.clone(),
+                tls_certificate: arguments.tls_certificate.clone(),
+                tls_key: arguments.tls_key.clone(),
+                tls_client_ca: arguments.tls_client_ca.clone(),
+                allow_plain: arguments.allow_plain,
             };
             Ok((flags::read(&flags)?, Origin::Flags))
         }

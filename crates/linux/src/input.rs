@@ -29,6 +29,8 @@ impl Ceiling {
     /// Results: a hundred runs of fio with all bins.
     pub const RESULTS: Self = Self { kind: "a file of results", mib: 256 };
 
+    /// Certificates or a key, in PEM; an authority's file may have hundreds.
+    pub const CERTIFICATES: Self = Self { kind: "a file of certificates", mib: 4 };
     /// What this program has written for itself.
     pub const OWN: Self = Self { kind: "a file of this program", mib: 16 };
 

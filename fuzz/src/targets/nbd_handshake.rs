@@ -1,5 +1,5 @@
 //! Fuzzes the NBD handshake with arbitrary bytes, split in any way, with a server that lists its
-//! exports or not, and that may be draining before its end.
+//! exports or not, that may be draining before its end, and that may require TLS.
 
 use crate::target::{Seen, Target};
 use export::nbd::handshake::{ExportFacts, Handshake, Step, View};
@@ -51,6 +51,7 @@ fn run(bytes: &[u8]) -> Seen {
     whole.steps.iter().fold(seen, |seen, step| match step {
         Step::NeedInput => seen.and(b"more"),
         Step::Answered => seen.and(b"answered"),
+        Step::StartTls => seen.and(b"tls"),
         Step::Negotiated(with) => seen.and(format!("{:?}{}", with.form, with.allocation_context).as_bytes()),
         Step::Close(reason) => seen.and(format!("{reason:?}").as_bytes()),
     })
@@ -60,7 +61,8 @@ fn run(bytes: &[u8]) -> Seen {
 fn talk(shape: u8, stream: &[u8], piece: usize) -> Talk {
     let exports = [facts("db", "the database"), facts("backup", "")];
     let view = View { exports: &exports, listing: shape & 1 == 0, draining: shape & 2 != 0 };
-    let mut handshake = Handshake::new();
+    let requires_tls = shape & 4 != 0;
+    let mut handshake = if requires_tls { Handshake::requiring_tls() } else { Handshake::new() };
     let mut talk = Talk { output: Vec::new(), steps: Vec::new(), left_bytes: 0 };
     let mut consumed_bytes = 0;
     for mut input in stream.chunks(piece) {
@@ -75,7 +77,17 @@ fn talk(shape: u8, stream: &[u8], piece: usize) -> Talk {
                     break;
                 }
                 Step::Answered => talk.steps.push(step),
+                // What follows stands for what the session decrypts.
+                Step::StartTls => {
+                    assert!(
+                        requires_tls && !talk.steps.contains(&Step::StartTls),
+                        "TLS begins once, where it is required"
+                    );
+                    talk.steps.push(step);
+                }
                 Step::Negotiated(_) | Step::Close(_) => {
+                    let is_open = matches!(step, Step::Negotiated(_)) && requires_tls;
+                    assert!(!is_open || talk.steps.contains(&Step::StartTls), "an export was opened without TLS");
                     talk.steps.push(step);
                     talk.left_bytes = stream.len() - consumed_bytes;
                     return talk;
@@ -143,12 +155,22 @@ fn corpus() -> Vec<Vec<u8>> {
             ],
         ),
         client(
-            4,
+            8,
             &[
                 (option::EXTENDED_HEADERS, nothing()),
                 (option::SET_META_CONTEXT, contexts("backup", &["base:"])),
                 (option::STRUCTURED_REPLY, nothing()),
                 (option::EXPORT_NAME, b"db".to_vec()),
+            ],
+        ),
+        client(
+            4,
+            &[
+                (option::LIST, nothing()),
+                (option::STARTTLS, nothing()),
+                (option::STRUCTURED_REPLY, nothing()),
+                (option::STARTTLS, nothing()),
+                (option::GO, go("db", &[])),
             ],
         ),
         client(0, &[(option::INFO, vec![0; 70_000]), (option::GO, go("db", &[0, 0]))]),

@@ -46,6 +46,8 @@ const TOKENS: &[&[u8]] = &[
     b"owner_group",
     b"exports",
     b"tls",
+    b"client_ca",
+    b"certificate",
     b"max_connections",
     b"uid",
     b"cgroup",
@@ -154,6 +156,7 @@ unix = "/run/nbd.sock"
 mode = "0600"
 owner_group = "disk"
 exports = ["*"]
+tls = { certificate = "c.pem", key = "k.pem", client_ca = "ca.pem" }
 max_connections = 256
 handshake_timeout_s = 10
 stall_timeout_s = 30

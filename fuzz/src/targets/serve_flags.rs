@@ -1,5 +1,5 @@
 //! Fuzzes `serve` without a configuration file: arbitrary values of `--nbd`, `--export`,
-//! `--group`, `--device`, `--scheduler`, `--memory`.
+//! `--group`, `--device`, `--scheduler`, `--memory`, and the flags of TLS.
 
 use crate::target::{Seen, Target};
 use export::configuration::file;
@@ -24,6 +24,10 @@ pub const TARGET: Target = Target {
         b"threads=",
         b"cpu=",
         b"mode=",
+        b"c",
+        b"k",
+        b"a",
+        b"p",
         b"\n",
         b"unix:",
         b"tcp:",
@@ -65,6 +69,10 @@ fn run(bytes: &[u8]) -> Seen {
             (Some('s'), value) => flags.scheduler = Some(value),
             (Some('m'), value) => flags.memory = Some(value),
             (Some('q'), value) => flags.queue_depth = value.parse().ok(),
+            (Some('c'), value) => flags.tls_certificate = Some(value.into()),
+            (Some('k'), value) => flags.tls_key = Some(value.into()),
+            (Some('a'), value) => flags.tls_client_ca = Some(value.into()),
+            (Some('p'), _) => flags.allow_plain = true,
             _ => {}
         }
     }
@@ -96,6 +104,8 @@ fn corpus() -> Vec<Vec<u8>> {
         "nunix:/run/a.sock\nea=/dev/shm/a.img,weight=300\neb=/dev/shm/b.img,weight=100,read_only\nswfq\nm256MiB\nq8",
         "ntcp:127.0.0.1:10809\nntcp:[::1]:0\nea=memory:1GiB,group=x/y,min_block=4096,description=hello",
         "nunix:/a,mode=0666,exports=a,exports=b*\nea=memory:1GiB\nga,weight=3,read_bps_max=50MiB,io.max=wiops=9\ndcpu=0,cpu=1",
+        "nunix:/a\nntcp:0.0.0.0:10809\nea=memory:1GiB\ncc.pem\nkk.pem\naca.pem",
+        "ntcp:0.0.0.0:10809\nea=memory:1GiB\np",
         "n\ne\ns\nm\nq\ng\nd",
     ]
     .map(|text| text.as_bytes().to_vec())

@@ -155,7 +155,14 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
             let what = format!("two listeners have the address {address}");
             problems.push(Problem::new(&address.place, what, format!("the first is at {}", first.at)));
         }
-        plain(address, listener.allow_plain, problems);
+        match &listener.tls {
+            None => plain(address, listener.allow_plain, problems),
+            Some(tls) if listener.allow_plain => {
+                let what = format!("{address} has tls and allow_plain, and serves no client without TLS");
+                problems.push(Problem::new(&tls.certificate.place, what, "leave one of them out"));
+            }
+            Some(_) => {}
+        }
         visible(&exports, &listener.exports, problems);
     }
     let metrics = configuration.metrics.iter().map(|metrics| &metrics.address);
@@ -192,8 +199,9 @@ fn plain(address: &Sourced<Address>, is_allowed: bool, problems: &mut Vec<Proble
         && !socket.ip().is_loopback()
         && !is_allowed
     {
-        let what = format!("{address} can be reached from other machines without TLS, not available in this version");
-        let help = "listen on 127.0.0.1, or set allow_plain = true if the network is trusted";
+        let what = format!("{address} can be reached from other machines without TLS");
+        let help = "give a [[listen]] tls, listen on 127.0.0.1, or set allow_plain = true (--allow-plain) if the \
+                    network is trusted";
         problems.push(Problem::new(&address.place, what, help));
     }
 }
@@ -202,7 +210,24 @@ fn identities(configuration: &Configuration, problems: &mut Vec<Problem>) {
     let known: Vec<String> = configuration.listeners.iter().map(|it| it.address.value.to_string()).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let exports = export_names(configuration);
+    let asks_for_certificates = configuration.listeners.iter().filter_map(|it| it.tls.as_ref());
+    let asks_for_certificates = asks_for_certificates.filter(|tls| tls.client_ca.is_some()).count() > 0;
     for identity in &configuration.identities {
+        if let PeerMatch::Certificate(name) = &identity.property.value {
+            let place = &identity.property.place;
+            if name.is_empty() || name.strip_prefix("*.").unwrap_or(name).contains('*') {
+                let help =
+                    "for example certificate = \"tenant-a\", or \"*.tenants.example.org\" for any one name below it";
+                problems.push(Problem::new(
+                    place,
+                    format!("certificate = {name:?} is neither a name nor *.DOMAIN"),
+                    help,
+                ));
+            } else if !asks_for_certificates {
+                let what = format!("certificate = {name:?} fits no client: no listener asks for certificates");
+                problems.push(Problem::new(place, what, "give a [[listen]] tls with client_ca"));
+            }
+        }
         if let PeerMatch::Listener(address) = &identity.property.value
             && !known.contains(&address.as_str())
         {

@@ -12,7 +12,7 @@ use super::size::Size;
 use super::{
     Address, Cache, Configuration, Control, DEFAULT_MEMORY, DEFAULT_SCHEDULER, DEFAULT_WEIGHT, Device, Export, Group,
     Identity, Listener, MAXIMUM_DEVICES, MAXIMUM_EXPORTS, MAXIMUM_GROUPS, MAXIMUM_IDENTITIES, MAXIMUM_LISTENERS,
-    MEMORY, Metrics, PRIORITIES, PeerMatch, QUEUE_DEPTHS, ROTATIONAL, UBLK_NUMBER_MAX, WEIGHTS, write_limits,
+    MEMORY, Metrics, PRIORITIES, PeerMatch, QUEUE_DEPTHS, ROTATIONAL, Tls, UBLK_NUMBER_MAX, WEIGHTS, write_limits,
 };
 use crate::ublk::Number;
 
@@ -227,9 +227,7 @@ pub(super) fn listener(mut reader: Reader<'_>) -> Option<Listener> {
     let peer_connections = reader.number("max_connections_per_peer", 0..=65_536, 0).value;
     let handshake_timeout_s = reader.number("handshake_timeout_s", 1..=3_600, 10).value;
     let stall_timeout_s = reader.number("stall_timeout_s", 1..=86_400, 30);
-    reader.unavailable("tls", Some("off"), "TLS is");
-    reader.unavailable("certificates", Some(""), "TLS is");
-    reader.unavailable("verify_peer", Some("false"), "TLS is");
+    let tls = reader.table("tls", "[listen.tls]").map(tls);
     reader.finish();
     let address = address?;
     Some(Listener {
@@ -237,11 +235,23 @@ pub(super) fn listener(mut reader: Reader<'_>) -> Option<Listener> {
         exports,
         list,
         allow_plain,
+        tls,
         max_connections,
         peer_connections,
         handshake_timeout_s,
         stall_timeout_s,
     })
+}
+
+fn tls(mut reader: Reader<'_>) -> Tls {
+    let path = |text: Sourced<String>| Sourced::new(PathBuf::from(&text.value), &text.place);
+    let tls = Tls {
+        certificate: path(reader.needed_text("certificate", "/etc/hoistway/server.pem")),
+        key: path(reader.needed_text("key", "/etc/hoistway/server.key")),
+        client_ca: reader.text("client_ca").map(path),
+    };
+    reader.finish();
+    tls
 }
 
 /// The address in the keys `unix`, `mode` and `owner_group`, or `tcp`.
@@ -316,12 +326,14 @@ fn identity(mut reader: Reader<'_>) -> Option<Identity> {
     if let Some(listener) = reader.text("listener") {
         property.push(PeerMatch::Listener(listener.value));
     }
-    reader.unavailable("certificate", None, "identities by certificate are");
+    if let Some(certificate) = reader.text("certificate") {
+        property.push(PeerMatch::Certificate(certificate.value));
+    }
     let group = reader.text("group");
     let exports = reader.texts("exports", &["*"]);
-    let certificate = reader.has("certificate");
-    if property.len() != 1 && !certificate {
-        let help = "give exactly one of uid = 1000, gid = 100, cgroup = true, listener = \"unix:/run/x.sock\"";
+    if property.len() != 1 {
+        let help = "give exactly one of uid = 1000, gid = 100, cgroup = true, certificate = \"tenant-a\", \
+                    listener = \"unix:/run/x.sock\"";
         reader.report(&place, format!("[[identity]] gives {} properties to match a client by", property.len()), help);
     }
     let property = property.pop();
@@ -330,7 +342,7 @@ fn identity(mut reader: Reader<'_>) -> Option<Identity> {
             let help = "leave group out: the client's own cgroup is the group";
             reader.report(&group.place, "group cannot be combined with cgroup = true", help);
         }
-        (Some(PeerMatch::Uid(_) | PeerMatch::Gid(_) | PeerMatch::Listener(_)), None) => {
+        (Some(_), None) if property != Some(PeerMatch::Cgroup) => {
             reader.report(&place, "[[identity]] has no group", "add group = \"tenants/db\"");
         }
         _ => {}

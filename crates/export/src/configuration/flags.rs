@@ -12,8 +12,8 @@ use super::options::Options;
 use super::problem::{Place, Problem, Sourced};
 use super::size::Size;
 use super::{
-    Configuration, Control, DEFAULT_WEIGHT, Device, Export, Group, Listener, MEMORY, QUEUE_DEPTHS, ROTATIONAL, WEIGHTS,
-    file,
+    Address, Configuration, Control, DEFAULT_WEIGHT, Device, Export, Group, Listener, MEMORY, QUEUE_DEPTHS, ROTATIONAL,
+    Tls, WEIGHTS, file,
 };
 
 /// Keys of a device that have flags of their own, whose values may have commas.
@@ -50,6 +50,14 @@ pub struct Flags {
     pub metrics: Option<String>,
     /// `--control`.
     pub control: Option<PathBuf>,
+    /// `--tls-certificate`.
+    pub tls_certificate: Option<PathBuf>,
+    /// `--tls-key`.
+    pub tls_key: Option<PathBuf>,
+    /// `--tls-client-ca`.
+    pub tls_client_ca: Option<PathBuf>,
+    /// `--allow-plain`.
+    pub allow_plain: bool,
 }
 
 /// Builds a configuration of one device called `default`, or reports all errors in the flags.
@@ -79,9 +87,13 @@ pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
     for text in &flags.nbd {
         configuration.listeners.extend(kept(listener(text), &mut problems));
     }
+    problems.extend(secure(flags, &mut configuration.listeners).err());
     configuration.devices.push(device);
     if let Some(text) = &flags.metrics {
         configuration.metrics = kept(at_address("--metrics", text, file::metrics), &mut problems).flatten();
+        if let Some(metrics) = &mut configuration.metrics {
+            metrics.allow_plain |= flags.allow_plain;
+        }
     }
     configuration.control = flags.control.as_ref().map(|path| Control {
         unix: Sourced::new(path.clone(), &Place::flag("--control", &path.display().to_string())),
@@ -251,6 +263,34 @@ fn vhost_user(text: &str, exports: &mut [Export]) -> Result<(), Vec<Problem>> {
     let (path, options) = address.split_once(',').unwrap_or((address, ""));
     let options = Options::parse(options.split(',')).with("unix", path);
     export.vhost_user_blk = Some(options.read(&place, file::vhost_user_blk)?);
+    Ok(())
+}
+
+/// Gives the TCP listeners TLS, or the consent to do without.
+fn secure(flags: &Flags, listeners: &mut [Listener]) -> Result<(), Problem> {
+    let tcp = listeners.iter_mut().filter(|listener| matches!(listener.address.value, Address::Tcp(_)));
+    let tcp: Vec<&mut Listener> = tcp.collect();
+    let path = |flag: &str, path: &PathBuf| Sourced::new(path.clone(), &Place::flag(flag, &path.display().to_string()));
+    let client_ca = flags.tls_client_ca.as_ref().map(|file| path("--tls-client-ca", file));
+    let (certificate, key) = match (&flags.tls_certificate, &flags.tls_key) {
+        (Some(certificate), Some(key)) => (path("--tls-certificate", certificate), path("--tls-key", key)),
+        (None, None) if client_ca.is_none() => {
+            tcp.into_iter().for_each(|listener| listener.allow_plain |= flags.allow_plain);
+            return Ok(());
+        }
+        _ => {
+            let what = "TLS needs a certificate and its key";
+            let help = "give --tls-certificate FILE and --tls-key FILE together";
+            return Err(Problem::new(&Place::flag("--tls-certificate", ""), what, help));
+        }
+    };
+    if tcp.is_empty() {
+        let help = "add --nbd tcp:ADDRESS:PORT; for a unix socket with TLS use a configuration file";
+        return Err(Problem::new(&certificate.place, "there is no TCP listener that TLS would apply to", help));
+    }
+    for listener in tcp {
+        listener.tls = Some(Tls { certificate: certificate.clone(), key: key.clone(), client_ca: client_ca.clone() });
+    }
     Ok(())
 }
 

@@ -184,6 +184,8 @@ pub struct Listener {
     pub list: bool,
     /// Whether plain TCP beyond the loopback interface is allowed.
     pub allow_plain: bool,
+    /// The files for TLS; if given, no client is served without it.
+    pub tls: Option<Tls>,
     /// Connections at once; further ones are accepted and closed.
     pub max_connections: u64,
     /// Connections of one peer at once; 0 = all but an eighth of `max_connections`.
@@ -192,6 +194,17 @@ pub struct Listener {
     pub handshake_timeout_s: u64,
     /// How long a client may stall inside a payload or without reading replies, in seconds.
     pub stall_timeout_s: Sourced<u64>,
+}
+
+/// The files for TLS of a listener, all in PEM.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tls {
+    /// The server's certificate, with its intermediates behind it.
+    pub certificate: Sourced<PathBuf>,
+    /// The certificate's private key.
+    pub key: Sourced<PathBuf>,
+    /// The authorities that sign the certificates of clients; if given, clients must have one.
+    pub client_ca: Option<Sourced<PathBuf>>,
 }
 
 /// An address to listen on.
@@ -248,6 +261,8 @@ pub enum PeerMatch {
     Uid(u32),
     /// The group id of a unix socket's peer.
     Gid(u32),
+    /// A name in the client's certificate, or `*.` and a domain.
+    Certificate(String),
     /// Any peer of a unix socket, identified by its cgroup.
     Cgroup,
     /// The listener that it connected to, as `unix:PATH` or `tcp:ADDRESS:PORT`.
@@ -299,6 +314,7 @@ impl Listener {
             address,
             list: true,
             allow_plain: false,
+            tls: None,
             max_connections: 256,
             peer_connections: 0,
             handshake_timeout_s: 10,

@@ -362,25 +362,6 @@ impl<'a> Reader<'a> {
         Some(Reader::new(self.source, title, table, place))
     }
 
-    /// A key for a feature that does not exist yet. `off` is the only valid value: the one that
-    /// disables it.
-    pub fn unavailable(&mut self, key: &'static str, off: Option<&str>, what: &str) {
-        let Some((value, place)) = self.value(key) else { return };
-        let written = match (value.as_str(), value.as_integer(), value.as_bool()) {
-            (Some(text), _, _) => text.to_owned(),
-            (_, Some(integer), _) => integer.to_string(),
-            (_, _, Some(switch)) => switch.to_string(),
-            _ => value.type_str().to_owned(),
-        };
-        if off != Some(&written) {
-            let help = match off {
-                Some(off) => format!("leave {key} out, or at {off:?}"),
-                None => format!("leave {key} out"),
-            };
-            self.source.report(&place, format!("{key} = {written}: {what} not available in this version"), help);
-        }
-    }
-
     /// All keys have been read: the remaining ones are unknown.
     pub fn finish(self) {
         for key in self.table.keys() {

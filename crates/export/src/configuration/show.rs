@@ -91,6 +91,12 @@ fn listener(listener: &Listener, text: &mut Text) {
     text.list("exports", &listener.exports);
     text.plain("list", listener.list);
     text.plain("allow_plain", listener.allow_plain);
+    if let Some(tls) = &listener.tls {
+        let mut files = vec![("certificate", &tls.certificate), ("key", &tls.key)];
+        files.extend(tls.client_ca.as_ref().map(|path| ("client_ca", path)));
+        let files = files.iter().map(|(key, path)| format!("{key} = {}", quote(&path.value.to_string_lossy())));
+        text.plain("tls", format!("{{ {} }}", files.collect::<Vec<_>>().join(", ")));
+    }
     text.plain("max_connections", listener.max_connections);
     text.plain("max_connections_per_peer", listener.peer_connections);
     text.plain("handshake_timeout_s", listener.handshake_timeout_s);
@@ -115,6 +121,7 @@ fn identity(identity: &Identity, text: &mut Text) {
     match &identity.property.value {
         PeerMatch::Uid(id) => text.plain("uid", id),
         PeerMatch::Gid(id) => text.plain("gid", id),
+        PeerMatch::Certificate(name) => text.quoted("certificate", name),
         PeerMatch::Cgroup => text.plain("cgroup", true),
         PeerMatch::Listener(address) => text.quoted("listener", address),
     }

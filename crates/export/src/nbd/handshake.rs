@@ -99,6 +99,8 @@ pub enum Step {
     NeedInput,
     /// One option was answered and input is left: send, then call again.
     Answered,
+    /// The rest of the input is TLS: send, then begin it. Further calls get what TLS decrypts.
+    StartTls,
     /// Transmission begins with the next byte of the input.
     Negotiated(Negotiated),
     /// Send, then close.
@@ -114,10 +116,22 @@ enum State {
     Over,
 }
 
+/// Whether TLS is in use.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Tls {
+    /// The listener has none.
+    Unavailable,
+    /// The client must begin it before anything else.
+    Required,
+    /// The options arrive through it.
+    Running,
+}
+
 /// One client's handshake.
 #[derive(Clone, Debug)]
 pub struct Handshake {
     state: State,
+    tls: Tls,
     pending: Vec<u8>,
     no_zeroes: bool,
     form: ReplyForm,
@@ -131,6 +145,7 @@ type Refusal = (u32, &'static str);
 /// The result of an option, apart from its output.
 enum Outcome {
     Next,
+    StartTls,
     Go(Negotiated),
     Close(Closed),
 }
@@ -146,11 +161,22 @@ impl Handshake {
     pub fn new() -> Self {
         Self {
             state: State::ClientFlags,
+            tls: Tls::Unavailable,
             pending: Vec::new(),
             no_zeroes: false,
             form: ReplyForm::Simple,
             context_for: None,
         }
+    }
+
+    /// As [`Handshake::new`], for a listener that requires TLS.
+    pub fn requiring_tls() -> Self {
+        Self { tls: Tls::Required, ..Self::new() }
+    }
+
+    /// Whether no export can be opened without TLS.
+    pub fn requires_tls(&self) -> bool {
+        self.tls != Tls::Unavailable
     }
 
     /// The first 18 bytes, sent at once on accept.
@@ -237,12 +263,11 @@ impl Handshake {
             if option == option::EXPORT_NAME {
                 return Some(Step::Close(Closed::NoSuchExport));
             }
-            State::Skip {
-                option,
-                remaining: length,
-                answer: reply::TOO_BIG,
-                text: "option data are longer than 65536 bytes",
-            }
+            let (answer, text) = match self.tls {
+                Tls::Required => TLS_REQUIRED,
+                _ => (reply::TOO_BIG, "option data are longer than 65536 bytes"),
+            };
+            State::Skip { option, remaining: length, answer, text }
         } else {
             State::Data { option, length }
         };
@@ -267,6 +292,7 @@ impl Handshake {
         self.state = State::Header;
         Some(match outcome {
             Outcome::Next => Step::Answered,
+            Outcome::StartTls => Step::StartTls,
             Outcome::Go(negotiated) => Step::Negotiated(negotiated),
             Outcome::Close(reason) => Step::Close(reason),
         })
@@ -282,6 +308,13 @@ impl Handshake {
             refuse(output, option, (reply::SHUTDOWN, "the server is shutting down"));
             return Outcome::Next;
         }
+        if self.tls == Tls::Required && !matches!(option, option::STARTTLS | option::ABORT) {
+            if option == option::EXPORT_NAME {
+                return Outcome::Close(Closed::NoSuchExport);
+            }
+            refuse(output, option, TLS_REQUIRED);
+            return Outcome::Next;
+        }
         let result = match option {
             option::EXPORT_NAME => return self.export_name(data, view, output),
             option::ABORT => {
@@ -289,7 +322,10 @@ impl Handshake {
                 return Outcome::Close(Closed::Aborted);
             }
             option::LIST => list(data, view, output),
-            option::STARTTLS => start_tls(data),
+            option::STARTTLS => match self.start_tls(data, output) {
+                Ok(()) => return Outcome::StartTls,
+                Err(refusal) => Err(refusal),
+            },
             option::INFO | option::GO => match self.go(option, data, view, output) {
                 Ok(negotiated) if option == option::GO => return Outcome::Go(negotiated),
                 Ok(_) => Ok(()),
@@ -372,6 +408,20 @@ impl Handshake {
         Negotiated { export: export.name.clone(), form: self.form, flags, allocation_context }
     }
 
+    /// Accepts TLS. What was negotiated without it is forgotten, because anyone may have sent it.
+    fn start_tls(&mut self, data: &[u8], output: &mut Vec<u8>) -> Result<(), Refusal> {
+        empty(data)?;
+        match self.tls {
+            Tls::Unavailable => return Err((reply::POLICY, "TLS is not configured")),
+            Tls::Running => return Err((reply::INVALID, "TLS is running already")),
+            Tls::Required => self.tls = Tls::Running,
+        }
+        self.form = ReplyForm::Simple;
+        self.context_for = None;
+        respond(output, option::STARTTLS, reply::ACK, &[]);
+        Ok(())
+    }
+
     fn structured_reply(&mut self, data: &[u8], output: &mut Vec<u8>) -> Result<(), Refusal> {
         empty(data)?;
         match self.form {
@@ -438,6 +488,7 @@ impl Handshake {
 }
 
 const UNKNOWN_EXPORT: Refusal = (reply::UNKNOWN, "no such export");
+const TLS_REQUIRED: Refusal = (reply::TLS_REQUIRED, "this server requires TLS: send STARTTLS first");
 
 fn list(data: &[u8], view: View<'_>, output: &mut Vec<u8>) -> Result<(), Refusal> {
     empty(data)?;
@@ -453,11 +504,6 @@ fn list(data: &[u8], view: View<'_>, output: &mut Vec<u8>) -> Result<(), Refusal
     }
     respond(output, option::LIST, reply::ACK, &[]);
     Ok(())
-}
-
-fn start_tls(data: &[u8]) -> Result<(), Refusal> {
-    empty(data)?;
-    Err((reply::POLICY, "TLS is not configured"))
 }
 
 fn empty(data: &[u8]) -> Result<(), Refusal> {

@@ -14,12 +14,13 @@ pub fn ready_line(address: &Address, exports: &[&str]) -> String {
 }
 
 /// The NBD URI of one export behind a listener.
-pub fn uri(address: &Address, export: &str) -> String {
+pub fn uri(address: &Address, export: &str, has_tls: bool) -> String {
+    let scheme = if has_tls { "nbds" } else { "nbd" };
     match address {
         Address::Unix { path, .. } => {
-            format!("nbd+unix:///{}?socket={}", escape(export, b""), escape(&path.to_string_lossy(), b"/"))
+            format!("{scheme}+unix:///{}?socket={}", escape(export, b""), escape(&path.to_string_lossy(), b"/"))
         }
-        Address::Tcp(address) => format!("nbd://{address}/{}", escape(export, b"")),
+        Address::Tcp(address) => format!("{scheme}://{address}/{}", escape(export, b"")),
     }
 }
 
@@ -55,8 +56,10 @@ mod tests {
     #[test]
     fn uris_name_socket_and_export() {
         let unix = Address::Unix { path: "/run/a b.sock".into(), mode: 0o660, owner_group: None };
-        assert_eq!(uri(&unix, "db/1"), "nbd+unix:///db%2F1?socket=/run/a%20b.sock");
-        assert_eq!(uri(&Address::Tcp("[::1]:10809".parse().unwrap()), "a"), "nbd://[::1]:10809/a");
+        assert_eq!(uri(&unix, "db/1", false), "nbd+unix:///db%2F1?socket=/run/a%20b.sock");
+        let tcp = Address::Tcp("[::1]:10809".parse().unwrap());
+        assert_eq!(uri(&tcp, "a", false), "nbd://[::1]:10809/a");
+        assert_eq!(uri(&tcp, "a", true), "nbds://[::1]:10809/a");
         assert_eq!(ready_line(&unix, &["a", "b"]), "listening nbd unix:/run/a b.sock exports=a,b");
     }
 }

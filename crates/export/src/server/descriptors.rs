@@ -7,6 +7,9 @@ use crate::configuration::Configuration;
 /// Descriptors for everything but clients: a client in its handshake, the control socket, files that are read.
 const RESERVE: u64 = 8;
 
+/// Descriptors of a client with TLS: its socket, and the two ends between its relay and the shard.
+const OF_TLS_CLIENT: u64 = 3;
+
 /// Raises the soft limit to the hard one: a shard needs an entry for every connection and volume, which is more than
 /// the usual soft limit of 1,024.
 pub fn raise_limit() {
@@ -42,12 +45,18 @@ pub fn check(configuration: &Configuration) -> Room {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return Room::Enough };
     // The listing itself takes a descriptor. Without one, there is none for a client either.
     let used = std::fs::read_dir("/proc/self/fd").map_or(limit, |entries| entries.count() as u64);
-    let wanted = configuration.listeners.iter().map(|listener| listener.max_connections).sum();
-    room(limit, used, wanted)
+    let wanted = |has_tls: bool| {
+        let listeners = configuration.listeners.iter().filter(|listener| listener.tls.is_some() == has_tls);
+        listeners.map(|listener| listener.max_connections).sum::<u64>()
+    };
+    room(limit, used, wanted(false), wanted(true))
 }
 
-fn room(limit: u64, used: u64, wanted: u64) -> Room {
-    let clients = limit.saturating_sub(used + RESERVE);
+fn room(limit: u64, used: u64, plain: u64, with_tls: u64) -> Room {
+    let (wanted, descriptors) = (plain + with_tls, plain + with_tls * OF_TLS_CLIENT);
+    let left = limit.saturating_sub(used + RESERVE);
+    // Of both kinds in the proportion in which they may connect.
+    let clients = left * wanted / descriptors.max(1);
     if wanted == 0 || clients >= wanted {
         return Room::Enough;
     }
@@ -64,10 +73,12 @@ mod tests {
 
     #[test]
     fn the_text_says_how_many_clients_have_room() {
-        assert_eq!(room(1_024, 20, 256), Room::Enough);
+        assert_eq!(room(1_024, 20, 256, 0), Room::Enough);
+        assert_eq!(room(1_024, 20, 0, 256), Room::Enough);
+        assert!(matches!(room(600, 20, 0, 256), Room::Less(text) if text.ends_with("room for 190 of 256 clients")));
         let less = "the limit of open files, 64, leaves room for 42 of 256 clients".to_owned();
-        assert_eq!(room(64, 14, 256), Room::Less(less));
-        assert!(matches!(room(12, 10, 256), Room::None(_)));
-        assert_eq!(room(12, 10, 0), Room::Enough);
+        assert_eq!(room(64, 14, 256, 0), Room::Less(less));
+        assert!(matches!(room(12, 10, 256, 0), Room::None(_)));
+        assert_eq!(room(12, 10, 0, 0), Room::Enough);
     }
 }

@@ -4,12 +4,12 @@
 //!          at most the handshake's timeout, and delays no other: no call here waits for one client.
 //! Cost     one poll over at most 66 descriptors per turn; no work while no client arrives.
 //! Sources  docs/specifications/engine.md, section 4.4; docs/specifications/engine.md, section 5.1;
-//!          docs/specifications/engine.md, section 5.10. They describe handshake workers; without TLS a
-//!          handshake is a few microseconds of parsing, so this thread performs all of them, and a
-//!          worker is needed only with TLS.
+//!          docs/specifications/engine.md, section 5.10. They describe handshake workers; a handshake is a
+//!          few microseconds of parsing, with TLS up to a millisecond of arithmetic, so this thread
+//!          performs all of them.
 //!
-//! accept -> limits -> identity -> [`Handshake`] -> [`ClientSink::attach`]: from there the shard owns
-//! the socket.
+//! accept -> limits -> ([`Session`] ->) identity -> [`Handshake`] -> [`ClientSink::attach`]: from there
+//! the shard owns the socket, or the relay that it shares with the shard.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -31,6 +31,10 @@ use super::peer::{Holder, Peer, group_of, identify, may_see};
 use super::socket::Listening;
 use crate::configuration::{Address, Configuration, Listener, PeerMatch};
 use crate::nbd::handshake::{ExportFacts, Handshake, Negotiated, Step, View, refused_instead};
+use crate::tls::credentials::Credentials;
+use crate::tls::failures::Failures;
+use crate::tls::relay::Relays;
+use crate::tls::session::Session;
 
 /// Handshakes in progress on one listener; a further one ends the oldest of the peer that has most.
 pub const MAXIMUM_HALF_OPEN: usize = 64;
@@ -51,13 +55,15 @@ pub struct ActiveState {
     pub configuration: Configuration,
     /// The facts for clients of each open export.
     pub facts: Vec<ExportFacts>,
+    /// The credentials of listeners with TLS.
+    pub credentials: Arc<Credentials>,
     /// Whether the server is shutting down.
     pub draining: bool,
 }
 
 /// A client that has completed its handshake.
 pub struct AcceptedClient {
-    /// The socket, blocking, with nothing left to send.
+    /// The client's socket, or the end of a relay, blocking, with nothing left to send.
     pub socket: OwnedFd,
     /// Bytes that arrived behind the handshake.
     pub received: Vec<u8>,
@@ -67,8 +73,8 @@ pub struct AcceptedClient {
     pub peer: Peer,
     /// The group charged for its I/O.
     pub group: String,
-    /// Its place among the listener's connections; given back when dropped.
-    pub place: ClientPlace,
+    /// Its place among the listener's connections; given back when the last reference is dropped.
+    pub place: Arc<ClientPlace>,
 }
 
 /// Takes over clients whose handshake is complete.
@@ -92,6 +98,8 @@ pub struct Counts {
     pub expired: AtomicU64,
     /// Who holds the completed connections.
     pub admissions: Arc<Admissions>,
+    /// The relays of TLS clients.
+    pub relays: Arc<Relays>,
 }
 
 /// One open connection; not counted any more when dropped.
@@ -158,6 +166,10 @@ impl Waker {
 struct PendingHandshake {
     socket: OwnedFd,
     handshake: Handshake,
+    /// The TLS session once STARTTLS was answered.
+    session: Option<Session>,
+    /// Whether TLS begins as soon as everything is sent.
+    starts_tls: bool,
     peer: Peer,
     open: OpenConnection,
     deadline: Instant,
@@ -170,7 +182,34 @@ struct PendingHandshake {
 impl PendingHandshake {
     /// Whether the client has to send next.
     fn is_idle(&self) -> bool {
-        self.unsent.is_empty() && self.received.is_empty()
+        self.is_sent() && self.received.is_empty()
+    }
+
+    /// Whether the socket took everything.
+    fn is_sent(&self) -> bool {
+        self.unsent.is_empty() && !self.session.as_ref().is_some_and(Session::wants_write)
+    }
+
+    /// Takes bytes from the socket.
+    fn receive(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(session) = &mut self.session else {
+            self.received.extend_from_slice(bytes);
+            return Ok(());
+        };
+        let was_established = session.is_established();
+        session.receive(bytes, &mut self.received)?;
+        if !was_established && session.is_established() {
+            self.peer.names = session.client_names();
+        }
+        Ok(())
+    }
+
+    /// Sends as much as the socket takes.
+    fn send(&mut self) -> io::Result<()> {
+        let Some(session) = &mut self.session else { return send(&self.socket, &mut self.unsent) };
+        session.encrypt(&self.unsent)?;
+        self.unsent.clear();
+        session.send(&self.socket)
     }
 }
 
@@ -200,6 +239,7 @@ pub struct HandshakeThread {
     /// A descriptor that is given up to accept, and close, a client for which there is none.
     spare: Option<File>,
     warned_at: Option<Instant>,
+    tls_failures: Failures,
 }
 
 impl HandshakeThread {
@@ -225,6 +265,7 @@ impl HandshakeThread {
             accept_again_at: None,
             spare: Some(spare()?),
             warned_at: None,
+            tls_failures: Failures::default(),
         })
     }
 
@@ -298,19 +339,34 @@ impl HandshakeThread {
             let mut buffer = [0; RECEIVE_BYTES];
             match rustix::net::recv(&client.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return Progress::Closes,
-                Ok((length, _)) => client.received.extend_from_slice(&buffer[..length]),
+                Ok((length, _)) => {
+                    if let Err(error) = client.receive(&buffer[..length]) {
+                        return self.refuse_tls(client, &error);
+                    }
+                }
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Progress::Waits,
                 Err(_) => return Progress::Closes,
             }
         }
-        if client.unsent.is_empty() && client.end.is_none() {
+        if client.is_sent() && client.end.is_none() && !client.starts_tls {
             self.answer(client, active);
         }
-        if !send(client) {
+        if client.send().is_err() {
+            return Progress::Closes;
+        }
+        if client.starts_tls && client.is_sent() {
+            if let Err(error) = self.start_tls(client, active) {
+                return self.refuse_tls(client, &error);
+            }
+            if client.send().is_err() {
+                return Progress::Closes;
+            }
+        }
+        if client.received.is_empty() && client.session.as_ref().is_some_and(Session::has_ended) {
             return Progress::Closes;
         }
         match client.end.take() {
-            end if !client.unsent.is_empty() => {
+            end if !client.is_sent() => {
                 client.end = end;
                 Progress::Waits
             }
@@ -320,6 +376,23 @@ impl HandshakeThread {
         }
     }
 
+    /// Begins TLS with what the client sent behind STARTTLS, which is never taken for options.
+    fn start_tls(&self, client: &mut PendingHandshake, active: &ActiveState) -> io::Result<()> {
+        let credentials = active.credentials.of(&self.address).ok_or(io::ErrorKind::NotFound)?;
+        client.session = Some(Session::new(credentials.clone())?);
+        client.starts_tls = false;
+        let received = std::mem::take(&mut client.received);
+        client.receive(&received)
+    }
+
+    /// Ends a client whose TLS failed: tells it why, and the operator at most once a minute.
+    fn refuse_tls(&self, client: &mut PendingHandshake, error: &io::Error) -> Progress {
+        // The client may be gone already.
+        let _ = client.send();
+        self.tls_failures.report(&client.peer, &self.address, error);
+        Progress::Closes
+    }
+
     /// Runs the handshake on the received bytes, until it ends or the answers grow long.
     fn answer(&self, client: &mut PendingHandshake, active: &ActiveState) {
         let configuration = &active.configuration;
@@ -327,15 +400,28 @@ impl HandshakeThread {
             client.end = Some(End::Close);
             return;
         };
+        if listener.tls.is_some() && !client.handshake.requires_tls() {
+            // A reload switched TLS on meanwhile.
+            client.end = Some(End::Close);
+            return;
+        }
         let identity = identify(configuration, &client.peer, &self.address);
         let exports: Vec<ExportFacts> =
             active.facts.iter().filter(|facts| may_see(identity, listener, &facts.name)).cloned().collect();
         let view = View { exports: &exports, listing: listener.list, draining: active.draining };
         let mut input = client.received.as_slice();
-        while !input.is_empty() && client.end.is_none() && client.unsent.len() < MAXIMUM_UNSENT_BYTES {
+        while !input.is_empty()
+            && client.end.is_none()
+            && !client.starts_tls
+            && client.unsent.len() < MAXIMUM_UNSENT_BYTES
+        {
             let answered = client.unsent.len();
             client.end = match client.handshake.advance(&mut input, view, &mut client.unsent) {
                 Step::NeedInput | Step::Answered => None,
+                Step::StartTls => {
+                    client.starts_tls = true;
+                    None
+                }
                 Step::Negotiated(negotiated) => Some(match self.admit(&client.peer, &negotiated, active, listener) {
                     Ok(admission) => End::Attach(negotiated, admission),
                     Err(text) => {
@@ -376,13 +462,21 @@ impl HandshakeThread {
             return shut_down(client.socket.as_fd());
         };
         let identity = identify(configuration, &client.peer, &self.address);
+        let place = Arc::new(ClientPlace { _open: client.open, _admission: admission });
+        let socket = match client.session {
+            None => client.socket,
+            Some(session) => match self.counts.relays.start(session, client.socket, place.clone()) {
+                Ok(socket) => socket,
+                Err(error) => return self.tls_failures.report(&client.peer, &self.address, &error),
+            },
+        };
         self.sink.attach(AcceptedClient {
             group: group_of(identity, &client.peer, export),
-            socket: client.socket,
+            socket,
             received: client.received,
             negotiated,
             peer: client.peer,
-            place: ClientPlace { _open: client.open, _admission: admission },
+            place,
         });
     }
 
@@ -451,14 +545,16 @@ impl HandshakeThread {
         let mut client = PendingHandshake {
             peer: Peer::of(&socket, &self.address, by_cgroup),
             socket,
-            handshake: Handshake::new(),
+            handshake: if listener.tls.is_some() { Handshake::requiring_tls() } else { Handshake::new() },
+            session: None,
+            starts_tls: false,
             open: OpenConnection::new(&self.counts),
             deadline: now + Duration::from_secs(listener.handshake_timeout_s),
             received: Vec::new(),
             unsent: Handshake::greeting().to_vec(),
             end: None,
         };
-        if !send(&mut client) {
+        if client.send().is_err() {
             return shut_down(client.socket.as_fd());
         }
         self.half_open.push_back(client);
@@ -497,19 +593,19 @@ fn listener_at<'a>(configuration: &'a Configuration, address: &Address) -> Optio
     configuration.listeners.iter().find(|listener| listener.address.value.is_same_place(address))
 }
 
-/// Sends as much as the socket takes; false if the connection is broken.
-fn send(client: &mut PendingHandshake) -> bool {
-    while !client.unsent.is_empty() {
-        match rustix::net::send(&client.socket, &client.unsent, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+/// Sends as much as the socket takes.
+fn send(socket: &OwnedFd, unsent: &mut Vec<u8>) -> io::Result<()> {
+    while !unsent.is_empty() {
+        match rustix::net::send(socket, unsent, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(sent) => {
-                client.unsent.drain(..sent);
+                unsent.drain(..sent);
             }
             Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => return true,
-            Err(_) => return false,
+            Err(rustix::io::Errno::AGAIN) => return Ok(()),
+            Err(error) => return Err(error.into()),
         }
     }
-    true
+    Ok(())
 }
 
 #[cfg(test)]

@@ -42,6 +42,8 @@ use crate::configuration::{
 };
 use crate::control::{Refusal, Request, socket as control_socket};
 use crate::metrics::Snapshot;
+use crate::tls::credentials::Credentials;
+use crate::tls::relay;
 use devices::report::{ListenerReport, StatusAnswer, StatusReport};
 use devices::{Devices, Drained};
 use exports::with_warnings;
@@ -146,8 +148,12 @@ impl ClientSink for State {
 
 impl State {
     fn set_active(&self, configuration: Configuration, draining: bool) {
+        self.set_active_with(configuration, draining, self.active().credentials.clone());
+    }
+
+    fn set_active_with(&self, configuration: Configuration, draining: bool, credentials: Arc<Credentials>) {
         let facts = self.devices.facts(&configuration);
-        let next = Arc::new(ActiveState { configuration, facts, draining });
+        let next = Arc::new(ActiveState { configuration, facts, credentials, draining });
         *self.active.write().unwrap_or_else(PoisonError::into_inner) = next;
     }
 }
@@ -187,6 +193,7 @@ impl Server {
         inherited: Vec<Listening>,
     ) -> Result<Self, StartFailure> {
         let usage = |problem| StartFailure { problems: vec![problem], exit_status: USAGE };
+        let credentials = read_credentials(&configuration).map_err(unusable)?;
         descriptors::raise_limit();
         if let Some(what) = descriptors::shortage(&configuration) {
             let problem = Problem::new(&Place::default(), what, descriptors::HELP);
@@ -215,7 +222,7 @@ impl Server {
         let (sender, events) = mpsc::channel();
         let virtual_disks = VirtualDisks::open(&devices, &configuration, sender.clone())?;
         let facts = devices.facts(&configuration);
-        let active = RwLock::new(Arc::new(ActiveState { configuration, facts, draining: false }));
+        let active = RwLock::new(Arc::new(ActiveState { configuration, facts, credentials, draining: false }));
         let state = Arc::new(State { active, devices });
         let failed = |error: io::Error| StartFailure {
             problems: vec![Problem::new(&Place::default(), format!("cannot start a thread: {error}"), "")],
@@ -267,7 +274,9 @@ impl Server {
             lines += &announce::ready_line(&listener.address, &visible);
             lines.push('\n');
             if with_uris {
-                visible.iter().for_each(|export| lines += &format!("{}\n", announce::uri(&listener.address, export)));
+                let has_tls = active.credentials.of(&listener.configured).is_some();
+                let uri = |export: &&str| announce::uri(&listener.address, export, has_tls);
+                visible.iter().for_each(|export| lines += &format!("{}\n", uri(export)));
             }
         }
         for line in self.virtual_disks.lines() {
@@ -354,6 +363,7 @@ impl Server {
                 }
                 Event::Drained(drained) => {
                     let status = self.report_drain(&drained);
+                    self.listeners.iter().for_each(ListenerThread::await_relays);
                     return self.end(status);
                 }
             }
@@ -403,6 +413,12 @@ impl Server {
     /// Reads, checks and compares everything before the first change is made.
     fn reload(&mut self) -> Result<Value, Vec<Problem>> {
         let Origin::File(path) = &self.origin else {
+            let active = self.state.active();
+            if active.configuration.listeners.iter().any(|listener| listener.tls.is_some()) {
+                let credentials = read_credentials(&active.configuration)?;
+                self.state.set_active_with(active.configuration.clone(), self.is_draining, credentials);
+                return Ok(json!({"changes": 0}));
+            }
             let help = "start it with a configuration file to be able to reload, or use hoistway ctl set";
             let problem = Problem::new(&Place::default(), "the server was started by flags alone", help);
             return Err(vec![problem]);
@@ -431,8 +447,8 @@ impl Server {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let old = self.state.active();
-        let changes = difference(&old.configuration, &configuration)?;
+        let changes = difference(&self.state.active().configuration, &configuration)?;
+        let credentials = read_credentials(&configuration)?;
         // Exports are opened first: only this change can fail, and it can be undone.
         let added = changes.iter().filter(|change| matches!(change, Change::Added { .. }));
         let mut warnings = self.state.devices.add_exports(added, &configuration)?;
@@ -451,7 +467,7 @@ impl Server {
             }
             self.state.devices.apply(change).map_err(|problem| vec![problem])?;
         }
-        self.state.set_active(configuration, self.is_draining);
+        self.state.set_active_with(configuration, self.is_draining, credentials);
         self.listeners.iter().for_each(|listener| listener.waker.wake());
         Ok(Applied { changes: changes.len(), warnings })
     }
@@ -573,6 +589,17 @@ impl ListenerThread {
         let _ = self.thread.join();
     }
 
+    /// Waits until the clients with TLS have their last answers.
+    fn await_relays(&self) {
+        let running = self.counts.relays.wait(relay::END_TIMEOUT * 2);
+        if running > 0 {
+            error_line(format_args!(
+                "hoistway: warning: {running} relays of TLS clients of {} still run",
+                self.address
+            ));
+        }
+    }
+
     /// The exports that a client without an identity sees here.
     fn exports<'a>(&self, active: &'a ActiveState) -> Vec<&'a str> {
         let listeners = &active.configuration.listeners;
@@ -605,6 +632,17 @@ fn serve_scrapers(mut metrics: Listening, sender: &Sender<Event>) -> io::Result<
     let (file, sender) = (metrics.file.take(), sender.clone());
     crate::metrics::serve(metrics, move |answer| sender.send(Event::Scrape(answer)).is_ok())?;
     Ok(file)
+}
+
+fn unusable(problems: Vec<Problem>) -> StartFailure {
+    StartFailure { problems, exit_status: USAGE }
+}
+
+/// Reads certificates and keys, and prints the warnings about them.
+fn read_credentials(configuration: &Configuration) -> Result<Arc<Credentials>, Vec<Problem>> {
+    let (credentials, warnings) = Credentials::read(configuration)?;
+    warnings.iter().for_each(|warning| error_line(format_args!("hoistway: warning: {warning}")));
+    Ok(Arc::new(credentials))
 }
 
 fn notify_service_manager(state: &str) {

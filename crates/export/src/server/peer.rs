@@ -1,7 +1,7 @@
 //! Identifies a client, and derives the group charged for its I/O and the exports that it may see.
 //!
-//! First the credentials of a unix socket's peer (user, group, cgroup) are compared, then the
-//! listener, then the export's own group applies. The first matching identity, in this order and
+//! First the names in a client's certificate are compared, then the credentials of a unix socket's peer
+//! (user, group, cgroup), then the listener, then the export's own group applies. The first matching identity, in this order and
 //! then in file order, decides. Source: docs/specifications/engine.md, section 5.10.
 
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use rustix::net::sockopt;
 
 use crate::configuration::{Address, Configuration, Export, Identity, Listener, PeerMatch, matches};
+use crate::tls::certificate;
 
 /// The other end of a connection, as the system reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -24,6 +25,8 @@ pub struct Peer {
     pub cgroup: Option<String>,
     /// Address and port of a TCP peer.
     pub address: Option<String>,
+    /// The names in the client's certificate, if it has one.
+    pub names: Vec<String>,
 }
 
 /// Who holds connections: the user and process of a unix socket's peer, the host of a TCP peer.
@@ -54,7 +57,7 @@ impl Peer {
                 let pid = u32::try_from(credentials.pid.as_raw_nonzero().get()).ok();
                 let cgroup = pid.filter(|_| with_cgroup).and_then(cgroup_of);
                 let (uid, gid) = (credentials.uid.as_raw(), credentials.gid.as_raw());
-                Self { uid: Some(uid), gid: Some(gid), pid, cgroup, address: None }
+                Self { uid: Some(uid), gid: Some(gid), pid, cgroup, ..Self::default() }
             }
             Address::Tcp(_) => {
                 let address = rustix::net::getpeername(&socket).ok().flatten();
@@ -102,15 +105,19 @@ fn cgroup_in(text: &str) -> Option<String> {
 /// The identity that matches a peer on a listener, if any.
 pub fn identify<'a>(configuration: &'a Configuration, peer: &Peer, listener: &Address) -> Option<&'a Identity> {
     let first = |fits: &dyn Fn(&PeerMatch) -> bool| configuration.identities.iter().find(|it| fits(&it.property.value));
+    let by_certificate = |property: &PeerMatch| match property {
+        PeerMatch::Certificate(pattern) => peer.names.iter().any(|name| certificate::fits(pattern, name)),
+        _ => false,
+    };
     let by_credentials = |property: &PeerMatch| match property {
         PeerMatch::Uid(uid) => peer.uid == Some(*uid),
         PeerMatch::Gid(gid) => peer.gid == Some(*gid),
         PeerMatch::Cgroup => peer.cgroup.is_some(),
-        PeerMatch::Listener(_) => false,
+        PeerMatch::Certificate(_) | PeerMatch::Listener(_) => false,
     };
     let by_listener =
         |property: &PeerMatch| matches!(property, PeerMatch::Listener(address) if *address == listener.to_string());
-    first(&by_credentials).or_else(|| first(&by_listener))
+    first(&by_certificate).or_else(|| first(&by_credentials)).or_else(|| first(&by_listener))
 }
 
 /// Whether a client with this identity may see an export on this listener.

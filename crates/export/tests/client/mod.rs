@@ -48,8 +48,8 @@ impl Reply {
 }
 
 /// One connection.
-pub struct Client {
-    pub stream: UnixStream,
+pub struct Client<S = UnixStream> {
+    pub stream: S,
     pub form: ReplyForm,
     pub size_bytes: u64,
     pub flags: u16,
@@ -104,29 +104,45 @@ impl Client {
         let mut stream = UnixStream::connect(path).unwrap();
         // Generous: a hang must fail the test, a busy machine must not.
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let mut greeting = [0; 18];
-        stream.read_exact(&mut greeting).unwrap();
-        assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
-        stream.write_all(&client_flags.to_be_bytes()).unwrap();
-        Self { stream, form: ReplyForm::Simple, size_bytes: 0, flags: 0 }
+        greet(&mut stream, client_flags);
+        Self::over(stream)
     }
 
     /// Connects and opens an export in the given form, with `base:allocation` where the form allows
     /// it.
     pub fn open(path: &Path, export: &str, form: ReplyForm) -> Self {
-        let mut client = Self::connect(path, 3);
+        Self::connect(path, 3).opened(export, form)
+    }
+}
+
+/// Reads the greeting and sends client flags.
+pub fn greet(stream: &mut (impl Read + Write), client_flags: u32) {
+    let mut greeting = [0; 18];
+    stream.read_exact(&mut greeting).unwrap();
+    assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
+    stream.write_all(&client_flags.to_be_bytes()).unwrap();
+}
+
+impl<S: Read + Write> Client<S> {
+    /// A client whose next bytes are options.
+    pub fn over(stream: S) -> Self {
+        Self { stream, form: ReplyForm::Simple, size_bytes: 0, flags: 0 }
+    }
+
+    /// Negotiates the form and opens an export.
+    pub fn opened(mut self, export: &str, form: ReplyForm) -> Self {
         match form {
             ReplyForm::Simple => {}
-            ReplyForm::Structured => assert_eq!(client.option(option::STRUCTURED_REPLY, &[])[0].kind, reply::ACK),
-            ReplyForm::Extended => assert_eq!(client.option(option::EXTENDED_HEADERS, &[])[0].kind, reply::ACK),
+            ReplyForm::Structured => assert_eq!(self.option(option::STRUCTURED_REPLY, &[])[0].kind, reply::ACK),
+            ReplyForm::Extended => assert_eq!(self.option(option::EXTENDED_HEADERS, &[])[0].kind, reply::ACK),
         }
-        client.form = form;
+        self.form = form;
         if form != ReplyForm::Simple {
-            let replies = client.option(option::SET_META_CONTEXT, &query_data(export, &["base:allocation"]));
+            let replies = self.option(option::SET_META_CONTEXT, &query_data(export, &["base:allocation"]));
             assert_eq!(replies.len(), 2, "{replies:?}");
         }
-        client.go(export);
-        client
+        self.go(export);
+        self
     }
 
     /// Opens an export with GO.

@@ -1,0 +1,14 @@
+//! NBD over TLS, by rustls: credentials, sessions, and the relay between a session and a shard.
+//!
+//! ```text
+//! client ──socket──► Session (handshake thread) ──► Relay (a thread) ──socket pair──► shard
+//! ```
+//! A shard does its I/O on a plain socket. So a TLS client gets a thread of its own that encrypts and
+//! decrypts, and the shard gets one end of a socket pair. Why not otherwise:
+//! docs/internals/decisions/073-a-tls-client-has-a-relay-thread.md.
+
+pub mod certificate;
+pub mod credentials;
+pub mod failures;
+pub mod relay;
+pub mod session;
