@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use linux::event::Event;
-use linux::output::error_line;
 use linux::socket::shut_down;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
@@ -30,6 +29,7 @@ use super::descriptors;
 use super::peer::{Holder, Peer, group_of, identify, may_see};
 use super::socket::Listening;
 use crate::configuration::{Address, Configuration, Listener, PeerMatch};
+use crate::log::events::{HandshakeEnd, admission_refused, handshake_failed};
 use crate::nbd::handshake::{ExportFacts, Handshake, Negotiated, Step, View, refused_instead};
 
 /// Handshakes in progress on one listener; a further one ends the oldest of the peer that has most.
@@ -67,6 +67,10 @@ pub struct AcceptedClient {
     pub peer: Peer,
     /// The group charged for its I/O.
     pub group: String,
+    /// The listener that accepted it.
+    pub listener: String,
+    /// The identity that matched it, if one did.
+    pub identity: Option<String>,
     /// Its place among the listener's connections; given back when dropped.
     pub place: ClientPlace,
 }
@@ -266,6 +270,7 @@ impl HandshakeThread {
             let had_event = events.get(index).copied().unwrap_or(false);
             let turn = if client.deadline <= now {
                 self.counts.expired.fetch_add(1, Ordering::Relaxed);
+                self.report(&client, HandshakeEnd::Expired);
                 Progress::Closes
             } else if had_event {
                 self.serve(&mut client, active)
@@ -285,10 +290,16 @@ impl HandshakeThread {
         if client.is_idle() {
             let mut buffer = [0; RECEIVE_BYTES];
             match rustix::net::recv(&client.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return Progress::Closes,
+                Ok((0, _)) => {
+                    self.report(client, HandshakeEnd::Gone);
+                    return Progress::Closes;
+                }
                 Ok((length, _)) => client.received.extend_from_slice(&buffer[..length]),
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Progress::Waits,
-                Err(_) => return Progress::Closes,
+                Err(_) => {
+                    self.report(client, HandshakeEnd::Gone);
+                    return Progress::Closes;
+                }
             }
         }
         if client.unsent.is_empty() && client.end.is_none() {
@@ -328,11 +339,16 @@ impl HandshakeThread {
                     Ok(admission) => End::Attach(negotiated, admission),
                     Err(text) => {
                         self.counts.refused.fetch_add(1, Ordering::Relaxed);
+                        let (listener, peer) = (self.address.to_string(), client.peer.name());
+                        admission_refused(&listener, &peer, &negotiated.export, text);
                         refused_instead(&mut client.unsent, answered, text);
                         End::Close
                     }
                 }),
-                Step::Close(_) => Some(End::Close),
+                Step::Close(reason) => {
+                    self.report(client, HandshakeEnd::Closed(reason));
+                    Some(End::Close)
+                }
             };
         }
         let used = client.received.len() - input.len();
@@ -366,6 +382,8 @@ impl HandshakeThread {
         let identity = identify(configuration, &client.peer, &self.address);
         self.sink.attach(AcceptedClient {
             group: group_of(identity, &client.peer, export),
+            listener: self.address.to_string(),
+            identity: identity.map(|identity| identity.property.to_string()),
             socket: client.socket,
             received: client.received,
             negotiated,
@@ -406,12 +424,13 @@ impl HandshakeThread {
     fn refuse_for_descriptors(&mut self, error: rustix::io::Errno, now: Instant) {
         if self.warned_at.is_none_or(|at| at + WARNING_INTERVAL <= now) {
             self.warned_at = Some(now);
-            let address = &self.address;
-            error_line(format_args!(
-                "hoistway: warning: a client of {address} was refused, because the limit of open files is reached: \
-                 {error}\n  help: {}",
-                descriptors::HELP
-            ));
+            let (address, help) = (self.address.to_string(), descriptors::HELP);
+            tracing::warn!(
+                name: "descriptors",
+                target: "listener",
+                listener = address,
+                "a client of {address} was refused, because the limit of open files is reached: {error}\n  help: {help}"
+            );
         }
         drop(self.spare.take());
         if let Some(listening) = &self.listening
@@ -427,11 +446,17 @@ impl HandshakeThread {
         }
     }
 
+    fn report(&self, client: &PendingHandshake, reason: HandshakeEnd) {
+        handshake_failed(&self.address.to_string(), &client.peer.name(), &reason);
+    }
+
     fn begin_handshake(&mut self, socket: OwnedFd, active: &ActiveState, now: Instant) {
         let configuration = &active.configuration;
         let Some(listener) = listener_at(configuration, &self.address) else { return shut_down(socket.as_fd()) };
         if self.counts.admissions.is_full(listener.max_connections) {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
+            let client = Peer::of(&socket, &self.address, false).name();
+            admission_refused(&self.address.to_string(), &client, "", "all connections of the listener are in use");
             return shut_down(socket.as_fd());
         }
         self.counts.accepted.fetch_add(1, Ordering::Relaxed);
@@ -455,6 +480,7 @@ impl HandshakeThread {
             && let Some(victim) = self.half_open.remove(victim)
         {
             self.counts.expired.fetch_add(1, Ordering::Relaxed);
+            self.report(&victim, HandshakeEnd::Displaced);
             shut_down(victim.socket.as_fd());
         }
     }

@@ -28,10 +28,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use linux::output::error_line;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use tracing::{error, warn};
 
 use crate::configuration::check::check;
 use crate::configuration::problem::shown;
@@ -40,12 +40,13 @@ use crate::configuration::{
     write_limits,
 };
 use crate::control::{Refusal, Request, socket as control_socket};
+use crate::log::events;
 use crate::metrics::Snapshot;
 use devices::report::{ListenerReport, StatusAnswer, StatusReport};
 use devices::{Devices, Drained};
 use handshake_thread::{AcceptedClient, ActiveState, ClientSink, Counts, HandshakeThread, Waker};
 use reload::{Change, difference};
-use share_monitor::ShareMonitor;
+use share_monitor::{ShareChange, ShareMonitor};
 use socket::{Listening, SocketFile, inherited, listen, listen_private};
 use virtual_disks::VirtualDisks;
 
@@ -218,7 +219,7 @@ impl Server {
         match descriptors::check(&state.active().configuration) {
             descriptors::Room::Enough => {}
             descriptors::Room::Less(what) => {
-                error_line(format_args!("hoistway: warning: {what}\n  help: {}", descriptors::HELP));
+                warn!(name: "descriptors", target: "server", "{what}\n  help: {}", descriptors::HELP);
             }
             descriptors::Room::None(what) => {
                 listeners.into_iter().for_each(ListenerThread::end);
@@ -297,9 +298,11 @@ impl Server {
                     }
                 });
             }
-            Err(error) => error_line(format_args!(
-                "hoistway: warning: signals cannot be handled and keep their default effect: {error}"
-            )),
+            Err(error) => warn!(
+                name: "signals",
+                target: "server",
+                "signals cannot be handled and keep their default effect: {error}"
+            ),
         }
     }
 
@@ -313,7 +316,7 @@ impl Server {
                 Err(RecvTimeoutError::Timeout) => {
                     next_check = Instant::now() + share_monitor::CHECK_INTERVAL;
                     self.state.devices.remove_unused_disks();
-                    monitor.check(&self.state.devices.saturations()).iter().for_each(error_line);
+                    monitor.check(&self.state.devices.saturations()).iter().for_each(ShareChange::log);
                     continue;
                 }
                 // The server holds a sender itself, so the channel cannot be disconnected.
@@ -322,19 +325,18 @@ impl Server {
             match event {
                 Event::Terminate if self.is_draining => {
                     let count = self.state.devices.requests_in_flight();
-                    error_line(format_args!(
-                        "hoistway: error: ended at once, {count} requests in flight were abandoned"
-                    ));
+                    error!(
+                        name: "ended_at_once",
+                        target: "server",
+                        abandoned_requests = count,
+                        "ended at once, {count} requests in flight were abandoned"
+                    );
                     return self.end(ABANDONED);
                 }
                 Event::Terminate => self.drain(),
-                Event::Reload => {
-                    if let Err(problems) = self.reload() {
-                        shown(&problems).iter().for_each(error_line);
-                        error_line("hoistway: warning: the configuration stays as it was");
-                    }
-                }
-                Event::Warning(text) => error_line(format_args!("hoistway: warning: {text}")),
+                // The log has the reason of a failure.
+                Event::Reload => _ = self.reload(),
+                Event::Warning(text) => warn!(name: "virtual_disk", target: "client", "{text}"),
                 // The scraper may have disconnected in the meantime.
                 Event::Scrape(answer) => _ = answer.send(self.snapshot()),
                 Event::Operator(pending) => {
@@ -358,9 +360,12 @@ impl Server {
         self.listeners.iter().for_each(|listener| listener.waker.wake());
         let timeout = Duration::from_secs(active.configuration.drain_timeout_s);
         let (state, sender) = (self.state.clone(), self.sender.clone());
+        events::drain_begun(timeout.as_secs());
         thread::spawn(move || {
-            state.devices.close_disks().iter().for_each(error_line);
+            let begun = Instant::now();
+            state.devices.close_disks();
             let drained = state.devices.drain(timeout);
+            events::drain_ended(drained.abandoned_requests, drained.failed_syncs, begun.elapsed());
             let _ = sender.send(Event::Drained(drained));
         });
     }
@@ -370,12 +375,15 @@ impl Server {
         let count = drained.abandoned_requests;
         if count > 0 {
             let seconds = self.state.active().configuration.drain_timeout_s;
-            error_line(format_args!("hoistway: error: {count} requests were abandoned after {seconds} s of draining"));
+            error!(name: "drain_failed", target: "server", "{count} requests were abandoned after {seconds} s of draining");
         }
         if drained.failed_syncs > 0 {
-            error_line(format_args!("hoistway: error: the last fsync failed on {} volumes", drained.failed_syncs));
+            let count = drained.failed_syncs;
+            error!(name: "drain_failed", target: "server", "the last fsync failed on {count} volumes");
         }
-        drained.failures.iter().for_each(|failure| error_line(format_args!("hoistway: error: {failure}")));
+        for failure in &drained.failures {
+            error!(name: "drain_failed", target: "server", "{failure}");
+        }
         if *drained == Drained::default() { DRAINED } else { ABANDONED }
     }
 
@@ -388,8 +396,23 @@ impl Server {
         status
     }
 
-    /// Reads, checks and compares everything before the first change is made.
+    /// Reads the configuration again, and logs the result.
     fn reload(&mut self) -> Result<usize, Vec<Problem>> {
+        match self.read_again() {
+            Ok(changes) => {
+                events::reloaded(&changes);
+                Ok(changes.len())
+            }
+            Err(problems) => {
+                shown(&problems).iter().for_each(|line| events::problem(line));
+                events::reload_refused(problems.len());
+                Err(problems)
+            }
+        }
+    }
+
+    /// Reads, checks and compares everything before the first change is made.
+    fn read_again(&mut self) -> Result<Vec<Change>, Vec<Problem>> {
         let Origin::File(path) = &self.origin else {
             let help = "start it with a configuration file to be able to reload, or use hoistway ctl set";
             let problem = Problem::new(&Place::default(), "the server was started by flags alone", help);
@@ -416,7 +439,7 @@ impl Server {
                 // As with a block device, the other exports are in force already.
                 Change::Added { export, .. } => {
                     if let Err(failure) = self.virtual_disks.add(&self.state.devices, export, &configuration) {
-                        failure.problems.iter().for_each(error_line);
+                        failure.problems.iter().for_each(|problem| events::problem(&problem.to_string()));
                     }
                 }
                 Change::Removed { export } => self.virtual_disks.remove(export),
@@ -424,13 +447,15 @@ impl Server {
             }
             self.state.devices.apply(change).map_err(|problem| vec![problem])?;
         }
+        crate::log::configure(&configuration.log);
         self.state.set_active(configuration, self.is_draining);
         self.listeners.iter().for_each(|listener| listener.waker.wake());
-        Ok(changes.len())
+        Ok(changes)
     }
 
     fn answer(&mut self, request: Request) -> Value {
         let devices = &self.state.devices;
+        let asked = request.clone();
         let answer = match request {
             Request::Status { buckets } => return json!(StatusAnswer { ok: self.status(buckets) }),
             Request::Scheduler { device, scheduler } => self.switch(device.as_deref(), &scheduler),
@@ -450,6 +475,7 @@ impl Server {
                 Err(problems) => Err(Refusal::new("", shown(&problems).join("\n"))),
             },
         };
+        events::operated(&asked, &answer);
         match answer {
             Ok(done) => json!({"ok": done}),
             Err(refusal) => refusal.to_json(),
@@ -579,6 +605,10 @@ fn serve_scrapers(mut metrics: Listening, sender: &Sender<Event>) -> io::Result<
 
 fn notify_service_manager(state: &str) {
     if let Err(error) = announce::notify(state) {
-        error_line(format_args!("hoistway: warning: the service manager cannot be notified (NOTIFY_SOCKET): {error}"));
+        warn!(
+            name: "service_manager",
+            target: "server",
+            "the service manager cannot be notified (NOTIFY_SOCKET): {error}"
+        );
     }
 }
