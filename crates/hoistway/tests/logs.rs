@@ -32,7 +32,10 @@ fn log_of(text: &str, options: &[&str]) -> String {
     let mut command = serve(&directory, text, options);
     command.stderr(Stdio::piped());
     let mut served = Served::start(directory, command, 1);
-    drop(UnixStream::connect(served.path("nbd.sock")).unwrap());
+    let mut client = UnixStream::connect(served.path("nbd.sock")).unwrap();
+    client.read_exact(&mut [0; 18]).unwrap();
+    drop(client);
+    served::await_that("the client is gone", || served.status()["listeners"][0]["connections"] == 0);
     assert_eq!(served.ctl(&["set", "group", "a", "300"]).1, Some(0));
     served.signal("TERM");
     assert_eq!(wait_for_exit(&mut served.child).code(), Some(0));

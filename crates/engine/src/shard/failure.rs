@@ -1,5 +1,5 @@
-//! Log events about backings that fail: the only events of the data path. Whoever takes them must not
-//! block (`export::log`).
+//! Log events about backings that fail: the only events of the data path. Their subscriber must not block
+//! (`export::log` does not).
 
 use std::io;
 

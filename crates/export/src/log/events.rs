@@ -15,7 +15,6 @@ use crate::server::reload::Change;
 
 /// The server is ready.
 pub fn started(version: &str, devices: usize, exports: usize) {
-    let of = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     info!(
         name: "start",
         target: "server",
@@ -23,9 +22,14 @@ pub fn started(version: &str, devices: usize, exports: usize) {
         devices,
         exports,
         "hoistway {version} serves {} on {}",
-        of(exports, "export"),
-        of(devices, "device")
+        counted(exports as u64, "export"),
+        counted(devices as u64, "device")
     );
+}
+
+/// `1 export`, `2 exports`.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The server has ended.
@@ -140,11 +144,13 @@ pub fn operated(request: &Request, answer: &Result<Value, Refusal>) {
         }
         Request::EvictClient(client) => {
             let closed = done["closed"].as_u64().unwrap_or(0);
-            info!(name: "evict", target: "control", client, closed, "ctl closed {closed} connections of client {client}");
+            let connections = counted(closed, "connection");
+            info!(name: "evict", target: "control", client, closed, "ctl closed {connections} of client {client}");
         }
         Request::EvictExport(export) => {
             let closed = done["closed"].as_u64().unwrap_or(0);
-            info!(name: "evict", target: "control", export, closed, "ctl closed {closed} connections of export {export}");
+            let connections = counted(closed, "connection");
+            info!(name: "evict", target: "control", export, closed, "ctl closed {connections} of export {export}");
         }
     }
 }
@@ -237,8 +243,11 @@ impl ClientLife {
         let Totals { requests, errors, read_bytes, written_bytes } = Totals::of(sums);
         let (word, why) = (reason.word(), reason.text());
         let sentence = format!(
-            "client {client} left export {export} after {duration_s:.1} s, because {why}: {requests} requests, \
-             {read_bytes} bytes read, {written_bytes} bytes written, {errors} errors"
+            "client {client} left export {export} after {duration_s:.1} s, because {why}: {}, {} read, {} written, {}",
+            counted(requests, "request"),
+            counted(read_bytes, "byte"),
+            counted(written_bytes, "byte"),
+            counted(errors, "error")
         );
         let is_fault = matches!(reason, EndReason::Invalid | EndReason::Stalled);
         macro_rules! event {

@@ -12,17 +12,17 @@ use super::format::Record;
 use super::limit::Admission;
 use super::settings::InForce;
 use super::style;
-use super::writer::Outlet;
+use super::writer::LineQueue;
 
 /// The layer.
 pub(super) struct Lines {
     in_force: Arc<RwLock<InForce>>,
-    outlet: Outlet,
+    queue: LineQueue,
 }
 
 impl Lines {
-    pub fn new(in_force: Arc<RwLock<InForce>>, outlet: Outlet) -> Self {
-        Self { in_force, outlet }
+    pub fn new(in_force: Arc<RwLock<InForce>>, queue: LineQueue) -> Self {
+        Self { in_force, queue }
     }
 }
 
@@ -38,9 +38,9 @@ impl<S: Subscriber> Layer<S> for Lines {
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let metadata = event.metadata();
-        match self.outlet.admit(metadata.name(), metadata.target(), *metadata.level(), Instant::now()) {
-            Admission::Write => self.outlet.queue(Record::of(event).line(style(&self.in_force))),
-            Admission::BeginToLeaveOut => self.outlet.wake(),
+        match self.queue.admit(metadata.name(), metadata.target(), *metadata.level(), Instant::now()) {
+            Admission::Write => self.queue.push(Record::of(event).line(style(&self.in_force))),
+            Admission::BeginToLeaveOut => self.queue.wake(),
             Admission::LeaveOut => {}
         }
     }

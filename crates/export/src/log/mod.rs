@@ -28,7 +28,7 @@ pub use settings::{Filter, Format, LogOverrides, LogSettings, TARGETS};
 use format::Style;
 use layer::Lines;
 use settings::InForce;
-use writer::{Flusher, Outlet};
+use writer::{Flusher, LineQueue};
 
 /// The one log of the process.
 static LOG: OnceLock<Log> = OnceLock::new();
@@ -48,9 +48,9 @@ pub struct Guard(#[expect(dead_code, reason = "its drop is its use")] Option<Flu
 /// file, `sink` takes the lines. A process has one log: a second call changes nothing.
 pub fn start(given: LogOverrides, configured: &LogSettings, sink: Box<dyn Write + Send>) -> Guard {
     let in_force = Arc::new(RwLock::new(InForce::new(&given, configured)));
-    let Ok(outlet) = Outlet::start(sink, Arc::clone(&in_force)) else { return Guard(None) };
-    let flusher = outlet.flusher();
-    let lines = Lines::new(Arc::clone(&in_force), outlet);
+    let Ok(queue) = LineQueue::start(sink, Arc::clone(&in_force)) else { return Guard(None) };
+    let flusher = queue.flusher();
+    let lines = Lines::new(Arc::clone(&in_force), queue);
     if tracing::subscriber::set_global_default(Registry::default().with(lines)).is_err() {
         return Guard(None);
     }

@@ -34,10 +34,10 @@ enum Message {
     End(mpsc::Sender<()>),
 }
 
-/// Where lines are put.
+/// The sending end of the queue.
 #[derive(Clone)]
-pub(super) struct Outlet {
-    queue: SyncSender<Message>,
+pub(super) struct LineQueue {
+    sender: SyncSender<Message>,
     shared: Arc<Shared>,
 }
 
@@ -63,18 +63,18 @@ impl std::fmt::Debug for Flusher {
     }
 }
 
-impl Outlet {
+impl LineQueue {
     /// Starts the writer's thread.
     pub fn start(sink: Box<dyn Write + Send>, in_force: Arc<RwLock<InForce>>) -> std::io::Result<Self> {
-        let (queue, lines) = mpsc::sync_channel(QUEUED_LINES);
+        let (sender, lines) = mpsc::sync_channel(QUEUED_LINES);
         let shared = Arc::new(Shared::default());
         let writer = Writer { sink, lines, shared: Arc::clone(&shared), in_force };
         thread::Builder::new().name("log".into()).spawn(move || writer.run())?;
-        Ok(Self { queue, shared })
+        Ok(Self { sender, shared })
     }
 
     pub fn flusher(&self) -> Flusher {
-        Flusher(self.queue.clone())
+        Flusher(self.sender.clone())
     }
 
     pub fn admit(&self, name: &'static str, target: &'static str, level: Level, now: Instant) -> Admission {
@@ -82,8 +82,8 @@ impl Outlet {
     }
 
     /// Queues a line, or drops it if the queue is full.
-    pub fn queue(&self, line: String) {
-        if self.queue.try_send(Message::Line(line)).is_err() {
+    pub fn push(&self, line: String) {
+        if self.sender.try_send(Message::Line(line)).is_err() {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -91,7 +91,7 @@ impl Outlet {
     /// Lets the writer look when it has to report what is left out.
     pub fn wake(&self) {
         // A writer that is behind looks anyway.
-        let _ = self.queue.try_send(Message::Wake);
+        let _ = self.sender.try_send(Message::Wake);
     }
 }
 
@@ -131,7 +131,7 @@ impl Writer {
                 Ok(Message::Wake) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::End(ended)) => {
                     self.report(true);
-                    // Whoever waits for it may have given up.
+                    // The thread that ends the log may have given up.
                     let _ = ended.send(());
                     continue;
                 }
@@ -207,14 +207,14 @@ mod tests {
         let slow = Slow { gate, written: Arc::clone(&written) };
         let human = LogSettings { format: Format::Human, ..LogSettings::default() };
         let in_force = Arc::new(RwLock::new(InForce::new(&LogOverrides::default(), &human)));
-        let outlet = Outlet::start(Box::new(slow), in_force).unwrap();
+        let lines = LineQueue::start(Box::new(slow), in_force).unwrap();
         for at in 0..QUEUED_LINES + 100 {
-            outlet.queue(format!("{at}\n"));
+            lines.push(format!("{at}\n"));
         }
-        let dropped = outlet.shared.dropped.load(Ordering::Relaxed);
+        let dropped = lines.shared.dropped.load(Ordering::Relaxed);
         assert!((99..=100).contains(&dropped), "the writer may have taken one line: {dropped}");
         drop(open);
-        drop(outlet.flusher());
+        drop(lines.flusher());
         let written = written.lock().unwrap().clone();
         let expected =
             format!("hoistway: warning: {dropped} lines of the log were dropped, because its reader is too slow");
@@ -227,10 +227,10 @@ mod tests {
         let slow = Slow { gate, written: Arc::default() };
         let human = LogSettings { format: Format::Human, ..LogSettings::default() };
         let in_force = Arc::new(RwLock::new(InForce::new(&LogOverrides::default(), &human)));
-        let outlet = Outlet::start(Box::new(slow), in_force).unwrap();
-        (0..QUEUED_LINES * 2).for_each(|_| outlet.queue("x\n".to_owned()));
+        let lines = LineQueue::start(Box::new(slow), in_force).unwrap();
+        (0..QUEUED_LINES * 2).for_each(|_| lines.push("x\n".to_owned()));
         let start = Instant::now();
-        drop(outlet.flusher());
+        drop(lines.flusher());
         assert!(start.elapsed() < END_TIMEOUT * 10, "{:?}", start.elapsed());
     }
 }

@@ -30,7 +30,7 @@ use super::peer::{Holder, Peer, group_of, identify, may_see};
 use super::socket::Listening;
 use crate::configuration::{Address, Configuration, Listener, PeerMatch};
 use crate::log::events::{HandshakeEnd, admission_refused, handshake_failed};
-use crate::nbd::handshake::{ExportFacts, Handshake, Negotiated, Step, View, refused_instead};
+use crate::nbd::handshake::{Closed, ExportFacts, Handshake, Negotiated, Step, View, refused_instead};
 
 /// Handshakes in progress on one listener; a further one ends the oldest of the peer that has most.
 pub const MAXIMUM_HALF_OPEN: usize = 64;
@@ -306,6 +306,9 @@ impl HandshakeThread {
             self.answer(client, active);
         }
         if !send(client) {
+            if !matches!(client.end, Some(End::Close)) {
+                self.report(client, HandshakeEnd::Gone);
+            }
             return Progress::Closes;
         }
         match client.end.take() {
@@ -377,6 +380,7 @@ impl HandshakeThread {
         let export = configuration.exports().find(|(_, export)| export.name.value == negotiated.export);
         let Some((_, export)) = export else {
             // A reload removed the export after the client was told that it is open.
+            self.report(&client, HandshakeEnd::Closed(Closed::NoSuchExport));
             return shut_down(client.socket.as_fd());
         };
         let identity = identify(configuration, &client.peer, &self.address);
@@ -472,6 +476,7 @@ impl HandshakeThread {
             end: None,
         };
         if !send(&mut client) {
+            self.report(&client, HandshakeEnd::Gone);
             return shut_down(client.socket.as_fd());
         }
         self.half_open.push_back(client);
