@@ -121,7 +121,7 @@ fn the_life_of_a_connection_is_two_events_with_its_sums() {
 fn every_end_has_its_reason() {
     start_log();
     for (export, reason, level) in [
-        ("end-lost", "lost", "info"),
+        ("end-closed", "closed", "info"),
         ("end-invalid", "invalid", "warn"),
         ("end-evicted", "evicted", "info"),
         ("end-stopped", "stopped", "info"),
@@ -130,7 +130,7 @@ fn every_end_has_its_reason() {
         let mut client = Client::open(running.socket(), export, ReplyForm::Simple);
         assert_eq!(client.read(0, 512).error, 0);
         match reason {
-            "lost" => drop(client),
+            "closed" => drop(client),
             "invalid" => {
                 client.send(&[0xff; 28]);
                 client.assert_closed();

@@ -7,8 +7,8 @@ use crate::counters::Sums;
 pub enum EndReason {
     /// The client said so, and got all its answers.
     Disconnected,
-    /// The client closed its socket, or the network failed.
-    Lost,
+    /// The client closed its socket without saying so before, or the network failed.
+    Closed,
     /// What the client sent is not valid.
     Invalid,
     /// The client stalled in the middle of a request or did not read its replies.
@@ -24,7 +24,7 @@ impl EndReason {
     pub const fn word(self) -> &'static str {
         match self {
             EndReason::Disconnected => "disconnected",
-            EndReason::Lost => "lost",
+            EndReason::Closed => "closed",
             EndReason::Invalid => "invalid",
             EndReason::Stalled => "stalled",
             EndReason::Evicted => "evicted",
@@ -36,7 +36,7 @@ impl EndReason {
     pub const fn text(self) -> &'static str {
         match self {
             EndReason::Disconnected => "it disconnected",
-            EndReason::Lost => "its connection was lost",
+            EndReason::Closed => "its connection was closed",
             EndReason::Invalid => "it sent invalid data",
             EndReason::Stalled => "it stalled",
             EndReason::Evicted => "an operator closed it",

@@ -159,7 +159,7 @@ impl Worker {
         if socket.is_closed {
             self.free_if_unused(core, index);
         } else if is_failed {
-            self.close_connection(core, index, EndReason::Lost, now);
+            self.close_connection(core, index, EndReason::Closed, now);
         } else if socket.output.is_empty() {
             self.end_if_done(core, index, now);
         } else if !socket.is_dirty {

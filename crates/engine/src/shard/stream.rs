@@ -209,7 +209,7 @@ impl Worker {
             is_dirty: false,
             notes: Vec::new(),
             is_closed: false,
-            end_reason: EndReason::Lost,
+            end_reason: EndReason::Closed,
             end_sums: None,
             stalled_since_ns: None,
         };
@@ -275,7 +275,7 @@ impl Worker {
                 return self.arm(index, now);
             }
             // The peer is gone, so the answers to its requests are not needed.
-            return self.close_connection(core, index, EndReason::Lost, now);
+            return self.close_connection(core, index, EndReason::Closed, now);
         };
         match (into, socket.stream) {
             (Receiving::Slot, Stream::Filling(span)) => socket.stream = Stream::Filling(span.behind(bytes)),
@@ -487,7 +487,7 @@ impl Worker {
         if socket.is_closed {
             self.free_if_unused(core, index);
         } else if socket.stream == Stream::Waiting {
-            self.close_connection(core, index, EndReason::Lost, now);
+            self.close_connection(core, index, EndReason::Closed, now);
         }
     }
 
