@@ -123,13 +123,20 @@ fn every_end_has_its_reason() {
     for (export, reason, level) in [
         ("end-closed", "closed", "info"),
         ("end-invalid", "invalid", "warn"),
+        ("end-stalled", "stalled", "warn"),
         ("end-evicted", "evicted", "info"),
         ("end-stopped", "stopped", "info"),
     ] {
-        let running = Running::with(&of_memory(export, export));
+        let running = Running::listening("stall_timeout_s = 1", &of_memory(export, export));
         let mut client = Client::open(running.socket(), export, ReplyForm::Simple);
         assert_eq!(client.read(0, 512).error, 0);
         match reason {
+            "stalled" => {
+                let mut half = client.request(0, command::WRITE, 7, 0, 4096);
+                half.extend([0; 2048]);
+                client.send(&half);
+                client.assert_closed();
+            }
             "closed" => drop(client),
             "invalid" => {
                 client.send(&[0xff; 28]);
@@ -146,7 +153,10 @@ fn every_end_has_its_reason() {
         }
         let end = await_event("disconnect", export);
         assert_eq!((&end["reason"], &end["level"]), (&json!(reason), &json!(level)), "{end}");
-        assert_eq!((&end["requests"], &end["read_bytes"]), (&json!(1), &json!(512)), "{end}");
+        // The write whose data did not arrive is one that failed.
+        let incomplete = u64::from(reason == "stalled");
+        assert_eq!((&end["requests"], &end["read_bytes"]), (&json!(1 + incomplete), &json!(512)), "{end}");
+        assert_eq!((&end["errors"], &end["written_bytes"]), (&json!(incomplete), &json!(0)), "{end}");
         assert_eq!(events_with(export).iter().filter(|event| event["event"] == "disconnect").count(), 1);
     }
 }
