@@ -96,7 +96,7 @@ pub fn run(arguments: ServeArguments) -> u8 {
         return refuse(&problems);
     }
     let overrides = LogOverrides { format: arguments.log_format, filter: arguments.log_level.clone() };
-    let _log = log::start(overrides, &configuration.log, Box::new(io::stderr()));
+    let log = log::start(overrides, &configuration.log, Box::new(io::stderr()));
     warnings(&configuration).iter().for_each(|warning| events::configuration_warning(warning));
     if arguments.check {
         return match print(&show(&configuration)) {
@@ -112,6 +112,8 @@ pub fn run(arguments: ServeArguments) -> u8 {
         Ok(server) => {
             let begun = Instant::now();
             events::started(VERSION, devices, exports);
+            // A reader of the ready lines finds the warnings of the start in the log.
+            log.flush();
             // A process that is told that the server is ready may send a signal at once.
             server.handle_signals();
             server.announce(arguments.print_uri);

@@ -42,7 +42,16 @@ struct Log {
 /// Writes what is queued when it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the log's guarantee that queued lines are written"]
-pub struct Guard(#[expect(dead_code, reason = "its drop is its use")] Option<Flusher>);
+pub struct Guard(Option<Flusher>);
+
+impl Guard {
+    /// Writes what is queued.
+    pub fn flush(&self) {
+        if let Some(flusher) = &self.0 {
+            flusher.flush();
+        }
+    }
+}
 
 /// Starts the process's log. `given` are the settings of the command line, `configured` those of the
 /// file, `sink` takes the lines. A process has one log: a second call changes nothing.

@@ -21,9 +21,9 @@ use super::style;
 
 /// The most lines that wait to be written.
 pub(super) const QUEUED_LINES: usize = 1_024;
-/// How long the end of the log waits for a slow reader.
-const END_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a full queue is tried again at the end.
+/// How long a flush waits for a slow reader, twice.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a flush tries a full queue again.
 const POLL: Duration = Duration::from_millis(5);
 
 enum Message {
@@ -31,7 +31,7 @@ enum Message {
     /// Events are being left out: the end of their interval must be waited for.
     Wake,
     /// Write everything, then answer.
-    End(mpsc::Sender<()>),
+    Flush(mpsc::Sender<()>),
 }
 
 /// The sending end of the queue.
@@ -95,19 +95,26 @@ impl LineQueue {
     }
 }
 
-impl Drop for Flusher {
-    fn drop(&mut self) {
+impl Flusher {
+    /// Waits until everything queued is written, or for a time if the reader is too slow.
+    pub fn flush(&self) {
         let (ended, is_ended) = mpsc::channel();
         let start = Instant::now();
-        let mut message = Message::End(ended);
+        let mut message = Message::Flush(ended);
         while let Err(TrySendError::Full(back)) = self.0.try_send(message) {
-            if start.elapsed() > END_TIMEOUT {
+            if start.elapsed() > FLUSH_TIMEOUT {
                 return;
             }
             message = back;
             thread::sleep(POLL);
         }
-        let _ = is_ended.recv_timeout(END_TIMEOUT);
+        let _ = is_ended.recv_timeout(FLUSH_TIMEOUT);
+    }
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        self.flush();
     }
 }
 
@@ -129,9 +136,9 @@ impl Writer {
             match message {
                 Ok(Message::Line(line)) => self.write(&line),
                 Ok(Message::Wake) | Err(RecvTimeoutError::Timeout) => {}
-                Ok(Message::End(ended)) => {
+                Ok(Message::Flush(ended)) => {
                     self.report(true);
-                    // The thread that ends the log may have given up.
+                    // The thread that waits may have given up.
                     let _ = ended.send(());
                     continue;
                 }
@@ -231,6 +238,6 @@ mod tests {
         (0..QUEUED_LINES * 2).for_each(|_| lines.push("x\n".to_owned()));
         let start = Instant::now();
         drop(lines.flusher());
-        assert!(start.elapsed() < END_TIMEOUT * 10, "{:?}", start.elapsed());
+        assert!(start.elapsed() < FLUSH_TIMEOUT * 10, "{:?}", start.elapsed());
     }
 }
