@@ -6,7 +6,7 @@
 //! Promise  no event blocks the thread that has it, and none that threads of devices have waits for a
 //!          reader: if the queue is full, its line is dropped and counted.
 //! Cost     nothing per request; an event is an allocation of a few hundred bytes.
-//! Memory   [`writer::QUEUED_LINES`] lines, and a counter for each kind of event.
+//! Memory   1,024 lines, and a counter for each kind of event.
 //!
 //! All events with their fields: docs/reference/logs.md.
 
