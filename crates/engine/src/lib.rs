@@ -54,8 +54,8 @@ pub use host::EngineHost;
 pub use positioning::Rotational;
 pub use saturation::{GroupShare, Saturation, ShareMiss};
 pub use shard::{
-    Answer, ClientContext, ConnectionStatus, Data, DrainReport, GroupStatus, LocalClient, LocalClientId, LocalRequest,
-    Payload, ShardStatus, TunableStatus, UblkDevice, VolumeStatus,
+    Answer, ClientContext, ConnectionEnd, ConnectionStatus, Data, DrainReport, EndReason, GroupStatus, LocalClient,
+    LocalClientId, LocalRequest, OnEnd, Payload, ShardStatus, TunableStatus, UblkDevice, VolumeStatus,
 };
 pub use turn::ConnectionBounds;
 pub use volume::{

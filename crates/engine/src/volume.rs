@@ -16,7 +16,7 @@ use crate::positioning::Rotational;
 use crate::protocol::Protocol;
 use crate::saturation::Saturation;
 use crate::shard::{
-    Attachment, DrainReport, LocalClient, LocalClientId, Locked, LoopSettings, Mailbox, ShardStatus, Threads,
+    Attachment, DrainReport, LocalClient, LocalClientId, Locked, LoopSettings, Mailbox, OnEnd, ShardStatus, Threads,
     TraceSink, UblkDevice, Worker,
 };
 use crate::turn::{ConnectionBounds, TurnSettings};
@@ -157,7 +157,7 @@ pub struct ClientSocket {
     /// A connection of the same client whose context to share; `None` for a context of its own.
     pub beside: Option<ConnectionId>,
     /// Called on one of the device's threads when nothing of the connection is left. Must not block.
-    pub on_closed: Option<Box<dyn FnOnce() + Send>>,
+    pub on_closed: Option<OnEnd>,
 }
 
 impl std::fmt::Debug for ClientSocket {

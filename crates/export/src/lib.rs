@@ -20,13 +20,15 @@
 //! (`_ns`). Weights are 1 to 10,000.
 //!
 //! `nbd/` is the protocol (bytes in, bytes out, no socket), `ublk` makes block devices of this machine,
-//! `vhost_user_blk/` serves virtual machines, `tls/` encrypts NBD, `configuration` parses and checks the file and the flags,
-//! `server` has the sockets and threads around the engine, `control` the operator's interface. Unsafe
-//! code lives in `vhost_user_blk/guest_memory.rs` only.
+//! `vhost_user_blk/` serves virtual machines, `tls/` encrypts NBD, `configuration` parses and checks the
+//! file and the flags, `server` has the sockets and threads around the engine, `control` the operator's
+//! interface, `log` the events of all of them. Unsafe code lives in `vhost_user_blk/guest_memory.rs`
+//! only.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod configuration;
 pub mod control;
+pub mod log;
 pub mod metrics;
 pub mod nbd;
 pub mod server;

@@ -1,14 +1,18 @@
 //! `hoistway ctl`: one request to a running server, and its answer.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use block::Nanos;
 use clap::{Args, Subcommand};
 use export::control::socket::ask;
 use linux::output::error_line;
 use serde_json::{Map, Value, json};
 
 use crate::exit::print;
+use crate::status;
 
 /// The default path of a server's control socket.
 pub const DEFAULT_SOCKET: &str = "/run/hoistway/control.sock";
@@ -29,11 +33,23 @@ pub struct CtlArguments {
 /// The request.
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Show devices, groups, exports and clients with their counters
+    /// Show devices, groups, exports and clients: shares, rates, latencies, and why a share is not kept
     #[command(after_help = "Examples:
   hoistway ctl status
-  hoistway ctl status --json")]
-    Status,
+  hoistway ctl status --interval 10s
+  hoistway ctl status --all            all counters since the start
+  hoistway ctl status --json
+
+Rates and latencies are those of one --interval, which the command waits for; with --all or --json it waits for
+nothing. The tables are as wide as the terminal, 80 to 200 columns; elsewhere COLUMNS, or else 80.")]
+    Status {
+        /// Interval over which rates and latencies are measured
+        #[arg(short = 'd', long, value_name = "TIME", default_value = "1s", value_parser = status::interval)]
+        interval: u64,
+        /// Print all counters since the server's start instead of the tables
+        #[arg(long)]
+        all: bool,
+    },
     /// Switch to another scheduler; requests in the queue are kept
     #[command(after_help = "Examples:
   hoistway ctl scheduler bfq
@@ -176,7 +192,11 @@ enum Set {
 /// Sends the request, prints the answer, and returns the exit code: 0 done, 1 no server, no answer
 /// or no place to print it, 2 refused.
 pub fn run(arguments: CtlArguments) -> u8 {
-    let answer = match ask(&arguments.control, &arguments.command.to_json()) {
+    let answered = match &arguments.command {
+        Command::Status { interval, all: false } if !arguments.json => tables(&arguments.control, *interval),
+        command => ask(&arguments.control, &command.to_json()),
+    };
+    let answer = match answered {
         Ok(answer) => answer,
         Err(error) => {
             let socket = arguments.control.display();
@@ -210,6 +230,23 @@ pub fn run(arguments: CtlArguments) -> u8 {
     if is_refused { 2 } else { 0 }
 }
 
+/// Asks for the status twice, `interval_ns` apart; returns the tables as an answer, or a refusal.
+fn tables(control: &Path, interval_ns: Nanos) -> io::Result<Value> {
+    let request = json!({"command": "status", "buckets": true});
+    let before = ask(control, &request)?;
+    if before.get("error").is_some() {
+        return Ok(before);
+    }
+    let begun = Instant::now();
+    thread::sleep(Duration::from_nanos(interval_ns));
+    let now = ask(control, &request)?;
+    if now.get("error").is_some() {
+        return Ok(now);
+    }
+    let length_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Ok(json!({"ok": status::text(&before["ok"], &now["ok"], length_ns, status::width())}))
+}
+
 fn help(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "is the server running, with [control] or --control? name its socket by --control",
@@ -222,7 +259,7 @@ fn help(error: &io::Error) -> &'static str {
 impl Command {
     fn to_json(&self) -> Value {
         match self {
-            Command::Status => json!({"command": "status"}),
+            Command::Status { .. } => json!({"command": "status"}),
             Command::Reload => json!({"command": "reload"}),
             Command::Export(Export::Add { export, device }) => {
                 with_device(json!({"command": "export", "add": export}), device.as_deref())
@@ -288,7 +325,7 @@ fn show(value: &Value, depth: usize, out: &mut String) {
                 }
             }
         }
-        plain => *out += &format!("{indent}{}\n", text(plain)),
+        plain => *out += &format!("{indent}{}\n", text(plain).trim_end()),
     }
 }
 

@@ -21,6 +21,7 @@ mod restore;
 mod scenario;
 mod schema;
 mod serve;
+mod status;
 mod target;
 mod test;
 mod times;

@@ -1,19 +1,25 @@
 //! `hoistway serve`: block devices for clients, from a file or from flags.
 
 use linux::input::Ceiling;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::Args;
+use experiment::Diagnostic;
 use export::configuration::check::{check, warnings};
 use export::configuration::flags::{self, Flags};
 use export::configuration::problem::shown;
 use export::configuration::show::show;
 use export::configuration::{Configuration, Place, Problem, file};
+use export::log::{self, Filter, Format, LogOverrides, events};
 use export::server::{CHECKS, Origin, Server, inherited_listeners};
 use linux::output::error_line;
 
 use crate::exit::print;
 
+/// The version that the log names.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Exit status: nothing went wrong.
 const DONE: u8 = 0;
 /// Exit status: a run-time failure.
@@ -89,6 +95,13 @@ pub struct ServeArguments {
     /// Consent to --nbd and --metrics on TCP beyond the loopback interface without TLS
     #[arg(long)]
     allow_plain: bool,
+    /// Form of the log on stderr: human (for people), json, journald, or auto: journald if the journal reads stderr,
+    /// else human [default: auto]
+    #[arg(long, value_name = "FORMAT", value_parser = log_format)]
+    log_format: Option<Format>,
+    /// Events of the log: error, warn, info or debug, or levels by target: warn,client=info [default: info]
+    #[arg(long, value_name = "LEVEL", value_parser = log_filter)]
+    log_level: Option<Filter>,
     /// When ready, print the NBD URI of every export
     #[arg(long)]
     print_uri: bool,
@@ -111,9 +124,9 @@ pub fn run(arguments: ServeArguments) -> u8 {
     if !problems.is_empty() {
         return refuse(&problems);
     }
-    for warning in warnings(&configuration) {
-        error_line(warning);
-    }
+    let overrides = LogOverrides { format: arguments.log_format, filter: arguments.log_level.clone() };
+    let log = log::start(overrides, &configuration.log, Box::new(io::stderr()));
+    warnings(&configuration).iter().for_each(|warning| events::configuration_warning(warning));
     if arguments.check {
         return match print(&show(&configuration)) {
             Ok(()) => DONE,
@@ -123,18 +136,37 @@ pub fn run(arguments: ServeArguments) -> u8 {
             }
         };
     }
+    let (devices, exports) = (configuration.devices.len(), configuration.exports().count());
     match Server::start(configuration, origin, inherited) {
         Ok(server) => {
+            let begun = Instant::now();
+            events::started(VERSION, devices, exports);
+            // A reader of the ready lines finds the warnings of the start in the log.
+            log.flush();
             // A process that is told that the server is ready may send a signal at once.
             server.handle_signals();
             server.announce(arguments.print_uri);
-            server.run()
+            let status = server.run();
+            events::ended(VERSION, status, begun.elapsed());
+            status
         }
         Err(failure) => {
-            refuse(&failure.problems);
+            shown(&failure.problems).iter().for_each(|line| events::problem(line));
             failure.exit_status
         }
     }
+}
+
+fn log_format(text: &str) -> Result<Format, Diagnostic> {
+    let names = Format::ALL.map(|(name, _)| name);
+    let found = Format::ALL.into_iter().find(|(name, _)| *name == text).map(|(_, format)| format);
+    found.ok_or_else(|| {
+        Diagnostic::new(format!("'{text}' is no form of the log"), format!("there are {}", names.join(", ")))
+    })
+}
+
+fn log_filter(text: &str) -> Result<Filter, Diagnostic> {
+    text.parse().map_err(|what: String| Diagnostic::new(what, "for example --log-level warn,client=info"))
 }
 
 fn read(arguments: &ServeArguments) -> Result<(Configuration, Origin), Vec<Problem>> {

@@ -12,7 +12,7 @@ use program::{Said, command, hoistway};
 use served::Served;
 
 /// The subcommands with arguments that make each of them print something; `@` is the test's directory.
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 22] = [
     "--help",
     "test model:null -s noop --runtime 50ms --ramp 0 --no-store",
     "test model:null --dry-run",
@@ -23,7 +23,8 @@ const COMMANDS: [&str; 21] = [
     "replay @/trace.txt model:null -s noop --no-store",
     "compare @/result @/result",
     "serve --check @/serve.toml",
-    "ctl status --control @/control.sock",
+    "ctl status --interval 10ms --control @/control.sock",
+    "ctl status --all --control @/control.sock",
     "ctl --json status --control @/control.sock",
     "top --batch --iterations 2 --interval 50ms --control @/control.sock",
     "stat --control @/control.sock",

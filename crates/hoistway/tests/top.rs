@@ -188,16 +188,21 @@ fn on_a_terminal_it_draws_and_leaves_it_as_it_was() {
     let directory = directory();
     let top = format!("{} top -n 2 --speed 20 --quiet {}", env!("CARGO_BIN_EXE_hoistway"), SIMULATED.join(" "));
     let script = directory.path().join("typescript");
-    let mut command = Command::new("script");
-    command.args(["-qec", &format!("stty rows 24 cols 100; {top}")]).arg(&script).env("TERM", "xterm");
-    // Standard input that has no data and does not end.
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("script");
-    let status = served::wait_for_exit(&mut child);
-    let text = String::from_utf8_lossy(&fs::read(&script).unwrap()).into_owned();
-    assert!(status.success(), "{text}");
-    assert!(text.contains("WEIGHT") && text.contains("cgrp2") && text.contains("q quit, h help"), "{text}");
-    let (enter, leave) = ("\x1b[?1049h", "\x1b[?1049l");
-    assert!(text.find(enter) < text.rfind(leave) && text.contains(enter), "the screen is given back:\n{text:?}");
+    for columns in [80, 100, 132, 200] {
+        let mut command = Command::new("script");
+        command.args(["-qec", &format!("stty rows 24 cols {columns}; {top}")]).arg(&script).env("TERM", "xterm");
+        // Standard input that has no data and does not end.
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("script");
+        let status = served::wait_for_exit(&mut child);
+        let text = String::from_utf8_lossy(&fs::read(&script).unwrap()).into_owned();
+        assert!(status.success(), "{text}");
+        for heading in ["WEIGHT", "DUE%", "GOT%", "DIFF", "MiB/s", "IOPS", "INFL", "p50ms", "p99ms"] {
+            assert!(text.contains(heading), "{heading} at {columns} columns:\n{text}");
+        }
+        assert!(text.contains("cgrp2") && text.contains("q quit, h help"), "{text}");
+        let (enter, leave) = ("\x1b[?1049h", "\x1b[?1049l");
+        assert!(text.find(enter) < text.rfind(leave) && text.contains(enter), "the screen is given back:\n{text:?}");
+    }
 }
 
 #[test]

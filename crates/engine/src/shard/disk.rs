@@ -9,6 +9,7 @@ use linux::buffer::Span;
 use linux::device::data_run_at;
 use linux::ring::Emptying;
 
+use super::failure;
 use super::shared::{Core, Locked, unlocked};
 use super::volumes::OwnFile;
 use super::{FIRST_SYNC_TAG, Token, Worker};
@@ -205,7 +206,7 @@ impl Worker {
             Some(gate) => gate.moved(io.slot(), result),
         };
         if let Some(result) = result {
-            core.turn.completed(io, result, now, &mut self.actions);
+            self.complete(core, io, result, now);
         }
     }
 
@@ -216,21 +217,37 @@ impl Worker {
             Some(gate) => gate.moved(FIRST_SYNC_TAG + volume, result),
         };
         if let Some(result) = result {
-            core.turn.synced(volume, result >= 0, now, &mut self.actions);
+            self.complete_sync(core, volume, result, now);
         }
     }
 
     /// Advances the device model to the present.
     pub(super) fn advance_gate(&mut self, core: &mut Core, now: Nanos) {
         let Some(gate) = &mut core.gate else { return };
-        gate.advance(now, &mut self.delivered);
-        for (tag, result) in self.delivered.drain(..) {
+        let mut delivered = std::mem::take(&mut self.delivered);
+        gate.advance(now, &mut delivered);
+        for (tag, result) in delivered.drain(..) {
             if tag >= FIRST_SYNC_TAG {
-                core.turn.synced(tag - FIRST_SYNC_TAG, result >= 0, now, &mut self.actions);
+                self.complete_sync(core, tag - FIRST_SYNC_TAG, result, now);
             } else if let Some(io) = core.turn.io_of_slot(tag) {
-                core.turn.completed(io, result, now, &mut self.actions);
+                self.complete(core, io, result, now);
             }
         }
+        self.delivered = delivered;
+    }
+
+    fn complete(&mut self, core: &mut Core, io: RequestId, result: i32, now: Nanos) {
+        core.turn.completed(io, result, now, &mut self.actions);
+        if let Some(failed) = core.turn.take_failed_io() {
+            failure::log_io(&self.shared.settings.name, core.volume_name(failed.volume), &failed);
+        }
+    }
+
+    fn complete_sync(&mut self, core: &mut Core, volume: u32, result: i32, now: Nanos) {
+        if result < 0 {
+            failure::log_sync(&self.shared.settings.name, core.volume_name(volume), -result);
+        }
+        core.turn.synced(volume, result >= 0, now, &mut self.actions);
     }
 
     /// Asks the helper thread which parts of a range are allocated.

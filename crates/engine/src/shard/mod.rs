@@ -9,6 +9,8 @@
 //! caller of the handle opens files, a helper thread queries allocation.
 
 mod disk;
+mod end;
+mod failure;
 mod local_client;
 mod mailbox;
 mod output;
@@ -28,6 +30,7 @@ use block::{Nanos, RequestId};
 use linux::buffer::Arena;
 use linux::ring::{Completion, FileId, Ring};
 
+pub use end::{ConnectionEnd, EndReason, OnEnd};
 pub use local_client::{Answer, ClientContext, Data, LocalClient, LocalClientId, LocalRequest, Payload};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use shared::{Core, Locked, Shared};
@@ -204,6 +207,7 @@ impl Worker {
             self.turn_once(&mut core, now);
             core.advance_drain();
             if core.must_stop {
+                self.report_ends(&core);
                 self.leave();
                 return Ok(());
             }
@@ -335,9 +339,10 @@ impl Worker {
             Action::Finished { connection } => {
                 let route = std::mem::take(&mut core.routes[connection as usize]);
                 core.labels[connection as usize] = None;
+                let sums = core.turn.connection(connection).map(|(sums, ..)| sums.clone()).unwrap_or_default();
                 core.turn.retire(connection);
                 match route {
-                    Route::Socket { socket, .. } => self.turn_finished(core, socket),
+                    Route::Socket { socket, .. } => self.turn_finished(core, socket, sums),
                     Route::Local { client, connection, .. } => {
                         self.local_connection_finished(core, client, connection);
                     }

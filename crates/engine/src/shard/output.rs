@@ -5,6 +5,7 @@ use block::Nanos;
 use linux::buffer::Span;
 use linux::ring::MAX_SPANS;
 
+use super::end::EndReason;
 use super::shared::{Core, Locked};
 use super::stream::{HEADER_BYTES, Out, Socket};
 use super::{Token, Worker};
@@ -158,7 +159,7 @@ impl Worker {
         if socket.is_closed {
             self.free_if_unused(core, index);
         } else if is_failed {
-            self.close_connection(core, index, now);
+            self.close_connection(core, index, EndReason::Closed, now);
         } else if socket.output.is_empty() {
             self.end_if_done(core, index, now);
         } else if !socket.is_dirty {

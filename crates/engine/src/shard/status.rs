@@ -8,6 +8,7 @@ use elevator::GroupPriority;
 use experiment::blkio::Statistics;
 
 use super::Worker;
+use super::end::EndReason;
 use super::shared::{Core, Route};
 use crate::backing::VolumeFacts;
 use crate::counters::{GroupCounters, LoopCounters, Sums};
@@ -246,7 +247,7 @@ impl Core {
         self.workers[worker].mailbox.post(Box::new(move |worker, core| {
             let is_same = core.route(connection) == Route::Socket { worker: worker.number, socket };
             if is_same {
-                worker.close_connection(core, socket, linux::thread::monotonic_ns());
+                worker.close_connection(core, socket, EndReason::Evicted, linux::thread::monotonic_ns());
             }
         }))
     }

@@ -17,8 +17,10 @@ use linux::Slot;
 use linux::buffer::Span;
 use linux::ring::FileId;
 
+use super::end::{ConnectionEnd, EndReason, OnEnd};
 use super::shared::{Core, Locked, Route, unlocked};
 use super::{Token, Worker};
+use crate::counters::Sums;
 use crate::error::EngineError;
 use crate::protocol::{ClientRequest, Failure, MAX_HEADER_BYTES, Parsed, Protocol};
 use crate::turn::{Action, ConnectionBounds, Piece, Verdict};
@@ -44,7 +46,7 @@ pub(crate) struct Attachment {
     pub received: Vec<u8>,
     pub label: String,
     pub beside: Option<u32>,
-    pub on_closed: Option<Box<dyn FnOnce() + Send>>,
+    pub on_closed: Option<OnEnd>,
 }
 
 /// The meaning of the next bytes of the stream.
@@ -95,7 +97,7 @@ pub(super) struct Socket {
     pub file: FileId,
     pub protocol: Box<dyn Protocol>,
     pub generation: u16,
-    on_closed: Option<Box<dyn FnOnce() + Send>>,
+    on_closed: Option<OnEnd>,
     // incoming
     buffer: Slot,
     /// The range of bytes received and not yet consumed.
@@ -121,12 +123,41 @@ pub(super) struct Socket {
     pub notes: Vec<(u32, &'static str)>,
     // end
     pub is_closed: bool,
-    turn_is_finished: bool,
+    end_reason: EndReason,
+    /// What the connection did; set when the turn has finished with it.
+    end_sums: Option<Sums>,
     /// Since when an expected operation has made no progress.
     pub stalled_since_ns: Option<Nanos>,
 }
 
+impl Socket {
+    /// Nothing more is parsed. The first reason counts.
+    fn end_stream(&mut self, reason: EndReason) {
+        if self.stream != Stream::Ended {
+            self.stream = Stream::Ended;
+            self.end_reason = reason;
+        }
+    }
+
+    /// Tells the owner that nothing of the connection is left.
+    fn report_end(&mut self, sums: Sums) {
+        if let Some(on_closed) = self.on_closed.take() {
+            on_closed(ConnectionEnd { reason: self.end_reason, sums });
+        }
+    }
+}
+
 impl Worker {
+    /// Tells the owners of all connections that they end with the device.
+    pub(super) fn report_ends(&mut self, core: &Core) {
+        for socket in self.sockets.iter_mut().flatten() {
+            let sums = socket.end_sums.take();
+            let sums = sums.or_else(|| core.turn.connection(socket.connection).map(|(sums, ..)| sums.clone()));
+            socket.end_stream(EndReason::Stopped);
+            socket.report_end(sums.unwrap_or_default());
+        }
+    }
+
     /// Takes over a client's socket.
     pub fn attach(&mut self, core: &mut Locked<'_>, attachment: Attachment) -> Result<u32, EngineError> {
         let now = linux::thread::monotonic_ns();
@@ -178,7 +209,8 @@ impl Worker {
             is_dirty: false,
             notes: Vec::new(),
             is_closed: false,
-            turn_is_finished: false,
+            end_reason: EndReason::Closed,
+            end_sums: None,
             stalled_since_ns: None,
         };
         let index = self.insert_socket(socket);
@@ -243,7 +275,7 @@ impl Worker {
                 return self.arm(index, now);
             }
             // The peer is gone, so the answers to its requests are not needed.
-            return self.close_connection(core, index, now);
+            return self.close_connection(core, index, EndReason::Closed, now);
         };
         match (into, socket.stream) {
             (Receiving::Slot, Stream::Filling(span)) => socket.stream = Stream::Filling(span.behind(bytes)),
@@ -331,7 +363,11 @@ impl Worker {
                 let needed_bytes = clamp_header(needed_bytes);
                 // A protocol that asks for no more bytes than it got would be called for ever, so
                 // its stream ends.
-                socket.stream = if needed_bytes > socket.needed_bytes { Stream::Parsing } else { Stream::Ended };
+                if needed_bytes > socket.needed_bytes {
+                    socket.stream = Stream::Parsing;
+                } else {
+                    socket.end_stream(EndReason::Invalid);
+                }
                 socket.needed_bytes = needed_bytes;
                 needed_bytes <= available
             }
@@ -348,11 +384,11 @@ impl Worker {
             }
             Parsed::Disconnect { consumed_bytes } => {
                 consume(socket, consumed_bytes);
-                socket.stream = Stream::Ended;
+                socket.end_stream(EndReason::Disconnected);
                 false
             }
             Parsed::Close => {
-                socket.stream = Stream::Ended;
+                socket.end_stream(EndReason::Invalid);
                 false
             }
         }
@@ -438,7 +474,8 @@ impl Worker {
             && socket.output.is_empty()
             && core.turn.connection_requests(socket.connection) == 0
         {
-            self.close_connection(core, index, now);
+            let reason = socket.end_reason;
+            self.close_connection(core, index, reason, now);
         }
     }
 
@@ -450,19 +487,19 @@ impl Worker {
         if socket.is_closed {
             self.free_if_unused(core, index);
         } else if socket.stream == Stream::Waiting {
-            self.close_connection(core, index, now);
+            self.close_connection(core, index, EndReason::Closed, now);
         }
     }
 
     /// Ends a connection: shuts down both directions at once, then waits for everything that refers
     /// to it.
-    pub(super) fn close_connection(&mut self, core: &mut Core, index: u32, now: Nanos) {
+    pub(super) fn close_connection(&mut self, core: &mut Core, index: u32, reason: EndReason, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if socket.is_closed {
             return;
         }
         socket.is_closed = true;
-        socket.stream = Stream::Ended;
+        socket.end_stream(reason);
         let (file, connection, receiving) = (socket.file, socket.connection, socket.receiving);
         let is_busy = socket.is_sending || socket.is_watched || socket.receiving != Receiving::No;
         let dropped = std::mem::take(&mut socket.output);
@@ -483,10 +520,10 @@ impl Worker {
         self.free_if_unused(core, index);
     }
 
-    /// Notes that nothing of the connection is left in the turn.
-    pub(super) fn turn_finished(&mut self, core: &mut Core, index: u32) {
+    /// Notes that nothing of the connection is left in the turn, and what it did.
+    pub(super) fn turn_finished(&mut self, core: &mut Core, index: u32, sums: Sums) {
         if let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) {
-            socket.turn_is_finished = true;
+            socket.end_sums = Some(sums);
         }
         self.free_if_unused(core, index);
     }
@@ -496,9 +533,7 @@ impl Worker {
         let Some(place) = self.sockets.get_mut(index as usize) else { return };
         let Some(socket) = place else { return };
         let is_in_ring = socket.is_sending || socket.is_watched || socket.receiving != Receiving::No;
-        if !socket.is_closed || is_in_ring || !socket.turn_is_finished {
-            return;
-        }
+        let Some(sums) = socket.end_sums.take_if(|_| socket.is_closed && !is_in_ring) else { return };
         if let Some(mut socket) = place.take() {
             self.ring.remove_file(socket.file);
             core.turn.give_memory(socket.buffer);
@@ -507,9 +542,7 @@ impl Worker {
             self.free_sockets.push(index);
             self.ready.retain(|&other| other != index);
             self.dirty.retain(|&other| other != index);
-            if let Some(on_closed) = socket.on_closed.take() {
-                on_closed();
-            }
+            socket.report_end(sums);
         }
     }
 
@@ -530,7 +563,7 @@ impl Worker {
             let Some(since) = socket.stalled_since_ns else { continue };
             let at = since.saturating_add(timeout_ns);
             if block::time::is_due(now, at) {
-                self.close_connection(core, index, now);
+                self.close_connection(core, index, EndReason::Stalled, now);
             } else {
                 self.stall_check_at_ns = Some(self.stall_check_at_ns.map_or(at, |earlier| earlier.min(at)));
             }

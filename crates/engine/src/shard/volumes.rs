@@ -55,6 +55,12 @@ pub(super) struct OwnFile {
 }
 
 impl Core {
+    /// A volume's name, for the log.
+    pub(super) fn volume_name(&self, volume: u32) -> &str {
+        let volume = self.volumes.get(volume as usize).and_then(Option::as_ref);
+        volume.map_or("", |volume| volume.facts.name.as_str())
+    }
+
     /// Adds an open volume; returns its number.
     fn add_volume(&mut self, mut volume: OpenVolume) -> Result<u32, EngineError> {
         let number = self.volumes.iter().position(Option::is_none).unwrap_or(self.volumes.len());

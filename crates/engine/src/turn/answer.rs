@@ -231,11 +231,14 @@ impl Turn {
         if let Some(part) = filling {
             let request = self.parts[part].request;
             self.requests[request].parts_working -= 1;
+            // Its data did not arrive, so it must not count as done.
+            self.requests[request].failure.get_or_insert(Failure::Io);
             self.release_part(part);
         }
         if let Pending::Parts(request) = pending {
             let of = &mut self.requests[request];
             of.end_bytes = of.next_bytes;
+            of.failure.get_or_insert(Failure::Io);
             // If there are pieces in the output, the last of them ends the request.
             if of.is_done() && of.pieces_unsent == 0 {
                 self.finish(request, now, actions);

@@ -147,6 +147,7 @@ impl Turn {
             counters: TurnCounters::default(),
             is_traced: false,
             traced: Vec::new(),
+            failed_io: None,
             done: Vec::with_capacity(MAX_SPANS),
             served: Vec::with_capacity(256),
             gathered: Vec::with_capacity(MAX_SPANS),

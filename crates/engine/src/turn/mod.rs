@@ -31,17 +31,18 @@ use linux::buffer::{Arena, Span};
 use linux::ring::Emptying;
 use queue::{Done, Next, RequestQueue};
 
+pub use self::tracing::Traced;
 pub(crate) use control::{TurnSettings, check_scheduler};
 pub(crate) use limiting::check_limiter;
 pub use state::ConnectionBounds;
 pub(crate) use state::{MAX_EXTENTS_KEPT, Positions, VolumeAbilities};
-pub use tracing::Traced;
 
 use crate::memory::Memory;
 use crate::protocol::{ClientRequest, Failure};
 use crate::table::Table;
 use occupancy::Occupancy;
 use plugs::Plugs;
+pub(crate) use state::FailedIo;
 use state::{Connection, Group, Io, Part, Request, Volume};
 
 /// What the shard does next with a connection's stream.
@@ -246,6 +247,7 @@ pub(crate) struct Turn {
     counters: TurnCounters,
     is_traced: bool,
     traced: Vec<Traced>,
+    failed_io: Option<FailedIo>,
     // Scratch space, kept to avoid allocation.
     done: Vec<Done>,
     served: Vec<u32>,

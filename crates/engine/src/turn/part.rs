@@ -4,7 +4,7 @@ use block::{Extent, Flags, GroupId, Nanos, Operation, RequestId, SECTOR_BYTES, S
 use elevator::Attributes;
 use linux::buffer::Span;
 
-use super::state::{Io, Part, PartKind, Stage, context_id, device_attribute};
+use super::state::{FailedIo, Io, Part, PartKind, Stage, context_id, device_attribute};
 use super::{Action, Actions, Turn};
 use crate::protocol::Failure;
 use crate::table::NIL;
@@ -222,6 +222,7 @@ impl Turn {
             }
         };
         if failure.is_some() {
+            self.note_failure(io, operation, result);
             self.note_damage(io, operation, result);
         }
         self.leave_device(io, now);
@@ -242,6 +243,24 @@ impl Turn {
         parts.extend(self.queue.bios_of(io).filter_map(|(cookie, _)| u32::try_from(cookie).ok()));
         self.push_transfer(io, &parts, actions);
         self.gathered = parts;
+    }
+
+    /// Keeps what failed for [`Turn::take_failed_io`].
+    fn note_failure(&mut self, io: RequestId, operation: Operation, result: i32) {
+        let parts = self.queue.bios_of(io).filter_map(|(cookie, _)| self.parts.get(u32::try_from(cookie).ok()?));
+        let Some(first) = parts.min_by_key(|part| part.offset_bytes) else { return };
+        self.failed_io = Some(FailedIo {
+            volume: self.connections[self.requests[first.request].connection].volume,
+            operation,
+            offset_bytes: first.offset_bytes,
+            length_bytes: self.ios[io.slot() as usize].total_bytes.max(first.length_bytes),
+            errno: u32::try_from(result).is_err().then_some(-result),
+        });
+    }
+
+    /// The I/O that the last [`Turn::completed`] ended with a failure, for the log.
+    pub fn take_failed_io(&mut self) -> Option<FailedIo> {
+        self.failed_io.take()
     }
 
     /// Marks a volume that ends early as damaged, which the status shows.

@@ -1,6 +1,6 @@
 //! The data of a turn: volumes, connections, requests, parts, I/Os.
 
-use block::{ContextId, GroupId, Nanos, Priority};
+use block::{ContextId, GroupId, Nanos, Operation, Priority};
 use linux::Slot;
 use linux::buffer::Span;
 use linux::ioctl::FileExtent;
@@ -355,6 +355,18 @@ pub(crate) struct Io {
     pub done_bytes: u32,
     pub retries: u8,
     pub empty_answers: u8,
+}
+
+/// An I/O that failed.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct FailedIo {
+    pub volume: u32,
+    pub operation: Operation,
+    /// Where it begins in the export; of several merged parts, the first.
+    pub offset_bytes: u64,
+    pub length_bytes: u32,
+    /// None if the backing ended before it.
+    pub errno: Option<i32>,
 }
 
 /// The context of a connection in the queue.

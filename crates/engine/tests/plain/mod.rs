@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use hoistway_engine::protocol::{Body, ClientRequest, Command, Parsed, Protocol};
-use hoistway_engine::{ClientSocket, ConnectionId, GroupHandle, ShardHandle};
+use hoistway_engine::{ClientSocket, ConnectionId, GroupHandle, OnEnd, ShardHandle};
 
 pub const HEADER_BYTES: usize = 21;
 const REPLY_BYTES: usize = 16;
@@ -80,9 +80,9 @@ pub fn connect(shard: &ShardHandle, closed: Option<std::sync::mpsc::Sender<()>>)
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     ours.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
     let on_closed = closed.map(|closed| {
-        Box::new(move || {
+        Box::new(move |_| {
             let _ = closed.send(());
-        }) as Box<dyn FnOnce() + Send>
+        }) as OnEnd
     });
     let connection = shard.attach(ClientSocket {
         socket: theirs.into(),

@@ -14,6 +14,7 @@ use super::{
     Identity, Listener, MAXIMUM_DEVICES, MAXIMUM_EXPORTS, MAXIMUM_GROUPS, MAXIMUM_IDENTITIES, MAXIMUM_LISTENERS,
     MEMORY, Metrics, PRIORITIES, PeerMatch, QUEUE_DEPTHS, ROTATIONAL, Tls, UBLK_NUMBER_MAX, WEIGHTS, write_limits,
 };
+use crate::log::{Filter, Format, LogSettings};
 use crate::ublk::Number;
 
 /// Parses a whole file; `file` is its name for messages. All errors of form and range are reported
@@ -49,6 +50,7 @@ fn top(mut reader: Reader<'_>) -> Configuration {
             .collect(),
         metrics: reader.table("metrics", "[metrics]").and_then(metrics),
         control: reader.table("control", "[control]").and_then(control),
+        log: reader.table("log", "[log]").map(log).unwrap_or_default(),
     };
     reader.finish();
     configuration
@@ -362,4 +364,18 @@ fn control(mut reader: Reader<'_>) -> Option<Control> {
     let unix = reader.needed_text("unix", "/run/hoistway/control.sock");
     reader.finish();
     Some(Control { unix: Sourced::new(PathBuf::from(&unix.value), &unix.place) })
+}
+
+fn log(mut reader: Reader<'_>) -> LogSettings {
+    let word = reader.choice("format", &Format::ALL.map(|(name, _)| name), Format::Auto.name());
+    let format = Format::ALL.into_iter().find(|(name, _)| *name == word).map_or(Format::Auto, |(_, format)| format);
+    let mut filter = Filter::default();
+    if let Some(level) = reader.text("level") {
+        match level.value.parse() {
+            Ok(wanted) => filter = wanted,
+            Err(what) => reader.report(&level.place, format!("level: {what}"), "for example \"warn,client=info\""),
+        }
+    }
+    reader.finish();
+    LogSettings { format, filter }
 }

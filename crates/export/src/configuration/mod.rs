@@ -26,6 +26,7 @@ use experiment::io_latency_line::{read_io_latency, write_io_latency};
 use experiment::limit_lines;
 use experiment::{Diagnostic, GroupPriority, Limits};
 
+use crate::log::LogSettings;
 use crate::ublk::Number;
 
 pub use problem::{Place, Problem, Sourced};
@@ -91,6 +92,8 @@ pub struct Configuration {
     pub metrics: Option<Metrics>,
     /// The control socket, if there is one.
     pub control: Option<Control>,
+    /// The form of the log, and its events.
+    pub log: LogSettings,
 }
 
 /// One device: one scheduler, and the threads that share its work.
@@ -285,6 +288,18 @@ pub struct Control {
     pub unix: Sourced<PathBuf>,
 }
 
+impl std::fmt::Display for PeerMatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PeerMatch::Uid(id) => write!(formatter, "uid={id}"),
+            PeerMatch::Gid(id) => write!(formatter, "gid={id}"),
+            PeerMatch::Cgroup => formatter.write_str("cgroup"),
+            PeerMatch::Certificate(name) => write!(formatter, "certificate={name}"),
+            PeerMatch::Listener(address) => write!(formatter, "listener={address}"),
+        }
+    }
+}
+
 impl Default for Device {
     fn default() -> Self {
         Self {
@@ -344,6 +359,7 @@ impl Configuration {
             identities: Vec::new(),
             metrics: None,
             control: None,
+            log: LogSettings::default(),
         }
     }
 

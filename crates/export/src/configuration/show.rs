@@ -43,6 +43,9 @@ pub fn show(configuration: &Configuration) -> String {
         text.heading("[control]");
         text.quoted("unix", control.unix.value.display());
     }
+    text.heading("[log]");
+    text.quoted("format", configuration.log.format.name());
+    text.quoted("level", configuration.log.filter.text());
     text.0
 }
 

@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use linux::event::Event;
-use linux::output::error_line;
 use linux::socket::shut_down;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
@@ -30,9 +29,9 @@ use super::descriptors;
 use super::peer::{Holder, Peer, group_of, identify, may_see};
 use super::socket::Listening;
 use crate::configuration::{Address, Configuration, Listener, PeerMatch};
-use crate::nbd::handshake::{ExportFacts, Handshake, Negotiated, Step, View, refused_instead};
+use crate::log::events::{HandshakeEnd, admission_refused, handshake_failed, tls_failed};
+use crate::nbd::handshake::{Closed, ExportFacts, Handshake, Negotiated, Step, View, refused_instead};
 use crate::tls::credentials::Credentials;
-use crate::tls::failures::Failures;
 use crate::tls::relay::Relays;
 use crate::tls::session::Session;
 
@@ -73,6 +72,10 @@ pub struct AcceptedClient {
     pub peer: Peer,
     /// The group charged for its I/O.
     pub group: String,
+    /// The listener that accepted it.
+    pub listener: String,
+    /// The identity that matched it, if one did.
+    pub identity: Option<String>,
     /// Its place among the listener's connections; given back when the last reference is dropped.
     pub place: Arc<ClientPlace>,
 }
@@ -239,7 +242,6 @@ pub struct HandshakeThread {
     /// A descriptor that is given up to accept, and close, a client for which there is none.
     spare: Option<File>,
     warned_at: Option<Instant>,
-    tls_failures: Failures,
 }
 
 impl HandshakeThread {
@@ -265,7 +267,6 @@ impl HandshakeThread {
             accept_again_at: None,
             spare: Some(spare()?),
             warned_at: None,
-            tls_failures: Failures::default(),
         })
     }
 
@@ -319,6 +320,7 @@ impl HandshakeThread {
             let had_event = events.get(index).copied().unwrap_or(false);
             let turn = if client.deadline <= now {
                 self.counts.expired.fetch_add(1, Ordering::Relaxed);
+                self.report(&client, HandshakeEnd::Expired);
                 Progress::Closes
             } else if had_event {
                 self.serve(&mut client, active)
@@ -338,20 +340,29 @@ impl HandshakeThread {
         if client.is_idle() {
             let mut buffer = [0; RECEIVE_BYTES];
             match rustix::net::recv(&client.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return Progress::Closes,
+                Ok((0, _)) => {
+                    self.report(client, HandshakeEnd::Gone);
+                    return Progress::Closes;
+                }
                 Ok((length, _)) => {
                     if let Err(error) = client.receive(&buffer[..length]) {
                         return self.refuse_tls(client, &error);
                     }
                 }
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Progress::Waits,
-                Err(_) => return Progress::Closes,
+                Err(_) => {
+                    self.report(client, HandshakeEnd::Gone);
+                    return Progress::Closes;
+                }
             }
         }
         if client.is_sent() && client.end.is_none() && !client.starts_tls {
             self.answer(client, active);
         }
         if client.send().is_err() {
+            if !matches!(client.end, Some(End::Close)) {
+                self.report(client, HandshakeEnd::Gone);
+            }
             return Progress::Closes;
         }
         if client.starts_tls && client.is_sent() {
@@ -359,10 +370,12 @@ impl HandshakeThread {
                 return self.refuse_tls(client, &error);
             }
             if client.send().is_err() {
+                self.report(client, HandshakeEnd::Gone);
                 return Progress::Closes;
             }
         }
         if client.received.is_empty() && client.session.as_ref().is_some_and(Session::has_ended) {
+            self.report(client, HandshakeEnd::Gone);
             return Progress::Closes;
         }
         match client.end.take() {
@@ -385,11 +398,11 @@ impl HandshakeThread {
         client.receive(&received)
     }
 
-    /// Ends a client whose TLS failed: tells it why, and the operator at most once a minute.
+    /// Ends a client whose TLS failed: tells it and the operator why.
     fn refuse_tls(&self, client: &mut PendingHandshake, error: &io::Error) -> Progress {
         // The client may be gone already.
         let _ = client.send();
-        self.tls_failures.report(&client.peer, &self.address, error);
+        tls_failed(&self.address.to_string(), &client.peer.name(), error);
         Progress::Closes
     }
 
@@ -426,11 +439,16 @@ impl HandshakeThread {
                     Ok(admission) => End::Attach(negotiated, admission),
                     Err(text) => {
                         self.counts.refused.fetch_add(1, Ordering::Relaxed);
+                        let (listener, peer) = (self.address.to_string(), client.peer.name());
+                        admission_refused(&listener, &peer, &negotiated.export, text);
                         refused_instead(&mut client.unsent, answered, text);
                         End::Close
                     }
                 }),
-                Step::Close(_) => Some(End::Close),
+                Step::Close(reason) => {
+                    self.report(client, HandshakeEnd::Closed(reason));
+                    Some(End::Close)
+                }
             };
         }
         let used = client.received.len() - input.len();
@@ -459,6 +477,7 @@ impl HandshakeThread {
         let export = configuration.exports().find(|(_, export)| export.name.value == negotiated.export);
         let Some((_, export)) = export else {
             // A reload removed the export after the client was told that it is open.
+            self.report(&client, HandshakeEnd::Closed(Closed::NoSuchExport));
             return shut_down(client.socket.as_fd());
         };
         let identity = identify(configuration, &client.peer, &self.address);
@@ -467,11 +486,13 @@ impl HandshakeThread {
             None => client.socket,
             Some(session) => match self.counts.relays.start(session, client.socket, place.clone()) {
                 Ok(socket) => socket,
-                Err(error) => return self.tls_failures.report(&client.peer, &self.address, &error),
+                Err(error) => return tls_failed(&self.address.to_string(), &client.peer.name(), &error),
             },
         };
         self.sink.attach(AcceptedClient {
             group: group_of(identity, &client.peer, export),
+            listener: self.address.to_string(),
+            identity: identity.map(|identity| identity.property.to_string()),
             socket,
             received: client.received,
             negotiated,
@@ -512,12 +533,13 @@ impl HandshakeThread {
     fn refuse_for_descriptors(&mut self, error: rustix::io::Errno, now: Instant) {
         if self.warned_at.is_none_or(|at| at + WARNING_INTERVAL <= now) {
             self.warned_at = Some(now);
-            let address = &self.address;
-            error_line(format_args!(
-                "hoistway: warning: a client of {address} was refused, because the limit of open files is reached: \
-                 {error}\n  help: {}",
-                descriptors::HELP
-            ));
+            let (address, help) = (self.address.to_string(), descriptors::HELP);
+            tracing::warn!(
+                name: "descriptors",
+                target: "listener",
+                listener = address,
+                "a client of {address} was refused, because the limit of open files is reached: {error}\n  help: {help}"
+            );
         }
         drop(self.spare.take());
         if let Some(listening) = &self.listening
@@ -533,11 +555,17 @@ impl HandshakeThread {
         }
     }
 
+    fn report(&self, client: &PendingHandshake, reason: HandshakeEnd) {
+        handshake_failed(&self.address.to_string(), &client.peer.name(), &reason);
+    }
+
     fn begin_handshake(&mut self, socket: OwnedFd, active: &ActiveState, now: Instant) {
         let configuration = &active.configuration;
         let Some(listener) = listener_at(configuration, &self.address) else { return shut_down(socket.as_fd()) };
         if self.counts.admissions.is_full(listener.max_connections) {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
+            let client = Peer::of(&socket, &self.address, false).name();
+            admission_refused(&self.address.to_string(), &client, "", "all connections of the listener are in use");
             return shut_down(socket.as_fd());
         }
         self.counts.accepted.fetch_add(1, Ordering::Relaxed);
@@ -555,6 +583,7 @@ impl HandshakeThread {
             end: None,
         };
         if client.send().is_err() {
+            self.report(&client, HandshakeEnd::Gone);
             return shut_down(client.socket.as_fd());
         }
         self.half_open.push_back(client);
@@ -563,6 +592,7 @@ impl HandshakeThread {
             && let Some(victim) = self.half_open.remove(victim)
         {
             self.counts.expired.fetch_add(1, Ordering::Relaxed);
+            self.report(&victim, HandshakeEnd::Displaced);
             shut_down(victim.socket.as_fd());
         }
     }

@@ -29,10 +29,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use linux::output::error_line;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use tracing::{error, warn};
 
 use crate::configuration::check::check;
 use crate::configuration::problem::shown;
@@ -41,6 +41,7 @@ use crate::configuration::{
     write_limits,
 };
 use crate::control::{Refusal, Request, socket as control_socket};
+use crate::log::events;
 use crate::metrics::Snapshot;
 use crate::tls::credentials::Credentials;
 use crate::tls::relay;
@@ -49,7 +50,7 @@ use devices::{Devices, Drained};
 use exports::with_warnings;
 use handshake_thread::{AcceptedClient, ActiveState, ClientSink, Counts, HandshakeThread, Waker};
 use reload::{Change, difference};
-use share_monitor::ShareMonitor;
+use share_monitor::{ShareChange, ShareMonitor};
 use socket::{Listening, SocketFile, inherited, listen, listen_private};
 use virtual_disks::VirtualDisks;
 
@@ -115,8 +116,8 @@ pub struct Server {
 
 /// What was applied of a configuration.
 struct Applied {
-    /// The number of changes.
-    changes: usize,
+    /// The changes.
+    changes: Vec<Change>,
     /// What of the added exports is missing.
     warnings: Vec<String>,
 }
@@ -235,7 +236,7 @@ impl Server {
         match descriptors::check(&state.active().configuration) {
             descriptors::Room::Enough => {}
             descriptors::Room::Less(what) => {
-                error_line(format_args!("hoistway: warning: {what}\n  help: {}", descriptors::HELP));
+                warn!(name: "descriptors", target: "server", "{what}\n  help: {}", descriptors::HELP);
             }
             descriptors::Room::None(what) => {
                 listeners.into_iter().for_each(ListenerThread::end);
@@ -316,9 +317,11 @@ impl Server {
                     }
                 });
             }
-            Err(error) => error_line(format_args!(
-                "hoistway: warning: signals cannot be handled and keep their default effect: {error}"
-            )),
+            Err(error) => warn!(
+                name: "signals",
+                target: "server",
+                "signals cannot be handled and keep their default effect: {error}"
+            ),
         }
     }
 
@@ -332,7 +335,7 @@ impl Server {
                 Err(RecvTimeoutError::Timeout) => {
                     next_check = Instant::now() + share_monitor::CHECK_INTERVAL;
                     self.state.devices.remove_unused_disks();
-                    monitor.check(&self.state.devices.saturations()).iter().for_each(error_line);
+                    monitor.check(&self.state.devices.saturations()).iter().for_each(ShareChange::log);
                     continue;
                 }
                 // The server holds a sender itself, so the channel cannot be disconnected.
@@ -341,19 +344,18 @@ impl Server {
             match event {
                 Event::Terminate if self.is_draining => {
                     let count = self.state.devices.requests_in_flight();
-                    error_line(format_args!(
-                        "hoistway: error: ended at once, {count} requests in flight were abandoned"
-                    ));
+                    error!(
+                        name: "ended_at_once",
+                        target: "server",
+                        abandoned_requests = count,
+                        "ended at once, {count} requests in flight were abandoned"
+                    );
                     return self.end(ABANDONED);
                 }
                 Event::Terminate => self.drain(),
-                Event::Reload => {
-                    if let Err(problems) = self.reload() {
-                        shown(&problems).iter().for_each(error_line);
-                        error_line("hoistway: warning: the configuration stays as it was");
-                    }
-                }
-                Event::Warning(text) => error_line(format_args!("hoistway: warning: {text}")),
+                // The log has the reason of a failure.
+                Event::Reload => _ = self.reload(),
+                Event::Warning(text) => warn!(name: "virtual_disk", target: "client", "{text}"),
                 // The scraper may have disconnected in the meantime.
                 Event::Scrape(answer) => _ = answer.send(self.snapshot()),
                 Event::Operator(pending) => {
@@ -379,10 +381,13 @@ impl Server {
         let timeout = Duration::from_secs(active.configuration.drain_timeout_s);
         let (state, sender) = (self.state.clone(), self.sender.clone());
         let wakers: Vec<Arc<Waker>> = self.listeners.iter().map(|listener| listener.waker.clone()).collect();
+        events::drain_begun(timeout.as_secs());
         thread::spawn(move || {
+            let begun = Instant::now();
             wakers.iter().for_each(|waker| waker.await_closed());
-            state.devices.close_disks().iter().for_each(error_line);
+            state.devices.close_disks();
             let drained = state.devices.drain(timeout);
+            events::drain_ended(drained.abandoned_requests, drained.failed_syncs, begun.elapsed());
             let _ = sender.send(Event::Drained(drained));
         });
     }
@@ -392,12 +397,15 @@ impl Server {
         let count = drained.abandoned_requests;
         if count > 0 {
             let seconds = self.state.active().configuration.drain_timeout_s;
-            error_line(format_args!("hoistway: error: {count} requests were abandoned after {seconds} s of draining"));
+            error!(name: "drain_failed", target: "server", "{count} requests were abandoned after {seconds} s of draining");
         }
         if drained.failed_syncs > 0 {
-            error_line(format_args!("hoistway: error: the last fsync failed on {} volumes", drained.failed_syncs));
+            let count = drained.failed_syncs;
+            error!(name: "drain_failed", target: "server", "the last fsync failed on {count} volumes");
         }
-        drained.failures.iter().for_each(|failure| error_line(format_args!("hoistway: error: {failure}")));
+        for failure in &drained.failures {
+            error!(name: "drain_failed", target: "server", "{failure}");
+        }
         if *drained == Drained::default() { DRAINED } else { ABANDONED }
     }
 
@@ -410,14 +418,29 @@ impl Server {
         status
     }
 
-    /// Reads, checks and compares everything before the first change is made.
+    /// Reads the configuration again, and logs the result.
     fn reload(&mut self) -> Result<Value, Vec<Problem>> {
+        match self.read_again() {
+            Ok((changes, answer)) => {
+                events::reloaded(&changes);
+                Ok(answer)
+            }
+            Err(problems) => {
+                shown(&problems).iter().for_each(|line| events::problem(line));
+                events::reload_refused(problems.len());
+                Err(problems)
+            }
+        }
+    }
+
+    /// Reads, checks and compares everything before the first change is made.
+    fn read_again(&mut self) -> Result<(Vec<Change>, Value), Vec<Problem>> {
         let Origin::File(path) = &self.origin else {
             let active = self.state.active();
             if active.configuration.listeners.iter().any(|listener| listener.tls.is_some()) {
                 let credentials = read_credentials(&active.configuration)?;
                 self.state.set_active_with(active.configuration.clone(), self.is_draining, credentials);
-                return Ok(json!({"changes": 0}));
+                return Ok((Vec::new(), json!({"changes": 0})));
             }
             let help = "start it with a configuration file to be able to reload, or use hoistway ctl set";
             let problem = Problem::new(&Place::default(), "the server was started by flags alone", help);
@@ -432,13 +455,13 @@ impl Server {
         add_listeners(&mut configuration, self.inherited.iter());
         let Applied { changes, mut warnings } = self.apply(configuration)?;
         let (grown, of_sizes) = self.grow_exports();
-        of_sizes.iter().for_each(|warning| error_line(format_args!("hoistway: warning: {warning}")));
+        of_sizes.iter().for_each(|warning| events::configuration_warning(warning));
         warnings.extend(of_sizes);
-        let mut answer = json!({"changes": changes});
+        let mut answer = json!({"changes": changes.len()});
         if !grown.is_empty() {
             answer["grown"] = json!(grown);
         }
-        Ok(with_warnings(answer, &warnings))
+        Ok((changes, with_warnings(answer, &warnings)))
     }
 
     /// Checks a configuration and applies all of it, or nothing.
@@ -452,13 +475,12 @@ impl Server {
         // Exports are opened first: only this change can fail, and it can be undone.
         let added = changes.iter().filter(|change| matches!(change, Change::Added { .. }));
         let mut warnings = self.state.devices.add_exports(added, &configuration)?;
-        warnings.iter().for_each(|warning| error_line(format_args!("hoistway: warning: {warning}")));
         for change in &changes {
             match change {
                 // As with a block device, the other exports are in force already.
                 Change::Added { export, .. } => {
                     if let Err(failure) = self.virtual_disks.add(&self.state.devices, export, &configuration) {
-                        failure.problems.iter().for_each(error_line);
+                        failure.problems.iter().for_each(|problem| events::problem(&problem.to_string()));
                         warnings.extend(failure.problems.iter().map(|problem| problem.what.clone()));
                     }
                 }
@@ -467,13 +489,15 @@ impl Server {
             }
             self.state.devices.apply(change).map_err(|problem| vec![problem])?;
         }
+        crate::log::configure(&configuration.log);
         self.state.set_active_with(configuration, self.is_draining, credentials);
         self.listeners.iter().for_each(|listener| listener.waker.wake());
-        Ok(Applied { changes: changes.len(), warnings })
+        Ok(Applied { changes, warnings })
     }
 
     fn answer(&mut self, request: Request) -> Value {
         let devices = &self.state.devices;
+        let asked = request.clone();
         let answer = match request {
             Request::Status { buckets } => return json!(StatusAnswer { ok: self.status(buckets) }),
             Request::Scheduler { device, scheduler } => self.switch(device.as_deref(), &scheduler),
@@ -496,6 +520,7 @@ impl Server {
                 Err(problems) => Err(Refusal::new("", shown(&problems).join("\n"))),
             },
         };
+        events::operated(&asked, &answer);
         match answer {
             Ok(done) => json!({"ok": done}),
             Err(refusal) => refusal.to_json(),
@@ -593,10 +618,8 @@ impl ListenerThread {
     fn await_relays(&self) {
         let running = self.counts.relays.wait(relay::END_TIMEOUT * 2);
         if running > 0 {
-            error_line(format_args!(
-                "hoistway: warning: {running} relays of TLS clients of {} still run",
-                self.address
-            ));
+            let listener = self.address.to_string();
+            warn!(name: "relays_left", target: "listener", listener, running, "{running} relays of TLS clients of {listener} still run");
         }
     }
 
@@ -638,15 +661,19 @@ fn unusable(problems: Vec<Problem>) -> StartFailure {
     StartFailure { problems, exit_status: USAGE }
 }
 
-/// Reads certificates and keys, and prints the warnings about them.
+/// Reads certificates and keys, and logs the warnings about them.
 fn read_credentials(configuration: &Configuration) -> Result<Arc<Credentials>, Vec<Problem>> {
     let (credentials, warnings) = Credentials::read(configuration)?;
-    warnings.iter().for_each(|warning| error_line(format_args!("hoistway: warning: {warning}")));
+    warnings.iter().for_each(|warning| events::configuration_warning(warning));
     Ok(Arc::new(credentials))
 }
 
 fn notify_service_manager(state: &str) {
     if let Err(error) = announce::notify(state) {
-        error_line(format_args!("hoistway: warning: the service manager cannot be notified (NOTIFY_SOCKET): {error}"));
+        warn!(
+            name: "service_manager",
+            target: "server",
+            "the service manager cannot be notified (NOTIFY_SOCKET): {error}"
+        );
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use linux::output::error_line;
+use tracing::info;
 
 /// How long a backing may be in use by any process: a server that is ending has it open for a moment.
 const ANYONE: Duration = Duration::from_secs(1);
@@ -44,10 +44,13 @@ impl<'a> Release<'a> {
             }
             if !self.is_announced {
                 let (device, most_s) = (self.device, KILLED_SERVER.as_secs());
-                error_line(format_args!(
-                    "hoistway: note: device '{device}' waits up to {most_s} s, because the kernel still finishes the \
-                     requests of a server that was killed"
-                ));
+                info!(
+                    name: "device_note",
+                    target: "device",
+                    device,
+                    "device '{device}' waits up to {most_s} s, because the kernel still finishes the requests of a server \
+                     that was killed"
+                );
                 self.is_announced = true;
             }
         }

@@ -1,10 +1,11 @@
-//! Reports on standard error which shares are not kept and why: once when a share is lost and once
+//! Reports in the log which shares are not kept and why: once when a share is lost and once
 //! when it is kept again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::{DepthState, Saturation};
+use tracing::info;
 
 /// The interval between two checks: long compared with the second over which the figures are means.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -20,6 +21,30 @@ struct GroupState {
     against: u32,
 }
 
+/// A share that is not kept any more, or is kept again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShareChange {
+    device: String,
+    group: String,
+    /// Why it is not kept; none if it is.
+    why: Option<String>,
+}
+
+impl ShareChange {
+    /// Puts it into the log.
+    pub fn log(&self) {
+        let Self { device, group, why } = self;
+        match why {
+            Some(why) => {
+                info!(name: "share_missed", target: "share", device, group, why, "device '{device}': {why}");
+            }
+            None => {
+                info!(name: "share_kept", target: "share", device, group, "device '{device}': {group} has its share again");
+            }
+        }
+    }
+}
+
 /// The groups' states.
 #[derive(Debug, Default)]
 pub struct ShareMonitor {
@@ -27,9 +52,9 @@ pub struct ShareMonitor {
 }
 
 impl ShareMonitor {
-    /// The lines to report after a check of all devices.
-    pub fn check(&mut self, devices: &[(String, Saturation)]) -> Vec<String> {
-        let mut lines = Vec::new();
+    /// What to report after a check of all devices.
+    pub fn check(&mut self, devices: &[(String, Saturation)]) -> Vec<ShareChange> {
+        let mut changes = Vec::new();
         let mut seen = BTreeMap::new();
         for (device, state) in devices {
             for group in &state.groups {
@@ -39,9 +64,11 @@ impl ShareMonitor {
                 let is_change = known.is_reported == group.why.is_none() && state.depth_state != DepthState::Learning;
                 known.against = if is_change { known.against + 1 } else { 0 };
                 if known.against >= CHECKS_BEFORE_REPORT {
-                    let again = || format!("{} has its share again", group.name());
-                    let text = group.why.clone().unwrap_or_else(again);
-                    lines.push(format!("hoistway: note: device '{device}': {text}"));
+                    changes.push(ShareChange {
+                        device: device.clone(),
+                        group: group.name().to_owned(),
+                        why: group.why.clone(),
+                    });
                     known = GroupState { is_reported: !known.is_reported, against: 0 };
                 }
                 seen.insert(key, known);
@@ -49,7 +76,7 @@ impl ShareMonitor {
         }
         // A group that asks for no more than it gets is forgotten.
         self.known = seen;
-        lines
+        changes
     }
 }
 
@@ -85,15 +112,13 @@ mod tests {
     #[test]
     fn a_lasting_state_is_reported_when_it_begins_and_when_it_ends() {
         let mut monitor = ShareMonitor::default();
-        let lines: Vec<Vec<String>> = [Some("a"), Some("b"), Some("c"), None, None, None]
+        let reported: Vec<ShareChange> = [Some("a"), Some("b"), Some("c"), None, None, None]
             .into_iter()
-            .map(|why| monitor.check(&device(why)))
+            .flat_map(|why| monitor.check(&device(why)))
             .collect();
-        let reported: Vec<&str> = lines.iter().flatten().map(String::as_str).collect();
-        assert_eq!(
-            reported,
-            ["hoistway: note: device 'ssd0': b", "hoistway: note: device 'ssd0': db has its share again"]
-        );
+        let change =
+            |why: Option<&str>| ShareChange { device: "ssd0".into(), group: "db".into(), why: why.map(str::to_owned) };
+        assert_eq!(reported, [change(Some("b")), change(None)]);
     }
 
     #[test]

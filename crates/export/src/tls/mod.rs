@@ -9,6 +9,5 @@
 
 pub mod certificate;
 pub mod credentials;
-pub mod failures;
 pub mod relay;
 pub mod session;

@@ -18,7 +18,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::{EngineError, ErrorKind, GroupHandle, ShardHandle, UblkDevice, VolumeFacts, VolumeId};
-use linux::output::error_line;
 use linux::ublk::{self, Control, DeviceInfo, Parameters, Queue, State, feature};
 
 use note::Note;
@@ -160,7 +159,7 @@ impl Disk {
             on_closed: Some(Box::new(move || drop(sender))),
         };
         if let Some(note) = source.shard.attach_ublk(device, source.volume, source.group)? {
-            error_line(format_args!("hoistway: note: {note}"));
+            tracing::info!(name: "disk", target: "device", export = source.export, "{note}");
         }
         let outlives_server = info.features & feature::USER_RECOVERY != 0;
         Ok(Self { number: info.number, export: source.export.to_owned(), closed, note, outlives_server })
@@ -335,10 +334,12 @@ fn left_device(control: &mut Control, note: &Note, source: &Source<'_>) -> Resul
             State::Dead => {
                 if info.features & feature::USER_RECOVERY == 0 {
                     let node = ublk::node(info.number);
-                    error_line(format_args!(
-                        "hoistway: note: {} of an earlier server goes once no process has it open",
+                    tracing::info!(
+                        name: "disk",
+                        target: "device",
+                        "{} of an earlier server goes once no process has it open",
                         node.display()
-                    ));
+                    );
                 }
                 control.delete_without_waiting(note.number).map_err(Obstacle::System)?;
                 note.remove();

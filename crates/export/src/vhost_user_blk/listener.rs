@@ -6,15 +6,18 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use block::Priority;
-use engine::{ConnectionBounds, GroupHandle, LocalConnection, ShardHandle, VolumeId};
+use engine::counters::Sums;
+use engine::{ConnectionBounds, ConnectionEnd, EndReason, GroupHandle, LocalConnection, ShardHandle, VolumeId};
 use vhost::vhost_user::{BackendReqHandler, Error};
 
 use super::configuration_space::DeviceFacts;
 use super::device::{Command, Commands, Device, Report};
 use super::notices::{channel_in_next_message, tell_change};
 use super::session::Session;
+use crate::log::events::ClientLife;
 
 /// Requests in flight of one device; more wait in its rings.
 const MAX_REQUESTS: u32 = 1_024;
@@ -135,6 +138,10 @@ impl Shared {
 /// Serves one front end until it has gone and nothing of it is in flight.
 fn serve(stream: UnixStream, served: &Served, shared: &Shared, report: &Report) {
     let label = format!("vhost-user-blk {}", served.name);
+    let peeked = match stream.try_clone() {
+        Ok(copy) => copy,
+        Err(error) => return report(format!("{label}: {error}")),
+    };
     let commands = Arc::new(Commands::default());
     let (on_closed, is_closed) = mpsc::channel();
     let copy = Arc::clone(&commands);
@@ -149,12 +156,10 @@ fn serve(stream: UnixStream, served: &Served, shared: &Shared, report: &Report) 
         Ok(client) => client,
         Err(error) => return report(format!("{label}: {}", error.message)),
     };
+    let life = life(&stream, served, &label);
+    life.connected();
     let (facts, shard) = (served.facts.clone(), served.shard.clone());
     let session = Session::new(label.clone(), facts, shard, client, Arc::clone(&commands), Arc::clone(report));
-    let peeked = match stream.try_clone() {
-        Ok(copy) => copy,
-        Err(error) => return report(format!("{label}: {error}")),
-    };
     let mut messages = BackendReqHandler::from_stream(stream, Arc::new(Mutex::new(session)));
     loop {
         if let Some(channel) = channel_in_next_message(&peeked) {
@@ -171,8 +176,34 @@ fn serve(stream: UnixStream, served: &Served, shared: &Shared, report: &Report) 
         }
     }
     drop(messages);
+    let reason = if shared.must_stop.load(Ordering::Acquire) { EndReason::Stopped } else { EndReason::Disconnected };
+    let sums = group_and_sums(served, &label).map(|(_, sums)| sums).unwrap_or_default();
     commands.push(Command::End);
     served.shard.wake(client);
     // The sender is dropped with the device.
     let _ = is_closed.recv();
+    life.ended(&ConnectionEnd { reason, sums });
+}
+
+/// A front end as the log names it.
+fn life(stream: &UnixStream, served: &Served, label: &str) -> ClientLife {
+    let address = stream.local_addr().ok();
+    let path = address.as_ref().and_then(|address| address.as_pathname());
+    ClientLife {
+        client: label.to_owned(),
+        export: served.name.clone(),
+        group: group_and_sums(served, label).map(|(group, _)| group).unwrap_or_default(),
+        device: served.shard.name().to_owned(),
+        listener: path.map_or(String::new(), |path| format!("unix:{}", path.display())),
+        identity: None,
+        begun: Instant::now(),
+    }
+}
+
+/// The path of a front end's group, and what it did so far; none if the device has stopped.
+fn group_and_sums(served: &Served, label: &str) -> Option<(String, Sums)> {
+    let status = served.shard.status().ok()?;
+    let connection = status.connections.iter().find(|connection| connection.label == label)?;
+    let group = status.groups.iter().find(|group| group.group == connection.group)?;
+    Some((group.path.clone(), connection.sums.clone()))
 }

@@ -15,13 +15,14 @@ use experiment::{Exit, Measurement};
 pub mod json;
 mod kernel;
 mod playback;
-mod sample;
+pub mod sample;
 mod screen;
-mod server;
+pub mod server;
 mod shares;
 mod source;
 pub mod stat;
-mod table;
+pub mod table;
+pub mod tree;
 
 use crate::arguments::test::ProgressName;
 use crate::arguments::{Command, TestArguments};
@@ -200,9 +201,10 @@ fn chosen(interval: &Interval, device: Option<&str>) -> Result<Interval, Error> 
 fn text(interval: &Interval, sort: Sort, history: &mut History) -> String {
     let mut text = String::new();
     for device in &interval.devices {
-        let lines = table::lines(device, interval.seconds(), sort);
+        let lines = tree::lines(device, interval.seconds(), sort);
         history.add(&device.name, &lines);
-        let (header, rows) = table::cells(&device.name, &lines, Shown { split: false, width: None }, history);
+        let shown = Shown { split: false, width: None };
+        let (header, rows) = table::cells(&device.name, &lines, shown, history);
         text += &format!("{}\n", table::device_line(device, interval));
         let below = device.sentences();
         text += &table::text(&header, &rows).iter().chain(&below).map(|line| format!("{line}\n")).collect::<String>();

@@ -69,8 +69,24 @@ pub struct GroupSample {
     pub throttled_ns: Option<Nanos>,
     /// Its limits as a line; empty if it has none.
     pub limit: String,
+    /// The share due to it, in per cent, as the server reports it; none if it reports none.
+    pub due_percent: Option<f64>,
     /// Why its share was not kept, if known.
     pub why: Option<String>,
+}
+
+impl GroupSample {
+    /// Whether it did I/O, or has requests that are not completed.
+    pub fn has_requests(&self) -> bool {
+        self.flows.iter().any(|flow| flow.ios > 0) || self.outstanding.is_some_and(|count| count > 0)
+    }
+
+    /// Adds the counters of a group below this one. Times that either does not count are unknown.
+    pub fn add(&mut self, more: &GroupSample) {
+        self.flows.iter_mut().zip(&more.flows).for_each(|(flow, more)| flow.add(more));
+        self.discards.add(&more.discards);
+        self.outstanding = self.outstanding.zip(more.outstanding).map(|(own, more)| own + more);
+    }
 }
 
 /// Reads or writes.
@@ -88,6 +104,15 @@ pub struct Flow {
 }
 
 impl Flow {
+    fn add(&mut self, more: &Flow) {
+        self.ios += more.ios;
+        self.bytes += more.bytes;
+        self.service_ns = self.service_ns.zip(more.service_ns).map(|(own, more)| own + more);
+        for (&step_ns, &count) in &more.latency {
+            *self.latency.entry(step_ns).or_insert(0) += count;
+        }
+    }
+
     /// The increase since `before`. A source that restarted counts from zero.
     fn since(&self, before: &Flow) -> Flow {
         if self.ios < before.ios {

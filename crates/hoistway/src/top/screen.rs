@@ -14,6 +14,7 @@ use super::TopArguments;
 use super::sample::{DeviceSample, Interval};
 use super::source::Source;
 use super::table::{self, History, Line, Shown, Sort};
+use super::tree;
 use crate::exit::{Error, Outcome};
 use crate::interrupt::Interrupt;
 
@@ -103,7 +104,7 @@ impl<'a> Screen<'a> {
     fn take(&mut self, interval: Interval) -> Result<(), Error> {
         let interval = super::chosen(&interval, self.arguments.device.as_deref())?;
         for device in &interval.devices {
-            self.history.add(&device.name, &table::lines(device, interval.seconds(), self.sort));
+            self.history.add(&device.name, &tree::lines(device, interval.seconds(), self.sort));
         }
         self.interval = Some(interval);
         Ok(())
@@ -134,22 +135,33 @@ impl<'a> Screen<'a> {
 
     fn draw(&self, frame: &mut Frame<'_>) {
         let area = frame.area();
-        let sentences = self.shown().map_or(Vec::new(), |(_, device)| device.sentences());
-        let below = u16::try_from(sentences.len()).unwrap_or(u16::MAX).min(area.height / 3);
-        let parts = [Constraint::Length(1), Constraint::Min(1), Constraint::Length(below), Constraint::Length(1)];
+        let width = usize::from(area.width);
+        let wrapped =
+            |texts: Vec<String>| texts.iter().flat_map(|text| table::wrapped(text, width)).collect::<Vec<_>>();
+        let sentences = wrapped(self.shown().map_or(Vec::new(), |(_, device)| device.sentences()));
+        let headline = self.shown().map_or_else(
+            || "hoistway top: the first interval has not ended yet".to_owned(),
+            |(interval, device)| format!("hoistway top  {}", table::device_line(device, interval)),
+        );
+        let headline = wrapped(vec![headline]);
+        let height = |lines: &[String]| u16::try_from(lines.len()).unwrap_or(u16::MAX).min(area.height / 3);
+        let parts = [
+            Constraint::Length(height(&headline).max(1)),
+            Constraint::Min(1),
+            Constraint::Length(height(&sentences)),
+            Constraint::Length(1),
+        ];
         let [title, body, why, foot] = Layout::vertical(parts).areas(area);
         frame.render_widget(Paragraph::new(sentences.into_iter().map(Text::from).collect::<Vec<_>>()), why);
         let state = if self.is_paused { "paused" } else { "q quit, h help" };
         let below = format!("every {:?}, sorted by {}   {state}", self.pause, self.sort.text());
         frame.render_widget(Paragraph::new(below).style(Style::new().add_modifier(Modifier::DIM)), foot);
-        let Some((interval, device)) = self.shown() else {
-            frame.render_widget(Paragraph::new("hoistway top: the first interval has not ended yet"), title);
-            return;
-        };
-        let line = format!("hoistway top  {}", table::device_line(device, interval));
-        frame.render_widget(Paragraph::new(line).style(Style::new().add_modifier(Modifier::BOLD)), title);
-        let lines = table::lines(device, interval.seconds(), self.sort);
-        let shown = Shown { split: self.is_split, width: Some(usize::from(area.width)) };
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        frame
+            .render_widget(Paragraph::new(headline.into_iter().map(Text::from).collect::<Vec<_>>()).style(bold), title);
+        let Some((interval, device)) = self.shown() else { return };
+        let lines = tree::lines(device, interval.seconds(), self.sort);
+        let shown = Shown { split: self.is_split, width: Some(width) };
         let (header, rows) = table::cells(&device.name, &lines, shown, &self.history);
         frame.render_widget(widget(&header, rows, &lines), body);
         self.draw_overlay(frame, body, device);
@@ -181,11 +193,8 @@ impl<'a> Screen<'a> {
 /// Lines that are far from their due share are bold, and also have a mark in text for users who
 /// cannot see that.
 fn widget(header: &[&'static str], rows: Vec<Vec<String>>, lines: &[Line]) -> Table<'static> {
-    let width = |at: usize| {
-        let cells = rows.iter().map(|row| row[at].chars().count());
-        u16::try_from(cells.chain([header[at].len()]).max().unwrap_or(0)).unwrap_or(u16::MAX)
-    };
-    let widths: Vec<Constraint> = (0..header.len()).map(|at| Constraint::Length(width(at))).collect();
+    let width = |width: usize| Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX));
+    let widths: Vec<Constraint> = table::widths(header, &rows).into_iter().map(width).collect();
     let aligned = |column: &str, text: String| {
         let line = Text::from(text);
         Cell::from(if table::is_left(column) { line } else { line.right_aligned() })

@@ -39,7 +39,8 @@ impl Server {
     }
 }
 
-fn devices(status: &Value) -> Vec<DeviceSample> {
+/// The devices of an answer to `status`.
+pub fn devices(status: &Value) -> Vec<DeviceSample> {
     let all = |name: &str| status[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let of = |value: &Value, device: &str| value["device"] == device;
     all("devices")
@@ -90,6 +91,7 @@ fn group(group: &Value, outstanding: u64) -> GroupSample {
         outstanding: Some(outstanding),
         throttled_ns: group["throttled_ns"].as_u64(),
         limit: limits.collect::<Vec<_>>().join(" "),
+        due_percent: group["share"]["due_pct"].as_f64(),
         why: group["share"]["why"].as_str().map(str::to_owned),
     }
 }

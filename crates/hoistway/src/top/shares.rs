@@ -21,6 +21,18 @@ pub struct Share {
     pub is_backlogged: bool,
 }
 
+impl Share {
+    /// Of a group without requests.
+    pub const NONE: Self = Self { due_percent: 0.0, got_percent: 0.0, is_backlogged: false };
+
+    /// Adds the share of a group below this one.
+    pub fn add(&mut self, more: Self) {
+        self.due_percent += more.due_percent;
+        self.got_percent += more.got_percent;
+        self.is_backlogged |= more.is_backlogged;
+    }
+}
+
 /// The bytes that a group transferred.
 pub fn bytes(group: &GroupSample) -> u64 {
     group.flows.iter().map(|flow| flow.bytes).sum()
@@ -38,9 +50,19 @@ pub fn queued(group: &GroupSample, seconds: f64) -> Option<f64> {
     Some((group.outstanding? as f64 - in_device(group, seconds)?).max(0.0))
 }
 
-/// The shares of a device's groups, in the groups' order.
+/// The shares of a device's groups, in the groups' order. What is due is computed here only for sources
+/// that do not report it: a server's own figure is also in its metrics and its reasons.
 pub fn of(device: &DeviceSample, seconds: f64) -> Vec<Share> {
     let capacity: f64 = device.groups.iter().map(|group| bytes(group) as f64).sum();
+    if device.saturation.is_object() {
+        let reported = |group: &GroupSample| {
+            let got_percent = if capacity > 0.0 { 100.0 * bytes(group) as f64 / capacity } else { 0.0 };
+            // A group without a figure asks for no more than it gets.
+            let due_percent = group.due_percent.unwrap_or(got_percent);
+            Share { due_percent, got_percent, is_backlogged: group.due_percent.is_some() }
+        };
+        return device.groups.iter().map(reported).collect();
+    }
     let is_backlogged = |group: &GroupSample| match queued(group, seconds) {
         Some(queued) => queued >= BACKLOG && group.limit.is_empty(),
         // This source does not count waiting requests, so any group that did I/O counts as wanting
@@ -143,6 +165,17 @@ mod tests {
             shares(&[group("a", 100, 45, 8), group("b", 100, 45, 8), idle]),
             [(45.0, 45.0), (45.0, 45.0), (10.0, 10.0)]
         );
+    }
+
+    #[test]
+    fn a_servers_own_figure_of_what_is_due_counts() {
+        let reported = GroupSample { due_percent: Some(80.0), ..group("a", 100, 60, 8) };
+        let groups = vec![reported, group("b", 100, 40, 8)];
+        let saturation = serde_json::json!({"text": "idle"});
+        let device = DeviceSample { groups, saturation, ..DeviceSample::default() };
+        let shares = of(&device, 1.0);
+        let due: Vec<(f64, bool)> = shares.iter().map(|share| (share.due_percent, share.is_backlogged)).collect();
+        assert_eq!(due, [(80.0, true), (40.0, false)]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! An interval as text: a line for the device, a header, a line per group. Source:
 //! docs/specifications/harness.md, section 10.3.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use block::Nanos;
@@ -52,6 +53,10 @@ impl Sort {
 const FAR: f64 = 5.0;
 /// Number of intervals kept for the last column.
 const REMEMBERED: usize = 30;
+/// Spaces between two columns.
+pub const GAP: usize = 2;
+/// The columns that a narrow terminal does not show, the first to go first.
+const OMITTED: [&str; 7] = ["HIST", "LIMIT", "QUEUED", "THR%", "WEIGHT", "INFL", "p50ms"];
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// A group of an interval.
@@ -59,6 +64,8 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 pub struct Line {
     /// Its path.
     pub group: String,
+    /// Its name in the tree of groups, indented by its depth; elsewhere the path.
+    pub label: String,
     /// Its weight.
     pub weight: u32,
     /// Due and actual share.
@@ -83,6 +90,24 @@ pub struct Line {
 }
 
 impl Line {
+    /// A group with the increases of an interval of `seconds`.
+    pub fn new(group: &GroupSample, share: Share, seconds: f64) -> Self {
+        Line {
+            group: group.path.clone(),
+            label: group.path.clone(),
+            weight: group.weight,
+            share,
+            bytes_per_s: [0, 1].map(|at| group.flows[at].bytes as f64 / seconds),
+            ios_per_s: [0, 1].map(|at| group.flows[at].ios as f64 / seconds),
+            in_flight: shares::in_device(group, seconds),
+            queued: shares::queued(group, seconds),
+            latency_ns: [0.5, 0.99].map(|part| quantile_of(&group.flows, part)),
+            throttled_percent: group.throttled_ns.map(|ns| (ns as f64 / 1e7 / seconds).min(100.0)),
+            limit: group.limit.clone(),
+            why: group.why.clone(),
+        }
+    }
+
     /// Percentage points above its due share; none for a group that wants no more.
     pub fn difference(&self) -> Option<f64> {
         self.share.is_backlogged.then_some(self.share.got_percent - self.share.due_percent)
@@ -94,31 +119,24 @@ impl Line {
     }
 }
 
-/// The groups of a device, sorted.
+/// The groups of a device, each with its own requests only, sorted.
 pub fn lines(device: &DeviceSample, seconds: f64, sort: Sort) -> Vec<Line> {
-    let line = |(group, share): (&GroupSample, Share)| Line {
-        group: group.path.clone(),
-        weight: group.weight,
-        share,
-        bytes_per_s: [0, 1].map(|at| group.flows[at].bytes as f64 / seconds),
-        ios_per_s: [0, 1].map(|at| group.flows[at].ios as f64 / seconds),
-        in_flight: shares::in_device(group, seconds),
-        queued: shares::queued(group, seconds),
-        latency_ns: [0.5, 0.99].map(|part| quantile_of(&group.flows, part)),
-        throttled_percent: group.throttled_ns.map(|ns| (ns as f64 / 1e7 / seconds).min(100.0)),
-        limit: group.limit.clone(),
-        why: group.why.clone(),
-    };
-    let mut lines: Vec<Line> = device.groups.iter().zip(shares::of(device, seconds)).map(line).collect();
-    let descending = |value: &dyn Fn(&Line) -> f64, one: &Line, other: &Line| value(other).total_cmp(&value(one));
-    lines.sort_by(|one, other| match sort {
-        Sort::Share => descending(&|line| line.share.got_percent, one, other),
-        Sort::Iops => descending(&|line| line.ios_per_s.iter().sum(), one, other),
-        Sort::Bw => descending(&|line| line.bytes_per_s.iter().sum(), one, other),
+    let groups = device.groups.iter().zip(shares::of(device, seconds));
+    let mut lines: Vec<Line> = groups.map(|(group, share)| Line::new(group, share, seconds)).collect();
+    lines.sort_by(|one, other| compare(one, other, sort));
+    lines
+}
+
+/// The order of two groups.
+pub fn compare(one: &Line, other: &Line, sort: Sort) -> Ordering {
+    let descending = |value: &dyn Fn(&Line) -> f64| value(other).total_cmp(&value(one));
+    match sort {
+        Sort::Share => descending(&|line| line.share.got_percent),
+        Sort::Iops => descending(&|line| line.ios_per_s.iter().sum()),
+        Sort::Bw => descending(&|line| line.bytes_per_s.iter().sum()),
         Sort::P99 => other.latency_ns[1].cmp(&one.latency_ns[1]),
         Sort::Name => one.group.cmp(&other.group),
-    });
-    lines
+    }
 }
 
 /// Which columns are shown.
@@ -158,26 +176,15 @@ impl History {
     }
 }
 
-/// Header and cells; columns that do not fit are omitted in the order of
+/// Header and cells; columns that do not fit are omitted, beginning with those of
 /// docs/specifications/harness.md, section 10.3.
 pub fn cells(device: &str, lines: &[Line], shown: Shown, history: &History) -> (Vec<&'static str>, Vec<Vec<String>>) {
-    let narrow = shown.width.is_some_and(|width| width < 80);
     let split = if shown.split { vec!["rMiB/s", "wMiB/s", "rIOPS", "wIOPS"] } else { vec!["MiB/s", "IOPS"] };
     let mut header = vec!["GROUP", "WEIGHT", "DUE%", "GOT%", "DIFF"];
     header.extend(split);
-    header.push("INFL");
-    if !narrow || shown.width.is_some_and(|width| width >= 72) {
-        header.push("QUEUED");
-    }
-    header.extend(["p50ms", "p99ms", "THR%"]);
-    if !narrow || shown.width.is_some_and(|width| width >= 76) {
-        header.push("LIMIT");
-    }
-    if !narrow {
-        header.push("HIST");
-    }
+    header.extend(["INFL", "QUEUED", "p50ms", "p99ms", "THR%", "LIMIT", "HIST"]);
     let cell = |line: &Line, column: &&'static str| match *column {
-        "GROUP" => line.group.clone(),
+        "GROUP" => line.label.clone(),
         "WEIGHT" => line.weight.to_string(),
         "DUE%" => format!("{:.1}", line.share.due_percent),
         "GOT%" => format!("{:.1}", line.share.got_percent),
@@ -204,8 +211,61 @@ pub fn cells(device: &str, lines: &[Line], shown: Shown, history: &History) -> (
         }
         _ => history.bars(device, &line.group),
     };
-    let rows = lines.iter().map(|line| header.iter().map(|column| cell(line, column)).collect()).collect();
+    let mut rows: Vec<Vec<String>> =
+        lines.iter().map(|line| header.iter().map(|column| cell(line, column)).collect()).collect();
+    if let Some(width) = shown.width {
+        fit(&mut header, &mut rows, width, &OMITTED);
+    }
     (header, rows)
+}
+
+/// Makes a table fit `width`: omits columns in the order of `omitted`, then cuts the names in the first
+/// column. A heading is never cut.
+pub fn fit(header: &mut Vec<&'static str>, rows: &mut [Vec<String>], width: usize, omitted: &[&str]) {
+    let total = |header: &[&str], rows: &[Vec<String>]| -> usize {
+        let columns = widths(header, rows);
+        columns.iter().sum::<usize>() + GAP * columns.len().saturating_sub(1)
+    };
+    for column in omitted {
+        if total(header, rows) <= width {
+            return;
+        }
+        if let Some(at) = header.iter().position(|it| it == column) {
+            header.remove(at);
+            rows.iter_mut().for_each(|row| _ = row.remove(at));
+        }
+    }
+    let excess = total(header, rows).saturating_sub(width);
+    let longest = widths(header, rows).first().map_or(0, |own| own.saturating_sub(excess)).max(header[0].len());
+    rows.iter_mut().for_each(|row| shorten(&mut row[0], longest));
+}
+
+/// Cuts a name to `characters`, with a mark.
+fn shorten(name: &mut String, characters: usize) {
+    if name.chars().count() > characters {
+        *name = name.chars().take(characters.saturating_sub(1)).chain(['…']).collect();
+    }
+}
+
+/// The width of each column.
+pub fn widths(header: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
+    let cells = |at: usize| rows.iter().map(move |row| row[at].chars().count());
+    (0..header.len()).map(|at| cells(at).chain([header[at].len()]).max().unwrap_or(0)).collect()
+}
+
+/// Breaks a text at spaces into lines of at most `width` characters; a longer word is a line of its own.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// The device's own line.
@@ -238,20 +298,15 @@ fn sum_of<'a>(flows: impl Iterator<Item = &'a Flow>) -> Flow {
     flows.fold(Flow::default(), |sum, flow| Flow { ios: sum.ios + flow.ios, bytes: sum.bytes + flow.bytes, ..sum })
 }
 
-/// Aligns columns: the first and the last two to the left, the others to the right.
+/// Aligns columns: texts to the left, numbers to the right.
 pub fn text(header: &[&str], rows: &[Vec<String>]) -> Vec<String> {
-    let widths: Vec<usize> = (0..header.len())
-        .map(|at| {
-            let cells = rows.iter().map(|row| row[at].chars().count());
-            cells.chain([header[at].len()]).max().unwrap_or(0)
-        })
-        .collect();
+    let widths = widths(header, rows);
     let line = |cells: &mut dyn Iterator<Item = &str>| {
         let padded = cells.zip(&widths).zip(header).map(|((cell, &width), column)| match is_left(column) {
             true => format!("{cell:<width$}"),
             false => format!("{cell:>width$}"),
         });
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        padded.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
     };
     let mut lines = vec![line(&mut header.iter().copied())];
     lines.extend(rows.iter().map(|row| line(&mut row.iter().map(String::as_str))));
@@ -260,23 +315,27 @@ pub fn text(header: &[&str], rows: &[Vec<String>]) -> Vec<String> {
 
 /// Whether a column is text.
 pub fn is_left(column: &str) -> bool {
-    matches!(column, "GROUP" | "LIMIT" | "HIST")
+    matches!(column, "GROUP" | "LIMIT" | "HIST" | "EXPORT" | "DEVICE" | "NODE" | "STATE" | "CLIENTS")
 }
 
-fn mib(bytes_per_s: f64) -> String {
+/// A rate in MiB/s.
+pub fn mib(bytes_per_s: f64) -> String {
     let mib = bytes_per_s / 1_048_576.0;
     if mib >= 100.0 { format!("{mib:.0}") } else { format!("{mib:.1}") }
 }
 
-fn count(per_s: f64) -> String {
+/// A rate of requests.
+pub fn count(per_s: f64) -> String {
     if per_s >= 10_000.0 { format!("{:.1}k", per_s / 1_000.0) } else { format!("{per_s:.0}") }
 }
 
-fn known(value: Option<f64>) -> String {
+/// A mean number of requests; `-` if not counted.
+pub fn known(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), |value| if value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") })
 }
 
-fn milliseconds(ns: Option<Nanos>) -> String {
+/// A time in ms; `-` if not counted.
+pub fn milliseconds(ns: Option<Nanos>) -> String {
     ns.map_or("-".to_owned(), |ns| {
         let ms = ns as f64 / 1e6;
         if ms >= 100.0 {
@@ -332,7 +391,26 @@ mod tests {
             device_line(&device, &interval),
             "ssd0  wfq  in flight 7/32  r 6.2 MiB/s 1600/s  w 0.0 MiB/s 0/s   p99 r 2.0ms w -"
         );
-        let narrow = |width| cells("ssd0", &lines, Shown { split: false, width: Some(width) }, &history).0;
-        assert_eq!((narrow(80).len(), narrow(78).len(), narrow(74).len(), narrow(60).len()), (14, 13, 12, 11));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_omitted_and_no_heading_is_cut() {
+        let groups = vec![group("tenants", 300, 0), group("tenants/a-rather-long-name-of-a-database", 800, 800)];
+        let device = DeviceSample { name: "ssd0".into(), groups, ..DeviceSample::default() };
+        let lines = super::super::tree::lines(&device, 1.0, Sort::Name);
+        let history = History::default();
+        for split in [false, true] {
+            for width in [80, 100, 132, 200] {
+                let (header, rows) = cells("ssd0", &lines, Shown { split, width: Some(width) }, &history);
+                let text = text(&header, &rows);
+                let longest = text.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+                assert!(longest <= width, "{width}:\n{}", text.join("\n"));
+                assert_eq!(text[0].split_whitespace().collect::<Vec<_>>(), header);
+                for column in ["GROUP", "DUE%", "GOT%", "DIFF", "p99ms"] {
+                    assert!(header.contains(&column), "{width}: {header:?}");
+                }
+                assert_eq!(header.contains(&"HIST"), width >= if split { 200 } else { 132 }, "{width}: {header:?}");
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::{EngineError, ShardHandle};
-use linux::output::error_line;
+use tracing::{info, warn};
 
 use super::{Devices, MAX_LOCAL_DISKS, Names, lock};
 use crate::configuration::{Configuration, Export};
@@ -62,11 +62,15 @@ impl Names {
         let disk = self.disks.remove(at);
         let users = disk.users();
         if !users.is_empty() {
-            error_line(format_args!(
-                "hoistway: warning: export {export} is removed when nothing uses {} any more: {}",
-                disk.node(),
-                users.join(", ")
-            ));
+            let (node, users) = (disk.node(), users.join(", "));
+            warn!(
+                name: "disk",
+                target: "device",
+                export,
+                node,
+                users,
+                "export {export} is removed when nothing uses {node} any more: {users}"
+            );
         }
         self.removed_disks.push(disk);
     }
@@ -85,32 +89,28 @@ impl Names {
     }
 }
 
-/// Removes devices; returns a line about each failure.
-pub(super) fn remove(disks: Vec<Disk>) -> Vec<String> {
-    let removed = disks.into_iter().map(Disk::remove);
-    removed
-        .filter_map(Result::err)
-        .map(|error| format!("hoistway: warning: {}; {}", error.message, error.help))
-        .collect()
+/// Removes devices.
+pub(super) fn remove(disks: Vec<Disk>) {
+    for error in disks.into_iter().map(Disk::remove).filter_map(Result::err) {
+        warn!(name: "disk", target: "device", "{}; {}", error.message, error.help);
+    }
 }
 
-/// Removes the devices that are not in use, and leaves the others to the next server; returns a line
-/// about each that stays or fails.
-pub(super) fn close(disks: Vec<Disk>) -> Vec<String> {
-    let mut lines = Vec::new();
+/// Removes the devices that are not in use, and leaves the others to the next server.
+pub(super) fn close(disks: Vec<Disk>) {
     for disk in disks {
         let users = disk.users();
         if users.is_empty() {
-            lines.extend(remove(vec![disk]));
+            remove(vec![disk]);
+            continue;
+        }
+        let (node, export, users) = (disk.node(), disk.export(), users.join(", "));
+        if disk.outlives_server() {
+            let fate = "stays, and its requests wait for the next server";
+            info!(name: "disk", target: "device", export, node, users, "{node} ({export}) {fate}: {users}");
         } else {
-            let (kind, fate) = if disk.outlives_server() {
-                ("note", "stays, and its requests wait for the next server")
-            } else {
-                ("warning", "ends with the server, and its users get I/O errors")
-            };
-            let (node, export, users) = (disk.node(), disk.export(), users.join(", "));
-            lines.push(format!("hoistway: {kind}: {node} ({export}) {fate}: {users}"));
+            let fate = "ends with the server, and its users get I/O errors";
+            warn!(name: "disk", target: "device", export, node, users, "{node} ({export}) {fate}: {users}");
         }
     }
-    lines
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::protocol::MAX_PAYLOAD_BYTES;
 use engine::{
@@ -21,8 +21,8 @@ use engine::{
 };
 use experiment::{GroupPriority, Limits, SchedulerSpec};
 use linux::claims::Claims;
-use linux::output::error_line;
 use serde_json::{Value, json};
+use tracing::{info, warn};
 
 use super::handshake_thread::AcceptedClient;
 use super::release::Release;
@@ -30,6 +30,7 @@ use super::reload::Change;
 use super::{ABANDONED, StartFailure, USAGE};
 use crate::configuration::{Cache, Configuration, Device, Export, Place, Problem};
 use crate::control::Refusal;
+use crate::log::events::ClientLife;
 use crate::nbd::handshake::ExportFacts;
 use crate::nbd::transmission::Transmission;
 use crate::nbd::wire::transmission_flag;
@@ -161,7 +162,8 @@ impl Devices {
             .map_err(failed)?;
         let handle = start_with_retry(&settings, &volumes).map_err(failed)?;
         if let Some(note) = handle.note() {
-            error_line(format_args!("hoistway: note: device '{}': {note}", device.name));
+            let device = &device.name.value;
+            info!(name: "device_note", target: "device", device, "device '{device}': {note}");
         }
         let mut names = Names::default();
         for (export, volume) in device.exports.iter().zip(handle.volumes()) {
@@ -171,7 +173,7 @@ impl Devices {
         }
         for export in &device.exports {
             if let Err(error) = names.open_disk(&handle, export, configuration) {
-                disks::close(names.take_disks()).iter().for_each(error_line);
+                disks::close(names.take_disks());
                 return Err(failed(error));
             }
         }
@@ -227,11 +229,18 @@ impl Devices {
         let mut names = lock(&shard.names);
         let Some(volume) = names.exports.get(&name).copied() else { return };
         let label = client.peer.name();
+        let life = ClientLife {
+            client: label.clone(),
+            export: name.clone(),
+            group: client.group.clone(),
+            device: shard.handle.name().to_owned(),
+            listener: client.listener,
+            identity: client.identity,
+            begun: Instant::now(),
+        };
         let group = match names.group(&shard.handle, &client.group, configuration) {
             Ok(group) => group,
-            Err(error) => {
-                return error_line(format_args!("hoistway: warning: client {label} was refused: {}", error.message));
-            }
+            Err(error) => return life.refused(&error.message),
         };
         drop(names);
         let mut clients = lock(&self.clients);
@@ -240,6 +249,9 @@ impl Devices {
         clients.next += 1;
         let on_closed = clients.on_closed.clone();
         let place = client.place;
+        // Before the shard has it and may log its end.
+        life.connected();
+        let own_life = life.clone();
         let attached = shard.handle.attach(ClientSocket {
             socket: client.socket,
             protocol: Box::new(Transmission::new(&client.negotiated)),
@@ -248,7 +260,8 @@ impl Devices {
             received: client.received,
             label: label.clone(),
             beside: None,
-            on_closed: Some(Box::new(move || {
+            on_closed: Some(Box::new(move |end| {
+                own_life.ended(&end);
                 drop(place);
                 // If the server itself is ending, the receiver is gone.
                 let _ = on_closed.send(number);
@@ -259,7 +272,7 @@ impl Devices {
                 let device = shard.handle.name().to_owned();
                 clients.connected.insert(number, ConnectedClient { device, connection, peer: label, export: name });
             }
-            Err(error) => error_line(format_args!("hoistway: warning: client {label} was refused: {}", error.message)),
+            Err(error) => life.refused(&error.message),
         }
     }
 
@@ -315,7 +328,9 @@ impl Devices {
             // to refuse the configuration.
             let group = names.group(&shard.handle, &export.group.value, configuration).map(drop);
             if let Err(error) = group.and_then(|()| names.open_disk(&shard.handle, export, configuration)) {
-                warnings.push(format!("{}; {}", error.message, error.help));
+                let text = format!("{}; {}", error.message, error.help);
+                warn!(name: "disk", target: "device", "{text}");
+                warnings.push(text);
             }
         }
         Ok(warnings)
@@ -340,7 +355,7 @@ impl Devices {
                     let unused = names.take_unused_disks();
                     // Removing waits for the shard, which must not wait for the names meanwhile.
                     drop(names);
-                    disks::remove(unused).iter().for_each(error_line);
+                    disks::remove(unused);
                     shard.close_unused_volumes();
                 }
             }
@@ -486,22 +501,20 @@ impl Devices {
         for shard in &self.shards {
             let unused = lock(&shard.names).take_unused_disks();
             if !unused.is_empty() {
-                disks::remove(unused).iter().for_each(error_line);
+                disks::remove(unused);
                 shard.close_unused_volumes();
             }
         }
     }
 
-    /// Removes the block devices that are not in use, and leaves the others to the next server;
-    /// returns a line about each that stays. Called before [`Devices::drain`], because removing a
+    /// Removes the block devices that are not in use, and leaves the others to the next server. Called before [`Devices::drain`], because removing a
     /// device finishes its requests.
-    pub fn close_disks(&self) -> Vec<String> {
-        let close = |shard: &Shard| {
+    pub fn close_disks(&self) {
+        for shard in &self.shards {
             // Removing waits for the shard, which must not wait for the names meanwhile.
             let disks = lock(&shard.names).take_disks();
-            disks::close(disks)
-        };
-        self.shards.iter().flat_map(close).collect()
+            disks::close(disks);
+        }
     }
 
     /// A line about each block device.
@@ -541,7 +554,7 @@ impl Devices {
 impl Drop for Devices {
     /// A server that does not start leaves no block device behind; after a drain there is none.
     fn drop(&mut self) {
-        self.close_disks().iter().for_each(error_line);
+        self.close_disks();
     }
 }
 

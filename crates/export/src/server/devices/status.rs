@@ -121,11 +121,16 @@ const fn word_of(depth_state: DepthState) -> &'static str {
 
 fn share(share: &GroupShare) -> ShareReport {
     ShareReport {
-        due_pct: tenths(100.0 * share.due),
-        got_pct: tenths(100.0 * share.got),
+        // Finer than the tenths that are shown, so that sums of groups are right in them.
+        due_pct: thousandths(100.0 * share.due),
+        got_pct: thousandths(100.0 * share.got),
         outstanding: tenths(share.outstanding),
         why: share.why.clone(),
     }
+}
+
+fn thousandths(value: f64) -> f64 {
+    (value * 1_000.0).round() / 1_000.0
 }
 
 fn tenths(value: f64) -> f64 {
