@@ -96,18 +96,19 @@ impl Queue {
 
     /// Updates the queue's share of idle time; called when a request is about to be added.
     #[inline(always)]
-    fn judge_io_bound(&mut self, now: Nanos) {
-        let total = now.saturating_sub(self.io_start_ns);
-        if self.is_empty() && self.dispatched == 0 {
-            self.total_idle_ns = self.total_idle_ns.saturating_add(now.saturating_sub(self.think.last_end_ns));
-        }
+    fn judge_io_bound(&mut self, clock: &Clock) {
+        let total = clock.since(self.io_start_ns);
+        // A queue that was just created has not been idle.
         if self.has(Marks::JUST_CREATED) {
             return;
+        }
+        if self.is_empty() && self.dispatched == 0 {
+            self.total_idle_ns = self.total_idle_ns.wrapping_add(clock.since(self.think.last_end_ns));
         }
         let is_bound = self.total_idle_ns.saturating_mul(5) <= total;
         self.marks.put(Marks::IO_BOUND, is_bound);
         if total > IO_WINDOW_NS {
-            self.io_start_ns = now.wrapping_sub(total / 2);
+            self.io_start_ns = clock.ns.wrapping_sub(total / 2);
             self.total_idle_ns /= 2;
         }
     }
@@ -170,7 +171,7 @@ impl Bfq {
         let [_, sync] = &mut state.queued;
         *sync = sync.wrapping_add(1);
         if self.profile.io_bound == IoBound::ShareOfTime {
-            state.judge_io_bound(now);
+            state.judge_io_bound(&self.clock);
         }
         if self.settings.low_latency && !state.is_raised() {
             state.raising.since_ticks = self.clock.ticks;
@@ -374,7 +375,7 @@ impl Bfq {
         let (factor_before, was_busy) = (state.raising.factor, state.has(Marks::BUSY));
         let is_sync = state.is_sync();
         if is_sync && self.profile.io_bound == IoBound::ShareOfTime {
-            state.judge_io_bound(self.clock.ns);
+            state.judge_io_bound(&self.clock);
         }
         let kind = Slot::kind(bio.is_sync(), bio.flags.contains(Flags::META));
         let is_next_changed = self.insert_by_sector(queue, slot, bio.extent.first_sector, kind);

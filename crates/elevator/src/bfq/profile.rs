@@ -43,6 +43,9 @@ pub struct Profile {
     /// A queue that ends a burst, because it was created later or in another group, begins the next
     /// burst even if other queues are busy; in other forms only if none is.
     pub(super) begins_bursts_always: bool,
+    /// The time of a request is that at which its issuer began the batch that it is part of, so that
+    /// it may lie before the last completion.
+    pub(super) keeps_plug_time: bool,
 }
 
 /// Which arrivals preempt the queue in service.
@@ -95,6 +98,7 @@ const FIRST: Profile = Profile {
     counts_own_queues: false,
     has_actuators: false,
     begins_bursts_always: true,
+    keeps_plug_time: false,
 };
 
 const MARCH_2019: Profile = Profile {
@@ -121,7 +125,9 @@ const WITH_WAKERS: Profile = Profile {
 
 const OWN_QUEUES: Profile = Profile { symmetric_groups: 1, counts_own_queues: true, ..WITH_WAKERS };
 
-const NEWEST: Profile = Profile { has_actuators: true, ..OWN_QUEUES };
+const WITH_ACTUATORS: Profile = Profile { has_actuators: true, ..OWN_QUEUES };
+
+const NEWEST: Profile = Profile { keeps_plug_time: true, ..WITH_ACTUATORS };
 
 /// By version: 4.12 stands for all up to 5.1; 5.2 is the series of March 2019.
 pub const FORMS: &[Form<&'static Profile>] = &[
@@ -129,5 +135,6 @@ pub const FORMS: &[Form<&'static Profile>] = &[
     Form { since: Version(5, 2, 0), profile: &MARCH_2019 },
     Form { since: Version(5, 17, 0), profile: &WITH_WAKERS },
     Form { since: Version(6, 2, 0), profile: &OWN_QUEUES },
-    Form { since: Version(6, 3, 0), profile: &NEWEST },
+    Form { since: Version(6, 3, 0), profile: &WITH_ACTUATORS },
+    Form { since: Version(6, 9, 0), profile: &NEWEST },
 ];

@@ -19,7 +19,7 @@ impl Bfq {
     /// Looks for a waker when the only request of an issuer has just arrived.
     pub(super) fn detect_waker(&mut self, queue: u32) {
         let last = self.last_completed;
-        let (now, since_ns) = (self.clock.ns, self.clock.ns.saturating_sub(self.peak.last_completion_ns));
+        let (now, since_ns) = (self.clock.ns, self.clock.since(self.peak.last_completion_ns));
         let serial = self.queues.at(last).serial;
         let state = self.queues.at(queue);
         let may_wake = self.profile.has_wakers && last != NIL && last != queue && last != SPARE_QUEUE;
