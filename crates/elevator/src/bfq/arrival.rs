@@ -98,12 +98,13 @@ impl Queue {
     #[inline(always)]
     fn judge_io_bound(&mut self, clock: &Clock) {
         let total = clock.since(self.io_start_ns);
-        // A queue that was just created has not been idle.
-        if self.has(Marks::JUST_CREATED) {
-            return;
-        }
+        // The initial `last_end_ns` of a queue lies 1 ns ahead (Q8), so that a queue whose first
+        // request came with a batch does not count as I/O bound before it has been idle (Q18).
         if self.is_empty() && self.dispatched == 0 {
             self.total_idle_ns = self.total_idle_ns.wrapping_add(clock.since(self.think.last_end_ns));
+        }
+        if self.has(Marks::JUST_CREATED) {
+            return;
         }
         let is_bound = self.total_idle_ns.saturating_mul(5) <= total;
         self.marks.put(Marks::IO_BOUND, is_bound);

@@ -1,20 +1,20 @@
 //! bfq against the decisions of Linux's own: the logs hold what the BFQ of Linux 6.18 was called
-//! with, and what it answered, with two readers of levels 2 and 6. Our policy gets the same calls
-//! at the same times. How they were recorded: docs/measured/2026-11-26-bfq-ioprio.
+//! with, and what it answered, with two readers of depth 8: of levels 2 and 6 on flash,
+//! of levels 0 and 7 on a disk. Our policy gets the same calls at the same times. How they were recorded: docs/measured/2026-11-26-bfq-ioprio.
 
 mod replay;
 
 use replay::Replay;
 
 const LOGS: [(&str, &str, &str); 2] =
-    [("raised", include_str!("raised.log"), ""), ("plain", include_str!("plain.log"), "low_latency=0")];
+    [("ssd", include_str!("ssd.log"), "low_latency=0"), ("disk", include_str!("disk.log"), "")];
 
 #[test]
 fn every_decision_is_the_kernels() {
     for (name, log, tunables) in LOGS {
         let run = Replay::new(&format!("6.18:{tunables}"), log).run(log);
         assert_eq!(run.first_difference, None, "{name}: after {} events:\n{}", run.same, run.last_lines());
-        assert!(run.turns > 20 && run.requests > 2_000, "{name}: {} turns, {} requests", run.turns, run.requests);
+        assert!(run.turns > 10 && run.requests > 500, "{name}: {} turns, {} requests", run.turns, run.requests);
     }
 }
 
@@ -43,6 +43,9 @@ fn replay_a_folder() {
         let [new, old] = ["6.18", "6.8"].map(|form| Replay::new(&format!("{form}:{tunables}"), &log).run(&log));
         let difference = new.first_difference.unwrap_or_default();
         let (same, old_same) = (new.same, old.same);
-        println!("{name} {} events, {} turns: same {same}, form of 6.8 {old_same} {difference}", new.events, new.turns);
+        println!(
+            "{name}: {} events, {} turns; {same} same, form of 6.8 {old_same}; {difference}",
+            new.events, new.turns
+        );
     }
 }

@@ -50,6 +50,7 @@ fn q18_an_issuer_whose_batch_began_before_its_last_completion_is_not_io_bound() 
             assert_eq!(rig.dispatch(), Some(id));
             rig.pass(MILLISECOND);
             rig.complete(id);
+            rig.pass(MICROSECOND);
         }
         assert!(rig.bfq.queues.at(rig.queue_of(1)).has(Marks::IO_BOUND));
         rig.go_back(EARLIER_NS);
