@@ -70,11 +70,11 @@ const fn kind_of(bio: &Bio) -> Kind {
 
 impl Queue {
     /// Updates whether the issuer has a short think time, compared with the idle time granted to
-    /// it. True if this invalidates what injection has learned. `idle_ns` is 0 if there is no
-    /// idling.
+    /// it, or with half of it. True if this invalidates what injection has learned. `idle_ns` is 0 if
+    /// there is no idling.
     #[inline(always)]
     fn judge_think_time(&mut self, is_alive: bool, idle_ns: Nanos, clock: &Clock, spans: &Spans) -> bool {
-        let is_short = is_alive && !self.think.is_above(idle_ns / 2);
+        let is_short = is_alive && !self.think.is_above(idle_ns >> spans.think_shift);
         if is_short == self.has(Marks::SHORT_THINK_TIME) || idle_ns == 0 {
             return false;
         }

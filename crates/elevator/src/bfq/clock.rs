@@ -121,10 +121,12 @@ pub struct Spans {
     pub inject_reset: u64,
     pub inject_sample: u64,
     pub inject_barrier: u64,
+    /// `slice_idle`, divided by two to this power, is the longest think time that counts as short.
+    pub think_shift: u32,
 }
 
 impl Spans {
-    pub fn new(clock: &Clock) -> Self {
+    pub fn new(clock: &Clock, think_shift: u32) -> Self {
         let second = (SECOND / clock.tick_ns).max(1);
         let ms = |span: u64| clock.round_up(span * MILLISECOND);
         Self {
@@ -142,6 +144,7 @@ impl Spans {
             inject_reset: ms(1_000),
             inject_sample: ms(10),
             inject_barrier: ms(100),
+            think_shift,
         }
     }
 }

@@ -37,7 +37,7 @@ impl Policy for Bfq {
         let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
         let entities = queues.saturating_add(groups);
         let clock = Clock::new(configuration, profile.keeps_plug_time);
-        let spans = Spans::new(&clock);
+        let spans = Spans::new(&clock, profile.think_shift);
         Ok(Self {
             profile: *profile,
             settings: Settings::new(&spans),

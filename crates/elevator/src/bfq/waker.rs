@@ -28,7 +28,8 @@ impl Bfq {
         }
         let window_ns = self.settings.slice_idle_ns().saturating_mul(WINDOW_IDLES);
         // Records are reused, so the serial number is compared as well.
-        let is_same = state.tentative_waker == (last, serial) && now <= state.waker_since_ns.saturating_add(window_ns);
+        let is_recent = !self.profile.limits_waker_detection || now <= state.waker_since_ns.saturating_add(window_ns);
+        let is_same = state.tentative_waker == (last, serial) && is_recent;
         let state = self.queues.at_mut(queue);
         if is_same {
             state.waker_detections = state.waker_detections.wrapping_add(1);
