@@ -49,10 +49,8 @@ impl Clock {
         self.span(began_ns, self.ns)
     }
 
-    /// The time between two events. Since 6.9 a task that submits a batch keeps the time at which it
-    /// began for the whole batch, also if other events have occurred meanwhile. A span whose end lies
-    /// before its beginning is then a very long one, as in the kernel (quirk Q18 of
-    /// docs/specifications/bfq.md).
+    /// The time between two events. With batch times, a span whose end lies before its beginning is a
+    /// very long one, as in the kernel (quirk Q18 of docs/specifications/bfq.md); otherwise it is 0.
     #[inline]
     pub const fn span(&self, began_ns: Nanos, ended_ns: Nanos) -> Nanos {
         if self.keeps_plug_time { ended_ns.wrapping_sub(began_ns) } else { ended_ns.saturating_sub(began_ns) }

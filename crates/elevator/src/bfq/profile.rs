@@ -59,8 +59,8 @@ pub struct Profile {
     /// A queue that ends a burst, because it was created later or in another group, begins the next
     /// burst even if other queues are busy; in other forms only if none is.
     pub(super) begins_bursts_always: bool,
-    /// The time of a request is that at which its issuer began the batch that it is part of, so that
-    /// it may lie before the last completion.
+    /// Takes notice of batch times ([`Configuration::batch_times`](crate::interface::Configuration)):
+    /// the time of a request may lie before the last completion.
     pub(super) keeps_plug_time: bool,
 }
 

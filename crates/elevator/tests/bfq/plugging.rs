@@ -170,11 +170,7 @@ fn t26_for_throughput_a_disk_is_idled_for_a_sequential_reader() {
         let kept = |host: Host, is_deep, is_seeky| after_requests_of_one(host, is_deep, is_seeky).kept_us();
         assert_eq!(kept(Host::on_disk(form), false, true), Some(2_000), "{form}: seeky on one command at a time");
         assert_eq!(kept(Host::on_disk(form), false, false), Some(8_000), "{form}");
-        // Since 6.9 a queue that has never been idle since its first batch does not count as I/O
-        // bound (Q18): Linux 6.18 does not idle for it, in the logs of
-        // docs/measured/2026-11-26-bfq-ioprio.
-        let sequential = if form == "6.12" { None } else { Some(8_000) };
-        assert_eq!(kept(Host::on_disk(form), true, false), sequential, "{form}: sequential");
+        assert_eq!(kept(Host::on_disk(form), true, false), Some(8_000), "{form}: sequential");
         assert_eq!(kept(Host::on_disk(form), true, true), None, "{form}: seeky on many commands");
         assert_eq!(kept(Host::on_flash(form), true, false), None, "{form}: flash");
     }
@@ -184,7 +180,7 @@ fn t26_for_throughput_a_disk_is_idled_for_a_sequential_reader() {
 fn t27_a_small_request_does_not_end_a_wait_for_throughput() {
     for form in FORMS {
         let host = || {
-            let mut host = after_requests_of_one(Host::on_disk(form), false, false);
+            let mut host = after_requests_of_one(Host::on_disk(form), true, false);
             assert_eq!(host.kept_us(), Some(8_000), "{form}");
             // This pause is so short that the queue still counts as I/O bound.
             host.pass_us(100);

@@ -54,6 +54,7 @@ impl Replay {
             depth: Depth { requests: 256, device: 128 },
             rotational: log.lines().any(|line| line == "# rotational 1"),
             tick_ns: 4 * MILLISECOND,
+            batch_times: true,
             ..Configuration::default()
         };
         let policy = registry::build("bfq", registry::parse_version(version), &configuration);

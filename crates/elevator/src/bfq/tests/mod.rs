@@ -58,6 +58,7 @@ impl Rig {
             depth: Depth { requests: 128, device: 128 },
             rotational: is_rotational,
             tick_ns,
+            batch_times: true,
             ..Configuration::default()
         };
         let profile = FORMS[form].profile;
