@@ -48,6 +48,9 @@ pub struct Configuration {
     /// Clock tick at whose start delayed work runs (the renewed dispatch after an idle period), in
     /// ns; 0 = exactly when it is due, as docs/specifications/bfq.md, section 2 has it.
     pub work_tick_ns: Nanos,
+    /// Whether a request has the time at which its issuer began the batch that it is part of, as in
+    /// Linux since 6.9, so that times may run backward. Forms of older kernels take no notice.
+    pub batch_times: bool,
     /// Seed for policies that draw random numbers.
     pub seed: u64,
 }
@@ -70,6 +73,7 @@ impl Default for Configuration {
             actuators: Actuators::ONE,
             tick_ns: 0,
             work_tick_ns: 0,
+            batch_times: false,
             seed: 1,
         }
     }

@@ -221,6 +221,7 @@ fn settings(
         actuators: Actuators::of(&info.ranges),
         tick_ns,
         work_tick_ns: tick_ns,
+        batch_times: false,
         seed: experiment.run_seed(),
     };
     let limits = Limits {

@@ -59,6 +59,7 @@ impl Config {
             actuators: Actuators::ONE,
             tick_ns: 0,
             work_tick_ns: 0,
+            batch_times: false,
             seed: self.seed,
         }
     }

@@ -190,7 +190,8 @@ impl Bfq {
         let (factor, served_factor) = (self.queues.at(queue).raising.factor, self.queues.at(served).raising.factor);
         let wants = match self.profile.preempts {
             Preempts::MoreRaised => wants_preempt && served_factor < factor,
-            Preempts::Also => {
+            Preempts::HigherToo => (wants_preempt && factor >= served_factor) || self.is_higher(queue, served),
+            Preempts::AlsoIfNotIdledFor => {
                 (wants_preempt && factor >= served_factor)
                     || self.is_higher(queue, served)
                     || !self.better_to_idle(served)

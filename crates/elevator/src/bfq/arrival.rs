@@ -70,11 +70,11 @@ const fn kind_of(bio: &Bio) -> Kind {
 
 impl Queue {
     /// Updates whether the issuer has a short think time, compared with the idle time granted to
-    /// it. True if this invalidates what injection has learned. `idle_ns` is 0 if there is no
-    /// idling.
+    /// it, or with half of it. True if this invalidates what injection has learned. `idle_ns` is 0 if
+    /// there is no idling.
     #[inline(always)]
     fn judge_think_time(&mut self, is_alive: bool, idle_ns: Nanos, clock: &Clock, spans: &Spans) -> bool {
-        let is_short = is_alive && !self.think.is_above(idle_ns / 2);
+        let is_short = is_alive && !self.think.is_above(idle_ns >> spans.think_shift);
         if is_short == self.has(Marks::SHORT_THINK_TIME) || idle_ns == 0 {
             return false;
         }
@@ -96,10 +96,12 @@ impl Queue {
 
     /// Updates the queue's share of idle time; called when a request is about to be added.
     #[inline(always)]
-    fn judge_io_bound(&mut self, now: Nanos) {
-        let total = now.saturating_sub(self.io_start_ns);
+    fn judge_io_bound(&mut self, clock: &Clock) {
+        let total = clock.since(self.io_start_ns);
+        // The initial `last_end_ns` of a queue lies 1 ns ahead (Q8), so that a queue whose first
+        // request came with a batch does not count as I/O bound before it has been idle (Q18).
         if self.is_empty() && self.dispatched == 0 {
-            self.total_idle_ns = self.total_idle_ns.saturating_add(now.saturating_sub(self.think.last_end_ns));
+            self.total_idle_ns = self.total_idle_ns.wrapping_add(clock.since(self.think.last_end_ns));
         }
         if self.has(Marks::JUST_CREATED) {
             return;
@@ -107,7 +109,7 @@ impl Queue {
         let is_bound = self.total_idle_ns.saturating_mul(5) <= total;
         self.marks.put(Marks::IO_BOUND, is_bound);
         if total > IO_WINDOW_NS {
-            self.io_start_ns = now.wrapping_sub(total / 2);
+            self.io_start_ns = clock.ns.wrapping_sub(total / 2);
             self.total_idle_ns /= 2;
         }
     }
@@ -170,7 +172,7 @@ impl Bfq {
         let [_, sync] = &mut state.queued;
         *sync = sync.wrapping_add(1);
         if self.profile.io_bound == IoBound::ShareOfTime {
-            state.judge_io_bound(now);
+            state.judge_io_bound(&self.clock);
         }
         if self.settings.low_latency && !state.is_raised() {
             state.raising.since_ticks = self.clock.ticks;
@@ -374,7 +376,7 @@ impl Bfq {
         let (factor_before, was_busy) = (state.raising.factor, state.has(Marks::BUSY));
         let is_sync = state.is_sync();
         if is_sync && self.profile.io_bound == IoBound::ShareOfTime {
-            state.judge_io_bound(self.clock.ns);
+            state.judge_io_bound(&self.clock);
         }
         let kind = Slot::kind(bio.is_sync(), bio.flags.contains(Flags::META));
         let is_next_changed = self.insert_by_sector(queue, slot, bio.extent.first_sector, kind);

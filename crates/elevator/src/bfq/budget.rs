@@ -13,9 +13,9 @@ use block::time::MILLISECOND;
 pub const DEFAULT_MAX_BUDGET: u32 = 16_384;
 const ENOUGH_TURNS: u32 = 194;
 /// Shorter turns tell nothing about a queue's rate.
-const SHORT_TURN_NS: Nanos = MILLISECOND;
+const SHORT_TURN_US: u64 = 1_000;
 /// Longer turns are judged by the amount they transferred.
-const LONG_TURN_NS: Nanos = 20 * MILLISECOND;
+const LONG_TURN_US: u64 = 20_000;
 /// Least time charged for a short turn of a seeky queue where positioning costs nothing; on disks
 /// it is the default of `slice_idle`.
 const LEAST_CHARGE_NS: Nanos = 2 * MILLISECOND;
@@ -163,12 +163,14 @@ impl Bfq {
         if !state.is_sync() {
             return (false, 0);
         }
-        let lasted_ns = ended_at_ns.saturating_sub(self.turn_began_ns);
-        let is_long = lasted_ns > LONG_TURN_NS;
+        // The kernel counts the length in microseconds, in 32 bits.
+        let lasted_ns = self.clock.span(self.turn_began_ns, ended_at_ns);
+        let lasted_us = (lasted_ns.cast_signed() / 1_000).cast_unsigned() & u64::from(u32::MAX);
+        let is_long = lasted_us > LONG_TURN_US;
         let is_slow = if is_long { self.entities.at(queue).service < self.max_budget / 2 } else { state.is_seeky() };
         let charged_ns = match () {
-            () if self.settings.real_time_charge => lasted_ns,
-            () if lasted_ns >= SHORT_TURN_NS => (lasted_ns / MILLISECOND).saturating_mul(MILLISECOND),
+            () if self.settings.real_time_charge => ended_at_ns.saturating_sub(self.turn_began_ns),
+            () if lasted_us >= SHORT_TURN_US => (lasted_us / 1_000).saturating_mul(MILLISECOND),
             () if self.is_rotational => SLICE_IDLE_NS,
             () => LEAST_CHARGE_NS,
         };

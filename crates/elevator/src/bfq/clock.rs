@@ -14,13 +14,20 @@ pub const NEVER: Nanos = Nanos::MAX;
 pub struct Clock {
     pub ns: Nanos,
     pub ticks: u64,
+    /// Whether the time of an event may lie before that of earlier ones; see [`Clock::span`].
+    pub keeps_plug_time: bool,
     /// Length of a tick; 1 if the host gives none, so that ticks are nanoseconds.
     tick_ns: NonZeroU64,
 }
 
 impl Clock {
-    pub fn new(configuration: &Configuration) -> Self {
-        Self { ns: 0, ticks: 0, tick_ns: NonZeroU64::new(configuration.tick_ns).unwrap_or(NonZeroU64::MIN) }
+    pub fn new(configuration: &Configuration, keeps_plug_time: bool) -> Self {
+        Self {
+            ns: 0,
+            ticks: 0,
+            keeps_plug_time,
+            tick_ns: NonZeroU64::new(configuration.tick_ns).unwrap_or(NonZeroU64::MIN),
+        }
     }
 
     #[inline]
@@ -28,11 +35,25 @@ impl Clock {
         self.ns = now;
         let length = self.tick_ns.get();
         // The division is avoided while the tick has not changed.
+        // Ticks never run backward, even if the time of an event does.
         if length == 1 {
-            self.ticks = now;
-        } else if now.wrapping_sub(self.ticks.wrapping_mul(length)) >= length {
+            self.ticks = self.ticks.max(now);
+        } else if now.saturating_sub(self.ticks.wrapping_mul(length)) >= length {
             self.ticks = now / self.tick_ns;
         }
+    }
+
+    /// The time from `began_ns` until now; see [`Clock::span`].
+    #[inline]
+    pub const fn since(&self, began_ns: Nanos) -> Nanos {
+        self.span(began_ns, self.ns)
+    }
+
+    /// The time between two events. With batch times, a span whose end lies before its beginning is a
+    /// very long one, as in the kernel (quirk Q18 of docs/specifications/bfq.md); otherwise it is 0.
+    #[inline]
+    pub const fn span(&self, began_ns: Nanos, ended_ns: Nanos) -> Nanos {
+        if self.keeps_plug_time { ended_ns.wrapping_sub(began_ns) } else { ended_ns.saturating_sub(began_ns) }
     }
 
     /// Whether a time lies strictly in the past.
@@ -98,10 +119,12 @@ pub struct Spans {
     pub inject_reset: u64,
     pub inject_sample: u64,
     pub inject_barrier: u64,
+    /// `slice_idle`, divided by two to this power, is the longest think time that counts as short.
+    pub think_shift: u32,
 }
 
 impl Spans {
-    pub fn new(clock: &Clock) -> Self {
+    pub fn new(clock: &Clock, think_shift: u32) -> Self {
         let second = (SECOND / clock.tick_ns).max(1);
         let ms = |span: u64| clock.round_up(span * MILLISECOND);
         Self {
@@ -119,6 +142,7 @@ impl Spans {
             inject_reset: ms(1_000),
             inject_sample: ms(10),
             inject_barrier: ms(100),
+            think_shift,
         }
     }
 }

@@ -36,8 +36,8 @@ impl Policy for Bfq {
         // for every request as well.
         let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
         let entities = queues.saturating_add(groups);
-        let clock = Clock::new(configuration);
-        let spans = Spans::new(&clock);
+        let clock = Clock::new(configuration, profile.keeps_plug_time && configuration.batch_times);
+        let spans = Spans::new(&clock, profile.think_shift);
         Ok(Self {
             profile: *profile,
             settings: Settings::new(&spans),

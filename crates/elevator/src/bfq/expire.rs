@@ -78,7 +78,8 @@ impl Bfq {
         // A preempted queue that the device must be idled for, because it would otherwise lose its
         // share, stays busy although it is empty. So it is served again before queues of lower
         // precedence.
-        let stays = end == TurnEnd::Preempted && self.needed_for_guarantees(queue);
+        let may_stay = self.profile.keeps_preempted_busy && end == TurnEnd::Preempted;
+        let stays = may_stay && self.needed_for_guarantees(queue);
         let leaves = is_empty && !stays;
         if leaves && count_out_last {
             self.queues.at_mut(queue).budget_timeout_ticks = self.clock.ticks;

@@ -7,7 +7,7 @@ use super::profile::Injection;
 use super::state::{InjectState, Marks};
 use crate::structures::NIL;
 
-/// BFQ of 4.12: the injected sectors may reach this many times those of the queue in service.
+/// BFQ of 4.20: the injected sectors may reach this many times those of the queue in service.
 const INJECTED_TIMES: u64 = 10;
 
 impl Bfq {
@@ -15,14 +15,14 @@ impl Bfq {
     #[inline(never)]
     pub(super) fn choose_for_injection(&mut self) -> u32 {
         let served = self.in_service;
-        if self.profile.injection == Injection::Service {
-            return self.choose_by_service(served);
+        match self.profile.injection {
+            Injection::None => return NIL,
+            Injection::Service => return self.choose_by_service(served),
+            Injection::ServiceTime => {}
         }
-        if self.profile.has_wakers {
-            let related = self.choose_related(served);
-            if related != NIL {
-                return related;
-            }
+        let related = self.choose_related(served);
+        if related != NIL {
+            return related;
         }
         let state = self.queues.at(served);
         let can_bear = !state.is_raised() || self.raised_busy > 1 || !state.has(Marks::SHORT_THINK_TIME);
@@ -33,20 +33,21 @@ impl Bfq {
     }
 
     /// The issuer's own async queue, the waker of the queue in service, or the first queue that it
-    /// wakes: the issuer may be waiting for requests of these.
+    /// wakes: the issuer may be waiting for requests of these. In the forms without wakers no queue
+    /// has one.
     fn choose_related(&self, served: u32) -> u32 {
         let state = self.queues.at(served);
         let [own_async, _] = self.contexts.at(state.owner).queues;
         let next = self.queues.at(own_async).next;
-        if state.owner != NIL && next != NIL && self.slots.at(next).context == state.owner && self.may_inject(own_async)
-        {
+        let is_own = state.owner != NIL && next != NIL && self.slots.at(next).context == state.owner;
+        if self.profile.injects_own_async && is_own && self.may_inject(own_async) {
             return own_async;
         }
         if self.may_inject(state.waker) {
             return state.waker;
         }
         let woken = state.woken.first().unwrap_or(NIL);
-        if self.may_inject(woken) { woken } else { NIL }
+        if self.profile.injects_woken && self.may_inject(woken) { woken } else { NIL }
     }
 
     /// Whether the queue is busy, and its next request fits its budget.
@@ -91,7 +92,7 @@ impl Bfq {
         found.unwrap_or(NIL)
     }
 
-    /// The queue to inject from by the rules of 4.12, which inject only while a seeky queue is in
+    /// The queue to inject from by the rules of 4.20, which inject only while a seeky queue is in
     /// service, on flash that queues commands.
     fn choose_by_service(&self, served: u32) -> u32 {
         let state = self.queues.at(served);
@@ -116,7 +117,7 @@ impl Bfq {
     /// Called when a request arrives whose issuer has no other: decides whether to measure its
     /// total service time.
     pub(super) fn sample_for_injection(&mut self, queue: u32) {
-        if self.profile.injection == Injection::Service {
+        if self.profile.injection != Injection::ServiceTime {
             return;
         }
         let since = self.queues.at(queue).inject.decreased_ticks;

@@ -77,6 +77,12 @@ impl PeakRate {
         self.rate
     }
 
+    /// For tests.
+    #[cfg(test)]
+    pub const fn samples(&self) -> u64 {
+        self.samples
+    }
+
     fn begin(&mut self, now: Nanos, sectors: u64) {
         (self.first_ns, self.last_dispatch_ns, self.interval_ns) = (now, now, 0);
         (self.samples, self.sequential) = (1, 0);
@@ -125,19 +131,19 @@ impl Bfq {
         let is_seeky = is_far_from(self.last_position_sectors, extent, self.is_rotational);
         if self.peak.samples == 0 {
             self.peak.begin(now, sectors);
-        } else if now.saturating_sub(self.peak.last_dispatch_ns) > PAUSE_NS && self.in_driver == 0 {
+        } else if self.clock.since(self.peak.last_dispatch_ns) > PAUSE_NS && self.in_driver == 0 {
             self.conclude_rate(Some(sectors));
         } else {
-            let peak = &mut self.peak;
+            let (clock, peak) = (&self.clock, &mut self.peak);
             peak.samples = peak.samples.wrapping_add(1);
-            let is_busy = self.in_driver > 0 || now.saturating_sub(peak.last_completion_ns) < NO_PAUSE_NS;
+            let is_busy = self.in_driver > 0 || clock.since(peak.last_completion_ns) < NO_PAUSE_NS;
             if is_busy && !is_seeky {
                 peak.sequential = peak.sequential.wrapping_add(1);
             }
             peak.sectors = peak.sectors.saturating_add(sectors);
             let is_forgotten = peak.samples.is_multiple_of(SAMPLES_UNTIL_SIZE_IS_FORGOTTEN);
             peak.last_size = if is_forgotten { sectors } else { peak.last_size.max(sectors) };
-            peak.interval_ns = now.saturating_sub(peak.first_ns);
+            peak.interval_ns = clock.since(peak.first_ns);
             if peak.interval_ns >= REFERENCE_INTERVAL_NS {
                 self.conclude_rate(Some(sectors));
             }
@@ -170,7 +176,7 @@ impl Bfq {
     #[inline]
     pub(super) fn sample_completion(&mut self) {
         let now = self.clock.ns;
-        let since_ns = now.saturating_sub(self.peak.last_completion_ns);
+        let since_ns = self.clock.since(self.peak.last_completion_ns);
         // At least one microsecond longer than the limit, because the kernel compares whole
         // microseconds.
         if since_ns >= NO_PAUSE_NS + MICROSECOND && self.was_slow_since(since_ns / MICROSECOND) {

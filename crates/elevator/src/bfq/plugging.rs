@@ -73,8 +73,12 @@ impl Bfq {
             return true;
         }
         let is_crowded = self.in_driver >= state.dispatched.saturating_add(OTHERS_IN_DEVICE);
-        let others_crowd = self.profile.protects_lone_queue && is_crowded;
-        (state.is_raised() && (self.raised_busy < self.busy_total() || others_crowd)) || self.is_asymmetric(queue)
+        let profile = &self.profile;
+        let counts_raising = !profile.spares_if_all_raised
+            || self.raised_busy < self.busy_total()
+            || (profile.idles_in_crowd && is_crowded);
+        let is_spared = profile.spares_large_bursts && state.has(Marks::IN_LARGE_BURST);
+        ((state.is_raised() && counts_raising) || self.is_asymmetric(queue)) && !is_spared
     }
 
     pub(super) fn better_to_idle(&self, queue: u32) -> bool {

@@ -11,9 +11,15 @@ pub struct Profile {
     pub(super) skips_merge_on_queueing_flash: bool,
     /// No idling for queues of the lowest weight.
     pub(super) skips_idling_for_lowest_weight: bool,
-    /// Idles the device for a queue that is the only busy one, and for a raised one while the
-    /// others have at least four more requests in flight.
+    /// Idles the device for a queue that is the only busy one.
     pub(super) protects_lone_queue: bool,
+    /// Idles for a raised queue while the others have at least four more requests in flight, even
+    /// if these are raised as well.
+    pub(super) idles_in_crowd: bool,
+    /// Does not idle for a raised queue only because it is raised if all busy queues are.
+    pub(super) spares_if_all_raised: bool,
+    /// Does not idle for the share of a queue that began in a large burst.
+    pub(super) spares_large_bursts: bool,
     /// Raises only queues with the default weight.
     pub(super) raises_default_weight_only: bool,
     /// A queue whose recent requests were all far apart cannot become soft real-time.
@@ -23,9 +29,19 @@ pub struct Profile {
     pub(super) preempts: Preempts,
     pub(super) io_bound: IoBound,
     pub(super) injection: Injection,
+    /// Injects async requests of the issuer in service.
+    pub(super) injects_own_async: bool,
     /// Detects wakers (queues whose completions trigger requests of another queue), and injects
-    /// their requests and async requests of the issuer in service.
+    /// their requests.
     pub(super) has_wakers: bool,
+    /// Also injects requests of queues that the queue in service wakes.
+    pub(super) injects_woken: bool,
+    /// The detections that confirm a waker must not be far apart.
+    pub(super) limits_waker_detection: bool,
+    /// A preempted queue that the device must be idled for stays busy although it is empty.
+    pub(super) keeps_preempted_busy: bool,
+    /// Divides `slice_idle` into the longest think time that still counts as short, as a shift.
+    pub(super) think_shift: u32,
     /// Merges new queues of one group and level (stable merge).
     pub(super) has_stable_merge: bool,
     /// Async requests are charged like sync ones while the scenario is asymmetric: weights, classes
@@ -43,6 +59,9 @@ pub struct Profile {
     /// A queue that ends a burst, because it was created later or in another group, begins the next
     /// burst even if other queues are busy; in other forms only if none is.
     pub(super) begins_bursts_always: bool,
+    /// Takes notice of batch times ([`Configuration::batch_times`](crate::interface::Configuration)):
+    /// the time of a request may lie before the last completion.
+    pub(super) keeps_plug_time: bool,
 }
 
 /// Which arrivals preempt the queue in service.
@@ -51,10 +70,11 @@ pub enum Preempts {
     /// A request preempts if its queue returns in time and is raised more than the queue in
     /// service.
     MoreRaised,
-    /// It also preempts if its queue returns in time and is raised as much, if its queue has a
-    /// higher class or a larger weight, or if the device need not be idled for the queue in
-    /// service.
-    Also,
+    /// It also preempts if its queue returns in time and is raised as much, or if its queue has a
+    /// higher class or a larger weight.
+    HigherToo,
+    /// It also preempts if the device need not be idled for the queue in service.
+    AlsoIfNotIdledFor,
 }
 
 /// When a queue counts as I/O bound.
@@ -70,6 +90,8 @@ pub enum IoBound {
 /// How requests of others are injected while the device is idled for a queue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Injection {
+    /// None.
+    None,
     /// Up to ten times the sectors that a seeky queue on flash had in its turn.
     Service,
     /// As many as keep the total service time of the queue's own requests below 1.5 times the time
@@ -81,13 +103,21 @@ const FIRST: Profile = Profile {
     skips_merge_on_queueing_flash: false,
     skips_idling_for_lowest_weight: false,
     protects_lone_queue: false,
+    idles_in_crowd: false,
+    spares_if_all_raised: false,
+    spares_large_bursts: true,
     raises_default_weight_only: false,
     has_totally_seeky: false,
     saves_weight: false,
     preempts: Preempts::MoreRaised,
     io_bound: IoBound::ArrivalsInTime,
-    injection: Injection::Service,
+    injection: Injection::None,
+    injects_own_async: false,
     has_wakers: false,
+    injects_woken: false,
+    limits_waker_detection: false,
+    keeps_preempted_busy: false,
+    think_shift: 0,
     has_stable_merge: false,
     charges_plainly_if_asymmetric: false,
     limits_tags_by_weight: false,
@@ -95,39 +125,59 @@ const FIRST: Profile = Profile {
     counts_own_queues: false,
     has_actuators: false,
     begins_bursts_always: true,
+    keeps_plug_time: false,
 };
+
+const SEPTEMBER_2018: Profile = Profile { injection: Injection::Service, spares_if_all_raised: true, ..FIRST };
+
+const JANUARY_2019: Profile =
+    Profile { charges_plainly_if_asymmetric: true, spares_large_bursts: false, ..SEPTEMBER_2018 };
 
 const MARCH_2019: Profile = Profile {
     skips_merge_on_queueing_flash: true,
     skips_idling_for_lowest_weight: true,
+    idles_in_crowd: true,
     has_totally_seeky: true,
     saves_weight: true,
     injection: Injection::ServiceTime,
+    injects_own_async: true,
     begins_bursts_always: false,
-    ..FIRST
+    ..JANUARY_2019
 };
 
-const WITH_WAKERS: Profile = Profile {
+const WITH_WAKERS: Profile =
+    Profile { has_wakers: true, preempts: Preempts::HigherToo, keeps_preempted_busy: true, ..MARCH_2019 };
+
+const JANUARY_2021: Profile = Profile {
     protects_lone_queue: true,
     raises_default_weight_only: true,
-    preempts: Preempts::Also,
+    preempts: Preempts::AlsoIfNotIdledFor,
     io_bound: IoBound::ShareOfTime,
-    has_wakers: true,
-    has_stable_merge: true,
-    charges_plainly_if_asymmetric: true,
-    limits_tags_by_weight: true,
-    ..MARCH_2019
+    think_shift: 1,
+    ..WITH_WAKERS
 };
 
-const OWN_QUEUES: Profile = Profile { symmetric_groups: 1, counts_own_queues: true, ..WITH_WAKERS };
+const STABLY_MERGED: Profile = Profile { has_stable_merge: true, injects_woken: true, ..JANUARY_2021 };
 
-const NEWEST: Profile = Profile { has_actuators: true, ..OWN_QUEUES };
+const TAGS_BY_WEIGHT: Profile = Profile { limits_tags_by_weight: true, limits_waker_detection: true, ..STABLY_MERGED };
 
-/// By version: 4.12 stands for all up to 5.1; 5.2 is the series of March 2019.
+const OWN_QUEUES: Profile = Profile { symmetric_groups: 1, counts_own_queues: true, ..TAGS_BY_WEIGHT };
+
+const WITH_ACTUATORS: Profile = Profile { has_actuators: true, ..OWN_QUEUES };
+
+const NEWEST: Profile = Profile { keeps_plug_time: true, ..WITH_ACTUATORS };
+
+/// By version; docs/elevators/bfq.md has the source of each difference.
 pub const FORMS: &[Form<&'static Profile>] = &[
     Form { since: Version(4, 12, 0), profile: &FIRST },
+    Form { since: Version(4, 20, 0), profile: &SEPTEMBER_2018 },
+    Form { since: Version(5, 1, 0), profile: &JANUARY_2019 },
     Form { since: Version(5, 2, 0), profile: &MARCH_2019 },
-    Form { since: Version(5, 17, 0), profile: &WITH_WAKERS },
+    Form { since: Version(5, 3, 0), profile: &WITH_WAKERS },
+    Form { since: Version(5, 12, 0), profile: &JANUARY_2021 },
+    Form { since: Version(5, 13, 0), profile: &STABLY_MERGED },
+    Form { since: Version(5, 17, 0), profile: &TAGS_BY_WEIGHT },
     Form { since: Version(6, 2, 0), profile: &OWN_QUEUES },
-    Form { since: Version(6, 3, 0), profile: &NEWEST },
+    Form { since: Version(6, 3, 0), profile: &WITH_ACTUATORS },
+    Form { since: Version(6, 9, 0), profile: &NEWEST },
 ];

@@ -19,7 +19,7 @@ impl Bfq {
     /// Looks for a waker when the only request of an issuer has just arrived.
     pub(super) fn detect_waker(&mut self, queue: u32) {
         let last = self.last_completed;
-        let (now, since_ns) = (self.clock.ns, self.clock.ns.saturating_sub(self.peak.last_completion_ns));
+        let (now, since_ns) = (self.clock.ns, self.clock.since(self.peak.last_completion_ns));
         let serial = self.queues.at(last).serial;
         let state = self.queues.at(queue);
         let may_wake = self.profile.has_wakers && last != NIL && last != queue && last != SPARE_QUEUE;
@@ -28,7 +28,8 @@ impl Bfq {
         }
         let window_ns = self.settings.slice_idle_ns().saturating_mul(WINDOW_IDLES);
         // Records are reused, so the serial number is compared as well.
-        let is_same = state.tentative_waker == (last, serial) && now <= state.waker_since_ns.saturating_add(window_ns);
+        let is_recent = !self.profile.limits_waker_detection || now <= state.waker_since_ns.saturating_add(window_ns);
+        let is_same = state.tentative_waker == (last, serial) && is_recent;
         let state = self.queues.at_mut(queue);
         if is_same {
             state.waker_detections = state.waker_detections.wrapping_add(1);

@@ -147,6 +147,8 @@ const ISOLATED: Profile = Profile {
     ..NO_IDLE_PER_QUEUE
 };
 
+const QUIET_ON_FLASH: Profile = Profile { is_quiet_on_flash: true, ..ISOLATED };
+
 const LAST: Profile = Profile {
     tunable_ids: &tunables::IDS_LAST,
     rows: &tunables::ROWS_LAST,
@@ -154,9 +156,8 @@ const LAST: Profile = Profile {
     has_hierarchy: true,
     has_wide_think_times: true,
     has_late_rules: true,
-    is_quiet_on_flash: true,
     favours_prio: true,
-    ..ISOLATED
+    ..QUIET_ON_FLASH
 };
 
 /// By version; 2.7, which never was a kernel, stands for the patches of 2010-07-21 on top of 2.6.35
@@ -169,5 +170,45 @@ pub const FORMS: &[Form<&'static Profile>] = &[
     Form { since: Version(2, 6, 38), profile: &ISOLATED },
     Form { since: Version(2, 7, 0), profile: &Profile { forgets_rest_in_iops_mode: true, ..MERGED } },
     Form { since: Version(3, 0, 0), profile: &ISOLATED },
+    Form { since: Version(4, 2, 0), profile: &QUIET_ON_FLASH },
     Form { since: Version(4, 20, 0), profile: &LAST },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A feature, the first kernel that may have it, and the first that surely has it.
+    struct Row(&'static str, Version, Version, fn(&Profile) -> bool);
+
+    const fn v(major: u16, minor: u16, patch: u16) -> Version {
+        Version(major, minor, patch)
+    }
+
+    /// The table of docs/elevators/cfq.md. What only a comparison of 2.6.37 with 4.20 shows may have
+    /// come with any kernel between them.
+    const TABLE: [Row; 10] = [
+        Row("groups", v(2, 6, 35), v(2, 6, 35), |form| !form.has_one_level),
+        Row("IOPS mode", v(2, 6, 36), v(2, 6, 36), |form| form.has_iops_mode),
+        Row("no idling per queue", v(2, 6, 37), v(3, 0, 0), |form| form.no_idle == NoIdle::PerQueue),
+        Row("isolation", v(2, 6, 38), v(3, 0, 0), |form| !form.has_one_level && form.isolation == Isolation::Always),
+        Row("quiet on flash", v(4, 2, 0), v(4, 2, 0), |form| form.is_quiet_on_flash),
+        Row("nanoseconds", v(2, 6, 38), v(4, 20, 0), |form| form.clock == Clock::Nanoseconds),
+        Row("hierarchy", v(2, 6, 38), v(4, 20, 0), |form| form.has_hierarchy),
+        Row("wide think times", v(2, 6, 38), v(4, 20, 0), |form| form.has_wide_think_times),
+        Row("late rules", v(2, 6, 38), v(4, 20, 0), |form| form.has_late_rules),
+        Row("PRIO flag", v(2, 6, 38), v(4, 20, 0), |form| form.favours_prio),
+    ];
+
+    #[test]
+    fn no_form_has_a_feature_of_a_later_kernel() {
+        for Row(name, may, surely, has) in TABLE {
+            for form in FORMS {
+                // 2.7 is 2.6.35 with patches.
+                let at = if form.since == v(2, 7, 0) { v(2, 6, 36) } else { form.since };
+                assert!(at >= may || !has(form.profile), "{name} in {:?}", form.since);
+                assert!(at < surely || has(form.profile), "no {name} in {:?}", form.since);
+            }
+        }
+    }
+}

@@ -65,7 +65,8 @@ fn t16_async_queues_have_the_whole_budget_and_cost_three_times_as_much() {
 fn t16_where_weights_differ_or_it_is_raised_they_cost_as_much_as_others() {
     // Issuer 2 has level 6 and therefore weight 20, so the async queue, with weight 40, is not the
     // lightest.
-    for (form, cost) in FORMS.into_iter().zip([24, 24, 8, 8]) {
+    // So it is in Linux 5.4, and not in 4.19; of the changes for 5.2 to 5.4 none is about it.
+    for (form, cost) in FORMS.into_iter().zip([24, 8, 8, 8]) {
         let mut host = Host::on_flash(form);
         host.submit("W0@1 R5000000be6@2");
         host.finish();

@@ -29,12 +29,6 @@ fn t23_the_device_is_idled_for_a_heavier_queue() {
             host.submit("R50000000be2@1 R50001000be2@1");
             assert_eq!(host.dispatch(), "R50000000be2@1", "{form}");
             host.submit("R900001000be6@2");
-            if is_seeky && form == "4.12" {
-                // The first form injects others' requests into the turns of seeky queues.
-                assert_eq!(host.dispatch_all(), "R50001000be2@1 R900001000be6@2");
-                assert_eq!(host.ends(), Vec::<String>::new());
-                continue;
-            }
             assert_eq!(host.dispatch_all(), "R50001000be2@1", "{form}");
             host.pass_ms(1);
             host.complete();
@@ -45,6 +39,19 @@ fn t23_the_device_is_idled_for_a_heavier_queue() {
             assert_eq!(host.policy.next_timer(), Some(host.now + 8_000_000), "{form}, seeky {is_seeky}");
             assert_eq!(host.ends(), Vec::<String>::new(), "{form}");
         }
+    }
+}
+
+/// From 4.20 to 5.1 others' requests are injected into the turns of seeky queues on flash.
+#[test]
+fn t23_others_are_injected_into_a_seeky_turn() {
+    for (form, injected) in [("4.19", ""), ("4.20", " R900001000be6@2"), ("5.1", " R900001000be6@2"), ("5.2", "")] {
+        let mut host = sixty_and_twenty(form, true);
+        host.submit("R50000000be2@1 R50001000be2@1");
+        assert_eq!(host.dispatch(), "R50000000be2@1", "{form}");
+        host.submit("R900001000be6@2");
+        assert_eq!(host.dispatch_all(), format!("R50001000be2@1{injected}"), "{form}");
+        assert_eq!(host.ends(), Vec::<String>::new(), "{form}");
     }
 }
 

@@ -71,6 +71,7 @@ impl StormState {
             actuators: actuators(storm.seed),
             tick_ns: [0, 0, 4_000_000][below(&mut random, 3)],
             work_tick_ns: 0,
+            batch_times: false,
             seed: storm.seed,
         };
         let era = if random.chance(1, 2) { Era::BLK_MQ } else { Era::ENGINE };

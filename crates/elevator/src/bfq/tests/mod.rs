@@ -8,7 +8,9 @@
 mod decisions;
 mod engine;
 mod learning;
+mod plug_time;
 mod rates;
+mod versions;
 
 use super::Bfq;
 use super::profile::FORMS;
@@ -23,11 +25,11 @@ use block::{Class, ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, 
 /// The root group, whose best-effort tree most cases use.
 const ROOT: u32 = GroupId::ROOT.0;
 
-/// Indices of the forms 4.12, 5.2, 6.1 and 6.3 in [`FORMS`]; before the last is 6.2.
+/// Indices of the forms 4.12, 5.2, 5.17 and 6.9 in [`FORMS`].
 pub const FIRST: usize = 0;
-pub const MARCH_2019: usize = 1;
-pub const WITH_WAKERS: usize = 2;
-pub const NEWEST: usize = 4;
+pub const MARCH_2019: usize = 3;
+pub const WITH_WAKERS: usize = 7;
+pub const NEWEST: usize = 10;
 
 /// A policy of the newest form with the settings of docs/specifications/bfq.md's cases, and the requests it
 /// gets.
@@ -56,6 +58,7 @@ impl Rig {
             depth: Depth { requests: 128, device: 128 },
             rotational: is_rotational,
             tick_ns,
+            batch_times: true,
             ..Configuration::default()
         };
         let profile = FORMS[form].profile;
@@ -69,6 +72,12 @@ impl Rig {
 
     pub fn pass(&mut self, span_ns: Nanos) {
         self.now += span_ns;
+        self.bfq.clock.set(self.now);
+    }
+
+    /// The next event has an earlier time.
+    pub fn go_back(&mut self, span_ns: Nanos) {
+        self.now -= span_ns;
         self.bfq.clock.set(self.now);
     }
 

@@ -1,0 +1,60 @@
+//! Which kernel brought what: the table of docs/elevators/bfq.md. No form has a feature before its
+//! kernel, and all have it from then on, unless a later one removed it.
+
+use super::super::profile::{FORMS, Injection, IoBound, Preempts, Profile};
+use crate::interface::Version;
+
+/// The first kernel with a feature, and the first without it.
+struct Row(&'static str, Version, Option<Version>, fn(&Profile) -> bool);
+
+const fn v(major: u16, minor: u16) -> Version {
+    Version(major, minor, 0)
+}
+
+const TABLE: [Row; 26] = [
+    Row("no idling in large bursts", v(4, 12), Some(v(5, 1)), |form| form.spares_large_bursts),
+    Row("bursts begin beside busy queues", v(4, 12), Some(v(5, 2)), |form| form.begins_bursts_always),
+    Row("injection by service", v(4, 20), Some(v(5, 2)), |form| form.injection == Injection::Service),
+    Row("no idling if all are raised", v(4, 20), None, |form| form.spares_if_all_raised),
+    Row("async requests at their size", v(5, 1), None, |form| form.charges_plainly_if_asymmetric),
+    Row("no merging on queueing flash", v(5, 2), None, |form| form.skips_merge_on_queueing_flash),
+    Row("no idling for the lowest weight", v(5, 2), None, |form| form.skips_idling_for_lowest_weight),
+    Row("idling in a crowd", v(5, 2), None, |form| form.idles_in_crowd),
+    Row("totally seeky", v(5, 2), None, |form| form.has_totally_seeky),
+    Row("weight saved", v(5, 2), None, |form| form.saves_weight),
+    Row("injection by service time", v(5, 2), None, |form| form.injection == Injection::ServiceTime),
+    Row("own async requests", v(5, 2), None, |form| form.injects_own_async),
+    Row("wakers", v(5, 3), None, |form| form.has_wakers),
+    Row("higher ones preempt", v(5, 3), None, |form| form.preempts != Preempts::MoreRaised),
+    Row("preempted ones stay busy", v(5, 3), None, |form| form.keeps_preempted_busy),
+    Row("a lone queue is idled for", v(5, 12), None, |form| form.protects_lone_queue),
+    Row("default weight only", v(5, 12), None, |form| form.raises_default_weight_only),
+    Row("plugging reconsidered", v(5, 12), None, |form| form.preempts == Preempts::AlsoIfNotIdledFor),
+    Row("I/O bound by time", v(5, 12), None, |form| form.io_bound == IoBound::ShareOfTime),
+    Row("half of slice_idle", v(5, 12), None, |form| form.think_shift == 1),
+    Row("stable merge", v(5, 13), None, |form| form.has_stable_merge),
+    Row("woken queues", v(5, 13), None, |form| form.injects_woken),
+    Row("tags by weight", v(5, 17), None, |form| form.limits_tags_by_weight && form.limits_waker_detection),
+    Row("own queues of groups", v(6, 2), None, |form| form.counts_own_queues && form.symmetric_groups == 1),
+    Row("actuators", v(6, 3), None, |form| form.has_actuators),
+    Row("time of a batch", v(6, 9), None, |form| form.keeps_plug_time),
+];
+
+#[test]
+fn no_form_has_a_feature_of_a_later_kernel() {
+    for Row(name, since, until, has) in TABLE {
+        for form in FORMS {
+            let expected = form.since >= since && until.is_none_or(|until| form.since < until);
+            assert_eq!(has(form.profile), expected, "{name} in {:?}", form.since);
+        }
+    }
+}
+
+/// Between two forms the policy is that of the older one.
+#[test]
+fn every_form_differs_from_the_one_before() {
+    for pair in FORMS.windows(2) {
+        let has = |form: usize| TABLE.map(|Row(.., has)| has(pair[form].profile));
+        assert_ne!(has(0), has(1), "{:?}", pair[1].since);
+    }
+}
