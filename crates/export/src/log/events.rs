@@ -153,6 +153,13 @@ pub fn operated(request: &Request, answer: &Result<Value, Refusal>) {
             let connections = counted(closed, "connection");
             info!(name: "evict", target: "control", export, closed, "ctl closed {connections} of export {export}");
         }
+        Request::AddExport { .. } | Request::RemoveExport(_) | Request::Resize(_) => export_changed(request, done),
+    }
+}
+
+/// An operator has changed an export; `done` is the answer.
+fn export_changed(request: &Request, done: &Value) {
+    match request {
         Request::AddExport { export, .. } => {
             let (name, device) = (text(&done["export"]), text(&done["device"]));
             info!(
@@ -171,6 +178,7 @@ pub fn operated(request: &Request, answer: &Result<Value, Refusal>) {
             let size_bytes = done["size_bytes"].as_u64();
             info!(name: "export_resized", target: "control", export, size_bytes, "ctl took over the size of {export}");
         }
+        _ => {}
     }
 }
 
