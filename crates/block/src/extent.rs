@@ -41,8 +41,8 @@ impl Extent {
         self.end() == next.first_sector
     }
 
-    /// Whether the two ranges share a sector. An empty range overlaps a range in whose interior it
-    /// lies.
+    /// Whether the two ranges share a sector. An empty range also counts as overlapping a range if it
+    /// lies between that range's first sector and its end.
     #[inline]
     pub const fn overlaps(self, other: Extent) -> bool {
         self.first_sector < other.end() && other.first_sector < self.end()

@@ -171,7 +171,7 @@ pub(crate) const MILLISECONDS: std::ops::RangeInclusive<u64> = 0..=100_000;
 pub(crate) const MICROSECONDS: std::ops::RangeInclusive<u64> = 0..=100_000_000;
 pub(crate) const PPM: std::ops::RangeInclusive<u64> = 0..=1_000_000;
 pub(crate) const MBPS: std::ops::RangeInclusive<u64> = 0..=1_000_000;
-/// The range, in MB/s, of a rate whose transfers take time; 0 would mean that they take none.
+/// The range of a rate in MB/s that may not be 0. A rate of 0 means that transfers take no time.
 pub(crate) const LINK: std::ops::RangeInclusive<u64> = 1..=1_000_000;
 pub(crate) const DEPTH: std::ops::RangeInclusive<u64> = 1..=4_096;
 pub(crate) const QUEUES: std::ops::RangeInclusive<u64> = 1..=128;

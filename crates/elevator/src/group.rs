@@ -208,8 +208,8 @@ impl GroupTree {
         true
     }
 
-    /// Takes a group offline. False for the root, for a group with children whose ids are still in
-    /// use, and for one that is not online.
+    /// Takes a group offline. Returns false and changes nothing if the group is the root, is not
+    /// online, or has children whose ids are still in use.
     pub fn set_offline(&mut self, group: GroupId) -> bool {
         let node = self.nodes.at(group.0);
         if group == GroupId::ROOT || node.state != GroupState::Online || node.children != 0 {

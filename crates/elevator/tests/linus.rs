@@ -1,7 +1,7 @@
 //! linus and read-latency2: the numbered cases of docs/specifications/classic-elevators.md,
 //! sections 3.8 and 4.5, including the remaining budgets. A request's budget is the number of
 //! charge points for which later bios may still pass it: 16 for an insertion in front of it, 1 for
-//! a merge. A request whose budget is used up is passed by none.
+//! a merge. No bio may pass a request that has used up its budget.
 
 use elevator::{Any, Requests};
 use hoistway_elevator as elevator;

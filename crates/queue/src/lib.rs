@@ -74,13 +74,13 @@ pub use trace::{Trace, TraceEvent, TraceItem, TraceKind, TraceMessage};
 
 use alloc::vec::Vec;
 use bios::{Bios, Chain, Members};
-use block::{GroupId, HardwareQueue, Nanos, Operation, RequestId, Sector, Status};
+use block::{GroupId, HardwareQueue, Nanos, RequestId, Sector, Status};
 use elevator::limiters::AnyLimiter;
 use elevator::structures::{Array, Links, List, NoMemory};
 use elevator::tunable::{SettingError, Tunable};
 use elevator::{
-    Any, Attributes, Bio, Configuration, Depth, Elevator, GroupTree, IoLimits, Limiter, Place, Position, Request,
-    Requests, Wake, registry,
+    Any, Bio, Configuration, Depth, Elevator, GroupTree, IoLimits, Limiter, Place, Position, Request, Requests, Wake,
+    registry,
 };
 use end_hash::EndHash;
 use flush::{FlushMachine, Stage};
@@ -624,86 +624,6 @@ fn earlier(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
 }
 
 impl<E: Elevator> RequestQueue<E> {
-    /// Switches tracing of the queue's and the policy's events on or off. Off at first; its memory
-    /// is allocated when it is first switched on.
-    pub fn set_tracing(&mut self, on: bool) {
-        if on {
-            self.trace.make_room();
-        }
-        self.tracing = on;
-        self.elevator.trace(on);
-        for limiter in &mut self.limiters {
-            limiter.trace(on);
-        }
-    }
-
-    /// The trace: the last events, oldest first.
-    pub fn events(&self) -> &Trace {
-        &self.trace
-    }
-
-    /// Takes the oldest event of the trace.
-    pub fn take_event(&mut self) -> Option<TraceEvent> {
-        self.trace.take()
-    }
-
-    /// Takes the oldest message of the policy or a limiter.
-    pub fn take_message(&mut self) -> Option<TraceMessage> {
-        self.flush_messages();
-        self.trace.take_message()
-    }
-
-    /// Takes the oldest event or message. Messages stand among the events in the order in which
-    /// they were written: those about an insertion or a completion follow the event, and those
-    /// about a choice precede the dispatch.
-    pub fn take_item(&mut self) -> Option<TraceItem> {
-        self.flush_messages();
-        self.trace.take_item()
-    }
-
-    /// Puts the messages written so far before the next event.
-    fn flush_messages(&mut self) {
-        while let Some(message) = self.elevator.take_message() {
-            self.trace.push_message(TraceMessage { limiter: None, message });
-        }
-        for limiter in &mut self.limiters {
-            while let Some(message) = limiter.take_message() {
-                self.trace.push_message(TraceMessage { limiter: Some(limiter.name()), message });
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn push_event(&mut self, event: TraceEvent) {
-        self.flush_messages();
-        self.trace.push(event);
-    }
-
-    // Always inlined: the call would cost several times as much as the check whether tracing is on.
-    #[inline(always)]
-    pub(crate) fn trace(&mut self, kind: TraceKind, id: RequestId, reason: Option<elevator::Reason>, now: Nanos) {
-        if self.tracing {
-            self.trace_request(kind, id, reason, now);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn trace_request(&mut self, kind: TraceKind, id: RequestId, reason: Option<elevator::Reason>, now: Nanos) {
-        let nothing = Attributes::new(Operation::Flush, block::Extent::default());
-        let attributes = if self.requests.is_live(id) { *self.requests.attributes(id) } else { nothing };
-        self.push_event(TraceEvent { at_ns: now, kind, id, attributes, reason, status: Status::Ok });
-    }
-
-    /// Records an event of a bio if tracing is on.
-    #[inline]
-    pub(crate) fn trace_bio(&mut self, kind: TraceKind, bio: &Bio, id: RequestId, now: Nanos) {
-        if self.tracing {
-            let attributes = *bio;
-            self.push_event(TraceEvent { at_ns: now, kind, id, attributes, reason: None, status: Status::Ok });
-        }
-    }
-
     pub(crate) fn push_dispatch_front(&mut self, id: RequestId) {
         let queue: HardwareQueue = self.requests.attributes(id).hardware_queue;
         self.dispatch_lists.at_mut(u32::from(queue.0)).push_front(&mut self.dispatch_links, id.slot());

@@ -2,9 +2,11 @@
 //! storm.
 
 use alloc::collections::VecDeque;
-use block::{Nanos, RequestId, Status};
+use block::{Nanos, Operation, RequestId, Status};
 use core::fmt;
-use elevator::{Attributes, Message, Reason};
+use elevator::{Attributes, Bio, Elevator, Limiter, Message, Reason};
+
+use crate::RequestQueue;
 
 /// How many events are kept until they are taken; older ones are lost.
 pub const KEPT: usize = 4_096;
@@ -188,5 +190,87 @@ impl Trace {
     /// Events that were lost because they were not taken in time.
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+}
+
+impl<E: Elevator> RequestQueue<E> {
+    /// Switches tracing of the queue's and the policy's events on or off. Off at first; its memory
+    /// is allocated when it is first switched on.
+    pub fn set_tracing(&mut self, on: bool) {
+        if on {
+            self.trace.make_room();
+        }
+        self.tracing = on;
+        self.elevator.trace(on);
+        for limiter in &mut self.limiters {
+            limiter.trace(on);
+        }
+    }
+
+    /// The trace: the last events, oldest first.
+    pub fn events(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// Takes the oldest event of the trace.
+    pub fn take_event(&mut self) -> Option<TraceEvent> {
+        self.trace.take()
+    }
+
+    /// Takes the oldest message of the policy or a limiter.
+    pub fn take_message(&mut self) -> Option<TraceMessage> {
+        self.flush_messages();
+        self.trace.take_message()
+    }
+
+    /// Takes the oldest event or message. Messages stand among the events in the order in which
+    /// they were written: those about an insertion or a completion follow the event, and those
+    /// about a choice precede the dispatch.
+    pub fn take_item(&mut self) -> Option<TraceItem> {
+        self.flush_messages();
+        self.trace.take_item()
+    }
+
+    /// Puts the messages written so far before the next event.
+    fn flush_messages(&mut self) {
+        while let Some(message) = self.elevator.take_message() {
+            self.trace.push_message(TraceMessage { limiter: None, message });
+        }
+        for limiter in &mut self.limiters {
+            while let Some(message) = limiter.take_message() {
+                self.trace.push_message(TraceMessage { limiter: Some(limiter.name()), message });
+            }
+        }
+    }
+
+    #[inline(never)]
+    pub(crate) fn push_event(&mut self, event: TraceEvent) {
+        self.flush_messages();
+        self.trace.push(event);
+    }
+
+    // Always inlined: the call would cost several times as much as the check whether tracing is on.
+    #[inline(always)]
+    pub(crate) fn trace(&mut self, kind: TraceKind, id: RequestId, reason: Option<elevator::Reason>, now: Nanos) {
+        if self.tracing {
+            self.trace_request(kind, id, reason, now);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn trace_request(&mut self, kind: TraceKind, id: RequestId, reason: Option<elevator::Reason>, now: Nanos) {
+        let nothing = Attributes::new(Operation::Flush, block::Extent::default());
+        let attributes = if self.requests.is_live(id) { *self.requests.attributes(id) } else { nothing };
+        self.push_event(TraceEvent { at_ns: now, kind, id, attributes, reason, status: Status::Ok });
+    }
+
+    /// Records an event of a bio if tracing is on.
+    #[inline]
+    pub(crate) fn trace_bio(&mut self, kind: TraceKind, bio: &Bio, id: RequestId, now: Nanos) {
+        if self.tracing {
+            let attributes = *bio;
+            self.push_event(TraceEvent { at_ns: now, kind, id, attributes, reason: None, status: Status::Ok });
+        }
     }
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A user without privileges serves a ublk device: udev's part, verified data, removal.
+# A user without privileges serves a ublk device: udev's part, verified data, removal, kill -9 while it is open.
 # module: none
 # drivers: ublk_drv
 # product: debug
@@ -63,3 +63,44 @@ cat /tmp/err
 [ -z "$(ls /dev/ublk[bc]* 2>/dev/null)" ] || die 16 "nodes are left: $(ls /dev/ublk[bc]*)"
 [ -z "$(ls /tmp/run/hoistway/ublk)" ] || die 16 "a note is left"
 echo "= the end: nothing left"
+
+# ---- kill -9 with the device open ----
+
+serve || die 20 "the server does not start"
+sleep 1
+# fio ends with the I/O errors of a device whose server has died.
+(cd /tmp && $as_user fio --name=w --filename="$node" --size=32m --rw=randwrite --bs=4k --iodepth=8 --ioengine=libaio --direct=1 \
+    --time_based --runtime=600 --output=/tmp/fio.kill 2>/tmp/fio.err) &
+exec 9<"$node"
+sleep 3
+kill -9 $server
+wait $server
+echo "= killed with $node open"
+old=$node
+serve || die 21 "the next server does not start"
+cat /tmp/err
+[ "$node" != "$old" ] || die 21 "the node of a device that is open is used again"
+echo "= the next server serves $node while $old is open"
+
+exec 8<"$node"
+kill $server
+tries=0
+while kill -0 $server 2>/dev/null; do
+    tries=$((tries + 1))
+    [ $tries -gt 600 ] && die 22 "the server waits for a process that has its device open"
+    sleep 0.1
+done
+wait $server
+code=$?
+[ $code = 0 ] || die 22 "the server ends with $code"
+echo "= ended with $node open"
+
+exec 8<&- 9<&-
+tries=0
+until [ -z "$(ls /dev/ublk[bc]* 2>/dev/null)" ]; do
+    tries=$((tries + 1))
+    [ $tries -gt 600 ] && die 23 "nodes are left: $(ls /dev/ublk[bc]*)"
+    sleep 0.1
+done
+[ -z "$(ls /tmp/run/hoistway/ublk)" ] || die 23 "a note is left"
+echo "= closed: nothing left"

@@ -91,8 +91,8 @@ impl Reader {
             self.end_ns = now;
             return None;
         }
-        // The first call requests two windows at once, of which the first page of the second is
-        // marked; from there on the first page of each window is marked.
+        // The first call requests two windows at once and marks the first page of the second window.
+        // Each later call requests one window and marks its first page.
         let wanted = if self.asked == 0 { 2 } else { self.at + 2 };
         if self.asked < wanted {
             let count = wanted - self.asked;

@@ -115,8 +115,8 @@ impl Reader {
         }
     }
 
-    /// First sector and length of the window in flight whose number modulo `WINDOWS` is `slot`:
-    /// there is only one from the reader's window on. The first two windows are one request.
+    /// First sector and length of the window in flight that uses `slot`. Window n uses slot n modulo
+    /// `WINDOWS`, and no two windows in flight use the same. The first two windows are one request.
     fn position(&self, slot: usize) -> (Sector, u32) {
         if self.window == 0 {
             return (self.first, 2 * WINDOW_SECTORS);

@@ -47,7 +47,7 @@ fn t21_two_readers_lock_to_whole_revolutions() {
         let visits = visits(&outcome);
         let whole = &visits[2..visits.len() - 2];
         let sectors = |visit: &[Arrived]| visit.iter().map(|window| window.sectors).sum::<u32>();
-        // A second window whose first sector is the first of a cylinder needs a seek to that
+        // If a second window begins at the first sector of a cylinder, the head must seek to that
         // cylinder (2.0 ms). The skew hides only a switch inside a transfer (1.5 ms), so the head
         // misses the sector and waits for another revolution. Meanwhile the reader's third command
         // arrives at the disk, and the visit brings three windows.

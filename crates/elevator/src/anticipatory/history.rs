@@ -30,8 +30,7 @@ const fn moved(total: u64, sample: u64) -> u64 {
     total.saturating_mul(7).saturating_add(sample.saturating_mul(256)) / 8
 }
 
-/// What is known about processes that are new, that is, of which one sync request at most has been
-/// seen.
+/// What is known about new processes. A process is new until its second sync request.
 #[derive(Copy, Clone, Debug)]
 pub struct NewIssuers {
     think_total: u64,

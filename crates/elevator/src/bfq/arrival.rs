@@ -98,8 +98,8 @@ impl Queue {
     #[inline(always)]
     fn judge_io_bound(&mut self, clock: &Clock) {
         let total = clock.since(self.io_start_ns);
-        // The initial `last_end_ns` of a queue lies 1 ns ahead (Q8), so that a queue whose first
-        // request came with a batch does not count as I/O bound before it has been idle (Q18).
+        // A queue's `last_end_ns` is initially 1 ns in the future (quirk Q8). Therefore a queue that
+        // a batch created does not count as I/O bound until it has been idle once (quirk Q18).
         if self.is_empty() && self.dispatched == 0 {
             self.total_idle_ns = self.total_idle_ns.wrapping_add(clock.since(self.think.last_end_ns));
         }

@@ -49,8 +49,9 @@ impl Clock {
         self.span(began_ns, self.ns)
     }
 
-    /// The time between two events. With batch times, a span whose end lies before its beginning is a
-    /// very long one, as in the kernel (quirk Q18 of docs/specifications/bfq.md); otherwise it is 0.
+    /// The time between two events. If the second has the earlier time, the result is 0. With batch
+    /// times it wraps to a very long time instead, as in the kernel (quirk Q18 of
+    /// docs/specifications/bfq.md).
     #[inline]
     pub const fn span(&self, began_ns: Nanos, ended_ns: Nanos) -> Nanos {
         if self.keeps_plug_time { ended_ns.wrapping_sub(began_ns) } else { ended_ns.saturating_sub(began_ns) }

@@ -17,8 +17,9 @@ const MOST_BUSY: i32 = 1_000;
 /// Step towards a bound while the rate is outside of it.
 const BOUND_STEP_PERCENT: u64 = 4;
 const MILLION: u64 = 1_000_000;
-/// Flash whose clock stays at this rate or above for `CLASS_STEP_AFTER_NS` becomes `FlashFast`;
-/// `FlashFast` whose clock stays at `TOO_SLOW_PERCENT` or below for as long becomes `Flash`.
+/// If the clock of a `Flash` device runs at this rate or faster for `CLASS_STEP_AFTER_NS`, the device
+/// becomes `FlashFast`. If that of a `FlashFast` device runs at `TOO_SLOW_PERCENT` or slower for as
+/// long, the device becomes `Flash`.
 const TOO_FAST_PERCENT: u64 = 500;
 const TOO_SLOW_PERCENT: u64 = 10;
 const CLASS_STEP_AFTER_NS: Nanos = 10_000_000_000;

@@ -19,8 +19,8 @@ const QUANTUM: u32 = 32;
 const LONGEST_TIMER_SLICES: u64 = 8;
 
 impl Throttle {
-    /// Submits a bio whose group has rules, that is, it or an ancestor has a limit (or any bio
-    /// while best-effort limits exist on the device).
+    /// Submits a bio that limits apply to: its group or an ancestor has a limit, or the device has
+    /// best-effort limits.
     pub(super) fn submit_by_rules(&mut self, id: BioId, bio: &Bio, now: Nanos) -> Verdict {
         self.update_baselines(now);
         self.update_idle_time(bio.group, now);

@@ -15,8 +15,9 @@ pub struct Outcome {
     /// Events before the first difference.
     pub same: usize,
     pub first_difference: Option<String>,
-    /// Of the kernel's log, as far as replayed.
+    /// Turns of queues in the part of the kernel's log that was replayed.
     pub turns: usize,
+    /// Requests in that part.
     pub requests: usize,
     /// The events and our messages.
     lines: Vec<String>,

@@ -4,7 +4,7 @@
 //! --group b,write_bps_max=50MiB --scheduler wfq`
 //!
 //! What follows the first comma of a flag are keys of the file's table of the same name, read by
-//! [`file`]'s functions.
+//! [`mod@file`]'s functions.
 
 use std::path::PathBuf;
 

@@ -8,7 +8,7 @@ use super::{NEWEST, ROOT, Rig};
 use block::Nanos;
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
 
-/// Index of the form of 6.3, in which time never runs backward.
+/// Index of the form of 6.3, which does not use the times of batches.
 const BEFORE: usize = NEWEST - 1;
 const EARLIER_NS: Nanos = 43 * MICROSECOND;
 

@@ -5,12 +5,41 @@ use std::collections::BTreeMap;
 use engine::{EngineError, ShardHandle};
 use tracing::{info, warn};
 
-use super::{Devices, MAX_LOCAL_DISKS, Names, lock};
+use super::{Devices, MAX_LOCAL_DISKS, Names, Shard, lock};
 use crate::configuration::{Configuration, Export};
 use crate::ublk::{Disk, Source};
 use crate::vhost_user_blk::{DeviceFacts, Served};
 
 impl Devices {
+    /// Removes the block devices of removed exports that are no longer in use.
+    pub fn remove_unused_disks(&self) {
+        for shard in &self.shards {
+            let unused = lock(&shard.names).take_unused_disks();
+            if !unused.is_empty() {
+                remove(unused);
+                shard.close_unused_volumes();
+            }
+        }
+    }
+
+    /// Removes the block devices that are not in use, and leaves the others to the next server.
+    /// Called before [`Devices::drain`], because removing a device finishes its requests.
+    pub fn close_disks(&self) {
+        for shard in &self.shards {
+            // Removing waits for the shard, which must not wait for the names meanwhile.
+            let disks = lock(&shard.names).take_disks();
+            close(disks);
+        }
+    }
+
+    /// A line about each block device.
+    pub fn disk_lines(&self) -> Vec<String> {
+        let lines = |shard: &Shard| -> Vec<String> {
+            lock(&shard.names).disks.iter().map(|disk| format!("{}: {}", disk.node(), disk.export())).collect()
+        };
+        self.shards.iter().flat_map(lines).collect()
+    }
+
     /// What a virtual machine attaches when it opens an export.
     ///
     /// # Errors

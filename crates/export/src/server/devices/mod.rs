@@ -496,35 +496,6 @@ impl Devices {
         Ok(json!({"closed": closed}))
     }
 
-    /// Removes the block devices of removed exports that are no longer in use.
-    pub fn remove_unused_disks(&self) {
-        for shard in &self.shards {
-            let unused = lock(&shard.names).take_unused_disks();
-            if !unused.is_empty() {
-                disks::remove(unused);
-                shard.close_unused_volumes();
-            }
-        }
-    }
-
-    /// Removes the block devices that are not in use, and leaves the others to the next server. Called before [`Devices::drain`], because removing a
-    /// device finishes its requests.
-    pub fn close_disks(&self) {
-        for shard in &self.shards {
-            // Removing waits for the shard, which must not wait for the names meanwhile.
-            let disks = lock(&shard.names).take_disks();
-            disks::close(disks);
-        }
-    }
-
-    /// A line about each block device.
-    pub fn disk_lines(&self) -> Vec<String> {
-        let lines = |shard: &Shard| -> Vec<String> {
-            lock(&shard.names).disks.iter().map(|disk| format!("{}: {}", disk.node(), disk.export())).collect()
-        };
-        self.shards.iter().flat_map(lines).collect()
-    }
-
     /// Requests that are not answered yet. Stopped devices are left out.
     pub fn requests_in_flight(&self) -> u64 {
         let statuses = self.shards.iter().filter_map(|shard| shard.handle.status().ok());
