@@ -117,7 +117,7 @@ sed -i 3,6d /tmp/s.toml
 hoistway ctl --control /tmp/ctl2 reload || { cat /tmp/s.toml; die 20 "reload"; }
 wait $load || { cat /tmp/fio; die 20 "the load fails when its export is removed"; }
 grep "open in fio" /tmp/err || { cat /tmp/err; die 20 "the user is not named"; }
-sleep 3
+for _ in $(seq 30); do [ -e /dev/ublkb5 ] || break; sleep 1; done
 [ -e /dev/ublkb5 ] && die 20 "not removed when the load had ended"
 stop
 [ -z "$(ls /dev/ublkb* 2>/dev/null)" ] || die 21 "nodes are left: $(ls /dev/ublkb*)"
