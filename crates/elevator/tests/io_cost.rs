@@ -377,6 +377,60 @@ fn t41_missed_targets_slow_the_clock_down_to_a_bound() {
     assert_eq!(bench.io_cost.vrate_hundredths(), 5_000);
 }
 
+/// Sets the row that chooses between the kernel's rules of 6.12 and those of 2026.
+fn set_rules_of_2026(io_cost: &mut IoCost, is_on: bool) {
+    let row = io_cost.tunables().iter().position(|row| row.name == "rules_of_2026").expect("a row");
+    io_cost.set(row, i64::from(is_on), 0).expect("a switch");
+}
+
+/// The patch of March 2026, "blk-iocost: fix busy_level reset when no IOs complete" (`ioc_timer_fn`).
+#[test]
+fn t41_periods_without_completions_reset_the_busy_count_until_2026() {
+    let rate_after = |is_of_2026: bool| {
+        let mut bench = Bench::new(&[(1, 0, 100)]);
+        set_rules_of_2026(&mut bench.io_cost, is_of_2026);
+        // A period is 4 ms. The device completes a read every 11.7 ms, late, so two of three periods
+        // have no completion.
+        let target_us = 2_000;
+        let targets = Qos { read_latency_us: target_us, write_latency_us: target_us, ..Class::Flash.qos() };
+        bench.set_qos(Qos { read_ppm: 950_000, min_ppm: 500_000, ..targets });
+        bench.speed = 1;
+        bench.backlog(1, 64);
+        bench.run(2_000 * MS);
+        bench.io_cost.vrate_hundredths()
+    };
+    assert_eq!((rate_after(false), rate_after(true)), (10_000, 5_000));
+}
+
+/// `clamp_t(u32, ...)` became `clamp(...)` in `ioc_timer_fn`: a share of the period of 2^16 and more
+/// was narrowed to 32 bits before it was limited.
+#[test]
+fn t39_a_late_burst_looks_like_no_use_until_2026() {
+    // The pages that cost 2^16 us of device time; that much within 1 us is 2^32 in units of 2^-16.
+    const PAGES: u32 = 68_719;
+    let speeds = Speeds { bytes_per_s: 4_096 << 20, sequential_ios_per_s: 1 << 20, random_ios_per_s: 1 << 20 };
+    let second = 1_000 * MS;
+    let lends = |is_of_2026: bool| {
+        let mut bench = Bench::new(&[(1, 0, 100), (2, 0, 100)]);
+        set_rules_of_2026(&mut bench.io_cost, is_of_2026);
+        bench.io_cost.set_model(&Model { control: Control::User, read: speeds, write: speeds });
+        let targets = Qos { read_latency_us: 500_000, write_latency_us: 500_000, ..Class::Flash.qos() };
+        bench.set_qos(Qos { min_ppm: 1_000_000, max_ppm: 1_000_000, ..targets });
+        bench.io_cost.trace(true);
+        let burst = |group: u32| Bio { group: GroupId(group), ..Bio::new(Operation::Read, Extent::new(8, PAGES * 8)) };
+        // Group 2 has bios waiting when the period ends, so it takes what group 1 lends.
+        for _ in 0..60 {
+            bench.submit(9, burst(2));
+        }
+        bench.run(second - 500);
+        assert!(bench.io_cost.held() > 0);
+        assert_eq!(bench.submit(9, burst(1)), Verdict::Pass);
+        bench.run(1_000);
+        bench.messages().iter().filter(|message| message.contains("GroupId(1)") && message.contains("lend ")).count()
+    };
+    assert_eq!((lends(false), lends(true)), (1, 0));
+}
+
 #[test]
 fn t42_what_must_not_wait_is_owed_and_paid_first() {
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 100)]);

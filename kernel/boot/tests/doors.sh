@@ -14,9 +14,17 @@ load nbd || die 10 "nbd"
 mkdir -p /run
 seconds=1
 schedulers="paternoster wfq none"
+observed=no
 for word in $(cat /proc/cmdline); do
-    case $word in seconds=*) eval "$word" ;; schedulers=*) schedulers=$(echo "${word#*=}" | tr , ' ') ;; esac
+    case $word in seconds=*) eval "$word" ;; observed=*) eval "$word" ;; schedulers=*) schedulers=$(echo "${word#*=}" | tr , ' ') ;; esac
 done
+observing=
+# With what an operator would switch on: a scrape of the metrics per second, and a log of every client.
+if [ "$observed" = yes ]; then
+    ip link set lo up
+    observing="--metrics tcp:127.0.0.1:9478 --log-level debug --log-format json"
+    while sleep 1; do wget -q -O /tmp/scrape http://127.0.0.1:9478/metrics; done &
+fi
 dd if=/dev/urandom of=/tmp/b.img bs=1M count=64 2>/dev/null
 
 # Instructions that the server's threads have spent: with -icount, a nanosecond is an instruction.
@@ -46,7 +54,7 @@ by() {
 
 for scheduler in $schedulers; do
     hoistway serve --nbd unix:/tmp/nbd --export b=/tmp/b.img,ublk --vhost-user unix:/tmp/vhost --scheduler "$scheduler" --control /tmp/ctl \
-        >/tmp/out 2>/tmp/err &
+        $observing >/tmp/out 2>/tmp/err &
     server=$!
     tries=0
     until grep -q '^serving' /tmp/out && grep -q '^listening nbd' /tmp/out; do
@@ -75,3 +83,6 @@ for scheduler in $schedulers; do
     kill $server
     wait $server || { cat /tmp/err; die 17 "the server"; }
 done
+if [ "$observed" = yes ]; then
+    grep -q '^hoistway_' /tmp/scrape && [ "$(wc -l </tmp/err)" -gt 20 ] || { head /tmp/scrape /tmp/err; die 18 "not observed"; }
+fi

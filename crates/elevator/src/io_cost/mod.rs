@@ -9,7 +9,7 @@
 //! Fits     shares between containers on flash, above an elevator without shares of its own. Needs
 //!          a model that fits the device. Above CFQ, BFQ or a similar policy, two schedulers divide
 //!          the same time.
-//! Source   Linux 6.1 block/blk-iocost.c.
+//! Source   Linux 6.1 and 6.12 block/blk-iocost.c; `rules_of_2026` as in Linux's for-next of 2026.
 //!
 //! submit -> cost in device time -> / the group's share -> within its budget? -> pass | wait
 //! period -> idle groups leave -> groups with surplus lend -> the device's clock is adjusted
@@ -60,6 +60,8 @@ pub struct IoCost {
     class: Class,
     prices: Prices,
     is_rotational: bool,
+    /// Whether the corrections of 2026 apply: see [`IoCost::usage`] and [`IoCost::adjust_rate`].
+    has_rules_of_2026: bool,
 
     clock: Clock,
     /// The clock's rate without compensation.
@@ -104,6 +106,7 @@ impl LimiterPolicy for IoCost {
             class,
             prices: Prices::of(&class.model()),
             is_rotational: configuration.rotational,
+            has_rules_of_2026: false,
             clock: Clock::STOPPED,
             base_rate: FULL_RATE,
             error: 0,

@@ -237,12 +237,15 @@ impl IoCost {
     }
 
     /// The used device time as a share of the period, or of the part of it since the group became
-    /// active; 2^16 = all.
+    /// active; 2^16 = all. Until 2026 the kernel narrows the share to 32 bits before it limits it
+    /// (`clamp_t(u32, ...)` in `ioc_timer_fn`), so a group that became active just before the
+    /// period's end with much I/O in flight may seem to use nothing, and lends.
     fn usage(&self, group: GroupId, used: Vtime, now: Nanos) -> u32 {
         let since_ns = self.groups.at(group).activated_ns.max(self.period_ns_start);
         let span_us = (now.saturating_sub(since_ns) / 1_000).max(1);
         let available = span_us.saturating_mul(self.base_rate).max(1);
         let usage = used.saturating_mul(ONE.into()).div_ceil(available);
+        let usage = if self.has_rules_of_2026 { usage } else { usage & u64::from(u32::MAX) };
         u32::try_from(usage).unwrap_or(ONE).clamp(1, ONE)
     }
 }

@@ -39,7 +39,11 @@ pub const ROWS: &[Tunable] = &[
     by_class("wbps", Unit::Count, i64::MAX, "Bytes per second of large sequential writes."),
     by_class("wseqiops", Unit::Count, i64::MAX, "Sequential writes of 4 KiB per second."),
     by_class("wrandiops", Unit::Count, i64::MAX, "Random writes of 4 KiB per second."),
+    fixed("rules_of_2026", Unit::Boolean, 1, 0, "0: rules of Linux 6.12; 1: its corrections of 2026."),
 ];
+
+/// The row that belongs to no file.
+const RULES: usize = 15;
 
 const fn control_of(value: i64) -> Control {
     if value == 0 { Control::Auto } else { Control::User }
@@ -75,6 +79,7 @@ impl IoCost {
             6 => percent_of(qos.min_ppm),
             7 => percent_of(qos.max_ppm),
             8 => u64::from(self.model.control == Control::User),
+            RULES => u64::from(self.has_rules_of_2026),
             _ => *speed_mut(&mut self.model(), index)?,
         };
         Some(i64::try_from(value).unwrap_or(i64::MAX))
@@ -96,6 +101,10 @@ impl IoCost {
             5 => Qos { write_latency_us: number, control: user, ..qos },
             6 => Qos { min_ppm: ppm, control: user, ..qos },
             7 => Qos { max_ppm: ppm, control: user, ..qos },
+            RULES => {
+                self.has_rules_of_2026 = value != 0;
+                return Ok(());
+            }
             _ => {
                 let mut model = self.model;
                 match speed_mut(&mut model, index) {

@@ -32,6 +32,10 @@ struct Tally {
 }
 
 impl Tally {
+    fn is_some(self) -> bool {
+        self.met > 0 || self.missed > 0
+    }
+
     fn missed_ppm(self) -> u64 {
         self.missed.saturating_mul(MILLION).checked_div(self.met.saturating_add(self.missed)).unwrap_or(0)
     }
@@ -136,11 +140,16 @@ impl IoCost {
         let tallies = core::mem::take(&mut self.feedback.tallies);
         let waited_ns = core::mem::take(&mut self.feedback.waited_ns);
         let missed = [tallies.read.missed_ppm(), tallies.write.missed_ppm()];
+        let has_completions = tallies.read.is_some() || tallies.write.is_some();
         let wait_percent = waited_ns.saturating_mul(100).checked_div(self.period_ns).unwrap_or(0);
         let allowed = [self.qos.read_ppm, self.qos.write_ppm].map(|ppm| MILLION.saturating_sub(ppm.into()));
 
         let before = self.feedback.busy;
-        self.feedback.busy = judge(before, missed, allowed, wait_percent, findings);
+        // I/O that takes longer than a period says nothing about the targets until it completes. Until
+        // 2026 the kernel takes such a period for one without misses.
+        if !self.has_rules_of_2026 || has_completions || findings.lagging == 0 {
+            self.feedback.busy = judge(before, missed, allowed, wait_percent, findings);
+        }
         let busy = self.feedback.busy;
         let old_rate = self.base_rate;
         // Outside of its bounds the rate always moves. Inside, it rises only if no group has I/O
