@@ -33,7 +33,7 @@ impl Disk {
             let across_at = self.cross_link(now, sectors);
             self.completions.insert(across_at, (tag, Status::Ok));
             if let Some(segment) = segment {
-                self.cache.touch(segment);
+                self.cache.read(segment, end);
                 self.look_ahead(now, segment, end);
             }
             return;
