@@ -4,7 +4,7 @@ use super::age::OVERDUE_EVERY;
 use super::choose::{Decision, OVERDUE_NS};
 use super::classes::REAL_TIME_RUN_COUNT;
 use super::*;
-use crate::locking::{BESIDE_WITH_ISSUERS, Locking};
+use crate::locking::Locking;
 use crate::order::Place;
 use crate::traits::Passing;
 use block::{Direction, Priority};
@@ -32,7 +32,7 @@ fn weight_of(priority: Priority) -> u32 {
     }
 }
 
-const LOCKING: Locking = Locking::of_device(300, 350, 153, BESIDE_WITH_ISSUERS);
+const LOCKING: Locking = Locking::of_device(411, 300, 253, 473);
 
 impl Elevator for Paternoster {
     /// Shares are exact only where they cost little, so no bound on service can be promised. The
