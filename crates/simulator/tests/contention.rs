@@ -61,6 +61,22 @@ fn a_saturated_lock_lets_through_what_its_time_allows() {
 }
 
 #[test]
+fn lists_of_processors_save_holds_of_the_lock() {
+    let rate_and_takes = |lists: u32| {
+        let machine = format!("contention=1,submit_ns=100,complete_ns=100,processor_lists={lists}");
+        let measurement = run(&question("null,inline=1,queue_depth=1023", "paternoster", &machine, 16, 32));
+        let takes = measurement.processors.unwrap().lock_takes as f64 / measurement.groups[0].ios() as f64;
+        (measurement.ios_per_s(), takes)
+    };
+    // Search, insertion, choice and end; choice and end; choice.
+    let found = [0, 1, 2].map(rate_and_takes);
+    for ((rate, takes), expected) in found.into_iter().zip([4.0, 2.0, 1.0]) {
+        assert!(near(takes, expected, 0.05), "{rate} per second, {takes} holds for each, not {expected}");
+    }
+    assert!(found[0].0 < found[1].0 && found[1].0 < found[2].0, "{found:?}");
+}
+
+#[test]
 fn without_a_scheduler_processors_do_not_wait_for_each_other() {
     let rate = |processors| {
         let machine = "contention=1,submit_ns=1000,complete_ns=3000";

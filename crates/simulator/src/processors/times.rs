@@ -43,6 +43,9 @@ pub(crate) struct Times {
 /// depth 1, 6,534 - 5,751 at depth 32 (docs/measured/2026-11-22-kernel-module).
 const WORKER_INSTRUCTIONS: u64 = 6_220;
 
+/// A request joins a list that its processor alone appends to, and leaves it.
+const LIST_INSTRUCTIONS: u64 = 30;
+
 impl Times {
     pub(crate) fn of(machine: &Machine, costs: &HostCosts, traits: &Traits) -> Self {
         let Traits { locking, is_elevator, is_per_queue, .. } = *traits;
@@ -53,15 +56,31 @@ impl Times {
             ns: if own > 0 { own } else { ns(u64::from(section.instructions)) },
         };
         let interrupt_ns = costs.complete_ns / 2;
+        let mut merge = locking.merge.filter(|_| own == 0).map(part);
+        let [mut insert, mut dispatch, mut complete] = [locking.insert, locking.dispatch, locking.complete].map(part);
+        // Whoever dispatches does under the lock what it takes over from the processors' lists.
+        let mut defer = |late: &mut Part| {
+            if late.guard == Guard::Device {
+                dispatch.ns += late.ns;
+                *late = Part { guard: Guard::Processor, ns: ns(LIST_INSTRUCTIONS) };
+            }
+        };
+        if machine.processor_lists >= 1 {
+            merge.iter_mut().for_each(&mut defer);
+            defer(&mut insert);
+        }
+        if machine.processor_lists >= 2 {
+            defer(&mut complete);
+        }
         Self {
             submit_ns: costs.submit_ns + ns(u64::from(locking.beside)),
             interrupt_ns,
             deliver_ns: costs.complete_ns - interrupt_ns,
             worker_ns: if is_elevator { ns(WORKER_INSTRUCTIONS) } else { 0 },
-            merge: locking.merge.filter(|_| own == 0).map(part),
-            insert: part(locking.insert),
-            dispatch: part(locking.dispatch),
-            complete: part(locking.complete),
+            merge,
+            insert,
+            dispatch,
+            complete,
             transfer_ns: machine.lock_transfer_ns,
             submitter_dispatches: !is_elevator,
             is_per_queue,
