@@ -41,6 +41,7 @@ pub mod group;
 mod interface;
 pub mod limiter;
 pub mod limiters;
+mod locking;
 pub mod message;
 #[cfg(feature = "register")]
 mod registered;
@@ -78,6 +79,7 @@ pub use interface::{
     Side, Version, Violation, Wake,
 };
 pub use limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
+pub use locking::{Guard, Locking, Section};
 pub use message::Message;
 pub use registry::Any;
 pub use request::{Attributes, Bio, Place, Request, Requests};

@@ -9,8 +9,8 @@ use elevator::{Actuators, Any, Configuration, Depth, Elevator, GroupSettings};
 use experiment::blkio::Statistics;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
 use experiment::{
-    Experiment, Host, IssuerPlace, KernelEra, LiveFigures, LiveGroup, Measurement, Progress, Recorder, Refusal,
-    Reweigh, RunError, Schedule, TargetFacts, Window,
+    Experiment, FileSystem, Host, IssuerPlace, KernelEra, LiveFigures, LiveGroup, Machine, Measurement, Progress,
+    Recorder, Refusal, Reweigh, RunError, Schedule, TargetFacts, Window,
 };
 use queue::{Allocation, Era, Limits, Merging, RequestQueue, Settings};
 use workload::trace::Names;
@@ -22,6 +22,7 @@ use crate::limiting;
 use crate::os::files::Files;
 use crate::os::read_ahead::ReadAhead;
 use crate::processes::{Parts, Path, Process, Processes, queues_of, template};
+use crate::processors::{Processors, Times};
 use crate::run::{Run, Snapshot, Stuck};
 use crate::scheduler::Scheduler;
 use crate::tracing::TraceSinks;
@@ -55,6 +56,10 @@ impl Simulator {
     #[must_use]
     pub fn logging(self) -> Self {
         Self { logs: true, ..self }
+    }
+
+    fn costs_of(&self, machine: &Machine) -> HostCosts {
+        self.costs.unwrap_or_else(|| HostCosts::of(machine))
     }
 
     /// Sets the wall clock, in nanoseconds, for progress reports; nothing else reads it.
@@ -117,7 +122,8 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, Prepa
     let device = model.build(experiment.run_seed(), "dev0");
     let info = device.info().clone();
     let groups = GroupPlan::of(experiment);
-    let (processes, mut names) = processes(experiment, simulator, &info, &groups)?;
+    let processors = processors(experiment, simulator, &info, &scheduler)?;
+    let (processes, mut names) = processes(experiment, (simulator, processors), &info, &groups)?;
     let settings = settings(experiment, &scheduler, &info, (count(groups.capacity()), processes.contexts()))?;
     let policy = scheduler.build(&settings.configuration)?;
     names.resize(processes.contexts() as usize, "jbd".to_owned());
@@ -257,9 +263,37 @@ fn cpus(experiment: &Experiment) -> u16 {
     u16::try_from(experiment.machine.cpus).unwrap_or(u16::MAX)
 }
 
-fn processes(
+/// The machine's processors, where they are simulated.
+fn processors(
     experiment: &Experiment,
     simulator: &Simulator,
+    info: &DeviceInfo,
+    scheduler: &Scheduler,
+) -> Result<Option<Processors>, Refusal> {
+    let machine = &experiment.machine;
+    if !machine.contention {
+        return Ok(None);
+    }
+    let refused = |what: &str| Err(Refusal::usage(format!("contention=1 {what}"), "leave it out of --machine"));
+    if machine.era != KernelEra::Mq {
+        return refused("simulates blk-mq: it needs era=mq");
+    }
+    if let Some(place) = experiment.issuers().find(|place| !place.job.direct && place.job.engine != Engine::Null) {
+        return refused(&format!("simulates direct I/O only, and job '{}' is buffered", place.job.name));
+    }
+    if machine.fs == FileSystem::Ext3 || machine.journal {
+        return refused("simulates raw devices: it has no block maps and no journal");
+    }
+    if machine.irq_coalesce_ns > 0 {
+        return refused("has an interrupt for each completion: it excludes irq_coalesce_ns");
+    }
+    let times = Times::of(machine, &simulator.costs_of(machine), scheduler.traits());
+    Ok(Some(Processors::new(cpus(experiment), info.hardware_queues, times)))
+}
+
+fn processes(
+    experiment: &Experiment,
+    (simulator, processors): (&Simulator, Option<Processors>),
     info: &DeviceInfo,
     plan: &GroupPlan,
 ) -> Result<(Processes, Vec<String>), Refusal> {
@@ -289,7 +323,7 @@ fn processes(
         processes.push(Process::new(place.job, issuer, path, template, file));
     }
     let parts = Parts {
-        costs: simulator.costs.unwrap_or_else(|| HostCosts::of(&experiment.machine)),
+        costs: simulator.costs_of(&experiment.machine),
         machine: &experiment.machine,
         recorder: Recorder::new(experiment, Window::of(experiment, 0)),
         schedule: Schedule::of(experiment),
@@ -298,6 +332,7 @@ fn processes(
         journal_group: plan.journal,
         request_sectors: request_sectors(experiment, info),
         logs: simulator.logs,
+        processors,
     };
     Ok((Processes::new(parts), names))
 }
@@ -459,6 +494,7 @@ fn measure(
         group.throttled_ns = throttled.seconds_ns;
     }
     let flags = Flag::of_run(experiment, window.length_ns(), &groups, &scheduler);
+    let processors = experiment.machine.contention.then(|| end.processors.since(&begin.processors));
     let mut notes = BTreeMap::new();
     if let Some(checksum) = checksum {
         notes.insert("completion_log".to_owned(), format!("{checksum:016x}"));
@@ -487,6 +523,7 @@ fn measure(
         dispatches: None,
         blkio,
         solo_rates: Vec::new(),
+        processors,
         flags,
     }
 }

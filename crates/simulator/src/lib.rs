@@ -60,6 +60,7 @@ mod invariants;
 mod limiting;
 mod os;
 mod processes;
+mod processors;
 mod run;
 mod scheduler;
 mod starvation;

@@ -3,7 +3,7 @@
 
 use elevator::registry::{self, BuildError, Entry};
 use elevator::tunable::{OutOfRange, SettingError, Tunable};
-use elevator::{Any, Configuration, Elevator, Version};
+use elevator::{Any, Configuration, Elevator, Traits, Version};
 use experiment::diagnostic::nearest;
 use experiment::measurement::{SchedulerInForce, TunableInForce};
 use experiment::{Refusal, SchedulerSpec};
@@ -41,6 +41,11 @@ impl Scheduler {
     /// Whether it is `none`: then the device's own tags are the only limit.
     pub(crate) fn is_none(&self) -> bool {
         self.entry.name == "none"
+    }
+
+    /// What the policy declares about itself.
+    pub(crate) fn traits(&self) -> &'static Traits {
+        &self.entry.traits
     }
 
     /// The policy with its tunables set.

@@ -349,6 +349,7 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
         dispatches: None,
         blkio: status.groups.iter().filter_map(|group| Some((format!("/{}", group.path), group.blkio?))).collect(),
         solo_rates: Vec::new(),
+        processors: None,
         flags,
     }
 }

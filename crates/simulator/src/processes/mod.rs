@@ -15,6 +15,7 @@ mod construction;
 mod flusher;
 mod io_in_flight;
 mod journalling;
+mod on_processors;
 mod recorded_plugs;
 mod submission;
 
@@ -36,6 +37,7 @@ use crate::os::pages::PageCache;
 use crate::os::read_ahead::{ReadAhead, Rules};
 use crate::os::throttle::Throttle;
 use crate::os::write_back::WriteBack;
+use crate::processors::Processors;
 use cached::{Call, Sleeper};
 pub(crate) use construction::{Parts, queues_of, template};
 use flusher::Flusher;
@@ -93,6 +95,8 @@ pub(crate) struct Process {
     /// Whether it only makes direct transfers, without cache, block map or other calls.
     transfers_only: bool,
     sleeping: u32,
+    /// Whether it is in a call that submits an I/O; only where processors are simulated.
+    is_submitting: bool,
     first_io: u32,
     cpu: u32,
     /// The wake-up it waits for; others are stale.
@@ -134,6 +138,9 @@ pub(crate) struct Processes {
     /// Whether a CPU does one thing at a time, completions included.
     shares_cpus: bool,
     pub lock: ElevatorLock,
+    /// The processors, where they and the scheduler's locks are simulated; they keep all time that
+    /// the host's work takes then.
+    pub processors: Option<Processors>,
     pub recorder: Recorder,
     schedule: Schedule,
     processes: Vec<Process>,
@@ -319,7 +326,7 @@ impl Processes {
     fn pump(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         loop {
             let process = &mut self.processes[index];
-            if !process.is_running || (process.sleeping > 0 && process.sleeps_as_one) {
+            if !process.is_running || process.is_submitting || (process.sleeping > 0 && process.sleeps_as_one) {
                 return self.release_plug(index, now, queue);
             }
             let is_full = process.issuer.is_full();
@@ -333,7 +340,9 @@ impl Processes {
                 }
             }
             match process.issuer.next(now) {
-                Next::Issue(io) if self.meets_a_plug(&io) => self.start_plugged(index, &io, now, queue),
+                Next::Issue(io) if self.processors.is_none() && self.meets_a_plug(&io) => {
+                    self.start_plugged(index, &io, now, queue)
+                }
                 Next::Issue(io) => self.start_io(index, &io, now, queue),
                 // Does not flush the plugs: in a replay, time may pass between two I/Os that were
                 // recorded in one plug.
@@ -407,6 +416,7 @@ impl Processes {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
         }
         match &process.path {
+            Path::Direct if self.processors.is_some() => self.begin_submission(index, number, now),
             Path::Direct if self.calls.is_empty() => self.submit_io(number, now, queue),
             Path::Direct if process.block_map.is_none() && io.call == workload::Call::Data => {
                 self.submit_io(number, now, queue);
@@ -452,13 +462,16 @@ impl Processes {
     fn complete_at(&mut self, number: u32, at: Nanos) {
         if self.is_free {
             self.ready.push(number);
+        } else if self.processors.is_some() {
+            self.tell_process(number, at);
         } else {
             self.wheel.insert(at, Payload::new(DELIVER, number));
         }
     }
 
+    /// The process of an I/O sees its end.
     #[inline]
-    fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+    pub(crate) fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // Field by field: some fields were written just before, so that a load of the whole would
         // stall on store forwarding.
         let IoInFlight { process, submitted_ns, bytes, device_ns, operation, status, .. } = self.ios[number as usize];

@@ -196,6 +196,7 @@ fn measurement(target: &str, workload: &str, jobs: &[&FioJob]) -> Measurement {
         dispatches: None,
         blkio: BTreeMap::new(),
         solo_rates: Vec::new(),
+        processors: None,
         flags,
     }
 }
