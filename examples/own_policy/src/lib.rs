@@ -3,6 +3,7 @@
 //!
 //! Promise  a request that has waited for [`AGE_NS`] is passed by no later one.
 //! Cost     O(1) everywhere, 32 bytes a slot.
+#![forbid(unsafe_code)]
 
 use hoistway::policy::block::{Class, HardwareQueue, Nanos, RequestId, time::MILLISECOND};
 use hoistway::policy::structures::{Array, Links, List, NoMemory};
@@ -41,7 +42,13 @@ impl Policy for FifoByClass {
 
     fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
         let slots = Array::try_new(configuration.slots, Slot { list: 0, number: 0, since_ns: 0 })?;
-        Ok(Self { links: Links::try_new(configuration.slots)?, slots, lists: [List::EMPTY; 4], arrived: 0, violations: 0 })
+        Ok(Self {
+            links: Links::try_new(configuration.slots)?,
+            slots,
+            lists: [List::EMPTY; 4],
+            arrived: 0,
+            violations: 0,
+        })
     }
 }
 
