@@ -35,7 +35,6 @@ pub struct FifoByClass {
     arrived: u64,
     violations: u32,
 }
-
 impl Policy for FifoByClass {
     type Profile = ();
     const FORMS: &'static [Form<()>] = &[Form { since: Version(0, 0, 0), profile: () }];
@@ -128,8 +127,6 @@ impl FifoByClass {
     fn take(&mut self, slot: u32) {
         let list = self.slots.at(slot).list;
         let is_out = self.lists.get_mut(list).is_some_and(|queued| queued.remove(&mut self.links, slot));
-        if !is_out {
-            self.violations = self.violations.saturating_add(1);
-        }
+        self.violations = self.violations.saturating_add(u32::from(!is_out));
     }
 }
