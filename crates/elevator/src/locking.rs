@@ -50,8 +50,8 @@ impl Locking {
     /// decides.
     pub const FIFO: Self = Self::of_device(150, 120, 90, 423);
 
-    /// One lock for the device, which insertion, choice and completion hold for so many
-    /// instructions each.
+    /// One lock for the device, which insertion, choice and completion hold for these numbers of
+    /// instructions.
     pub const fn of_device(insert: u16, dispatch: u16, complete: u16, beside: u16) -> Self {
         Self {
             merge: Some(Section { guard: Guard::Device, instructions: MERGE_SEARCH }),

@@ -165,7 +165,7 @@ machine! {
     /// With contention=1: time of one of the instructions that a scheduler is known to take, in picoseconds.
     instruction_ps: number = 340, 1, 1_000_000;
     /// With contention=1, what another design would change: 1 lets processors keep new requests in lists of their own,
-    /// which whoever dispatches takes over under the lock; 2 the ends of requests as well.
+    /// which the dispatching processor takes over under the lock; 2 the ends of requests as well.
     processor_lists: number = 0, 0, 2;
     /// File system of the jobs' files: none, ext3, ext4 or xfs.
     fs: fs = FileSystem::None, 0, 0;

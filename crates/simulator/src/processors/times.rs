@@ -38,8 +38,8 @@ pub(crate) struct Times {
     pub is_per_queue: bool,
 }
 
-/// Instructions by which a lone request is dearer with any elevator than in a batch of 32: the
-/// worker of blk-mq is woken and dispatches it. Measured with the module's FIFO: 13,649 - 6,646 at
+/// What a lone request costs more with any elevator than in a batch of 32: the worker of blk-mq is
+/// woken and dispatches it. Measured with the module's FIFO: 13,649 - 6,646 at
 /// depth 1, 6,534 - 5,751 at depth 32 (docs/measured/2026-11-22-kernel-module).
 const WORKER_INSTRUCTIONS: u64 = 6_220;
 
@@ -58,7 +58,7 @@ impl Times {
         let interrupt_ns = costs.complete_ns / 2;
         let mut merge = locking.merge.filter(|_| own == 0).map(part);
         let [mut insert, mut dispatch, mut complete] = [locking.insert, locking.dispatch, locking.complete].map(part);
-        // Whoever dispatches does under the lock what it takes over from the processors' lists.
+        // The dispatching processor does under the lock what it takes over from the lists.
         let mut defer = |late: &mut Part| {
             if late.guard == Guard::Device {
                 dispatch.ns += late.ns;
