@@ -180,13 +180,13 @@ impl Limiter for Throttle {
     }
 
     fn group_removed(&mut self, group: GroupId, _now: Nanos) {
-        if let Some(parent) = self.groups.at(group.0).parent {
-            let children = &mut self.groups.at_mut(parent.0).children;
-            *children = children.saturating_sub(1);
-        }
         if self.groups.at(group.0).service.queued != group::Pair::default() {
             self.violations = self.violations.saturating_add(1);
             return;
+        }
+        if let Some(parent) = self.groups.at(group.0).parent {
+            let children = &mut self.groups.at_mut(parent.0).children;
+            *children = children.saturating_sub(1);
         }
         *self.groups.at_mut(group.0) = Group::ABSENT;
     }
