@@ -127,7 +127,7 @@ impl Probe {
         }
         let groups = vec![Group::new("probe", Weight::DEFAULT, jobs)];
         let told = Told { scheduler: SchedulerSpec::named("none"), limiters: Vec::new(), groups };
-        Ok(like.experiment(told, run))
+        Ok(Experiment { machine: experiment::Machine::default(), ..like.experiment(told, run) })
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Document {
     pub host: &'static str,
     /// The target.
     pub target: String,
+    /// That of the cells of the overhead.
+    pub overhead_target: String,
     /// What was done to the target before the first run.
     pub preconditioning: String,
     /// Whether all runs were made.
@@ -109,6 +111,9 @@ pub struct Figure {
     pub steady_from_round: Option<usize>,
     /// Whether the interval contains the limit, so that another seed may change the verdict.
     pub is_close: bool,
+    /// Whether some repetition ended before the event whose time it is: the mean is then a lower
+    /// bound.
+    pub is_lower_bound: bool,
 }
 
 /// A cell under all mechanisms.
@@ -166,7 +171,8 @@ impl Figure {
         };
         let half = self.ci95.map_or_else(String::new, |half| format!(" ±{half:.decimals$}"));
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
-        format!("{:.decimals$}{half}{unit}{}", self.mean, self.marks())
+        let bound = if self.is_lower_bound { "> " } else { "" };
+        format!("{bound}{:.decimals$}{half}{unit}{}", self.mean, self.marks())
     }
 
     /// The marks behind it.

@@ -13,8 +13,8 @@ use super::runs::{Plan, Samples, Subject};
 /// Repetitions by number.
 type Repetitions = BTreeMap<u32, Sample>;
 
-/// The cells, the rows and the columns of the results; cells of which runs are missing are left
-/// out.
+/// The cells, the rows and the columns of the results. After a signal, figures have fewer
+/// repetitions, and cells of which a setting has none are left out.
 pub fn evaluate(plan: &Plan, samples: &Samples) -> (Vec<DesideratumRow>, Vec<MechanismRow>, Vec<CellRow>) {
     let cells: Vec<CellRow> = (0..plan.cells.len()).filter_map(|at| cell(plan, samples, at)).collect();
     let measured = Desideratum::ALL.into_iter().filter(|it| cells.iter().any(|cell| cell.desideratum == *it));
@@ -38,7 +38,7 @@ fn unavailable(plan: &Plan, number: usize) -> Option<String> {
 
 fn cell(plan: &Plan, samples: &Samples, at: usize) -> Option<CellRow> {
     let cell = &plan.cells[at];
-    let of = |subject: Subject| samples.get(&(at, subject)).filter(|runs| runs.len() == plan.repetitions as usize);
+    let of = |subject: Subject| samples.get(&(at, subject));
     let none = of(Subject::Mechanism(0, 0))?;
     let alone: Vec<&Repetitions> =
         cell.tenants_alone().into_iter().map(|tenant| of(Subject::Alone(tenant))).collect::<Option<_>>()?;
@@ -85,7 +85,12 @@ fn decide(desideratum: Desideratum, results: &mut [CellResult], trade_offs: &[Ve
     if desideratum != Desideratum::Priority {
         for result in results {
             let judged = result.settings.first().and_then(|setting| setting.figures.first());
-            result.score = judged.map(|figure| Score::of(figure.mean, desideratum.limits()));
+            // What did not happen in some of the repetitions has no mean.
+            let score = |figure: &Figure| match figure.is_lower_bound {
+                true => Score::Not,
+                false => Score::of(figure.mean, desideratum.limits()),
+            };
+            result.score = judged.map(score);
             result.decided_by = judged.map(|_| 0);
         }
         return;
@@ -207,6 +212,7 @@ impl CellFigures<'_> {
                     .iter()
                     .filter(|(number, sample)| due(**number, sample).is_some_and(|due| !sample.response_ms(due).1));
                 let never = never.count() as f64;
+                let response = Figure { is_lower_bound: never > 0.0, ..response };
                 let never = make("runs without response", "%", &|_, _| Some(never / runs.len().max(1) as f64 * 100.0));
                 (vec![response, never, utilisation, total], None)
             }
@@ -253,5 +259,6 @@ fn figure(
         steady: steady.iter().flatten().count(),
         steady_from_round: steady.iter().flatten().max().copied(),
         is_close: false,
+        is_lower_bound: false,
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! ```toml
 //! [isolation]
-//! target = "model:nvme"                    # if the user names none
+//! target = "model:ssd"                     # if the user names none
+//! overhead_target = "model:nvme"
 //! repetitions = 10
 //! rounds = 8                               # steady state is searched among them
 //! round = "20ms"
@@ -32,6 +33,8 @@ use crate::judge::format::Time;
 pub struct Settings {
     /// The target if the user names none.
     pub target: String,
+    /// Instead of it, that of the cells of the overhead: a device that does not limit the schedulers.
+    pub overhead_target: String,
     /// Runs of every figure.
     pub repetitions: u32,
     /// Rounds of a run, among which the steady state is searched.

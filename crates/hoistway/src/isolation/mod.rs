@@ -35,7 +35,7 @@ use cells::Place;
 use document::{Document, NamedNumber};
 use format::{Part, Settings};
 use mechanism::Mechanism;
-use runs::{Bench, Plan};
+use runs::{Bench, Plan, Texts};
 
 /// Version of the document's layout.
 const SCHEMA: u32 = 1;
@@ -66,15 +66,11 @@ pub fn run(scenario: &Scenario, user: &TestArguments, reporter: Reporter) -> Out
     let parts: Vec<&Part> = measurement.iter().chain(scenario.isolation_part()?).collect();
     let interrupt = Interrupt::install()?;
     let may_write = user.place.destructive.is_some();
-    let texts_of_writes = match host {
-        HostName::Simulator => preconditioning::simulated(&target.text),
-        HostName::Engine | HostName::Native => target.text.clone(),
-    };
     let bench = Bench {
         host,
         terms: Terms { may_write, ..Terms::default() },
         target: &target,
-        texts: [target.text.clone(), texts_of_writes],
+        texts: texts(settings, user, host, &target),
         workers: if host == HostName::Simulator { workers(user) } else { 1 },
         writes: target.check_writes(host, &user.place).err().map(|error| error.messages[0].what.clone()),
         interrupt: &interrupt,
@@ -113,6 +109,19 @@ pub fn run(scenario: &Scenario, user: &TestArguments, reporter: Reporter) -> Out
 fn resolve(settings: &Settings, user: &TestArguments) -> Result<(HostName, Target), Error> {
     let text = user.target.as_deref().unwrap_or(&settings.target);
     Target::resolve(Some(text), &user.place)
+}
+
+/// What the target is called in each kind of cell.
+fn texts(settings: &Settings, user: &TestArguments, host: HostName, target: &Target) -> Texts {
+    let reads = target.text.clone();
+    match host {
+        HostName::Simulator => Texts {
+            writes: preconditioning::simulated(&reads),
+            overhead: if user.target.is_some() { reads.clone() } else { settings.overhead_target.clone() },
+            reads,
+        },
+        HostName::Engine | HostName::Native => Texts { writes: reads.clone(), overhead: reads.clone(), reads },
+    }
 }
 
 fn workers(user: &TestArguments) -> usize {
@@ -173,6 +182,7 @@ fn make(
         scenario: scenario.title.clone(),
         host: bench.host.text(),
         target: bench.target.text.clone(),
+        overhead_target: bench.texts.overhead.clone(),
         preconditioning,
         complete: samples.values().map(|runs| runs.len()).sum::<usize>() == plan.count(),
         repetitions: plan.repetitions,

@@ -33,7 +33,7 @@ pub fn simulated(text: &str) -> String {
 /// A device that cannot be written.
 pub fn precondition(bench: &Bench<'_>, target: &OpenTarget, display: &mut Display) -> Result<String, Error> {
     if bench.host == HostName::Simulator {
-        let [reads, writes] = [false, true].map(|has_writes| of_model(bench.text(has_writes)));
+        let [reads, writes] = [&bench.texts.reads, &bench.texts.writes].map(|text| of_model(text));
         return Ok(if reads == writes {
             reads
         } else {

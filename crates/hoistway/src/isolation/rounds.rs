@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use block::Nanos;
 use experiment::measurement::GroupMeasurement;
+use experiment::share::Fairness;
 use experiment::steady_state::{self, ROUNDS};
 use experiment::{Histogram, Measurement, histogram};
 
@@ -41,11 +42,16 @@ impl Sample {
         let bytes = |tenant: &Vec<(u64, u64)>| tenant.iter().map(|(bytes, _)| *bytes as f64).collect::<Vec<_>>();
         let total: Vec<f64> =
             (0..cell.rounds).map(|round| by_tenant.iter().map(|it| it[round].0 as f64).sum()).collect();
-        let first = by_tenant.first().map(bytes).unwrap_or_default();
-        // The latency of the first tenant of these cells has to be steady as well; with a constant
-        // number in flight its rate is the inverse of that.
-        let is_watched = cell.desideratum == Desideratum::Priority && first.iter().any(|bytes| *bytes > 0.0);
-        let series: Vec<&[f64]> = if is_watched { vec![&total, &first] } else { vec![&total] };
+        // What is judged has to be steady as well: the latency of the first tenant, whose rate with a
+        // constant number in flight is the inverse of that; and the shares, as Jain's index.
+        let judged: Vec<f64> = match cell.desideratum {
+            Desideratum::Priority => by_tenant.first().map(bytes).unwrap_or_default(),
+            _ if cell.desideratum.is_about_shares() => {
+                (0..cell.rounds).map(|round| jain(cell, &by_tenant, round)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let series: Vec<&[f64]> = if judged.is_empty() { vec![&total] } else { vec![&total, &judged] };
         let steady = steady_state::window(&series);
         let steady_from = steady.as_ref().map(|window| window.end);
         let window = steady.unwrap_or(cell.rounds.saturating_sub(ROUNDS)..cell.rounds);
@@ -96,6 +102,13 @@ fn response(bins: &[u64], window: usize, needed: f64) -> Option<usize> {
         let from = end - window;
         has(from..*end) && has(from..(from + LASTING * window).min(bins.len()))
     })
+}
+
+/// Jain's index of the tenants' bytes over their weights in one round; 0 if nothing was done.
+fn jain(cell: &Cell, by_tenant: &[Vec<(u64, u64)>], round: usize) -> f64 {
+    let got: Vec<f64> = by_tenant.iter().map(|tenant| tenant[round].0 as f64).collect();
+    let due: Vec<f64> = cell.groups.iter().map(|group| f64::from(group.weight.get())).collect();
+    Fairness::of(&got, &due).map_or(0.0, |fairness| fairness.jain)
 }
 
 /// Bytes and I/Os of a tenant in each round.

@@ -11,6 +11,7 @@ use experiment::{Experiment, Host, Measurement};
 
 use super::calibration::{Known, PROBES};
 use super::cells::{Cell, Run};
+use super::desideratum::Desideratum;
 use super::mechanism::{Mechanism, Setting, Told};
 use super::rounds::Sample;
 use crate::exit::Error;
@@ -28,15 +29,37 @@ pub struct Bench<'a> {
     pub terms: Terms,
     /// The target.
     pub target: &'a Target,
-    /// Its text in cells that only read, and in those that write: simulated flash begins in the
-    /// state that the cell needs.
-    pub texts: [String; 2],
+    /// Its texts.
+    pub texts: Texts,
     /// Runs at a time.
     pub workers: usize,
     /// Why the target may not be written to, if it may not.
     pub writes: Option<String>,
     /// Ends the runs.
     pub interrupt: &'a Interrupt,
+}
+
+/// The text of the target in cells of each kind. Simulated flash begins in the state that the cell
+/// needs, and the overhead may have a device of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Texts {
+    /// Where tenants only read.
+    pub reads: String,
+    /// Where one writes.
+    pub writes: String,
+    /// In cells of the overhead.
+    pub overhead: String,
+}
+
+impl Texts {
+    /// That of a cell.
+    pub fn of(&self, cell: &Cell) -> &str {
+        match cell.desideratum {
+            Desideratum::LowOverhead => &self.overhead,
+            _ if cell.has_writes() => &self.writes,
+            _ => &self.reads,
+        }
+    }
 }
 
 impl Bench<'_> {
@@ -49,11 +72,6 @@ impl Bench<'_> {
         let stand_in = self.target.stand_in(self.host, file_bytes);
         let refusal = self.open(&stand_in, None).check(experiment).err()?;
         Some(refusal.message)
-    }
-
-    /// The target's text for a run.
-    pub fn text(&self, has_writes: bool) -> &str {
-        &self.texts[usize::from(has_writes)]
     }
 
     fn open(&self, host_text: &str, directory: Option<PathBuf>) -> Box<dyn Host> {
@@ -186,7 +204,7 @@ impl Plan {
     }
 
     fn run<'a>(&self, bench: &'a Bench<'_>, cell: &Cell, name: String, repetition: u32) -> Run<'a> {
-        Run { target: bench.text(cell.has_writes()), name, seed: self.seed, repetition }
+        Run { target: bench.texts.of(cell), name, seed: self.seed, repetition }
     }
 
     /// The runs that limits, targets and models are derived from, with a seed of their own.
@@ -210,12 +228,14 @@ impl Plan {
             }
         }
         let is_modelled = self.mechanisms.iter().any(Mechanism::has_cost_model);
-        let like = self.cells.iter().find(|cell| cell.returns_ns == 0).filter(|_| is_modelled);
+        // The probes have the times of a cell on the same device.
+        let is_like = |cell: &&Cell| cell.returns_ns == 0 && cell.desideratum != Desideratum::LowOverhead;
+        let like = self.cells.iter().find(is_like).or(self.cells.first()).filter(|_| is_modelled);
         if let Some(like) = like {
-            let like = Cell { machine: experiment::Machine::default(), ..like.clone() };
             for probe in &PROBES {
-                let run = before(&like, probe.name().to_owned());
-                let experiment = probe.experiment(&like, &Run { target: bench.text(probe.has_writes()), ..run })?;
+                let target = if probe.has_writes() { &bench.texts.writes } else { &bench.texts.reads };
+                let run = before(like, probe.name().to_owned());
+                let experiment = probe.experiment(like, &Run { target, ..run })?;
                 let file_bytes = crate::workloads::area_bytes(&experiment);
                 if bench.refusal(&experiment, file_bytes).is_none() {
                     experiments.push(experiment);

@@ -8,7 +8,7 @@ use crate::columns::grid;
 
 /// What the marks of figures mean.
 pub const MARKS: &str = "±: half of the 95 % interval of the mean; *: the steady state was not reached in every repetition, so that the \
-     last five rounds count; ?: the interval contains a limit of the verdict";
+     last five rounds count; ?: the interval contains a limit of the verdict; >: it did not happen within some repetition";
 
 /// The plan: cells with their times, mechanisms with their settings.
 pub fn plan(plan: &Plan, target: &str) -> String {
@@ -63,15 +63,19 @@ pub fn notes(document: &Document) -> Vec<String> {
         format!("preconditioning: {preconditioning}"),
         steadiness(document),
     ];
-    if !overhead_machine.is_empty() {
-        notes.push(format!("overhead on the simulated computer {overhead_machine}"));
+    if document.desiderata.iter().any(|column| column.name == Desideratum::LowOverhead) {
+        let machine = if overhead_machine.is_empty() { "the default" } else { overhead_machine };
+        notes.push(format!("overhead on {}, computer: {machine}", document.overhead_target));
     }
     if !cost_model.is_empty() {
         let values: Vec<String> = cost_model.iter().map(|it| format!("{}={}", it.name, it.value)).collect();
         notes.push(format!("io.cost set to what was measured before: {}", values.join(" ")));
     }
     if !complete {
-        notes.push("not complete: a signal ended the runs, and cells without all repetitions are left out".to_owned());
+        notes.push(
+            "not complete: a signal ended the runs, so that figures have fewer repetitions, and cells may be missing"
+                .to_owned(),
+        );
     }
     notes
 }
