@@ -126,7 +126,8 @@ impl Probe {
             }
         }
         let groups = vec![Group::new("probe", Weight::DEFAULT, jobs)];
-        let told = Told { scheduler: SchedulerSpec::named("none"), limiters: Vec::new(), groups };
+        let told =
+            Told { scheduler: SchedulerSpec::named("none"), limiters: Vec::new(), groups, ramp_ns: like.ramp_ns };
         Ok(Experiment { machine: experiment::Machine::default(), ..like.experiment(told, run) })
     }
 }

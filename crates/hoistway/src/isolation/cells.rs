@@ -143,7 +143,8 @@ impl Cell {
     pub fn alone(&self, tenant: usize, run: &Run<'_>) -> Experiment {
         let mut groups = self.groups.clone();
         groups.iter_mut().enumerate().filter(|(index, _)| *index != tenant).for_each(|(_, group)| group.jobs.clear());
-        let told = Told { scheduler: SchedulerSpec::named("none"), limiters: Vec::new(), groups };
+        let told =
+            Told { scheduler: SchedulerSpec::named("none"), limiters: Vec::new(), groups, ramp_ns: self.ramp_ns };
         self.experiment(told, run)
     }
 
@@ -159,7 +160,7 @@ impl Cell {
             set: run.repetition,
             seed: run.seed,
             runtime_ns: self.returns_ns + self.round_ns * self.rounds as u64,
-            ramp_ns: self.ramp_ns,
+            ramp_ns: told.ramp_ns,
             device_depth: None,
             queue_requests: None,
             share_unit: ShareUnit::Bytes,

@@ -77,6 +77,9 @@ pub struct MechanismText {
     /// Whether it has a cost model, whose coefficients are measured first (io.cost).
     #[serde(default)]
     pub cost_model: bool,
+    /// Time before the rounds of cells about priority, if it needs more than the cell gives.
+    #[serde(default)]
+    pub priority_ramp: Option<Time>,
     /// Settings with which its overhead is measured.
     #[serde(default)]
     pub overhead: String,

@@ -1,10 +1,12 @@
 //! Mechanisms, and how a cell's tenants are told to each: weights, priority classes, limits,
 //! latency targets.
 
+use block::Nanos;
 use experiment::{Group, SchedulerSpec, Weight};
 
 use super::calibration::{CostModel, Known};
 use super::cells::Cell;
+use super::desideratum::Desideratum;
 use super::format::MechanismText;
 use crate::exit::Error;
 use crate::target::HostName;
@@ -22,6 +24,7 @@ pub struct Mechanism {
     limiter: Option<SchedulerSpec>,
     shares_as_limits: bool,
     cost_model: bool,
+    priority_ramp_ns: Nanos,
     /// The setting under which its overhead is measured.
     pub overhead: Setting,
     /// The setting that prefers the first tenant most.
@@ -108,6 +111,8 @@ pub struct Told {
     pub limiters: Vec<SchedulerSpec>,
     /// The tenants.
     pub groups: Vec<Group>,
+    /// Time before the window.
+    pub ramp_ns: Nanos,
 }
 
 impl Mechanism {
@@ -126,6 +131,7 @@ impl Mechanism {
             limiter: text.limiter.as_deref().filter(|_| native.is_none()).map(spec).transpose()?,
             shares_as_limits: text.shares_as_limits,
             cost_model: text.cost_model,
+            priority_ramp_ns: text.priority_ramp.map_or(0, |time| time.0),
             overhead: setting(&text.overhead)?,
             important: setting(&text.important)?,
             knob: text.knob.iter().map(|text| setting(text)).collect::<Result<_, _>>()?,
@@ -134,7 +140,7 @@ impl Mechanism {
 
     /// The settings with which a cell is run.
     pub fn settings(&self, cell: &Cell) -> Vec<Setting> {
-        use super::desideratum::Desideratum as D;
+        use Desideratum as D;
         match cell.desideratum {
             D::LowOverhead => vec![self.overhead.clone()],
             D::EqualRequests | D::UnequalRequests | D::ReadsBesideWrites => vec![Setting::default()],
@@ -181,7 +187,9 @@ impl Mechanism {
                 }
             }
         }
-        Told { scheduler, limiters: limiter.into_iter().collect(), groups }
+        let is_priority = cell.desideratum == Desideratum::Priority;
+        let ramp_ns = if is_priority { cell.ramp_ns.max(self.priority_ramp_ns) } else { cell.ramp_ns };
+        Told { scheduler, limiters: limiter.into_iter().collect(), groups, ramp_ns }
     }
 
     /// Whether the coefficients of a cost model have to be measured for it.
@@ -237,6 +245,7 @@ mod tests {
             native: None,
             shares_as_limits: is_limits,
             cost_model: false,
+            priority_ramp: None,
             overhead: String::new(),
             important: String::new(),
             knob: Vec::new(),
