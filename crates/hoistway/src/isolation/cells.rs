@@ -1,6 +1,7 @@
 //! The cells: tenants on the target, and what their runs are to show.
 
 use block::Nanos;
+use block::time::MILLISECOND;
 use experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit};
 use workload::job::Amount;
 
@@ -16,8 +17,11 @@ use crate::workloads;
 pub const AREA: &str = "isolation";
 /// Its size on real targets.
 pub const REAL_AREA_BYTES: u64 = 256 << 20;
+/// Shortest round and ramp on real targets, where a process may not run for tens of milliseconds.
+const REAL_ROUND_NS: Nanos = 100 * MILLISECOND;
+const REAL_RAMP_NS: Nanos = 250 * MILLISECOND;
 /// Length of the bins in which a tenant's return is observed.
-pub const BIN_NS: Nanos = 1_000_000;
+pub const BIN_NS: Nanos = MILLISECOND;
 
 /// Tenants and their measurement.
 #[derive(Clone, Debug)]
@@ -84,7 +88,8 @@ fn read(text: &CellText, settings: &Settings, place: Place) -> Result<Cell, Erro
     }
     let mut groups = Groups::read(&plain)?.with_jobs(&jobs, &plain)?;
     experiment::group::check(&groups)?;
-    let round_ns = text.round.unwrap_or(settings.round).0;
+    let (least_round_ns, least_ramp_ns) = if place.is_simulated { (0, 0) } else { (REAL_ROUND_NS, REAL_RAMP_NS) };
+    let round_ns = text.round.unwrap_or(settings.round).0.max(least_round_ns);
     let returns_ns = text.returns.map_or(0, |time| time.0);
     if round_ns == 0 || !round_ns.is_multiple_of(BIN_NS) || !returns_ns.is_multiple_of(BIN_NS) {
         return Err(Error::usage("rounds and returns are whole milliseconds", "write round = \"20ms\""));
@@ -115,6 +120,8 @@ fn read(text: &CellText, settings: &Settings, place: Place) -> Result<Cell, Erro
     };
     let (name, desideratum) = (text.name.clone(), text.desideratum);
     let ramp_ns = text.ramp.unwrap_or(settings.ramp).0;
+    // A tenant that comes back has been there before, and its times are those of its jobs.
+    let ramp_ns = if is_return { ramp_ns } else { ramp_ns.max(least_ramp_ns) };
     let rounds = text.rounds.unwrap_or(settings.rounds) as usize;
     if rounds < experiment::steady_state::ROUNDS {
         return Err(Error::usage(format!("{rounds} rounds show no steady state"), "give at least 5 rounds"));

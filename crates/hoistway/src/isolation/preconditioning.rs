@@ -44,8 +44,11 @@ pub fn precondition(bench: &Bench<'_>, target: &OpenTarget, display: &mut Displa
     if bench.target.is_made() {
         return Ok(format!("the test file was written once from its start to its end, {mib} MiB"));
     }
-    if !bench.terms.may_write {
+    if bench.writes.is_some() {
         return Ok("none: the target is only read, in the state in which it was found".to_owned());
+    }
+    if !bench.terms.may_write {
+        return Ok("none: no device is behind the target".to_owned());
     }
     let experiment = overwriting(&bench.target.text)?;
     let mut seconds = 0.0;
