@@ -292,7 +292,8 @@ mod tests {
         let measurement = |name: &str| Scenario::read(name).map(|scenario| scenario.measurement);
         assert_eq!(measurement("isolation").unwrap(), None);
         assert_eq!(measurement("isolation-bursts:quick").unwrap(), Some(Measurement::Bursts));
-        assert!(measurement("isolation-fair").unwrap_err().to_string().contains("did you mean 'isolation'"));
+        let unknown = measurement("isolation-fair").unwrap_err().to_string();
+        assert!(unknown.contains("there is no scenario 'isolation-fair'"), "{unknown}");
     }
 
     #[test]
