@@ -297,7 +297,7 @@ fn reweigh(text: &str) -> Result<Reweigh, Error> {
 }
 
 /// Parses `be/4`, `rt/0`, `idle`.
-fn priority(text: &str) -> Result<Priority, Error> {
+pub fn priority(text: &str) -> Result<Priority, Error> {
     let (class, level) = text.split_once('/').unwrap_or((text, ""));
     let class = match class {
         "rt" | "realtime" => Some(Class::RealTime),

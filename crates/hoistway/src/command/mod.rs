@@ -7,12 +7,15 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod arguments;
+mod columns;
 mod ctl;
 mod demo;
 mod device;
 mod exit;
+mod formats;
 mod generate;
 mod interrupt;
+mod isolation;
 mod judge;
 mod layout;
 mod list;

@@ -11,21 +11,27 @@
 //! A scenario that judges has cells instead of steps (`judge/format.rs`).
 
 use linux::input::Ceiling;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use experiment::diagnostic::nearest;
 use serde::Deserialize;
 
+use crate::command::arguments::{Command, TestArguments};
 use crate::command::exit::Error;
+use crate::command::isolation::desideratum::Measurement;
+use crate::command::isolation::format as isolation;
 use crate::command::judge::format::{CellText, Grid, Part, Settings};
+use crate::command::usage;
 
 /// The scenarios included in the program.
-pub const SHIPPED: [(&str, &str); 19] = [
+pub const SHIPPED: [(&str, &str); 20] = [
     ("cgroups-2008", include_str!("../../scenarios/cgroups-2008.toml")),
     ("dbench-2019", include_str!("../../scenarios/dbench-2019.toml")),
     ("everyday", include_str!("../../scenarios/everyday.toml")),
     ("groups-2010", include_str!("../../scenarios/groups-2010.toml")),
     ("idling-2016", include_str!("../../scenarios/idling-2016.toml")),
+    ("isolation", include_str!("../../scenarios/isolation.toml")),
     ("readers-2010", include_str!("../../scenarios/readers-2010.toml")),
     ("s-bandwidth-latency", include_str!("../../scenarios/s-bandwidth-latency.toml")),
     ("s-copy", include_str!("../../scenarios/s-copy.toml")),
@@ -41,6 +47,8 @@ pub const SHIPPED: [(&str, &str); 19] = [
     ("write-bomb", include_str!("../../scenarios/write-bomb.toml")),
     ("write-bomb-direct", include_str!("../../scenarios/write-bomb-direct.toml")),
 ];
+/// The scenario whose measurements have names of their own.
+const ISOLATION: &str = "isolation";
 /// The job files included in the program: `-w NAME` uses them if no such file exists.
 const JOB_FILES: [(&str, &str); 2] = [
     ("write-bomb.fio", include_str!("../../scenarios/write-bomb.fio")),
@@ -74,6 +82,12 @@ pub struct Scenario {
     /// Subsets of the cells that can be judged alone.
     #[serde(default, rename = "part")]
     pub parts: Vec<Part>,
+    /// Instead of steps and cells: mechanisms for isolation, and how they are measured.
+    #[serde(default)]
+    pub isolation: Option<isolation::Settings>,
+    /// The requested one of the measurements of isolation; all if none.
+    #[serde(skip)]
+    pub measurement: Option<Measurement>,
     /// The requested part.
     #[serde(skip)]
     wanted_part: Option<String>,
@@ -106,9 +120,10 @@ impl Scenario {
             _ => (text, None),
         };
         let mut scenario = Self::of(name)?;
-        if scenario.has_cells() {
+        if scenario.has_cells() || scenario.isolation.is_some() {
             scenario.wanted_part = step.map(str::to_owned);
             scenario.part().map(|_| ())?;
+            scenario.isolation_part().map(|_| ())?;
         } else if let Some(step) = step {
             let names: Vec<String> = scenario.steps.iter().map(|step| step.name.clone()).collect();
             scenario.steps.retain(|known| known.name == step);
@@ -125,7 +140,9 @@ impl Scenario {
     /// The steps or parts that can be run alone, with their descriptions.
     pub fn names_and_docs(&self) -> Vec<(String, String)> {
         let steps = self.steps.iter().map(|step| (step.name.clone(), step.doc.clone()));
-        steps.chain(self.parts.iter().map(|part| (part.name.clone(), part.doc.clone()))).collect()
+        let parts = self.parts.iter().map(|part| (part.name.clone(), part.doc.clone()));
+        let isolation = self.isolation.iter().flat_map(|settings| &settings.parts);
+        steps.chain(parts).chain(isolation.map(|part| (part.name.clone(), part.doc.clone()))).collect()
     }
 
     /// Whether it has cells that are judged instead of steps.
@@ -135,15 +152,35 @@ impl Scenario {
 
     /// The requested part; none for the whole scenario.
     pub fn part(&self) -> Result<Option<&Part>, Error> {
+        if self.isolation.is_some() {
+            return Ok(None);
+        }
+        self.part_of(&self.parts, |part| &part.name)
+    }
+
+    /// The requested part of a scenario that measures isolation; none for the whole scenario.
+    pub fn isolation_part(&self) -> Result<Option<&isolation::Part>, Error> {
+        let Some(settings) = &self.isolation else { return Ok(None) };
+        self.part_of(&settings.parts, |part| &part.name)
+    }
+
+    fn part_of<'a, T>(&self, parts: &'a [T], name: impl Fn(&T) -> &String) -> Result<Option<&'a T>, Error> {
         let Some(wanted) = &self.wanted_part else { return Ok(None) };
-        let names: Vec<String> = self.parts.iter().map(|part| part.name.clone()).collect();
-        self.parts.iter().find(|part| part.name == *wanted).map(Some).ok_or_else(|| {
+        let names: Vec<String> = parts.iter().map(|part| name(part).clone()).collect();
+        parts.iter().find(|part| name(part) == wanted).map(Some).ok_or_else(|| {
             let what = format!("the scenario has no part '{wanted}'");
             Error::usage(what, format!("{}there are: {}", meant(wanted, &names), names.join(", ")))
         })
     }
 
     fn of(name: &str) -> Result<Self, Error> {
+        // `isolation-bursts` is one of the measurements of `isolation`.
+        if let Some((scenario, measurement)) = name.split_once('-')
+            && let Some(measurement) = Measurement::named(measurement)
+            && scenario == ISOLATION
+        {
+            return Ok(Self { measurement: Some(measurement), ..Self::of(ISOLATION)? });
+        }
         if let Some((_, text)) = SHIPPED.into_iter().find(|(known, _)| *known == name) {
             return Self::parse(name, text);
         }
@@ -170,14 +207,16 @@ impl Scenario {
             let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
             Error::usage(
                 format!("{name}:{line}: {}", error.message()),
-                "a scenario has title, source, doc, and for each [[step]] name, doc, test; or [judge], [grid], [[cell]], [[part]]",
+                "a scenario has title, source, doc, and for each [[step]] name, doc, test; or [judge], [grid], [[cell]], [[part]]; or [isolation]",
             )
         })?;
-        if scenario.has_cells() && !scenario.steps.is_empty() {
+        let kinds = [!scenario.steps.is_empty(), scenario.has_cells(), scenario.isolation.is_some()];
+        if kinds.into_iter().filter(|is_there| *is_there).count() > 1 {
             let what = format!("{name} has steps and cells");
-            return Err(Error::usage(what, "put [[step]] into one file, [grid] and [[cell]] into another"));
+            let help = "put [[step]] into one file, [grid] and [[cell]] into another, [isolation] into a third";
+            return Err(Error::usage(what, help));
         }
-        if scenario.steps.is_empty() && !scenario.has_cells() {
+        if kinds == [false; 3] {
             let help = "add [[step]] with name, doc and test; or a [grid] or a [[cell]] for verdicts";
             return Err(Error::usage(format!("{name} has no step"), help));
         }
@@ -216,6 +255,16 @@ fn meant(name: &str, known: &[String]) -> String {
     near.map_or_else(String::new, |near| format!("did you mean '{near}'? "))
 }
 
+/// The arguments of `hoistway test` without options, to which `--group` and `-w` of a cell are
+/// added.
+pub fn plain_test() -> Result<TestArguments, Error> {
+    let read = usage::parse(["hoistway", "test"].map(OsString::from));
+    match read.map(|read| read.command) {
+        Ok(Command::Test(arguments)) => Ok(*arguments),
+        _ => Err(Error::failed("'hoistway test' cannot be read", "please report this")),
+    }
+}
+
 /// A job file included in the program.
 pub fn job_file(path: &Path) -> Option<&'static str> {
     JOB_FILES.into_iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| text)
@@ -233,8 +282,18 @@ mod tests {
             let parts = scenario.names_and_docs();
             assert!(parts.iter().all(|(_, doc)| !doc.is_empty()), "{name}");
             let alone = Scenario::read(&format!("{name}:{}", parts[0].0)).unwrap();
-            assert!(alone.steps.len() == 1 || alone.part().unwrap().is_some());
+            let is_part = alone.part().unwrap().is_some() || alone.isolation_part().unwrap().is_some();
+            assert!(alone.steps.len() == 1 || is_part, "{name}");
         }
+    }
+
+    #[test]
+    fn each_measurement_of_isolation_has_a_name_of_its_own() {
+        let measurement = |name: &str| Scenario::read(name).map(|scenario| scenario.measurement);
+        assert_eq!(measurement("isolation").unwrap(), None);
+        assert_eq!(measurement("isolation-bursts:quick").unwrap(), Some(Measurement::Bursts));
+        let unknown = measurement("isolation-fair").unwrap_err().to_string();
+        assert!(unknown.contains("there is no scenario 'isolation-fair'"), "{unknown}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use schemars::{JsonSchema, Schema};
 
 use crate::command::arguments::SchemaArguments;
 use crate::command::exit::{Error, Outcome, print};
+use crate::command::isolation;
 use crate::command::test::compare::Comparison;
 use crate::command::top::json::IntervalLine;
 use crate::command::tune::Document;
@@ -22,13 +23,18 @@ struct Output {
     schema: fn() -> Schema,
 }
 
-const OUTPUTS: [Output; 6] = [
+const OUTPUTS: [Output; 7] = [
     Output {
         name: "test",
         commands: "test --format json, replay --format json, result.json of a result directory",
         schema: schema_of::<ResultDocument>,
     },
     Output { name: "compare", commands: "compare --json", schema: schema_of::<Comparison<'_>> },
+    Output {
+        name: "isolation",
+        commands: "test --scenario isolation --format json",
+        schema: schema_of::<isolation::document::Document>,
+    },
     Output { name: "tune", commands: "tune --json, tune --emit json", schema: schema_of::<Document<'_>> },
     Output { name: "ctl-status", commands: "ctl --json status", schema: schema_of::<StatusAnswer> },
     Output { name: "device-list", commands: "device list --json", schema: schema_of::<Vec<Rig>> },

@@ -16,14 +16,13 @@ pub type Percentiles = Vec<f64>;
 pub type Seeds = Vec<u64>;
 
 /// Options that the steps of a scenario set, so that the command line may not.
-const SET_BY_SCENARIO: [&str; 31] = [
+const SET_BY_SCENARIO: [&str; 30] = [
     "device_depth",
     "machine",
     "queue_requests",
     "file",
     "keep",
     "exclusive",
-    "destructive",
     "job",
     "show_jobs",
     "trace",

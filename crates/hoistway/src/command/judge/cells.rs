@@ -1,8 +1,6 @@
 //! The cells of a scenario, with the user's replacements of devices, workloads, weights and
 //! tenants.
 
-use std::ffi::OsString;
-
 use block::Nanos;
 use device::{Device, Model};
 use experiment::{Experiment, Group, Machine, SchedulerSpec, ShareUnit};
@@ -10,12 +8,11 @@ use workload::job::Job;
 
 use super::format::{CellText, Grid, Kind, Part, Settings, Times};
 use super::series::BIN_NS;
-use crate::command::arguments::{Command, TestArguments};
+use crate::command::arguments::TestArguments;
 use crate::command::exit::{Error, Reporter};
-use crate::command::scenario::Scenario;
+use crate::command::scenario::{Scenario, plain_test};
 use crate::command::test::groups::Groups;
 use crate::command::test::plan::DEFAULT_WORKLOAD;
-use crate::command::usage;
 use crate::command::workloads::{self, Workload};
 
 /// Tenants on a device.
@@ -149,16 +146,6 @@ pub fn of(
 
 fn kind_of(text: &CellText) -> Kind {
     if text.changes.is_empty() && !text.falls { Kind::Tenants } else { Kind::Changes }
-}
-
-/// The arguments of `hoistway test` without options, to which `--group` and `-w` of a cell are
-/// added.
-fn plain_test() -> Result<TestArguments, Error> {
-    let read = usage::parse(["hoistway", "test"].map(OsString::from));
-    match read.map(|read| read.command) {
-        Ok(Command::Test(arguments)) => Ok(*arguments),
-        _ => Err(Error::failed("'hoistway test' cannot be read", "please report this")),
-    }
 }
 
 struct Maker<'a> {

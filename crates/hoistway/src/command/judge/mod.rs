@@ -120,6 +120,7 @@ fn check_options(user: &TestArguments) -> Result<(), Error> {
     let show = &output.show;
     let given = [
         ("--host", place.host.as_deref().is_some_and(|host| !["simulator", "sim"].contains(&host))),
+        ("--destructive", place.destructive.is_some()),
         ("--sets", repetition.sets.is_some()),
         ("--max-sets", repetition.max_sets.is_some()),
         ("--precision", repetition.precision.is_some()),

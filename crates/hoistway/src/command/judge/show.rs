@@ -1,13 +1,12 @@
 //! Judged cells as text: a row per cell, then a summary of all of them.
 
-use std::fmt::Write;
-
 use super::cell_verdict::CellVerdict;
 use super::cells::Cell;
 use super::format::Kind;
 use super::runs::Plan;
 use super::summary::{Counts, Medium, goal_ns};
 use super::verdict::{Field, Score, Verdict};
+use crate::command::columns::grid;
 
 /// The media, which divide the summaries.
 pub const MEDIA: [(&str, bool); 2] = [("flash", false), ("disks and arrays", true)];
@@ -180,26 +179,4 @@ fn percent(part: usize, whole: usize) -> String {
 
 fn three(values: Option<[f64; 3]>, unit: f64) -> String {
     values.map_or_else(|| "-".to_owned(), |values| values.map(|value| format!("{:.1}", value * unit)).join("/"))
-}
-
-/// Formats columns: the first one and texts with blanks are left-aligned, all others right-aligned.
-fn grid(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let width = widths[column];
-            // A verdict is left-aligned, a figure right-aligned.
-            let is_left = column == 0 || cell.contains(' ');
-            let _ = if is_left { write!(line, "{cell:<width$}  ") } else { write!(line, "{cell:>width$}  ") };
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
 }

@@ -9,9 +9,8 @@ use super::runs::Plan;
 use super::verdict::Verdict;
 use super::{json, show};
 use crate::command::arguments::test::ShowArguments;
-use crate::command::exit::{Error, print};
-use crate::command::test::show::check_place;
-use crate::command::test::store::write;
+use crate::command::exit::Error;
+use crate::command::formats;
 
 const FORMATS: [(&str, Format); 4] =
     [("text", Format::Text), ("json", Format::Json), ("html", Format::Html), ("figure", Format::Figure)];
@@ -34,49 +33,17 @@ pub struct Views(Vec<(Format, Option<PathBuf>)>);
 impl Views {
     /// Parses the arguments; paths that cannot be written are detected before the runs.
     pub fn read(arguments: &ShowArguments) -> Result<Self, Error> {
-        let mut views = Vec::new();
-        for (text, name, path) in arguments.formats() {
-            let format = FORMATS.iter().find(|(known, _)| *known == name).map(|(_, format)| *format);
-            let format = format.ok_or_else(|| {
-                let names = FORMATS.map(|(name, _)| name).join(", ");
-                let what = format!("verdicts have no format '{name}'");
-                Error::usage(what, format!("there are: {names}")).at(format!("--format {text}"))
-            })?;
-            views.push((format, path));
-        }
-        if views.is_empty() {
-            views.push((Format::Text, arguments.output.clone()));
-        }
-        if views.iter().filter(|(_, path)| path.is_none()).count() > 1 {
-            let what = "two formats cannot share stdout";
-            return Err(Error::usage(what, "write one of them to a file: --format json=FILE").at("--format"));
-        }
-        for (index, (_, path)) in views.iter().enumerate() {
-            let Some(path) = path else { continue };
-            if views[..index].iter().any(|(_, other)| other.as_ref() == Some(path)) {
-                let what = format!("two formats would be written to {}", path.display());
-                return Err(Error::usage(what, "give each its own file: --format FORMAT=FILE"));
-            }
-            check_place(path)?;
-        }
-        Ok(Self(views))
+        formats::read(arguments, &FORMATS, "verdicts").map(Self)
     }
 
     /// Prints and writes all formats.
     pub fn show(&self, plan: &Plan, title: &str, cells: &[CellVerdict], complete: bool) -> Result<(), Error> {
-        for (format, path) in &self.0 {
-            let text = match format {
-                Format::Text => format!("{}\n{}", show::table(plan, cells), show::summary(plan, cells)),
-                Format::Json => json::document(plan, title, cells, complete),
-                Format::Html => verdicts::html(&verdicts_page(plan, title, cells)),
-                Format::Figure => verdicts::figure(&verdicts_page(plan, title, cells)),
-            };
-            match path {
-                Some(path) => write(path, &text)?,
-                None => print(&text)?,
-            }
-        }
-        Ok(())
+        formats::write(&self.0, |format| match format {
+            Format::Text => format!("{}\n{}", show::table(plan, cells), show::summary(plan, cells)),
+            Format::Json => json::document(plan, title, cells, complete),
+            Format::Html => verdicts::html(&verdicts_page(plan, title, cells)),
+            Format::Figure => verdicts::figure(&verdicts_page(plan, title, cells)),
+        })
     }
 }
 

@@ -20,6 +20,9 @@ pub fn run(text: &str, user: &TestArguments, reporter: Reporter, test: impl Fn(&
     if scenario.has_cells() {
         return crate::command::judge::run(&scenario, user, reporter);
     }
+    if scenario.isolation.is_some() {
+        return crate::command::isolation::run(&scenario, user, reporter);
+    }
     check_options(text, user)?;
     check_output(&scenario, text, &user.output)?;
     // All steps are parsed before the first runs.
@@ -58,6 +61,7 @@ fn check_options(text: &str, user: &TestArguments) -> Result<(), Error> {
         ("--seeds", user.judge.seeds.is_some()),
         ("--against", !user.judge.against.is_empty()),
         ("--cells", !user.judge.cells.is_empty()),
+        ("--destructive", user.place.destructive.is_some()),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
