@@ -14,7 +14,7 @@ use super::flusher::Flusher;
 use super::journalling::JournalThread;
 use super::recorded_plugs::RecordedPlugs;
 use super::submission::{self, Transfers};
-use super::{ElevatorLock, IoInFlight, Path, Process, Processes, START, STOP, number};
+use super::{ElevatorLock, IoInFlight, Path, Process, Processes, START, STOP, Successor, number};
 use crate::costs::HostCosts;
 use crate::events::{EventWheel, NEVER, Payload};
 use crate::os::files::{BlockMap, File, Files};
@@ -42,7 +42,7 @@ pub(crate) struct Parts<'a> {
 impl Process {
     pub(crate) fn new(job: &Job, issuer: Issuer, path: Path, template: Bio, file: u32) -> Self {
         Self {
-            refills_at_once: job.iodepth_low.is_none() && job.completion_batch <= 1,
+            refills_at_once: Process::refills_at_once(job),
             sleeps_as_one: false,
             transfers_only: false,
             issuer,
@@ -53,6 +53,8 @@ impl Process {
             block_map: None,
             sleeping: 0,
             first_io: 0,
+            ios_room: 0,
+            successor: Successor::Nothing,
             cpu: 0,
             wake_at: NEVER,
             is_running: false,
@@ -61,7 +63,7 @@ impl Process {
     }
 
     /// Whether all its I/Os are plain direct transfers.
-    fn is_plain(&self) -> bool {
+    pub(super) fn is_plain(&self) -> bool {
         !matches!(self.path, Path::Buffered(_)) && self.block_map.is_none()
     }
 }

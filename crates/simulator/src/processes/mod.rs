@@ -11,6 +11,7 @@
 //! they take.
 
 mod cached;
+mod changes;
 mod construction;
 mod flusher;
 mod io_in_flight;
@@ -37,6 +38,8 @@ use crate::os::read_ahead::{ReadAhead, Rules};
 use crate::os::throttle::Throttle;
 use crate::os::write_back::WriteBack;
 use cached::{Call, Sleeper};
+use changes::Succession;
+pub(crate) use changes::Successor;
 pub(crate) use construction::{Parts, queues_of, template};
 use flusher::Flusher;
 use io_in_flight::{IoInFlight, IoRemainder, is_counted, moves_data};
@@ -94,6 +97,10 @@ pub(crate) struct Process {
     transfers_only: bool,
     sleeping: u32,
     first_io: u32,
+    /// Room for I/Os from `first_io` on, if it is more than the issuer's depth.
+    ios_room: u32,
+    /// What follows when the issuer has ended; only in a session that is changed.
+    successor: Successor,
     cpu: u32,
     /// The wake-up it waits for; others are stale.
     wake_at: Nanos,
@@ -231,6 +238,7 @@ impl Processes {
 
     fn stop(&mut self, process: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         self.processes[process].issuer.stop();
+        self.processes[process].successor = Successor::Nothing;
         if self.processes[process].is_running {
             self.pump(process, now, queue);
         }
@@ -341,10 +349,14 @@ impl Processes {
                 Next::Busy => return self.release_plug(index, now, queue),
                 Next::Finished => {
                     self.release_plug(index, now, queue);
-                    if self.processes[index].issuer.in_flight() == 0 {
-                        self.process_ended(index, now, queue);
+                    if self.processes[index].issuer.in_flight() > 0 {
+                        return;
                     }
-                    return;
+                    match self.succeed(index) {
+                        Succession::Ends => return self.process_ended(index, now, queue),
+                        Succession::Rests => return,
+                        Succession::Continues => {}
+                    }
                 }
             }
         }
