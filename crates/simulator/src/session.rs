@@ -10,6 +10,7 @@
 
 mod dispatches;
 
+use block::random::fnv1a64_continued;
 use block::{Nanos, Operation};
 use device::{Activity, DeviceInfo};
 use elevator::tunable::{SettingError, Tunable};
@@ -36,8 +37,6 @@ pub struct Session {
     /// The counters at the start of the window, once it has begun.
     begin: Option<Snapshot>,
     record: Record,
-    /// Changes of issuers so far: each issuer draws from streams of its own.
-    replaced: u64,
     /// By group: whether it rests.
     resting: Vec<bool>,
 }
@@ -100,7 +99,6 @@ impl Session {
             now_ns: 0,
             begin: None,
             record,
-            replaced: 0,
             resting: (0..groups).map(|group| resting.contains(&group)).collect(),
         };
         session.see();
@@ -274,9 +272,10 @@ impl Session {
     }
 
     /// An issuer for each thread of a group, with the index of its job.
-    fn issuers(&mut self, group: usize, jobs: &[Job]) -> Result<Vec<(Issuer, usize)>, Refusal> {
-        self.replaced += 1;
-        let seed = self.experiment.run_seed().wrapping_add(self.replaced);
+    fn issuers(&self, group: usize, jobs: &[Job]) -> Result<Vec<(Issuer, usize)>, Refusal> {
+        // Each change has streams of its own, which follow from its time alone: of two at the same
+        // time only the second counts.
+        let seed = fnv1a64_continued(self.experiment.run_seed(), &self.now_ns.to_le_bytes());
         let threads = jobs.iter().enumerate().flat_map(|(at, job)| (0..job.threads).map(move |thread| (at, thread)));
         let processes = &self.prepared.run.processes;
         let places = processes.threads_of(group).zip(threads);
