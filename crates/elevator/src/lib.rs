@@ -42,6 +42,8 @@ mod interface;
 pub mod limiter;
 pub mod limiters;
 pub mod message;
+#[cfg(feature = "register")]
+mod registered;
 pub mod registry;
 mod request;
 pub mod structures;

@@ -1,19 +1,15 @@
 //! Workloads as users name them: the jobs of a name with its suffix, and the groups of a job file.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use experiment::{Experiment, Group, GroupPriority, Limits, Weight};
+use experiment::{Group, GroupPriority, Limits, Weight};
 use workload::Job;
 use workload::fio::{self, Surroundings};
-use workload::job::Amount;
 use workload::name::{self, BadName};
 
 use crate::error::{Error, Message};
 use crate::times::ENDLESS_NS;
 
-/// Area of a test file per job without a size.
-const AREA_BYTES: u64 = 256 << 20;
 /// Group of the jobs of a file that name none.
 const UNGROUPED: &str = "jobs";
 
@@ -132,24 +128,4 @@ pub fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
         group.jobs.push(job);
     }
     Ok(groups)
-}
-
-/// Gives every job without a size the default area, so that the file to create has a size.
-pub fn give_sizes(groups: &mut [Group]) {
-    for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
-        if job.wanted_area_bytes().is_none() {
-            job.size = Some(Amount::Bytes(AREA_BYTES));
-        }
-    }
-}
-
-/// The total size of an experiment's areas in bytes, each rounded up to a whole MiB.
-pub fn area_bytes(experiment: &Experiment) -> u64 {
-    let mut areas: BTreeMap<String, u64> = BTreeMap::new();
-    for place in experiment.issuers() {
-        let bytes = place.job.wanted_area_bytes().unwrap_or(AREA_BYTES);
-        let largest = areas.entry(place.job.area_name(place.thread)).or_default();
-        *largest = (*largest).max(bytes);
-    }
-    areas.values().map(|bytes| bytes.next_multiple_of(1 << 20)).sum()
 }

@@ -1,7 +1,7 @@
 //! Converts a scheduler specification of the user to a policy with its tunables set, and back to
 //! the settings in force.
 
-use elevator::registry::{self, BuildError, ENTRIES, Entry};
+use elevator::registry::{self, BuildError, Entry};
 use elevator::tunable::{OutOfRange, SettingError, Tunable};
 use elevator::{Any, Configuration, Elevator, Version};
 use experiment::diagnostic::nearest;
@@ -21,7 +21,7 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// Resolves name, version, tunables and values; an error names the first that is wrong.
     pub(crate) fn resolve(spec: &SchedulerSpec) -> Result<Self, Refusal> {
-        let entry = ENTRIES.iter().find(|entry| entry.name == spec.name).ok_or_else(|| unknown_name(spec))?;
+        let entry = registry::find(&spec.name).ok_or_else(|| unknown_name(spec))?;
         let version = match &spec.version {
             None => None,
             Some(text) => Some(registry::parse_version(text).ok_or_else(|| {
@@ -82,7 +82,7 @@ impl Scheduler {
 }
 
 fn unknown_name(spec: &SchedulerSpec) -> Refusal {
-    let names: Vec<_> = ENTRIES.iter().map(|entry| entry.name).collect();
+    let names: Vec<_> = registry::entries().map(|entry| entry.name).collect();
     let meant =
         nearest(&spec.name, names.iter().copied()).map_or_else(String::new, |name| format!("nearest: {name}; "));
     let message = format!("the simulator has no scheduler '{}'", spec.name);

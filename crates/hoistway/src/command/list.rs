@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use elevator::limiters::{self, LIMITERS, LimiterEntry};
-use elevator::registry::{self, ENTRIES, Entry};
+use elevator::registry::{self, Entry};
 use elevator::tunable::{OutOfRange, Tunable};
 use elevator::{Configuration, Elevator, Limiter, LimiterConfiguration, Version};
 use experiment::Exit;
@@ -29,7 +29,7 @@ pub fn run(arguments: &ListArguments) -> Outcome {
     let (text, json) = match arguments.what.as_deref() {
         None => overview(),
         Some("schedulers") => {
-            (schedulers_text(), Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect()))
+            (schedulers_text(), Json::List(registry::entries().map(|entry| scheduler_json(entry, None)).collect()))
         }
         Some("limiters") => (limiters_text(), Json::List(LIMITERS.iter().map(limiter_json).collect())),
         Some("devices") => (listing::text(), listing::json()),
@@ -39,7 +39,7 @@ pub fn run(arguments: &ListArguments) -> Outcome {
         Some("options") => (options_text(), options_json()),
         Some(text) => {
             let (name, version) = text.split_once('@').map_or((text, None), |(name, version)| (name, Some(version)));
-            let entry = ENTRIES.iter().find(|entry| entry.name == name).ok_or_else(|| unknown(name))?;
+            let entry = registry::find(name).ok_or_else(|| unknown(name))?;
             let version = version.map(|version| version_of(entry, version)).transpose()?;
             (scheduler_text(entry, version), scheduler_json(entry, version))
         }
@@ -49,7 +49,7 @@ pub fn run(arguments: &ListArguments) -> Outcome {
 }
 
 fn unknown(name: &str) -> Error {
-    let known = || SUBJECTS.into_iter().chain(ENTRIES.iter().map(|entry| entry.name));
+    let known = || SUBJECTS.into_iter().chain(registry::entries().map(|entry| entry.name));
     let meant = nearest(name, known()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
     let all: Vec<&str> = known().collect();
     Error::usage(format!("there is no list of '{name}'"), format!("{meant}there are: {}", all.join(", ")))
@@ -73,7 +73,7 @@ fn version_of(entry: &Entry, text: &str) -> Result<Version, Error> {
 
 fn overview() -> (String, Json) {
     let mut text = String::from("schedulers\n");
-    for entry in ENTRIES {
+    for entry in registry::entries() {
         let _ = writeln!(text, "  {:<16}{}", entry.name, entry.summary);
     }
     text.push_str("\ndevices (model:NAME[,KEY=VALUE...])\n");
@@ -83,7 +83,7 @@ fn overview() -> (String, Json) {
         "\nmore: hoistway list schedulers | limiters | devices | workloads | scenarios | options | machine | NAME of a scheduler\n",
     );
     let json = Json::object([
-        ("schedulers", Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect())),
+        ("schedulers", Json::List(registry::entries().map(|entry| scheduler_json(entry, None)).collect())),
         ("devices", listing::json()),
         ("workloads", workloads_json()),
     ]);
@@ -144,7 +144,7 @@ fn machine_json() -> Json {
 }
 
 fn schedulers_text() -> String {
-    let blocks: Vec<String> = ENTRIES.iter().map(|entry| scheduler_text(entry, None)).collect();
+    let blocks: Vec<String> = registry::entries().map(|entry| scheduler_text(entry, None)).collect();
     blocks.join("\n")
 }
 

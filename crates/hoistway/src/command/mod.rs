@@ -24,12 +24,14 @@ mod restore;
 mod scenario;
 mod schema;
 mod serve;
+mod stamp;
 mod status;
 mod target;
 mod test;
 mod top;
 mod trace;
 mod tune;
+mod units;
 mod usage;
 mod workloads;
 

@@ -1,20 +1,24 @@
 //! Workloads by name (the twelve codes, dd, bonnie, programs) and job files, with the options of
 //! the command line applied.
 
-use linux::input::Ceiling;
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use experiment::Group;
+use experiment::{Experiment, Group};
+use linux::input::Ceiling;
 use workload::Job;
 use workload::fio;
-use workload::job::Mix;
+use workload::job::{Amount, Mix};
 use workload::name;
 use workload::program;
 
 use crate::command::arguments::test::WorkloadArguments;
 use crate::command::exit::{Error, Reporter};
-pub use crate::workloads::{area_bytes, give_sizes, groups_of};
+pub use crate::workloads::groups_of;
 use crate::workloads::{jobs_of_file, name_of_file, of_name};
+
+/// Area of a test file per job without a size.
+const AREA_BYTES: u64 = 256 << 20;
 
 /// Everything that can be named, with one line each.
 pub fn meanings() -> impl Iterator<Item = (&'static str, String)> {
@@ -162,6 +166,26 @@ pub fn jobs_of(path: &Path, buffered_async: bool, reporter: Reporter) -> Result<
     let (jobs, notes) = jobs_of_file(&path.display().to_string(), &bytes, &read_include, buffered_async)?;
     notes.iter().for_each(|note| reporter.report(note));
     Ok(jobs)
+}
+
+/// Gives every job without a size the default area, so that the file to create has a size.
+pub fn give_sizes(groups: &mut [Group]) {
+    for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
+        if job.wanted_area_bytes().is_none() {
+            job.size = Some(Amount::Bytes(AREA_BYTES));
+        }
+    }
+}
+
+/// The total size of an experiment's areas in bytes, each rounded up to a whole MiB.
+pub fn area_bytes(experiment: &Experiment) -> u64 {
+    let mut areas: BTreeMap<String, u64> = BTreeMap::new();
+    for place in experiment.issuers() {
+        let bytes = place.job.wanted_area_bytes().unwrap_or(AREA_BYTES);
+        let largest = areas.entry(place.job.area_name(place.thread)).or_default();
+        *largest = (*largest).max(bytes);
+    }
+    areas.values().map(|bytes| bytes.next_multiple_of(1 << 20)).sum()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use experiment::Machine;
 
-use crate::units;
+use crate::command::units;
 
 /// `hoistway device`.
 #[derive(Args, Debug, Clone)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use block::Nanos;
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::units;
+use crate::command::units;
 
 /// Thread counts; an alias, so that clap sees one value and not a repeated option.
 pub type ThreadCounts = Vec<u32>;

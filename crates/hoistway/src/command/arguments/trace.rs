@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use experiment::Diagnostic;
 
 use super::test::{OutputArguments, PlaceArguments, RepetitionArguments, SchedulerArguments, ShareUnitName};
-use crate::units;
+use crate::command::units;
 
 /// A time range of a trace.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

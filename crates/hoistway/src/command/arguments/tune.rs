@@ -8,7 +8,7 @@ use tune::Goal;
 
 use super::test::ProgressName;
 use super::trace::ReplayOptions;
-use crate::units;
+use crate::command::units;
 
 /// `hoistway tune`.
 #[derive(Args, Debug, Clone)]

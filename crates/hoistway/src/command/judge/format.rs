@@ -27,7 +27,7 @@ use block::Nanos;
 use block::time::SECOND;
 use serde::{Deserialize, Deserializer};
 
-use crate::units;
+use crate::command::units;
 
 /// `[judge]`: which schedulers are judged and compared, and for how long.
 #[derive(Clone, Debug, Deserialize)]

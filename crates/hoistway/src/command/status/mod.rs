@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::command::top::sample::{DeviceSample, Interval, Sample};
 use crate::command::top::table::{self, Line, Sort, count, known, mib, milliseconds, wrapped};
 use crate::command::top::{server, tree};
-use crate::units;
+use crate::command::units;
 use grid::Grid;
 
 /// The narrowest and the widest table. Longer lines are hard to read.

@@ -1,7 +1,7 @@
 //! Warnings about conditions under which shares are not meaningful.
 
 use elevator::limiters::PROPORTIONAL;
-use elevator::registry::ENTRIES;
+use elevator::registry;
 use experiment::{Exit, IssuerPlace, Matrix, Measurement};
 use workload::verify::REMARK;
 
@@ -10,7 +10,7 @@ use crate::command::exit::{Error, Reporter};
 /// Warns if both the limiter and the scheduler would share the device by weights.
 pub fn two_shares(matrix: &Matrix, reporter: Reporter) {
     for limiter in matrix.limiters.iter().filter(|limiter| PROPORTIONAL.contains(&limiter.name.as_str())) {
-        let shares = |name: &str| ENTRIES.iter().any(|entry| entry.name == name && entry.traits.has_shares);
+        let shares = |name: &str| registry::find(name).is_some_and(|entry| entry.traits.has_shares);
         for scheduler in matrix.schedulers.iter().filter(|scheduler| shares(&scheduler.name)) {
             let (limiter, scheduler) = (&limiter.name, &scheduler.name);
             reporter.note(format!(

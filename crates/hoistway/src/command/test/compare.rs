@@ -11,7 +11,7 @@ use serde_json::json;
 use super::store;
 use crate::command::arguments::test::CompareArguments;
 use crate::command::exit::{Error, Outcome, print};
-use crate::units;
+use crate::command::units;
 
 /// A comparison of two results.
 #[derive(Serialize, JsonSchema)]

@@ -37,6 +37,7 @@ use crate::command::arguments::test::{OutputArguments, ReportArguments, Stored a
 use crate::command::exit::{Error, Outcome, Reporter, print};
 use crate::command::interrupt::Interrupt;
 use crate::command::progress::Display;
+use crate::command::stamp::stamp;
 use crate::command::target::OpenTarget;
 use crate::machine;
 use calibrate::Calibrated;
@@ -163,10 +164,10 @@ fn head_of(plan: &Plan) -> Head {
 
 /// `./hoistway-test-20261120-095012`, with a number appended if that exists.
 fn default_directory(head: &Head) -> PathBuf {
-    let stamp = machine::stamp(head.started_unix_ms);
+    let made_at = stamp(head.started_unix_ms);
     let name = |number: u32| {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
-        PathBuf::from(format!("hoistway-test-{stamp}{suffix}"))
+        PathBuf::from(format!("hoistway-test-{made_at}{suffix}"))
     };
     (1..1000).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(1000))
 }

@@ -1,6 +1,6 @@
 //! The schedulers and their settings: `--sched`, the shorthands, `--sweep`.
 
-use elevator::registry::{ENTRIES, parse_version};
+use elevator::registry::{self, parse_version};
 use elevator::tunable::Tunable;
 use experiment::SchedulerSpec;
 
@@ -22,7 +22,7 @@ pub fn read(
     let mut specs = Vec::new();
     for text in &arguments.sched {
         if text == ALL && host != HostName::Native {
-            specs.extend(ENTRIES.iter().map(|entry| SchedulerSpec::named(entry.name)));
+            specs.extend(registry::entries().map(|entry| SchedulerSpec::named(entry.name)));
             continue;
         }
         specs.push(text.parse::<SchedulerSpec>().map_err(|wrong| Error::from(wrong).at(format!("--sched {text}")))?);
@@ -84,7 +84,7 @@ fn names(host: HostName, spec: &SchedulerSpec) -> Vec<&'static str> {
 
 fn rows(spec: &SchedulerSpec) -> &'static [Tunable] {
     let version = spec.version.as_deref().and_then(parse_version);
-    ENTRIES.iter().find(|entry| entry.name == spec.name).map_or(&[], |entry| tunables(entry, version))
+    registry::find(&spec.name).map_or(&[], |entry| tunables(entry, version))
 }
 
 fn swept(host: HostName, specs: Vec<SchedulerSpec>, sweep: &str) -> Result<Vec<SchedulerSpec>, Error> {

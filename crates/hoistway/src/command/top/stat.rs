@@ -13,7 +13,7 @@ use super::server::Server;
 use super::shares;
 use crate::command::exit::{Error, Outcome, print};
 use crate::command::interrupt::Interrupt;
-use crate::units;
+use crate::command::units;
 
 /// `hoistway stat`.
 #[derive(Args, Debug)]

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use elevator::registry::ENTRIES;
+use elevator::registry;
 use experiment::{Experiment, Host, SchedulerSpec, TargetFacts, Unattended};
 use linux::block_queue::BlockQueue;
 use linux::cgroup::Hierarchy;
@@ -179,7 +179,7 @@ pub fn of_host(host: &mut dyn Host, name: HostName, text: &str, file_bytes: Opti
         hw_queues: 1,
         queue_depth: 1,
         nr_requests: None,
-        schedulers: ENTRIES.iter().map(|entry| entry.name.to_owned()).collect(),
+        schedulers: registry::entries().map(|entry| entry.name.to_owned()).collect(),
         current: SchedulerSpec::named("none"),
         current_is_real: false,
         wbt_lat_us: None,

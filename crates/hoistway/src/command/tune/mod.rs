@@ -34,6 +34,7 @@ use crate::command::arguments::tune::Emit;
 use crate::command::exit::{Error, Outcome, Reporter, print};
 use crate::command::interrupt::Interrupt;
 use crate::command::progress::Display;
+use crate::command::stamp::stamp;
 use crate::command::target::{HostName, Target};
 use crate::command::test::show::check_place;
 use crate::machine;
@@ -471,8 +472,8 @@ fn number_of(disk: &Disk) -> Option<DeviceNumber> {
 
 /// Today as `2026-11-22`.
 fn date() -> String {
-    let stamp = machine::stamp(machine::now_unix_ms());
-    format!("{}-{}-{}", &stamp[..4], &stamp[4..6], &stamp[6..8])
+    let made_at = stamp(machine::now_unix_ms());
+    format!("{}-{}-{}", &made_at[..4], &made_at[4..6], &made_at[6..8])
 }
 
 /// `--apply` and `--persist`.
