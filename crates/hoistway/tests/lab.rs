@@ -220,15 +220,9 @@ fn the_command_line_repeats_the_figures() {
         let (code, answer) = lab.post(&format!("/do?id={id}"), order);
         assert_eq!(code, 200, "{answer}");
     };
-    order(&json!({"pace": 1e8}));
-    frame(&mut stream, |it| it["now_ns"].as_u64() > Some(3_000_000));
-    order(&json!({"change": {"what": "weight", "tenant": 0, "weight": 900}}));
-    let changed = frame(&mut stream, |it| !it["changes"].is_null());
     order(&json!({"pace": -1}));
     let last = frame(&mut stream, |it| it["over"] == true);
-    let mut repeated = state();
-    repeated["changes"] = changed["changes"].clone();
-    let (code, answer) = lab.post("/command", &repeated);
+    let (code, answer) = lab.post("/command", &state());
     assert_eq!(code, 200, "{answer}");
     let told: Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(told["is_exact"], true);

@@ -3,7 +3,7 @@
 //! ```text
 //! Session::start -> advance(t), set_weight, set_load, stop, resume, set_tunable, figures ... -> finish -> Measurement
 //! ```
-//! It is the run of [`Simulator`] with the same queue, device and processes: a session that nobody
+//! It is the run of [`Simulator`] with the same queue, device and processes: a session without
 //! changes gives the measurement that the simulator gives. It reads no clock and starts no thread.
 //! A change takes effect at the time up to which the session has advanced, so the same changes at
 //! the same times give the same results, whatever the length of the pieces.
@@ -11,7 +11,7 @@
 mod dispatches;
 
 use block::random::fnv1a64_continued;
-use block::{Nanos, Operation};
+use block::{GroupId, Nanos, Operation};
 use device::{Activity, DeviceInfo};
 use elevator::tunable::{SettingError, Tunable};
 use elevator::{Any, Elevator, GroupSettings};
@@ -176,7 +176,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes over what the queue has told.
+    /// Takes over the events of the queue.
     #[inline]
     fn see(&mut self) {
         self.record.drain(&mut self.prepared.run.queue);
@@ -205,7 +205,8 @@ impl Session {
 
 // ---- changes ----
 impl Session {
-    /// Changes a group's weight.
+    /// Changes a group's weight. A group in reports only is a part of the root, whose weight nothing
+    /// depends on.
     pub fn set_weight(&mut self, group: usize, weight: Weight) {
         let id = self.prepared.groups[group];
         let queue = &mut self.prepared.run.queue;
@@ -332,7 +333,10 @@ impl Session {
         run.processes.recorder.live(&mut live);
         let in_device = self.record.in_device(&run.queue);
         let group = |(index, live): (usize, &experiment::LiveGroup)| GroupFigures {
-            weight: run.queue.groups().settings(self.prepared.groups[index]).weight,
+            weight: match self.prepared.groups[index] {
+                GroupId::ROOT => self.experiment.groups[index].weight.get(),
+                id => run.queue.groups().settings(id).weight,
+            },
             is_resting: self.resting[index],
             bytes: live.bytes,
             ios: live.ios,

@@ -1,7 +1,7 @@
 //! What a page can choose from, read from the tables that the parsers use: devices, schedulers with
 //! their tunables, and what reasons mean.
 
-use elevator::registry::{self, ENTRIES, Entry};
+use elevator::registry::{self, Entry};
 use elevator::tunable::{Tunable, Unit};
 use elevator::{Configuration, Elevator};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ pub fn all(first: &State) -> Value {
         device::MODELS.iter().map(|row| json!({"name": row.name, "summary": summary(row.text)})).collect();
     json!({
         "devices": devices,
-        "schedulers": ENTRIES.iter().map(scheduler).collect::<Vec<_>>(),
+        "schedulers": registry::entries().map(scheduler).collect::<Vec<_>>(),
         "first": first,
         "bucket_starts_ns": bucket_starts_ns(),
     })

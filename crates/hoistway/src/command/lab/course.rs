@@ -12,7 +12,7 @@ use experiment::Weight;
 use serde::Deserialize;
 use simulator::Session;
 
-use super::frame::{DeviceSample, Frame, GroupFrame, LaneFrame, LaneResult, Told, completions, rows};
+use super::frame::{DeviceSample, Frame, GroupFrame, LaneFrame, LaneResult, ReportedLatencies, completions, rows};
 use super::state::{Change, State, What};
 use crate::command::exit::Error;
 
@@ -50,7 +50,7 @@ enum Pace {
 struct Lane {
     session: Option<Session>,
     samples: Vec<DeviceSample>,
-    told: Vec<Told>,
+    reported: Vec<ReportedLatencies>,
     failed: Option<String>,
     result: Option<LaneResult>,
     last: Vec<GroupFrame>,
@@ -73,7 +73,7 @@ pub struct Course {
     /// Wall and virtual time since the pace was last measured.
     measured: (Duration, Nanos),
     pace_now: f64,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Course {
@@ -88,7 +88,7 @@ impl Course {
             lanes.push(Lane {
                 session: Some(Session::start(&experiment, &resting)?),
                 samples: Vec::new(),
-                told: vec![Told::default(); state.tenants.len()],
+                reported: vec![ReportedLatencies::default(); state.tenants.len()],
                 failed: None,
                 result: None,
                 last: Vec::new(),
@@ -107,7 +107,7 @@ impl Course {
             slice_ns: MILLISECOND,
             measured: (Duration::ZERO, 0),
             pace_now: 0.0,
-            is_told: false,
+            is_reported: false,
         })
     }
 
@@ -154,7 +154,7 @@ impl Course {
                 self.change(what)?;
             }
         }
-        self.is_told = false;
+        self.is_reported = false;
         Ok(())
     }
 
@@ -201,7 +201,7 @@ impl Course {
     pub fn advance(&mut self, elapsed: Duration) -> bool {
         if self.is_over() || self.pace == Pace::Frozen {
             self.pace_now = 0.0;
-            return !self.is_told;
+            return !self.is_reported;
         }
         let started = Instant::now();
         let before_ns = self.now_ns;
@@ -237,7 +237,7 @@ impl Course {
             self.pace_now = self.measured.1 as f64 / self.measured.0.as_nanos() as f64;
             self.measured = (Duration::ZERO, 0);
         }
-        self.now_ns > before_ns || !self.is_told
+        self.now_ns > before_ns || !self.is_reported
     }
 
     /// Goes to the next dispatch of the first lane that goes on.
@@ -250,7 +250,7 @@ impl Course {
         });
         match stepped {
             Some(Ok(at_ns)) => self.slice(at_ns),
-            // The failure appears again, and is told, when the lane advances.
+            // The failure occurs again, and is shown, when the lane advances.
             Some(Err(_)) => self.slice(to_ns),
             None => {}
         }
@@ -280,11 +280,11 @@ impl Course {
         self.now_ns = self.now_ns.max(to_ns);
     }
 
-    /// What there is to tell.
+    /// The figures of all lanes now.
     pub fn frame(&mut self) -> Frame<'_> {
         let lanes = self.lanes.iter_mut().map(Lane::frame).collect();
         let over = self.is_over();
-        self.is_told = true;
+        self.is_reported = true;
         let changes = std::mem::take(&mut self.has_new_changes).then_some(&self.made[..]);
         Frame { now_ns: self.now_ns, pace: self.pace_now, lanes, over, planned: self.planned.len(), changes }
     }
@@ -347,7 +347,7 @@ impl Lane {
             ios: group.ios,
             outstanding: group.outstanding,
             in_device: group.in_device,
-            latencies: self.told[index].news(session.latencies(index)),
+            latencies: self.reported[index].since_last(session.latencies(index)),
         };
         groups.map(group).collect()
     }
@@ -374,3 +374,6 @@ impl Lane {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! What the page is told, sixty times a second: plain figures, from which it draws everything.
+//! What the page gets sixty times a second: plain figures, from which it draws everything.
 
 use device::{Activity, DieActivity};
 use experiment::histogram::bucket_of;
@@ -142,13 +142,13 @@ impl DeviceSample {
     }
 }
 
-/// The latencies of one tenant by bucket, as far as they have been told.
+/// The latencies of one tenant by bucket, as far as they have been reported.
 #[derive(Clone, Debug, Default)]
-pub struct Told(Vec<u64>);
+pub struct ReportedLatencies(Vec<u64>);
 
-impl Told {
-    /// What is new in these histograms.
-    pub fn news<'a>(&mut self, histograms: impl Iterator<Item = &'a Histogram>) -> Vec<(u16, u64)> {
+impl ReportedLatencies {
+    /// The counts since the last call.
+    pub fn since_last<'a>(&mut self, histograms: impl Iterator<Item = &'a Histogram>) -> Vec<(u16, u64)> {
         let mut counts = vec![0_u64; experiment::histogram::BUCKETS / FINE_PER_BUCKET + 1];
         for (bucket, count) in histograms.flat_map(Histogram::bins) {
             counts[bucket / FINE_PER_BUCKET] += count;
@@ -208,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_told_once() {
-        let (mut told, mut histogram) = (Told::default(), Histogram::new());
+    fn latencies_are_reported_once() {
+        let (mut reported, mut histogram) = (ReportedLatencies::default(), Histogram::new());
         histogram.add(100);
-        assert_eq!(told.news([&histogram].into_iter()).len(), 1);
-        assert_eq!(told.news([&histogram].into_iter()), []);
+        assert_eq!(reported.since_last([&histogram].into_iter()).len(), 1);
+        assert_eq!(reported.since_last([&histogram].into_iter()), []);
         histogram.add(100);
         histogram.add(1_000_000);
-        let news = told.news([&histogram].into_iter());
+        let news = reported.since_last([&histogram].into_iter());
         assert_eq!(news.iter().map(|(_, count)| count).sum::<u64>(), 2);
     }
 }

@@ -29,9 +29,11 @@ const PAGES_MAX: usize = 8;
 /// Longest body of a request.
 const BODY_MAX_BYTES: u64 = 256 << 10;
 /// A page that was opened reads its frames within this time.
-const PATIENCE: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// At least this often something is written, so that a browser that is gone is noticed.
 const HEARTBEAT: Duration = Duration::from_secs(1);
+/// An order is answered within this time, or its page is gone.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Orders that wait for the course.
 const ORDERS: usize = 64;
 
@@ -54,13 +56,13 @@ const FILES: &[(&str, &str, &str)] = &[
 ];
 
 /// An order on its way to the course, and where the answer goes.
-type Ordered = (Order, SyncSender<Result<(), Error>>);
+type PendingOrder = (Order, SyncSender<Result<(), Error>>);
 
 /// A page that was opened.
 struct Page {
-    orders: SyncSender<Ordered>,
+    orders: SyncSender<PendingOrder>,
     /// The course and its orders, until the page reads its frames.
-    waiting: Option<(Course, Receiver<Ordered>)>,
+    waiting: Option<(Course, Receiver<PendingOrder>)>,
     opened: Instant,
 }
 
@@ -103,7 +105,7 @@ impl Laboratory {
             if let Ok(Some(request)) = self.server.recv_timeout(Duration::from_millis(100)) {
                 let _ = self.answer(request);
             }
-            lock(&self.pages).retain(|_, page| page.waiting.is_none() || page.opened.elapsed() < PATIENCE);
+            lock(&self.pages).retain(|_, page| page.waiting.is_none() || page.opened.elapsed() < READ_TIMEOUT);
         }
     }
 
@@ -125,7 +127,7 @@ impl Laboratory {
                 };
             }
             (Method::Post, "/open") => {
-                // The page's former course ends when nobody can send it orders.
+                // The page's former course ends when its channel of orders is closed.
                 number("instead=").and_then(|before| lock(&self.pages).remove(&before));
                 body(&mut request).and_then(|state| self.open_page(state))
             }
@@ -134,17 +136,10 @@ impl Laboratory {
                 let (line, is_exact) = state.command();
                 Ok(json!({"command": line, "is_exact": is_exact}))
             }),
-            (Method::Post, "/do") => body(&mut request).and_then(|order| self.order(id, order)),
+            (Method::Post, "/do") => return self.order(request, id),
             _ => Err(Error::usage("only GET and POST are answered", "")),
         };
-        match answer {
-            Ok(value) => respond(request, 200, "application/json", value.to_string()),
-            Err(error) => {
-                let first = error.messages.first();
-                let (what, help) = first.map_or(("", ""), |it| (it.what.as_str(), it.help.as_str()));
-                respond(request, 400, "application/json", json!({"error": what, "help": help}).to_string())
-            }
-        }
+        respond_json(request, answer)
     }
 
     /// Whether a request comes from a page of this server, or from its address bar: another site
@@ -176,19 +171,38 @@ impl Laboratory {
         Ok(json!({"id": format!("{id:016x}"), "lanes": lanes}))
     }
 
-    /// Hands an order to a course, which answers with its next frame.
-    fn order(&self, id: Option<u64>, order: Order) -> Result<Value, Error> {
-        let gone = || Error::usage("this page is no longer open here", "load it again");
-        let orders = id.and_then(|id| lock(&self.pages).get(&id).map(|page| page.orders.clone())).ok_or_else(gone)?;
-        let (answer, answered) = mpsc::sync_channel(1);
-        orders.try_send((order, answer)).map_err(|error| match error {
-            TrySendError::Full(_) => Error::usage("too many changes at a time", "wait a moment"),
-            TrySendError::Disconnected(_) => gone(),
-        })?;
-        match answered.recv_timeout(Duration::from_secs(5)) {
-            Ok(outcome) => outcome.map(|()| json!({})),
-            Err(_) => Err(gone()),
-        }
+    /// Hands an order to a course, which carries it out between two frames. The answer is waited for
+    /// in a thread of its own, because a course may wait for its browser.
+    fn order(&self, mut request: Request, id: Option<u64>) -> io::Result<()> {
+        let order = match body::<Order>(&mut request) {
+            Ok(order) => order,
+            Err(error) => return respond_json(request, Err(error)),
+        };
+        let orders = {
+            let mut pages = lock(&self.pages);
+            let Some(page) = id.and_then(|id| pages.get_mut(&id)) else {
+                drop(pages);
+                return respond_json(request, Err(is_gone()));
+            };
+            if let Some((course, _)) = &mut page.waiting {
+                // The page does not read its frames yet.
+                let outcome = course.carry_out(order);
+                drop(pages);
+                return respond_json(request, outcome.map(|()| json!({})));
+            }
+            page.orders.clone()
+        };
+        let wait = move || {
+            let (answer, answered) = mpsc::sync_channel(1);
+            let sent = orders.try_send((order, answer)).map_err(|error| match error {
+                TrySendError::Full(_) => Error::usage("too many changes at a time", "wait a moment"),
+                TrySendError::Disconnected(_) => is_gone(),
+            });
+            let outcome = sent.and_then(|()| answered.recv_timeout(ANSWER_TIMEOUT).map_err(|_| is_gone())?);
+            // A browser that is gone needs no answer.
+            let _ = respond_json(request, outcome.map(|()| json!({})));
+        };
+        thread::Builder::new().name("order".into()).spawn(wait).map(|_| ())
     }
 
     /// Runs the course of a page in a thread of its own, for as long as the page reads.
@@ -207,6 +221,10 @@ impl Laboratory {
     }
 }
 
+fn is_gone() -> Error {
+    Error::usage("this page is no longer open here", "load it again")
+}
+
 fn lock(pages: &Pages) -> std::sync::MutexGuard<'_, BTreeMap<u64, Page>> {
     pages.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -220,6 +238,17 @@ fn body<T: DeserializeOwned>(request: &mut Request) -> Result<T, Error> {
         return Err(Error::new(Exit::Usage, "the request is too long", ""));
     }
     serde_json::from_slice(&bytes).map_err(|error| Error::usage(format!("that cannot be read: {error}"), ""))
+}
+
+fn respond_json(request: Request, answer: Result<Value, Error>) -> io::Result<()> {
+    match answer {
+        Ok(value) => respond(request, 200, "application/json", value.to_string()),
+        Err(error) => {
+            let first = error.messages.first();
+            let (what, help) = first.map_or(("", ""), |it| (it.what.as_str(), it.help.as_str()));
+            respond(request, 400, "application/json", json!({"error": what, "help": help}).to_string())
+        }
+    }
 }
 
 fn respond(request: Request, code: u16, kind: &str, text: String) -> io::Result<()> {
@@ -244,7 +273,7 @@ fn respond(request: Request, code: u16, kind: &str, text: String) -> io::Result<
 }
 
 /// Advances the course and writes frames until the browser is gone.
-fn stream_frames(request: Request, mut course: Course, orders: &Receiver<Ordered>) -> io::Result<()> {
+fn stream_frames(request: Request, mut course: Course, orders: &Receiver<PendingOrder>) -> io::Result<()> {
     let mut out = request.into_writer();
     out.write_all(
         b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n",

@@ -221,12 +221,9 @@ impl Tenant {
         })
     }
 
-    /// In the notation of `--group`; `weight` is that at the start, `reweigh` a later one.
-    fn spec(&self, reweigh: Option<(Nanos, u32)>) -> String {
+    /// In the notation of `--group`.
+    fn spec(&self) -> String {
         let mut spec = format!("name={},weight={}", self.name, self.weight);
-        if let Some((at_ns, weight)) = reweigh {
-            spec.push_str(&format!(",reweigh={}.{:03}us:{weight}", at_ns / 1_000, at_ns % 1_000));
-        }
         let (before, threads): (Vec<&str>, Vec<&str>) =
             self.more.split(',').filter(|more| !more.is_empty()).partition(|more| !more.starts_with("threads="));
         before.iter().for_each(|more| spec.push_str(&format!(",{more}")));
@@ -327,7 +324,12 @@ impl State {
         };
         match what {
             What::Weight { tenant: index, weight } => {
-                tenant(*index).and_then(|it| within(&format!("weight of {}", it.name), (*weight).into(), 1..=10_000))
+                let it = tenant(*index)?;
+                if it.more.contains("cgroup=root") {
+                    let what = format!("{} is no group of its own and has no weight", it.name);
+                    return Err(wrong(what, "change its ioprio and start again"));
+                }
+                within(&format!("weight of {}", it.name), (*weight).into(), 1..=10_000)
             }
             &What::Load { tenant: index, depth, block, read, random } => {
                 let it = tenant(index)?;
@@ -381,7 +383,7 @@ impl State {
         let mut asked =
             crate::Experiment::on(&self.device).seed(self.seed).runtime(length).ramp(std::time::Duration::ZERO);
         for tenant in &self.tenants {
-            asked = asked.group_spec(tenant.spec(None));
+            asked = asked.group_spec(tenant.spec());
         }
         for scheduler in &self.schedulers {
             asked = asked.scheduler(scheduler);
@@ -402,7 +404,7 @@ impl State {
     /// # Errors
     /// Those of [`State::experiments`].
     pub fn group(&self, tenant: usize) -> Result<Group, Error> {
-        let spec = self.tenants[tenant].spec(None);
+        let spec = self.tenants[tenant].spec();
         crate::groups::describe(&spec)?.with_jobs(&[], &[])
     }
 
@@ -411,28 +413,20 @@ impl State {
         self.length_ms * MILLISECOND
     }
 
-    /// The equivalent command line, and whether it repeats this run exactly: changes of weights, one
-    /// for each tenant, can be part of a test. With others it runs what the changes have led to.
+    /// The equivalent command line, and whether it repeats this run exactly: a test runs with the
+    /// same tenants from start to end. Of a run with changes it has the settings that they led to.
     pub fn command(&self) -> (String, bool) {
-        let mut reweighs = vec![None; self.tenants.len()];
-        let mut is_exact = self.tenants.iter().all(|tenant| tenant.on);
-        let mut now = self.clone();
-        for Change { at_ns, what } in &self.changes {
-            now.make(what);
-            match what {
-                What::Weight { tenant, weight } if reweighs[*tenant].is_none() && *at_ns < self.length_ns() => {
-                    reweighs[*tenant] = Some((*at_ns, *weight));
-                }
-                _ => is_exact = false,
-            }
+        let is_exact = self.changes.is_empty() && self.tenants.iter().all(|tenant| tenant.on);
+        let mut shown = self.clone();
+        for Change { what, .. } in &self.changes {
+            shown.make(what);
         }
-        let shown = if is_exact { self } else { &now };
         let mut line = format!("hoistway test {}", shown.device);
         if !shown.machine.is_empty() {
             line.push_str(&format!(" --machine {}", shown.machine));
         }
-        for (tenant, reweigh) in shown.tenants.iter().zip(reweighs).filter(|(tenant, _)| tenant.on) {
-            line.push_str(&format!(" --group {}", tenant.spec(reweigh.filter(|_| is_exact))));
+        for tenant in shown.tenants.iter().filter(|tenant| tenant.on) {
+            line.push_str(&format!(" --group {}", tenant.spec()));
         }
         for scheduler in &shown.schedulers {
             line.push_str(&format!(" -s {scheduler}"));

@@ -8,21 +8,20 @@ export function explain({ state, spec, entry, facts, lane, window, reasons, best
   const says = [];
   const names = state.tenants.map((tenant) => tenant.name);
   const active = lane.groups.map((group, index) => index).filter((index) => !lane.groups[index].rests);
-  if (window.spanNs === 0 || active.length === 0) return active.length === 0 ? "Nobody issues anything." : "Nothing has happened yet: press Run.";
+  if (window.spanNs === 0 || active.length === 0) return active.length === 0 ? "All tenants rest." : "Nothing has happened yet: press Run.";
   const shares = due(lane.groups);
   const span = time(window.spanNs);
   const name = nameOf(spec);
   if (active.length > 1) {
     const worst = active.reduce((a, b) => (gap(b, window, shares) > gap(a, window, shares) ? b : a));
-    const far = gap(worst, window, shares);
-    const told = `${names[worst]} is due ${percent(shares[worst])} by its weight and got ${percent(window.tenants[worst].share)} in the last ${span}`;
-    if (far <= 0.02) says.push(`Every tenant got what its weight promises: the farthest off, ${told}.`);
-    else if (!entry?.has_shares) says.push(`${name} knows no weights: ${told}. What a tenant gets here depends on how much it asks for.`);
-    else says.push(`${told[0].toUpperCase()}${told.slice(1)}. ${whyNot(worst, { state, shares, window, lane, name })}`);
+    const told = `in the last ${span} ${names[worst]} got ${percent(window.tenants[worst].share)} of the bytes; by weight ${percent(shares[worst])} are due to it.`;
+    if (gap(worst, window, shares) <= 0.02) says.push(`Every tenant gets what its weight promises. The farthest off: ${told}`);
+    else if (!entry?.has_shares) says.push(`${name} knows no weights: ${told} What a tenant gets here depends on how much it asks for.`);
+    else says.push(`I${told.slice(1)} ${whyNot(worst, { state, shares, window, lane, name })}`);
   } else {
-    says.push(`${names[active[0]]} is alone and gets all there is: ${rate(window.rate)}.`);
+    says.push(`Only ${names[active[0]]} issues requests, and gets all there is: ${rate(window.rate)}.`);
   }
-  if (best && window.rate < 0.95 * best.rate) {
+  if (best && window.rate < 0.9 * best.rate) {
     says.push(`The device does ${rate(window.rate)} here, ${percent(1 - window.rate / best.rate)} less than under ${best.name}: ${cost(facts)}`);
   }
   const total = reasons.reduce((sum, count) => sum + count, 0);
@@ -44,7 +43,7 @@ function whyNot(tenant, { state, shares, window, lane, name }) {
     return `All that it asks for is in the device already (${load}): no order of requests gives it more. ${name} could only hold the others back, and would leave the device idle for that.`;
   }
   if (isBelow) return `It has requests waiting (${load}); ${name} gives turns to the others, or has not yet made up for the past.`;
-  return "The others do not ask for enough to take up their part, and what nobody claims goes to those who ask.";
+  return "The others do not ask for enough to take up their part, and unclaimed capacity goes to the tenants that ask.";
 }
 
 function cost(facts) {

@@ -4,6 +4,8 @@
 const POINTS = 240;
 const DISPATCHES = 1500;
 const SAMPLES = 320;
+// Points before the latest whose latencies count for its percentile.
+const SMOOTHED = 7;
 
 export class LaneHistory {
   constructor(tenants, bucketStarts, windowNs) {
@@ -46,10 +48,13 @@ export class LaneHistory {
       bytes: lane.groups.map((group) => group.bytes),
       ios: lane.groups.map((group) => group.ios),
       latencies: lane.groups.map((group) => group.latencies),
-      // Rate and 99th percentile since the point before, for the strips.
+      // For the strips: the rate since the point before, and the 99th percentile of the last few points,
+      // because one point may have too few I/Os for it.
       rates: lane.groups.map(() => 0),
-      p99: lane.groups.map((group) => this.#percentile([group.latencies], 0.99)),
+      p99: [],
     };
+    const few = this.points.slice(-SMOOTHED).concat(point);
+    point.p99 = lane.groups.map((_, tenant) => this.#percentile(few.map((it) => it.latencies[tenant]), 0.99));
     if (before) {
       const span = (at - before.at) / 1e9;
       point.rates = point.bytes.map((bytes, tenant) => (bytes - before.bytes[tenant]) / span);
@@ -120,6 +125,12 @@ export class LaneHistory {
       };
     });
     return { spanNs: last.at - before.at, rate: all / span, tenants };
+  }
+
+  // How often each reason was given for a choice; those for holding requests back are left out.
+  choices() {
+    const given = new Set(this.dispatches.map((dispatch) => dispatch.reason));
+    return this.reasons.map((count, reason) => (given.has(reason) ? count : 0));
   }
 
   // The points of the strips.

@@ -61,6 +61,7 @@ class Laboratory {
 
   // Starts a run of a state, frozen at time 0.
   async open(state) {
+    state = { ...state, tenants: state.tenants.map((it) => ({ workload: "", more: "", on: true, ...it })) };
     this.opening += 1;
     const opening = this.opening;
     this.problem(null);

@@ -39,7 +39,7 @@ export class LaneView {
     this.get(".remove").addEventListener("click", () => this.app.restart((next) => { next.schedulers.splice(this.index, 1); }));
     this.entry = choices.schedulers.find((entry) => entry.name === nameOf(this.spec));
     this.get(".summary").textContent = this.entry
-      ? `${this.entry.summary}${this.entry.has_shares ? "" : " It knows no weights."}` : "";
+      ? `${this.entry.summary}${this.entry.has_shares ? "" : "; knows no weights"}` : "";
   }
 
   // The lane has been started.
@@ -51,9 +51,6 @@ export class LaneView {
     this.get(".result").hidden = true;
     this.get(".failed").hidden = true;
     this.selected = null;
-    const tones = facts.device.rotational ? "" : " Below: channels and dies; blue reads, orange programs or erases.";
-    const disks = this.history.tenants.length && facts.device.name.includes("raid") ? " Below: what each disk does." : tones;
-    this.get(".key").textContent = `Each mark is a request that the device got: time to the right, sector upwards; hollow marks are writes.${disks} Point at one, or use the arrow keys, to see why it was chosen.`;
   }
 
   #drawTunables() {
@@ -175,15 +172,15 @@ export class LaneView {
     this.get(".result").hidden = false;
   }
 
-  // Words change slower than figures, or nobody could read them.
+  // The text changes more slowly than the figures, so that it can be read.
   #say(lane, window, others) {
     const now = performance.now();
     if (this.saidAt && now - this.saidAt < 700) return;
     this.saidAt = now;
-    const rates = others.filter((it) => it !== this && it.history?.last).map((it) => ({ name: nameOf(it.spec), rate: it.history.window().rate }));
+    const rates = others.filter((it) => it !== this && it.history?.last).map((it) => ({ name: it.spec, rate: it.history.window().rate }));
     const best = rates.sort((a, b) => b.rate - a.rate)[0];
     this.get(".words").textContent = explain({
-      state: this.app.state, spec: this.spec, entry: this.entry, facts: this.facts, lane, window, reasons: this.history.reasons, best,
+      state: this.app.state, spec: this.spec, entry: this.entry, facts: this.facts, lane, window, reasons: this.history.choices(), best,
     });
   }
 

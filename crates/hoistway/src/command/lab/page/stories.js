@@ -29,7 +29,7 @@ export const STORIES = [
     title: "The write bomb of 2003",
     steps: [
       {
-        text: "Somebody writes the same gigabyte over and over through the page cache; somebody else reads a page now and then and waits for it. This is Linux 2.4 on a disk that takes one command at a time. In the left lane the elevator of that time sorts everything into one list.",
+        text: "One process writes the same gigabyte again and again through the page cache; another reads a page now and then and waits for it. This is Linux 2.4 on a disk that takes one command at a time. In the left lane the elevator of that time sorts everything into one list.",
         state: writeBomb(["linus@2.4.20", "deadline@2.6.0"]), pace: 11, run_ms: 12000,
       },
       {
@@ -84,7 +84,7 @@ export const STORIES = [
         changes: [load(0, 8), load(1, 8)], pace: 8, run_ms: 2500,
       },
       {
-        text: "With 32 outstanding there is always something to choose from. wfq and paternoster serve both at the same time, choose only the order, and have 3:1 at full throughput, without waiting for anybody. (They divide groups, so here the two are groups of weight 60 and 20.)",
+        text: "With 32 outstanding there is always something to choose from. wfq and paternoster serve both at the same time, choose only the order, and have 3:1 at full throughput, without idling. (They divide groups, so here the two are groups of weight 60 and 20.)",
         state: on("ssd-lsi", [tenant("a", 60, 32), tenant("b", 20, 32)], ["bfq:low_latency=0", "wfq", "paternoster"]), pace: 8, run_ms: 2500,
       },
     ],
@@ -162,7 +162,7 @@ export const STORIES = [
     ],
   },
   {
-    title: "What nobody claims",
+    title: "Unclaimed shares",
     steps: [
       {
         text: "Three tenants with weights 400, 200 and 100, all with much to do. Each gets its part of the whole.",

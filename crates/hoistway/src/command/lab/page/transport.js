@@ -38,7 +38,7 @@ export class ServerTransport {
     this.#opened += 1;
     const opened = this.#opened;
     const { id, lanes } = await this.#ask(before ? `/open?instead=${before}` : "/open", state);
-    // Another one was opened meanwhile; the server forgets a run that nobody reads.
+    // Another one was opened meanwhile; the server drops a run without a reader.
     if (opened !== this.#opened) return lanes;
     this.#id = id;
     const frames = new EventSource(`/frames?id=${id}`);

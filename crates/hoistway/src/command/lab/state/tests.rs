@@ -56,7 +56,7 @@ fn what_a_tampered_link_asks_for_is_refused() {
 }
 
 #[test]
-fn a_command_line_repeats_changes_of_weights_and_else_their_result() {
+fn a_command_line_has_the_settings_that_the_changes_led_to() {
     let mut state = first();
     assert_eq!(
         state.command(),
@@ -70,8 +70,6 @@ fn a_command_line_repeats_changes_of_weights_and_else_their_result() {
         )
     );
     state.changes.push(Change { at_ns: 1_234_567, what: What::Weight { tenant: 2, weight: 800 } });
-    let (line, is_exact) = state.command();
-    assert!(is_exact && line.contains("name=batch,weight=100,reweigh=1234.567us:800,workload="), "{line}");
     let load = What::Load { tenant: 0, depth: 4, block: 16_384, read: 70, random: false };
     state.changes.push(Change { at_ns: 2_000_000, what: load });
     let tunable = What::Tunable { lane: 1, name: "give".to_owned(), value: "10".to_owned() };
