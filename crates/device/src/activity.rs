@@ -5,7 +5,7 @@ use block::{Nanos, Sector};
 use crate::any::AnyDevice;
 
 /// What the parts of a device do at one moment.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Activity {
     /// The model has no parts (a fixed latency).
     Whole,
@@ -21,15 +21,13 @@ pub enum Activity {
 }
 
 /// What one disk, or one arm, does.
-#[derive(Copy, Clone, PartialEq, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct DiskActivity {
     /// The first sector of the work on the media, relative to this disk or arm; `None` while the
     /// media is unused, or used only for reading ahead.
     pub works_at: Option<Sector>,
     /// Whether that work writes from the cache to the media.
     pub is_destaging: bool,
-    /// Where the head is or goes to, from 0 (the outermost cylinder) to 1.
-    pub head: f64,
 }
 
 /// What one die does.

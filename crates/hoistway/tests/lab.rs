@@ -200,7 +200,7 @@ fn tested(directory: &Path, line: &str) -> Vec<(String, Vec<(u64, u64)>)> {
     let figures = |group: &Value| {
         let reads = &group["lat_ns"]["read"];
         // Requests per second in a window of 0.4 s.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+        #[expect(clippy::cast_possible_truncation, reason = "a count")]
         let ios = (group["iops"]["mean"].as_f64().unwrap() * 0.4).round() as u64;
         (ios, reads["max"].as_u64().unwrap())
     };

@@ -7,14 +7,12 @@ use crate::activity::DiskActivity;
 impl Disk {
     /// What the disk does since the last event.
     pub(crate) fn activity(&self) -> DiskActivity {
-        let cylinders = self.mechanics.geometry().cylinders().max(1);
-        let track = self.media.as_ref().map_or(self.head, |media| media.end_track);
         let (works_at, is_destaging) = match self.media.as_ref().map(|media| &media.work) {
             Some(Work::Read(read)) => (Some(read.first), false),
             Some(Work::Destage(extent)) => (Some(extent.first), true),
             None => (None, false),
         };
-        DiskActivity { works_at, is_destaging, head: f64::from(track.cylinder) / f64::from(cylinders) }
+        DiskActivity { works_at, is_destaging }
     }
 }
 

@@ -291,7 +291,7 @@ impl Course {
 }
 
 /// A time as a whole number of nanoseconds.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 10^11")]
+#[expect(clippy::cast_possible_truncation, reason = "0 to 10^11")]
 fn whole_ns(ns: f64) -> Nanos {
     ns.max(0.0) as Nanos
 }

@@ -9,7 +9,7 @@ use simulator::{Dispatch, Served, Session};
 /// Buckets of fio's histograms in one bucket of a frame: eight per power of two.
 const FINE_PER_BUCKET: usize = 8;
 /// Dispatches, and completions, in a frame: of more, the latest.
-const DISPATCHES: usize = 256;
+const DISPATCHES: usize = 512;
 
 /// The state of all lanes at one time.
 #[derive(Debug, Serialize)]
@@ -67,9 +67,9 @@ pub struct GroupFrame {
 #[derive(Debug, Serialize)]
 pub struct DeviceSample {
     pub at_ns: u64,
-    /// For each disk: head in thousandths of the stroke, and 0 idle, 1 reads, 2 writes from its cache.
+    /// For each disk: 0 idle, 1 reads, 2 writes from its cache; and the sector of that work.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub disks: Vec<(u16, u8)>,
+    pub disks: Vec<(u8, Option<u64>)>,
     /// For each channel `0` or `1`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub channels: String,
@@ -122,9 +122,7 @@ impl DeviceSample {
             Activity::Disks(disks) => {
                 let disk = |disk: &device::DiskActivity| {
                     let does = if disk.works_at.is_none() { 0 } else { 1 + u8::from(disk.is_destaging) };
-                    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
-                    let head = (disk.head.clamp(0.0, 1.0) * 1_000.0) as u16;
-                    (head, does)
+                    (does, disk.works_at)
                 };
                 Some(Self { disks: disks.iter().map(disk).collect(), ..empty })
             }

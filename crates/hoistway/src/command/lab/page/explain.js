@@ -43,6 +43,8 @@ function whyNot(tenant, { state, shares, window, lane, name }) {
     return `All that it asks for is in the device already (${load}): no order of requests gives it more. ${name} could only hold the others back, and would leave the device idle for that.`;
   }
   if (isBelow) return `It has requests waiting (${load}); ${name} gives turns to the others, or has not yet made up for the past.`;
+  const behind = shares.findIndex((share, other) => window.tenants[other].share < share - 0.02 && lane.groups[other].outstanding > lane.groups[other].in_device);
+  if (behind >= 0) return `${state.tenants[behind].name} has requests waiting and is behind at the moment; ${name} makes up for that later.`;
   return "The others do not ask for enough to take up their part, and unclaimed capacity goes to the tenants that ask.";
 }
 

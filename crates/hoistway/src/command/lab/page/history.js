@@ -27,6 +27,12 @@ export class LaneHistory {
     if (lane.reasons.length) this.reasons = lane.reasons;
     const before = this.points.at(-1);
     if (!before || nowNs > before.at) this.#addPoint(nowNs, lane);
+    // Where requests are missing between two frames the picture begins anew, so that it has no gaps.
+    const latest = this.dispatches.at(-1);
+    if (latest && lane.dispatches.length && lane.dispatches[0][0] > latest.number + 1) {
+      this.dispatches = [];
+      this.byNumber.clear();
+    }
     for (const [number, at, sector, sectors, kind, tenant, reason] of lane.dispatches) {
       const dispatch = { number, at, sector, sectors, kind, tenant, reason, took: null };
       this.dispatches.push(dispatch);
@@ -42,22 +48,21 @@ export class LaneHistory {
   }
 
   #addPoint(at, lane) {
-    const before = this.points.at(-1);
     const point = {
       at,
       bytes: lane.groups.map((group) => group.bytes),
       ios: lane.groups.map((group) => group.ios),
       latencies: lane.groups.map((group) => group.latencies),
-      // For the strips: the rate since the point before, and the 99th percentile of the last few points,
-      // because one point may have too few I/Os for it.
+      // For the strips: rate and 99th percentile of the last few points, because one point may have too
+      // few I/Os.
       rates: lane.groups.map(() => 0),
       p99: [],
     };
     const few = this.points.slice(-SMOOTHED).concat(point);
     point.p99 = lane.groups.map((_, tenant) => this.#percentile(few.map((it) => it.latencies[tenant]), 0.99));
-    if (before) {
-      const span = (at - before.at) / 1e9;
-      point.rates = point.bytes.map((bytes, tenant) => (bytes - before.bytes[tenant]) / span);
+    if (few.length > 1) {
+      const span = (at - few[0].at) / 1e9;
+      point.rates = point.bytes.map((bytes, tenant) => (bytes - few[0].bytes[tenant]) / span);
     }
     this.points.push(point);
     // Old points are needed for the strip, or for the window.

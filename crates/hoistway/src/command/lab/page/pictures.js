@@ -62,7 +62,7 @@ function mark(context, shape, x, y, r) {
   else context.fill();
 }
 
-const LEFT = 34;
+const LEFT = 40;
 const PARTS_HEIGHT = 84;
 
 // The sectors of the requests over time, and below what the parts of the device do. Returns where the
@@ -77,15 +77,18 @@ export function drawDevice(canvas, history, facts, nowNs, selected) {
   const from = rows.length ? rows[0].at : 0;
   const to = Math.max(nowNs, from + 1);
   const x = (at) => LEFT + ((at - from) / (to - from)) * (width - LEFT - 8);
-  const capacity = facts.device.capacity_sectors;
-  const y = (sector) => 6 + (1 - sector / capacity) * (plotHeight - 12);
+  // The part of the device in which the requests are.
+  const sectors = rows.map((row) => row.sector);
+  const lowest = rows.length ? sectors.reduce((a, b) => Math.min(a, b)) : 0;
+  const highest = rows.length ? sectors.reduce((a, b) => Math.max(a, b)) : facts.device.capacity_sectors;
+  const y = (sector) => 8 + (1 - (sector - lowest) / Math.max(1, highest - lowest)) * (plotHeight - 16);
   context.strokeStyle = colour.grid;
   context.strokeRect(LEFT, 2.5, width - LEFT - 4, plotHeight - 5);
   context.fillStyle = colour.faint;
   context.textAlign = "right";
-  context.fillText("end", LEFT - 4, 12);
-  context.fillText("0", LEFT - 4, plotHeight - 4);
-  if (samples.length && samples[0].disks && samples[0].disks.length === 1) drawHead(context, samples, x, plotHeight, from, colour);
+  context.fillText(position(highest), LEFT - 3, 13);
+  context.fillText(position(lowest), LEFT - 3, plotHeight - 5);
+  if (samples.length && samples[0].disks && samples[0].disks.length === 1) drawHead(context, samples, x, y, from, colour);
   const places = [];
   for (const row of rows) {
     const [px, py] = [x(row.at), y(row.sector)];
@@ -121,16 +124,19 @@ export function drawDevice(canvas, history, facts, nowNs, selected) {
   return places;
 }
 
-// The head of a single disk: its cylinder, from the outer edge (low sectors) to the inner.
-function drawHead(context, samples, x, plotHeight, from, colour) {
+// A place on the device.
+const position = (sector) => (sector >= 2 ** 21 * 10 ? `${Math.round(sector / 2 ** 21)} G` : `${Math.round(sector / 2048)} M`);
+
+// The head of a single disk: where it reads or writes.
+function drawHead(context, samples, x, y, from, colour) {
   context.strokeStyle = colour.faint;
   context.beginPath();
   let drawn = false;
   for (const sample of samples) {
-    if (sample.at_ns < from) continue;
-    const y = 6 + (1 - sample.disks[0][0] / 1000) * (plotHeight - 12);
-    if (drawn) context.lineTo(x(sample.at_ns), y);
-    else context.moveTo(x(sample.at_ns), y);
+    const sector = sample.disks[0][1];
+    if (sample.at_ns < from || sector === null) continue;
+    if (drawn) context.lineTo(x(sample.at_ns), y(sector));
+    else context.moveTo(x(sample.at_ns), y(sector));
     drawn = true;
   }
   context.stroke();
@@ -140,15 +146,15 @@ function drawHead(context, samples, x, plotHeight, from, colour) {
 // picture, one pixel for each, and enlarged.
 function drawParts(context, samples, place, colour) {
   const isFlash = Boolean(samples[0].dies);
-  const codesOf = (sample) => (isFlash ? [...sample.channels, ...sample.dies].map(Number) : sample.disks.map((disk) => disk[1]));
+  const codesOf = (sample) => (isFlash ? [...sample.channels, ...sample.dies].map(Number) : sample.disks.map((disk) => disk[0]));
   const lanes = codesOf(samples[0]).length;
-  const columns = Math.max(20, Math.floor((place.width - LEFT - 8) / 4));
+  const shown = samples.slice(-Math.floor((place.width - LEFT - 8) / 4));
+  const columns = shown.length;
   small.width = columns;
   small.height = lanes;
   const inner = small.getContext("2d");
   const pixels = inner.createImageData(columns, lanes);
   const tones = [colour.idle, colour.reads, colour.programs].map(rgb);
-  const shown = samples.slice(-columns);
   shown.forEach((sample, column) => {
     codesOf(sample).forEach((code, lane) => {
       pixels.data.set([...tones[code], 255], 4 * (lane * columns + column));

@@ -118,8 +118,8 @@ export const STORIES = [
         pace: 8, run_ms: 2000,
       },
       {
-        text: "With 32 outstanding for shallow as well, the promise costs nothing, and the three lanes do the same.",
-        changes: [load(1, 32)], pace: 8, run_ms: 3000,
+        text: "With 32 outstanding for shallow as well there is always something to choose from. The promise costs nothing, and the three lanes do the same.",
+        state: on("ssd-lsi", [tenant("deep", 100, 32), tenant("shallow", 800, 32)], ["paternoster:give=0", "paternoster:give=10", "paternoster:give=100"]), pace: 8, run_ms: 2000,
       },
     ],
   },
@@ -127,20 +127,16 @@ export const STORIES = [
     title: "A noisy neighbour, and its cure",
     steps: [
       {
-        text: "A database reads 4 KiB at a time with 8 outstanding, alone on an SSD. Remember its latency.",
-        state: on("ssd", [tenant("db", 400, 8), tenant("scan", 100, 128, { block: 65536, random: false, on: false })], ["none", "paternoster"]), pace: 7, run_ms: 1000,
+        text: "A database reads 4 KiB at a time with 32 outstanding, alone on an SSD. Remember its throughput and its latency.",
+        state: on("ssd", [tenant("db", 400, 32), tenant("batch", 100, 128, { on: false })], ["none", "paternoster"]), pace: 7, run_ms: 1000,
       },
       {
-        text: "Now scan begins: 128 large reads at a time. Without a scheduler every request of the database stands behind scan's in the device.",
-        changes: [{ what: "on", tenant: 1, on: true }], pace: 7, run_ms: 1500,
+        text: "Now batch begins, with 128 outstanding. In the left lane, without a scheduler, each tenant gets as much as it asks for: the database keeps a fifth, and waits five times as long. In the right lane paternoster knows the weights 400 and 100: the database keeps four fifths.",
+        changes: [{ what: "on", tenant: 1, on: true }], pace: 7, run_ms: 2500,
       },
       {
-        text: "In the right lane paternoster knows the weights 400 and 100 and keeps scan's requests back: the database gets about twenty times as much as on the left, and waits a hundredth of the time. It is still less than is due to it, because eight small requests cannot fill this device.",
-        pace: 7, run_ms: 1500,
-      },
-      {
-        text: "If that is not enough, pay more for it: give, the throughput that the shares may cost, goes from 3 to 30 percent while everything runs. The database doubles once more, and the total falls.",
-        changes: [{ what: "tunable", lane: 1, name: "give", value: "30" }], pace: 8, run_ms: 2500,
+        text: "If that is not enough, change the promise: the database's weight goes to 3000 while everything runs. The left lane does not care.",
+        changes: [{ what: "weight", tenant: 0, weight: 3000 }], pace: 7, run_ms: 2000,
       },
     ],
   },
