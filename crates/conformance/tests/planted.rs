@@ -15,7 +15,7 @@ static ALLOCATOR: Counting = Counting;
 const NO_BUG: u8 = 0;
 /// One request in a hundred is taken and never given to the device.
 const LOSES: u8 = 1;
-/// Requests of the idle class wait for as long as there are others, against the promise.
+/// Best-effort requests wait for as long as there are real-time ones, against the promise.
 const STARVES: u8 = 2;
 /// It allocates for one request in a hundred.
 const ALLOCATES: u8 = 3;
@@ -23,12 +23,12 @@ const ALLOCATES: u8 = 3;
 /// Longest wait before class no longer matters.
 const AGE_NS: Nanos = 500 * MILLISECOND;
 
-/// Best effort before idle, with ageing.
+/// Real time before the rest, with ageing.
 #[derive(Debug)]
 struct TwoClasses<const BUG: u8> {
     links: Links,
     since_ns: Array<(Nanos, u64)>,
-    /// Put in front, best effort and real time, idle.
+    /// Put in front, real time, the rest.
     lists: [List; 3],
     arrived: u64,
     kept: Vec<RequestId>,
@@ -53,11 +53,12 @@ impl<const BUG: u8> Policy for TwoClasses<BUG> {
 
 impl<const BUG: u8> TwoClasses<BUG> {
     fn next(&self, now: Nanos) -> Option<u32> {
-        let [front, best, idle] = &self.lists;
-        let oldest = [best.first(), idle.first()].into_iter().flatten().min_by_key(|slot| self.since_ns.at(*slot).1);
+        let [front, real_time, rest] = &self.lists;
+        let oldest =
+            [real_time.first(), rest.first()].into_iter().flatten().min_by_key(|slot| self.since_ns.at(*slot).1);
         let is_overdue = |slot: &u32| now.saturating_sub(self.since_ns.at(*slot).0) >= AGE_NS;
         let overdue = oldest.filter(is_overdue).filter(|_| BUG != STARVES);
-        front.first().or(overdue).or(best.first()).or(idle.first())
+        front.first().or(overdue).or(real_time.first()).or(rest.first())
     }
 
     fn take(&mut self, slot: u32) {
@@ -90,7 +91,7 @@ impl<const BUG: u8> Elevator for TwoClasses<BUG> {
         }
         *self.since_ns.at_mut(id.slot()) = (now, self.arrived);
         let in_front = !matches!(at, Position::Sorted(_));
-        let index = if in_front { 0 } else { 1 + usize::from(requests.attributes(id).class() == Class::Idle) };
+        let index = if in_front { 0 } else { 1 + usize::from(requests.attributes(id).class() != Class::RealTime) };
         let list = &mut self.lists[index];
         let is_in = match in_front {
             true => list.push_front(&mut self.links, id.slot()),

@@ -99,6 +99,17 @@ pub mod report {
     pub use ::report::*;
 }
 
+#[cfg(all(doctest, feature = "engine", feature = "tokio"))]
+mod documents {
+    //! The Rust blocks of the documents, which run as tests of this crate.
+    #[doc = include_str!("../../../docs/howto/embed.md")]
+    struct Embed;
+    #[doc = include_str!("../../../docs/howto/own-policy.md")]
+    struct OwnPolicy;
+    #[doc = include_str!("../../../docs/start/researcher.md")]
+    struct Researcher;
+}
+
 #[cfg(feature = "simulate")]
 mod check;
 #[cfg(feature = "command")]
