@@ -200,3 +200,31 @@ fn what_a_session_cannot_do_is_refused() {
     question.limiters = vec!["throttle".parse().unwrap()];
     assert!(Session::start(&question, &[]).is_err(), "limiters");
 }
+
+#[test]
+fn the_parts_of_a_device_are_seen_at_work() {
+    use device::{Activity, DieActivity};
+    // For each model: disks, or channels and dies; and whether each part was seen at work.
+    let seen = |model: &str, job: fn(u32) -> Job| {
+        let mut session = Session::start(&two(model, "none", [job(16), job(16)]), &[]).unwrap();
+        let mut parts: Vec<bool> = Vec::new();
+        while !session.is_over() {
+            session.advance(session.now_ns() + MS / 5).unwrap();
+            let works: Vec<bool> = match session.activity() {
+                Activity::Whole => Vec::new(),
+                Activity::Disks(disks) => disks.iter().map(|disk| disk.works_at.is_some()).collect(),
+                Activity::Flash { channels, dies } => {
+                    channels.into_iter().chain(dies.iter().map(|die| *die != DieActivity::Idle)).collect()
+                }
+            };
+            parts.resize(works.len(), false);
+            parts.iter_mut().zip(works).for_each(|(part, works)| *part |= works);
+        }
+        parts
+    };
+    assert_eq!(seen("null", random_reads), []);
+    assert_eq!(seen("sata", random_reads), [true]);
+    assert_eq!(seen("sata,actuators=2", mixed).len(), 2);
+    assert_eq!(seen("raid5x12", random_reads), [true; 12]);
+    assert_eq!(seen("ssd", mixed), [true; 8 + 32]);
+}

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use experiment::Exit;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tiny_http::{Header, Method, Request, Response, Server};
+use tiny_http::{Method, Request, Server, StatusCode};
 
 use super::choices;
 use super::course::{Course, FRAME, Order};
@@ -36,6 +36,12 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Orders that wait for the course.
 const ORDERS: usize = 64;
+
+/// Headers of every answer: nothing is kept, and the page may load from here only.
+const COMMON_HEADERS: &str = "Connection: close\r\nCache-Control: no-store\r\n\
+    X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+    Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self' data:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'\r\n";
 
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
@@ -251,33 +257,23 @@ fn respond_json(request: Request, answer: Result<Value, Error>) -> io::Result<()
     }
 }
 
+/// Answers, and has the connection closed: the server's threads each serve one connection at a time,
+/// and a connection that stays open could keep the next one waiting.
 fn respond(request: Request, code: u16, kind: &str, text: String) -> io::Result<()> {
-    let mut response = Response::from_string(text).with_status_code(code);
-    let headers = [
-        ("Content-Type", kind),
-        ("Cache-Control", "no-store"),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
-        (
-            "Content-Security-Policy",
-            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
-             form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
-        ),
-    ];
-    for (name, value) in headers {
-        if let Ok(header) = Header::from_bytes(name, value) {
-            response.add_header(header);
-        }
-    }
-    request.respond(response)
+    let phrase = StatusCode(code).default_reason_phrase();
+    let length_bytes = text.len();
+    let mut out = request.into_writer();
+    write!(
+        out,
+        "HTTP/1.1 {code} {phrase}\r\nContent-Type: {kind}\r\nContent-Length: {length_bytes}\r\n{COMMON_HEADERS}\r\n{text}"
+    )?;
+    out.flush()
 }
 
 /// Advances the course and writes frames until the browser is gone.
 fn stream_frames(request: Request, mut course: Course, orders: &Receiver<PendingOrder>) -> io::Result<()> {
     let mut out = request.into_writer();
-    out.write_all(
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n",
-    )?;
+    write!(out, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{COMMON_HEADERS}\r\n")?;
     let mut written = Instant::now();
     let mut advanced = Instant::now();
     loop {

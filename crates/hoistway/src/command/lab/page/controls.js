@@ -26,7 +26,7 @@ export function drawTenants(place, state, { live, restart }) {
     get(".on").addEventListener("change", (event) => live({ what: "on", tenant: index, on: event.target.checked }));
     const slider = (selector, at, text, value, change) => {
       const input = get(selector);
-      const output = input.parentElement.querySelector("output");
+      const output = input.parentElement.querySelector(".value");
       input.value = at;
       output.textContent = text(value);
       input.setAttribute("aria-valuetext", text(value));

@@ -60,7 +60,8 @@ export class LaneView {
       const row = this.entry?.tunables.find((it) => it.name === name);
       if (!row || !(name in SLIDERS)) continue;
       const label = document.createElement("label");
-      const output = document.createElement("output");
+      const output = document.createElement("span");
+      output.className = "value";
       const input = document.createElement("input");
       Object.assign(input, { type: "range", min: row.min, max: Math.min(row.max, SLIDERS[name]), step: 1, value, name });
       const show = (now) => { output.textContent = `${now} ${row.unit}`; };

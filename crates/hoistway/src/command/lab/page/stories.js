@@ -85,7 +85,7 @@ export const STORIES = [
       },
       {
         text: "With 32 outstanding there is always something to choose from. wfq and paternoster serve both at the same time, choose only the order, and have 3:1 at full throughput, without idling. (They divide groups, so here the two are groups of weight 60 and 20.)",
-        state: on("ssd-lsi", [tenant("a", 60, 32), tenant("b", 20, 32)], ["bfq:low_latency=0", "wfq", "paternoster"]), pace: 8, run_ms: 2500,
+        state: on("ssd-lsi", [tenant("a", 60, 32), tenant("b", 20, 32)], ["bfq:low_latency=0", "wfq", "paternoster"]), pace: 8, run_ms: 1500,
       },
     ],
   },
@@ -111,15 +111,15 @@ export const STORIES = [
     steps: [
       {
         text: "shallow has the larger weight and only 4 requests outstanding; deep has 32. All of shallow's requests are in the device already, so its share can only grow if deep's are held back, and the device is left emptier. give says how much throughput that may cost, in percent.",
-        state: on("ssd-lsi", [tenant("deep", 100, 32), tenant("shallow", 800, 4)], ["paternoster:give=0", "paternoster:give=10", "paternoster:give=100"]), pace: 8, run_ms: 3000,
+        state: on("ssd-lsi", [tenant("deep", 100, 32), tenant("shallow", 800, 4)], ["paternoster:give=0", "paternoster:give=10", "paternoster:give=100"]), pace: 8, run_ms: 1500,
       },
       {
         text: "From left to right shallow gets more and the total falls. Neither end is wrong: they are two promises. Move the slider of give in one of the lanes while it runs.",
-        pace: 8, run_ms: 2000,
+        pace: 8, run_ms: 1000,
       },
       {
         text: "With 32 outstanding for shallow as well there is always something to choose from. The promise costs nothing, and the three lanes do the same.",
-        state: on("ssd-lsi", [tenant("deep", 100, 32), tenant("shallow", 800, 32)], ["paternoster:give=0", "paternoster:give=10", "paternoster:give=100"]), pace: 8, run_ms: 2000,
+        state: on("ssd-lsi", [tenant("deep", 100, 32), tenant("shallow", 800, 32)], ["paternoster:give=0", "paternoster:give=10", "paternoster:give=100"]), pace: 8, run_ms: 1500,
       },
     ],
   },
