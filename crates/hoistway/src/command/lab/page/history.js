@@ -3,7 +3,7 @@
 // Points of a strip, and requests of a picture.
 const POINTS = 240;
 const DISPATCHES = 1500;
-const SAMPLES = 320;
+const SAMPLES = 1200;
 // Points before the latest whose latencies count for its percentile.
 const SMOOTHED = 7;
 

@@ -129,7 +129,7 @@ class Laboratory {
       this.isRunning = false;
       this.#showRun();
     }
-    if (this.until !== null && this.nowNs >= this.until) {
+    if (this.until !== null && (this.nowNs >= this.until || frame.over)) {
       this.until = null;
       if (!this.isOver) this.pause();
       this.#showStory();
@@ -326,11 +326,16 @@ class Laboratory {
     if (pace !== undefined) this.paceAt = pace;
     if (state && !(await this.open(state))) return this.#showStory();
     this.#showPace();
-    for (const change of changes) {
-      make(this.state, change);
-      await this.order({ change });
+    if (this.isOver) {
+      // The step before went on to the end of the run: this one begins a new run with its changes.
+      await this.restart((next) => changes.forEach((change) => make(next, change)));
+    } else {
+      for (const change of changes) {
+        make(this.state, change);
+        await this.order({ change });
+      }
+      if (changes.length) this.#drawTenants();
     }
-    if (changes.length) this.#drawTenants();
     this.until = this.nowNs + runMs * 1e6;
     return this.run();
   }

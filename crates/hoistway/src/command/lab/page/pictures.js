@@ -62,7 +62,7 @@ function mark(context, shape, x, y, r) {
   else context.fill();
 }
 
-const LEFT = 40;
+const LEFT = 48;
 const PARTS_HEIGHT = 84;
 
 // The sectors of the requests over time, and below what the parts of the device do. Returns where the
