@@ -332,6 +332,8 @@ macro_rules! forward {
 
 #[cfg(feature = "register")]
 pub use crate::registered::{NameTaken, register};
+#[cfg(not(feature = "register"))]
+use calls;
 #[cfg(feature = "register")]
 pub(crate) use calls;
 use {forward, registry};

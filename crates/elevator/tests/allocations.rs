@@ -119,7 +119,8 @@ fn a_switch_allocates_nothing_but_the_new_policy_itself() {
             let handover = if turn % 2 == 0 { Handover::Drain } else { Handover::Carry };
             let mut retired = Vec::with_capacity(2);
             let allocations = allocations_of(|| {
-                assert!(host.queue_mut().switch(next, handover, host.now()).is_ok(), "no switch is under way");
+                let now = host.now();
+                assert!(host.queue_mut().switch(next, handover, now).is_ok(), "no switch is under way");
                 for _ in 0..2_000 {
                     host.step();
                     if !host.queue_mut().is_switching() {

@@ -214,7 +214,7 @@ impl<T> Shares<T> {
         }
         let Next::Start { id, .. } = self.queue.dispatch(HardwareQueue(0), now) else { return None };
         let (cookie, bio) = self.queue.bios_of(id).next()?;
-        let (tenant, cost) = (TenantId(bio.group.0), u32::try_from(bio.extent.sectors).unwrap_or(COST_MAX));
+        let (tenant, cost) = (TenantId(bio.group.0), bio.extent.sectors);
         let cookie = u32::try_from(cookie).ok()?;
         let item = self.items.get_mut(cookie as usize)?.take()?;
         self.free.push(cookie);

@@ -3,6 +3,7 @@
 //!
 //! Promise  a request that has waited for [`AGE_NS`] is passed by no later one.
 //! Cost     O(1) everywhere, 32 bytes a slot.
+#![forbid(unsafe_code)]
 
 use hoistway::policy::block::{Class, HardwareQueue, Nanos, RequestId, time::MILLISECOND};
 use hoistway::policy::structures::{Array, Links, List, NoMemory};
@@ -34,14 +35,19 @@ pub struct FifoByClass {
     arrived: u64,
     violations: u32,
 }
-
 impl Policy for FifoByClass {
     type Profile = ();
     const FORMS: &'static [Form<()>] = &[Form { since: Version(0, 0, 0), profile: () }];
 
     fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
         let slots = Array::try_new(configuration.slots, Slot { list: 0, number: 0, since_ns: 0 })?;
-        Ok(Self { links: Links::try_new(configuration.slots)?, slots, lists: [List::EMPTY; 4], arrived: 0, violations: 0 })
+        Ok(Self {
+            links: Links::try_new(configuration.slots)?,
+            slots,
+            lists: [List::EMPTY; 4],
+            arrived: 0,
+            violations: 0,
+        })
     }
 }
 
@@ -121,8 +127,6 @@ impl FifoByClass {
     fn take(&mut self, slot: u32) {
         let list = self.slots.at(slot).list;
         let is_out = self.lists.get_mut(list).is_some_and(|queued| queued.remove(&mut self.links, slot));
-        if !is_out {
-            self.violations = self.violations.saturating_add(1);
-        }
+        self.violations = self.violations.saturating_add(u32::from(!is_out));
     }
 }

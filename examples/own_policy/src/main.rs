@@ -1,4 +1,5 @@
 //! The whole command `hoistway`, with one policy more.
+#![forbid(unsafe_code)]
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -122,7 +122,7 @@ mod tests {
     use block::time::SECOND;
 
     fn answers() -> [Value; 2] {
-        [include_str!("../../tests/status/before.json"), include_str!("../../tests/status/now.json")]
+        [include_str!("../../../tests/status/before.json"), include_str!("../../../tests/status/now.json")]
             .map(|text| serde_json::from_str(text).expect("JSON"))
     }
 
@@ -133,12 +133,12 @@ mod tests {
 
     #[test]
     fn a_status_of_80_columns() {
-        assert_eq!(at(80), include_str!("../../tests/status/80.txt"));
+        assert_eq!(at(80), include_str!("../../../tests/status/80.txt"));
     }
 
     #[test]
     fn a_status_of_132_columns_has_the_reasons_beside_the_groups() {
-        assert_eq!(at(132), include_str!("../../tests/status/132.txt"));
+        assert_eq!(at(132), include_str!("../../../tests/status/132.txt"));
     }
 
     #[test]
