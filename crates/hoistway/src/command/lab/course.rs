@@ -212,7 +212,7 @@ impl Course {
                 let whole = whole_ns(self.due_ns);
                 self.due_ns -= whole as f64;
                 let target_ns = self.now_ns.saturating_add(whole);
-                let slice_ns = (whole / SAMPLES).max(1).min(SLICE_MAX_NS);
+                let slice_ns = (whole / SAMPLES).clamp(1, SLICE_MAX_NS);
                 while self.now_ns < target_ns && !self.is_over() && started.elapsed() < WORK {
                     self.slice((self.now_ns + slice_ns).min(target_ns));
                 }

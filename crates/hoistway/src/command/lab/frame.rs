@@ -28,6 +28,9 @@ pub struct Frame<'a> {
     pub changes: Option<&'a [super::state::Change]>,
 }
 
+/// Number, time, first sector, sectors, kind, tenant, reason.
+type DispatchRow = (u64, u64, u64, u32, char, Option<u16>, Option<u8>);
+
 /// One lane.
 #[derive(Debug, Serialize)]
 pub struct LaneFrame {
@@ -37,8 +40,8 @@ pub struct LaneFrame {
     pub reasons: Vec<u64>,
     /// Why requests are held at the moment, as an index of the reasons.
     pub held: Option<u8>,
-    /// Number, time, first sector, sectors, kind, tenant, reason.
-    pub dispatches: Vec<(u64, u64, u64, u32, char, Option<u16>, Option<u8>)>,
+    /// Requests that the device got.
+    pub dispatches: Vec<DispatchRow>,
     /// Number, time in the device.
     pub served: Vec<(u64, u64)>,
     /// What the device did, at several times since the last frame.
@@ -179,7 +182,7 @@ pub fn bucket_starts_ns() -> Vec<u64> {
 }
 
 /// The latest dispatches, as rows.
-pub fn rows(dispatches: &[Dispatch]) -> Vec<(u64, u64, u64, u32, char, Option<u16>, Option<u8>)> {
+pub fn rows(dispatches: &[Dispatch]) -> Vec<DispatchRow> {
     let row =
         |it: &Dispatch| (it.number, it.at_ns, it.extent.first_sector, it.extent.sectors, it.kind, it.group, it.reason);
     dispatches[dispatches.len().saturating_sub(DISPATCHES)..].iter().map(row).collect()
