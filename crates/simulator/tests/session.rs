@@ -222,7 +222,6 @@ fn the_parts_of_a_device_are_seen_at_work() {
         }
         parts
     };
-    assert_eq!(seen("null", random_reads), []);
     assert_eq!(seen("sata", random_reads), [true]);
     assert_eq!(seen("sata,actuators=2", mixed).len(), 2);
     assert_eq!(seen("raid5x12", random_reads), [true; 12]);
