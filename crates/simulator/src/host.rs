@@ -103,18 +103,18 @@ impl OwnedVisitor for Start<'_> {
 }
 
 /// A prepared run without its policy.
-struct PreparedRun {
-    settings: Settings,
+pub(crate) struct PreparedRun {
+    pub settings: Settings,
     groups: GroupPlan,
     device: AnyDevice,
-    processes: Processes,
+    pub processes: Processes,
     names: Names,
     scheduler: Scheduler,
     info: DeviceInfo,
 }
 
 /// The settings of an experiment's policy, and everything else that its run needs.
-fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, PreparedRun), Refusal> {
+pub(crate) fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, PreparedRun), Refusal> {
     experiment.check()?;
     let scheduler = Scheduler::resolve(&experiment.scheduler)?;
     let model = Model::parse(&experiment.target)
@@ -132,7 +132,7 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, Prepa
 }
 
 impl PreparedRun {
-    fn with_policy<E: Elevator>(self, policy: E, experiment: &Experiment) -> Result<Prepared<E>, Refusal> {
+    pub(crate) fn with_policy<E: Elevator>(self, policy: E, experiment: &Experiment) -> Result<Prepared<E>, Refusal> {
         let Self { settings, groups, device, processes, names, scheduler, info } = self;
         // The queue's records of bios are allocated on demand: only bios that wait, share a request
         // or pass a limiter need one.
@@ -151,15 +151,16 @@ impl PreparedRun {
 }
 
 /// A run ready to start, and what its measurement will report about it.
-struct Prepared<E> {
-    run: Run<E>,
+#[derive(Debug)]
+pub(crate) struct Prepared<E> {
+    pub run: Run<E>,
     names: Names,
     /// Id of each group of the experiment.
-    groups: Vec<GroupId>,
+    pub groups: Vec<GroupId>,
     /// How long limits held each group; empty without limits.
     throttled: Vec<limiting::Throttled>,
     scheduler: Scheduler,
-    info: DeviceInfo,
+    pub info: DeviceInfo,
 }
 
 impl<E: Elevator> Prepared<E> {
@@ -377,12 +378,17 @@ fn drive(
         run.stop(run_end);
         advance(run, names, Nanos::MAX, (&mut reporter, sinks), progress)?;
     }
-    if run.queue.violations() > 0 {
-        let count = run.queue.violations();
-        return Err(failed(format!("{count} violations in queue or scheduler; please report this")));
-    }
+    check_violations(run)?;
     reporter.report(run, progress);
     Ok((begin, end))
+}
+
+/// Fails if queue or scheduler met an impossible state.
+pub(crate) fn check_violations(run: &Run<impl Elevator>) -> Result<(), RunError> {
+    match run.queue.violations() {
+        0 => Ok(()),
+        count => Err(failed(format!("{count} violations in queue or scheduler; please report this"))),
+    }
 }
 
 /// Groups whose weights change during the run, in the order of the changes.
@@ -425,15 +431,7 @@ fn advance(
         match stepped {
             Ok(true) => {}
             Ok(false) => return Ok(()),
-            Err(Stuck::NothingAhead) => {
-                let (bios, at) = (run.queue.bios_in_flight(), run.now);
-                let message = format!("stuck at {at} ns with {bios} bios in the queue and no event pending");
-                return Err(failed(format!("{message}: the scheduler does not dispatch what it holds")));
-            }
-            Err(Stuck::TimeStandsStill) => {
-                let message = format!("time does not advance at {} ns: nothing in this run takes any time", run.now);
-                return Err(failed(format!("{message}; give the model a latency or the jobs a rate")));
-            }
+            Err(stuck) => return Err(explained(stuck, run)),
         }
         reporter.steps = reporter.steps.wrapping_add(1);
         if reporter.steps.is_multiple_of(STEPS_PER_REPORT) {
@@ -446,7 +444,23 @@ fn advance(
     Ok(())
 }
 
-fn failed(message: String) -> RunError {
+/// Why a run cannot continue, as its error.
+pub(crate) fn explained(stuck: Stuck, run: &Run<impl Elevator>) -> RunError {
+    let now = run.now;
+    failed(match stuck {
+        Stuck::NothingAhead => {
+            let bios = run.queue.bios_in_flight();
+            let message = format!("stuck at {now} ns with {bios} bios in the queue and no event pending");
+            format!("{message}: the scheduler does not dispatch what it holds")
+        }
+        Stuck::TimeStandsStill => {
+            let message = format!("time does not advance at {now} ns: nothing in this run takes any time");
+            format!("{message}; give the model a latency or the jobs a rate")
+        }
+    })
+}
+
+pub(crate) fn failed(message: String) -> RunError {
     RunError::Failed { message, source: None }
 }
 
@@ -471,7 +485,7 @@ impl Reporter {
     }
 }
 
-fn measure(
+pub(crate) fn measure(
     experiment: &Experiment,
     prepared: Prepared<impl Elevator>,
     begin: &Snapshot,

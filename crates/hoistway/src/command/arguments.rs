@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::ctl::CtlArguments;
+use crate::command::lab::LabArguments;
 use crate::command::serve::ServeArguments;
 use crate::command::top::TopArguments;
 use crate::command::top::stat::StatArguments;
@@ -111,6 +112,14 @@ pub enum Command {
   hoistway device fit                               every model against the measurements it was fitted to
   hoistway device calibrate sata --rows fio.json -o my.toml   a model of your disk, from a fio result")]
     Device(DeviceArguments),
+    /// Open the laboratory: schedulers at work on a page in your browser, live; change weights and loads while it runs
+    #[command(after_help = "Examples:
+  hoistway lab
+  hoistway lab --model sata -s mq-deadline -s bfq -s paternoster
+  hoistway lab --port 0 --no-browser            a free port; open the printed address yourself
+
+The page is served on the loopback address only and needs no network. Ctrl-C closes the laboratory.")]
+    Lab(LabArguments),
     /// Show three tenants sharing one disk under three schedulers: simulated, then on a temporary file
     Demo(DemoArguments),
     /// Restore the schedulers, tunables and cgroups that a killed run left changed

@@ -17,6 +17,7 @@ mod generate;
 mod interrupt;
 mod isolation;
 mod judge;
+mod lab;
 mod layout;
 mod list;
 mod processes;
@@ -73,6 +74,7 @@ fn run(arguments: Arguments, reporter: Reporter) -> ExitCode {
         Command::Compare(arguments) => test::compare::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Device(arguments) => device::run(&arguments, reporter),
+        Command::Lab(arguments) => lab::run(&arguments, reporter),
         Command::Demo(arguments) => demo::run(&arguments, reporter),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::manual(&arguments),

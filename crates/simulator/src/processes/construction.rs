@@ -14,7 +14,7 @@ use super::flusher::Flusher;
 use super::journalling::JournalThread;
 use super::recorded_plugs::RecordedPlugs;
 use super::submission::{self, Transfers};
-use super::{ElevatorLock, IoInFlight, Path, Process, Processes, START, STOP, number};
+use super::{ElevatorLock, IoInFlight, Path, Process, Processes, START, STOP, Successor, number};
 use crate::costs::HostCosts;
 use crate::events::{EventWheel, NEVER, Payload};
 use crate::os::files::{BlockMap, File, Files};
@@ -45,7 +45,7 @@ pub(crate) struct Parts<'a> {
 impl Process {
     pub(crate) fn new(job: &Job, issuer: Issuer, path: Path, template: Bio, file: u32) -> Self {
         Self {
-            refills_at_once: job.iodepth_low.is_none() && job.completion_batch <= 1,
+            refills_at_once: Process::refills_at_once(job),
             sleeps_as_one: false,
             transfers_only: false,
             issuer,
@@ -57,6 +57,8 @@ impl Process {
             sleeping: 0,
             is_submitting: false,
             first_io: 0,
+            ios_room: 0,
+            successor: Successor::Nothing,
             cpu: 0,
             wake_at: NEVER,
             is_running: false,
@@ -65,7 +67,7 @@ impl Process {
     }
 
     /// Whether all its I/Os are plain direct transfers.
-    fn is_plain(&self) -> bool {
+    pub(super) fn is_plain(&self) -> bool {
         !matches!(self.path, Path::Buffered(_)) && self.block_map.is_none()
     }
 }

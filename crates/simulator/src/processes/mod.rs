@@ -11,6 +11,7 @@
 //! they take.
 
 mod cached;
+mod changes;
 mod construction;
 mod flusher;
 mod io_in_flight;
@@ -39,6 +40,8 @@ use crate::os::throttle::Throttle;
 use crate::os::write_back::WriteBack;
 use crate::processors::Processors;
 use cached::{Call, Sleeper};
+use changes::Succession;
+pub(crate) use changes::Successor;
 pub(crate) use construction::{Parts, queues_of, template};
 use flusher::Flusher;
 use io_in_flight::{IoInFlight, IoRemainder, is_counted, moves_data};
@@ -98,6 +101,10 @@ pub(crate) struct Process {
     /// Whether it is in a call that submits an I/O; only where processors are simulated.
     is_submitting: bool,
     first_io: u32,
+    /// Room for I/Os from `first_io` on, if it is more than the issuer's depth.
+    ios_room: u32,
+    /// What follows when the issuer has ended; only in a session that is changed.
+    successor: Successor,
     cpu: u32,
     /// The wake-up it waits for; others are stale.
     wake_at: Nanos,
@@ -238,6 +245,7 @@ impl Processes {
 
     fn stop(&mut self, process: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         self.processes[process].issuer.stop();
+        self.processes[process].successor = Successor::Nothing;
         if self.processes[process].is_running {
             self.pump(process, now, queue);
         }
@@ -350,10 +358,14 @@ impl Processes {
                 Next::Busy => return self.release_plug(index, now, queue),
                 Next::Finished => {
                     self.release_plug(index, now, queue);
-                    if self.processes[index].issuer.in_flight() == 0 {
-                        self.process_ended(index, now, queue);
+                    if self.processes[index].issuer.in_flight() > 0 {
+                        return;
                     }
-                    return;
+                    match self.succeed(index) {
+                        Succession::Ends => return self.process_ended(index, now, queue),
+                        Succession::Rests => return,
+                        Succession::Continues => {}
+                    }
                 }
             }
         }
