@@ -31,12 +31,12 @@ macro_rules! object {
         mut
         $(fn $do:ident(&mut self $(, $given:ident : $giventype:ty)*) -> $result:ty;)+
     ) => {
-        trait Object: fmt::Debug + Send + Sync {
+        trait Object: fmt::Debug + Send {
             $(fn $get(&self $(, $arg: $argtype)*) -> $out;)+
             $(fn $do(&mut self $(, $given: $giventype)*) -> $result;)+
         }
 
-        impl<E: Elevator + fmt::Debug + Send + Sync> Object for E {
+        impl<E: Elevator + fmt::Debug + Send> Object for E {
             $(fn $get(&self $(, $arg: $argtype)*) -> $out {
                 Elevator::$get(self $(, $arg)*)
             })+
@@ -106,7 +106,7 @@ impl core::error::Error for NameTaken {}
 /// # use hoistway_elevator as elevator;
 /// use elevator::{Configuration, Elevator, Policy, registry};
 ///
-/// fn add_and_build<P: Policy + std::fmt::Debug + Send + Sync + 'static>() {
+/// fn add_and_build<P: Policy + std::fmt::Debug + Send + 'static>() {
 ///     registry::register::<P>("mine", "a policy of this program").unwrap();
 ///     let policy = registry::build("mine", None, &Configuration::default()).unwrap();
 ///     assert_eq!((policy.name(), policy.violations()), ("mine", 0));
@@ -117,7 +117,7 @@ impl core::error::Error for NameTaken {}
 /// [`NameTaken`] by a built-in policy or by one of another type.
 pub fn register<P>(name: &'static str, summary: &'static str) -> Result<(), NameTaken>
 where
-    P: Policy + fmt::Debug + Send + Sync + 'static,
+    P: Policy + fmt::Debug + Send + 'static,
 {
     let mut rows = ROWS.write().unwrap_or_else(PoisonError::into_inner);
     if let Some(row) = rows.iter().find(|row| row.entry.name == name) {
@@ -132,7 +132,7 @@ where
     Ok(())
 }
 
-fn build_one<P: Policy + fmt::Debug + Send + Sync + 'static>(
+fn build_one<P: Policy + fmt::Debug + Send + 'static>(
     name: &'static str,
     version: Option<Version>,
     configuration: &Configuration,

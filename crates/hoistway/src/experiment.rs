@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use block::Nanos;
 use block::time::SECOND;
+use device::Model;
 use experiment::{Exit, Group, Host, Machine, Matrix, Order, SchedulerSpec, ShareUnit, Weight, WorkloadPlan};
 use workload::Job;
 use workload::name;
@@ -240,6 +241,10 @@ impl Experiment {
     /// The first thing that is wrong: an unknown name or option, a value outside its range.
     pub fn plan(&self) -> Result<Matrix, Error> {
         let on = self.host_name();
+        if let Some(model) = self.target.strip_prefix("model:").filter(|_| on == On::Simulator) {
+            Model::parse(model)
+                .map_err(|wrong| Error::usage(wrong.to_string(), "all models: hoistway list devices"))?;
+        }
         let schedulers = self.read_schedulers()?;
         let mut plans = self.read_workloads()?;
         let default_ramp_ns = if on == On::Simulator { SECOND } else { 2 * SECOND };

@@ -25,12 +25,12 @@
 //!
 //! | feature | what it adds |
 //! | --- | --- |
-//! | `policy` | [`policy`], [`queue`]: the schedulers and the request queue around them; `no_std` |
-//! | `tokio` | [`queue::AsyncShares`]: a fair queue for the tasks of a tokio program |
-//! | `simulate` | [`Experiment`], [`simulate`], [`trace`], [`report`]; needs the standard library only |
-//! | `engine` | experiments with real I/O, and [`engine`]; Linux |
-//! | `conformance` | [`conformance`]: tests for a policy of your own |
-//! | `command` (default) | [`command`] and the program `hoistway` |
+//! | `policy` | `policy`, `queue`: the schedulers and the request queue around them; `no_std` |
+//! | `tokio` | `queue::AsyncShares`: a fair queue for the tasks of a tokio program |
+//! | `simulate` | `Experiment`, `simulate`, `trace`, `report`; needs the standard library only |
+//! | `engine` | experiments with real I/O, and `engine`; Linux |
+//! | `conformance` | `conformance`: tests for a policy of your own |
+//! | `command` (default) | `command` and the program `hoistway` |
 //!
 //! A program that embeds the library leaves the command out:
 //!
@@ -50,14 +50,17 @@
 /// [`registry`](policy::registry) has all of them by name.
 #[cfg(feature = "policy")]
 pub mod policy {
+    pub use ::block;
     pub use block::*;
     pub use elevator::*;
 }
 
-/// The request queue around a policy, and the fair queue of a program.
+/// The request queue around a policy, and [`Shares`](queue::Shares): a fair queue for the work of a
+/// program.
 #[cfg(feature = "policy")]
 pub mod queue {
     pub use ::queue::*;
+    pub use shares::*;
 }
 
 /// The simulator and what it is made of: devices, jobs, single experiments.
@@ -78,6 +81,12 @@ pub mod engine {
     pub use ::engine::*;
 }
 
+/// Tests for a policy of your own: [`check`](conformance::check).
+#[cfg(feature = "conformance")]
+pub mod conformance {
+    pub use ::conformance::*;
+}
+
 /// Readers and writers of traces in every format.
 #[cfg(feature = "simulate")]
 pub mod trace {
@@ -88,6 +97,17 @@ pub mod trace {
 #[cfg(feature = "simulate")]
 pub mod report {
     pub use ::report::*;
+}
+
+#[cfg(all(doctest, feature = "engine", feature = "tokio"))]
+mod documents {
+    //! The Rust blocks of the documents, which run as tests of this crate.
+    #[doc = include_str!("../../../docs/howto/embed.md")]
+    struct Embed;
+    #[doc = include_str!("../../../docs/howto/own-policy.md")]
+    struct OwnPolicy;
+    #[doc = include_str!("../../../docs/start/researcher.md")]
+    struct Researcher;
 }
 
 #[cfg(feature = "simulate")]

@@ -3,45 +3,34 @@
 //!
 //! Promise  a request that has waited for [`AGE_NS`] is passed by no later one.
 //! Cost     O(1) everywhere, 32 bytes a slot.
-//! Fits     devices that schedule by themselves, shared by issuers of different urgency.
-//! Source   none; a sample for CONTRIBUTING.md, "Add a policy".
 
-use crate::interface::{Configuration, Dispatch, Elevator, Form, Policy, Position, Version, Wake};
-use crate::request::Requests;
-use crate::structures::{Array, Links, List, NoMemory};
-use crate::traits::{Passing, Traits};
-use block::time::MILLISECOND;
-use block::{Class, HardwareQueue, Nanos, RequestId};
+use hoistway::policy::block::{Class, HardwareQueue, Nanos, RequestId, time::MILLISECOND};
+use hoistway::policy::structures::{Array, Links, List, NoMemory};
+use hoistway::policy::{Configuration, Dispatch, Elevator, Form, Passing, Policy};
+use hoistway::policy::{Position, Requests, Traits, Version, Wake};
 
 /// From this age on, class no longer matters.
 const AGE_NS: Nanos = 500 * MILLISECOND;
-/// What the host puts in front, and the three classes, in the order in which they are served.
-const LISTS: usize = 4;
 
-crate::reasons! {
+hoistway::policy::reasons! {
     /// Why a request was chosen.
-    pub enum Why {
-        Oldest = "oldest",
-        Overdue = "overdue",
-        InFront = "put in front",
-    }
+    pub enum Why { Oldest = "oldest", Overdue = "overdue", InFront = "put in front", }
 }
 
-/// What is kept about a queued request.
+/// What is kept about a queued request; `number` orders requests that arrive at the same time.
 #[derive(Copy, Clone, Debug)]
 struct Slot {
     list: usize,
-    /// Its number in the order of arrival: several requests may arrive at the same time.
     number: u64,
     since_ns: Nanos,
 }
 
-/// The policy's state: a list for each class.
+/// The policy's state: what the host puts in front, and a list for each class.
 #[derive(Debug)]
 pub struct FifoByClass {
     links: Links,
     slots: Array<Slot>,
-    lists: [List; LISTS],
+    lists: [List; 4],
     arrived: u64,
     violations: u32,
 }
@@ -51,13 +40,8 @@ impl Policy for FifoByClass {
     const FORMS: &'static [Form<()>] = &[Form { since: Version(0, 0, 0), profile: () }];
 
     fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
-        Ok(Self {
-            links: Links::try_new(configuration.slots)?,
-            slots: Array::try_new(configuration.slots, Slot { list: 0, number: 0, since_ns: 0 })?,
-            lists: [List::EMPTY; LISTS],
-            arrived: 0,
-            violations: 0,
-        })
+        let slots = Array::try_new(configuration.slots, Slot { list: 0, number: 0, since_ns: 0 })?;
+        Ok(Self { links: Links::try_new(configuration.slots)?, slots, lists: [List::EMPTY; 4], arrived: 0, violations: 0 })
     }
 }
 
@@ -94,12 +78,10 @@ impl Elevator for FifoByClass {
     }
 
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
-        let Some((slot, why)) = self.next(now) else { return Dispatch::Empty };
-        self.take(slot);
-        match requests.id_of(slot) {
-            Some(id) => Dispatch::Request { id, reason: why.into() },
-            None => Dispatch::Empty,
-        }
+        let chosen = self.next(now).and_then(|(slot, why)| Some((requests.id_of(slot)?, why)));
+        let Some((id, why)) = chosen else { return Dispatch::Empty };
+        self.take(id.slot());
+        Dispatch::Request { id, reason: why.into() }
     }
 
     fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId> {
@@ -122,8 +104,7 @@ impl Elevator for FifoByClass {
 }
 
 impl FifoByClass {
-    /// The first of what was put in front, else the oldest overdue request, else the first of the
-    /// highest class.
+    /// What was put in front, else the oldest overdue request, else the first of the highest class.
     fn next(&self, now: Nanos) -> Option<(u32, Why)> {
         let [front, classes @ ..] = &self.lists;
         if let Some(slot) = front.first() {
