@@ -164,7 +164,10 @@ class Experiment:
             return Outcome.of_run(_hoistway.run(self, follow))
 
     def command(self) -> list[str]:
-        """The words of the command that runs the same experiment and prints the same JSON."""
+        """The words of the command that runs the same experiment and prints the same JSON.
+
+        ``may_overwrite`` has no counterpart: the command asks for its own permission where a target would be overwritten.
+        """
         words = ["hoistway", "test", self.target]
         for group in self.groups:
             words += ["--group", group if isinstance(group, str) else f"name={group[0]},weight={group[1]}"]
@@ -186,8 +189,6 @@ class Experiment:
             words += ["--machine", self.machine]
         if self.share_unit != "bytes":
             words += ["--share-unit", self.share_unit]
-        if self.may_overwrite:
-            words += ["--destructive", self.target]
         return [*words, "--no-store", "--format", "json"]
 
     def command_line(self) -> str:
