@@ -38,10 +38,11 @@ from .command import (
 from .errors import Error
 from .experiment import Experiment, Plan
 from .outcome import Cell, Outcome, Row
-from .space import Choice, Draws, latin_hypercube
+from .space import Between, grid, latin_hypercube
 from .sweep import Sweep, sweep
 
 __all__ = [
+    "Between",
     "Calibration",
     "Cell",
     "Change",
@@ -63,6 +64,7 @@ __all__ = [
     "command",
     "compare",
     "devices",
+    "grid",
     "latin_hypercube",
     "load",
     "policy",
