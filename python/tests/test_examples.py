@@ -1,0 +1,58 @@
+"""The examples and notebooks run, and the types of the package and of the examples are right."""
+
+import doctest
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PYTHON = Path(__file__).parents[1]
+EXAMPLES = sorted((PYTHON / "examples").glob("*.py"))
+STUDIES = sorted((PYTHON / "studies").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs(example: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("pyarrow")
+    done = subprocess.run([sys.executable, example], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_there_are_examples_and_two_studies() -> None:
+    assert len(EXAMPLES) >= 3 and len(STUDIES) == 2
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.stem)
+def test_a_study_is_executed(study: Path, tmp_path: Path) -> None:
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    for name in ("ipykernel", "matplotlib", "pandas", "pyarrow"):
+        pytest.importorskip(name)
+    notebook = nbformat.read(study, as_version=4)
+    done = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": tmp_path}}).execute()
+    figures = [output for cell in done.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+    assert figures, "the study draws no figure"
+
+
+@pytest.mark.parametrize("module", ["hoistway", "hoistway.experiment", "hoistway.space"])
+def test_the_examples_of_docstrings(module: str) -> None:
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted > 0 and result.failed == 0
+
+
+def test_types_are_checked_strictly() -> None:
+    pytest.importorskip("mypy")
+    places = [PYTHON / "hoistway", PYTHON / "examples"]
+    words = [sys.executable, "-m", "mypy", "--strict", "--config-file", PYTHON / "pyproject.toml", *places]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    import hoistway
+
+    assert [name for name in hoistway.__all__ if not getattr(hoistway, name).__doc__] == []
