@@ -21,6 +21,7 @@ pub struct Outcome {
 
 /// What one group got under one scheduler: means over all sets.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct GroupRow {
     /// The workload.
     pub workload: String,

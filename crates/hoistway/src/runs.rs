@@ -19,7 +19,7 @@ pub trait Watch: Sync {
     fn finished(&self, _done: usize, _total: usize) {}
 }
 
-/// Runs that nobody follows.
+/// Runs without an observer.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Unwatched;
 

@@ -38,7 +38,7 @@ struct Inner {
 /// The right to use what is shared, until it is dropped.
 #[derive(Debug)]
 pub struct Permit {
-    /// `None` once it is known that nobody waits for it.
+    /// `None` once it is known that no task waits for it.
     inner: Option<Arc<Inner>>,
     id: TurnId,
 }
@@ -141,7 +141,7 @@ impl AsyncShares {
             self.inner.serve();
             let timer = self.inner.lock().next_timer();
             let answer = match timer {
-                // A limit holds items back: whoever waits looks again when it lets one go.
+                // A limit holds items back: each waiting task looks again when it lets one go.
                 Some(at_ns) => match timeout_at(self.inner.begin + Duration::from_nanos(at_ns), &mut turn).await {
                     Ok(answer) => answer,
                     Err(_) => continue,

@@ -325,7 +325,7 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
     let Over { recorder, begin, end } = over;
     let window = recorder.window();
     let groups = recorder.finish(experiment, None);
-    let entry = registry::find(&status.scheduler);
+    let entry = registry::find(status.scheduler);
     let tunables = status.tunables.iter().map(|tunable| {
         let was_set = experiment.scheduler.setting(tunable.name).is_some();
         TunableInForce::read_back(tunable.name, tunable.unit, tunable.value, tunable.default, was_set)
