@@ -1,5 +1,5 @@
 //! The extension module `hoistway._hoistway`: the library as the Python files of the package need it. What users see, with
-//! its documentation, is in `python/hoistway`.
+//! its documentation, is in `python/package`.
 #![forbid(unsafe_code)]
 
 mod compare;

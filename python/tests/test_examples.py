@@ -76,7 +76,7 @@ def test_the_package_is_imported_by_every_python(minor: int) -> None:
 
 def test_types_are_checked_strictly() -> None:
     pytest.importorskip("mypy")
-    places = [PYTHON / "hoistway", PYTHON / "examples"]
+    places = [PYTHON / "package", PYTHON / "examples"]
     words = [sys.executable, "-m", "mypy", "--strict", "--config-file", PYTHON / "pyproject.toml", *places]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
