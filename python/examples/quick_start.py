@@ -1,5 +1,7 @@
 """Two tenants with weights share a simulated disk: what does each get, under four schedulers?"""
 
+import matplotlib.pyplot as plt
+
 import hoistway
 
 outcome = hoistway.run(
@@ -11,4 +13,5 @@ outcome = hoistway.run(
 )
 for row in outcome.rows:
     print(f"{row.scheduler:12} {row.group:3} share {row.share or 0:.2f} of {row.due or 0:.2f} due")
-outcome.plot("shares").figure.savefig("shares.png")
+outcome.plot("shares")
+plt.savefig("shares.png")

@@ -171,13 +171,15 @@ class Outcome:
         """:attr:`rows` as a data frame."""
         import pandas
 
-        return pandas.DataFrame([dataclasses.asdict(row) for row in self.rows])
+        frame: pandas.DataFrame = pandas.DataFrame([dataclasses.asdict(row) for row in self.rows])
+        return frame
 
     def to_polars(self) -> polars.DataFrame:
         """:attr:`rows` as a data frame."""
         import polars
 
-        return polars.DataFrame([dataclasses.asdict(row) for row in self.rows], infer_schema_length=None)
+        frame: polars.DataFrame = polars.DataFrame([dataclasses.asdict(row) for row in self.rows], infer_schema_length=None)
+        return frame
 
     def plot(self, kind: str = "shares", ax: Optional[Axes] = None) -> Axes:
         """Draws a figure by matplotlib: ``shares``, ``throughput`` or ``latency``."""

@@ -30,10 +30,9 @@ class Between:
 
     def at(self, part: float) -> Union[int, float]:
         """The value at a part of the interval, 0 to 1."""
+        value: float = self.low + (self.high - self.low) * part
         if self.log:
             value = self.low * (self.high / self.low) ** part
-        else:
-            value = self.low + (self.high - self.low) * part
         return round(value) if self.whole else value
 
 
