@@ -86,7 +86,7 @@ def test_a_failed_point_is_a_row_with_its_error(tmp_path: Path) -> None:
     done = hoistway.sweep(space, path=path)
     rows = done.table.to_pylist()
     assert len(rows) == 3 and rows[0]["error"] is None
-    assert rows[2]["error"].startswith("hoistway: error: unknown scheduler 'noone'") and rows[2]["share"] is None
+    assert rows[2]["error"].startswith("hoistway: error: the simulator has no scheduler 'noone'") and rows[2]["share"] is None
     assert rows[2]["depth"] == 1 and "-s noone" in rows[2]["command"] and done.errors == [rows[2]["error"]]
     assert hoistway.sweep(space, path=path).measured == 0
     assert hoistway.sweep(space, path=path, retry_failed=True).measured == 1
@@ -156,7 +156,7 @@ def test_ray_gives_the_same_rows_although_a_worker_is_killed(serial: "list[dict[
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
     try:
         has_begun = threading.Event()
-        victim = ray.get(ray.remote(os.getpid).remote())
+        victim = ray.get(ray.remote(lambda: os.getpid()).remote())
         killer = threading.Thread(target=kill_a_worker, args=(victim, has_begun))
         killer.start()
         done = hoistway.sweep(
