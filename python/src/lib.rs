@@ -25,7 +25,7 @@ mod _hoistway {
     #[pymodule_export]
     use super::main;
     #[pymodule_export]
-    use super::policy::register;
+    use super::policy::{Request, register};
     #[pymodule_export]
     use super::run::{Outcome, plan, run};
 }

@@ -60,7 +60,7 @@ def by_command(words: list[str]) -> "subprocess.CompletedProcess[str]":
             ramp_s=0.05,
             device_depth=4,
             queue_requests=64,
-            machine="era=6.1",
+            machine="era=3",
             share_unit="ios",
             workers=1,
         ),
