@@ -38,8 +38,9 @@ def test_traces_are_read_and_replayed() -> None:
 def test_a_model_is_calibrated(tmp_path: Path) -> None:
     rows = tmp_path / "rows.toml"
     rows.write_text(
-        '[[anchor]]\nname = "reads"\nfigure = "iops"\npublished = 20000\n'
-        'job = """\n[reads]\nrw=randread\nbs=4k\niodepth=1\nruntime=1\ntime_based\n"""\n'
+        '[[anchor]]\nname = "reads"\nfigure = "iops"\npublished = 20000\nunit = "1/s"\n'
+        'scheduler = "none"\nmachine = ""\n'
+        'job = """\n[j]\nfilename=disk\nrw=randread\nbs=4k\ndirect=1\nnorandommap\nruntime=1s\ntime_based\n"""\n'
     )
     found = hoistway.calibrate("null", rows, free=["latency_us"], max_trials=40)
     assert [fit.name for fit in found.parameters] == ["latency_us"] and found.parameters[0].after > 10
