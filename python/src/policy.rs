@@ -1,6 +1,6 @@
 //! Policies written in Python: each call of the queue becomes a call of a Python method.
 //!
-//! For prototypes only: a call costs about a microsecond, and all of them need the interpreter, so that runs take turns.
+//! For prototypes only: a request costs tens of microseconds (docs/howto/sweep.md), and runs take turns.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
