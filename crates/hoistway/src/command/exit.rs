@@ -4,7 +4,6 @@
 //! Every error of every crate becomes an [`Error`], printed in one place. Results go to stdout, everything that is printed here to stderr.
 
 use std::io::{self, IsTerminal, Write};
-use std::process::ExitCode;
 
 use experiment::Exit;
 
@@ -133,12 +132,12 @@ impl Reporter {
 }
 
 /// Prints the error and returns the exit code of the process.
-pub fn finish(reporter: Reporter, outcome: Outcome) -> ExitCode {
+pub fn finish(reporter: Reporter, outcome: Outcome) -> u8 {
     match outcome {
-        Ok(exit) => ExitCode::from(exit.code()),
+        Ok(exit) => exit.code(),
         Err(error) => {
             error.messages.iter().for_each(|message| reporter.print(message));
-            ExitCode::from(error.exit.code())
+            error.exit.code()
         }
     }
 }

@@ -38,6 +38,7 @@ mod units;
 mod usage;
 mod workloads;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
@@ -49,7 +50,15 @@ use experiment::Exit;
 /// Whatever the arguments say is carried out, output goes to stdout and stderr; `hoistway --help`
 /// lists the subcommands.
 pub fn main() -> ExitCode {
-    match usage::parse(std::env::args_os()) {
+    ExitCode::from(main_with(std::env::args_os()))
+}
+
+/// The same with these words, of which the first is the program's name, and the exit code as a number.
+///
+/// For a process that is not the program `hoistway`, such as an interpreter. The native host and
+/// `device create` start `/proc/self/exe` with subcommands, so there they do not work.
+pub fn main_with(words: impl IntoIterator<Item = OsString>) -> u8 {
+    match usage::parse(words) {
         Ok(arguments) => {
             let reporter = Reporter::new(&arguments.general);
             let is_restore = matches!(arguments.command, Command::Restore(_) | Command::Watch(_) | Command::Worker);
@@ -65,7 +74,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments, reporter: Reporter) -> ExitCode {
+fn run(arguments: Arguments, reporter: Reporter) -> u8 {
     let outcome = match arguments.command {
         Command::Test(arguments) => test::run(&arguments, reporter),
         Command::Tune(arguments) => tune::run(&arguments, reporter),
@@ -86,8 +95,8 @@ fn run(arguments: Arguments, reporter: Reporter) -> ExitCode {
         Command::Watch(arguments) => processes::watch(&arguments),
         // These two subcommands return exit codes of their own (docs/specifications/engine.md,
         // section 8).
-        Command::Serve(arguments) => return ExitCode::from(serve::run(*arguments)),
-        Command::Ctl(arguments) => return ExitCode::from(ctl::run(arguments)),
+        Command::Serve(arguments) => return serve::run(*arguments),
+        Command::Ctl(arguments) => return ctl::run(arguments),
     };
     exit::finish(reporter, outcome)
 }

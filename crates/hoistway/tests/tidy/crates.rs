@@ -48,6 +48,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "report",
         ],
     ),
+    ("python", &["hoistway"]),
     (
         "fuzz",
         &["block", "elevator", "queue", "device", "workload", "experiment", "engine", "export", "report", "testbed"],
