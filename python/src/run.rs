@@ -16,6 +16,7 @@ use crate::policy;
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What the thread that runs the experiment reports.
+#[expect(clippy::large_enum_variant, reason = "the large one is sent once per experiment")]
 enum Event {
     /// Runs that are complete, of all.
     Finished(usize, usize),

@@ -22,7 +22,7 @@
 //! ```
 //!
 //! Units: costs are in a unit of your choice (bytes, rows, microseconds), times in nanoseconds on any
-//! clock that does not go back. The crate is `no_std`. With the feature `tokio`, [`AsyncShares`]
+//! clock that does not go back. The crate is `no_std`. With the feature `tokio`, `AsyncShares`
 //! gives tasks their turns.
 #![cfg_attr(not(feature = "tokio"), no_std)]
 #![forbid(unsafe_code)]

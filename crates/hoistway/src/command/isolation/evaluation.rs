@@ -200,24 +200,26 @@ impl CellFigures<'_> {
                 ];
                 ([latency, utilisation].into_iter().chain(rest).chain([total]).collect(), Some(off))
             }
-            Desideratum::Bursts => {
-                let share = self.weights[0] / self.weights.iter().sum::<f64>();
-                let due = |number: u32, sample: &Sample| {
-                    let alone = self.alone.first()?.get(&number)?.bytes_per_s.first().copied()?;
-                    Some((share * sample.total_bytes_per_s()).min(alone))
-                };
-                let response =
-                    make("response", "ms", &|number, sample| Some(sample.response_ms(due(number, sample)?).0));
-                let never = runs
-                    .iter()
-                    .filter(|(number, sample)| due(**number, sample).is_some_and(|due| !sample.response_ms(due).1));
-                let never = never.count() as f64;
-                let response = Figure { is_lower_bound: never > 0.0, ..response };
-                let never = make("runs without response", "%", &|_, _| Some(never / runs.len().max(1) as f64 * 100.0));
-                (vec![response, never, utilisation, total], None)
-            }
+            Desideratum::Bursts => (self.response(runs).into_iter().chain([utilisation, total]).collect(), None),
             Desideratum::WorkConservation => (vec![loss, utilisation, total], None),
         }
+    }
+
+    /// How soon the important tenant gets its due after it comes back, and how often it does not.
+    fn response(&self, runs: &Repetitions) -> [Figure; 2] {
+        let share = self.weights[0] / self.weights.iter().sum::<f64>();
+        let due = |number: u32, sample: &Sample| {
+            let alone = self.alone.first()?.get(&number)?.bytes_per_s.first().copied()?;
+            Some((share * sample.total_bytes_per_s()).min(alone))
+        };
+        let response =
+            figure("response", "ms", runs, &|number, sample| Some(sample.response_ms(due(number, sample)?).0));
+        let never =
+            runs.iter().filter(|(number, sample)| due(**number, sample).is_some_and(|due| !sample.response_ms(due).1));
+        let never = never.count() as f64;
+        let response = Figure { is_lower_bound: never > 0.0, ..response };
+        let never = figure("runs without response", "%", runs, &|_, _| Some(never / runs.len().max(1) as f64 * 100.0));
+        [response, never]
     }
 
     /// Weighted error, largest error and Jain's index of what the tenants got.
