@@ -264,15 +264,16 @@ impl Paternoster {
             let used_ns = self.now.saturating_sub(self.slices.began_ns);
             self.tell("slice q={0} used={1}", [u64::from(owner), used_ns]);
             let charge = self.slices.end(self.now);
-            self.order.charge(owner, charge);
             if charge > 0 {
                 self.slices.seeker = owner;
             }
+            self.order.charge(owner, charge);
         }
     }
 
     /// Flow charges bytes. An issuer that slices have charged for time would be without service until
     /// the others have had as many bytes, and flow would be measured without it.
+    #[inline(never)]
     fn level(&mut self) {
         let seeker = core::mem::replace(&mut self.slices.seeker, NIL);
         if seeker != NIL && self.slices.way == Way::Flow {
