@@ -66,7 +66,7 @@ pub struct FrontSeries {
 #[derive(Clone, Debug)]
 pub struct FrontMark {
     /// 99th percentile, as a multiple of that of the tenant alone.
-    pub latency: f64,
+    pub latency_ratio: f64,
     /// Throughput in per cent of that of `none`.
     pub utilisation: f64,
     /// Whether no other setting is better in both.
@@ -105,7 +105,7 @@ pub fn html(content: &IsolationPage) -> String {
 fn panel(svg: &mut Svg, top: f64, front: &Front) {
     let (upper, lower) = (top + ABOVE, top + PANEL - BELOW);
     let marks = || front.series.iter().flat_map(|series| &series.marks);
-    let most = marks().map(|mark| mark.latency).fold(10.0, f64::max);
+    let most = marks().map(|mark| mark.latency_ratio).fold(10.0, f64::max);
     let decades = (most / LEAST_LATENCY).log10().max(0.1);
     let x = |latency: f64| {
         LEFT + 12.0 + (latency.max(LEAST_LATENCY) / LEAST_LATENCY).log10() / decades * (RIGHT - LEFT - 24.0)
@@ -134,13 +134,13 @@ fn panel(svg: &mut Svg, top: f64, front: &Front) {
     let caption = "99th percentile of the sensitive tenant, times that alone";
     svg.text("caption", Anchor::Middle, (f64::midpoint(LEFT, RIGHT), lower + 40.0), caption);
     let mut best: Vec<&FrontMark> = marks().filter(|mark| mark.is_on_front).collect();
-    best.sort_by(|a, b| a.latency.total_cmp(&b.latency));
-    let points: Vec<_> = best.iter().map(|mark| (x(mark.latency), y(mark.utilisation))).collect();
+    best.sort_by(|a, b| a.latency_ratio.total_cmp(&b.latency_ratio));
+    let points: Vec<_> = best.iter().map(|mark| (x(mark.latency_ratio), y(mark.utilisation))).collect();
     svg.curve("front", 1, 0, &points);
     for (number, series) in front.series.iter().enumerate() {
         let class = scheduler_class(number);
         for mark in &series.marks {
-            svg.mark(&class, number, (x(mark.latency), y(mark.utilisation)), &mark.hint);
+            svg.mark(&class, number, (x(mark.latency_ratio), y(mark.utilisation)), &mark.hint);
         }
         let (x, y) = (RIGHT + 26.0, upper + 8.0 + 20.0 * number as f64);
         svg.mark(&class, number, (x, y - 4.0), &series.name);
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn every_setting_is_a_mark_and_the_front_a_line() {
         let mark = |latency, utilisation, is_on_front| FrontMark {
-            latency,
+            latency_ratio: latency,
             utilisation,
             is_on_front,
             hint: "a <setting>".to_owned(),

@@ -206,7 +206,7 @@ impl Score {
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct TradeOff {
     /// 99th percentile over that of the tenant alone.
-    pub latency: f64,
+    pub latency_ratio: f64,
     /// Throughput over that of `none`.
     pub utilisation: f64,
 }
@@ -216,7 +216,9 @@ pub struct TradeOff {
 pub fn best_trade_off(settings: &[TradeOff], none_latency: f64) -> Option<(usize, Score)> {
     let lowest = |least: f64| {
         let enough = settings.iter().enumerate().filter(|(_, setting)| setting.utilisation >= least);
-        enough.min_by(|a, b| a.1.latency.total_cmp(&b.1.latency)).map(|(index, one)| (index, one.latency))
+        enough
+            .min_by(|a, b| a.1.latency_ratio.total_cmp(&b.1.latency_ratio))
+            .map(|(index, one)| (index, one.latency_ratio))
     };
     let (full, half) = (lowest(FULL_UTILISATION), lowest(HALF_UTILISATION));
     match (full, half) {
@@ -235,7 +237,7 @@ pub fn best_trade_off(settings: &[TradeOff], none_latency: f64) -> Option<(usize
 /// Which of these settings no other one beats in both latency and utilisation.
 pub fn front(settings: &[TradeOff]) -> Vec<bool> {
     let beats = |one: &TradeOff, other: &TradeOff| {
-        one.latency <= other.latency && one.utilisation >= other.utilisation && one != other
+        one.latency_ratio <= other.latency_ratio && one.utilisation >= other.utilisation && one != other
     };
     settings.iter().map(|setting| !settings.iter().any(|other| beats(other, setting))).collect()
 }
@@ -276,7 +278,9 @@ mod tests {
     }
 
     fn settings(list: &[(f64, f64)]) -> Vec<TradeOff> {
-        list.iter().map(|(latency, utilisation)| TradeOff { latency: *latency, utilisation: *utilisation }).collect()
+        list.iter()
+            .map(|(latency, utilisation)| TradeOff { latency_ratio: *latency, utilisation: *utilisation })
+            .collect()
     }
 
     #[test]

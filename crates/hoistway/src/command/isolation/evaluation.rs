@@ -95,7 +95,7 @@ fn decide(desideratum: Desideratum, results: &mut [CellResult], trade_offs: &[Ve
         }
         return;
     }
-    let none_latency = trade_offs.first().and_then(|offs| offs.first()).map_or(f64::INFINITY, |off| off.latency);
+    let none_latency = trade_offs.first().and_then(|offs| offs.first()).map_or(f64::INFINITY, |off| off.latency_ratio);
     let all: Vec<TradeOff> = trade_offs.iter().flatten().copied().collect();
     let mut on_front = front(&all).into_iter();
     for (result, offs) in results.iter_mut().zip(trade_offs) {
@@ -193,7 +193,7 @@ impl CellFigures<'_> {
             Desideratum::Priority => {
                 let alone = |number: u32| p99(self.alone.first()?.get(&number)?);
                 let latency = make("p99 of alone's", "x", &|number, sample| Some(p99(sample)? / alone(number)?));
-                let off = TradeOff { latency: latency.mean, utilisation: utilisation.mean / 100.0 };
+                let off = TradeOff { latency_ratio: latency.mean, utilisation: utilisation.mean / 100.0 };
                 let rest = [
                     make("p50", "us", &|_, sample| Some(p50(sample)? / 1e3)),
                     make("p99", "us", &|_, sample| Some(p99(sample)? / 1e3)),

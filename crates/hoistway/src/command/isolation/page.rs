@@ -39,7 +39,7 @@ fn front(cell: &CellRow) -> Front {
     let mark = |name: &str, setting: &SettingRow| {
         let (latency, utilisation) = (setting.figures.first()?, setting.figures.get(1)?);
         Some(FrontMark {
-            latency: latency.mean,
+            latency_ratio: latency.mean,
             utilisation: utilisation.mean,
             is_on_front: setting.is_on_front.unwrap_or(false),
             hint: format!("{name} {}: p99 {}, throughput {}", setting.setting, latency.text(), utilisation.text()),
