@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(page.matches("a &lt;setting&gt;").count(), 3);
         // The front goes from the left, where the latency is smallest, up to the right.
         let y = |percent: f64| PANEL - BELOW - percent / MOST_UTILISATION * (PANEL - BELOW - ABOVE);
-        let curve = page.lines().find(|line| line.contains("curve")).expect("the front");
+        let curve = page.lines().find(|line| line.contains("<path") && line.contains("curve")).expect("the front");
         assert!(
             curve.contains(&format!(" {:.1}L", y(40.0))) && curve.contains(&format!(" {:.1}\"", y(100.0))),
             "{curve}"
