@@ -37,6 +37,13 @@ pub struct Delay<D> {
     stream: Stream,
 }
 
+impl<D> Delay<D> {
+    /// The device behind the delay.
+    pub(crate) fn inner(&self) -> &D {
+        &self.inner
+    }
+}
+
 impl<D: Device> Delay<D> {
     /// `inner` behind a delay; `stream` provides the jitter.
     pub fn new(inner: D, parameters: &DelayParameters, stream: Stream) -> Self {

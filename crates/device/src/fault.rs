@@ -100,6 +100,13 @@ pub struct Faulty<D> {
     errors: u64,
 }
 
+impl<D> Faulty<D> {
+    /// The device that has the faults.
+    pub(crate) fn inner(&self) -> &D {
+        &self.inner
+    }
+}
+
 impl<D: Device> Faulty<D> {
     /// `inner` with these faults; `stream` determines the affected commands.
     pub fn new(inner: D, parameters: &FaultParameters, mut stream: Stream) -> Self {

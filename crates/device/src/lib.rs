@@ -21,6 +21,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod activity;
 mod any;
 mod array;
 mod calendar;
@@ -36,6 +37,7 @@ mod pending;
 mod rate;
 mod tags;
 
+pub use activity::{Activity, DieActivity, DiskActivity};
 pub use any::AnyDevice;
 pub use array::{Array, ArrayParameters, Layout as ArrayLayout};
 pub use delay::{Delay, DelayParameters};

@@ -229,3 +229,80 @@ fn t33_small_chunks_keep_two_disks_busy() {
     let with = busy(&disk());
     assert!((0.3..0.7).contains(&with), "{with}");
 }
+
+/// The results of streams of 128 KiB reads.
+struct StreamsOutcome {
+    /// Of each read of the first stream, in ms.
+    latencies_ms: Vec<f64>,
+    megabytes_per_second: f64,
+}
+
+/// Reads streams that lie 20 GB apart for 20 s; each stream asks for its next 128 KiB when its pause
+/// after the completion of the last ones is over.
+fn read_streams(parameters: &ArrayParameters, pauses_ns: &[Nanos]) -> StreamsOutcome {
+    let mut array = array(parameters, 1);
+    let mut ready: BinaryHeap<_> = (0..pauses_ns.len()).map(|stream| Reverse((stream as u64, stream))).collect();
+    let mut next_sector: Vec<u64> =
+        (0..pauses_ns.len() as u64).map(|stream| stream * 39_062_500 / 2_048 * 2_048).collect();
+    let mut submitted_ns = vec![0; pauses_ns.len()];
+    let (mut latencies_ms, mut reads, mut completions) = (Vec::new(), 0_u64, Vec::new());
+    loop {
+        let ready_ns = ready.peek().map_or(Nanos::MAX, |Reverse((at_ns, _))| *at_ns);
+        let now = ready_ns.min(array.next_event());
+        if now > 20_000_000_000 {
+            return StreamsOutcome { latencies_ms, megabytes_per_second: reads as f64 * 0.131_072 / 20.0 };
+        }
+        array.advance(now, &mut completions);
+        for completion in completions.drain(..) {
+            let stream = completion.tag as usize;
+            reads += 1;
+            if stream == 0 {
+                latencies_ms.push((completion.at_ns - submitted_ns[0]) as f64 / 1e6);
+            }
+            ready.push(Reverse((completion.at_ns + pauses_ns[stream], stream)));
+        }
+        while let Some(&Reverse((at_ns, stream))) = ready.peek().filter(|Reverse((at_ns, _))| *at_ns <= now) {
+            ready.pop();
+            let extent = Extent::new(next_sector[stream], 256);
+            let tag = u32::try_from(stream).unwrap();
+            let command = Command {
+                tag,
+                operation: Operation::Read,
+                flags: Flags::NONE,
+                extent,
+                hardware_queue: HardwareQueue(0),
+            };
+            assert_eq!(array.submit(at_ns, &command), Submit::Accepted);
+            (next_sector[stream], submitted_ns[stream]) = (extent.end(), at_ns);
+        }
+    }
+}
+
+#[test]
+fn a_light_stream_finds_its_read_ahead_beside_63_heavy_ones() {
+    // The heavy ones together ask for half of what the link carries; the light one asks for a tenth of one of them. The
+    // cache holds the whole read-ahead of each, or two lines of each.
+    for read_cache_mib in [512, 32] {
+        let parameters = ArrayParameters { lun_depth: 64, read_cache_mib, ..stream() };
+        let mut pauses_ns = [40_000_000; 64];
+        pauses_ns[0] = 400_000_000;
+        let light = read_streams(&parameters, &pauses_ns).latencies_ms;
+        assert!(light.len() > 40, "{}", light.len());
+        let hits = light[4..].iter().filter(|latency_ms| **latency_ms < 3.0).count();
+        assert!(hits * 10 >= light[4..].len() * 9, "{read_cache_mib} MiB: {hits} of {light:?}");
+    }
+}
+
+#[test]
+fn streams_that_share_a_small_cache_pay_with_seeks() {
+    let total = |streams: usize, read_cache_mib| {
+        // The link does not limit.
+        let parameters =
+            ArrayParameters { lun_depth: 64, read_cache_mib, link_kb_per_s: 4_000_000, ctl_latency_ns: 0, ..stream() };
+        read_streams(&parameters, &[HOST_NS; 64][..streams]).megabytes_per_second
+    };
+    let (eight, many) = (total(8, 32), total(64, 32));
+    assert!(many < eight * 0.75, "{eight} with 8 streams, {many} with 64");
+    let whole = total(64, 512);
+    assert!(many < whole * 0.9, "{whole} if the cache holds the whole read-ahead of each, {many}");
+}

@@ -126,7 +126,7 @@ fn negative_and_absurd_values_are_reported_with_the_range() {
         ("rpm = 1000000000", "rpm cannot be '1000000000'; allowed: 60 to 100000"),
         ("seek_avg_ms = 1e3", "seek_avg_ms cannot be '1e3'; allowed: 0 to 100000 ms"),
         ("seek_avg_ms = nan", "seek_avg_ms cannot be 'nan'; allowed: 0 to 100000 ms"),
-        ("wc_high = 1.5", "wc_high cannot be '1.5'; allowed: 0 to 1"),
+        ("age_weight = -0.5", "age_weight cannot be '-0.5'; allowed: 0 to 1000"),
         ("commit = \"never\"", "commit cannot be 'never'; allowed: transfer_start or transfer_end"),
         ("rpm = [7200]", "rpm cannot be of type array; allowed: 60 to 100000"),
         ("link_MBps = 0", "link_MBps cannot be '0'; allowed: 1 to 1000000 MB/s"),

@@ -41,7 +41,10 @@ pub mod group;
 mod interface;
 pub mod limiter;
 pub mod limiters;
+mod locking;
 pub mod message;
+#[cfg(feature = "register")]
+mod registered;
 pub mod registry;
 mod request;
 pub mod structures;
@@ -76,6 +79,7 @@ pub use interface::{
     Side, Version, Violation, Wake,
 };
 pub use limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
+pub use locking::{Guard, Locking, Section};
 pub use message::Message;
 pub use registry::Any;
 pub use request::{Attributes, Bio, Place, Request, Requests};

@@ -72,6 +72,20 @@ pub enum BuildError {
     NoMemory,
 }
 
+/// The entry of this name: of a built-in policy, or of one that the program has registered.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    entries().find(|entry| entry.name == name)
+}
+
+/// All entries: the built-in ones in the order of the registry, then the registered ones.
+pub fn entries() -> impl Iterator<Item = &'static Entry> + Clone {
+    #[cfg(feature = "register")]
+    let registered = crate::registered::entries();
+    #[cfg(not(feature = "register"))]
+    let registered = core::iter::empty();
+    ENTRIES.iter().chain(registered)
+}
+
 impl From<NoMemory> for BuildError {
     fn from(_: NoMemory) -> Self {
         BuildError::NoMemory
@@ -80,7 +94,7 @@ impl From<NoMemory> for BuildError {
 
 /// The form in force at a kernel version: the newest form that is not younger than it. Without a
 /// version, the policy's default form.
-fn form_at<P: Policy>(version: Option<Version>) -> Result<P::Profile, BuildError> {
+pub(crate) fn form_at<P: Policy>(version: Option<Version>) -> Result<P::Profile, BuildError> {
     let forms = P::FORMS;
     let newest_not_younger = match version {
         None => forms.get(P::DEFAULT_FORM),
@@ -108,9 +122,14 @@ macro_rules! registry {
         /// the kernel build forbids indirect calls.
         #[derive(Debug)]
         #[allow(clippy::large_enum_variant, reason = "one per queue, never moved on the data path")]
-        pub enum Any { $(#[doc = $summary] $variant($type),)+ }
+        pub enum Any {
+            $(#[doc = $summary] $variant($type),)+
+            /// One that the program has registered; the only one behind a trait object.
+            #[cfg(feature = "register")]
+            Registered($crate::registered::Registered),
+        }
 
-        /// All policies, in the order of the registry.
+        /// All built-in policies, in the order of the registry.
         pub const ENTRIES: &[Entry] = &[$(Entry {
             name: $name,
             summary: $summary,
@@ -162,65 +181,36 @@ macro_rules! registry {
                     return Ok(Any::$variant(<$type as Policy>::build(configuration, profile)?));
                 }
             )+
+            #[cfg(feature = "register")]
+            if let Some(policy) = $crate::registered::build(name, version, configuration) {
+                return policy;
+            }
             Err(BuildError::UnknownName)
         }
 
         impl Any {
             /// The policy's name in the registry.
             pub const fn name(&self) -> &'static str {
-                match self { $(Any::$variant(_) => $name,)+ }
+                match self {
+                    $(Any::$variant(_) => $name,)+
+                    #[cfg(feature = "register")]
+                    Any::Registered(policy) => policy.name(),
+                }
             }
 
             /// Calls the visitor with the concrete policy type, borrowed. One `match` then serves a
             /// host call that makes several policy calls.
             #[inline(always)]
             pub fn visit<V: Visitor>(&mut self, visitor: V) -> V::Answer {
-                match self { $(Any::$variant(policy) => visitor.visit(policy),)+ }
+                match self {
+                    $(Any::$variant(policy) => visitor.visit(policy),)+
+                    #[cfg(feature = "register")]
+                    Any::Registered(policy) => visitor.visit(policy),
+                }
             }
         }
 
-        forward! { [$($variant)+]
-            fn admit(&self, bio: &Bio, now: Nanos) -> Admission;
-            fn merge_search(&self) -> MergeSearch;
-            fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool;
-            fn former(&self, requests: &Requests, id: RequestId) -> Option<RequestId>;
-            fn latter(&self, requests: &Requests, id: RequestId) -> Option<RequestId>;
-            fn drains_by_sector(&self) -> bool;
-            fn has_work(&self, queue: HardwareQueue) -> bool;
-            fn next_timer(&self) -> Option<Nanos>;
-            fn reasons(&self) -> &'static [&'static str];
-            fn tunables(&self) -> &'static [Tunable];
-            fn setting(&self, index: usize) -> Option<i64>;
-            fn group_account(&self, group: GroupId) -> Option<GroupAccount>;
-            fn removed_account(&self, group: GroupId) -> Option<GroupAccount>;
-            fn violations(&self) -> u32;
-            fn check(&self, requests: &Requests) -> Result<(), Violation>;
-            mut
-            fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool;
-            fn allocated(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> ();
-            fn freed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> ();
-            fn merge(&mut self, requests: &Requests, bio: &Bio, now: Nanos) -> Merge;
-            fn bio_merged(&mut self, requests: &Requests, id: RequestId, side: Side, now: Nanos) -> ();
-            fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, now: Nanos) -> ();
-            fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake;
-            fn choose(&mut self, requests: &Requests, queue: HardwareQueue, now: Nanos) -> Dispatch;
-            fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId>;
-            fn busy_changed(&mut self, queue: HardwareQueue, is_busy: bool) -> ();
-            fn started(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
-            fn requeued(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
-            fn completed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
-            fn released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
-            fn timer(&mut self, requests: &Requests, now: Nanos) -> Wake;
-            fn context_exited(&mut self, context: ContextId, now: Nanos) -> Wake;
-            fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> ();
-            fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake;
-            fn group_offline(&mut self, group: GroupId, now: Nanos) -> ();
-            fn group_removed(&mut self, group: GroupId, now: Nanos) -> ();
-            fn depth_changed(&mut self, depth: Depth) -> ();
-            fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError>;
-            fn take_message(&mut self) -> Option<Message>;
-            fn trace(&mut self, on: bool) -> ();
-        }
+        calls!(forward [$($variant)+]);
     };
 }
 
@@ -255,6 +245,55 @@ impl Any {
     }
 }
 
+/// Calls the named macro with the methods of [`Elevator`] that an [`Any`] forwards: those that read,
+/// then those that change.
+macro_rules! calls {
+    ($callback:ident $head:tt) => {
+        $callback! { $head
+        fn admit(&self, bio: &Bio, now: Nanos) -> Admission;
+        fn merge_search(&self) -> MergeSearch;
+        fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool;
+        fn former(&self, requests: &Requests, id: RequestId) -> Option<RequestId>;
+        fn latter(&self, requests: &Requests, id: RequestId) -> Option<RequestId>;
+        fn drains_by_sector(&self) -> bool;
+        fn has_work(&self, queue: HardwareQueue) -> bool;
+        fn next_timer(&self) -> Option<Nanos>;
+        fn reasons(&self) -> &'static [&'static str];
+        fn tunables(&self) -> &'static [Tunable];
+        fn setting(&self, index: usize) -> Option<i64>;
+        fn group_account(&self, group: GroupId) -> Option<GroupAccount>;
+        fn removed_account(&self, group: GroupId) -> Option<GroupAccount>;
+        fn violations(&self) -> u32;
+        fn check(&self, requests: &Requests) -> Result<(), Violation>;
+        mut
+        fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool;
+        fn allocated(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> ();
+        fn freed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> ();
+        fn merge(&mut self, requests: &Requests, bio: &Bio, now: Nanos) -> Merge;
+        fn bio_merged(&mut self, requests: &Requests, id: RequestId, side: Side, now: Nanos) -> ();
+        fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, now: Nanos) -> ();
+        fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake;
+        fn choose(&mut self, requests: &Requests, queue: HardwareQueue, now: Nanos) -> Dispatch;
+        fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId>;
+        fn busy_changed(&mut self, queue: HardwareQueue, is_busy: bool) -> ();
+        fn started(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
+        fn requeued(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
+        fn completed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
+        fn released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
+        fn timer(&mut self, requests: &Requests, now: Nanos) -> Wake;
+        fn context_exited(&mut self, context: ContextId, now: Nanos) -> Wake;
+        fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> ();
+        fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake;
+        fn group_offline(&mut self, group: GroupId, now: Nanos) -> ();
+        fn group_removed(&mut self, group: GroupId, now: Nanos) -> ();
+        fn depth_changed(&mut self, depth: Depth) -> ();
+        fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError>;
+        fn take_message(&mut self) -> Option<Message>;
+        fn trace(&mut self, on: bool) -> ();
+        }
+    };
+}
+
 /// Implements [`Elevator`] for [`Any`] by forwarding every call.
 macro_rules! forward {
     ($variants:tt
@@ -282,9 +321,19 @@ macro_rules! forward {
         }
     };
     (@match $self:ident, $name:ident $args:tt, [$($variant:ident)+]) => {
-        match $self { $(Any::$variant(policy) => forward!(@call policy, $name $args),)+ }
+        match $self {
+            $(Any::$variant(policy) => forward!(@call policy, $name $args),)+
+            #[cfg(feature = "register")]
+            Any::Registered(policy) => forward!(@call policy, $name $args),
+        }
     };
     (@call $policy:ident, $name:ident ($($arg:ident),*)) => { $policy.$name($($arg),*) };
 }
 
+#[cfg(feature = "register")]
+pub use crate::registered::{NameTaken, register};
+#[cfg(not(feature = "register"))]
+use calls;
+#[cfg(feature = "register")]
+pub(crate) use calls;
 use {forward, registry};

@@ -2,6 +2,8 @@
 
 use block::Nanos;
 
+use crate::locking::Locking;
+
 /// What a host must know about a policy before it builds it.
 ///
 /// A policy states what differs from [`Traits::PLAIN`]:
@@ -36,6 +38,8 @@ pub struct Traits {
     pub is_elevator: bool,
     /// How often later requests may overtake a request.
     pub passing: Passing,
+    /// What it costs the machine's processors, and which lock it holds.
+    pub locking: Locking,
 }
 
 /// Which requests may have to wait for a scheduler tag although one is free.
@@ -114,6 +118,7 @@ impl Traits {
         schedules_writeback: false,
         is_elevator: true,
         passing: Passing::Unchecked,
+        locking: Locking::FIFO,
     };
 
     /// Weights of groups, and issuers inside a group.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use elevator::limiters::{LIMITERS, LimiterError};
-use elevator::registry::{BuildError, ENTRIES};
+use elevator::registry::{self, BuildError};
 use elevator::tunable::{SettingError, Tunable};
 use experiment::diagnostic::nearest;
 use linux::device::Refusal;
@@ -87,7 +87,7 @@ impl From<Refusal> for EngineError {
 pub(crate) fn describe_build(name: &str, error: BuildError) -> String {
     match error {
         BuildError::UnknownName => {
-            let names = ENTRIES.iter().map(|entry| entry.name);
+            let names = registry::entries().map(|entry| entry.name);
             let meant =
                 nearest(name, names.clone()).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
             let all = names.collect::<Vec<_>>().join(", ");

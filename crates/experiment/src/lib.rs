@@ -60,6 +60,7 @@ pub mod schedule;
 pub mod scheduler;
 pub mod share;
 pub mod statistics;
+pub mod steady_state;
 pub mod trace;
 
 pub use areas::{Area, Areas};

@@ -152,7 +152,7 @@ impl Matrix {
 }
 
 /// Shuffles uniformly (Fisher-Yates).
-fn shuffle<T>(items: &mut [T], stream: &mut Stream) {
+pub fn shuffle<T>(items: &mut [T], stream: &mut Stream) {
     for last in (1..items.len()).rev() {
         let other = usize::try_from(stream.below(last as u64 + 1)).unwrap_or(last);
         items.swap(last, other);

@@ -41,9 +41,34 @@ pub struct Measurement {
     /// The rates of each group when it ran alone, if requested (`--calibrate`); empty otherwise.
     #[serde(default, rename = "alone", skip_serializing_if = "Vec::is_empty")]
     pub solo_rates: Vec<SoloRates>,
+    /// What the machine's processors did, where they are simulated (`contention=1`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors: Option<ProcessorTime>,
     /// Warnings that apply to the figures.
     #[serde(default)]
     pub flags: Vec<Flag>,
+}
+
+/// What all simulated processors together did during the window.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ProcessorTime {
+    /// Time for which they had something to do, waiting for locks included.
+    pub busy_ns: Nanos,
+    /// Time for which they waited for a lock of the scheduler.
+    pub lock_wait_ns: Nanos,
+    /// How often a lock of the scheduler was taken.
+    pub lock_takes: u64,
+}
+
+impl ProcessorTime {
+    /// The difference to an earlier reading.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            busy_ns: self.busy_ns - earlier.busy_ns,
+            lock_wait_ns: self.lock_wait_ns - earlier.lock_wait_ns,
+            lock_takes: self.lock_takes - earlier.lock_takes,
+        }
+    }
 }
 
 /// Rates of a group that runs alone.

@@ -411,6 +411,11 @@ impl Recorder {
         }));
     }
 
+    /// The latencies of a group's reads, writes and discards so far.
+    pub fn latencies(&self, group: usize) -> impl Iterator<Item = &Histogram> {
+        self.by_direction[group][..3].iter().flatten().map(|counts| &counts.latency)
+    }
+
     /// The results: one entry per group of `experiment`, which must be the one given at
     /// construction.
     ///

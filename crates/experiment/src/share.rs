@@ -266,6 +266,12 @@ impl Fairness {
         Some(Self { share, due, relative, error_max, error_mean, jain })
     }
 
+    /// The part of the service that went to the wrong party, doubled: the mean deviation of the
+    /// relative shares from 1, weighted by due share.
+    pub fn weighted_error(&self) -> f64 {
+        self.share.iter().zip(&self.due).map(|(share, due)| (share - due).abs()).sum()
+    }
+
     /// Deviation of one party's relative share from 1; `None` if nothing was due.
     pub fn error(&self, party: usize) -> Option<f64> {
         self.relative.get(party).copied().flatten().map(|relative| (relative - 1.0).abs())
@@ -348,6 +354,20 @@ mod tests {
         assert_eq!(demand_per_s(&limited, ShareUnit::Bytes), None);
         limited.limits.read_bytes_per_s = Some(7);
         assert_eq!(demand_per_s(&limited, ShareUnit::Bytes), Some(7.0));
+    }
+
+    #[test]
+    fn jain_and_the_weighted_error_of_known_shares() {
+        // Due 1 : 3, got 2 : 2. Relative shares 2 and 2/3: (8/3)^2 / (2 * 40/9) = 0.8; errors 1 and
+        // 1/3 weighted by 1/4 and 3/4.
+        let fairness = Fairness::of(&[2.0, 2.0], &[1.0, 3.0]).unwrap();
+        assert!((fairness.jain - 0.8).abs() < 1e-12 && (fairness.weighted_error() - 0.5).abs() < 1e-12);
+        // A hundredth of the service goes to the wrong one of 2 tenants: each is 2 % off.
+        let near = Fairness::of(&[51.0, 49.0], &[1.0, 1.0]).unwrap();
+        assert!((near.weighted_error() - 0.02).abs() < 1e-12);
+        // One of four has everything: the index is 1/4.
+        let greedy = Fairness::of(&[1.0, 0.0, 0.0, 0.0], &[1.0; 4]).unwrap();
+        assert!((greedy.jain - 0.25).abs() < 1e-12 && (greedy.weighted_error() - 1.5).abs() < 1e-12);
     }
 
     #[test]

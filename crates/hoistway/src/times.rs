@@ -10,8 +10,6 @@ use block::time::SECOND;
 use experiment::{Experiment, Group, WorkloadPlan};
 use workload::Job;
 
-use crate::exit::Reporter;
-
 /// The runtime of a workload code, which does not end by itself; longer than any run, and far from
 /// overflow.
 pub const ENDLESS_NS: Nanos = 1 << 50;
@@ -38,8 +36,9 @@ pub struct GivenTimes {
     pub default_ramp_ns: Nanos,
 }
 
-/// Determines the times of a test, and starts its jobs accordingly.
-pub fn settle(workloads: &mut [WorkloadPlan], given_times: &GivenTimes, reporter: Reporter) -> Times {
+/// Determines the times of a test, and starts its jobs accordingly. `note` gets what the user
+/// should know.
+pub fn settle(workloads: &mut [WorkloadPlan], given_times: &GivenTimes, note: &mut dyn FnMut(String)) -> Times {
     let in_files = workloads.iter().map(|workload| of_groups(&workload.groups)).collect::<Vec<_>>();
     let known = in_files.iter().flatten().copied();
     let known =
@@ -57,7 +56,7 @@ pub fn settle(workloads: &mut [WorkloadPlan], given_times: &GivenTimes, reporter
         }
     }
     for job in jobs_mut(workloads).filter(|job| is_measured_whole(job) && job.ramp_ns > 0) {
-        reporter.note(format!(
+        note(format!(
             "job '{}' ends by its size or number of I/Os: all of it is measured, without a ramp_time",
             job.name
         ));
@@ -152,12 +151,6 @@ mod tests {
 
     use super::*;
 
-    fn silent() -> Reporter {
-        let mut reporter = Reporter::default();
-        reporter.quiet = true;
-        reporter
-    }
-
     fn plan(jobs: &[Job]) -> Vec<WorkloadPlan> {
         let groups = vec![Group::new("g", Weight::DEFAULT, jobs.to_vec())];
         vec![WorkloadPlan { name: "w".into(), groups: groups.into() }]
@@ -165,7 +158,8 @@ mod tests {
 
     fn settled(jobs: &[Job], runtime_ns: Option<Nanos>, ramp_ns: Option<Nanos>) -> (Times, Vec<Job>) {
         let mut workloads = plan(jobs);
-        let times = settle(&mut workloads, &GivenTimes { runtime_ns, ramp_ns, default_ramp_ns: 2 * SECOND }, silent());
+        let times =
+            settle(&mut workloads, &GivenTimes { runtime_ns, ramp_ns, default_ramp_ns: 2 * SECOND }, &mut |_| {});
         (times, workloads.remove(0).groups.remove(0).jobs)
     }
 
@@ -237,7 +231,7 @@ mod tests {
     fn a_workload_that_goes_on_for_ever_gets_the_usual_time_beside_one_that_does_not() {
         let mut workloads = [plan(&[sized()]), plan(&[endless()])].concat();
         let given_times = GivenTimes { runtime_ns: None, ramp_ns: None, default_ramp_ns: 2 * SECOND };
-        let all = settle(&mut workloads, &given_times, silent());
+        let all = settle(&mut workloads, &given_times, &mut |_| {});
         assert_eq!(all.runtime_ns, Experiment::UNTIL_DONE_NS);
         assert_eq!(workloads[1].groups[0].jobs[0].runtime_ns, Some(30 * SECOND));
     }

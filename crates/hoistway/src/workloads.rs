@@ -1,125 +1,22 @@
-//! Workloads by name (the twelve codes, dd, bonnie, programs) and job files, with the options of
-//! the command line applied.
+//! Workloads as users name them: the jobs of a name with its suffix, and the groups of a job file.
 
-use linux::input::Ceiling;
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use experiment::{Experiment, Group, GroupPriority, Limits, Weight};
+use experiment::{Group, GroupPriority, Limits, Weight};
 use workload::Job;
 use workload::fio::{self, Surroundings};
-use workload::job::{Amount, Mix};
 use workload::name::{self, BadName};
-use workload::program;
 
-use crate::arguments::test::WorkloadArguments;
-use crate::exit::{Error, Message, Reporter};
+use crate::error::{Error, Message};
 use crate::times::ENDLESS_NS;
 
-/// Area of a test file per job without a size.
-const AREA_BYTES: u64 = 256 << 20;
 /// Group of the jobs of a file that name none.
 const UNGROUPED: &str = "jobs";
 
-/// Everything that can be named, with one line each.
-pub fn meanings() -> impl Iterator<Item = (&'static str, String)> {
-    let codes = name::CODES.into_iter().map(|code| (code, meaning(code)));
-    let jobs = name::JOBS.into_iter().map(|(name, doc)| (name, doc.to_owned()));
-    let programs = program::ALL.into_iter().map(|program| (program.name(), program.doc().to_owned()));
-    codes.chain(jobs).chain(programs)
-}
-
-/// The meaning of the letters of a code.
-fn meaning(code: &str) -> String {
-    let mut letters = code.chars();
-    let cache = if letters.next() == Some('b') { "buffered" } else { "direct" };
-    let pattern = if letters.next() == Some('s') { "sequential" } else { "random" };
-    let direction = match letters.next() {
-        Some('r') => "reads",
-        Some('w') => "writes",
-        _ => "50 % reads, 50 % writes",
-    };
-    let size = if cache == "buffered" { "4k" } else { "32k" };
-    format!("{cache} {pattern} {direction} of {size}, one at a time per thread")
-}
-
-/// A workload as the user named it.
-#[derive(Debug)]
-pub enum Workload {
-    /// A name: a code, a job with a name of its own, a program. It applies to every group.
-    Named {
-        /// The name in reports.
-        name: String,
-        /// The jobs of one thread.
-        jobs: Vec<Job>,
-    },
-    /// A job file, which defines its own groups.
-    File {
-        /// The file's name without directory and suffix.
-        name: String,
-        /// The groups with their jobs.
-        groups: Vec<Group>,
-    },
-}
-
-/// Reads all of `--workload` and `--job`; `usual` if there are none.
-pub fn read(arguments: &WorkloadArguments, usual: &str, reporter: Reporter) -> Result<Vec<Workload>, Error> {
-    let mut workloads = Vec::new();
-    for text in arguments.workload.iter().flat_map(|list| split(list)) {
-        if is_file(&text) {
-            workloads.push(file(Path::new(&text), arguments, reporter)?);
-        } else if text.eq_ignore_ascii_case("all") {
-            for code in name::ALL {
-                workloads.push(named(code, arguments)?);
-            }
-        } else {
-            workloads.push(named(&text, arguments)?);
-        }
-    }
-    for path in &arguments.job {
-        workloads.push(file(path, arguments, reporter)?);
-    }
-    if workloads.is_empty() {
-        workloads.push(named(usual, arguments)?);
-    }
-    Ok(workloads)
-}
-
-/// Splits `drr:bs=4k,iodepth=4,bsr`: a piece that begins a new workload is a name, `all` or a file;
-/// every other one continues the suffix before it.
-fn split(list: &str) -> Vec<String> {
-    let mut pieces: Vec<String> = Vec::new();
-    for piece in list.split(',') {
-        match pieces.last_mut() {
-            Some(last) if last.contains(':') && !begins_workload(piece) => {
-                last.push(',');
-                last.push_str(piece);
-            }
-            _ => pieces.push(piece.trim().to_owned()),
-        }
-    }
-    pieces
-}
-
-fn begins_workload(piece: &str) -> bool {
-    let head = piece.split(':').next().unwrap_or("").trim();
-    head.eq_ignore_ascii_case("all") || is_file(piece) || name::names().any(|name| name.eq_ignore_ascii_case(head))
-}
-
-fn is_file(text: &str) -> bool {
-    Path::new(text).extension().is_some_and(|ending| ending == "fio")
-}
-
-fn named(text: &str, arguments: &WorkloadArguments) -> Result<Workload, Error> {
-    let (name, jobs) = of_name(text, arguments).map_err(|error| error.at(format!("--workload {text}")))?;
-    Ok(Workload::Named { name, jobs })
-}
-
 /// The jobs of a name with its suffix, and their common name; the suffix takes precedence over
-/// options of the command line, which do not appear in the name.
-pub fn of_name(text: &str, arguments: &WorkloadArguments) -> Result<(String, Vec<Job>), Error> {
+/// `options`, which are in the language of job files and do not appear in the name.
+pub fn of_name(text: &str, options: &[String]) -> Result<(String, Vec<Job>), Error> {
     let plain = name::parse(text).map_err(bad_name)?;
-    let options = options(arguments);
     let mut jobs = plain.jobs.clone();
     if !options.is_empty() {
         let (first, suffix) = text.split_once(':').unwrap_or((text, ""));
@@ -139,19 +36,6 @@ pub fn of_name(text: &str, arguments: &WorkloadArguments) -> Result<(String, Vec
     Ok((plain.name, jobs))
 }
 
-/// `--bs` and similar options in the language of job files.
-fn options(arguments: &WorkloadArguments) -> Vec<String> {
-    let given = [
-        arguments.block_bytes.map(|bytes| format!("bs={bytes}")),
-        arguments.iodepth.map(|depth| format!("iodepth={depth}")),
-        arguments.size_bytes.map(|bytes| format!("size={bytes}")),
-        arguments.rwmixread.map(|percent| format!("rwmixread={percent}")),
-        arguments.fsync.map(|writes| format!("fsync={writes}")),
-        arguments.rate_iops.map(|rate| format!("rate_iops={rate}")),
-    ];
-    given.into_iter().flatten().collect()
-}
-
 fn bad_name(bad: BadName) -> Error {
     match bad {
         BadName::Overrides(diagnostics) => diagnostics.into(),
@@ -168,57 +52,32 @@ fn bad_name(bad: BadName) -> Error {
     }
 }
 
-/// Reads a job file and prints its notes.
-fn file(path: &Path, arguments: &WorkloadArguments, reporter: Reporter) -> Result<Workload, Error> {
-    if let Some(option) = options(arguments).first() {
-        let what = format!("'{option}' and the job file {} contradict each other", path.display());
-        return Err(Error::usage(what, "set it in the file; --bs and similar options are for workload names"));
-    }
-    let jobs = match jobs_of(path, arguments.buffered_async, reporter) {
-        Err(refusal) if arguments.generator.is_some() => vec![fio_only(path, &refusal, reporter)?],
-        jobs => jobs?,
-    };
-    let jobs = jobs.into_iter().map(|job| crate::replay::job_file::with_trace(job, reporter));
-    let jobs = jobs.collect::<Result<Vec<Job>, Error>>()?;
-    let name = path.file_stem().map_or_else(|| "jobs".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    Ok(Workload::File { name, groups: groups_of(path, jobs)? })
-}
-
-/// A file that is refused here, as a job that fio runs unchanged.
-fn fio_only(path: &Path, refusal: &Error, reporter: Reporter) -> Result<Job, Error> {
-    let text = linux::input::text(path, Ceiling::JOB_FILE).map_err(|error| Error::file(path, "read", &error))?;
-    let why = refusal.messages.first().map_or("", |message| message.what.as_str());
-    reporter.note(format!("{} is run by fio unchanged, on the target: {why}", path.display()));
-    let mix = if fio::only_reads(&text) { Mix::Read } else { Mix::ReadWrite { read_percent: 50 } };
-    Ok(Job { name: "fio".to_owned(), mix, fio_only: Some(text), ..Job::default() })
-}
-
-/// The jobs of a file as they will run.
-pub fn jobs_of(path: &Path, buffered_async: bool, reporter: Reporter) -> Result<Vec<Job>, Error> {
-    let bytes = match (linux::input::bytes(path, Ceiling::JOB_FILE), crate::scenario::job_file(path)) {
-        (Ok(bytes), _) => bytes,
-        (Err(_), Some(shipped)) => shipped.as_bytes().to_owned(),
-        (Err(error), None) => {
-            let help = if error.kind() == std::io::ErrorKind::NotFound { "name an existing file" } else { "" };
-            return Err(Error::usage(format!("cannot read the job file {}: {error}", path.display()), help));
-        }
-    };
+/// The jobs of a job file as they will run, and notes about them. `name` is its name in messages;
+/// `read_include` reads the files that it includes.
+pub fn jobs_of_file(
+    name: &str,
+    bytes: &[u8],
+    read_include: &dyn Fn(&str) -> Result<Vec<u8>, String>,
+    buffered_async: bool,
+) -> Result<(Vec<Job>, Vec<Message>), Error> {
     let surroundings = Surroundings {
-        read_include: &|included| {
-            linux::input::bytes(Path::new(included), Ceiling::JOB_FILE).map_err(|error| error.to_string())
-        },
+        read_include,
         variable: &|name| std::env::var(name).ok(),
         page_bytes: 4096,
         memory_mib: crate::machine::memory_mib(),
         cpus: crate::machine::cpus() as u64,
         buffered_async,
     };
-    let parsed = fio::parse(&path.display().to_string(), &bytes, &surroundings)?;
-    parsed.notes.into_iter().map(Message::from).for_each(|note| reporter.report(&note));
+    let parsed = fio::parse(name, bytes, &surroundings)?;
     if parsed.jobs.is_empty() {
-        return Err(Error::usage(format!("{} has no job", path.display()), "begin a job with [name]"));
+        return Err(Error::usage(format!("{name} has no job"), "begin a job with [name]"));
     }
-    Ok(parsed.jobs)
+    Ok((parsed.jobs, parsed.notes.into_iter().map(Message::from).collect()))
+}
+
+/// A job file's name in reports: without directory and suffix.
+pub fn name_of_file(path: &Path) -> String {
+    path.file_stem().map_or_else(|| "jobs".to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// Jobs of one cgroup form one group; those without one form another.
@@ -263,52 +122,10 @@ pub fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
             write_bytes_per_s: group_settings.write_bytes_per_s.or(limits.write_bytes_per_s),
             read_ios_per_s: group_settings.read_ios_per_s.or(limits.read_ios_per_s),
             write_ios_per_s: group_settings.write_ios_per_s.or(limits.write_ios_per_s),
-            low: group_settings.high_bytes_per_s.map_or(limits.low, crate::test::limiters::high),
+            low: group_settings.high_bytes_per_s.map_or(limits.low, crate::limiters::high),
             ..limits
         };
         group.jobs.push(job);
     }
     Ok(groups)
-}
-
-/// Gives every job without a size the default area, so that the file to create has a size.
-pub fn give_sizes(groups: &mut [Group]) {
-    for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
-        if job.wanted_area_bytes().is_none() {
-            job.size = Some(Amount::Bytes(AREA_BYTES));
-        }
-    }
-}
-
-/// The total size of an experiment's areas in bytes, each rounded up to a whole MiB.
-pub fn area_bytes(experiment: &Experiment) -> u64 {
-    let mut areas: BTreeMap<String, u64> = BTreeMap::new();
-    for place in experiment.issuers() {
-        let bytes = place.job.wanted_area_bytes().unwrap_or(AREA_BYTES);
-        let largest = areas.entry(place.job.area_name(place.thread)).or_default();
-        *largest = (*largest).max(bytes);
-    }
-    areas.values().map(|bytes| bytes.next_multiple_of(1 << 20)).sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_of_workloads_keeps_the_commas_of_their_suffixes() {
-        assert_eq!(split("bsr,drr"), ["bsr", "drr"]);
-        assert_eq!(split("drr:bs=4k,16k,iodepth=4,BSR,x.fio"), ["drr:bs=4k,16k,iodepth=4", "BSR", "x.fio"]);
-        assert_eq!(split("drr:bs=4k,all"), ["drr:bs=4k", "all"]);
-        assert_eq!(split("dbench:files=8,size=4m,video,dd"), ["dbench:files=8,size=4m", "video", "dd"]);
-    }
-
-    #[test]
-    fn every_code_has_a_meaning_that_matches_its_job() {
-        for code in name::CODES {
-            let job = &name::parse(code).unwrap().jobs[0];
-            assert_eq!(meaning(code).contains("direct"), job.direct, "{code}");
-            assert_eq!(meaning(code).contains("writes"), job.mix.has_writes(), "{code}");
-        }
-    }
 }

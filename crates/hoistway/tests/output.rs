@@ -37,6 +37,9 @@ const COMMANDS: [&str; 22] = [
     "schema test",
 ];
 
+/// It runs until it is interrupted, so it is tried only with an output that ends it.
+const UNTIL_INTERRUPTED: &str = "lab --no-browser --port 0";
+
 fn full() -> Stdio {
     File::options().write(true).open("/dev/full").expect("/dev/full").into()
 }
@@ -85,6 +88,8 @@ fn no_output_path_panics() {
         assert_eq!(run(directory, line, full(), full()).code, 1, "{line}");
         assert_eq!(run(directory, line, closed(), closed()).code, 0, "{line}");
     }
+    let on_full = run(directory, UNTIL_INTERRUPTED, full(), Stdio::piped());
+    assert_eq!((on_full.code, on_full.stderr.contains("cannot write")), (1, true), "{}", on_full.stderr);
 }
 
 #[test]
@@ -112,7 +117,10 @@ fn every_subcommand_is_tried() {
         .collect();
     assert!(names.len() > 10, "{help}");
     for name in names {
-        assert!(COMMANDS.iter().any(|line| line.split(' ').next() == Some(name)), "{name} is not tried");
+        assert!(
+            COMMANDS.iter().chain([&UNTIL_INTERRUPTED]).any(|line| line.split(' ').next() == Some(name)),
+            "{name} is not tried"
+        );
     }
 }
 

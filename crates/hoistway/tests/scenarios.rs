@@ -30,8 +30,8 @@ fn is_accepted(scenario: &str) {
 /// Asserts that every step of a scenario is accepted with its own schedulers, and that every step
 /// runs briefly.
 fn is_sound(scenario: &str) {
-    if scenario == "everyday" {
-        // Its results are tested in `everyday.rs`.
+    if ["everyday", "isolation"].contains(&scenario) {
+        // Their results are tested in `everyday.rs` and `isolation.rs`.
         return is_accepted(scenario);
     }
     let all = shipped();
@@ -72,6 +72,7 @@ sound! {
     everyday: "everyday";
     groups_2010: "groups-2010";
     idling_2016: "idling-2016";
+    isolation: "isolation";
     readers_2010: "readers-2010";
     s_bandwidth_latency: "s-bandwidth-latency";
     s_copy: "s-copy";

@@ -296,6 +296,7 @@ fn answer(
         dispatches: None,
         blkio: BTreeMap::new(),
         solo_rates: Vec::new(),
+        processors: None,
         flags,
     }
 }

@@ -336,6 +336,7 @@ fn answer(
         dispatches: None,
         blkio: BTreeMap::new(),
         solo_rates: Vec::new(),
+        processors: None,
         flags,
     };
     note(&mut measurement, setup.notes.clone());

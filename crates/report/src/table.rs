@@ -7,7 +7,7 @@ use experiment::Percentile;
 use experiment::assertion::Column;
 use experiment::cell::Cell;
 use experiment::job::Amount;
-use experiment::measurement::Flag;
+use experiment::measurement::{Flag, GroupMeasurement};
 use experiment::metric::Quantity;
 use experiment::statistics::{Estimate, truncated_mean};
 
@@ -247,6 +247,7 @@ fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions, 
     text.push_str(&best(block));
     text.push_str(&jobs_of(block, &options.percentiles));
     text.push_str(&in_force(block));
+    text.push_str(&processors(block));
     text
 }
 
@@ -365,6 +366,27 @@ fn in_force(block: &[Cell<'_>]) -> String {
     let limiters = block.iter().filter_map(|cell| cell.runs.first()?.target.notes.get("limiters"));
     for limiters in limiters.collect::<std::collections::BTreeSet<_>>() {
         let _ = writeln!(text, "above it: {limiters}");
+    }
+    text
+}
+
+/// What an I/O cost the simulated processors under each scheduler.
+fn processors(block: &[Cell<'_>]) -> String {
+    let mut text = String::new();
+    for cell in block {
+        let Some(run) = cell.runs.first() else { continue };
+        let Some(time) = run.processors else { continue };
+        let ios = run.groups.iter().map(GroupMeasurement::ios).sum::<u64>().max(1);
+        let available_ns = (run.experiment.machine.cpus * run.window_ns).max(1);
+        let _ = writeln!(
+            text,
+            "processors: {} NR {}: {:.2} us per I/O, {:.0}% of it waiting for a lock; {:.0}% busy",
+            cell.spec,
+            run.experiment.threads,
+            time.busy_ns as f64 / ios as f64 / 1e3,
+            time.lock_wait_ns as f64 * 100.0 / time.busy_ns.max(1) as f64,
+            time.busy_ns as f64 * 100.0 / available_ns as f64,
+        );
     }
     text
 }

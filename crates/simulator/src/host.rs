@@ -9,8 +9,8 @@ use elevator::{Actuators, Any, Configuration, Depth, Elevator, GroupSettings};
 use experiment::blkio::Statistics;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
 use experiment::{
-    Experiment, Host, IssuerPlace, KernelEra, LiveFigures, LiveGroup, Measurement, Progress, Recorder, Refusal,
-    Reweigh, RunError, Schedule, TargetFacts, Window,
+    Experiment, FileSystem, Host, IssuerPlace, KernelEra, LiveFigures, LiveGroup, Machine, Measurement, Progress,
+    Recorder, Refusal, Reweigh, RunError, Schedule, TargetFacts, Window,
 };
 use queue::{Allocation, Era, Limits, Merging, RequestQueue, Settings};
 use workload::trace::Names;
@@ -22,6 +22,7 @@ use crate::limiting;
 use crate::os::files::Files;
 use crate::os::read_ahead::ReadAhead;
 use crate::processes::{Parts, Path, Process, Processes, queues_of, template};
+use crate::processors::{Processors, Times};
 use crate::run::{Run, Snapshot, Stuck};
 use crate::scheduler::Scheduler;
 use crate::tracing::TraceSinks;
@@ -55,6 +56,10 @@ impl Simulator {
     #[must_use]
     pub fn logging(self) -> Self {
         Self { logs: true, ..self }
+    }
+
+    fn costs_of(&self, machine: &Machine) -> HostCosts {
+        self.costs.unwrap_or_else(|| HostCosts::of(machine))
     }
 
     /// Sets the wall clock, in nanoseconds, for progress reports; nothing else reads it.
@@ -98,18 +103,18 @@ impl OwnedVisitor for Start<'_> {
 }
 
 /// A prepared run without its policy.
-struct PreparedRun {
-    settings: Settings,
+pub(crate) struct PreparedRun {
+    pub settings: Settings,
     groups: GroupPlan,
     device: AnyDevice,
-    processes: Processes,
+    pub processes: Processes,
     names: Names,
     scheduler: Scheduler,
     info: DeviceInfo,
 }
 
 /// The settings of an experiment's policy, and everything else that its run needs.
-fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, PreparedRun), Refusal> {
+pub(crate) fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, PreparedRun), Refusal> {
     experiment.check()?;
     let scheduler = Scheduler::resolve(&experiment.scheduler)?;
     let model = Model::parse(&experiment.target)
@@ -117,7 +122,8 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, Prepa
     let device = model.build(experiment.run_seed(), "dev0");
     let info = device.info().clone();
     let groups = GroupPlan::of(experiment);
-    let (processes, mut names) = processes(experiment, simulator, &info, &groups)?;
+    let processors = processors(experiment, simulator, &info, &scheduler)?;
+    let (processes, mut names) = processes(experiment, (simulator, processors), &info, &groups)?;
     let settings = settings(experiment, &scheduler, &info, (count(groups.capacity()), processes.contexts()))?;
     let policy = scheduler.build(&settings.configuration)?;
     names.resize(processes.contexts() as usize, "jbd".to_owned());
@@ -126,7 +132,7 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, Prepa
 }
 
 impl PreparedRun {
-    fn with_policy<E: Elevator>(self, policy: E, experiment: &Experiment) -> Result<Prepared<E>, Refusal> {
+    pub(crate) fn with_policy<E: Elevator>(self, policy: E, experiment: &Experiment) -> Result<Prepared<E>, Refusal> {
         let Self { settings, groups, device, processes, names, scheduler, info } = self;
         // The queue's records of bios are allocated on demand: only bios that wait, share a request
         // or pass a limiter need one.
@@ -145,15 +151,16 @@ impl PreparedRun {
 }
 
 /// A run ready to start, and what its measurement will report about it.
-struct Prepared<E> {
-    run: Run<E>,
+#[derive(Debug)]
+pub(crate) struct Prepared<E> {
+    pub run: Run<E>,
     names: Names,
     /// Id of each group of the experiment.
-    groups: Vec<GroupId>,
+    pub groups: Vec<GroupId>,
     /// How long limits held each group; empty without limits.
     throttled: Vec<limiting::Throttled>,
     scheduler: Scheduler,
-    info: DeviceInfo,
+    pub info: DeviceInfo,
 }
 
 impl<E: Elevator> Prepared<E> {
@@ -257,9 +264,37 @@ fn cpus(experiment: &Experiment) -> u16 {
     u16::try_from(experiment.machine.cpus).unwrap_or(u16::MAX)
 }
 
-fn processes(
+/// The machine's processors, where they are simulated.
+fn processors(
     experiment: &Experiment,
     simulator: &Simulator,
+    info: &DeviceInfo,
+    scheduler: &Scheduler,
+) -> Result<Option<Processors>, Refusal> {
+    let machine = &experiment.machine;
+    if !machine.contention {
+        return Ok(None);
+    }
+    let refused = |what: &str| Err(Refusal::usage(format!("contention=1 {what}"), "leave it out of --machine"));
+    if machine.era != KernelEra::Mq {
+        return refused("simulates blk-mq: it needs era=mq");
+    }
+    if let Some(place) = experiment.issuers().find(|place| !place.job.direct && place.job.engine != Engine::Null) {
+        return refused(&format!("simulates direct I/O only, and job '{}' is buffered", place.job.name));
+    }
+    if machine.fs == FileSystem::Ext3 || machine.journal {
+        return refused("simulates raw devices: it has no block maps and no journal");
+    }
+    if machine.irq_coalesce_ns > 0 {
+        return refused("has an interrupt for each completion: it excludes irq_coalesce_ns");
+    }
+    let times = Times::of(machine, &simulator.costs_of(machine), scheduler.traits());
+    Ok(Some(Processors::new(cpus(experiment), info.hardware_queues, times)))
+}
+
+fn processes(
+    experiment: &Experiment,
+    (simulator, processors): (&Simulator, Option<Processors>),
     info: &DeviceInfo,
     plan: &GroupPlan,
 ) -> Result<(Processes, Vec<String>), Refusal> {
@@ -289,7 +324,7 @@ fn processes(
         processes.push(Process::new(place.job, issuer, path, template, file));
     }
     let parts = Parts {
-        costs: simulator.costs.unwrap_or_else(|| HostCosts::of(&experiment.machine)),
+        costs: simulator.costs_of(&experiment.machine),
         machine: &experiment.machine,
         recorder: Recorder::new(experiment, Window::of(experiment, 0)),
         schedule: Schedule::of(experiment),
@@ -298,6 +333,7 @@ fn processes(
         journal_group: plan.journal,
         request_sectors: request_sectors(experiment, info),
         logs: simulator.logs,
+        processors,
     };
     Ok((Processes::new(parts), names))
 }
@@ -342,12 +378,17 @@ fn drive(
         run.stop(run_end);
         advance(run, names, Nanos::MAX, (&mut reporter, sinks), progress)?;
     }
-    if run.queue.violations() > 0 {
-        let count = run.queue.violations();
-        return Err(failed(format!("{count} violations in queue or scheduler; please report this")));
-    }
+    check_violations(run)?;
     reporter.report(run, progress);
     Ok((begin, end))
+}
+
+/// Fails if queue or scheduler met an impossible state.
+pub(crate) fn check_violations(run: &Run<impl Elevator>) -> Result<(), RunError> {
+    match run.queue.violations() {
+        0 => Ok(()),
+        count => Err(failed(format!("{count} violations in queue or scheduler; please report this"))),
+    }
 }
 
 /// Groups whose weights change during the run, in the order of the changes.
@@ -390,15 +431,7 @@ fn advance(
         match stepped {
             Ok(true) => {}
             Ok(false) => return Ok(()),
-            Err(Stuck::NothingAhead) => {
-                let (bios, at) = (run.queue.bios_in_flight(), run.now);
-                let message = format!("stuck at {at} ns with {bios} bios in the queue and no event pending");
-                return Err(failed(format!("{message}: the scheduler does not dispatch what it holds")));
-            }
-            Err(Stuck::TimeStandsStill) => {
-                let message = format!("time does not advance at {} ns: nothing in this run takes any time", run.now);
-                return Err(failed(format!("{message}; give the model a latency or the jobs a rate")));
-            }
+            Err(stuck) => return Err(explained(stuck, run)),
         }
         reporter.steps = reporter.steps.wrapping_add(1);
         if reporter.steps.is_multiple_of(STEPS_PER_REPORT) {
@@ -411,7 +444,23 @@ fn advance(
     Ok(())
 }
 
-fn failed(message: String) -> RunError {
+/// Why a run cannot continue, as its error.
+pub(crate) fn explained(stuck: Stuck, run: &Run<impl Elevator>) -> RunError {
+    let now = run.now;
+    failed(match stuck {
+        Stuck::NothingAhead => {
+            let bios = run.queue.bios_in_flight();
+            let message = format!("stuck at {now} ns with {bios} bios in the queue and no event pending");
+            format!("{message}: the scheduler does not dispatch what it holds")
+        }
+        Stuck::TimeStandsStill => {
+            let message = format!("time does not advance at {now} ns: nothing in this run takes any time");
+            format!("{message}; give the model a latency or the jobs a rate")
+        }
+    })
+}
+
+pub(crate) fn failed(message: String) -> RunError {
     RunError::Failed { message, source: None }
 }
 
@@ -436,7 +485,7 @@ impl Reporter {
     }
 }
 
-fn measure(
+pub(crate) fn measure(
     experiment: &Experiment,
     prepared: Prepared<impl Elevator>,
     begin: &Snapshot,
@@ -459,6 +508,7 @@ fn measure(
         group.throttled_ns = throttled.seconds_ns;
     }
     let flags = Flag::of_run(experiment, window.length_ns(), &groups, &scheduler);
+    let processors = experiment.machine.contention.then(|| end.processors.since(&begin.processors));
     let mut notes = BTreeMap::new();
     if let Some(checksum) = checksum {
         notes.insert("completion_log".to_owned(), format!("{checksum:016x}"));
@@ -487,6 +537,7 @@ fn measure(
         dispatches: None,
         blkio,
         solo_rates: Vec::new(),
+        processors,
         flags,
     }
 }

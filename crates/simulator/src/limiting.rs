@@ -28,6 +28,7 @@ pub(crate) fn put_in_place(
 }
 
 /// How long limits held at least one bio of a group, second by second.
+#[derive(Debug)]
 pub(crate) struct Throttled {
     group: GroupId,
     /// The total at the end of the last second.

@@ -4,15 +4,19 @@
 //! queue's timer, then one dispatch loop per hardware queue, in queue order. The same time is
 //! processed again while new events of that time appear.
 
+mod on_processors;
+
 use std::collections::BTreeMap;
 
 use block::{HardwareQueue, Nanos, Operation, RequestId};
 use device::{AnyDevice, Command, Completion, Device, Submit};
 use elevator::Elevator;
+use experiment::measurement::ProcessorTime;
 use queue::{Counters, Next, RequestQueue};
 
 use crate::events::NEVER;
 use crate::processes::Processes;
+use crate::processors::Processors;
 
 /// Rounds at one time after which the run counts as not advancing.
 const ROUNDS_AT_ONE_TIME: u32 = 1 << 24;
@@ -33,6 +37,8 @@ pub(crate) enum Stuck {
 pub(crate) struct Snapshot {
     pub counters: Counters,
     pub reasons: BTreeMap<&'static str, u64>,
+    /// What the processors did, where they are simulated.
+    pub processors: ProcessorTime,
 }
 
 /// A run in progress.
@@ -76,14 +82,14 @@ impl<E: Elevator> Run<E> {
     /// Starts at time 0.
     pub(crate) fn start(&mut self) {
         self.processes.start_ready(0, &mut self.queue);
-        self.dispatch();
+        self.dispatch_or_wake();
     }
 
     /// Stops all issuing at `now`.
     pub(crate) fn stop(&mut self, now: Nanos) {
         self.now = self.now.max(now);
         self.processes.stop_all(self.now, &mut self.queue);
-        self.dispatch();
+        self.dispatch_or_wake();
     }
 
     /// Processes the next time before `end`; false if there is none.
@@ -92,6 +98,9 @@ impl<E: Elevator> Run<E> {
     /// [`Stuck`] when I/Os are in flight but no event is pending, or when time does not advance.
     #[inline]
     pub(crate) fn step(&mut self, end: Nanos) -> Result<bool, Stuck> {
+        if self.processes.processors.is_some() {
+            return self.step_on_processors(end);
+        }
         let timer = self.queue.next_timer().unwrap_or(NEVER);
         let waits = self.interrupt_at.min(self.dispatch_at);
         let others = self.processes.next_event().min(timer).min(waits);
@@ -103,15 +112,7 @@ impl<E: Elevator> Run<E> {
         if next >= end {
             return if next == NEVER { Err(Stuck::NothingAhead) } else { Ok(false) };
         }
-        if next == self.now {
-            self.rounds_at_now += 1;
-            if self.rounds_at_now > ROUNDS_AT_ONE_TIME {
-                return Err(Stuck::TimeStandsStill);
-            }
-        } else {
-            self.now = next;
-            self.rounds_at_now = 0;
-        }
+        self.set_clock(next)?;
         let interrupted = device <= next && self.coalesce_ns == 0;
         if interrupted {
             self.reap();
@@ -129,6 +130,21 @@ impl<E: Elevator> Run<E> {
             self.dispatch();
         }
         Ok(true)
+    }
+
+    /// Sets the clock to the time of the next event, which may be the present time.
+    #[inline]
+    fn set_clock(&mut self, next: Nanos) -> Result<(), Stuck> {
+        if next == self.now {
+            self.rounds_at_now += 1;
+            if self.rounds_at_now > ROUNDS_AT_ONE_TIME {
+                return Err(Stuck::TimeStandsStill);
+            }
+        } else {
+            self.now = next;
+            self.rounds_at_now = 0;
+        }
+        Ok(())
     }
 
     /// Whether an event of the device that completes nothing can be skipped.
@@ -187,25 +203,35 @@ impl<E: Elevator> Run<E> {
                 }
                 let Next::Start { id, .. } = self.queue.dispatch(HardwareQueue(queue), self.now) else { break };
                 self.processes.lock.take(self.now);
-                let attributes = self.queue.requests().attributes(id);
-                let command = Command {
-                    tag: id.raw(),
-                    operation: attributes.operation,
-                    flags: attributes.flags,
-                    extent: attributes.extent,
-                    hardware_queue: attributes.hardware_queue,
-                };
-                debug_assert!(attributes.operation == Operation::Flush || attributes.extent.sectors > 0);
-                if self.device.submit(self.now, &command) == Submit::Busy {
-                    self.queue.refuse(id, self.now);
+                if !self.pass_to_device(id) {
                     break;
                 }
             }
         }
     }
 
+    /// Passes a request to the device. False if the device has no room for it.
+    #[inline(always)]
+    fn pass_to_device(&mut self, id: RequestId) -> bool {
+        let attributes = self.queue.requests().attributes(id);
+        let command = Command {
+            tag: id.raw(),
+            operation: attributes.operation,
+            flags: attributes.flags,
+            extent: attributes.extent,
+            hardware_queue: attributes.hardware_queue,
+        };
+        debug_assert!(attributes.operation == Operation::Flush || attributes.extent.sectors > 0);
+        let is_taken = self.device.submit(self.now, &command) != Submit::Busy;
+        if !is_taken {
+            self.queue.refuse(id, self.now);
+        }
+        is_taken
+    }
+
     /// The counters and reasons now.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot { counters: *self.queue.counters(), reasons: self.queue.reasons().collect() }
+        let processors = self.processes.processors.as_ref().map(Processors::figures).unwrap_or_default();
+        Snapshot { counters: *self.queue.counters(), reasons: self.queue.reasons().collect(), processors }
     }
 }

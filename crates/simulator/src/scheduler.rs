@@ -1,9 +1,9 @@
 //! Converts a scheduler specification of the user to a policy with its tunables set, and back to
 //! the settings in force.
 
-use elevator::registry::{self, BuildError, ENTRIES, Entry};
+use elevator::registry::{self, BuildError, Entry};
 use elevator::tunable::{OutOfRange, SettingError, Tunable};
-use elevator::{Any, Configuration, Elevator, Version};
+use elevator::{Any, Configuration, Elevator, Traits, Version};
 use experiment::diagnostic::nearest;
 use experiment::measurement::{SchedulerInForce, TunableInForce};
 use experiment::{Refusal, SchedulerSpec};
@@ -21,7 +21,7 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// Resolves name, version, tunables and values; an error names the first that is wrong.
     pub(crate) fn resolve(spec: &SchedulerSpec) -> Result<Self, Refusal> {
-        let entry = ENTRIES.iter().find(|entry| entry.name == spec.name).ok_or_else(|| unknown_name(spec))?;
+        let entry = registry::find(&spec.name).ok_or_else(|| unknown_name(spec))?;
         let version = match &spec.version {
             None => None,
             Some(text) => Some(registry::parse_version(text).ok_or_else(|| {
@@ -41,6 +41,11 @@ impl Scheduler {
     /// Whether it is `none`: then the device's own tags are the only limit.
     pub(crate) fn is_none(&self) -> bool {
         self.entry.name == "none"
+    }
+
+    /// What the policy declares about itself.
+    pub(crate) fn traits(&self) -> &'static Traits {
+        &self.entry.traits
     }
 
     /// The policy with its tunables set.
@@ -82,7 +87,7 @@ impl Scheduler {
 }
 
 fn unknown_name(spec: &SchedulerSpec) -> Refusal {
-    let names: Vec<_> = ENTRIES.iter().map(|entry| entry.name).collect();
+    let names: Vec<_> = registry::entries().map(|entry| entry.name).collect();
     let meant =
         nearest(&spec.name, names.iter().copied()).map_or_else(String::new, |name| format!("nearest: {name}; "));
     let message = format!("the simulator has no scheduler '{}'", spec.name);

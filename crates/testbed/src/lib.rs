@@ -15,21 +15,27 @@
 //! Units: sectors of 512 bytes in the notation of requests, milliseconds after `t+` unless another
 //! unit is given, nanoseconds in the functions.
 //!
-//! [`Testbed`] runs scripts; [`Calls`] turns bytes into host calls for fuzzing; [`policy_benches`]
-//! measures.
+//! [`Testbed`] runs scripts; [`drive_policy`] makes the host calls that bytes describe, for fuzzing;
+//! [`SteadyHost`] makes random ones without an allocation. The feature `benches` has the benchmarks.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "benches")]
 mod benches;
 mod calls;
 mod document;
 mod load;
 pub mod notation;
+mod random_calls;
 mod spec;
+mod steady;
 mod testbed;
 
+#[cfg(feature = "benches")]
 pub use benches::{grouped_benches, policy_benches};
 pub use calls::{Call, Calls};
 pub use document::{check_table, check_tunables_table};
 pub use load::{GroupedLoad, LoadShape};
 pub use queue;
+pub use random_calls::drive_policy;
+pub use steady::SteadyHost;
 pub use testbed::{Started, Testbed};

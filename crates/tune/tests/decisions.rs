@@ -443,6 +443,7 @@ mod loop_of_questions {
             blkio: BTreeMap::new(),
             dispatches: None,
             solo_rates: Vec::new(),
+            processors: None,
             flags: Vec::new(),
         }
     }

@@ -82,7 +82,6 @@ pub const TARGET: Target = Target {
         b"write_cache=",
         b"wc_entries=",
         b"wc_kib=",
-        b"wc_high=",
         b"ncq=",
         b"max_age_ms=",
         b"disks=",

@@ -1,11 +1,9 @@
 //! Fuzzes every policy of the registry, in all its forms, with arbitrary host calls: converts bytes
-//! to a form, an era, settings and host calls; the testbed checks after each call.
+//! to a form, an era, settings and host calls; the testbed makes them and checks after each.
 
 use crate::target::{Seen, Target};
-use elevator::registry::ENTRIES;
-use elevator::{Configuration, Depth, Version};
 use std::collections::BTreeSet;
-use testbed::{Call, Calls, Testbed};
+use testbed::Call;
 
 /// One target for each policy, under its name.
 macro_rules! targets {
@@ -53,52 +51,13 @@ const TOKENS: &[&[u8]] = &[
 
 /// Makes the calls on the policy. A violated property panics with the calls as a script.
 fn drive(name: &str, bytes: &[u8]) -> Seen {
-    let [form, shape, bytes @ ..] = bytes else { return Seen::NOTHING };
-    let calls = Calls::from(bytes);
-    // Half of all inputs keep the policy, the others switch between several.
-    let calls = if shape & 0x80 == 0 { calls.without_switches() } else { calls };
-    let mut testbed = Testbed::with(&spec(name, *form), &surroundings(*shape));
-    testbed.drive(&calls);
-    assert_eq!(testbed.queue().violations(), 0, "violations counted");
-
+    let Some((calls, testbed)) = testbed::drive_policy(name, bytes) else { return Seen::NOTHING };
     let kinds: BTreeSet<_> = calls.0.iter().map(kind).collect();
     let mut seen = kinds.into_iter().fold(Seen::NOTHING, |seen, kind| seen.and(&[kind]));
     for (reason, times) in testbed.queue().reasons() {
         seen = seen.and(reason.as_bytes()).and_count(usize::try_from(times).unwrap_or(usize::MAX));
     }
     seen
-}
-
-/// Half of all inputs are for the default form, the others for the form of one kernel version.
-fn spec(name: &str, form: u8) -> String {
-    let versions = ENTRIES.iter().find(|entry| entry.name == name).map_or(&[][..], |entry| entry.versions);
-    match versions.get(usize::from(form >> 1) % versions.len().max(1)) {
-        Some(Version(major, minor, patch)) if form & 1 == 1 => format!("{name}@{major}.{minor}.{patch}"),
-        _ => name.to_owned(),
-    }
-}
-
-/// The settings that `shape` selects, because a queue with few tags or a device of small depth
-/// behaves differently.
-fn surroundings(shape: u8) -> queue::Settings {
-    let requests = [1, 4, 16, 64][usize::from(shape & 3)];
-    let device = [1, 2, 8, 32][usize::from(shape >> 2 & 3)];
-    let queues = if shape & 0x10 == 0 { 1 } else { 2 };
-    let configuration = Configuration {
-        slots: requests + u32::from(queues),
-        groups: 8,
-        contexts: 8,
-        depth: Depth { requests, device },
-        hardware_queues: queues,
-        software_queues: queues * 2,
-        // Old kernels with disks had coarse clocks, so one bit selects both. On a disk, policies
-        // may idle to save seeks.
-        tick_ns: if shape & 0x20 == 0 { 0 } else { 4_000_000 },
-        rotational: shape & 0x20 != 0,
-        ..Configuration::default()
-    };
-    let era = if shape & 0x40 == 0 { queue::Era::ENGINE } else { queue::Era::BLK_MQ };
-    queue::Settings { configuration, era, bios: 256, ..queue::Settings::default() }
 }
 
 fn kind(call: &Call) -> u8 {

@@ -28,6 +28,7 @@ use block::random::Stream;
 use block::{Extent, Nanos, Operation, Status};
 
 use crate::DiskParameters;
+use crate::activity::DiskActivity;
 use crate::disk::Disk;
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
 use crate::pending::Pending;
@@ -105,6 +106,11 @@ pub struct Array<M = Disk> {
 }
 
 impl Array<Disk> {
+    /// What each member disk does since its last event.
+    pub(crate) fn activity(&self) -> Vec<DiskActivity> {
+        self.members.devices().map(Disk::activity).collect()
+    }
+
     /// An array with these settings, named `name`, of disks like `disk` but without write caches.
     /// Member k draws from the stream of `"<path>/disk<k>"`.
     pub fn new(name: &str, parameters: &ArrayParameters, disk: &DiskParameters, seed: u64, path: &str) -> Self {

@@ -30,8 +30,6 @@ pub struct ArrayParameters {
     pub prefetch_trigger: u64,
     /// Line of the controller's read cache; in KiB.
     pub prefetch_line_kib: u64,
-    /// Streams the controller follows.
-    pub streams: u64,
     /// Read cache of the controller; in MiB.
     pub read_cache_mib: u64,
     /// Whether the battery-backed write cache is used: 0 = no (write-through), 1 = yes.
@@ -65,7 +63,6 @@ impl Default for ArrayParameters {
             prefetch_kib: 0,
             prefetch_trigger: 2,
             prefetch_line_kib: 256,
-            streams: 16,
             read_cache_mib: 256,
             write_back: 1,
             write_cache_mib: 512,
@@ -120,7 +117,6 @@ pub(crate) const ARRAY: &[Row<ArrayParameters>] = rows! { ArrayParameters:
     "prefetch_kib", Kibibytes, (0..=1_048_576), prefetch_kib, "Controller read-ahead; 0 = off.";
     "prefetch_trigger", Count, (1..=1_000), prefetch_trigger, "Reads that continue a stream before it is read ahead.";
     "prefetch_line_kib", Kibibytes, (4..=65_536), prefetch_line_kib, "Line of the controller's read cache.";
-    "streams", Count, (1..=1_024), streams, "Streams the controller follows.";
     "read_cache_mib", Mebibytes, (1..=1_048_576), read_cache_mib, "Read cache of the controller.";
     "write_back", Switch, SWITCH, write_back, "Battery-backed write cache; off = write-through.";
     "write_cache_mib", Mebibytes, (1..=1_048_576), write_cache_mib, "Size of the write cache.";

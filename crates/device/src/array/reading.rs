@@ -1,11 +1,11 @@
 //! The reads of an array: from the write cache, from lines read ahead, otherwise from the disks. A
 //! line is an aligned range of `prefetch_line_kib`, the unit of the controller's read-ahead.
 
-use block::{Extent, Nanos, Operation, Sector, Status};
+use block::{Extent, Nanos, Operation, Sector, SectorRange, Status};
 
 use super::line_cache::LineCache;
 use super::members::{DiskCommand, Owner};
-use super::prefetch::{Ahead, Streams};
+use super::prefetch::Streams;
 use super::{Array, Stage};
 use crate::array::ArrayParameters;
 use crate::interface::Device;
@@ -18,16 +18,23 @@ pub(super) struct ReadAhead {
     line_sectors: u32,
 }
 
+/// A line that a stream should have.
+enum Line {
+    Cached,
+    /// Not read yet; it has this place.
+    Missing(u32),
+}
+
 impl ReadAhead {
     /// `None` if read-ahead is off.
     pub(super) fn new(parameters: &ArrayParameters) -> Option<Self> {
         let line_kib = parameters.prefetch_line_kib.max(1);
-        let lines = parameters.read_cache_mib * 1_024 / line_kib;
-        let streams = usize::try_from(parameters.streams).unwrap_or(usize::MAX);
+        let lines = usize::try_from(parameters.read_cache_mib * 1_024 / line_kib).unwrap_or(usize::MAX);
+        let line_sectors = line_kib * 2;
         (parameters.prefetch_kib > 0).then(|| Self {
-            streams: Streams::new(streams, parameters.prefetch_trigger, parameters.prefetch_kib * 2),
-            lines: LineCache::new(usize::try_from(lines).unwrap_or(usize::MAX)),
-            line_sectors: u32::try_from(line_kib * 2).unwrap_or(u32::MAX),
+            streams: Streams::new(lines, line_sectors, parameters.prefetch_trigger, parameters.prefetch_kib * 2),
+            lines: LineCache::new(lines, line_sectors),
+            line_sectors: u32::try_from(line_sectors).unwrap_or(u32::MAX),
         })
     }
 
@@ -40,17 +47,50 @@ impl ReadAhead {
     /// Serves a read from its lines if all of them are present or loading; returns the number of
     /// loading lines, for which the command waits. Returns `None` if a line is missing.
     fn wait_for(&mut self, extent: Extent, command: u32) -> Option<u32> {
-        let numbers = self.lines_of(extent);
-        if !numbers.clone().all(|number| self.lines.find(number).is_some()) {
-            return None;
-        }
+        let is_complete = self.lines_of(extent).all(|number| self.lines.find(number).is_some());
         let mut pending = 0;
-        for number in numbers {
-            if let Some(place) = self.lines.find(number) {
+        for number in self.lines_of(extent) {
+            let Some(place) = self.lines.find(number) else { continue };
+            if is_complete {
                 pending += u32::from(self.lines.wait_for(place, command));
             }
+            if (number + 1) * u64::from(self.line_sectors) <= extent.end() {
+                self.lines.spend(place);
+            } else {
+                self.lines.keep(place, self.streams.clock());
+            }
         }
-        Some(pending)
+        is_complete.then_some(pending)
+    }
+
+    /// Keeps the line that begins at a sector, or gives it a place; `None` if there is no room. A
+    /// stream that has no lines may take those of the stream that was read longest ago, if that one
+    /// is over.
+    fn line_at(&mut self, sector: Sector, may_take: bool) -> Option<Line> {
+        let number = sector / u64::from(self.line_sectors);
+        let clock = self.streams.clock();
+        if let Some(place) = self.lines.find(number) {
+            self.lines.keep(place, clock);
+            return Some(Line::Cached);
+        }
+        if may_take && let Some(abandoned) = self.lines.abandoned(clock) {
+            self.end_stream(abandoned);
+        }
+        self.lines.insert(number, clock).map(Line::Missing)
+    }
+
+    /// Gives up the line with this number, and all others of its stream.
+    fn end_stream(&mut self, number: u64) {
+        let line = u64::from(self.line_sectors);
+        let others = self.streams.end(number * line);
+        let others = others.map_or(number..number, |ahead| {
+            ahead.first_sector / line..(ahead.first_sector + ahead.sectors).div_ceil(line)
+        });
+        for number in others.chain([number]) {
+            if let Some(place) = self.lines.find(number) {
+                self.lines.spend(place);
+            }
+        }
     }
 }
 
@@ -96,17 +136,18 @@ impl<M: Device> Array<M> {
         commands
     }
 
-    /// Reads the lines of a stream that are not cached; stops when every line of the cache is
-    /// loading.
-    fn fetch(&mut self, now: Nanos, ahead: Ahead) {
+    /// Keeps the lines of a range, and reads those that are not cached; stops when the cache has no
+    /// room.
+    fn fetch(&mut self, now: Nanos, ahead: SectorRange) {
         let Some(line_sectors) = self.read_ahead.as_ref().map(|read_ahead| read_ahead.line_sectors) else { return };
-        let end = ahead.to.min(self.info.capacity_sectors);
-        let mut reached = ahead.from - ahead.from % u64::from(line_sectors);
+        let end = (ahead.first_sector + ahead.sectors).min(self.info.capacity_sectors);
+        let mut reached = ahead.first_sector - ahead.first_sector % u64::from(line_sectors);
+        let mut has_lines = false;
         while reached < end {
             let Some(read_ahead) = &mut self.read_ahead else { return };
-            let number = reached / u64::from(line_sectors);
-            if read_ahead.lines.find(number).is_none() {
-                let Some(place) = read_ahead.lines.insert(number) else { break };
+            let Some(line) = read_ahead.line_at(reached, !has_lines) else { break };
+            has_lines = true;
+            if let Line::Missing(place) = line {
                 let extent = line_extent(reached, line_sectors, self.info.capacity_sectors);
                 let pieces = self.read_pieces(now, extent, Owner::Line(place), false);
                 if let Some(read_ahead) = &mut self.read_ahead {
@@ -114,9 +155,6 @@ impl<M: Device> Array<M> {
                 }
             }
             reached += u64::from(line_sectors);
-        }
-        if let Some(read_ahead) = &mut self.read_ahead {
-            read_ahead.streams.prefetched(ahead.stream, reached);
         }
     }
 

@@ -70,6 +70,11 @@ impl DiskParameters {
 }
 
 impl Arms {
+    /// The disks of the arms, in the order of their ranges.
+    pub(super) fn arms(&self) -> &[Disk] {
+        &self.arms
+    }
+
     /// A disk of these settings, which have passed [`DiskParameters::check`]; each arm draws its
     /// jitter from its own stream, made by `stream`.
     pub fn new(name: &str, parameters: &DiskParameters, stream: impl Fn(usize) -> Stream) -> Self {

@@ -19,6 +19,9 @@ impl Disk {
             }
             _ => self.arrive_write(now, arrival),
         }
+        if self.media.is_none() {
+            self.start_best(now);
+        }
     }
 
     fn arrive_read(&mut self, now: Nanos, arrival: &Arrival) {
@@ -30,7 +33,7 @@ impl Disk {
             let across_at = self.cross_link(now, sectors);
             self.completions.insert(across_at, (tag, Status::Ok));
             if let Some(segment) = segment {
-                self.cache.touch(segment);
+                self.cache.read(segment, end);
                 self.look_ahead(now, segment, end);
             }
             return;
@@ -41,9 +44,6 @@ impl Disk {
             return;
         }
         self.reads.push(read);
-        if self.media.is_none() {
-            self.start_best(now);
-        }
     }
 
     fn arrive_write(&mut self, now: Nanos, arrival: &Arrival) {
@@ -57,9 +57,6 @@ impl Disk {
         } else {
             self.writes.wait(write);
             self.admit_waiting(now);
-        }
-        if self.media.is_none() {
-            self.start_best(now);
         }
     }
 

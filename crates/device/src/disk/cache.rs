@@ -8,11 +8,20 @@ struct Segment {
     start: Sector,
     /// The sector after the last one.
     end: Sector,
+    /// The sector after the last one that the host has read.
+    read_to: Sector,
     last_use: u64,
 }
 
+impl Segment {
+    /// Whether the host has not read all of it.
+    fn has_unread(&self) -> bool {
+        self.read_to < self.end
+    }
+}
+
 /// No address is in it or adjacent to it.
-const EMPTY: Segment = Segment { start: Sector::MAX, end: Sector::MAX, last_use: 0 };
+const EMPTY: Segment = Segment { start: Sector::MAX, end: Sector::MAX, read_to: Sector::MAX, last_use: 0 };
 
 /// The segments of a drive.
 #[derive(Clone, Debug)]
@@ -51,10 +60,12 @@ impl ReadCache {
         self.segments[id].end
     }
 
-    /// Counts a use, for LRU replacement.
-    pub(crate) fn touch(&mut self, id: SegmentId) {
+    /// The host reads up to `end`.
+    pub(crate) fn read(&mut self, id: SegmentId, end: Sector) {
         self.uses += 1;
-        self.segments[id].last_use = self.uses;
+        let segment = &mut self.segments[id];
+        segment.last_use = self.uses;
+        segment.read_to = segment.read_to.max(end);
     }
 
     /// Extends a segment to `end`, dropping its oldest sectors.
@@ -64,17 +75,18 @@ impl ReadCache {
         segment.start = segment.start.max(segment.end.saturating_sub(self.segment_sectors));
     }
 
-    /// Adds a range read from the media to the segment that it touches, or replaces the least
-    /// recently used segment.
+    /// Adds a range read for the host to the segment that it touches, or replaces a segment: the
+    /// least recently used one of those without unread data, or of all if every one has some.
     pub(crate) fn store(&mut self, first: Sector, end: Sector) -> SegmentId {
         let touched = (0..self.segments.len()).find(|id| self.touches(*id, first));
         let id = touched.unwrap_or_else(|| {
-            let oldest = (0..self.segments.len()).min_by_key(|id| self.segments[*id].last_use).unwrap_or(0);
-            self.segments[oldest] = Segment { start: first, end: first, last_use: 0 };
-            oldest
+            let value = |id: &usize| (self.segments[*id].has_unread(), self.segments[*id].last_use);
+            let least = (0..self.segments.len()).min_by_key(value).unwrap_or(0);
+            self.segments[least] = Segment { start: first, end: first, read_to: first, last_use: 0 };
+            least
         });
         self.extend(id, end);
-        self.touch(id);
+        self.read(id, end);
         id
     }
 
@@ -115,9 +127,22 @@ mod tests {
     fn the_segment_longest_not_used_is_overwritten() {
         let mut cache = ReadCache::new(2, 100);
         let (a, b) = (cache.store(0, 8), cache.store(1_000, 1_008));
-        cache.touch(a);
+        cache.read(a, 4);
         assert_eq!(cache.store(2_000, 2_008), b);
         assert_eq!(cache.holding(1_000, 1_008), None);
+    }
+
+    #[test]
+    fn what_has_been_read_is_overwritten_before_what_has_been_read_ahead() {
+        let mut cache = ReadCache::new(2, 100);
+        let (light, heavy) = (cache.store(0, 8), cache.store(1_000, 1_008));
+        cache.extend(light, 50);
+        for first in (2_000..65_000).step_by(1_000) {
+            assert_eq!(cache.store(first, first + 8), heavy);
+        }
+        assert_eq!(cache.holding(8, 50), Some(light));
+        cache.extend(heavy, 64_020);
+        assert_eq!(cache.store(70_000, 70_008), light, "both have some");
     }
 
     #[test]

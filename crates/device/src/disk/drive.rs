@@ -194,7 +194,10 @@ impl Disk {
     fn commit(&mut self, now: Nanos) {
         let Some(media) = &self.media else { return };
         let context = ChoiceContext { now, free_at: media.end_at, from: media.end_track };
-        let next = self.chooser.choose(context, &self.mechanics, &self.reads, &self.writes);
+        // What follows a read that is the only command is reading ahead.
+        let reads_ahead = matches!(media.work, Work::Read(_)) && !self.is_wanted();
+        let next =
+            if reads_ahead { None } else { self.chooser.choose(context, &self.mechanics, &self.reads, &self.writes) };
         if let Some(media) = &mut self.media {
             media.next = next;
             media.committed = true;
@@ -290,7 +293,10 @@ impl Device for Disk {
                         self.arrive(at_ns, &arrival);
                     }
                 }
-                Event::PrefetchEnd => self.stop_prefetch(at_ns),
+                Event::PrefetchEnd => {
+                    self.stop_prefetch(at_ns);
+                    self.start_best(at_ns);
+                }
             }
         }
     }
@@ -319,7 +325,7 @@ impl Device for Disk {
                 }
             }
         }
-        if self.media.is_none() && !self.writes.is_clean() {
+        if self.media.is_none() {
             self.start_best(now);
         }
     }

@@ -10,21 +10,27 @@ use super::geometry::Run;
 use super::read_queue::Read;
 
 impl Disk {
-    /// Starts the best waiting work on the unused media; a prefetch is stopped for it.
+    /// Starts the best waiting work on the unused media. A prefetch is stopped for what a command
+    /// waits for, not for writing back.
     pub(super) fn start_best(&mut self, now: Nanos) {
-        self.stop_prefetch(now);
-        self.start_next(now, None);
+        if self.prefetch.is_none() || self.is_wanted() {
+            self.stop_prefetch(now);
+            self.start_next(now, None);
+        }
     }
 
-    /// Starts the work that the drive has committed to, or else the best work that waits now; false
-    /// if there is none.
-    fn start_next(&mut self, now: Nanos, committed: Option<Choice>) -> bool {
+    /// Whether a command waits for the media.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.reads.is_empty() || self.writes.is_wanted()
+    }
+
+    /// Starts the work that the drive has committed to, or else the best work that waits now.
+    fn start_next(&mut self, now: Nanos, committed: Option<Choice>) {
         let context = ChoiceContext { now, free_at: now, from: self.head };
         let choice = committed.or_else(|| self.chooser.choose(context, &self.mechanics, &self.reads, &self.writes));
         if let Some(choice) = choice {
             self.start(now, choice);
         }
-        choice.is_some()
     }
 
     fn start(&mut self, now: Nanos, choice: Choice) {
@@ -56,9 +62,12 @@ impl Disk {
                 self.link_free_at = now.max(across_at).max(self.link_free_at);
                 self.completions.insert(self.link_free_at + STATUS_NS, (read.tag, Status::Ok));
                 let segment = self.cache.store(read.first, read.end());
-                if !self.start_next(now, media.next) {
+                if !self.is_wanted() {
                     let run = self.mechanics.geometry().run_on(now, read.end(), self.info.capacity_sectors);
                     self.begin_prefetch(run, read.end() + self.timing.readahead_sectors, segment);
+                }
+                if self.prefetch.is_none() {
+                    self.start_next(now, media.next);
                 }
             }
             Work::Destage(extent) => {

@@ -15,6 +15,7 @@
 //! events, `choose` is the queueing discipline, and `geometry`, `rotation`, `seek` are the
 //! arithmetic.
 
+mod activity;
 mod arms;
 mod arrive;
 mod cache;

@@ -75,8 +75,6 @@ pub struct DiskParameters {
     pub wc_kib: u64,
     /// Largest extent formed by appending; in KiB.
     pub wc_extent_kib: u64,
-    /// Share of wc_entries above which writing back competes with reads; in millionths.
-    pub wc_high_millionths: u64,
     /// Longest command; in sectors.
     pub max_sectors: u64,
     /// Measured seek times as (cylinders, nanoseconds), ascending, linear in between; empty = the
@@ -119,7 +117,6 @@ impl Default for DiskParameters {
             wc_entries: 32,
             wc_kib: 8_192,
             wc_extent_kib: 1_024,
-            wc_high_millionths: 750_000,
             max_sectors: 2_560,
             seek_table: Vec::new(),
         }
@@ -162,6 +159,5 @@ pub(crate) const DISK: &[Row<DiskParameters>] = rows! { DiskParameters:
     "wc_entries", Count, (1..=4_096), wc_entries, "Dirty extents the cache holds.";
     "wc_kib", Kibibytes, (4..=1_048_576), wc_kib, "Dirty data the cache holds.";
     "wc_extent_kib", Kibibytes, (4..=1_048_576), wc_extent_kib, "Largest extent formed by appending.";
-    "wc_high", Ratio, (0..=1), wc_high_millionths, "Share of wc_entries above which writing back competes with reads.";
     "max_sectors", Sectors, COMMAND_SECTORS, max_sectors, "Longest command.";
 };

@@ -96,8 +96,6 @@ pub(crate) struct WriteCache {
     entries_limit: u64,
     sectors_limit: u64,
     extent_limit: u64,
-    /// Millionths of entries above which writing back competes with reads.
-    high_millionths: u64,
 }
 
 impl WriteCache {
@@ -114,7 +112,6 @@ impl WriteCache {
             entries_limit: parameters.wc_entries,
             sectors_limit: parameters.wc_kib * 2,
             extent_limit: parameters.wc_extent_kib * 2,
-            high_millionths: parameters.wc_high_millionths * parameters.wc_entries,
         }
     }
 
@@ -239,14 +236,21 @@ impl WriteCache {
         self.flushes.back().map_or(0, |flush| flush.barrier)
     }
 
+    /// Whether a command waits for an extent to be written: an uncached write, a write that found no
+    /// room, or a flush.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.waiting.is_empty()
+            || !self.flushes.is_empty()
+            || self.extents.iter().any(|extent| extent.waiter.is_some())
+    }
+
     /// Returns the predicate of the extents that compete for the media. During a flush these are
     /// the extents that it waits for. Otherwise they are all extents if no command wants the media,
-    /// if the cache is filling up, or if a write waits for room; else none.
+    /// or if a write waits for room; else none.
     #[inline]
     pub(crate) fn competes(&self, commands_wait: bool) -> impl Fn(&DirtyExtent) -> bool + use<> {
         let barrier = self.barrier();
-        let all =
-            !commands_wait || !self.waiting.is_empty() || self.entries.saturating_mul(1_000_000) > self.high_millionths;
+        let all = !commands_wait || !self.waiting.is_empty();
         let flushing = barrier > 0 && self.extents.iter().any(|extent| extent.formed < barrier);
         move |extent| if flushing { extent.formed < barrier } else { all }
     }

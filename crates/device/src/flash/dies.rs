@@ -11,6 +11,7 @@ use block::random::Stream;
 
 use super::layout::{Layout, UNIT_SECTORS};
 use super::parameters::FlashParameters;
+use crate::activity::{Activity, DieActivity};
 use crate::rate::Rate;
 
 /// What a read does when its die has a program or erase.
@@ -64,6 +65,19 @@ impl Dies {
             erase_ns: parameters.erase_ns,
             suspend_ns: parameters.suspend_ns,
             stream,
+        }
+    }
+
+    /// What channels and dies do at `now`.
+    pub(super) fn activity(&self, now: Nanos) -> Activity {
+        let die = |die: &Die| match () {
+            () if die.read_free > now => DieActivity::Reads,
+            () if die.program_free > now => DieActivity::Programs,
+            () => DieActivity::Idle,
+        };
+        Activity::Flash {
+            channels: self.channel_free.iter().map(|free| *free > now).collect(),
+            dies: self.dies.iter().map(die).collect(),
         }
     }
 

@@ -44,6 +44,7 @@ pub(crate) use parameters::FLASH;
 pub use parameters::FlashParameters;
 pub use translation::FlashCounters;
 
+use crate::activity::Activity;
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
 use crate::rate::Rate;
 use agenda::{Agenda, Source};
@@ -106,6 +107,11 @@ pub struct Flash {
 }
 
 impl Flash {
+    /// What channels and dies do at `now`.
+    pub(crate) fn activity(&self, now: Nanos) -> Activity {
+        self.dies.activity(now)
+    }
+
     /// A device with these settings, named `name`; `stream` provides jitter and preconditioning.
     /// The settings have passed [`FlashParameters::check`].
     pub fn new(name: &str, parameters: &FlashParameters, mut stream: Stream) -> Self {

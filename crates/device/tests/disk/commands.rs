@@ -172,7 +172,7 @@ fn every_command_is_answered_and_the_drive_comes_to_rest() {
             age_weight_millionths: 500_000,
             ..small.clone()
         },
-        DiskParameters { depth: 3, seek_table: vec![(1, 400_000), (50, 2_000_000)], wc_high_millionths: 0, ..small },
+        DiskParameters { depth: 3, seek_table: vec![(1, 400_000), (50, 2_000_000)], ..small },
     ];
     for (seed, parameters) in variants.iter().enumerate() {
         let mut disk = disk(parameters, 1);

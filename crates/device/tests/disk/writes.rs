@@ -151,3 +151,34 @@ fn latency(disk: &mut Disk, submitted_at: Nanos) -> Nanos {
     }
     completions[0].at_ns - submitted_at
 }
+
+/// Twenty random writes, then a reader of random blocks nearby, one at a time: its mean latency
+/// without the first read, and the disk.
+fn reader_after_writes(writes: usize) -> (f64, Disk) {
+    let mut disk = disk(&sata(), 1);
+    let mut write = random(&disk, Operation::Write, 8, 1.0, 7);
+    let mut read = random(&disk, Operation::Read, 8, 0.01, 5);
+    let mut issued = 0;
+    let outcome = closed_loop(&mut disk, 1, writes + 400, |tag| {
+        issued += 1;
+        if issued <= writes { write(tag) } else { read(tag) }
+    });
+    let reads = &outcome.latencies_ns[writes + 1..];
+    (reads.iter().sum::<Nanos>() as f64 / reads.len() as f64 / 1e6, disk)
+}
+
+#[test]
+fn a_reader_does_not_pay_for_the_writes_before_it() {
+    let (clean_ms, _) = reader_after_writes(0);
+    let (dirty_ms, mut disk) = reader_after_writes(20);
+    assert_near("mean of the reads, ms", dirty_ms, clean_ms, 0.03);
+    // The drive writes back when the reader has stopped and what it reads ahead has been read.
+    let (mut now, mut completions) = (0, Vec::new());
+    while disk.next_event() != NEVER {
+        now = disk.next_event();
+        disk.advance(now, &mut completions);
+    }
+    let written = Extent::new(random(&disk, Operation::Write, 8, 1.0, 7)(0).1.first_sector, 8);
+    submit(&mut disk, now, 0, Operation::Read, written, Flags::NONE);
+    assert!(latency(&mut disk, now) > ACKNOWLEDGED_NS, "it is not in the write cache any more");
+}

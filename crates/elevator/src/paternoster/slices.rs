@@ -56,6 +56,8 @@ pub struct Slices {
     sectors: u64,
     /// Best recent rate of a slice, in sectors per 2^20 ns.
     best_rate: u64,
+    /// The last issuer that was charged for its time.
+    seeker: u32,
 
     way: Way,
     is_decided: bool,
@@ -82,6 +84,7 @@ impl Slices {
             from_ns: 0,
             sectors: 0,
             best_rate: 0,
+            seeker: NIL,
             way: Way::Slices,
             is_decided: false,
             again_ns: AGAIN_NS,
@@ -242,6 +245,7 @@ impl Paternoster {
         self.slices.step(self.now, self.order.tenants());
         if way != self.slices.way {
             self.end_slice();
+            self.level();
             self.tell(
                 "way={0} slices by {1}% in {2} pairs",
                 [
@@ -260,7 +264,20 @@ impl Paternoster {
             let used_ns = self.now.saturating_sub(self.slices.began_ns);
             self.tell("slice q={0} used={1}", [u64::from(owner), used_ns]);
             let charge = self.slices.end(self.now);
+            if charge > 0 {
+                self.slices.seeker = owner;
+            }
             self.order.charge(owner, charge);
+        }
+    }
+
+    /// Flow charges bytes. An issuer that slices have charged for time would be without service until
+    /// the others have had as many bytes, and flow would be measured without it.
+    #[inline(never)]
+    fn level(&mut self) {
+        let seeker = core::mem::replace(&mut self.slices.seeker, NIL);
+        if seeker != NIL && self.slices.way == Way::Flow {
+            self.order.bound_lag(seeker, 0);
         }
     }
 

@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use block::{Nanos, Operation};
-use elevator::registry::ENTRIES;
+use elevator::registry;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag, SchedulerInForce, TunableInForce};
 use experiment::{
     Areas, Experiment, Host, LiveFigures, LiveGroup, Measurement, Progress, Refusal, RunError, TargetFacts,
@@ -325,7 +325,7 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
     let Over { recorder, begin, end } = over;
     let window = recorder.window();
     let groups = recorder.finish(experiment, None);
-    let entry = ENTRIES.iter().find(|entry| entry.name == status.scheduler);
+    let entry = registry::find(status.scheduler);
     let tunables = status.tunables.iter().map(|tunable| {
         let was_set = experiment.scheduler.setting(tunable.name).is_some();
         TunableInForce::read_back(tunable.name, tunable.unit, tunable.value, tunable.default, was_set)
@@ -349,6 +349,7 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
         dispatches: None,
         blkio: status.groups.iter().filter_map(|group| Some((format!("/{}", group.path), group.blkio?))).collect(),
         solo_rates: Vec::new(),
+        processors: None,
         flags,
     }
 }

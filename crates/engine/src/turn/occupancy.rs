@@ -273,7 +273,7 @@ impl Turn {
         if name == self.occupancy.scheduler {
             return;
         }
-        let has_shares = registry::ENTRIES.iter().any(|entry| entry.name == name && entry.traits.has_shares);
+        let has_shares = registry::find(name).is_some_and(|entry| entry.traits.has_shares);
         let learns = has_shares && self.occupancy.may_learn;
         self.occupancy.learner = learns.then(|| Learner::new(self.occupancy.most));
         self.occupancy.scheduler = name;
@@ -313,7 +313,7 @@ impl Turn {
         };
         let tenants: Vec<Tenant> = self.groups.iter().flatten().map(tenant).collect();
         let name = self.queue.elevator().name();
-        let has_shares = registry::ENTRIES.iter().any(|entry| entry.name == name && entry.traits.has_shares);
+        let has_shares = registry::find(name).is_some_and(|entry| entry.traits.has_shares);
         Saturation::of(&tenants, depth_state, self.occupancy.mean_in_flight, self.occupancy.limit(), has_shares)
     }
 

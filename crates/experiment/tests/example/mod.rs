@@ -51,6 +51,7 @@ pub fn measured(scheduler: &str, threads: u32, set: u32, kib_per_s: &[u64], late
         dispatches: None,
         blkio: std::collections::BTreeMap::new(),
         solo_rates: Vec::new(),
+        processors: None,
         flags: Vec::new(),
         experiment: Experiment {
             target: "model:null".into(),

@@ -10,6 +10,7 @@ mod chart_width;
 mod dispatches;
 mod figure;
 mod glossary;
+pub mod isolation;
 mod latency;
 mod legend;
 mod scale;

@@ -112,7 +112,7 @@ pub fn html(verdicts_page: &Verdicts) -> String {
     page
 }
 
-fn table(rows: &[Vec<String>]) -> String {
+pub(super) fn table(rows: &[Vec<String>]) -> String {
     let mut text = String::from("<div class=\"scroll\"><table>\n");
     for (index, row) in rows.iter().enumerate() {
         let tag = if index == 0 { "th" } else { "td" };

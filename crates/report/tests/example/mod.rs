@@ -232,6 +232,7 @@ fn measurement(experiment: experiment::Experiment, behaviour: &Behaviour) -> Mea
             notes: BTreeMap::new(),
         },
         solo_rates: Vec::new(),
+        processors: None,
         window_ns: experiment.runtime_ns,
         groups,
         device: DeviceCounters {

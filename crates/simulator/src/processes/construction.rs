@@ -14,7 +14,7 @@ use super::flusher::Flusher;
 use super::journalling::JournalThread;
 use super::recorded_plugs::RecordedPlugs;
 use super::submission::{self, Transfers};
-use super::{ElevatorLock, IoInFlight, Path, Process, Processes, START, STOP, number};
+use super::{ElevatorLock, IoInFlight, Path, Process, Processes, START, STOP, Successor, number};
 use crate::costs::HostCosts;
 use crate::events::{EventWheel, NEVER, Payload};
 use crate::os::files::{BlockMap, File, Files};
@@ -22,6 +22,7 @@ use crate::os::pages::PageCache;
 use crate::os::read_ahead;
 use crate::os::throttle::Throttle;
 use crate::os::write_back::{self, WriteBack};
+use crate::processors::Processors;
 
 /// The components from which the processes of a run are built.
 pub(crate) struct Parts<'a> {
@@ -37,12 +38,14 @@ pub(crate) struct Parts<'a> {
     pub request_sectors: u32,
     /// Whether a checksum over the completions is computed.
     pub logs: bool,
+    /// The processors, if they are simulated.
+    pub processors: Option<Processors>,
 }
 
 impl Process {
     pub(crate) fn new(job: &Job, issuer: Issuer, path: Path, template: Bio, file: u32) -> Self {
         Self {
-            refills_at_once: job.iodepth_low.is_none() && job.completion_batch <= 1,
+            refills_at_once: Process::refills_at_once(job),
             sleeps_as_one: false,
             transfers_only: false,
             issuer,
@@ -52,7 +55,10 @@ impl Process {
             place: File::default(),
             block_map: None,
             sleeping: 0,
+            is_submitting: false,
             first_io: 0,
+            ios_room: 0,
+            successor: Successor::Nothing,
             cpu: 0,
             wake_at: NEVER,
             is_running: false,
@@ -61,7 +67,7 @@ impl Process {
     }
 
     /// Whether all its I/Os are plain direct transfers.
-    fn is_plain(&self) -> bool {
+    pub(super) fn is_plain(&self) -> bool {
         !matches!(self.path, Path::Buffered(_)) && self.block_map.is_none()
     }
 }
@@ -69,11 +75,12 @@ impl Process {
 impl Processes {
     pub(crate) fn new(parts: Parts<'_>) -> Self {
         let Parts { costs, machine, recorder, schedule, mut processes, files, request_sectors, logs, .. } = parts;
+        let has_processors = parts.processors.is_some();
         let ios = place(&mut processes, machine, files);
         let journal = machine.journal.then(|| journal_thread(&processes, machine, files, parts.journal_group));
         let calls = if processes.iter().all(Process::is_plain) { 0 } else { ios.len() };
         for process in &mut processes {
-            process.transfers_only = calls == 0 && matches!(process.path, Path::Direct);
+            process.transfers_only = calls == 0 && !has_processors && matches!(process.path, Path::Direct);
         }
         // Room for one wake-up per process and some stale ones, for the groups' starts and stops,
         // and for the timers of write-back and journal. Room for the events of I/Os is allocated on
@@ -84,10 +91,11 @@ impl Processes {
         let write_back_rules = write_back::Rules::of(machine, request_bytes);
         let mut processes = Self {
             costs,
-            is_free: costs == HostCosts::NONE,
-            is_never_busy: costs == HostCosts::NONE && machine.sched_ns_per_op == 0 && calls == 0,
-            shares_cpus: machine.cpu_limit,
-            lock: ElevatorLock { free_at: 0, hold_ns: machine.sched_ns_per_op },
+            is_free: costs == HostCosts::NONE && !has_processors,
+            is_never_busy: has_processors || (costs == HostCosts::NONE && machine.sched_ns_per_op == 0 && calls == 0),
+            shares_cpus: machine.cpu_limit && !has_processors,
+            lock: ElevatorLock { free_at: 0, hold_ns: if has_processors { 0 } else { machine.sched_ns_per_op } },
+            processors: parts.processors,
             recorder,
             wheel: wheel(&schedule, events),
             schedule,
@@ -138,7 +146,7 @@ fn place(processes: &mut [Process], machine: &Machine, files: &Files) -> Vec<IoI
     let mut ios = Vec::with_capacity(processes.iter().map(|process| process.issuer.depth() as usize).sum());
     for (index, process) in processes.iter_mut().enumerate() {
         process.first_io = number(ios.len());
-        process.cpu = number(if machine.cpu_limit { index % cpus(machine) } else { index });
+        process.cpu = number(if machine.cpu_limit || machine.contention { index % cpus(machine) } else { index });
         process.place = files.all()[process.file as usize];
         process.sleeps_as_one = machine.era != KernelEra::Mq && process.issuer.actors() == 1;
         if machine.fs == FileSystem::Ext3 {

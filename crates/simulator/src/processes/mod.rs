@@ -11,10 +11,12 @@
 //! they take.
 
 mod cached;
+mod changes;
 mod construction;
 mod flusher;
 mod io_in_flight;
 mod journalling;
+mod on_processors;
 mod recorded_plugs;
 mod submission;
 
@@ -36,7 +38,10 @@ use crate::os::pages::PageCache;
 use crate::os::read_ahead::{ReadAhead, Rules};
 use crate::os::throttle::Throttle;
 use crate::os::write_back::WriteBack;
+use crate::processors::Processors;
 use cached::{Call, Sleeper};
+use changes::Succession;
+pub(crate) use changes::Successor;
 pub(crate) use construction::{Parts, queues_of, template};
 use flusher::Flusher;
 use io_in_flight::{IoInFlight, IoRemainder, is_counted, moves_data};
@@ -93,7 +98,13 @@ pub(crate) struct Process {
     /// Whether it only makes direct transfers, without cache, block map or other calls.
     transfers_only: bool,
     sleeping: u32,
+    /// Whether it is in a call that submits an I/O; only where processors are simulated.
+    is_submitting: bool,
     first_io: u32,
+    /// Room for I/Os from `first_io` on, if it is more than the issuer's depth.
+    ios_room: u32,
+    /// What follows when the issuer has ended; only in a session that is changed.
+    successor: Successor,
     cpu: u32,
     /// The wake-up it waits for; others are stale.
     wake_at: Nanos,
@@ -134,6 +145,9 @@ pub(crate) struct Processes {
     /// Whether a CPU does one thing at a time, completions included.
     shares_cpus: bool,
     pub lock: ElevatorLock,
+    /// The processors, where they and the scheduler's locks are simulated; they keep all time that
+    /// the host's work takes then.
+    pub processors: Option<Processors>,
     pub recorder: Recorder,
     schedule: Schedule,
     processes: Vec<Process>,
@@ -231,6 +245,7 @@ impl Processes {
 
     fn stop(&mut self, process: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         self.processes[process].issuer.stop();
+        self.processes[process].successor = Successor::Nothing;
         if self.processes[process].is_running {
             self.pump(process, now, queue);
         }
@@ -319,7 +334,7 @@ impl Processes {
     fn pump(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         loop {
             let process = &mut self.processes[index];
-            if !process.is_running || (process.sleeping > 0 && process.sleeps_as_one) {
+            if !process.is_running || process.is_submitting || (process.sleeping > 0 && process.sleeps_as_one) {
                 return self.release_plug(index, now, queue);
             }
             let is_full = process.issuer.is_full();
@@ -333,7 +348,9 @@ impl Processes {
                 }
             }
             match process.issuer.next(now) {
-                Next::Issue(io) if self.meets_a_plug(&io) => self.start_plugged(index, &io, now, queue),
+                Next::Issue(io) if self.processors.is_none() && self.meets_a_plug(&io) => {
+                    self.start_plugged(index, &io, now, queue)
+                }
                 Next::Issue(io) => self.start_io(index, &io, now, queue),
                 // Does not flush the plugs: in a replay, time may pass between two I/Os that were
                 // recorded in one plug.
@@ -341,10 +358,14 @@ impl Processes {
                 Next::Busy => return self.release_plug(index, now, queue),
                 Next::Finished => {
                     self.release_plug(index, now, queue);
-                    if self.processes[index].issuer.in_flight() == 0 {
-                        self.process_ended(index, now, queue);
+                    if self.processes[index].issuer.in_flight() > 0 {
+                        return;
                     }
-                    return;
+                    match self.succeed(index) {
+                        Succession::Ends => return self.process_ended(index, now, queue),
+                        Succession::Rests => return,
+                        Succession::Continues => {}
+                    }
                 }
             }
         }
@@ -407,6 +428,7 @@ impl Processes {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
         }
         match &process.path {
+            Path::Direct if self.processors.is_some() => self.begin_submission(index, number, now),
             Path::Direct if self.calls.is_empty() => self.submit_io(number, now, queue),
             Path::Direct if process.block_map.is_none() && io.call == workload::Call::Data => {
                 self.submit_io(number, now, queue);
@@ -452,13 +474,16 @@ impl Processes {
     fn complete_at(&mut self, number: u32, at: Nanos) {
         if self.is_free {
             self.ready.push(number);
+        } else if self.processors.is_some() {
+            self.tell_process(number, at);
         } else {
             self.wheel.insert(at, Payload::new(DELIVER, number));
         }
     }
 
+    /// The process of an I/O sees its end.
     #[inline]
-    fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+    pub(crate) fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // Field by field: some fields were written just before, so that a load of the whole would
         // stall on store forwarding.
         let IoInFlight { process, submitted_ns, bytes, device_ns, operation, status, .. } = self.ios[number as usize];

@@ -161,7 +161,7 @@ impl Processes {
 
     /// Submits the rest of an I/O's transfer, until its process has to sleep for a request.
     #[inline]
-    pub(super) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+    pub(crate) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // Field by field: the I/O was written just before, so that a load of the whole would stall
         // on store forwarding.
         let IoInFlight { process, operation, flags, priority, actor, .. } = self.ios[number as usize];

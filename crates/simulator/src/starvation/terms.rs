@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use block::Nanos;
-use elevator::registry::ENTRIES;
+use elevator::registry;
 use elevator::{Passing, Version};
 
 /// The parameters of a policy's promise: its declared traits, its version, and its tunables in
@@ -22,7 +22,7 @@ pub(crate) struct Terms {
 
 /// The promise that a policy of the registry declares.
 pub(crate) fn passing_of(name: &str) -> Passing {
-    ENTRIES.iter().find(|entry| entry.name == name).map_or(Passing::Unchecked, |entry| entry.traits.passing)
+    registry::find(name).map_or(Passing::Unchecked, |entry| entry.traits.passing)
 }
 
 impl Terms {

@@ -109,14 +109,14 @@ impl StormState {
         if !self.intensity.switches || self.queue.is_switching() {
             return Ok(());
         }
-        let own = ENTRIES.iter().position(|entry| entry.name == self.policy).unwrap_or(0);
-        let index = if self.random.chance(1, 2) { own } else { below(&mut self.random, ENTRIES.len()) };
-        let versions = ENTRIES[index].versions;
+        let own = registry::find(&self.policy).unwrap_or(&ENTRIES[0]);
+        let entry = if self.random.chance(1, 2) { own } else { &ENTRIES[below(&mut self.random, ENTRIES.len())] };
+        let versions = entry.versions;
         let version = versions[below(&mut self.random, versions.len())];
-        let next = registry::build(ENTRIES[index].name, Some(version), &self.configuration)
-            .map_err(|error| format!("{} cannot be built: {error:?}", ENTRIES[index].name))?;
+        let next = registry::build(entry.name, Some(version), &self.configuration)
+            .map_err(|error| format!("{} cannot be built: {error:?}", entry.name))?;
         let handover = if self.random.chance(1, 2) { Handover::Drain } else { Handover::Carry };
-        self.note(format!("switch to {}@{version:?}, {handover:?}", ENTRIES[index].name));
+        self.note(format!("switch to {}@{version:?}, {handover:?}", entry.name));
         self.starvation.will_switch(Some(version));
         let outcome = self.queue.switch(next, handover, self.now);
         outcome.map_err(|_| "a switch was refused although none is under way".to_owned())?;

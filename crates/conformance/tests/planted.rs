@@ -1,0 +1,166 @@
+//! Planted bugs that the checks must find, and the policy without them, which must pass.
+
+use std::time::{Duration, Instant};
+
+use block::{Class, HardwareQueue, Nanos, RequestId, time::MILLISECOND};
+use elevator::structures::{Array, Links, List, NoMemory};
+use elevator::{
+    Configuration, Dispatch, Elevator, Form, Passing, Policy, Position, Reason, Requests, Traits, Version, Wake,
+};
+use hoistway_conformance::{self as conformance, Counting, Part};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const NO_BUG: u8 = 0;
+/// One request in a hundred is taken and never given to the device.
+const LOSES: u8 = 1;
+/// Best-effort requests wait for as long as there are real-time ones, against the promise.
+const STARVES: u8 = 2;
+/// It allocates for one request in a hundred.
+const ALLOCATES: u8 = 3;
+
+/// Longest wait before class no longer matters.
+const AGE_NS: Nanos = 500 * MILLISECOND;
+
+/// Real time before the rest, with ageing.
+#[derive(Debug)]
+struct TwoClasses<const BUG: u8> {
+    links: Links,
+    since_ns: Array<(Nanos, u64)>,
+    /// Put in front, real time, the rest.
+    lists: [List; 3],
+    arrived: u64,
+    kept: Vec<RequestId>,
+    violations: u32,
+}
+
+impl<const BUG: u8> Policy for TwoClasses<BUG> {
+    type Profile = ();
+    const FORMS: &'static [Form<()>] = &[Form { since: Version(0, 0, 0), profile: () }];
+
+    fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
+        Ok(Self {
+            links: Links::try_new(configuration.slots)?,
+            since_ns: Array::try_new(configuration.slots, (0, 0))?,
+            lists: [List::EMPTY; 3],
+            arrived: 0,
+            kept: Vec::new(),
+            violations: 0,
+        })
+    }
+}
+
+impl<const BUG: u8> TwoClasses<BUG> {
+    fn next(&self, now: Nanos) -> Option<u32> {
+        let [front, real_time, rest] = &self.lists;
+        let oldest =
+            [real_time.first(), rest.first()].into_iter().flatten().min_by_key(|slot| self.since_ns.at(*slot).1);
+        let is_overdue = |slot: &u32| now.saturating_sub(self.since_ns.at(*slot).0) >= AGE_NS;
+        let overdue = oldest.filter(is_overdue).filter(|_| BUG != STARVES);
+        front.first().or(overdue).or(real_time.first()).or(rest.first())
+    }
+
+    fn take(&mut self, slot: u32) {
+        let is_out = self.lists.iter_mut().any(|list| list.remove(&mut self.links, slot));
+        if !is_out {
+            self.violations += 1;
+        }
+    }
+}
+
+impl<const BUG: u8> Elevator for TwoClasses<BUG> {
+    const TRAITS: Traits =
+        Traits { passing: Passing::Aged { after_ns: AGE_NS, completions: 0, run: 0 }, ..Traits::PLAIN };
+
+    fn requests_merged(&mut self, _requests: &Requests, _keep: RequestId, gone: RequestId, _now: Nanos) {
+        if self.links.is_linked(gone.slot()) {
+            self.take(gone.slot());
+        }
+    }
+
+    fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
+        self.arrived += 1;
+        if self.arrived % 100 == 99 {
+            if BUG == LOSES {
+                return Wake::All;
+            }
+            if BUG == ALLOCATES {
+                self.kept = vec![id];
+            }
+        }
+        *self.since_ns.at_mut(id.slot()) = (now, self.arrived);
+        let in_front = !matches!(at, Position::Sorted(_));
+        let index = if in_front { 0 } else { 1 + usize::from(requests.attributes(id).class() != Class::RealTime) };
+        let list = &mut self.lists[index];
+        let is_in = match in_front {
+            true => list.push_front(&mut self.links, id.slot()),
+            false => list.push_back(&mut self.links, id.slot()),
+        };
+        if !is_in {
+            self.violations += 1;
+        }
+        Wake::All
+    }
+
+    fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
+        let chosen = self.drain(requests, now);
+        chosen.map_or(Dispatch::Empty, |id| Dispatch::Request { id, reason: Reason(0) })
+    }
+
+    fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId> {
+        let slot = self.next(now)?;
+        self.take(slot);
+        requests.id_of(slot)
+    }
+
+    fn has_work(&self, _queue: HardwareQueue) -> bool {
+        self.lists.iter().any(|list| !list.is_empty())
+    }
+
+    fn reasons(&self) -> &'static [&'static str] {
+        &["next"]
+    }
+
+    fn violations(&self) -> u32 {
+        self.violations
+    }
+}
+
+/// The failure, which one seed alone shows again; found within a minute.
+#[track_caller]
+fn found<const BUG: u8>() -> conformance::Failure {
+    let begin = Instant::now();
+    let failure = *conformance::check::<TwoClasses<BUG>>().expect_err("the bug is found");
+    assert!(begin.elapsed() < Duration::from_secs(60), "found after {:?}", begin.elapsed());
+    let again = *conformance::check_seeds::<TwoClasses<BUG>>([failure.seed]).expect_err("the seed shows it again");
+    assert_eq!((again.part, &again.what, &again.events), (failure.part, &failure.what, &failure.events));
+    let text = failure.to_string();
+    assert!(text.contains(&format!("([{}])", failure.seed)) && text.contains("TwoClasses"), "{text}");
+    failure
+}
+
+#[test]
+fn a_policy_without_a_bug_passes() {
+    let report = conformance::check::<TwoClasses<NO_BUG>>().unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.bios > 50_000 && report.calls > 10_000 && report.requests > 50_000, "{report:?}");
+    assert!(report.passed_over > 100, "the promise was put to the test: {report:?}");
+}
+
+#[test]
+fn a_lost_request_is_found() {
+    let failure = found::<LOSES>();
+    assert!(failure.part == Part::Storm, "{failure}");
+}
+
+#[test]
+fn a_starved_request_is_found() {
+    let failure = found::<STARVES>();
+    assert!(failure.part == Part::Storm && failure.what.contains("P7"), "{failure}");
+}
+
+#[test]
+fn an_allocation_is_found() {
+    let failure = found::<ALLOCATES>();
+    assert!(failure.part == Part::Allocations && failure.what.contains("allocations"), "{failure}");
+}

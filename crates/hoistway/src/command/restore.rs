@@ -1,0 +1,80 @@
+//! `hoistway restore`: restores settings that a run left behind because neither it nor its watcher
+//! could.
+
+use std::fs;
+
+use experiment::Exit;
+use linux::setting::{self, Stale};
+
+use crate::command::arguments::RestoreArguments;
+use crate::command::exit::{Error, Outcome, Reporter, print};
+
+/// Runs the subcommand.
+pub fn run(arguments: &RestoreArguments, reporter: Reporter) -> Outcome {
+    setting::forget_earlier_boots();
+    // Listing the devices of `device create` removes those whose processes are gone.
+    rig::list();
+    let stale = setting::stale();
+    if stale.is_empty() {
+        print("nothing to restore\n")?;
+        return Ok(Exit::Done);
+    }
+    if arguments.list {
+        let texts: Vec<String> = stale.iter().map(text).collect();
+        print(&texts.concat())?;
+        return Ok(Exit::Done);
+    }
+    put_back(stale, reporter, print)
+}
+
+/// `--auto-restore`: restores before anything else is done, with a report on stderr. If it fails,
+/// the command ends.
+pub fn first(reporter: Reporter) -> Outcome {
+    setting::forget_earlier_boots();
+    rig::list();
+    put_back(setting::stale(), reporter, |line| {
+        reporter.note(line.trim_end());
+        Ok(())
+    })
+}
+
+fn put_back(stale: Vec<Stale>, reporter: Reporter, report: impl Fn(&str) -> Result<(), Error>) -> Outcome {
+    let mut exit = Exit::Done;
+    for Stale { path, content } in stale {
+        let restored = setting::restore(&content);
+        let pid = content.process.pid;
+        restored.foreign.iter().for_each(|what| reporter.warn(what, "it is not restored"));
+        restored.failed.iter().for_each(|what| reporter.warn(format!("not restored: {what}"), ""));
+        if restored.is_complete() {
+            fs::remove_file(&path).map_err(|error| Error::file(&path, "remove", &error))?;
+            // The file that was being written when the process was killed; mostly there is none.
+            let _ = fs::remove_file(path.with_extension("new"));
+            report(&format!("restored {} settings that process {pid} left changed\n", restored.files))?;
+        } else {
+            exit = Exit::NotRestored;
+        }
+    }
+    Ok(exit)
+}
+
+/// The settings that a journal would restore.
+fn text(stale: &Stale) -> String {
+    let content = &stale.content;
+    let mut text = format!("left by process {}: {}\n", content.process.pid, content.cmdline.join(" "));
+    for entry in &content.entries {
+        let now = entry.new.as_deref().unwrap_or("reset by the kernel");
+        text += &format!("  {} was {}, is {now}\n", entry.path.display(), entry.old);
+    }
+    for cgroup in &content.cgroups {
+        text += &format!("  {} to remove\n", cgroup.display());
+    }
+    text
+}
+
+/// Warns that there is something to restore.
+pub fn warn(reporter: Reporter) {
+    for Stale { content, .. } in setting::stale() {
+        let what = format!("process {} was killed and left settings of devices changed", content.process.pid);
+        reporter.warn(what, "hoistway restore restores them; hoistway restore --list shows them");
+    }
+}

@@ -1,0 +1,66 @@
+//! `hoistway schema [OUTPUT]`: JSON Schemas of the JSON outputs, derived from the types that produce
+//! them.
+
+use experiment::Exit;
+use experiment::diagnostic::nearest;
+use export::server::devices::report::StatusAnswer;
+use report::json::ResultDocument;
+use rig::Rig;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+
+use crate::command::arguments::SchemaArguments;
+use crate::command::exit::{Error, Outcome, print};
+use crate::command::isolation;
+use crate::command::test::compare::Comparison;
+use crate::command::top::json::IntervalLine;
+use crate::command::tune::Document;
+
+/// An output with a schema: its name, the commands that print it, its schema.
+struct Output {
+    name: &'static str,
+    commands: &'static str,
+    schema: fn() -> Schema,
+}
+
+const OUTPUTS: [Output; 7] = [
+    Output {
+        name: "test",
+        commands: "test --format json, replay --format json, result.json of a result directory",
+        schema: schema_of::<ResultDocument>,
+    },
+    Output { name: "compare", commands: "compare --json", schema: schema_of::<Comparison<'_>> },
+    Output {
+        name: "isolation",
+        commands: "test --scenario isolation --format json",
+        schema: schema_of::<isolation::document::Document>,
+    },
+    Output { name: "tune", commands: "tune --json, tune --emit json", schema: schema_of::<Document<'_>> },
+    Output { name: "ctl-status", commands: "ctl --json status", schema: schema_of::<StatusAnswer> },
+    Output { name: "device-list", commands: "device list --json", schema: schema_of::<Vec<Rig>> },
+    Output { name: "top", commands: "top --format json: each line", schema: schema_of::<IntervalLine> },
+];
+
+/// The schema of a type as it is serialised.
+fn schema_of<T: JsonSchema>() -> Schema {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
+}
+
+/// Prints the schema of an output, or the list of outputs.
+pub fn run(arguments: &SchemaArguments) -> Outcome {
+    let Some(name) = &arguments.output else {
+        let lines = OUTPUTS.map(|output| format!("{:<12} {}\n", output.name, output.commands));
+        print(&lines.concat())?;
+        return Ok(Exit::Done);
+    };
+    let names = OUTPUTS.map(|output| output.name);
+    let Some(output) = OUTPUTS.iter().find(|output| output.name == name) else {
+        let meant = nearest(name, names).map_or_else(String::new, |near| format!("did you mean '{near}'? "));
+        return Err(Error::usage(
+            format!("there is no schema of an output '{name}'"),
+            format!("{meant}(available: {})", names.join(", ")),
+        ));
+    };
+    print(&format!("{:#}\n", (output.schema)().as_value()))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,146 @@
+//! Block I/O scheduling as a library: experiments on simulated and real devices, the schedulers
+//! themselves, and a fair queue for the work of your own program.
+//!
+//! ```
+//! # #[cfg(feature = "simulate")]
+//! # fn run() -> Result<(), hoistway::Error> {
+//! use hoistway::Experiment;
+//!
+//! let outcome = Experiment::on("model:ssd")
+//!     .group("db", 800)
+//!     .group("ci", 100)
+//!     .workload("drr:iodepth=32")
+//!     .scheduler("none")
+//!     .scheduler("paternoster")
+//!     .runtime(std::time::Duration::from_millis(200))
+//!     .run()?;
+//! println!("{}", outcome.table());
+//! let db = outcome.rows().into_iter().find(|row| row.scheduler == "paternoster" && row.group == "db").unwrap();
+//! assert!(db.share.unwrap() > 0.85);
+//! # Ok(())
+//! # }
+//! # #[cfg(feature = "simulate")]
+//! # run().unwrap();
+//! ```
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `policy` | `policy`, `queue`: the schedulers and the request queue around them; `no_std` |
+//! | `tokio` | `queue::AsyncShares`: a fair queue for the tasks of a tokio program |
+//! | `simulate` | `Experiment`, `simulate`, `trace`, `report`; needs the standard library only |
+//! | `engine` | experiments with real I/O, and `engine`; Linux |
+//! | `conformance` | `conformance`: tests for a policy of your own |
+//! | `command` (default) | `command` and the program `hoistway` |
+//!
+//! A program that embeds the library leaves the command out:
+//!
+//! ```toml
+//! [dependencies]
+//! hoistway = { version = "0.1", default-features = false, features = ["simulate"] }
+//! ```
+//!
+//! Units: times in nanoseconds (`_ns`), sizes in bytes (`_bytes`), extents in sectors of 512 bytes,
+//! rates per second (`_per_s`), shares as fractions of 1.
+#![cfg_attr(not(any(feature = "simulate", feature = "tokio")), no_std)]
+#![forbid(unsafe_code)]
+
+/// The schedulers and limiters, and the words of block I/O that they use.
+///
+/// A policy implements [`Elevator`](policy::Elevator) and [`Policy`](policy::Policy);
+/// [`registry`](policy::registry) has all of them by name.
+#[cfg(feature = "policy")]
+pub mod policy {
+    pub use ::block;
+    pub use block::*;
+    pub use elevator::*;
+}
+
+/// The request queue around a policy, and [`Shares`](queue::Shares): a fair queue for the work of a
+/// program.
+#[cfg(feature = "policy")]
+pub mod queue {
+    pub use ::queue::*;
+    pub use shares::*;
+}
+
+/// The simulator and what it is made of: devices, jobs, single experiments.
+///
+/// [`Experiment`] is enough for most purposes. Here are the parts: a device model that takes
+/// commands, the jobs of a group, one run, its measurement, a storm over a policy.
+#[cfg(feature = "simulate")]
+pub mod simulate {
+    pub use ::device;
+    pub use ::experiment;
+    pub use ::simulator::*;
+    pub use ::workload;
+}
+
+/// The engine: a policy over files and block devices, with io_uring.
+#[cfg(feature = "engine")]
+pub mod engine {
+    pub use ::engine::*;
+}
+
+/// Tests for a policy of your own: [`check`](conformance::check).
+#[cfg(feature = "conformance")]
+pub mod conformance {
+    pub use ::conformance::*;
+}
+
+/// Readers and writers of traces in every format.
+#[cfg(feature = "simulate")]
+pub mod trace {
+    pub use ::workload::trace::*;
+}
+
+/// Views of results: tables, JSON, CSV, pages.
+#[cfg(feature = "simulate")]
+pub mod report {
+    pub use ::report::*;
+}
+
+#[cfg(all(doctest, feature = "engine", feature = "tokio"))]
+mod documents {
+    //! The Rust blocks of the documents, which run as tests of this crate.
+    #[doc = include_str!("../../../docs/howto/embed.md")]
+    struct Embed;
+    #[doc = include_str!("../../../docs/howto/own-policy.md")]
+    struct OwnPolicy;
+    #[doc = include_str!("../../../docs/start/researcher.md")]
+    struct Researcher;
+}
+
+#[cfg(feature = "simulate")]
+mod check;
+#[cfg(feature = "command")]
+pub mod command;
+#[cfg(feature = "simulate")]
+mod error;
+#[cfg(feature = "simulate")]
+mod experiment;
+#[cfg(feature = "simulate")]
+mod groups;
+#[cfg(feature = "simulate")]
+mod limiters;
+#[cfg(feature = "simulate")]
+mod machine;
+#[cfg(feature = "simulate")]
+mod outcome;
+#[cfg(feature = "simulate")]
+mod runs;
+#[cfg(feature = "simulate")]
+mod times;
+#[cfg(feature = "simulate")]
+mod units;
+#[cfg(feature = "simulate")]
+mod workloads;
+
+#[cfg(feature = "simulate")]
+pub use crate::{
+    error::{Error, Message, Severity},
+    experiment::Experiment,
+    outcome::{GroupRow, Outcome},
+    runs::{Unwatched, Watch},
+};
+#[cfg(feature = "simulate")]
+pub use ::experiment::{Exit, ShareUnit};

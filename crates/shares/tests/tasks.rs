@@ -1,0 +1,87 @@
+//! Turns of tokio tasks: by weight, within limits, and never lost when a task gives up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hoistway_shares::{AsyncShares, NotServed, RateLimits, SharesSettings, TenantId, Why};
+use tokio::time::{sleep, timeout};
+
+/// Tasks of a tenant that take turns of 1 ms for ever; counts them.
+fn work(shares: &AsyncShares, tenant: TenantId, tasks: u32) -> Arc<AtomicU64> {
+    let turns = Arc::new(AtomicU64::new(0));
+    for _ in 0..tasks {
+        let (shares, turns) = (shares.clone(), Arc::clone(&turns));
+        tokio::spawn(async move {
+            loop {
+                let permit = shares.acquire(tenant, 1).await.expect("room");
+                sleep(Duration::from_millis(1)).await;
+                turns.fetch_add(1, Ordering::Relaxed);
+                drop(permit);
+            }
+        });
+    }
+    turns
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_have_turns_by_weight() {
+    let shares = AsyncShares::new(&SharesSettings { in_service: 2, ..SharesSettings::default() }).expect("memory");
+    let (db, ci) = (shares.add_tenant(300).expect("room"), shares.add_tenant(100).expect("room"));
+    let (of_db, of_ci) = (work(&shares, db, 8), work(&shares, ci, 32));
+    sleep(Duration::from_secs(2)).await;
+    let (of_db, of_ci) = (of_db.load(Ordering::Relaxed), of_ci.load(Ordering::Relaxed));
+    assert!((3_900..=4_000).contains(&(of_db + of_ci)), "two at a time: {of_db} + {of_ci}");
+    assert!(of_db.abs_diff(3 * of_ci) < 20, "{of_db} and {of_ci} turns at weights 300 and 100");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_holds_one_tenant_only() {
+    let shares = AsyncShares::new(&SharesSettings::default()).expect("memory");
+    let (slow, free) = (shares.add_tenant(100).expect("room"), shares.add_tenant(100).expect("room"));
+    assert!(shares.set_limits(slow, &RateLimits { items_per_s: Some(50), ..RateLimits::default() }));
+    let (of_slow, of_free) = (work(&shares, slow, 4), work(&shares, free, 4));
+    sleep(Duration::from_secs(4)).await;
+    let (of_slow, of_free) = (of_slow.load(Ordering::Relaxed), of_free.load(Ordering::Relaxed));
+    assert!((190..=215).contains(&of_slow), "{of_slow} turns in 4 s at 50 per second");
+    assert!(of_free > 3_500, "the other has the rest: {of_free}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_gives_up_leaves_no_hole() {
+    let shares = AsyncShares::new(&SharesSettings { items: 4, ..SharesSettings::default() }).expect("memory");
+    let tenant = shares.add_tenant(100).expect("room");
+    let first = shares.acquire(tenant, 1).await.expect("room");
+    for _ in 0..3 {
+        assert!(timeout(Duration::from_millis(1), shares.acquire(tenant, 1)).await.is_err(), "it is taken");
+    }
+    assert_eq!(shares.acquire(tenant, 1).await.expect_err("four places"), NotServed(Why::Full));
+    drop(first);
+    // Those that gave up had their turns, and all places are free again.
+    for _ in 0..10 {
+        drop(timeout(Duration::from_secs(1), shares.acquire(tenant, 1)).await.expect("its turn").expect("room"));
+    }
+    assert!(shares.remove_tenant(tenant));
+    assert_eq!(shares.acquire(tenant, 1).await.expect_err("removed"), NotServed(Why::NoSuchTenant));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_turn_is_lost_between_threads() {
+    let shares = AsyncShares::new(&SharesSettings { in_service: 3, ..SharesSettings::default() }).expect("memory");
+    let tenants: Vec<_> = (1..=8).map(|weight| shares.add_tenant(weight * 100).expect("room")).collect();
+    let tasks: Vec<_> = (0..64)
+        .map(|number| {
+            let (shares, tenant) = (shares.clone(), tenants[number % tenants.len()]);
+            tokio::spawn(async move {
+                for turn in 0..200 {
+                    let permit = shares.acquire(tenant, 1 + turn % 7).await.expect("room");
+                    tokio::task::yield_now().await;
+                    drop(permit);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        timeout(Duration::from_secs(60), task).await.expect("no task waits for ever").expect("no panic");
+    }
+}
