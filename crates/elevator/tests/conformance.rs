@@ -46,7 +46,7 @@ fn surroundings(queues: u16, requests: u32, device: u32, era: Era) -> Settings {
 
 #[test]
 fn p1_to_p4_and_p6_hold_for_any_calls() {
-    with_seeds(40, |seed| {
+    with_seeds(12, |seed| {
         for policy in Testbed::policies() {
             for (queues, device, era) in [(1, 1, Era::BLK_MQ), (1, 32, Era::ENGINE), (2, 4, Era::BLK_MQ)] {
                 let mut testbed = Testbed::with(&policy, &surroundings(queues, 64, device, era));
@@ -76,7 +76,7 @@ fn p1_to_p6_hold_for_any_calls_below_limiters() {
 
 #[test]
 fn p5_the_same_calls_bring_the_same_order() {
-    with_seeds(10, |seed| {
+    with_seeds(4, |seed| {
         for policy in Testbed::policies() {
             let run = || {
                 let mut testbed = Testbed::with(&policy, &surroundings(2, 64, 4, Era::BLK_MQ));

@@ -1,11 +1,19 @@
 //! Learns the floor: while fewer requests than this are in flight, tenants that lead are served as
 //! well. It compares the throughput of held epochs, in which tenants that lead are held back, with
-//! that of reference epochs, in which none is.
+//! that of reference epochs, in which more requests are in flight.
 //!
 //! At first the controller assumes that exact shares cost no throughput. They are given up only
 //! when the loss of throughput exceeds `give` significantly, by a sequence of t-tests at doubling
 //! sample sizes. Then the smallest floor that keeps the loss at `give` is found by bisection and
-//! tracked. The controller is a pure function of epochs: an epoch's results come in, the next
+//! tracked.
+//!
+//! While shares are exact, a reference epoch has a quarter more requests in flight than a held one.
+//! The throughput of a balanced closed network of `d` queues with `n` requests is proportional to
+//! n / (n + d - 1) (Lazowska et al., Quantitative System Performance, 1984, section 5.4), so what is
+//! lost against n (1 + x) is at least x / (1 + x) of what is lost against any number. A reference
+//! without a bound would put all that the tenants have into the device, where their requests are then
+//! served without regard to weights. The extra number x is doubled only when this does not decide the
+//! question. The controller is a pure function of epochs: an epoch's results come in, the next
 //! setting comes out. Ratios have 16 fractional bits, numbers of requests 8.
 
 use block::Nanos;
@@ -93,13 +101,6 @@ enum Kind {
     Repaying,
 }
 
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-enum Verdict {
-    Above,
-    Below,
-    Unknown,
-}
-
 /// Relative losses of pairs of epochs.
 #[derive(Copy, Clone, Debug)]
 struct Evidence {
@@ -129,12 +130,9 @@ impl Evidence {
         self.pairs >= LEAST_PAIRS && self.pairs & self.pairs.wrapping_sub(1) == 0
     }
 
-    /// Student's t-test of the mean against `bound`.
-    fn verdict(&self, bound: i64) -> Verdict {
+    /// Whether the mean is significantly above `bound`, by Student's t-test.
+    fn is_above(&self, bound: i64) -> bool {
         let pairs = self.pairs;
-        if !self.is_test_due() {
-            return Verdict::Unknown;
-        }
         let mean = self.mean();
         let spread = self.squares.checked_div(pairs).unwrap_or(0).saturating_sub(mean.saturating_mul(mean)).max(0);
         let variance = spread.saturating_mul(pairs).checked_div(pairs.saturating_sub(1)).unwrap_or(0);
@@ -142,11 +140,7 @@ impl Evidence {
         // Nine is the square of three standard errors; the fraction widens it for small samples.
         let wide = variance.saturating_mul(9).saturating_mul(pairs.saturating_add(1));
         let most = wide.checked_div(pairs.saturating_sub(2)).unwrap_or(i64::MAX);
-        match difference.saturating_mul(difference).saturating_mul(pairs) > most {
-            true if difference > 0 => Verdict::Above,
-            true => Verdict::Below,
-            false => Verdict::Unknown,
-        }
+        difference > 0 && difference.saturating_mul(difference).saturating_mul(pairs) > most
     }
 }
 
@@ -199,6 +193,8 @@ pub struct Controller {
     /// Mean number in flight with exact shares, and with no tenant held back.
     exact_q8: u32,
     full_q8: u32,
+    /// By how many quarters of `exact_q8` a reference epoch has more in flight while shares are exact.
+    extra_quarters: u32,
     held_epochs: u32,
     held: Sum,
     reference: Sum,
@@ -227,6 +223,7 @@ impl Controller {
             high_q8: 0,
             exact_q8: 0,
             full_q8: 0,
+            extra_quarters: 1,
             held_epochs: 0,
             held: Sum::NONE,
             reference: Sum::NONE,
@@ -266,13 +263,28 @@ impl Controller {
 
     /// The floor: while fewer requests than this are in flight, tenants that lead are served as
     /// well.
-    pub const fn floor_q8(&self) -> u32 {
+    pub fn floor_q8(&self) -> u32 {
         match (self.give, self.kind) {
             (0, _) => UNLIMITED,
             (100.., _) => 0,
-            (_, Kind::Reference) => UNLIMITED,
+            (_, Kind::Reference) => self.reference_q8(),
             _ => self.floor_q8,
         }
+    }
+
+    /// The floor of reference epochs.
+    fn reference_q8(&self) -> u32 {
+        if self.phase != Phase::Exact {
+            return UNLIMITED;
+        }
+        let exact_q8 = self.exact_q8.max(REQUEST);
+        exact_q8.saturating_add((exact_q8 / 4).saturating_mul(self.extra_quarters))
+    }
+
+    /// Whether the last reference epoch held back next to nothing: fewer requests were in flight than
+    /// it allowed.
+    fn is_reference_whole(&self) -> bool {
+        self.full_q8 < self.reference_q8() / 4 * 3
     }
 
     /// Whether the lead that tenants gained in the last reference epoch is being repaid.
@@ -319,7 +331,11 @@ impl Controller {
             Kind::Reference => {
                 self.reference.add(epoch);
                 self.full_q8 = epoch.in_flight_q8;
-                self.end_cycle(epoch);
+                if self.phase == Phase::Search && self.high_q8 == UNLIMITED {
+                    self.begin_bisection(epoch);
+                } else {
+                    self.end_cycle(epoch);
+                }
             }
         }
     }
@@ -346,29 +362,36 @@ impl Controller {
     fn judge(&mut self, loss: i64) {
         self.evidence.add(loss);
         let bound = self.bound(1, 1);
+        let quarters = i64::from(self.extra_quarters);
+        let seen = bound.saturating_mul(quarters).checked_div(quarters.saturating_add(4)).unwrap_or(bound);
+        let cheap = if self.is_reference_whole() { bound } else { seen };
         if loss > CLEARLY {
             // A long repaying period would only delay the decision, which is near.
             self.repaying_ns = self.repaying_ns.checked_div(self.repaying).unwrap_or(0);
         }
-        match self.evidence.verdict(bound) {
-            Verdict::Above => {
-                self.phase = Phase::Search;
-                (self.low_q8, self.high_q8) = (self.exact_q8, self.full_q8.max(self.exact_q8));
-                self.aim();
-                self.kind = Kind::Held;
-            }
-            Verdict::Below => self.lengthen_repaying(),
-            // The test was not conclusive. Repaying periods grow only while shares look cheap, so
-            // that expensive shares are tested often.
-            Verdict::Unknown if self.evidence.is_test_due() && self.evidence.mean() <= bound => {
-                self.lengthen_repaying()
-            }
-            Verdict::Unknown => {}
+        if !self.evidence.is_test_due() {
+            return;
+        }
+        if self.evidence.is_above(bound) {
+            self.phase = Phase::Search;
+            (self.low_q8, self.high_q8) = (self.exact_q8, UNLIMITED);
+            self.kind = Kind::Reference;
+        } else if self.evidence.mean() <= cheap {
+            // Repaying periods grow only while shares look cheap, so that expensive shares are tested often.
+            self.repaying = self.repaying.saturating_mul(2).min(LONGEST_REPAYING);
+        } else if !self.is_reference_whole() {
+            self.extra_quarters = self.extra_quarters.saturating_mul(2);
+            (self.evidence, self.usual) = (Evidence::NONE, Usual::UNKNOWN);
         }
     }
 
-    fn lengthen_repaying(&mut self) {
-        self.repaying = self.repaying.saturating_mul(2).min(LONGEST_REPAYING);
+    /// The first reference epoch without a bound has ended, so that the interval is known.
+    fn begin_bisection(&mut self, epoch: Epoch) {
+        (self.held, self.reference, self.held_epochs) = (Sum::NONE, Sum::NONE, 0);
+        self.kind = Kind::Held;
+        self.usual = Usual::UNKNOWN;
+        self.high_q8 = epoch.in_flight_q8.max(self.exact_q8);
+        self.aim();
     }
 
     /// Sets the floor to the middle of the interval, and begins to track it if the interval is too
@@ -422,6 +445,7 @@ impl Controller {
         self.phase = Phase::Exact;
         self.kind = Kind::Repaying;
         self.floor_q8 = 0;
+        self.extra_quarters = 1;
         self.evidence = Evidence::NONE;
         self.repaying = REPAYING;
     }

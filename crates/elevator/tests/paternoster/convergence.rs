@@ -49,15 +49,22 @@ fn shares_are_right_two_seconds_after_a_tenant_came() {
 /// floor.
 #[test]
 fn the_floor_does_not_swing() {
-    let run = |settings: &str| {
-        let mut host = Host::new(settings, 8, 100 * MICROSECOND, 32, &[80, 20]);
+    let run = |settings: &str, weights: [u32; 2]| {
+        let mut host = Host::new(settings, 8, 100 * MICROSECOND, 32, &weights);
         let (a, b) = (host.issuer(Issuer::of(1, 4)), host.issuer(Issuer::of(2, 16)));
         host.pass(12 * SECOND);
         let of = |number| windows(&host, number, 2 * SECOND, 12 * SECOND, SECOND);
         let sum: Vec<f64> = of(a).iter().zip(of(b)).map(|(a, b)| a + b).collect();
         spread(&sum)
     };
-    let ((none, none_cv), (ours, ours_cv)) = (run("give=0"), run("give=3"));
+    // The variation of a single run scatters between 0.003 and 0.009, so several are averaged.
+    let all = [78, 79, 80, 81, 82, 83, 160, 161, 163].map(|heavy| [heavy, if heavy < 100 { 20 } else { 40 }]);
+    let mean = |settings: &str| {
+        let runs = all.map(|weights| run(settings, weights));
+        let of = |value: fn(&(f64, f64)) -> f64| runs.iter().map(value).sum::<f64>() / runs.len() as f64;
+        (of(|run| run.0), of(|run| run.1))
+    };
+    let ((none, none_cv), (ours, ours_cv)) = (mean("give=0"), mean("give=3"));
     println!("mean {:.4} of none, variation {ours_cv:.5} against {none_cv:.5}", ours / none);
     assert!(ours >= 0.965 * none, "{ours} of {none}");
     // This device's times do not vary, so the variation comes from the policy: it varies the floor
