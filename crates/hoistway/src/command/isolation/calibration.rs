@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use experiment::{Experiment, Group, Measurement, SchedulerSpec, Weight};
 
 use super::cells::{Cell, Run};
+use super::desideratum::Desideratum;
 use super::mechanism::Told;
 use super::rounds::Sample;
 use crate::command::exit::Error;
@@ -35,6 +36,8 @@ pub struct Known {
     alone: BTreeMap<(usize, usize), Alone>,
     /// The cost model.
     pub cost: CostModel,
+    /// That of the device of the overhead, if it is another one.
+    pub overhead_cost: CostModel,
 }
 
 impl Known {
@@ -66,12 +69,20 @@ impl Known {
         own.or_else(|| self.alone.values().find_map(|alone| alone.p99_ns)).unwrap_or(ASSUMED_NS)
     }
 
+    /// The cost model of the device that a cell runs on.
+    pub fn cost_of(&self, cell: &Cell) -> &CostModel {
+        match cell.desideratum {
+            Desideratum::LowOverhead if !self.overhead_cost.values.is_empty() => &self.overhead_cost,
+            _ => &self.cost,
+        }
+    }
+
     /// For tests: one cell with this throughput and latency.
     #[cfg(test)]
     pub fn example(none_bytes_per_s: f64, p99_ns: f64) -> Self {
         let alone = Alone { bytes_per_s: none_bytes_per_s, p99_ns: Some(p99_ns) };
         let latency = BTreeMap::from([((1, 0), alone)]);
-        Self { none_bytes_per_s: [(0, none_bytes_per_s)].into(), alone: latency, cost: CostModel::default() }
+        Self { none_bytes_per_s: [(0, none_bytes_per_s)].into(), alone: latency, ..Self::default() }
     }
 }
 

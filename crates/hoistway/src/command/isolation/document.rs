@@ -32,6 +32,8 @@ pub struct Document {
     pub overhead_machine: String,
     /// The measured values that io.cost was set to.
     pub cost_model: Vec<NamedNumber>,
+    /// The same for the cells of the overhead.
+    pub overhead_cost_model: Vec<NamedNumber>,
     /// The desiderata, in the order of the table.
     pub desiderata: Vec<DesideratumRow>,
     /// The rows of the table.

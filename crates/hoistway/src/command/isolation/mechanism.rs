@@ -156,7 +156,7 @@ impl Mechanism {
         let (mut scheduler, mut limiter) = (self.scheduler.clone(), self.limiter.clone());
         if self.cost_model {
             let spec = limiter.as_mut().unwrap_or(&mut scheduler);
-            *spec = with_model(spec.clone(), &known.cost);
+            *spec = with_model(spec.clone(), known.cost_of(cell));
         }
         if self.shares_as_limits && cell.desideratum.is_about_shares() {
             limit_to_shares(&mut groups, cell, index, known);

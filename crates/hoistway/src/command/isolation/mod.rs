@@ -31,6 +31,7 @@ use crate::command::scenario::Scenario;
 use crate::command::target::{HostName, Target};
 use crate::command::test::host::Terms;
 use crate::machine;
+use calibration::CostModel;
 use cells::Place;
 use document::{Document, NamedNumber};
 use format::{Part, Settings};
@@ -188,11 +189,16 @@ fn make(
         repetitions: plan.repetitions,
         seed: plan.seed,
         overhead_machine: overhead.map_or_else(String::new, |cell| cell.machine.text()),
-        cost_model: known.cost.lines().into_iter().map(|(name, value)| NamedNumber { name, value }).collect(),
+        cost_model: named(&known.cost),
+        overhead_cost_model: named(&known.overhead_cost),
         desiderata,
         mechanisms,
         cells,
     })
+}
+
+fn named(model: &CostModel) -> Vec<NamedNumber> {
+    model.lines().into_iter().map(|(name, value)| NamedNumber { name, value }).collect()
 }
 
 /// Refuses options of a test that do not apply.

@@ -62,6 +62,9 @@ impl Texts {
     }
 }
 
+/// In the name of a run that determines the cost model of the device of the overhead.
+const OF_OVERHEAD: &str = "overhead, ";
+
 impl Bench<'_> {
     /// Why the host cannot make a run; nothing is touched.
     pub fn refusal(&self, experiment: &Experiment, file_bytes: u64) -> Option<String> {
@@ -228,13 +231,18 @@ impl Plan {
             }
         }
         let is_modelled = self.mechanisms.iter().any(Mechanism::has_cost_model);
-        // The probes have the times of a cell on the same device.
-        let is_like = |cell: &&Cell| cell.returns_ns == 0 && cell.desideratum != Desideratum::LowOverhead;
-        let like = self.cells.iter().find(is_like).or(self.cells.first()).filter(|_| is_modelled);
-        if let Some(like) = like {
-            for probe in &PROBES {
-                let target = if probe.has_writes() { &bench.texts.writes } else { &bench.texts.reads };
-                let run = before(like, probe.name().to_owned());
+        for is_overhead in [false, true].into_iter().filter(|_| is_modelled) {
+            // The probes have the times of a cell on the same device. The cells of the overhead only read.
+            let is_there = |cell: &&Cell| is_overhead == (cell.desideratum == Desideratum::LowOverhead);
+            let mut there = self.cells.iter().filter(is_there);
+            let Some(like) = there.clone().find(|cell| cell.returns_ns == 0).or(there.next()) else { continue };
+            for probe in PROBES.iter().filter(|probe| !(is_overhead && probe.has_writes())) {
+                let target = match is_overhead {
+                    true => &bench.texts.overhead,
+                    false if probe.has_writes() => &bench.texts.writes,
+                    false => &bench.texts.reads,
+                };
+                let run = before(like, format!("{}{}", if is_overhead { OF_OVERHEAD } else { "" }, probe.name()));
                 let experiment = probe.experiment(like, &Run { target, ..run })?;
                 let file_bytes = crate::command::workloads::area_bytes(&experiment);
                 if bench.refusal(&experiment, file_bytes).is_none() {
@@ -252,7 +260,8 @@ impl Plan {
                 }
                 None => {
                     let probe = PROBES.iter().find(|probe| name.ends_with(probe.name()));
-                    probe.into_iter().for_each(|probe| known.cost.add(probe, &measurement));
+                    let cost = if name.contains(OF_OVERHEAD) { &mut known.overhead_cost } else { &mut known.cost };
+                    probe.into_iter().for_each(|probe| cost.add(probe, &measurement));
                 }
             }
         })?;

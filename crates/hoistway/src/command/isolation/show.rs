@@ -56,7 +56,7 @@ pub fn text(document: &Document) -> String {
 
 /// What was done before and how often, line by line.
 pub fn notes(document: &Document) -> Vec<String> {
-    let Document { repetitions, seed, host, target, preconditioning, overhead_machine, cost_model, complete, .. } =
+    let Document { repetitions, seed, host, target, preconditioning, overhead_machine, cost_model, overhead_cost_model, complete, .. } =
         document;
     let mut notes = vec![
         format!("{repetitions} repetitions in random order, seed {seed}, on {target} ({host})"),
@@ -67,9 +67,11 @@ pub fn notes(document: &Document) -> Vec<String> {
         let machine = if overhead_machine.is_empty() { "the default" } else { overhead_machine };
         notes.push(format!("overhead on {}, computer: {machine}", document.overhead_target));
     }
-    if !cost_model.is_empty() {
-        let values: Vec<String> = cost_model.iter().map(|it| format!("{}={}", it.name, it.value)).collect();
-        notes.push(format!("io.cost set to what was measured before: {}", values.join(" ")));
+    for (of, model) in [("", cost_model), (" for the cells of the overhead", overhead_cost_model)] {
+        if !model.is_empty() {
+            let values: Vec<String> = model.iter().map(|it| format!("{}={}", it.name, it.value)).collect();
+            notes.push(format!("io.cost set to what was measured before{of}: {}", values.join(" ")));
+        }
     }
     if !complete {
         notes.push(
