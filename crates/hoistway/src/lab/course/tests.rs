@@ -4,6 +4,11 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
+/// A clock that stands: no call runs out of time.
+const fn still() -> Duration {
+    Duration::ZERO
+}
+
 fn state(schedulers: &[&str]) -> State {
     let schedulers: Vec<String> = schedulers.iter().map(|name| (*name).to_owned()).collect();
     let mut state = State::first("ssd", &schedulers).unwrap();
@@ -15,7 +20,7 @@ fn state(schedulers: &[&str]) -> State {
 fn finish(course: &mut Course) -> Vec<String> {
     course.carry_out(Order::Pace(-1.0)).unwrap();
     while !course.is_over() {
-        course.advance(MS);
+        course.advance(MS, &still);
     }
     let frame = course.frame();
     assert!(frame.over && frame.planned == 0);
@@ -38,7 +43,7 @@ fn the_changes_of_a_course_repeat_it() {
         What::On { tenant: 1, on: true },
     ];
     for what in orders {
-        course.advance(9 * MS);
+        course.advance(9 * MS, &still);
         // Of two changes at the same time the last counts.
         if let What::Load { tenant, .. } = what {
             let first = What::Load { tenant, depth: 7, block: 8_192, read: 0, random: true };
@@ -63,7 +68,7 @@ fn a_change_of_ones_own_ends_those_of_a_link() {
     let mut course = Course::start(State { changes: vec![planned], ..state(&["wfq"]) }).unwrap();
     assert_eq!(course.frame().planned, 1);
     course.carry_out(Order::Pace(1e9)).unwrap();
-    course.advance(5 * MS);
+    course.advance(5 * MS, &still);
     course.carry_out(Order::Change(What::Weight { tenant: 1, weight: 700 })).unwrap();
     finish(&mut course);
     assert_eq!(course.made.len(), 1);
