@@ -324,6 +324,7 @@ impl Lane {
             }
             Err(error) => {
                 self.failed = Some(error.to_string());
+                self.last = self.groups();
                 self.session = None;
             }
         }
@@ -342,7 +343,12 @@ impl Lane {
     }
 
     fn groups(&mut self) -> Vec<GroupFrame> {
-        let Some(session) = &self.session else { return std::mem::take(&mut self.last) };
+        let Some(session) = &self.session else {
+            // The figures at the end stay; their latencies are reported once.
+            let news = self.last.clone();
+            self.last.iter_mut().for_each(|group| group.latencies.clear());
+            return news;
+        };
         let groups = session.figures().groups.into_iter().enumerate();
         let group = |(index, group): (usize, simulator::GroupFigures)| GroupFrame {
             weight: group.weight,

@@ -53,7 +53,7 @@ pub struct LaneFrame {
 }
 
 /// One tenant in one lane.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct GroupFrame {
     pub weight: u32,
     pub rests: bool,

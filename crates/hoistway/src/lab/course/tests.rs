@@ -77,6 +77,25 @@ fn a_change_of_ones_own_ends_those_of_a_link() {
 }
 
 #[test]
+fn an_order_after_the_end_is_answered_by_the_same_figures() {
+    let mut course = Course::start(state(&["none"])).unwrap();
+    course.carry_out(Order::Pace(-1.0)).unwrap();
+    course.advance(MS, &still);
+    let told = |frame: &Frame| {
+        let groups = frame.lanes[0].groups.iter();
+        groups.map(|it| (it.ios, it.bytes, it.latencies.len())).collect::<Vec<_>>()
+    };
+    let first = told(&course.frame());
+    assert!(first.len() == 3 && first.iter().all(|(ios, _, latencies)| *ios > 0 && *latencies > 0), "{first:?}");
+    assert!(!course.advance(MS, &still), "there is no news");
+    // A page that has not read the end yet may still ask for another pace.
+    course.carry_out(Order::Pace(0.0)).unwrap();
+    assert!(course.advance(MS, &still));
+    let again = told(&course.frame());
+    assert_eq!(again, first.iter().map(|(ios, bytes, _)| (*ios, *bytes, 0)).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_step_shows_one_more_dispatch_in_the_first_lane() {
     let mut course = Course::start(state(&["paternoster", "none"])).unwrap();
     let mut numbers = Vec::new();

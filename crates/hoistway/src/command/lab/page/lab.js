@@ -155,11 +155,13 @@ class Laboratory {
   }
 
   async order(order) {
+    const { opening } = this;
     try {
       await this.transport.order(order);
       return true;
     } catch (error) {
-      this.problem(error.message);
+      // If another run has been opened meanwhile, this one was closed before it had read the order.
+      if (opening === this.opening) this.problem(error.message);
       return false;
     }
   }
