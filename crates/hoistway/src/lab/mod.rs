@@ -5,7 +5,7 @@
 //! State, checked by Choices --> Course: one simulator::Session per lane --> Frame, sixty times a second
 //!                  Order (pace, step, change) ----^
 //! ```
-//! Nothing here reads a clock, starts a thread or opens a file: whoever runs a course passes the wall
+//! Nothing here reads a clock, starts a thread or opens a file: the caller of a course passes the wall
 //! time. The same state, orders and times give the same frames.
 
 mod choices;
