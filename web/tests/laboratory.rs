@@ -135,6 +135,16 @@ fn tenant(name: &str, weight: u32, depth: u32, more: Value) -> Value {
     tenant
 }
 
+/// Fails if a frame differs; returns the native ones.
+fn compared(page: &mut Page, state: &Value, script: &Value) -> Vec<String> {
+    let (own, other) = (native(state, script), in_browser(page, state, script));
+    if let Some(at) = (0..own.len()).find(|at| own.get(*at) != other.get(*at)) {
+        panic!("frame {at} of {state}:\nnative  {}\nbrowser {:?}", own[at], other.get(at));
+    }
+    assert_eq!(own.len(), other.len(), "{state}");
+    own
+}
+
 /// States and scripts: a disk, an array, flash, and writes through the page cache of an old kernel.
 fn scripts() -> Vec<(Value, Value)> {
     let mix = || vec![tenant("a", 100, 4, json!({"read": 70})), tenant("b", 300, 16, json!({"block": 16384}))];
@@ -173,21 +183,35 @@ fn the_same_seed_gives_the_same_bytes() {
     let Some((host, mut page)) = opened() else { return };
     page.open(&host.address);
     for (state, script) in scripts() {
-        let (own, other) = (native(&state, &script), in_browser(&mut page, &state, &script));
+        let own = compared(&mut page, &state, &script);
         let last: Value = serde_json::from_str(own.last().unwrap()).unwrap();
         assert_eq!(last["over"], true, "{state}");
         let figures = &last["lanes"][0]["result"]["groups"][1]["ios"];
         assert!(figures.as_u64() > Some(0) && own.len() > 60, "{figures} in {} frames: {state}", own.len());
-        if let Some(at) = (0..own.len()).find(|at| own.get(*at) != other.get(*at)) {
-            panic!("frame {at} of {state}:\nnative  {}\nbrowser {:?}", own[at], other.get(at));
-        }
-        assert_eq!(own.len(), other.len(), "{state}");
         let mut reseeded = state.clone();
         reseeded["seed"] = json!(99);
         assert_ne!(in_browser(&mut page, &reseeded, &script), own, "the seed counts: {state}");
         println!("{} frames of {} bytes: {}", own.len(), own.iter().map(String::len).sum::<usize>(), state["device"]);
     }
     assert_eq!(page.errors, Vec::<String>::new());
+}
+
+#[test]
+fn every_story_gives_the_same_bytes() {
+    let Some((host, mut page)) = opened() else { return };
+    page.open(&host.address);
+    let states = page.value(
+        "import(new URL('stories.js', location)).then(({ STORIES }) => STORIES.flatMap((story) => story.steps.flatMap((step) => step.state ?? [])))",
+    );
+    let states = states.as_array().unwrap();
+    assert!(states.len() >= 10, "{}", states.len());
+    for state in states {
+        let mut short = state.clone();
+        short["length_ms"] = json!(700);
+        let frames = compared(&mut page, &short, &json!([{"pace": 1e9}, 30, {"pace": -1}, 4]));
+        assert!(frames.last().unwrap().contains("\"over\":true"), "{short}");
+    }
+    println!("{} states of stories", states.len());
 }
 
 #[test]

@@ -7,6 +7,21 @@
 //! ```
 //! Nothing here reads a clock, starts a thread or opens a file: the caller of a course passes the wall
 //! time. The same state, orders and times give the same frames.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use hoistway::lab::{Choices, FRAME, Order, State};
+//!
+//! let mut state = State::first("ssd", &[])?;
+//! state.length_ms = 50;
+//! let (mut course, _facts) = Choices::new("ssd", &[])?.start(state)?;
+//! // As fast as possible. A clock that stands lets one call go to the end.
+//! course.carry_out(Order::Pace(-1.0))?;
+//! assert!(course.advance(FRAME, &|| Duration::ZERO));
+//! assert!(course.frame().over);
+//! # Ok::<(), hoistway::Error>(())
+//! ```
 
 mod choices;
 mod course;
