@@ -30,6 +30,7 @@ class Laboratory {
     try {
       this.choices = await this.transport.choices();
     } catch (error) {
+      get("device-summary").textContent = "";
       return this.problem(error.message);
     }
     for (const device of this.choices.devices) get("device").add(new Option(device.name, `model:${device.name}`));
@@ -155,13 +156,11 @@ class Laboratory {
   }
 
   async order(order) {
-    const { opening } = this;
     try {
       await this.transport.order(order);
       return true;
     } catch (error) {
-      // If another run has been opened meanwhile, this one was closed before it had read the order.
-      if (opening === this.opening) this.problem(error.message);
+      this.problem(error.message);
       return false;
     }
   }

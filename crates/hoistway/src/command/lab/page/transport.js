@@ -15,6 +15,8 @@ export class ServerTransport {
   #id = null;
   #frames = null;
   #opened = 0;
+  // Orders that have no answer yet.
+  #orders = new Set();
 
   async #ask(path, body) {
     const options = body === undefined ? {} : {
@@ -38,10 +40,12 @@ export class ServerTransport {
   }
 
   async open(state, onFrame, onEnd) {
-    const before = this.#id;
-    this.close();
     this.#opened += 1;
     const opened = this.#opened;
+    // A run that ends before it has read an order would refuse it.
+    while (this.#orders.size) await Promise.allSettled(this.#orders);
+    const before = this.#id;
+    this.close();
     const { id, lanes } = await this.#ask(before ? `/open?instead=${before}` : "/open", state);
     // Another one was opened meanwhile; the server drops a run without a reader.
     if (opened !== this.#opened) return lanes;
@@ -64,7 +68,9 @@ export class ServerTransport {
 
   order(order) {
     if (this.#id === null) return Promise.reject(new Error("Nothing runs."));
-    return this.#ask(`/do?id=${this.#id}`, order);
+    const answer = this.#ask(`/do?id=${this.#id}`, order).finally(() => this.#orders.delete(answer));
+    this.#orders.add(answer);
+    return answer;
   }
 
   command(state) {
