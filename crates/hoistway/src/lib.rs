@@ -30,6 +30,7 @@
 //! | `simulate` | `Experiment`, `simulate`, `trace`, `report`; needs the standard library only |
 //! | `engine` | experiments with real I/O, and `engine`; Linux |
 //! | `conformance` | `conformance`: tests for a policy of your own |
+//! | `lab` | `lab`: runs that change while they go on, for a page |
 //! | `command` (default) | `command` and the program `hoistway` |
 //!
 //! A program that embeds the library leaves the command out:
@@ -120,6 +121,8 @@ mod error;
 mod experiment;
 #[cfg(feature = "simulate")]
 mod groups;
+#[cfg(feature = "lab")]
+pub mod lab;
 #[cfg(feature = "simulate")]
 mod limiters;
 #[cfg(feature = "simulate")]

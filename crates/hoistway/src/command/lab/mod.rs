@@ -3,18 +3,14 @@
 //! ```text
 //! page/*.js --POST /open {state}--> Laboratory --GET /frames (server-sent events)--> page/*.js
 //!           --POST /do {order}---->     |
-//!                                       +- one thread per page: Course -> one simulator::Session per lane
+//!                                       +- one thread per page: hoistway::lab::Course
 //! ```
 //! The server listens on the loopback address only, serves the files of `page/`, which are part of
 //! the program, and answers only to pages that it has served itself. The state of a page is one
-//! value ([`State`]), which is also its link. The page reaches the simulation by one interface
-//! (`page/transport.js`), so that a simulation inside the browser can take the server's place.
+//! value ([`State`](crate::lab::State)), which is also its link. The page reaches the simulation by one
+//! interface (`page/transport.js`): this server, or in `web/` a simulation inside the browser.
 
-mod choices;
-mod course;
-mod frame;
 mod server;
-mod state;
 
 use std::process::{Command, Stdio};
 
@@ -23,8 +19,8 @@ use experiment::Exit;
 
 use crate::command::exit::{Outcome, Reporter, print};
 use crate::command::interrupt::Interrupt;
+use crate::lab::Choices;
 use server::Laboratory;
-use state::State;
 
 /// The port without `--port`.
 const PORT: u16 = 8734;
@@ -52,8 +48,8 @@ pub struct LabArguments {
 /// The port is taken, or device or scheduler does not exist.
 pub fn run(arguments: &LabArguments, reporter: Reporter) -> Outcome {
     let interrupt = Interrupt::install()?;
-    let first = State::first(&arguments.model, &arguments.schedulers)?;
-    let laboratory = Laboratory::open(arguments.port, first)?;
+    let choices = Choices::new(&arguments.model, &arguments.schedulers)?;
+    let laboratory = Laboratory::open(arguments.port, choices)?;
     let address = laboratory.address();
     print(&format!("{address}\n"))?;
     reporter.note("the laboratory is open at this address, on this machine only; Ctrl-C closes it");

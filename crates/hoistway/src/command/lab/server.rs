@@ -18,11 +18,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tiny_http::{Method, Request, Server, StatusCode};
 
-use super::choices;
-use super::course::{Course, FRAME, Order};
-use super::state::State;
 use crate::command::exit::Error;
 use crate::command::interrupt::Interrupt;
+use crate::lab::{Choices, Course, FRAME, Order, State, refusal};
 
 /// Pages at a time.
 const PAGES_MAX: usize = 8;
@@ -78,7 +76,7 @@ type Pages = Arc<Mutex<BTreeMap<u64, Page>>>;
 pub struct Laboratory {
     server: Server,
     address: SocketAddr,
-    first: State,
+    choices: Choices,
     pages: Pages,
 }
 
@@ -87,7 +85,7 @@ impl Laboratory {
     ///
     /// # Errors
     /// The port is taken, or may not be used.
-    pub fn open(port: u16, first: State) -> Result<Self, Error> {
+    pub fn open(port: u16, choices: Choices) -> Result<Self, Error> {
         let failed = |error: &dyn std::fmt::Display| {
             let help =
                 format!("a laboratory may be open already: http://127.0.0.1:{port}/; --port 0 takes a free port");
@@ -96,7 +94,7 @@ impl Laboratory {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| failed(&error))?;
         let address = listener.local_addr().map_err(|error| failed(&error))?;
         let server = Server::from_listener(listener, None).map_err(|error| failed(&error))?;
-        Ok(Self { server, address, first, pages: Pages::default() })
+        Ok(Self { server, address, choices, pages: Pages::default() })
     }
 
     /// The address of the page.
@@ -125,7 +123,7 @@ impl Laboratory {
         let id = number("id=");
         let answer = match (request.method(), path) {
             (Method::Get, "/frames") => return self.stream(request, id),
-            (Method::Get, "/choices") => Ok(choices::all(&self.first)),
+            (Method::Get, "/choices") => Ok(self.choices.list()),
             (Method::Get, path) => {
                 return match FILES.iter().find(|(known, ..)| *known == path) {
                     Some((_, kind, text)) => respond(request, 200, kind, (*text).to_owned()),
@@ -137,11 +135,7 @@ impl Laboratory {
                 number("instead=").and_then(|before| lock(&self.pages).remove(&before));
                 body(&mut request).and_then(|state| self.open_page(state))
             }
-            (Method::Post, "/command") => body(&mut request).and_then(|state: State| {
-                state.check(&self.first.device)?;
-                let (line, is_exact) = state.command();
-                Ok(json!({"command": line, "is_exact": is_exact}))
-            }),
+            (Method::Post, "/command") => body(&mut request).and_then(|state: State| self.choices.command(&state)),
             (Method::Post, "/do") => return self.order(request, id),
             _ => Err(Error::usage("only GET and POST are answered", "")),
         };
@@ -164,9 +158,7 @@ impl Laboratory {
     }
 
     fn open_page(&self, state: State) -> Result<Value, Error> {
-        state.check(&self.first.device)?;
-        let course = Course::start(state)?;
-        let lanes = choices::of_lanes(course.lanes());
+        let (course, lanes) = self.choices.start(state)?;
         let mut pages = lock(&self.pages);
         if pages.len() >= PAGES_MAX {
             return Err(Error::usage(format!("{PAGES_MAX} pages are open"), "close one of them"));
@@ -249,11 +241,7 @@ fn body<T: DeserializeOwned>(request: &mut Request) -> Result<T, Error> {
 fn respond_json(request: Request, answer: Result<Value, Error>) -> io::Result<()> {
     match answer {
         Ok(value) => respond(request, 200, "application/json", value.to_string()),
-        Err(error) => {
-            let first = error.messages.first();
-            let (what, help) = first.map_or(("", ""), |it| (it.what.as_str(), it.help.as_str()));
-            respond(request, 400, "application/json", json!({"error": what, "help": help}).to_string())
-        }
+        Err(error) => respond(request, 400, "application/json", refusal(&error).to_string()),
     }
 }
 
@@ -275,11 +263,12 @@ fn stream_frames(request: Request, mut course: Course, orders: &Receiver<Pending
     let mut out = request.into_writer();
     write!(out, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{COMMON_HEADERS}\r\n")?;
     let mut written = Instant::now();
-    let mut advanced = Instant::now();
+    let begin = Instant::now();
+    let mut advanced = begin;
     loop {
         let elapsed = advanced.elapsed();
         advanced = Instant::now();
-        if course.advance(elapsed) {
+        if course.advance(elapsed, &|| begin.elapsed()) {
             let frame = serde_json::to_string(&course.frame()).map_err(io::Error::other)?;
             write!(out, "data: {frame}\n\n")?;
             out.flush()?;

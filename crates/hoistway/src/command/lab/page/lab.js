@@ -5,7 +5,7 @@ import { LaneHistory } from "./history.js";
 import { LaneView } from "./lanes.js";
 import { afterChanges, make, ofLink, tenant, time, toLink } from "./state.js";
 import { STORIES } from "./stories.js";
-import { ServerTransport } from "./transport.js";
+import { ServerTransport, WorkerTransport } from "./transport.js";
 
 // Virtual nanoseconds per second; the last is as fast as possible.
 const PACES = [1e5, 1e6, 3e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, 1e9, 2e9, 5e9, 2e10, -1];
@@ -30,6 +30,7 @@ class Laboratory {
     try {
       this.choices = await this.transport.choices();
     } catch (error) {
+      get("device-summary").textContent = "";
       return this.problem(error.message);
     }
     for (const device of this.choices.devices) get("device").add(new Option(device.name, `model:${device.name}`));
@@ -151,7 +152,7 @@ class Laboratory {
     this.isOpen = false;
     this.isRunning = false;
     this.#showRun();
-    this.problem("The connection to the laboratory has ended. If it still runs, press Start again.");
+    this.problem(this.transport.loss);
   }
 
   async order(order) {
@@ -370,7 +371,7 @@ class Laboratory {
       const free = ["mq-deadline", "bfq", "paternoster", "none", "kyber"].find((it) => !next.schedulers.includes(it));
       next.schedulers.push(free);
     }));
-    on("copy-link", "click", () => this.#copy("The link to this state", location.href, "It holds the whole state: device, tenants, schedulers, seed, and every change with its time. It works where a laboratory is open on this port."));
+    on("copy-link", "click", () => this.#copy("The link to this state", location.href, `It holds the whole state: device, tenants, schedulers, seed, and every change with its time. ${this.transport.reach}`));
     on("copy-command", "click", () => this.copyCommand());
     on("copied-close", "click", () => { get("copied").hidden = true; });
     on("story", "change", (event) => this.tellStory(event.target.value === "" ? null : Number(event.target.value)));
@@ -390,7 +391,9 @@ class Laboratory {
   }
 }
 
-const laboratory = new Laboratory(new ServerTransport());
+// `web/build` writes `worker` into the page that it makes.
+const isServed = document.documentElement.dataset.simulation === "server";
+const laboratory = new Laboratory(isServed ? new ServerTransport() : new WorkerTransport());
 // For those who look at it from the browser's console, and for its test.
 window.laboratory = laboratory;
 laboratory.begin();

@@ -53,7 +53,7 @@ pub struct LaneFrame {
 }
 
 /// One tenant in one lane.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct GroupFrame {
     pub weight: u32,
     pub rests: bool,
@@ -197,6 +197,57 @@ pub fn completions(served: &[Served]) -> Vec<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::State;
+
+    /// A session on this device after 20 ms of its load.
+    fn session(device: &str) -> Session {
+        let mut state = State::first(device, &["none".to_owned()]).unwrap();
+        state.length_ms = 40;
+        state.tenants[0].read = 50;
+        let mut session = Session::start(&state.experiments().unwrap()[0], &[]).unwrap();
+        session.advance(20_000_000).unwrap();
+        session
+    }
+
+    #[test]
+    fn a_device_is_told_by_its_parts() {
+        let array = DeviceSample::of(&session("raid5x12")).unwrap();
+        assert_eq!((array.at_ns, array.disks.len()), (20_000_000, 12));
+        assert_eq!((array.channels.as_str(), array.dies.as_str()), ("", ""));
+        for (does, sector) in &array.disks {
+            assert!(*does <= 2 && (*does == 0) == sector.is_none(), "{does} at {sector:?}");
+        }
+        assert!(array.disks.iter().any(|(does, _)| *does > 0), "100 requests are in flight");
+        let flash = DeviceSample::of(&session("ssd")).unwrap();
+        assert!(flash.disks.is_empty() && flash.channels.chars().all(|it| "01".contains(it)));
+        assert!(flash.dies.len() > flash.channels.len() && flash.dies.chars().all(|it| "012".contains(it)));
+        assert!(flash.dies.contains('1') && flash.dies.contains('2'), "reads and writes: {}", flash.dies);
+        assert_eq!(serde_json::to_value(&flash).unwrap().as_object().unwrap().len(), 3, "no empty disks");
+    }
+
+    #[test]
+    fn of_many_dispatches_the_latest_are_told() {
+        let mut session = session("ssd");
+        let (dispatches, served) = (session.take_dispatches(), session.take_served());
+        assert!(dispatches.len() > DISPATCHES && served.len() > DISPATCHES, "{}", dispatches.len());
+        let (told, ended) = (rows(&dispatches), completions(&served));
+        assert_eq!((told.len(), ended.len()), (DISPATCHES, DISPATCHES));
+        assert_eq!(told.last().unwrap().0, dispatches.last().unwrap().number);
+        assert_eq!(ended.last(), Some(&(served.last().unwrap().number, served.last().unwrap().service_ns)));
+        assert_eq!(rows(&dispatches[..3]).len(), 3);
+    }
+
+    #[test]
+    fn the_result_adds_up_what_the_groups_did() {
+        let mut session = session("ssd");
+        session.advance(40_000_000).unwrap();
+        let result = LaneResult::of(&session.finish().unwrap());
+        assert_eq!((result.window_ns, result.groups.len()), (40_000_000, 3));
+        for group in &result.groups {
+            assert!(group.ios > 0 && group.bytes == group.ios * 4_096);
+            assert!(group.latency_ns_p50 <= group.latency_ns_p99 && group.latency_ns_p99 <= group.latency_ns_max);
+        }
+    }
 
     #[test]
     fn buckets_begin_where_the_fine_ones_do() {

@@ -8,7 +8,7 @@ use block::time::{MILLISECOND, SECOND};
 use experiment::{Experiment, Group};
 use serde::{Deserialize, Serialize};
 
-use crate::command::exit::Error;
+use crate::error::Error;
 
 /// Bounds of a page.
 const TENANTS_MAX: usize = 8;

@@ -4,7 +4,7 @@
 //! between two slices, at a time that is written down, so that a link repeats them exactly.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
@@ -14,7 +14,7 @@ use simulator::Session;
 
 use super::frame::{DeviceSample, Frame, GroupFrame, LaneFrame, LaneResult, ReportedLatencies, completions, rows};
 use super::state::{Change, State, What};
-use crate::command::exit::Error;
+use crate::error::Error;
 
 /// Wall time of one frame, and the part of it in which lanes advance.
 pub const FRAME: Duration = Duration::from_micros(16_667);
@@ -198,12 +198,16 @@ impl Course {
     }
 
     /// Advances for the wall time since the last call; returns whether anything has happened.
-    pub fn advance(&mut self, elapsed: Duration) -> bool {
+    ///
+    /// `now` tells the wall time from any beginning: it bounds the work of a call. The threads and the
+    /// clock of a browser are not those of a program, so the caller has the clock.
+    pub fn advance(&mut self, elapsed: Duration, now: &dyn Fn() -> Duration) -> bool {
         if self.is_over() || self.pace == Pace::Frozen {
             self.pace_now = 0.0;
             return !self.is_reported;
         }
-        let started = Instant::now();
+        let started = now();
+        let worked = |since: Duration| now().saturating_sub(since);
         let before_ns = self.now_ns;
         match self.pace {
             Pace::NanosPerSecond(pace) => {
@@ -213,15 +217,15 @@ impl Course {
                 self.due_ns -= whole as f64;
                 let target_ns = self.now_ns.saturating_add(whole);
                 let slice_ns = (whole / SAMPLES).clamp(1, SLICE_MAX_NS);
-                while self.now_ns < target_ns && !self.is_over() && started.elapsed() < WORK {
+                while self.now_ns < target_ns && !self.is_over() && worked(started) < WORK {
                     self.slice((self.now_ns + slice_ns).min(target_ns));
                 }
             }
             Pace::Unlimited => {
-                while !self.is_over() && started.elapsed() < WORK {
-                    let slice_started = Instant::now();
+                while !self.is_over() && worked(started) < WORK {
+                    let slice_started = now();
                     self.slice(self.now_ns + self.slice_ns);
-                    let took = slice_started.elapsed();
+                    let took = worked(slice_started);
                     if took < WORK / 16 {
                         self.slice_ns = (self.slice_ns * 2).min(SLICE_MAX_NS);
                     } else if took > WORK / 8 {
@@ -320,6 +324,7 @@ impl Lane {
             }
             Err(error) => {
                 self.failed = Some(error.to_string());
+                self.last = self.groups();
                 self.session = None;
             }
         }
@@ -338,7 +343,12 @@ impl Lane {
     }
 
     fn groups(&mut self) -> Vec<GroupFrame> {
-        let Some(session) = &self.session else { return std::mem::take(&mut self.last) };
+        let Some(session) = &self.session else {
+            // The figures at the end stay; their latencies are reported once.
+            let news = self.last.clone();
+            self.last.iter_mut().for_each(|group| group.latencies.clear());
+            return news;
+        };
         let groups = session.figures().groups.into_iter().enumerate();
         let group = |(index, group): (usize, simulator::GroupFigures)| GroupFrame {
             weight: group.weight,

@@ -4,6 +4,11 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
+/// A clock that stands: no call runs out of time.
+const fn still() -> Duration {
+    Duration::ZERO
+}
+
 fn state(schedulers: &[&str]) -> State {
     let schedulers: Vec<String> = schedulers.iter().map(|name| (*name).to_owned()).collect();
     let mut state = State::first("ssd", &schedulers).unwrap();
@@ -15,7 +20,7 @@ fn state(schedulers: &[&str]) -> State {
 fn finish(course: &mut Course) -> Vec<String> {
     course.carry_out(Order::Pace(-1.0)).unwrap();
     while !course.is_over() {
-        course.advance(MS);
+        course.advance(MS, &still);
     }
     let frame = course.frame();
     assert!(frame.over && frame.planned == 0);
@@ -38,7 +43,7 @@ fn the_changes_of_a_course_repeat_it() {
         What::On { tenant: 1, on: true },
     ];
     for what in orders {
-        course.advance(9 * MS);
+        course.advance(9 * MS, &still);
         // Of two changes at the same time the last counts.
         if let What::Load { tenant, .. } = what {
             let first = What::Load { tenant, depth: 7, block: 8_192, read: 0, random: true };
@@ -63,12 +68,31 @@ fn a_change_of_ones_own_ends_those_of_a_link() {
     let mut course = Course::start(State { changes: vec![planned], ..state(&["wfq"]) }).unwrap();
     assert_eq!(course.frame().planned, 1);
     course.carry_out(Order::Pace(1e9)).unwrap();
-    course.advance(5 * MS);
+    course.advance(5 * MS, &still);
     course.carry_out(Order::Change(What::Weight { tenant: 1, weight: 700 })).unwrap();
     finish(&mut course);
     assert_eq!(course.made.len(), 1);
     let late = course.carry_out(Order::Change(What::Weight { tenant: 1, weight: 2 })).unwrap_err();
     assert!(late.to_string().contains("the run is over"), "{late}");
+}
+
+#[test]
+fn an_order_after_the_end_is_answered_by_the_same_figures() {
+    let mut course = Course::start(state(&["none"])).unwrap();
+    course.carry_out(Order::Pace(-1.0)).unwrap();
+    course.advance(MS, &still);
+    let told = |frame: &Frame| {
+        let groups = frame.lanes[0].groups.iter();
+        groups.map(|it| (it.ios, it.bytes, it.latencies.len())).collect::<Vec<_>>()
+    };
+    let first = told(&course.frame());
+    assert!(first.len() == 3 && first.iter().all(|(ios, _, latencies)| *ios > 0 && *latencies > 0), "{first:?}");
+    assert!(!course.advance(MS, &still), "there is no news");
+    // A page that has not read the end yet may still ask for another pace.
+    course.carry_out(Order::Pace(0.0)).unwrap();
+    assert!(course.advance(MS, &still));
+    let again = told(&course.frame());
+    assert_eq!(again, first.iter().map(|(ios, bytes, _)| (*ios, *bytes, 0)).collect::<Vec<_>>());
 }
 
 #[test]
