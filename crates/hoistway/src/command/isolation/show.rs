@@ -56,8 +56,18 @@ pub fn text(document: &Document) -> String {
 
 /// What was done before and how often, line by line.
 pub fn notes(document: &Document) -> Vec<String> {
-    let Document { repetitions, seed, host, target, preconditioning, overhead_machine, cost_model, overhead_cost_model, complete, .. } =
-        document;
+    let Document {
+        repetitions,
+        seed,
+        host,
+        target,
+        preconditioning,
+        overhead_machine,
+        cost_model,
+        overhead_cost_model,
+        complete,
+        ..
+    } = document;
     let mut notes = vec![
         format!("{repetitions} repetitions in random order, seed {seed}, on {target} ({host})"),
         format!("preconditioning: {preconditioning}"),
