@@ -2,7 +2,7 @@
 //! from a plain web server. `./check web` builds the folder and names it in `HOISTWAY_LABORATORY`.
 
 #[path = "../../crates/hoistway/tests/lab/devtools.rs"]
-#[allow(dead_code, reason = "one part of it is enough here")]
+#[allow(dead_code, reason = "this test does not call all functions of the module")]
 mod devtools;
 
 use std::fs;

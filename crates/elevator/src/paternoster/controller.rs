@@ -1,6 +1,7 @@
 //! Learns the floor: while fewer requests than this are in flight, tenants that lead are served as
 //! well. It compares the throughput of held epochs, in which tenants that lead are held back, with
-//! that of reference epochs, in which more requests are in flight.
+//! that of reference epochs, in which more requests may be in flight, so that tenants that lead are
+//! served as well.
 //!
 //! At first the controller assumes that exact shares cost no throughput. They are given up only
 //! when the loss of throughput exceeds `give` significantly, by a sequence of t-tests at doubling

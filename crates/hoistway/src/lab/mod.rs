@@ -1,5 +1,5 @@
-//! The laboratory without its server: a run whose loads and weights change while it goes on, told in
-//! frames. `hoistway lab` serves it from a thread; `web/` has it in the browser.
+//! The simulation behind the laboratory's page. Loads and weights can be changed while it runs; frames
+//! report its state. `hoistway lab` runs it in a server's thread, `web/` in the browser.
 //!
 //! ```text
 //! State, checked by Choices --> Course: one simulator::Session per lane --> Frame, sixty times a second
