@@ -151,6 +151,23 @@ def test_dask_gives_the_same_rows_although_a_worker_is_killed(serial: "list[dict
     assert done.table.to_pylist() == serial
 
 
+def test_a_task_that_fails_is_run_point_by_point(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    module = sys.modules["hoistway.sweep"]
+
+    def dies_of_seed_7(experiments: "list[hoistway.Experiment]") -> "list[Any]":
+        if any(experiment.seed == 7 for experiment in experiments):
+            raise MemoryError(f"points: {len(experiments)}")
+        return [module.measure(experiment) for experiment in experiments]
+
+    monkeypatch.setattr(module, "measure_all", dies_of_seed_7)
+    space = {"target": "model:ssd", "schedulers": "none", "seed": range(100), "runtime_s": 0.001, "ramp_s": 0.0}
+    with distributed.Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+        rows = hoistway.sweep(space, client, path=tmp_path / "sweep.parquet").table.to_pylist()
+    assert len(rows) == 100 and len(module._chunks(100, 1)) < 100
+    assert [(row["seed"], row["error"]) for row in rows if row["error"]] == [(7, "MemoryError: points: 1")]
+
+
 def test_ray_gives_the_same_rows_although_a_worker_is_killed(serial: "list[dict[str, Any]]", tmp_path: Path) -> None:
     ray = pytest.importorskip("ray", reason="Ray has no wheel here, or is not installed")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
