@@ -163,7 +163,7 @@ machine! {
     /// With contention=1: time in which a lock, with the data under it, moves from one processor to another, in ns.
     lock_transfer_ns: number = 200, 0, 1_000_000;
     /// With contention=1: time of one of the instructions that a scheduler is known to take, in picoseconds.
-    instruction_ps: number = 340, 1, 1_000_000;
+    instruction_ps: number = 420, 1, 1_000_000;
     /// With contention=1, what another design would change: 1 lets processors keep new requests in lists of their own,
     /// which the dispatching processor takes over under the lock; 2 the ends of requests as well.
     processor_lists: number = 0, 0, 2;

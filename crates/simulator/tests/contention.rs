@@ -22,6 +22,10 @@ fn cpu_ns_per_io(measurement: &Measurement) -> f64 {
     measurement.processors.unwrap().busy_ns as f64 / measurement.groups[0].ios() as f64
 }
 
+fn takes_per_io(measurement: &Measurement) -> f64 {
+    measurement.processors.unwrap().lock_takes as f64 / measurement.groups[0].ios() as f64
+}
+
 fn near(value: f64, expected: f64, tolerance: f64) -> bool {
     (value / expected - 1.0).abs() < tolerance
 }
@@ -46,17 +50,18 @@ fn without_contention_its_keys_change_nothing() {
 fn a_saturated_lock_lets_through_what_its_time_allows() {
     // 1 us each to insert, to choose and to complete, all under the device's lock; instructions cost
     // next to nothing.
-    for (processors, transfer_ns, expected) in [(8, 0, 333_333.0), (16, 0, 333_333.0), (16, 500, 222_222.0)] {
+    for (processors, transfer_ns) in [(8, 0), (16, 0), (16, 500)] {
         let machine = format!(
             "contention=1,submit_ns=100,complete_ns=100,sched_ns_per_op=1000,instruction_ps=1,lock_transfer_ns={transfer_ns}"
         );
         let measurement = run(&question("null,inline=1,queue_depth=1023", "noop", &machine, processors, 8));
-        let rate = measurement.ios_per_s();
-        assert!(near(rate, expected, 0.03), "{processors} processors, {transfer_ns} ns: {rate}, not {expected}");
+        let takes = takes_per_io(&measurement);
+        // Besides the three, a submitter finds that another one has dispatched its request meanwhile.
+        assert!((3.0..4.0).contains(&takes), "{takes} holds for each I/O");
+        let held = measurement.ios_per_s() * takes * (1_000 + transfer_ns) as f64 / 1e9;
+        assert!(near(held, 1.0, 0.03), "{processors} processors, {transfer_ns} ns: held {held} of the time");
         let time = measurement.processors.unwrap();
         assert!(2 * time.lock_wait_ns > time.busy_ns, "{time:?}");
-        let takes = time.lock_takes as f64 / measurement.groups[0].ios() as f64;
-        assert!(near(takes, 3.0, 0.05), "{takes} holds for each I/O");
     }
 }
 
@@ -65,13 +70,15 @@ fn lists_of_processors_save_holds_of_the_lock() {
     let rate_and_takes = |lists: u32| {
         let machine = format!("contention=1,submit_ns=100,complete_ns=100,processor_lists={lists}");
         let measurement = run(&question("null,inline=1,queue_depth=1023", "paternoster", &machine, 16, 32));
-        let takes = measurement.processors.unwrap().lock_takes as f64 / measurement.groups[0].ios() as f64;
-        (measurement.ios_per_s(), takes)
+        (measurement.ios_per_s(), takes_per_io(&measurement))
     };
-    // Search, insertion, choice and end; choice and end; choice.
+    // Search, insertion, choice and end; choice and end; choice; and choices that find nothing left.
     let found = [0, 1, 2].map(rate_and_takes);
     for ((rate, takes), expected) in found.into_iter().zip([4.0, 2.0, 1.0]) {
-        assert!(near(takes, expected, 0.05), "{rate} per second, {takes} holds for each, not {expected}");
+        assert!(
+            (expected..expected + 1.0).contains(&takes),
+            "{rate} per second, {takes} holds for each, not {expected}"
+        );
     }
     assert!(found[0].0 < found[1].0 && found[1].0 < found[2].0, "{found:?}");
 }
@@ -98,12 +105,11 @@ fn a_scheduler_costs_its_instructions() {
         let locking = entry.traits.locking;
         let parts = [Some(locking.insert), Some(locking.dispatch), Some(locking.complete), locking.merge];
         let instructions: u64 = parts.iter().flatten().map(|part| u64::from(part.instructions)).sum();
-        let added_ns = (instructions + u64::from(locking.beside)) as f64 * 0.34;
-        // A worker is woken for each batch besides; 64 requests in flight make long batches, but
-        // some policies do not let all of them go at once.
+        let added_ns = (instructions + u64::from(locking.beside) + u64::from(locking.queue_run)) as f64 * 0.42;
+        // A worker is woken besides where a policy does not let a request go at once.
         let cost = cost_ns(entry.name);
         assert!(cost > none + 0.95 * added_ns, "{}: {cost} ns, {added_ns} of its own", entry.name);
-        assert!(cost < none + 1.05 * added_ns + 2_200.0, "{}: {cost} ns, {added_ns} of its own", entry.name);
+        assert!(cost < none + 1.05 * added_ns + 2_700.0, "{}: {cost} ns, {added_ns} of its own", entry.name);
     }
 }
 

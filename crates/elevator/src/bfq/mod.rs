@@ -247,6 +247,7 @@ impl Bfq {
 /// group's limit), for the insertion, for each choice and for each end.
 const LOCKING: Locking = Locking {
     merge: Some(Section { guard: Guard::Device, instructions: 450 }),
+    queue_run: 927,
     ..Locking::of_device(850, 850, 357, 900)
 };
 

@@ -162,6 +162,7 @@ const LOCKING: Locking = Locking {
     dispatch: Section { guard: Guard::HardwareQueue, instructions: 260 },
     complete: Section { guard: Guard::Processor, instructions: 115 },
     beside: 610,
+    queue_run: 919,
 };
 
 impl Elevator for Kyber {

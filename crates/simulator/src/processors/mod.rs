@@ -1,7 +1,7 @@
 //! Processors that do one thing at a time, and the locks of the scheduler for which they wait.
 //!
 //! ```text
-//! submission:  submit_ns -> [merge] -> [insert] -> the process goes on; a worker is woken, or [choose]...
+//! submission:  submit_ns -> [merge] -> [insert] -> [choose] -> [choose] ... until nothing is to be dispatched
 //! worker:      worker_ns -> [choose] -> [choose] ... until nothing is to be dispatched
 //! completion:  interrupt_ns -> [complete] -> a worker is woken, the process is told
 //! delivery:    deliver_ns -> the process sees its I/O's end
@@ -137,11 +137,6 @@ impl Processors {
     /// Whether the policy has queues of its own for each hardware queue.
     pub(crate) fn is_per_queue(&self) -> bool {
         self.times.is_per_queue
-    }
-
-    /// Whether submitters dispatch what they submit.
-    pub(crate) fn submitter_dispatches(&self) -> bool {
-        self.times.submitter_dispatches
     }
 
     /// A process has something to do: at once when its processor is at it already, otherwise after
@@ -325,7 +320,6 @@ mod tests {
             dispatch: none,
             complete: none,
             transfer_ns,
-            submitter_dispatches: true,
             is_per_queue: false,
         }
     }

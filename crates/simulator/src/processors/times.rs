@@ -31,16 +31,13 @@ pub(crate) struct Times {
     pub complete: Part,
     /// A lock and what it guards move from one processor to another.
     pub transfer_ns: Nanos,
-    /// Without a scheduler the submitter passes requests to the driver itself. With one, a worker
-    /// of blk-mq does (`blk_mq_run_hw_queue(hctx, true)`).
-    pub submitter_dispatches: bool,
     /// Whether a request can go only to the hardware queue for which it was queued.
     pub is_per_queue: bool,
 }
 
-/// What a lone request costs more with any elevator than in a batch of 32: the worker of blk-mq is
-/// woken and dispatches it. Measured with the module's FIFO: 13,649 - 6,646 at
-/// depth 1, 6,534 - 5,751 at depth 32 (docs/measured/2026-11-22-kernel-module).
+/// A worker of blk-mq is woken and goes to sleep again. Measured on Linux 6.1, which woke one for every
+/// lone request, with the module's FIFO: 13,649 - 6,646 at depth 1, 6,534 - 5,751 at depth 32
+/// (docs/measured/2026-11-22-kernel-module).
 const WORKER_INSTRUCTIONS: u64 = 6_220;
 
 /// A request joins a list that its processor alone appends to, and leaves it.
@@ -73,7 +70,7 @@ impl Times {
             defer(&mut complete);
         }
         Self {
-            submit_ns: costs.submit_ns + ns(u64::from(locking.beside)),
+            submit_ns: costs.submit_ns + ns(u64::from(locking.beside) + u64::from(locking.queue_run)),
             interrupt_ns,
             deliver_ns: costs.complete_ns - interrupt_ns,
             worker_ns: if is_elevator { ns(WORKER_INSTRUCTIONS) } else { 0 },
@@ -82,7 +79,6 @@ impl Times {
             dispatch,
             complete,
             transfer_ns: machine.lock_transfer_ns,
-            submitter_dispatches: !is_elevator,
             is_per_queue,
         }
     }

@@ -62,7 +62,7 @@ impl<E: Elevator> Run<E> {
             Effect::Submit { io } => {
                 self.processes.submit_io(io, now, &mut self.queue);
                 let queue = self.queue_of(processor);
-                if self.processes.processors().submitter_dispatches() && !self.queue.is_dispatch_idle(queue) {
+                if !self.queue.is_dispatch_idle(queue) {
                     self.processes.processors().choose(processor, queue, now);
                     return;
                 }
