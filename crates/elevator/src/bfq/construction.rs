@@ -81,7 +81,7 @@ impl Policy for Bfq {
             depth_samples: 0,
             budgets_assigned: 0,
             max_budget: DEFAULT_MAX_BUDGET,
-            peak: PeakRate::new(configuration.rotational, profile.rates_turns),
+            peak: PeakRate::new(configuration.rotational, profile),
             last_position_sectors: 0,
             last_position_in_service: 0,
             last_completed: NIL,

@@ -205,19 +205,6 @@ impl Bfq {
 
     // ---- groups with requests ----
 
-    /// Counts the weight of a group that enters or leaves an active set.
-    pub(super) fn count_group_weight(&mut self, entity: u32, is_in: bool) {
-        let weight = self.entities.at(entity).weight.min(WEIGHT_MAX);
-        let count = self.group_weight_counts.at_mut(weight);
-        let before = *count;
-        *count = if is_in { before.wrapping_add(1) } else { before.saturating_sub(1) };
-        match (before, *count) {
-            (0, 1) => self.group_weights = self.group_weights.wrapping_add(1),
-            (1, 0) => self.group_weights = self.group_weights.saturating_sub(1),
-            _ => {}
-        }
-    }
-
     /// Records that the queue has requests, queued or in flight.
     pub(super) fn become_pending(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);

@@ -50,6 +50,7 @@ mod timestamps;
 mod tunables;
 mod turn_rate;
 mod waker;
+mod weights;
 mod wf2q;
 
 use crate::account::GroupAccount;

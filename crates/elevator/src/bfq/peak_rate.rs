@@ -4,7 +4,8 @@
 use super::Bfq;
 use super::budget::DEFAULT_MAX_BUDGET;
 use super::next_request::is_far_from;
-use super::turn_rate::{ENOUGH_LONG_TURNS, FAST_RAISING_MS, LONGEST_RAISING_MS};
+use super::profile::Profile;
+use super::turn_rate::{ENOUGH_LONG_TURNS, FAST_RAISING_MS};
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
 use block::{Extent, Nanos};
 
@@ -13,7 +14,7 @@ pub const RATE_SHIFT: u32 = 16;
 /// Reference rates of a rotational device and of flash.
 pub const REFERENCE_RATE: [u64; 2] = [14_000, 33_000];
 const REFERENCE_RAISING_MS: [u64; 2] = [7_000, 2_500];
-const RAISING_MS: core::ops::RangeInclusive<u64> = 3_000..=25_000;
+const SHORTEST_RAISING_MS: u64 = 3_000;
 const LEAST_SAMPLES: u64 = 32;
 const LEAST_INTERVAL_NS: Nanos = 300 * MILLISECOND;
 const REFERENCE_INTERVAL_NS: Nanos = SECOND;
@@ -47,14 +48,14 @@ pub struct PeakRate {
 }
 
 impl PeakRate {
-    pub const fn new(is_rotational: bool, rates_turns: bool) -> Self {
-        let reference_ms = if rates_turns { FAST_RAISING_MS } else { REFERENCE_RAISING_MS };
+    pub const fn new(is_rotational: bool, profile: &Profile) -> Self {
+        let reference_ms = if profile.rates_turns { FAST_RAISING_MS } else { REFERENCE_RAISING_MS };
         let ([disk, flash], [disk_ms, flash_ms]) = (REFERENCE_RATE, reference_ms);
         let (reference, ms) = if is_rotational { (disk, disk_ms) } else { (flash, flash_ms) };
         Self {
             rate: reference * 2 / 3,
             reference_raising: reference * ms,
-            longest_raising_ms: if rates_turns { LONGEST_RAISING_MS } else { *RAISING_MS.end() },
+            longest_raising_ms: profile.longest_raising_ms,
             samples: 0,
             sequential: 0,
             sectors: 0,
@@ -74,7 +75,7 @@ impl PeakRate {
     /// Duration of the raising of an interactive queue.
     pub fn raising_ms(&self) -> u64 {
         let ms = self.reference_raising.checked_div(self.rate).unwrap_or(u64::MAX);
-        ms.clamp(*RAISING_MS.start(), self.longest_raising_ms)
+        ms.max(SHORTEST_RAISING_MS).min(self.longest_raising_ms)
     }
 
     /// For tests.

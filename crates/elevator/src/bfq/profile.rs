@@ -62,15 +62,16 @@ pub struct Profile {
     /// Takes notice of batch times ([`Configuration::batch_times`](crate::interface::Configuration)):
     /// the time of a request may lie before the last completion.
     pub(super) keeps_plug_time: bool,
-    /// Belongs to the single-queue block layer: it is asked for a request after every completion and
-    /// not every 3 ms, and its request pool keeps sync and async requests apart, so that no kind of
-    /// request is limited.
+    /// Belongs to the single-queue block layer, which asks for a request after every completion and
+    /// not every 3 ms.
     pub(super) is_single_queue: bool,
+    /// Limits how many tags async requests and sync writes may use.
+    pub(super) limits_tags_by_kind: bool,
     /// Looks for the next entity when a turn begins. Other forms keep the choice that they made while
     /// the last turn went on, even if it is not eligible (quirk Q17 of docs/specifications/bfq.md).
     pub(super) looks_up_each_turn: bool,
-    /// Weights of queues and of groups make the scenario asymmetric, those of groups only if two that
-    /// are not in service differ; classes and equal groups do not.
+    /// Weights of queues and of groups make the scenario asymmetric, those of groups only if two in
+    /// active sets differ; classes and equal groups do not.
     pub(super) compares_group_weights: bool,
     /// Measures the peak rate and slow turns by turns; in other forms by dispatches and by half of the
     /// largest budget.
@@ -100,6 +101,8 @@ pub struct Profile {
     pub(super) idles_longer_for_raised: bool,
     /// `strict_guarantees` keeps at most one request in the device.
     pub(super) strict_is_serial: bool,
+    /// The longest raising of an interactive queue.
+    pub(super) longest_raising_ms: u64,
     /// An interactive queue ceases to be raised when it has had 58.6 MiB.
     pub(super) limits_raised_service: bool,
     /// A queue that ceases to be soft real-time is interactive again for the rest of that period.
@@ -173,6 +176,7 @@ const V8R3: Profile = Profile {
     begins_bursts_always: true,
     keeps_plug_time: false,
     is_single_queue: true,
+    limits_tags_by_kind: false,
     looks_up_each_turn: true,
     compares_group_weights: true,
     rates_turns: true,
@@ -187,6 +191,7 @@ const V8R3: Profile = Profile {
     idles_without_queueing: true,
     idles_longer_for_raised: false,
     strict_is_serial: false,
+    longest_raising_ms: 13_000,
     limits_raised_service: false,
     returns_to_interactive: false,
     merges_young_only: false,
@@ -195,27 +200,37 @@ const V8R3: Profile = Profile {
 const FIRST: Profile = Profile {
     is_single_queue: false,
     looks_up_each_turn: false,
-    compares_group_weights: false,
     rates_turns: false,
-    charges_whole_timeouts: true,
-    keeps_spent_budget: false,
     gives_up_on_misfit: false,
-    async_charges: [3, 3],
     long_is_near: true,
-    idles_without_queueing: false,
     strict_is_serial: true,
-    limits_raised_service: true,
     returns_to_interactive: true,
-    merges_young_only: true,
     ..V8R3
 };
 
-const SEPTEMBER_2018: Profile = Profile { injection: Injection::Service, spares_if_all_raised: true, ..FIRST };
+const AUGUST_2018: Profile = Profile {
+    limits_tags_by_kind: true,
+    charges_whole_timeouts: true,
+    keeps_spent_budget: false,
+    async_charges: [3, 3],
+    seeky_above: 19,
+    idles_without_queueing: false,
+    longest_raising_ms: 25_000,
+    limits_raised_service: true,
+    merges_young_only: true,
+    ..FIRST
+};
+
+const SEPTEMBER_2018: Profile = Profile {
+    injection: Injection::Service,
+    spares_if_all_raised: true,
+    compares_group_weights: false,
+    ..AUGUST_2018
+};
 
 const JANUARY_2019: Profile = Profile {
     charges_plainly_if_asymmetric: true,
     spares_large_bursts: false,
-    seeky_above: 19,
     queueing_above: 3,
     skips_few_requests: true,
     ..SEPTEMBER_2018
@@ -260,6 +275,7 @@ const NEWEST: Profile = Profile { keeps_plug_time: true, ..WITH_ACTUATORS };
 pub const FORMS: &[Form<&'static Profile>] = &[
     Form { since: Version(4, 7, 0), profile: &V8R3 },
     Form { since: Version(4, 12, 0), profile: &FIRST },
+    Form { since: Version(4, 19, 0), profile: &AUGUST_2018 },
     Form { since: Version(4, 20, 0), profile: &SEPTEMBER_2018 },
     Form { since: Version(5, 1, 0), profile: &JANUARY_2019 },
     Form { since: Version(5, 2, 0), profile: &MARCH_2019 },

@@ -289,8 +289,8 @@ pub struct Queue {
     pub created_ticks: u64,
     pub split_ticks: u64,
     pub inject: InjectState,
-    /// Consecutive arrivals in time (4.12 and 5.2). The next field is the number of sectors
-    /// injected in its turn (4.12).
+    /// Consecutive arrivals in time (until 5.11). The next field is the number of sectors
+    /// injected in its turn (4.20).
     pub timely_arrivals: u32,
     pub injected_sectors: u32,
     /// The queue that its issuers move to with their next request, or NIL.

@@ -10,7 +10,6 @@ pub const FAST_RAISING_MS: [u64; 2] = [8_000, 3_000];
 /// Reference rates and durations of slow devices.
 const SLOW_RATE: [u64; 2] = [1_000, 10_700];
 const SLOW_RAISING_MS: [u64; 2] = [3_500, 1_500];
-pub const LONGEST_RAISING_MS: u64 = 13_000;
 /// Long turns after which the rate determines budgets.
 pub const ENOUGH_LONG_TURNS: u64 = 32;
 

@@ -635,34 +635,6 @@ impl Bfq {
         }
     }
 
-    /// Includes the queue in the count of weights in use.
-    pub(super) fn count_weight(&mut self, queue: u32) {
-        let weight = self.entities.at(queue).weight.min(WEIGHT_MAX);
-        let Some(state) = self.queues.get_mut(queue) else { return };
-        if state.counted_weight != 0 || queue == super::contexts::SPARE_QUEUE {
-            return;
-        }
-        state.counted_weight = weight;
-        let count = self.weight_counts.at_mut(weight);
-        *count = count.wrapping_add(1);
-        if *count == 1 {
-            self.weights_in_use.set(weight);
-        }
-    }
-
-    pub(super) fn uncount_weight(&mut self, queue: u32) {
-        let Some(state) = self.queues.get_mut(queue) else { return };
-        let weight = core::mem::replace(&mut state.counted_weight, 0);
-        if weight == 0 {
-            return;
-        }
-        let count = self.weight_counts.at_mut(weight);
-        *count = count.wrapping_sub(1);
-        if *count == 0 {
-            self.weights_in_use.clear(weight);
-        }
-    }
-
     /// Ends the service of the queue, and of its groups.
     #[inline(never)]
     pub(super) fn reset_in_service(&mut self) {

@@ -1,9 +1,9 @@
-//! The series outside of the kernel (v8r3), where its effects differ from those of the forms of the
-//! kernel: section 19 of docs/specifications/bfq.md.
+//! The series outside of the kernel (v8r3) and the first forms of the kernel, where their effects
+//! differ from those of later forms: section 19 of docs/specifications/bfq.md.
 
 use super::super::budget::TurnEnd;
 use super::super::state::Marks;
-use super::{FIRST, MARCH_2019, NEWEST, ROOT, Rig, SEPTEMBER_2018, V8R3};
+use super::{AUGUST_2018, FIRST, MARCH_2019, NEWEST, ROOT, Rig, SEPTEMBER_2018, V8R3};
 use crate::interface::{Admission, Elevator, Wake};
 use crate::request::Bio;
 use crate::structures::NIL;
@@ -22,7 +22,7 @@ fn write(context: u32, flags: Flags) -> Bio {
 
 #[test]
 fn async_requests_cost_ten_times_their_size_and_twenty_beside_raised_queues() {
-    for (form, charges) in [(V8R3, [80, 160]), (FIRST, [24, 24])] {
+    for (form, charges) in [(V8R3, [80, 160]), (FIRST, [80, 160]), (AUGUST_2018, [24, 24])] {
         let mut rig = flash(form);
         let id = rig.submit_bio(write(1, Flags::NONE));
         let queue = rig.bfq.slots.at(id.slot()).queue;
@@ -36,7 +36,7 @@ fn async_requests_cost_ten_times_their_size_and_twenty_beside_raised_queues() {
 
 #[test]
 fn no_kind_of_request_is_limited() {
-    for (form, depth) in [(V8R3, Admission::Full), (FIRST, Admission::Shallow(64))] {
+    for (form, depth) in [(V8R3, Admission::Full), (FIRST, Admission::Full), (AUGUST_2018, Admission::Shallow(64))] {
         let rig = flash(form);
         assert_eq!(rig.bfq.depth_for(&write(1, Flags::NONE)), depth, "form {form}");
     }
@@ -96,7 +96,9 @@ fn groups_are_waited_for_if_weights_of_others_differ() {
     assert_eq!(asymmetric(V8R3, [100; 3]), [false, false]);
     assert_eq!(asymmetric(V8R3, [300, 100, 100]), [true, false]);
     assert_eq!(asymmetric(V8R3, [300, 200, 100]), [true, true]);
-    assert_eq!(asymmetric(FIRST, [100; 3]), [true, true]);
+    assert_eq!(asymmetric(FIRST, [100; 3]), [false, false]);
+    assert_eq!(asymmetric(FIRST, [300, 200, 100]), [true, true]);
+    assert_eq!(asymmetric(SEPTEMBER_2018, [100; 3]), [true, true]);
 }
 
 /// Groups share by weight when all have requests, and the trees stay consistent.
@@ -149,8 +151,14 @@ fn turns_measure_the_peak_rate() {
     }
     assert_eq!(rig.bfq.max_budget, 39_014);
     // Raising lasts longer than in the kernel: 3 s at 33,000, 8 s at 14,000.
-    let longest = [false, true].map(|is_disk| Rig::of(V8R3, is_disk, MILLISECOND).bfq.peak.raising_ms());
-    assert_eq!(longest, [4_500, 12_000]);
+    let at_first = |form| [false, true].map(|is_disk| Rig::of(form, is_disk, MILLISECOND).bfq.peak.raising_ms());
+    assert_eq!([V8R3, FIRST].map(at_first), [[4_500, 12_000], [3_750, 10_500]]);
+    let longest = [V8R3, FIRST, AUGUST_2018].map(|form| {
+        let mut rig = flash(form);
+        rig.bfq.peak.rate = 1;
+        rig.bfq.peak.raising_ms()
+    });
+    assert_eq!(longest, [13_000, 13_000, 25_000]);
 }
 
 /// A slow device is told by its rate, and its queues are raised for 1.5 or 3.5 s at its own rate.
@@ -167,7 +175,7 @@ fn slow_devices_raise_for_a_shorter_time() {
 
 #[test]
 fn a_turn_as_long_as_the_timeout_costs_what_it_had() {
-    for (form, charged) in [(V8R3, 992), (FIRST, 16_384)] {
+    for (form, charged) in [(V8R3, 992), (FIRST, 992), (AUGUST_2018, 16_384)] {
         let mut rig = flash(form);
         assert_eq!(turn(&mut rig, u32::MAX, 992, 124 * MILLISECOND).0, 16_252, "form {form}");
         assert_eq!(turn(&mut rig, u32::MAX, 992, 125 * MILLISECOND).0, charged, "form {form}");
@@ -178,7 +186,7 @@ fn a_turn_as_long_as_the_timeout_costs_what_it_had() {
 /// device.
 #[test]
 fn a_queue_without_budget_costs_a_dispatch() {
-    for (form, at_once) in [(V8R3, false), (FIRST, true)] {
+    for (form, at_once) in [(V8R3, false), (FIRST, true), (AUGUST_2018, true)] {
         let mut rig = flash(form);
         rig.submit(2, 50_000_000, 8);
         let id = rig.dispatch().unwrap();
@@ -241,7 +249,7 @@ fn raised_queues_are_not_idled_for_longer() {
 
 #[test]
 fn without_command_queueing_every_sync_queue_is_idled_for() {
-    for (form, is_idled_for) in [(V8R3, true), (FIRST, false)] {
+    for (form, is_idled_for) in [(V8R3, true), (FIRST, true), (AUGUST_2018, false)] {
         let mut rig = flash(form);
         rig.bfq.hw_tag = Some(false);
         let queue = rig.queue(ROOT, 40, 1_024);
@@ -252,7 +260,7 @@ fn without_command_queueing_every_sync_queue_is_idled_for() {
 
 #[test]
 fn a_device_with_four_requests_does_not_queue() {
-    for (form, queues) in [(V8R3, false), (FIRST, false), (MARCH_2019, true)] {
+    for (form, queues) in [(V8R3, false), (FIRST, false), (SEPTEMBER_2018, false), (MARCH_2019, true)] {
         let mut rig = flash(form);
         rig.bfq.hw_tag = None;
         for n in 0..60 {
@@ -287,8 +295,8 @@ fn a_few_far_requests_make_a_queue_seeky() {
         (V8R3, 64, 5, true),
         (FIRST, 64, 20, false),
         (FIRST, 8, 5, true),
-        (MARCH_2019, 8, 18, false),
-        (MARCH_2019, 8, 20, true),
+        (AUGUST_2018, 8, 18, false),
+        (AUGUST_2018, 8, 20, true),
     ] {
         let mut rig = flash(form);
         for n in 0..=far {
@@ -302,7 +310,7 @@ fn a_few_far_requests_make_a_queue_seeky() {
 /// A queue is raised; then it has 60 MiB, or it is soft real-time and its period ends.
 #[test]
 fn raising_ends_with_its_time_only() {
-    for (form, large, after_soft) in [(V8R3, 30, 1), (FIRST, 1, 30)] {
+    for (form, large, after_soft) in [(V8R3, 30, 1), (FIRST, 30, 30), (AUGUST_2018, 1, 30)] {
         let mut rig = flash(form);
         rig.bfq.settings.low_latency = true;
         let queue = rig.queue(ROOT, 40, 1_024);
@@ -327,7 +335,9 @@ fn raising_ends_with_its_time_only() {
 /// Two readers of one stream, long after their first requests.
 #[test]
 fn queues_become_one_at_any_time_unless_they_are_raised_for_long() {
-    for (form, raised, merges) in [(V8R3, false, true), (V8R3, true, false), (FIRST, false, false)] {
+    for (form, raised, merges) in
+        [(V8R3, false, true), (V8R3, true, false), (FIRST, false, true), (AUGUST_2018, false, false)]
+    {
         let mut rig = flash(form);
         let ids = [1, 2].map(|context| rig.submit(context, u64::from(context) * 100_000_000, 8));
         for _ in ids {
