@@ -95,11 +95,8 @@ impl Bfq {
             return NIL;
         }
         let served = self.in_service;
-        let place = if self.profile.merges_young_only {
-            self.last_position_in_service
-        } else {
-            self.last_position_sectors
-        };
+        let place =
+            if self.profile.merges_young_only { self.last_position_in_service } else { self.last_position_sectors };
         let is_other = served != NIL && served != queue && served != SPARE_QUEUE;
         if is_other
             && first_sector.abs_diff(place) <= CLOSE_SECTORS

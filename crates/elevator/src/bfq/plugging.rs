@@ -35,7 +35,9 @@ impl Bfq {
             return false;
         }
         let queues = self.device_queues();
-        let is_sequential = !state.is_seeky(self.profile.seeky_above) && state.has(Marks::IO_BOUND) && state.has(Marks::SHORT_THINK_TIME);
+        let is_sequential = !state.is_seeky(self.profile.seeky_above)
+            && state.has(Marks::IO_BOUND)
+            && state.has(Marks::SHORT_THINK_TIME);
         let is_plain = !queues && (self.is_rotational || self.profile.idles_without_queueing);
         is_plain || ((self.is_rotational || !queues) && is_sequential)
     }

@@ -221,12 +221,8 @@ const AUGUST_2018: Profile = Profile {
     ..FIRST
 };
 
-const SEPTEMBER_2018: Profile = Profile {
-    injection: Injection::Service,
-    spares_if_all_raised: true,
-    compares_group_weights: false,
-    ..AUGUST_2018
-};
+const SEPTEMBER_2018: Profile =
+    Profile { injection: Injection::Service, spares_if_all_raised: true, compares_group_weights: false, ..AUGUST_2018 };
 
 const JANUARY_2019: Profile = Profile {
     charges_plainly_if_asymmetric: true,

@@ -143,7 +143,10 @@ impl Bfq {
     pub(super) fn end_soft_real_time(&mut self, queue: u32) {
         let raising = self.queues.at(queue).raising;
         let interactive_until = raising.before_soft_real_time_ticks.wrapping_add(self.raising_ticks());
-        if !self.profile.returns_to_interactive || raising.longest_ticks != self.spans.soft_real_time_ticks || self.clock.is_past(interactive_until) {
+        if !self.profile.returns_to_interactive
+            || raising.longest_ticks != self.spans.soft_real_time_ticks
+            || self.clock.is_past(interactive_until)
+        {
             self.end_raising(queue);
         } else {
             self.be_interactive_again(queue);
