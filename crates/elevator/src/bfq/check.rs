@@ -320,10 +320,10 @@ impl Bfq {
         weights.sort_unstable();
         for same in weights.chunk_by(|one, other| one == other) {
             let weight = same.first().copied().unwrap_or(0);
-            must(count(same.iter()) == *self.group_weight_counts.at(weight), "weights of groups are counted", weight)?;
+            must(count(same.iter()) == *self.group_weights.counts.at(weight), "weights of groups are counted", weight)?;
         }
         let kinds = count(weights.chunk_by(|one, other| one == other));
-        must(self.group_weights == kinds, "weights of groups are known", kinds)
+        must(self.group_weights.kinds == kinds, "weights of groups are known", kinds)
     }
 
     fn check_service(&self) -> Result<(), Violation> {

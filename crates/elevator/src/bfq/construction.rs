@@ -14,6 +14,7 @@ use super::state::{
 };
 use super::timestamps::Stamps;
 use super::tunables::Settings;
+use super::weights::GroupWeights;
 use super::wf2q::{ServiceTree, WEIGHT_MAX};
 use crate::interface::{Configuration, Form, Policy};
 use crate::message::Messages;
@@ -67,8 +68,7 @@ impl Policy for Bfq {
             weight_counts: Array::try_new(WEIGHT_MAX + 1, 0)?,
             weights_in_use: Bitmap::try_new(WEIGHT_MAX + 1)?,
             pending_groups: 0,
-            group_weight_counts: Array::try_new(WEIGHT_MAX + 1, 0)?,
-            group_weights: 0,
+            group_weights: GroupWeights::try_new()?,
             jumped: NIL,
             in_service: NIL,
             busy_queues: [0; CLASSES as usize],

@@ -75,6 +75,7 @@ use profile::Profile;
 use state::{CLASSES, Context, Entity, Group, Held, Queue, Slot};
 use timestamps::Stamps;
 use tunables::Settings;
+use weights::GroupWeights;
 use wf2q::ServiceTree;
 
 crate::reasons! {
@@ -132,10 +133,7 @@ pub struct Bfq {
     weights_in_use: Bitmap,
     /// Groups with requests, queued or in flight.
     pending_groups: u32,
-    /// For each weight, the number of groups in active sets that have it, and the number of weights
-    /// that some group has.
-    group_weight_counts: Array<u32>,
-    group_weights: u32,
+    group_weights: GroupWeights,
 
     /// The service tree whose virtual time has just been moved forward to the earliest start, or
     /// NIL; used within one event.

@@ -46,7 +46,7 @@ impl Bfq {
     /// differ (an asymmetric scenario).
     pub(super) fn is_asymmetric(&self, queue: u32) -> bool {
         if self.profile.compares_group_weights {
-            return self.weights_in_use.count() >= 2 || self.group_weights >= 2;
+            return self.weights_in_use.count() >= 2 || self.group_weights.kinds >= 2;
         }
         let [real_time, best_effort, idle] = self.busy_queues.map(|busy| u32::from(busy > 0));
         if real_time + best_effort + idle > 1 || self.pending_groups > self.profile.symmetric_groups {

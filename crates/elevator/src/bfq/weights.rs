@@ -2,6 +2,22 @@
 
 use super::Bfq;
 use super::wf2q::WEIGHT_MAX;
+use crate::structures::{Array, NoMemory};
+
+/// The weights of the groups in active sets.
+#[derive(Debug)]
+pub struct GroupWeights {
+    /// For each weight, the number of groups that have it.
+    pub counts: Array<u32>,
+    /// Number of weights that some group has.
+    pub kinds: u32,
+}
+
+impl GroupWeights {
+    pub fn try_new() -> Result<Self, NoMemory> {
+        Ok(Self { counts: Array::try_new(WEIGHT_MAX + 1, 0)?, kinds: 0 })
+    }
+}
 
 impl Bfq {
     /// Includes the queue in the count of weights in use.
@@ -35,12 +51,12 @@ impl Bfq {
     /// Counts the weight of a group that enters or leaves an active set.
     pub(super) fn count_group_weight(&mut self, entity: u32, is_in: bool) {
         let weight = self.entities.at(entity).weight.min(WEIGHT_MAX);
-        let count = self.group_weight_counts.at_mut(weight);
+        let count = self.group_weights.counts.at_mut(weight);
         let before = *count;
         *count = if is_in { before.wrapping_add(1) } else { before.saturating_sub(1) };
         match (before, *count) {
-            (0, 1) => self.group_weights = self.group_weights.wrapping_add(1),
-            (1, 0) => self.group_weights = self.group_weights.saturating_sub(1),
+            (0, 1) => self.group_weights.kinds = self.group_weights.kinds.wrapping_add(1),
+            (1, 0) => self.group_weights.kinds = self.group_weights.kinds.saturating_sub(1),
             _ => {}
         }
     }

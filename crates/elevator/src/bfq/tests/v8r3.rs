@@ -200,7 +200,7 @@ fn a_queue_without_budget_costs_a_dispatch() {
         rig.submit(2, 90_000_000, 8);
         assert_eq!(rig.dispatch().is_some(), at_once, "form {form}");
         // The host is told to ask again when the other request completes.
-        assert_eq!(rig.bfq.has_work(block::HardwareQueue(0)), false, "form {form}");
+        assert!(!rig.bfq.has_work(block::HardwareQueue(0)), "form {form}");
         let wake = rig.bfq.completed(&rig.requests, held, rig.now);
         assert_eq!(wake, if at_once { Wake::No } else { Wake::All }, "form {form}");
         assert_eq!(rig.dispatch().is_some(), !at_once, "form {form}");
