@@ -1,5 +1,5 @@
 //! The series outside of the kernel (v8r3) and the first forms of the kernel, where their effects
-//! differ from those of later forms: section 19 of docs/specifications/bfq.md.
+//! differ from those of later forms: docs/specifications/bfq.md, section 19.
 
 use super::super::budget::TurnEnd;
 use super::super::state::Marks;
