@@ -107,8 +107,15 @@ pub(crate) fn form_at<P: Policy>(version: Option<Version>) -> Result<P::Profile,
     }
 }
 
-/// Parses `6.1`, `2.6.36` or `6`.
+/// Series of patches outside of the kernel that the name of a version may be, with the kernel that
+/// they were made for.
+const SERIES: [(&str, Version); 1] = [("v8r3", Version(4, 7, 0))];
+
+/// Parses `6.1`, `2.6.36` or `6`, or the name of a series of patches: `v8r3` (of bfq) is 4.7.
 pub fn parse_version(text: &str) -> Option<Version> {
+    if let Some((_, version)) = SERIES.iter().find(|(name, _)| *name == text) {
+        return Some(*version);
+    }
     let mut parts = text.split('.').map(|part| part.parse::<u16>().ok());
     let version = Version(parts.next()??, parts.next().unwrap_or(Some(0))?, parts.next().unwrap_or(Some(0))?);
     parts.next().is_none().then_some(version)
@@ -169,7 +176,7 @@ macro_rules! registry {
         /// assert_eq!(bfq.name(), "bfq");
         /// assert!(bfq.tunables().iter().any(|row| row.name == "slice_idle"));
         /// let error = registry::build("bfq", Some(Version(4, 0, 0)), &configuration).unwrap_err();
-        /// assert_eq!(error, BuildError::TooOld { first: Version(4, 12, 0) });
+        /// assert_eq!(error, BuildError::TooOld { first: Version(4, 7, 0) });
         /// ```
         ///
         /// # Errors

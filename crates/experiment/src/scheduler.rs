@@ -21,7 +21,8 @@ const GRAMMAR: &str = "write NAME[@VERSION][:key=value[,key=value...]], for exam
 pub struct SchedulerSpec {
     /// The host's name of the policy: `bfq`, `mq-deadline`, `none`.
     pub name: String,
-    /// The kernel version whose behaviour is requested (`2.6.36`); `None` means the newest known.
+    /// The kernel version whose behaviour is requested (`2.6.36`), or the name of a series of patches
+    /// (`v8r3`); `None` means the newest known.
     pub version: Option<String>,
     /// Tunables to set, in the given order. Keys are unique.
     pub settings: Vec<Setting>,

@@ -89,7 +89,8 @@ impl Bfq {
         let left = self.budget_left(queue);
         let charge = self.charge(slot, queue);
         let state = self.queues.at_mut(queue);
-        let goes_on = state.has(Marks::WAITS_UNBLOCKED) && is_in_time && left > 0;
+        let may_go_on = left > 0 || self.profile.keeps_spent_budget;
+        let goes_on = state.has(Marks::WAITS_UNBLOCKED) && is_in_time && may_go_on;
         if !goes_on {
             state.marks.clear(Marks::WAITS_UNBLOCKED);
         }
@@ -189,7 +190,7 @@ impl Bfq {
         }
         let (factor, served_factor) = (self.queues.at(queue).raising.factor, self.queues.at(served).raising.factor);
         let wants = match self.profile.preempts {
-            Preempts::MoreRaised => wants_preempt && served_factor < factor,
+            Preempts::MoreRaised => served_factor < factor,
             Preempts::HigherToo => (wants_preempt && factor >= served_factor) || self.is_higher(queue, served),
             Preempts::AlsoIfNotIdledFor => {
                 (wants_preempt && factor >= served_factor)

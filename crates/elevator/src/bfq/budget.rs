@@ -82,7 +82,7 @@ impl Bfq {
         let mut budget = if state.is_raised() { least.saturating_mul(2) } else { state.max_budget };
         if self.messages.is_on() {
             let (last, queue_most) = (self.entities.at(queue).budget, u64::from(state.max_budget));
-            let (is_sync, seeky) = (u64::from(state.is_sync()), u64::from(state.is_seeky()));
+            let (is_sync, seeky) = (u64::from(state.is_sync()), u64::from(state.is_seeky(self.profile.seeky_above)));
             self.log_queue(queue, "recalc_budg: last budg {0}, budg left {1}", &[u64::from(last), u64::from(left)]);
             self.log_queue(queue, "recalc_budg: last max_budg {0}, min budg {1}", &[queue_most, u64::from(least)]);
             self.log_queue(queue, "recalc_budg: sync {0}, seeky {1}", &[is_sync, seeky]);
@@ -158,7 +158,7 @@ impl Bfq {
     }
 
     /// Whether a turn was slow, and the time to charge for it in ns.
-    fn judge(&self, queue: u32, ended_at_ns: Nanos) -> (bool, Nanos) {
+    fn judge(&mut self, queue: u32, end: TurnEnd, ended_at_ns: Nanos) -> (bool, Nanos) {
         let state = self.queues.at(queue);
         if !state.is_sync() {
             return (false, 0);
@@ -167,7 +167,11 @@ impl Bfq {
         let lasted_ns = self.clock.span(self.turn_began_ns, ended_at_ns);
         let lasted_us = (lasted_ns.cast_signed() / 1_000).cast_unsigned() & u64::from(u32::MAX);
         let is_long = lasted_us > LONG_TURN_US;
-        let is_slow = if is_long { self.entities.at(queue).service < self.max_budget / 2 } else { state.is_seeky() };
+        let is_slow = match () {
+            () if !is_long => state.is_seeky(self.profile.seeky_above),
+            () if self.profile.rates_turns => self.rate_turn(queue, end, lasted_us),
+            () => self.entities.at(queue).service < self.max_budget / 2,
+        };
         let charged_ns = match () {
             () if self.settings.real_time_charge => ended_at_ns.saturating_sub(self.turn_began_ns),
             () if lasted_us >= SHORT_TURN_US => (lasted_us / 1_000).saturating_mul(MILLISECOND),
@@ -181,7 +185,7 @@ impl Bfq {
     /// the turn's part of the timeout.
     #[inline(never)]
     pub(super) fn charge_turn(&mut self, queue: u32, end: TurnEnd, ended_at_ns: Nanos) {
-        let (is_slow, charged_ns) = self.judge(queue, ended_at_ns);
+        let (is_slow, charged_ns) = self.judge(queue, end, ended_at_ns);
         self.log_queue(queue, "bfq_bfqq_is_slow: slow {0}", &[u64::from(is_slow)]);
         let is_slow_turn = is_slow || (end == TurnEnd::BudgetTimeout && self.has_third_left(queue));
         self.was_slow = is_slow;
@@ -189,7 +193,12 @@ impl Bfq {
             return;
         }
         let timeout_ns = self.clock.ns_of(self.spans.default_timeout_ticks);
-        let share = u64::from(self.max_budget).saturating_mul(charged_ns.min(timeout_ns));
+        let charged_ns = match () {
+            () if charged_ns < timeout_ns => charged_ns,
+            () if self.profile.charges_whole_timeouts => timeout_ns,
+            () => 0,
+        };
+        let share = u64::from(self.max_budget).saturating_mul(charged_ns);
         let due = share.checked_div(timeout_ns).unwrap_or(0);
         let entity = self.entities.at_mut(queue);
         let total = u32::try_from(due).unwrap_or(u32::MAX).max(entity.service);

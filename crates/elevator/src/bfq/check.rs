@@ -314,7 +314,16 @@ impl Bfq {
         let kinds = count(weights.chunk_by(|one, other| one == other));
         must(self.weights_in_use.members() == kinds, "no other weight is in use", kinds)?;
         let in_all = self.weight_counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
-        must(in_all == count(weights.iter()), "no other weight is counted", in_all)
+        must(in_all == count(weights.iter()), "no other weight is counted", in_all)?;
+        let groups = self.entities.iter().skip(self.queues.len() as usize);
+        let mut weights: Vec<u32> = groups.filter(|group| group.set == Set::Active).map(|group| group.weight).collect();
+        weights.sort_unstable();
+        for same in weights.chunk_by(|one, other| one == other) {
+            let weight = same.first().copied().unwrap_or(0);
+            must(count(same.iter()) == *self.group_weights.counts.at(weight), "weights of groups are counted", weight)?;
+        }
+        let kinds = count(weights.chunk_by(|one, other| one == other));
+        must(self.group_weights.kinds == kinds, "weights of groups are known", kinds)
     }
 
     fn check_service(&self) -> Result<(), Violation> {

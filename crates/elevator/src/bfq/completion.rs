@@ -9,8 +9,9 @@ use crate::request::Requests;
 use crate::structures::NIL;
 use block::RequestId;
 
-/// A device that holds more requests than this at a time reorders them itself.
-const QUEUEING_ABOVE: u32 = 3;
+/// With at least one more request than this, queued or in the device, a completion is a sample of
+/// the device's depth.
+const TOO_FEW: u32 = 3;
 /// Completions sampled before it is decided whether the device reorders.
 const SAMPLES: u32 = 32;
 
@@ -33,6 +34,12 @@ impl Bfq {
             TurnEffect::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
         }
         if self.in_driver == 0 { self.schedule_dispatch() } else { Wake::No }
+    }
+
+    /// Whether the device is asked for a request after every completion.
+    #[inline]
+    pub(super) fn polls_on_completion(&self) -> bool {
+        self.settings.repoll_on_completion | self.profile.is_single_queue
     }
 
     /// Ends the service of a request that the driver gave back or that never reached the device:
@@ -75,7 +82,7 @@ impl Bfq {
         self.groups.at_mut(group).account.complete(counts_as, is_sync, served_ns, waited_ns);
         let effect = self.count_out(queue, context, id);
         let mut wake = self.apply_turn_effect(effect);
-        if self.settings.repoll_on_completion {
+        if self.polls_on_completion() {
             wake = self.schedule_dispatch();
         }
         self.count_allocated(queue, 1_u32.wrapping_neg());
@@ -160,13 +167,13 @@ impl Bfq {
     /// Detects from the number in flight whether the device queues commands (`hw_tag`).
     fn learn_depth(&mut self) {
         self.deepest = self.deepest.max(self.in_driver);
-        if self.hw_tag == Some(true) || self.in_driver.saturating_add(self.requests_queued) <= QUEUEING_ABOVE {
+        if self.hw_tag == Some(true) || self.in_driver.saturating_add(self.requests_queued) <= TOO_FEW {
             return;
         }
         let state = self.queues.at(self.in_service);
-        let has_few = state.dispatched.saturating_add(state.queued_total()) < QUEUEING_ABOVE;
+        let has_few = state.dispatched.saturating_add(state.queued_total()) < TOO_FEW;
         let is_one = self.in_service != NIL && state.has(Marks::SHORT_THINK_TIME);
-        if is_one && has_few && self.in_driver < QUEUEING_ABOVE {
+        if self.profile.skips_few_requests && is_one && has_few && self.in_driver < TOO_FEW {
             // Too few requests were queued or in flight to tell.
             return;
         }
@@ -175,7 +182,7 @@ impl Bfq {
         if seen < SAMPLES {
             return;
         }
-        let queues = self.deepest > QUEUEING_ABOVE;
+        let queues = self.deepest > self.profile.queueing_above;
         self.hw_tag = Some(queues);
         (self.deepest, self.depth_samples) = (0, 0);
         self.flash_queues = !self.is_rotational && queues;

@@ -14,6 +14,7 @@ use super::state::{
 };
 use super::timestamps::Stamps;
 use super::tunables::Settings;
+use super::weights::GroupWeights;
 use super::wf2q::{ServiceTree, WEIGHT_MAX};
 use crate::interface::{Configuration, Form, Policy};
 use crate::message::Messages;
@@ -67,6 +68,7 @@ impl Policy for Bfq {
             weight_counts: Array::try_new(WEIGHT_MAX + 1, 0)?,
             weights_in_use: Bitmap::try_new(WEIGHT_MAX + 1)?,
             pending_groups: 0,
+            group_weights: GroupWeights::try_new()?,
             jumped: NIL,
             in_service: NIL,
             busy_queues: [0; CLASSES as usize],
@@ -79,7 +81,7 @@ impl Policy for Bfq {
             depth_samples: 0,
             budgets_assigned: 0,
             max_budget: DEFAULT_MAX_BUDGET,
-            peak: PeakRate::new(configuration.rotational),
+            peak: PeakRate::new(configuration.rotational, profile),
             last_position_sectors: 0,
             last_position_in_service: 0,
             last_completed: NIL,

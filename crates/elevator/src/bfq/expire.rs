@@ -71,7 +71,7 @@ impl Bfq {
     #[inline(never)]
     fn leaves(&mut self, queue: u32, end: TurnEnd) -> bool {
         let state = self.queues.at_mut(queue);
-        if state.has(Marks::COOP) && state.is_seeky() {
+        if state.has(Marks::COOP) && state.is_seeky(self.profile.seeky_above) {
             state.marks.set(Marks::SPLIT_COOP);
         }
         let (is_empty, count_out_last) = (state.is_empty(), state.dispatched == 0);

@@ -96,7 +96,10 @@ impl Bfq {
     /// service, on flash that queues commands.
     fn choose_by_service(&self, served: u32) -> u32 {
         let state = self.queues.at(served);
-        let bears = state.is_seeky() && !state.is_raised() && !self.is_rotational && self.device_queues();
+        let bears = state.is_seeky(self.profile.seeky_above)
+            && !state.is_raised()
+            && !self.is_rotational
+            && self.device_queues();
         let most = u64::from(self.entities.at(served).service).saturating_mul(INJECTED_TIMES);
         if !bears || u64::from(state.injected_sectors) >= most {
             return NIL;

@@ -23,6 +23,10 @@ impl Bfq {
 
     fn merges_too_late(&self, queue: u32) -> bool {
         let state = self.queues.at(queue);
+        if !self.profile.merges_young_only {
+            let raised_for_long = self.clock.is_past(state.raising.since_ticks.wrapping_add(self.spans.merge));
+            return state.is_raised() && raised_for_long;
+        }
         state.service_from_backlogged > 0 && self.clock.is_past(state.first_io_ticks.wrapping_add(self.spans.merge))
     }
 
@@ -91,9 +95,11 @@ impl Bfq {
             return NIL;
         }
         let served = self.in_service;
+        let place =
+            if self.profile.merges_young_only { self.last_position_in_service } else { self.last_position_sectors };
         let is_other = served != NIL && served != queue && served != SPARE_QUEUE;
         if is_other
-            && first_sector.abs_diff(self.last_position_in_service) <= CLOSE_SECTORS
+            && first_sector.abs_diff(place) <= CLOSE_SECTORS
             && self.entities.at(served).parent == self.entities.at(queue).parent
             && self.may_merge_queues(queue, served)
         {
@@ -122,8 +128,8 @@ impl Bfq {
             && class == target_class
             && state.actuator == target.actuator
             && !matches!(class, Class::Idle)
-            && !state.is_seeky()
-            && !target.is_seeky()
+            && !state.is_seeky(self.profile.seeky_above)
+            && !target.is_seeky(self.profile.seeky_above)
             && state.is_sync()
             && target.is_sync()
     }

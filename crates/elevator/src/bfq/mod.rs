@@ -9,8 +9,8 @@
 //! Fits     disks; flash where low latency counts more than throughput. To keep the weights of
 //!          issuers with few requests, the device is idled
 //!          (docs/specifications/bfq.md, section 20).
-//! Source   Linux 5.1, 5.2, 6.1 and 6.12 block/bfq-iosched.c, bfq-wf2q.c and bfq-cgroup.c;
-//!          docs/specifications/bfq.md, section 1.
+//! Source   Linux 5.1, 5.2, 6.1 and 6.12 block/bfq-iosched.c, bfq-wf2q.c and bfq-cgroup.c, and the
+//!          series v8r3 for 4.7; docs/specifications/bfq.md, section 1.
 //!
 //! insert -> queue (sorted, fifo) -> service tree [group, class] -> in service -> choose -> host
 //! -> completed
@@ -48,7 +48,9 @@ mod state;
 mod tests;
 mod timestamps;
 mod tunables;
+mod turn_rate;
 mod waker;
+mod weights;
 mod wf2q;
 
 use crate::account::GroupAccount;
@@ -73,6 +75,7 @@ use profile::Profile;
 use state::{CLASSES, Context, Entity, Group, Held, Queue, Slot};
 use timestamps::Stamps;
 use tunables::Settings;
+use weights::GroupWeights;
 use wf2q::ServiceTree;
 
 crate::reasons! {
@@ -130,6 +133,7 @@ pub struct Bfq {
     weights_in_use: Bitmap,
     /// Groups with requests, queued or in flight.
     pending_groups: u32,
+    group_weights: GroupWeights,
 
     /// The service tree whose virtual time has just been moved forward to the earliest start, or
     /// NIL; used within one event.
@@ -390,7 +394,7 @@ impl Elevator for Bfq {
         }
         let effect = self.leave_device_served(requests, id);
         let wake = self.apply_turn_effect(effect);
-        if self.settings.repoll_on_completion { self.schedule_dispatch() } else { wake }
+        if self.polls_on_completion() { self.schedule_dispatch() } else { wake }
     }
 
     #[inline(always)]

@@ -2,16 +2,19 @@
 //! weight raising derive from it.
 
 use super::Bfq;
+use super::budget::DEFAULT_MAX_BUDGET;
 use super::next_request::is_far_from;
+use super::profile::Profile;
+use super::turn_rate::{ENOUGH_LONG_TURNS, FAST_RAISING_MS};
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
 use block::{Extent, Nanos};
 
 /// Rates are in sectors per microsecond with this many fractional bits.
-const RATE_SHIFT: u32 = 16;
+pub const RATE_SHIFT: u32 = 16;
 /// Reference rates of a rotational device and of flash.
-const REFERENCE_RATE: [u64; 2] = [14_000, 33_000];
+pub const REFERENCE_RATE: [u64; 2] = [14_000, 33_000];
 const REFERENCE_RAISING_MS: [u64; 2] = [7_000, 2_500];
-const RAISING_MS: core::ops::RangeInclusive<u64> = 3_000..=25_000;
+const SHORTEST_RAISING_MS: u64 = 3_000;
 const LEAST_SAMPLES: u64 = 32;
 const LEAST_INTERVAL_NS: Nanos = 300 * MILLISECOND;
 const REFERENCE_INTERVAL_NS: Nanos = SECOND;
@@ -29,9 +32,11 @@ const SAMPLES_UNTIL_SIZE_IS_FORGOTTEN: u64 = 32;
 /// The peak rate so far, and the current measurement.
 #[derive(Copy, Clone, Debug)]
 pub struct PeakRate {
-    rate: u64,
-    reference_raising: u64,
-    samples: u64,
+    pub(super) rate: u64,
+    pub(super) reference_raising: u64,
+    longest_raising_ms: u64,
+    /// Dispatches of the measurement; or all long turns so far.
+    pub(super) samples: u64,
     sequential: u64,
     sectors: u64,
     last_size: u64,
@@ -43,12 +48,14 @@ pub struct PeakRate {
 }
 
 impl PeakRate {
-    pub const fn new(is_rotational: bool) -> Self {
-        let ([disk, flash], [disk_ms, flash_ms]) = (REFERENCE_RATE, REFERENCE_RAISING_MS);
+    pub const fn new(is_rotational: bool, profile: &Profile) -> Self {
+        let reference_ms = if profile.rates_turns { FAST_RAISING_MS } else { REFERENCE_RAISING_MS };
+        let ([disk, flash], [disk_ms, flash_ms]) = (REFERENCE_RATE, reference_ms);
         let (reference, ms) = if is_rotational { (disk, disk_ms) } else { (flash, flash_ms) };
         Self {
             rate: reference * 2 / 3,
             reference_raising: reference * ms,
+            longest_raising_ms: profile.longest_raising_ms,
             samples: 0,
             sequential: 0,
             sectors: 0,
@@ -68,7 +75,7 @@ impl PeakRate {
     /// Duration of the raising of an interactive queue.
     pub fn raising_ms(&self) -> u64 {
         let ms = self.reference_raising.checked_div(self.rate).unwrap_or(u64::MAX);
-        ms.clamp(*RAISING_MS.start(), *RAISING_MS.end())
+        ms.max(SHORTEST_RAISING_MS).min(self.longest_raising_ms)
     }
 
     /// For tests.
@@ -115,6 +122,9 @@ impl PeakRate {
 
 impl Bfq {
     pub(super) fn automatic_max_budget(&self) -> u32 {
+        if self.profile.rates_turns && self.peak.samples < ENOUGH_LONG_TURNS {
+            return DEFAULT_MAX_BUDGET;
+        }
         let sectors = self.peak.sectors_in(self.clock.ms_of(self.settings.timeout_ticks));
         u32::try_from(sectors).unwrap_or(u32::MAX)
     }
@@ -129,11 +139,12 @@ impl Bfq {
         let now = self.clock.ns;
         let sectors = u64::from(extent.sectors);
         let is_seeky = is_far_from(self.last_position_sectors, extent, self.is_rotational);
-        if self.peak.samples == 0 {
+        let counts = !self.profile.rates_turns;
+        if counts && self.peak.samples == 0 {
             self.peak.begin(now, sectors);
-        } else if self.clock.since(self.peak.last_dispatch_ns) > PAUSE_NS && self.in_driver == 0 {
+        } else if counts && self.clock.since(self.peak.last_dispatch_ns) > PAUSE_NS && self.in_driver == 0 {
             self.conclude_rate(Some(sectors));
-        } else {
+        } else if counts {
             let (clock, peak) = (&self.clock, &mut self.peak);
             peak.samples = peak.samples.wrapping_add(1);
             let is_busy = self.in_driver > 0 || clock.since(peak.last_completion_ns) < NO_PAUSE_NS;
@@ -179,7 +190,8 @@ impl Bfq {
         let since_ns = self.clock.since(self.peak.last_completion_ns);
         // At least one microsecond longer than the limit, because the kernel compares whole
         // microseconds.
-        if since_ns >= NO_PAUSE_NS + MICROSECOND && self.was_slow_since(since_ns / MICROSECOND) {
+        let is_late = !self.profile.rates_turns && since_ns >= NO_PAUSE_NS + MICROSECOND;
+        if is_late && self.was_slow_since(since_ns / MICROSECOND) {
             self.conclude_rate(None);
         }
         self.peak.last_completion_ns = now;

@@ -35,13 +35,19 @@ impl Bfq {
             return false;
         }
         let queues = self.device_queues();
-        let is_sequential = !state.is_seeky() && state.has(Marks::IO_BOUND) && state.has(Marks::SHORT_THINK_TIME);
-        (self.is_rotational && !queues) || ((self.is_rotational || !queues) && is_sequential)
+        let is_sequential = !state.is_seeky(self.profile.seeky_above)
+            && state.has(Marks::IO_BOUND)
+            && state.has(Marks::SHORT_THINK_TIME);
+        let is_plain = !queues && (self.is_rotational || self.profile.idles_without_queueing);
+        is_plain || ((self.is_rotational || !queues) && is_sequential)
     }
 
     /// Whether queues would lose their shares without idling, because weights, classes or groups
     /// differ (an asymmetric scenario).
     pub(super) fn is_asymmetric(&self, queue: u32) -> bool {
+        if self.profile.compares_group_weights {
+            return self.weights_in_use.count() >= 2 || self.group_weights.kinds >= 2;
+        }
         let [real_time, best_effort, idle] = self.busy_queues.map(|busy| u32::from(busy > 0));
         if real_time + best_effort + idle > 1 || self.pending_groups > self.profile.symmetric_groups {
             return true;
@@ -107,9 +113,9 @@ impl Bfq {
         }
         let mut wait_ns = self.settings.slice_idle_ns();
         let state = self.queues.at(queue);
-        if state.is_seeky() && !state.is_raised() && !self.is_asymmetric(queue) {
+        if state.is_seeky(self.profile.seeky_above) && !state.is_raised() && !self.is_asymmetric(queue) {
             wait_ns = wait_ns.min(SEEKY_IDLE_NS);
-        } else if state.is_raised() {
+        } else if state.is_raised() && self.profile.idles_longer_for_raised {
             wait_ns = wait_ns.max(RAISED_IDLE_NS);
         }
         self.queues.at_mut(queue).marks.set(Marks::WAIT_REQUEST);

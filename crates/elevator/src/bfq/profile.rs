@@ -62,15 +62,63 @@ pub struct Profile {
     /// Takes notice of batch times ([`Configuration::batch_times`](crate::interface::Configuration)):
     /// the time of a request may lie before the last completion.
     pub(super) keeps_plug_time: bool,
+    /// Belongs to the single-queue block layer, which asks for a request after every completion and
+    /// not every 3 ms.
+    pub(super) is_single_queue: bool,
+    /// Limits how many tags async requests and sync writes may use.
+    pub(super) limits_tags_by_kind: bool,
+    /// Looks for the next entity when a turn begins. Other forms keep the choice that they made while
+    /// the last turn went on, even if it is not eligible (quirk Q17 of docs/specifications/bfq.md).
+    pub(super) looks_up_each_turn: bool,
+    /// Weights of queues and of groups make the scenario asymmetric, those of groups only if two in
+    /// active sets differ; classes and equal groups do not.
+    pub(super) compares_group_weights: bool,
+    /// Measures the peak rate and slow turns by turns; in other forms by dispatches and by half of the
+    /// largest budget.
+    pub(super) rates_turns: bool,
+    /// A slow turn that lasts as long as the timeout is charged the largest budget.
+    pub(super) charges_whole_timeouts: bool,
+    /// A queue that returns in time keeps its budget even if nothing is left of it.
+    pub(super) keeps_spent_budget: bool,
+    /// If the next request of a queue whose turn begins does not fit its budget, the turn ends and
+    /// nothing is dispatched until a request completes or arrives.
+    pub(super) gives_up_on_misfit: bool,
+    /// Charges for async requests, in multiples of their size: while no raised queue is busy, and
+    /// while one is.
+    pub(super) async_charges: [u32; 2],
+    /// With more far requests than this among the last 32, a queue is seeky.
+    pub(super) seeky_above: u32,
+    /// On flash a long request never counts as far.
+    pub(super) long_is_near: bool,
+    /// A device that holds more requests than this at a time queues commands.
+    pub(super) queueing_above: u32,
+    /// Completions do not count towards that while the queue in service has few requests.
+    pub(super) skips_few_requests: bool,
+    /// Idles for every sync queue on a device that does not queue commands; in other forms for seeky
+    /// or slow ones only on a rotational device.
+    pub(super) idles_without_queueing: bool,
+    /// Idles for a raised queue at least 20 ms.
+    pub(super) idles_longer_for_raised: bool,
+    /// `strict_guarantees` keeps at most one request in the device.
+    pub(super) strict_is_serial: bool,
+    /// The longest raising of an interactive queue.
+    pub(super) longest_raising_ms: u64,
+    /// An interactive queue ceases to be raised when it has had 58.6 MiB.
+    pub(super) limits_raised_service: bool,
+    /// A queue that ceases to be soft real-time is interactive again for the rest of that period.
+    pub(super) returns_to_interactive: bool,
+    /// Queues become one only within 100 ms of their first request, and near the last request of the
+    /// queue in service; in other forms at any time, unless one has been raised for longer than that,
+    /// and near the last request of any queue.
+    pub(super) merges_young_only: bool,
 }
 
 /// Which arrivals preempt the queue in service.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Preempts {
-    /// A request preempts if its queue returns in time and is raised more than the queue in
-    /// service.
+    /// A request preempts if its queue is raised more than the queue in service.
     MoreRaised,
-    /// It also preempts if its queue returns in time and is raised as much, or if its queue has a
+    /// A request preempts if its queue returns in time and is raised as much, or if its queue has a
     /// higher class or a larger weight.
     HigherToo,
     /// It also preempts if the device need not be idled for the queue in service.
@@ -99,7 +147,8 @@ pub enum Injection {
     ServiceTime,
 }
 
-const FIRST: Profile = Profile {
+/// The series outside of the kernel, as of September 2016.
+const V8R3: Profile = Profile {
     skips_merge_on_queueing_flash: false,
     skips_idling_for_lowest_weight: false,
     protects_lone_queue: false,
@@ -126,17 +175,68 @@ const FIRST: Profile = Profile {
     has_actuators: false,
     begins_bursts_always: true,
     keeps_plug_time: false,
+    is_single_queue: true,
+    limits_tags_by_kind: false,
+    looks_up_each_turn: true,
+    compares_group_weights: true,
+    rates_turns: true,
+    charges_whole_timeouts: false,
+    keeps_spent_budget: true,
+    gives_up_on_misfit: true,
+    async_charges: [10, 20],
+    seeky_above: 4,
+    long_is_near: false,
+    queueing_above: 4,
+    skips_few_requests: false,
+    idles_without_queueing: true,
+    idles_longer_for_raised: false,
+    strict_is_serial: false,
+    longest_raising_ms: 13_000,
+    limits_raised_service: false,
+    returns_to_interactive: false,
+    merges_young_only: false,
 };
 
-const SEPTEMBER_2018: Profile = Profile { injection: Injection::Service, spares_if_all_raised: true, ..FIRST };
+const FIRST: Profile = Profile {
+    is_single_queue: false,
+    looks_up_each_turn: false,
+    rates_turns: false,
+    gives_up_on_misfit: false,
+    long_is_near: true,
+    strict_is_serial: true,
+    returns_to_interactive: true,
+    ..V8R3
+};
 
-const JANUARY_2019: Profile =
-    Profile { charges_plainly_if_asymmetric: true, spares_large_bursts: false, ..SEPTEMBER_2018 };
+const AUGUST_2018: Profile = Profile {
+    limits_tags_by_kind: true,
+    charges_whole_timeouts: true,
+    keeps_spent_budget: false,
+    async_charges: [3, 3],
+    seeky_above: 19,
+    idles_without_queueing: false,
+    longest_raising_ms: 25_000,
+    limits_raised_service: true,
+    merges_young_only: true,
+    ..FIRST
+};
+
+const SEPTEMBER_2018: Profile =
+    Profile { injection: Injection::Service, spares_if_all_raised: true, compares_group_weights: false, ..AUGUST_2018 };
+
+const JANUARY_2019: Profile = Profile {
+    charges_plainly_if_asymmetric: true,
+    spares_large_bursts: false,
+    queueing_above: 3,
+    skips_few_requests: true,
+    ..SEPTEMBER_2018
+};
 
 const MARCH_2019: Profile = Profile {
     skips_merge_on_queueing_flash: true,
     skips_idling_for_lowest_weight: true,
     idles_in_crowd: true,
+    idles_longer_for_raised: true,
     has_totally_seeky: true,
     saves_weight: true,
     injection: Injection::ServiceTime,
@@ -169,7 +269,9 @@ const NEWEST: Profile = Profile { keeps_plug_time: true, ..WITH_ACTUATORS };
 
 /// By version; docs/elevators/bfq.md has the source of each difference.
 pub const FORMS: &[Form<&'static Profile>] = &[
+    Form { since: Version(4, 7, 0), profile: &V8R3 },
     Form { since: Version(4, 12, 0), profile: &FIRST },
+    Form { since: Version(4, 19, 0), profile: &AUGUST_2018 },
     Form { since: Version(4, 20, 0), profile: &SEPTEMBER_2018 },
     Form { since: Version(5, 1, 0), profile: &JANUARY_2019 },
     Form { since: Version(5, 2, 0), profile: &MARCH_2019 },

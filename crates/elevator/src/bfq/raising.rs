@@ -50,6 +50,12 @@ impl Bfq {
             (raising.factor, raising.longest_ticks) = (INTERACTIVE, interactive_ticks);
         } else if arrival.in_large_burst {
             raising.factor = 1;
+        } else if arrival.is_soft_real_time && !self.profile.returns_to_interactive {
+            // What is left of the present period is not cut.
+            let until = raising.since_ticks.wrapping_add(raising.longest_ticks);
+            if is_later(now.wrapping_add(soft_ticks), until) {
+                (raising.factor, raising.longest_ticks, raising.since_ticks) = (SOFT_REAL_TIME, soft_ticks, now);
+            }
         } else if arrival.is_soft_real_time {
             if raising.longest_ticks != soft_ticks {
                 raising.before_soft_real_time_ticks = raising.since_ticks;
@@ -88,7 +94,7 @@ impl Bfq {
         // For nearly every request the raising goes on unchanged.
         let raising = &state.raising;
         let is_over = self.clock.is_past(raising.since_ticks.wrapping_add(raising.longest_ticks));
-        let had_enough = raising.service_sectors > MOST_SERVICE_SECTORS;
+        let had_enough = self.profile.limits_raised_service & (raising.service_sectors > MOST_SERVICE_SECTORS);
         if !is_in_force | is_over | had_enough | state.has(Marks::IN_LARGE_BURST) | self.messages.is_on() {
             self.reconsider_raising(queue);
         }
@@ -125,7 +131,8 @@ impl Bfq {
         }
         let state = self.queues.at(queue);
         let is_soft = state.raising.longest_ticks == self.spans.soft_real_time_ticks;
-        if state.is_raised() && !is_soft && state.raising.service_sectors > MOST_SERVICE_SECTORS {
+        let had_enough = self.profile.limits_raised_service && state.raising.service_sectors > MOST_SERVICE_SECTORS;
+        if state.is_raised() && !is_soft && had_enough {
             self.end_raising(queue);
         }
     }
@@ -136,7 +143,10 @@ impl Bfq {
     pub(super) fn end_soft_real_time(&mut self, queue: u32) {
         let raising = self.queues.at(queue).raising;
         let interactive_until = raising.before_soft_real_time_ticks.wrapping_add(self.raising_ticks());
-        if raising.longest_ticks != self.spans.soft_real_time_ticks || self.clock.is_past(interactive_until) {
+        if !self.profile.returns_to_interactive
+            || raising.longest_ticks != self.spans.soft_real_time_ticks
+            || self.clock.is_past(interactive_until)
+        {
             self.end_raising(queue);
         } else {
             self.be_interactive_again(queue);
@@ -168,7 +178,7 @@ impl Bfq {
         if state.has(Marks::BUSY) {
             self.raised_busy = self.raised_busy.saturating_sub(1);
         }
-        if was_interactive {
+        if was_interactive && self.profile.returns_to_interactive {
             state.soft_next_start_ticks = now;
         }
         state.raising.factor = 1;
@@ -198,7 +208,8 @@ impl Bfq {
         let idle = self.clock.round_up(self.settings.slice_idle_ns());
         let not_at_once = self.clock.ticks.wrapping_add(idle).wrapping_add(SOFT_MARGIN_TICKS);
         let through = state.last_idle_to_busy_ticks.wrapping_add(at_rate);
-        Clock::later(state.soft_next_start_ticks, Clock::later(through, not_at_once))
+        let next = Clock::later(through, not_at_once);
+        if self.profile.returns_to_interactive { Clock::later(state.soft_next_start_ticks, next) } else { next }
     }
 
     /// Called when a turn ends: determines when the queue may next count as soft real-time.

@@ -13,8 +13,6 @@ use block::{Class, Extent, Nanos, RequestId};
 
 /// Linux polls a device that is idled for a queue again after this time (BLK_MQ_BUDGET_DELAY).
 const REPOLL_NS: Nanos = 3 * MILLISECOND;
-/// Async requests are charged this many times as much as sync ones.
-const ASYNC_CHARGE: u32 = 3;
 
 /// What to do next.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -37,7 +35,13 @@ impl Bfq {
         let is_plain = state.is_sync()
             || state.is_raised()
             || (self.profile.charges_plainly_if_asymmetric && self.is_asymmetric(queue));
-        if is_plain { sectors } else { sectors.saturating_mul(ASYNC_CHARGE) }
+        let [usual, beside_raised] = self.profile.async_charges;
+        let times = match () {
+            () if is_plain => 1,
+            () if self.raised_busy > 0 => beside_raised,
+            () => usual,
+        };
+        sectors.saturating_mul(times)
     }
 
     /// The next request, or what the device waits for.
@@ -96,11 +100,12 @@ impl Bfq {
         if self.busy_total() == 0 {
             return Err(Dispatch::Empty);
         }
-        if self.settings.strict_guarantees && self.in_driver > 0 {
+        if self.settings.strict_guarantees && self.profile.strict_is_serial && self.in_driver > 0 {
             return Err(self.repoll_later());
         }
         let before = self.in_service;
         let mut looks_at_time = before != NIL;
+        let mut begins = false;
         // Each iteration gives the answer, or ends or begins a turn; usually the first gives it.
         // More are needed if a busy queue is empty or its next request now costs more than its
         // budget.
@@ -110,8 +115,15 @@ impl Bfq {
                     if !self.begin_next_turn() {
                         break;
                     }
+                    begins = true;
                 }
-                Selection::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
+                Selection::Ends(end) => {
+                    self.end_turn(self.in_service, end, self.clock.ns);
+                    if begins && self.profile.gives_up_on_misfit && self.in_driver > 0 {
+                        break;
+                    }
+                    begins = false;
+                }
                 Selection::Sends(queue, charge) => {
                     let why = match () {
                         () if queue == self.in_service && queue == before => Why::TurnGoesOn,
@@ -133,16 +145,22 @@ impl Bfq {
             return Dispatch::Empty;
         }
         self.is_holding = true;
+        if !self.profile.is_single_queue {
+            self.poll_later();
+        }
+        match self.timer_at {
+            NEVER => Dispatch::Throttled,
+            until => Dispatch::Hold { until, reason: Why::WaitsForQueue.into() },
+        }
+    }
+
+    fn poll_later(&mut self) {
         // If the host has ticks, the time is rounded as for Linux's delayed work, which runs whole
         // ticks after the start of the present one.
         let due = self.clock.ns.saturating_add(REPOLL_NS);
         let into_tick = self.clock.ns.checked_rem(self.work_tick_ns).unwrap_or(0);
         let at = due.saturating_sub(into_tick);
         self.repoll_at = at.checked_next_multiple_of(self.work_tick_ns).unwrap_or(at);
-        match self.timer_at {
-            NEVER => Dispatch::Throttled,
-            until => Dispatch::Hold { until, reason: Why::WaitsForQueue.into() },
-        }
     }
 
     /// Decides about the turn in service.

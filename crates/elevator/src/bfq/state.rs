@@ -289,8 +289,8 @@ pub struct Queue {
     pub created_ticks: u64,
     pub split_ticks: u64,
     pub inject: InjectState,
-    /// Consecutive arrivals in time (4.12 and 5.2). The next field is the number of sectors
-    /// injected in its turn (4.12).
+    /// Consecutive arrivals in time (until 5.11). The next field is the number of sectors
+    /// injected in its turn (4.20).
     pub timely_arrivals: u32,
     pub injected_sectors: u32,
     /// The queue that its issuers move to with their next request, or NIL.
@@ -320,8 +320,6 @@ pub struct Queue {
 pub const DEFAULT_WEIGHT: u32 = 40;
 /// Level of issuers without one.
 pub const DEFAULT_LEVEL: u8 = 4;
-/// With more far requests than this among the last 32, a queue is seeky.
-const SEEKY_ABOVE: u32 = 19;
 
 impl Queue {
     #[inline]
@@ -340,9 +338,10 @@ impl Queue {
         self.sorted.is_empty()
     }
 
+    /// Whether more than this many of the last 32 requests were far.
     #[inline]
-    pub const fn is_seeky(&self) -> bool {
-        self.seek_history.count_ones() > SEEKY_ABOVE
+    pub const fn is_seeky(&self, above: u32) -> bool {
+        self.seek_history.count_ones() > above
     }
 
     #[inline]

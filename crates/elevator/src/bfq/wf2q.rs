@@ -115,11 +115,13 @@ impl Bfq {
     /// service and no entity is eligible. A separate step, so that forgetting idle entities uses
     /// little stack.
     #[inline(never)]
-    fn tree_to_serve(&mut self, group: u32, on_expiration: bool) -> u32 {
+    fn tree_to_serve(&mut self, group: u32, on_expiration: bool, begins_turn: bool) -> u32 {
         let scheduler = self.groups.at_mut(group);
         let mut class = 0;
         let waits_since = scheduler.idle_class_served_ticks;
-        if self.clock.is_past(waits_since.wrapping_add(self.spans.idle_class)) {
+        // The turn of the idle class must not be spent on a search whose result is not used.
+        let may_be_idle = begins_turn | !self.profile.looks_up_each_turn;
+        if may_be_idle && self.clock.is_past(waits_since.wrapping_add(self.spans.idle_class)) {
             scheduler.idle_class_served_ticks = self.clock.ticks;
             if !self.trees.at(tree_of(group, Class::Idle)).active.is_empty() {
                 class = super::state::class_index(Class::Idle);
@@ -161,11 +163,12 @@ impl Bfq {
     #[inline(never)]
     fn update_next(&mut self, group: u32, new: u32, on_expiration: bool) -> bool {
         let before = self.groups.at(group).next_in_service;
-        let is_taken = new != NIL && new != before && (before == NIL || self.overtakes(new, before));
+        let may_take = new != NIL && new != before && !self.profile.looks_up_each_turn;
+        let is_taken = may_take && (before == NIL || self.overtakes(new, before));
         let next = if is_taken {
             new
         } else {
-            let tree = self.tree_to_serve(group, on_expiration);
+            let tree = self.tree_to_serve(group, on_expiration, false);
             self.first_of_tree(tree)
         };
         let mut is_changed = false;
@@ -199,7 +202,11 @@ impl Bfq {
         }
         let mut group = GroupId::ROOT.0;
         // The tree of groups is at most as deep as there are groups.
+        let looks_up = self.profile.looks_up_each_turn;
         for _ in 0..self.groups.len() {
+            if looks_up {
+                self.look_up(group);
+            }
             let scheduler = self.groups.at_mut(group);
             let entity = scheduler.next_in_service;
             scheduler.in_service = entity;
@@ -208,7 +215,7 @@ impl Bfq {
                 return NIL;
             }
             let below = entity.wrapping_sub(self.queues.len());
-            if self.is_queue(entity) || self.groups.at(below).active_entities == 1 {
+            if looks_up || self.is_queue(entity) || self.groups.at(below).active_entities == 1 {
                 self.active_remove(entity);
             }
             if self.is_queue(entity) {
@@ -219,6 +226,25 @@ impl Bfq {
         }
         self.count_violation();
         NIL
+    }
+
+    /// Chooses the next entity of a scheduler for the turn that begins.
+    #[inline(never)]
+    fn look_up(&mut self, group: u32) {
+        let tree = self.tree_to_serve(group, true, true);
+        let next = self.first_of_tree(tree);
+        self.groups.at_mut(group).next_in_service = next;
+        let jumped = core::mem::replace(&mut self.jumped, NIL);
+        if jumped != NIL {
+            self.forget_idle(jumped);
+        }
+    }
+
+    /// Whether a change below a group does not go up beyond this scheduler, because the entity in
+    /// service gets its new place when the turn ends.
+    #[inline]
+    fn waits_for_end(&self, group: u32, is_expiring: bool) -> bool {
+        self.profile.looks_up_each_turn && !is_expiring && self.groups.at(group).in_service != NIL
     }
 
     fn update_next_above(&mut self, queue: u32) {
@@ -244,6 +270,9 @@ impl Bfq {
         let group = self.groups.at_mut(parent);
         group.active_entities = group.active_entities.wrapping_add(1);
         let is_listed = !self.is_queue(entity) || self.list_active(entity);
+        if !self.is_queue(entity) {
+            self.count_group_weight(entity, true);
+        }
         if !is_in || !is_listed {
             self.count_violation();
         }
@@ -259,6 +288,9 @@ impl Bfq {
         let group = self.groups.at_mut(parent);
         group.active_entities = group.active_entities.wrapping_sub(1);
         let is_unlisted = !self.is_queue(entity) || self.unlist_active(entity);
+        if !self.is_queue(entity) {
+            self.count_group_weight(entity, false);
+        }
         if !is_out || !is_unlisted {
             self.count_violation();
         }
@@ -416,7 +448,8 @@ impl Bfq {
             } else {
                 self.activate(entity, back_shift);
             }
-            if !self.renew_choice(group, entity, is_expiring) && !is_in_service {
+            let goes_up = self.renew_choice(group, entity, is_expiring) || is_in_service;
+            if !goes_up || self.waits_for_end(group, is_expiring) {
                 break;
             }
             entity = self.parent_entity(entity);
@@ -431,7 +464,8 @@ impl Bfq {
         while entity != NIL {
             self.requeue(entity);
             let group = self.entities.at(entity).parent;
-            if !self.renew_choice(group, entity, on_expiration) && !on_expiration {
+            let goes_up = self.renew_choice(group, entity, on_expiration) || on_expiration;
+            if !goes_up || self.waits_for_end(group, on_expiration) {
                 break;
             }
             entity = self.parent_entity(entity);
@@ -449,8 +483,12 @@ impl Bfq {
             self.leave_set(entity);
             self.settle(entity, into_idle);
             let group = self.entities.at(entity).parent;
-            if self.groups.at(group).next_in_service == entity {
+            let looks_up = self.profile.looks_up_each_turn && on_expiration;
+            if looks_up || self.groups.at(group).next_in_service == entity {
                 self.renew_choice(group, NIL, on_expiration);
+            }
+            if self.waits_for_end(group, on_expiration) {
+                return NIL;
             }
             let parent = self.parent_entity(entity);
             let scheduler = self.groups.at(group);
@@ -594,34 +632,6 @@ impl Bfq {
         entity.class = entity.new_class;
         if is_busy {
             self.change_busy(queue, true);
-        }
-    }
-
-    /// Includes the queue in the count of weights in use.
-    pub(super) fn count_weight(&mut self, queue: u32) {
-        let weight = self.entities.at(queue).weight.min(WEIGHT_MAX);
-        let Some(state) = self.queues.get_mut(queue) else { return };
-        if state.counted_weight != 0 || queue == super::contexts::SPARE_QUEUE {
-            return;
-        }
-        state.counted_weight = weight;
-        let count = self.weight_counts.at_mut(weight);
-        *count = count.wrapping_add(1);
-        if *count == 1 {
-            self.weights_in_use.set(weight);
-        }
-    }
-
-    pub(super) fn uncount_weight(&mut self, queue: u32) {
-        let Some(state) = self.queues.get_mut(queue) else { return };
-        let weight = core::mem::replace(&mut state.counted_weight, 0);
-        if weight == 0 {
-            return;
-        }
-        let count = self.weight_counts.at_mut(weight);
-        *count = count.wrapping_sub(1);
-        if *count == 0 {
-            self.weights_in_use.clear(weight);
         }
     }
 

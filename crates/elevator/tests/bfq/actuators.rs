@@ -41,7 +41,7 @@ fn s16_6_an_arm_without_work_gets_some_out_of_turn() {
 
 #[test]
 fn s16_6_older_forms_serve_one_after_the_other() {
-    for form in ["6.2", "6.1", "4.12"] {
+    for form in ["6.2", "6.1", "4.12", "v8r3"] {
         let mut host = Host::on_arms(form, 2);
         ten_in_each(&mut host);
         let went: Vec<_> = (0..10).map(|_| host.dispatch()).collect();

@@ -17,7 +17,7 @@ use testbed::notation::{bio, show};
 
 /// One version of each form that behaves differently: up to 5.1; since the patch series of March
 /// 2019, which is in 5.2; 6.1; and the newest.
-pub const FORMS: [&str; 4] = ["4.12", "5.2", "6.1", "6.12"];
+pub const FORMS: [&str; 4] = ["4.19", "5.2", "6.1", "6.12"];
 
 pub struct Host {
     pub policy: Any,

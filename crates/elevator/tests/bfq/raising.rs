@@ -132,7 +132,7 @@ fn t33_slow_and_in_time_an_issuer_is_soft_real_time() {
         let interactive = ["1S raising period dur 99/3750 msec, old coeff 30, w 1200(40)"];
         assert_eq!(after_a_batch(form, 99, false), interactive, "{form}");
         let seeky = after_a_batch(form, 101, true);
-        if form == "4.12" {
+        if form == "4.19" {
             assert_eq!(seeky, soft, "{form} does not look at seeks");
         } else {
             assert_eq!(seeky, ["1S raising period dur 101/3750 msec, old coeff 30, w 1200(40)"], "{form}");
@@ -180,7 +180,7 @@ fn burst(mut host: Host, request: impl Fn(u32, u64) -> String) {
 fn t34_many_new_issuers_at_once_are_not_raised() {
     // Before 5.13 there is no stable merge (the permanent merge of queues created together), and
     // issuers of any level are raised.
-    for form in ["4.12", "5.2"] {
+    for form in ["v8r3", "4.12", "4.19", "5.2"] {
         let request =
             |issuer: u32, at: u64| format!("R{}be{}@{issuer}", u64::from(issuer) * 9_000_000 + at, issuer % 8);
         burst(Host::on_flash(&format!("{form}:low_latency=1")), request);

@@ -1,7 +1,7 @@
 //! When the device is idled for a queue, and which queues cannot preempt it: cases 20 to 22, 25 and
 //! 53 of docs/specifications/bfq.md, section 25.
 
-use super::{FIRST, MARCH_2019, NEWEST, ROOT, Rig, WITH_WAKERS};
+use super::{FIRST, MARCH_2019, NEWEST, ROOT, Rig, SEPTEMBER_2018, WITH_WAKERS};
 use crate::structures::NIL;
 use alloc::vec::Vec;
 use block::time::MILLISECOND;
@@ -71,7 +71,7 @@ fn t21_a_weight_counts_as_long_as_a_request_is_in_the_device() {
 
 #[test]
 fn t22_groups_make_shares_a_matter_of_waiting() {
-    for (form, one_group_does) in [(FIRST, true), (MARCH_2019, true), (WITH_WAKERS, true), (NEWEST, false)] {
+    for (form, one_group_does) in [(SEPTEMBER_2018, true), (MARCH_2019, true), (WITH_WAKERS, true), (NEWEST, false)] {
         let mut rig = Rig::of(form, false, MILLISECOND);
         rig.group(1, 100);
         rig.group(2, 100);

@@ -10,6 +10,7 @@ mod engine;
 mod learning;
 mod plug_time;
 mod rates;
+mod v8r3;
 mod versions;
 
 use super::Bfq;
@@ -25,11 +26,14 @@ use block::{Class, ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, 
 /// The root group, whose best-effort tree most cases use.
 const ROOT: u32 = GroupId::ROOT.0;
 
-/// Indices of the forms 4.12, 5.2, 5.17 and 6.9 in [`FORMS`].
-pub const FIRST: usize = 0;
-pub const MARCH_2019: usize = 3;
-pub const WITH_WAKERS: usize = 7;
-pub const NEWEST: usize = 10;
+/// Indices of the forms v8r3, 4.12, 4.19, 4.20, 5.2, 5.17 and 6.9 in [`FORMS`].
+pub const V8R3: usize = 0;
+pub const FIRST: usize = 1;
+pub const AUGUST_2018: usize = 2;
+pub const SEPTEMBER_2018: usize = 3;
+pub const MARCH_2019: usize = 5;
+pub const WITH_WAKERS: usize = 9;
+pub const NEWEST: usize = 12;
 
 /// A policy of the newest form with the settings of docs/specifications/bfq.md's cases, and the requests it
 /// gets.

@@ -1,5 +1,6 @@
 //! Which kernel brought what: the table of docs/elevators/bfq.md. No form has a feature before its
-//! kernel, and all have it from then on, unless a later one removed it.
+//! kernel, and all have it from then on, unless a later one removed it. 4.7 stands for the series
+//! v8r3.
 
 use super::super::profile::{FORMS, Injection, IoBound, Preempts, Profile};
 use crate::interface::Version;
@@ -11,15 +12,41 @@ const fn v(major: u16, minor: u16) -> Version {
     Version(major, minor, 0)
 }
 
-const TABLE: [Row; 26] = [
-    Row("no idling in large bursts", v(4, 12), Some(v(5, 1)), |form| form.spares_large_bursts),
-    Row("bursts begin beside busy queues", v(4, 12), Some(v(5, 2)), |form| form.begins_bursts_always),
+/// What the series outside of the kernel did until mainline.
+const UNTIL_MAINLINE: Option<Version> = Some(v(4, 12));
+
+const TABLE: [Row; 49] = [
+    Row("single-queue block layer", v(4, 7), UNTIL_MAINLINE, |form| form.is_single_queue),
+    Row("search at each turn", v(4, 7), UNTIL_MAINLINE, |form| form.looks_up_each_turn),
+    Row("rates of turns", v(4, 7), UNTIL_MAINLINE, |form| form.rates_turns),
+    Row("a misfit ends the search", v(4, 7), UNTIL_MAINLINE, |form| form.gives_up_on_misfit),
+    Row("long requests near on flash", v(4, 12), None, |form| form.long_is_near),
+    Row("one request with strict_guarantees", v(4, 12), None, |form| form.strict_is_serial),
+    Row("interactive again", v(4, 12), None, |form| form.returns_to_interactive),
+    Row("weights of groups compared", v(4, 7), Some(v(4, 20)), |form| form.compares_group_weights),
+    Row("a spent budget is kept", v(4, 7), Some(v(4, 19)), |form| form.keeps_spent_budget),
+    Row("idling without queueing", v(4, 7), Some(v(4, 19)), |form| form.idles_without_queueing),
+    Row("async requests at ten times", v(4, 7), Some(v(4, 19)), |form| form.async_charges == [10, 20]),
+    Row("async requests at three times", v(4, 19), None, |form| form.async_charges == [3, 3]),
+    Row("whole timeouts charged", v(4, 19), None, |form| form.charges_whole_timeouts),
+    Row("tags by kind", v(4, 19), None, |form| form.limits_tags_by_kind),
+    Row("raising up to 13 s", v(4, 7), Some(v(4, 19)), |form| form.longest_raising_ms == 13_000),
+    Row("raising up to 25 s", v(4, 19), None, |form| form.longest_raising_ms == 25_000),
+    Row("limited service while raised", v(4, 19), None, |form| form.limits_raised_service),
+    Row("only young queues merge", v(4, 19), None, |form| form.merges_young_only),
+    Row("seeky above 4", v(4, 7), Some(v(4, 19)), |form| form.seeky_above == 4),
+    Row("seeky above 19", v(4, 19), None, |form| form.seeky_above == 19),
+    Row("queueing above 4", v(4, 7), Some(v(5, 1)), |form| form.queueing_above == 4 && !form.skips_few_requests),
+    Row("queueing above 3", v(5, 1), None, |form| form.queueing_above == 3 && form.skips_few_requests),
+    Row("no idling in large bursts", v(4, 7), Some(v(5, 1)), |form| form.spares_large_bursts),
+    Row("bursts begin beside busy queues", v(4, 7), Some(v(5, 2)), |form| form.begins_bursts_always),
     Row("injection by service", v(4, 20), Some(v(5, 2)), |form| form.injection == Injection::Service),
     Row("no idling if all are raised", v(4, 20), None, |form| form.spares_if_all_raised),
     Row("async requests at their size", v(5, 1), None, |form| form.charges_plainly_if_asymmetric),
     Row("no merging on queueing flash", v(5, 2), None, |form| form.skips_merge_on_queueing_flash),
     Row("no idling for the lowest weight", v(5, 2), None, |form| form.skips_idling_for_lowest_weight),
     Row("idling in a crowd", v(5, 2), None, |form| form.idles_in_crowd),
+    Row("longer idling for raised queues", v(5, 2), None, |form| form.idles_longer_for_raised),
     Row("totally seeky", v(5, 2), None, |form| form.has_totally_seeky),
     Row("weight saved", v(5, 2), None, |form| form.saves_weight),
     Row("injection by service time", v(5, 2), None, |form| form.injection == Injection::ServiceTime),
