@@ -403,6 +403,7 @@ mod tests {
         let locking = Locking {
             merge: Some(Section { guard: Guard::Device, instructions: 100 }),
             complete: Section { guard: Guard::Processor, instructions: 0 },
+            queue_run: 40,
             ..Locking::of_device(200, 300, 0, 400)
         };
         let traits = Traits { locking, ..Traits::PLAIN };
@@ -410,7 +411,7 @@ mod tests {
         let machine = Machine::parse("instruction_ps=500,lock_transfer_ns=80").unwrap();
         let times = Times::of(&machine, &costs, &traits);
         let ns = |part: Part| part.ns;
-        assert_eq!((times.submit_ns, times.merge.map(ns), times.transfer_ns), (200, Some(50), 80));
+        assert_eq!((times.submit_ns, times.merge.map(ns), times.transfer_ns), (220, Some(50), 80));
         assert_eq!((times.insert.ns, times.dispatch.ns, times.complete.ns), (100, 150, 0));
         let machine = Machine::parse("instruction_ps=500,sched_ns_per_op=7").unwrap();
         let times = Times::of(&machine, &costs, &traits);
