@@ -1,6 +1,7 @@
 //! The control socket: a thread that accepts operators, and one thread per operator that handles
 //! its requests in turn.
 
+use std::convert::Infallible;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -30,6 +31,8 @@ pub struct PendingRequest {
     pub request: Request,
     /// Takes exactly one answer.
     pub answer: mpsc::Sender<Value>,
+    /// Disconnected once the answer has been sent to the operator.
+    pub sent: mpsc::Receiver<Infallible>,
 }
 
 /// Serves a control socket until the process ends, or until requests are no longer taken.
@@ -76,12 +79,14 @@ fn serve_operator(mut stream: UnixStream, ask: &impl Fn(PendingRequest) -> bool)
         if line.last() != Some(&b'\n') && line.len() >= MAXIMUM_LINE_BYTES {
             return answer(&mut stream, &Refusal::new("", "the line is longer than 65536 bytes").to_json());
         }
+        // Dropped after the answer has been sent.
+        let (_sending, sent) = mpsc::channel();
         let reply = match parse(&line) {
             Err(refusal) => refusal.to_json(),
             Ok(request) => {
                 let (sender, receiver) = mpsc::channel();
                 let shutting_down = || json!({"error": "the server is shutting down", "field": ""});
-                if ask(PendingRequest { request, answer: sender }) {
+                if ask(PendingRequest { request, answer: sender, sent }) {
                     receiver.recv().unwrap_or_else(|_| shutting_down())
                 } else {
                     shutting_down()
@@ -112,4 +117,28 @@ pub fn ask(path: &Path, request: &Value) -> io::Result<Value> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
     serde_json::from_slice(&line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_counts_as_sent_once_the_operator_has_it() {
+        let (mut operator, server) = UnixStream::pair().unwrap();
+        let (asks, asked) = mpsc::channel();
+        let worker = thread::spawn(move || serve_operator(server, &move |pending| asks.send(pending).is_ok()));
+        answer(&mut operator, &json!({"command": "drain"})).unwrap();
+        let PendingRequest { request, answer: sender, sent } = asked.recv().unwrap();
+        assert!(matches!(request, Request::Drain));
+        assert_eq!(sent.try_recv(), Err(mpsc::TryRecvError::Empty));
+        sender.send(json!({"ok": "draining"})).unwrap();
+        assert_eq!(sent.recv(), Err(mpsc::RecvError));
+        operator.set_nonblocking(true).unwrap();
+        let mut line = String::new();
+        BufReader::new(&operator).read_line(&mut line).unwrap();
+        assert_eq!(line, "{\"ok\":\"draining\"}\n");
+        drop(operator);
+        assert!(worker.join().unwrap().is_ok());
+    }
 }

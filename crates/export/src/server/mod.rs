@@ -21,6 +21,7 @@ mod share_monitor;
 pub mod socket;
 mod virtual_disks;
 
+use std::convert::Infallible;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -62,6 +63,8 @@ const DRAINED: u8 = 0;
 const ABANDONED: u8 = 1;
 /// Exit status: wrong usage or configuration.
 const USAGE: u8 = 2;
+/// How long the end of the server waits for an operator that does not read its answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The source of the configuration, which decides whether it can be read again.
 #[derive(Clone, Debug)]
@@ -112,6 +115,8 @@ pub struct Server {
     events: Receiver<Event>,
     sender: Sender<Event>,
     is_draining: bool,
+    /// Disconnected once an answer given while draining has been sent to its operator.
+    last_answers: Vec<Receiver<Infallible>>,
 }
 
 /// What was applied of a configuration.
@@ -263,6 +268,7 @@ impl Server {
             events,
             sender,
             is_draining: false,
+            last_answers: Vec::new(),
         })
     }
 
@@ -362,6 +368,9 @@ impl Server {
                     let answer = self.answer(pending.request);
                     // The operator may have disconnected in the meantime.
                     let _ = pending.answer.send(answer);
+                    if self.is_draining {
+                        self.last_answers.push(pending.sent);
+                    }
                 }
                 Event::Drained(drained) => {
                     let status = self.report_drain(&drained);
@@ -409,12 +418,15 @@ impl Server {
         if *drained == Drained::default() { DRAINED } else { ABANDONED }
     }
 
-    /// Removes the sockets and waits for the handshake threads.
+    /// Removes the sockets, and waits for the handshake threads and for answers to operators.
     fn end(self, status: u8) -> u8 {
         drop(self.control_file);
         drop(self.metrics_file);
         drop(self.virtual_disks);
         self.listeners.into_iter().for_each(ListenerThread::end);
+        for sent in self.last_answers {
+            let _ = sent.recv_timeout(ANSWER_TIMEOUT);
+        }
         status
     }
 
