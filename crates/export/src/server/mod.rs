@@ -217,14 +217,8 @@ impl Server {
                 None => sockets.push(listen(address).map_err(usage)?),
             }
         }
-        let control = match &configuration.control {
-            Some(control) => Some(listen_private(&control.unix).map_err(usage)?),
-            None => None,
-        };
-        let metrics = match &configuration.metrics {
-            Some(metrics) => Some(listen(&metrics.address).map_err(usage)?),
-            None => None,
-        };
+        let control = configuration.control.as_ref().map(|it| listen_private(&it.unix)).transpose().map_err(usage)?;
+        let metrics = configuration.metrics.as_ref().map(|it| listen(&it.address)).transpose().map_err(usage)?;
         let (sender, events) = mpsc::channel();
         let virtual_disks = VirtualDisks::open(&devices, &configuration, sender.clone())?;
         let facts = devices.facts(&configuration);
