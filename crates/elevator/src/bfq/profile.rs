@@ -80,8 +80,8 @@ pub struct Profile {
     pub(super) charges_whole_timeouts: bool,
     /// A queue that returns in time keeps its budget even if nothing is left of it.
     pub(super) keeps_spent_budget: bool,
-    /// If the next request of a queue whose turn begins does not fit its budget, the turn ends and
-    /// nothing is dispatched until a request completes or arrives.
+    /// A turn ends at once if the first request needs more than the queue's budget; then nothing is
+    /// dispatched until a request completes or arrives.
     pub(super) gives_up_on_misfit: bool,
     /// Charges for async requests, in multiples of their size: while no raised queue is busy, and
     /// while one is.

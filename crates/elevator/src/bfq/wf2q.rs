@@ -119,7 +119,8 @@ impl Bfq {
         let scheduler = self.groups.at_mut(group);
         let mut class = 0;
         let waits_since = scheduler.idle_class_served_ticks;
-        // The turn of the idle class must not be spent on a search whose result is not used.
+        // Where the search is repeated when a turn begins, an earlier search must not use up the turn
+        // of the idle class.
         let may_be_idle = begins_turn | !self.profile.looks_up_each_turn;
         if may_be_idle && self.clock.is_past(waits_since.wrapping_add(self.spans.idle_class)) {
             scheduler.idle_class_served_ticks = self.clock.ticks;

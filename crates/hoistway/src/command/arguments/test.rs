@@ -293,8 +293,9 @@ pub enum ShareUnitName {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Schedulers")]
 pub struct SchedulerArguments {
-    /// Scheduler to test: NAME[@VERSION][:TUNABLE=VALUE,...], where VERSION is a kernel version; repeatable; `all`
-    /// means every scheduler [default: none, mq-deadline, bfq and paternoster; native host: the one set now (current)]
+    /// Scheduler to test: NAME[@VERSION][:TUNABLE=VALUE,...], where VERSION is a kernel version (or v8r3, of bfq); repeatable;
+    /// `all` means every scheduler [default: none, mq-deadline, bfq and paternoster; native host: the one set now
+    /// (current)]
     #[arg(short, long, value_name = "SPEC")]
     pub sched: Vec<String>,
     /// Put this limiter in front of every scheduler: NAME[:TUNABLE=VALUE,...]; repeatable; `hoistway list limiters`
