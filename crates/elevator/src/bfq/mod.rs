@@ -17,7 +17,7 @@
 //!
 //! Read `select.rs` first: which request is next. Then `wf2q.rs`: which queue is next;
 //! `plugging.rs`: when the device is idled; `expire.rs`: how a turn ends. The forms differ in data
-//! only (`profile.rs`). Q1 to Q18 in comments are the quirks of
+//! only (`profile.rs`). Q1 to Q19 in comments are the quirks of
 //! docs/specifications/bfq.md, section 22.
 
 mod activation;

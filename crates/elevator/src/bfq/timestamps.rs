@@ -1,9 +1,5 @@
-//! The sets of B-WF2Q+: entities in the order of their finish times, with the smallest start time
-//! of each subtree.
-//!
-//! A treap whose links are indices: expected O(log n) for every operation, nothing allocated after
-//! construction. The priorities are a hash of the index, so that the same calls build the same
-//! tree. Times wrap, so they are compared by their difference.
+//! Virtual start and finish times of B-WF2Q+, and the links of the trees that order them
+//! (`by_finish`). Times wrap, so they are compared by their difference.
 
 use crate::structures::{Array, NIL, NoMemory};
 
@@ -23,14 +19,20 @@ pub struct Timestamps {
     children: [u32; 2],
     parent: u32,
     is_linked: bool,
+    is_red: bool,
 }
 
 const NOWHERE: Timestamps =
-    Timestamps { starts: 0, finish: 0, least_start: 0, children: [NIL; 2], parent: NIL, is_linked: false };
+    Timestamps { starts: 0, finish: 0, least_start: 0, children: [NIL; 2], parent: NIL, is_linked: false, is_red: false };
 
 /// Index of the child with the earlier finish times.
 const EARLIER: usize = 0;
 const LATER: usize = 1;
+
+#[inline]
+const fn opposite(side: usize) -> usize {
+    side ^ 1
+}
 
 impl Timestamps {
     #[inline]
@@ -74,6 +76,26 @@ impl Stamps {
     #[inline]
     pub fn is_linked(&self, entity: u32) -> bool {
         self.0.at(entity).is_linked
+    }
+
+    /// False for NIL.
+    #[inline]
+    fn is_red(&self, entity: u32) -> bool {
+        self.0.get(entity).is_some_and(|node| node.is_red)
+    }
+
+    #[inline]
+    fn paint(&mut self, entity: u32, is_red: bool) {
+        if let Some(node) = self.0.get_mut(entity) {
+            node.is_red = is_red;
+        }
+    }
+
+    /// The side of its parent that an entity is on; `EARLIER` for the root.
+    #[inline]
+    fn side_of(&self, entity: u32) -> usize {
+        let parent = self.0.at(entity).parent;
+        if parent != NIL && self.0.at(parent).child(LATER) == entity { LATER } else { EARLIER }
     }
 
     fn least_of(&self, entity: u32) -> u64 {
@@ -142,16 +164,10 @@ impl Stamps {
     }
 }
 
-/// Higher priorities are nearer to the root.
-#[inline]
-const fn priority(entity: u32) -> u32 {
-    // Two rounds of multiply and shift, so that neighbouring indices get unrelated priorities.
-    let mixed = entity.wrapping_add(1).wrapping_mul(0x9e37_79b1);
-    let mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x85eb_ca77);
-    mixed ^ (mixed >> 13)
-}
-
 /// Entities by finish time; those of equal time in the order of insertion.
+///
+/// A red-black tree that is balanced as Linux's (`lib/rbtree.c`; Cormen et al., Introduction to
+/// Algorithms, chapter 13), because `first_eligible` depends on the shape of the tree.
 #[derive(Copy, Clone, Debug)]
 pub struct ByFinish {
     root: u32,
@@ -190,28 +206,29 @@ impl ByFinish {
         stamps.at(self.root).least_start
     }
 
-    /// Of the entities that have started by `vtime`, the one that finishes first, or NIL.
+    /// An entity that has started by `vtime`, or NIL if there is none: the search of Linux
+    /// (`bfq_first_active_entity` in `block/bfq-wf2q.c`), which prefers early finish times.
+    ///
+    /// Quirk Q19 of docs/specifications/bfq.md: it is not always the one that finishes first. The
+    /// search goes to the earlier side whenever an entity there has started, and does not turn to
+    /// the later side again once it has passed one that has started.
     pub fn first_eligible(&self, stamps: &Stamps, vtime: u64) -> u32 {
-        let has_eligible = |top: u32| top != NIL && !is_later(stamps.at(top).least_start, vtime);
-        let (mut at, mut best) = (self.root, NIL);
+        let (mut at, mut found) = (self.root, NIL);
         while at != NIL {
             let node = stamps.at(at);
             if !is_later(node.starts, vtime) {
-                best = at;
+                found = at;
             }
-            let (earlier, later) = (node.child(EARLIER), node.child(LATER));
-            at = if has_eligible(earlier) {
-                // The subtree holds an eligible entity with an earlier finish: drop the one found
-                // so far.
-                best = NIL;
+            let earlier = node.child(EARLIER);
+            at = if earlier != NIL && !is_later(stamps.at(earlier).least_start, vtime) {
                 earlier
-            } else if best == NIL && has_eligible(later) {
-                later
+            } else if found == NIL {
+                node.child(LATER)
             } else {
                 NIL
             };
         }
-        best
+        found
     }
 
     /// False, without effect, if it is in a set already or does not exist.
@@ -221,12 +238,10 @@ impl ByFinish {
             return false;
         }
         let (start, finish) = (node.starts, node.finish);
-        (node.least_start, node.children, node.parent, node.is_linked) = (start, [NIL; 2], NIL, true);
+        (node.least_start, node.children, node.is_linked, node.is_red) = (start, [NIL; 2], true, true);
         let (mut parent, mut at, mut side) = (NIL, self.root, EARLIER);
         let mut is_first = true;
-        // Descends to the position that the entity's priority gives it. It becomes part of the
-        // subtree of every node on the way.
-        while at != NIL && priority(at) > priority(entity) {
+        while at != NIL {
             let other = stamps.0.at_mut(at);
             if is_later(other.least_start, start) {
                 other.least_start = start;
@@ -235,36 +250,8 @@ impl ByFinish {
             is_first &= side == EARLIER;
             (parent, at) = (at, other.child(side));
         }
-        self.attach_child(stamps, parent, side, entity);
-        // The subtree at this position is split by finish time into the two subtrees of the entity:
-        // each gets further nodes at its inner edge.
-        let (mut earlier, mut later) = (entity, entity);
-        while at != NIL {
-            let node = stamps.at(at);
-            if is_later(node.finish, finish) {
-                let next = node.child(EARLIER);
-                self.attach_child(stamps, later, if later == entity { LATER } else { EARLIER }, at);
-                (later, at) = (at, next);
-            } else {
-                is_first = false;
-                let next = node.child(LATER);
-                self.attach_child(stamps, earlier, if earlier == entity { EARLIER } else { LATER }, at);
-                (earlier, at) = (at, next);
-            }
-        }
-        if earlier != entity {
-            stamps.0.at_mut(earlier).set_child(LATER, NIL);
-        }
-        if later != entity {
-            stamps.0.at_mut(later).set_child(EARLIER, NIL);
-        }
-        for edge in [earlier, later] {
-            let mut at = edge;
-            while at != entity {
-                at = stamps.renew_least(at);
-            }
-        }
-        stamps.renew_least(entity);
+        self.attach(stamps, parent, side, entity);
+        self.balance_after_insertion(stamps, entity);
         if is_first {
             self.first = entity;
         }
@@ -272,8 +259,39 @@ impl ByFinish {
         true
     }
 
+    /// Removes red children of red parents, of which `added` is the only one.
+    #[inline(never)]
+    fn balance_after_insertion(&mut self, stamps: &mut Stamps, added: u32) {
+        let mut at = added;
+        loop {
+            let parent = stamps.at(at).parent;
+            if !stamps.is_red(parent) {
+                break;
+            }
+            // The root is black, so a red parent has a parent.
+            let above = stamps.at(parent).parent;
+            let side = stamps.side_of(parent);
+            let uncle = stamps.at(above).child(opposite(side));
+            if !stamps.is_red(uncle) {
+                let is_inner = stamps.side_of(at) != side;
+                let top = if is_inner { at } else { parent };
+                if is_inner {
+                    self.rotate(stamps, parent, side);
+                }
+                stamps.paint(top, false);
+                stamps.paint(above, true);
+                self.rotate(stamps, above, opposite(side));
+                break;
+            }
+            stamps.paint(parent, false);
+            stamps.paint(uncle, false);
+            stamps.paint(above, true);
+            at = above;
+        }
+        stamps.paint(self.root, false);
+    }
+
     /// False, without effect, if it is in no set. The caller ensures that it is in this one.
-    #[inline(always)]
     pub fn remove(&mut self, stamps: &mut Stamps, entity: u32) -> bool {
         if !stamps.is_linked(entity) {
             return false;
@@ -281,39 +299,100 @@ impl ByFinish {
         if self.first == entity {
             self.first = stamps.next(entity);
         }
-        let lowest = self.merge_subtrees(stamps, entity);
+        let (lowest, side, is_short) = self.unlink(stamps, entity);
         stamps.update_starts_upwards(lowest, entity);
+        if is_short {
+            self.balance_after_removal(stamps, lowest, side);
+        }
         self.len = self.len.wrapping_sub(1);
         stamps.0.at_mut(entity).is_linked = false;
         true
     }
 
-    /// Merges the two subtrees of an entity into its place, by priority. Returns the lowest node
-    /// whose children changed, or NIL.
+    /// Replaces an entity by its only child, or by the next one in order. Returns the lowest node
+    /// whose children changed, the side on which they did, and whether the paths through that side
+    /// have one black node less than before.
     #[inline(never)]
-    fn merge_subtrees(&mut self, stamps: &mut Stamps, entity: u32) -> u32 {
-        let mut parent = stamps.at(entity).parent;
-        let [mut earlier, mut later] = stamps.at(entity).children;
-        let mut side = if parent != NIL && stamps.at(parent).child(LATER) == entity { LATER } else { EARLIER };
-        while earlier != NIL && later != NIL {
-            let is_earlier_up = priority(earlier) > priority(later);
-            let (up, inner) = if is_earlier_up { (earlier, LATER) } else { (later, EARLIER) };
-            self.attach_child(stamps, parent, side, up);
-            let next = stamps.at(up).child(inner);
-            if is_earlier_up {
-                earlier = next;
-            } else {
-                later = next;
-            }
-            (parent, side) = (up, inner);
+    fn unlink(&mut self, stamps: &mut Stamps, entity: u32) -> (u32, usize, bool) {
+        let node = *stamps.at(entity);
+        let (parent, place, [earlier, later]) = (node.parent, stamps.side_of(entity), node.children);
+        if earlier == NIL || later == NIL {
+            let child = if earlier == NIL { later } else { earlier };
+            self.attach(stamps, parent, place, child);
+            stamps.paint(child, false);
+            return (parent, place, child == NIL && !node.is_red);
         }
-        self.attach_child(stamps, parent, side, if earlier == NIL { later } else { earlier });
-        parent
+        let next = stamps.end(later, EARLIER);
+        let (above, below) = (stamps.at(next).parent, stamps.at(next).child(LATER));
+        let is_short = below == NIL && !stamps.is_red(next);
+        stamps.paint(below, false);
+        let (lowest, side) = if above == entity {
+            (next, LATER)
+        } else {
+            self.attach(stamps, above, EARLIER, below);
+            self.attach(stamps, next, LATER, later);
+            (above, EARLIER)
+        };
+        self.attach(stamps, next, EARLIER, earlier);
+        self.attach(stamps, parent, place, next);
+        stamps.paint(next, node.is_red);
+        (lowest, side, is_short)
+    }
+
+    /// Restores the number of black nodes on the paths through one side of `lowest`, which have one
+    /// less than those through the other.
+    #[inline(never)]
+    fn balance_after_removal(&mut self, stamps: &mut Stamps, lowest: u32, short_side: usize) {
+        let (mut parent, mut side) = (lowest, short_side);
+        while parent != NIL {
+            let mut sibling = stamps.at(parent).child(opposite(side));
+            if stamps.is_red(sibling) {
+                stamps.paint(sibling, false);
+                stamps.paint(parent, true);
+                self.rotate(stamps, parent, side);
+                sibling = stamps.at(parent).child(opposite(side));
+            }
+            let (inner, outer) = (stamps.at(sibling).child(side), stamps.at(sibling).child(opposite(side)));
+            if stamps.is_red(inner) || stamps.is_red(outer) {
+                if !stamps.is_red(outer) {
+                    stamps.paint(inner, false);
+                    stamps.paint(sibling, true);
+                    self.rotate(stamps, sibling, opposite(side));
+                    sibling = inner;
+                }
+                stamps.paint(sibling, stamps.is_red(parent));
+                stamps.paint(stamps.at(sibling).child(opposite(side)), false);
+                stamps.paint(parent, false);
+                self.rotate(stamps, parent, side);
+                return;
+            }
+            stamps.paint(sibling, true);
+            if stamps.is_red(parent) {
+                stamps.paint(parent, false);
+                return;
+            }
+            // Both sides of the parent are short now.
+            side = stamps.side_of(parent);
+            parent = stamps.at(parent).parent;
+        }
+    }
+
+    /// Lets the child of `top` on the opposite side take its place; `top` becomes its child on `side`.
+    #[inline(never)]
+    fn rotate(&mut self, stamps: &mut Stamps, top: u32, side: usize) {
+        let up = stamps.at(top).child(opposite(side));
+        let (parent, place) = (stamps.at(top).parent, stamps.side_of(top));
+        let inner = stamps.at(up).child(side);
+        self.attach(stamps, top, opposite(side), inner);
+        self.attach(stamps, up, side, top);
+        self.attach(stamps, parent, place, up);
+        stamps.renew_least(top);
+        stamps.renew_least(up);
     }
 
     /// Makes `child`, which may be NIL, a child of `parent`; NIL as parent means the root.
     #[inline]
-    fn attach_child(&mut self, stamps: &mut Stamps, parent: u32, side: usize, child: u32) {
+    fn attach(&mut self, stamps: &mut Stamps, parent: u32, side: usize, child: u32) {
         // NIL is no valid index.
         match stamps.0.get_mut(parent) {
             Some(above) => above.set_child(side, child),
@@ -345,15 +424,19 @@ mod tests {
     use alloc::vec::Vec;
     use block::random::Stream;
 
-    /// The expected answer, by linear search.
-    fn first_eligible_of(model: &[(u64, u64, u32)], vtime: u64) -> u32 {
-        let mut best: Option<&(u64, u64, u32)> = None;
-        for entry in model.iter().filter(|entry| !is_later(entry.0, vtime)) {
-            if best.is_none_or(|best| is_later(best.1, entry.1)) {
-                best = Some(entry);
-            }
+    /// Checks order, colours, smallest starts and links below `top`. Returns the number of black
+    /// nodes on each path.
+    fn check_subtree(stamps: &Stamps, top: u32, parent: u32) -> u32 {
+        if top == NIL {
+            return 0;
         }
-        best.map_or(NIL, |entry| entry.2)
+        let node = stamps.at(top);
+        assert_eq!(node.parent, parent);
+        assert!(!node.is_red || !node.children.into_iter().any(|child| stamps.is_red(child)), "two red nodes in a row");
+        assert_eq!(node.least_start, stamps.least_of(top));
+        let black = node.children.map(|child| check_subtree(stamps, child, top));
+        assert_eq!(black[0], black[1], "paths of unequal length");
+        black[0] + u32::from(!node.is_red)
     }
 
     #[test]
@@ -380,7 +463,12 @@ mod tests {
                     model.push((start, finish, entity));
                 }
                 let vtime = base.wrapping_add(stream.below(1_000));
-                assert_eq!(set.first_eligible(&stamps, vtime), first_eligible_of(&model, vtime), "seed {seed}");
+                assert!(!stamps.is_red(set.root));
+                check_subtree(&stamps, set.root, NIL);
+                let has_eligible = model.iter().any(|entry| !is_later(entry.0, vtime));
+                let found = set.first_eligible(&stamps, vtime);
+                assert_eq!(found != NIL, has_eligible, "seed {seed}");
+                assert!(found == NIL || !is_later(stamps.at(found).starts, vtime), "seed {seed}");
                 let mut sorted = model.clone();
                 sorted.sort_by_key(|entry| entry.1.wrapping_sub(base));
                 let members: Vec<u32> = set.members(&stamps).collect();
@@ -391,5 +479,22 @@ mod tests {
                 assert_eq!(least, (!set.is_empty()).then(|| set.least_start(&stamps).wrapping_sub(base)));
             }
         }
+    }
+
+    /// Quirk Q19: entity 3 at the root has started; of the earlier side, 1 has not and 2 has. The
+    /// search goes to 1 because of 2, and ends there.
+    #[test]
+    fn the_search_may_pass_an_entity_that_finishes_earlier() {
+        let mut stamps = Stamps::try_new(5).unwrap();
+        let mut set = ByFinish::EMPTY;
+        for (entity, start, finish) in [(3, 0, 30), (1, 9, 10), (4, 0, 40), (2, 0, 20)] {
+            stamps.set(entity, start, finish);
+            assert!(set.insert(&mut stamps, entity));
+        }
+        assert_eq!(set.members(&stamps).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(set.first_eligible(&stamps, 5), 3);
+        assert_eq!(set.first_eligible(&stamps, 9), 1);
+        assert!(set.remove(&mut stamps, 1));
+        assert_eq!(set.first_eligible(&stamps, 5), 2);
     }
 }

@@ -1,14 +1,18 @@
 //! bfq against the decisions of Linux's own: the logs hold what the BFQ of Linux 6.18 was called
 //! with, and what it answered, with two readers of depth 8: of levels 2 and 6 on flash, of levels 0
-//! and 7 on a disk. Our policy gets the same calls at the same times. How they were recorded:
+//! and 7 on a disk; and with eight readers of each of these levels on a disk, whose queues are
+//! merged and split (quirk Q19 of docs/specifications/bfq.md shows with many queues only). Our policy gets the same calls at the same times. How they were recorded:
 //! docs/measured/2026-11-26-bfq-ioprio. `examples/bfq_replay.rs` replays other logs.
 
 mod replay;
 
 use replay::Replay;
 
-const LOGS: [(&str, &str, &str); 2] =
-    [("ssd", include_str!("ssd.log"), "low_latency=0"), ("disk", include_str!("disk.log"), "")];
+const LOGS: [(&str, &str, &str); 3] = [
+    ("ssd", include_str!("ssd.log"), "low_latency=0"),
+    ("disk", include_str!("disk.log"), ""),
+    ("jobs", include_str!("jobs.log"), "low_latency=0"),
+];
 
 #[test]
 fn every_decision_is_the_kernels() {
@@ -16,7 +20,7 @@ fn every_decision_is_the_kernels() {
         let run = Replay::new(&format!("6.18:{tunables}"), log).run(log);
         assert_eq!(run.first_difference, None, "{name}: after {} events:\n{}", run.same, run.last_lines());
         assert_eq!(run.same, run.events, "{name}");
-        assert!(run.turns > 10 && run.requests > 400, "{name}: {} turns, {} requests", run.turns, run.requests);
+        assert!(run.turns > 10 && run.requests > 300, "{name}: {} turns, {} requests", run.turns, run.requests);
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod device;
 
+use block::random::Stream;
 use block::time::{MILLISECOND, SECOND};
 use block::{Class, Nanos, Priority};
 use device::{Device, Process, Setup, Side};
@@ -101,7 +102,6 @@ const NO_IDLE: &str = "bfq@6.1:low_latency=0,slice_idle=0";
 const BUDGET_8: &str = "bfq@6.1:low_latency=0,max_budget=8";
 const STRICT: &str = "bfq@6.1:low_latency=0,strict_guarantees=1";
 const PHASE: &str = "hangs on which of two events some us apart comes first";
-const FORKS: &str = "depends on the order in which 16 processes were forked, which is not recorded";
 
 fn shallow_rows() -> Vec<Row> {
     let with = |scheduler| parallel(scheduler, pair(1));
@@ -111,7 +111,6 @@ fn shallow_rows() -> Vec<Row> {
         row("1, 1x8", parallel(PLAIN, level(4, two_to_six(1, 8, 0))), [7838.0, 7838.0]),
         row("2", with(PLAIN), [981.0, 16.0]).within([0.05, 0.125], "16 +- 2"),
         row("3", parallel(PLAIN, pair(8)), [7846.0, 128.0]).within([0.05, 0.3], "B has some 50 samples a second"),
-        row("4", parallel(PLAIN, two_to_six(1, 8, 0)), [2750.0, 1995.0]).within([0.5, 0.65], FORKS),
         row("5", parallel(PLAIN, two_to_six(1, 4, 300 * MILLISECOND)), [2773.0, 2428.0]).within([0.2, 0.25], PHASE),
         row("6", with("bfq@6.1:low_latency=0,timeout_sync=16"), [979.0, 125.0]),
         row("7", with("bfq@6.1:low_latency=0,timeout_sync=4"), [977.0, 250.0]).within([0.05, 0.4], PHASE),
@@ -197,6 +196,27 @@ fn compare(rows: Vec<Row>) {
 #[test]
 fn t43_to_t45_one_and_eight_requests_a_process() {
     compare(shallow_rows());
+}
+
+/// Row 4: the result depends on the order in which the 16 processes were forked, which was not
+/// recorded, because queues of one level that are created one after the other are merged.
+#[test]
+fn t43_row_4_is_among_the_results_of_other_orders() {
+    let mut stream = Stream::of(1, "bfq/order of processes");
+    let results = (0..24).map(|_| {
+        let mut processes = two_to_six(1, 8, 0);
+        for place in (1..processes.len()).rev() {
+            let other = usize::try_from(stream.below(place as u64 + 1)).unwrap();
+            processes.swap(place, other);
+        }
+        rates(&parallel(PLAIN, processes)).0
+    });
+    let results: Vec<[f64; 2]> = results.collect();
+    for (side, linux) in [2750.0, 1995.0].into_iter().enumerate() {
+        let (lower, higher): (Vec<f64>, _) = results.iter().map(|rates| rates[side]).partition(|rate| *rate < linux);
+        println!("4             side {side}: {linux}; {} results below, {} above", lower.len(), higher.len());
+        assert!(lower.len() >= 4 && higher.len() >= 4, "side {side}: {lower:?}, {higher:?}");
+    }
 }
 
 #[test]
