@@ -3,6 +3,7 @@
 use super::Bfq;
 use super::budget::TurnEnd;
 use super::clock::NEVER;
+use super::profile::Polls;
 use super::state::{Held, Marks};
 use crate::interface::Wake;
 use crate::request::Requests;
@@ -39,7 +40,7 @@ impl Bfq {
     /// Whether the device is asked for a request after every completion.
     #[inline]
     pub(super) fn polls_on_completion(&self) -> bool {
-        self.settings.repoll_on_completion | self.profile.is_single_queue
+        self.settings.repoll_on_completion | (self.profile.polls == Polls::OnCompletion)
     }
 
     /// Ends the service of a request that the driver gave back or that never reached the device:

@@ -210,7 +210,7 @@ impl Bfq {
         } else if joined != Joined::NO_EFFECT {
             self.settle_joined(bio, joined);
         }
-        (self.is_holding, self.repoll_at) = (false, NEVER);
+        self.is_holding = false;
         Wake::All
     }
 
@@ -354,7 +354,7 @@ impl Elevator for Bfq {
     #[inline(always)]
     fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.clock.set(now);
-        (self.is_holding, self.repoll_at) = (false, NEVER);
+        self.is_holding = false;
         if self.in_service != NIL
             && let Some(id) = self.send_in_turn()
         {

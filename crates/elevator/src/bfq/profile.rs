@@ -62,9 +62,7 @@ pub struct Profile {
     /// Takes notice of batch times ([`Configuration::batch_times`](crate::interface::Configuration)):
     /// the time of a request may lie before the last completion.
     pub(super) keeps_plug_time: bool,
-    /// Belongs to the single-queue block layer, which asks for a request after every completion and
-    /// not every 3 ms.
-    pub(super) is_single_queue: bool,
+    pub(super) polls: Polls,
     /// Limits how many tags async requests and sync writes may use.
     pub(super) limits_tags_by_kind: bool,
     /// Looks for the next entity when a turn begins. Other forms keep the choice that they made while
@@ -111,6 +109,20 @@ pub struct Profile {
     /// queue in service; in other forms at any time, unless one has been raised for longer than that,
     /// and near the last request of any queue.
     pub(super) merges_young_only: bool,
+}
+
+/// When the block layer asks for a request without cause, after it was given none although
+/// requests are queued.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Polls {
+    /// After every completion: the single-queue block layer.
+    OnCompletion,
+    /// Never.
+    Never,
+    /// 3 ms after it was given none for the last time.
+    AfterLast,
+    /// 3 ms after it was given none for the first time since the last poll.
+    AfterFirst,
 }
 
 /// Which arrivals preempt the queue in service.
@@ -175,7 +187,7 @@ const V8R3: Profile = Profile {
     has_actuators: false,
     begins_bursts_always: true,
     keeps_plug_time: false,
-    is_single_queue: true,
+    polls: Polls::OnCompletion,
     limits_tags_by_kind: false,
     looks_up_each_turn: true,
     compares_group_weights: true,
@@ -198,7 +210,7 @@ const V8R3: Profile = Profile {
 };
 
 const FIRST: Profile = Profile {
-    is_single_queue: false,
+    polls: Polls::Never,
     looks_up_each_turn: false,
     rates_turns: false,
     gives_up_on_misfit: false,
@@ -248,20 +260,24 @@ const MARCH_2019: Profile = Profile {
 const WITH_WAKERS: Profile =
     Profile { has_wakers: true, preempts: Preempts::HigherToo, keeps_preempted_busy: true, ..MARCH_2019 };
 
+const POLLED: Profile = Profile { polls: Polls::AfterLast, ..WITH_WAKERS };
+
 const JANUARY_2021: Profile = Profile {
     protects_lone_queue: true,
     raises_default_weight_only: true,
     preempts: Preempts::AlsoIfNotIdledFor,
     io_bound: IoBound::ShareOfTime,
     think_shift: 1,
-    ..WITH_WAKERS
+    ..POLLED
 };
 
 const STABLY_MERGED: Profile = Profile { has_stable_merge: true, injects_woken: true, ..JANUARY_2021 };
 
 const TAGS_BY_WEIGHT: Profile = Profile { limits_tags_by_weight: true, limits_waker_detection: true, ..STABLY_MERGED };
 
-const OWN_QUEUES: Profile = Profile { symmetric_groups: 1, counts_own_queues: true, ..TAGS_BY_WEIGHT };
+const POLLED_IN_TIME: Profile = Profile { polls: Polls::AfterFirst, ..TAGS_BY_WEIGHT };
+
+const OWN_QUEUES: Profile = Profile { symmetric_groups: 1, counts_own_queues: true, ..POLLED_IN_TIME };
 
 const WITH_ACTUATORS: Profile = Profile { has_actuators: true, ..OWN_QUEUES };
 
@@ -276,9 +292,11 @@ pub const FORMS: &[Form<&'static Profile>] = &[
     Form { since: Version(5, 1, 0), profile: &JANUARY_2019 },
     Form { since: Version(5, 2, 0), profile: &MARCH_2019 },
     Form { since: Version(5, 3, 0), profile: &WITH_WAKERS },
+    Form { since: Version(5, 8, 0), profile: &POLLED },
     Form { since: Version(5, 12, 0), profile: &JANUARY_2021 },
     Form { since: Version(5, 13, 0), profile: &STABLY_MERGED },
     Form { since: Version(5, 17, 0), profile: &TAGS_BY_WEIGHT },
+    Form { since: Version(5, 18, 0), profile: &POLLED_IN_TIME },
     Form { since: Version(6, 2, 0), profile: &OWN_QUEUES },
     Form { since: Version(6, 3, 0), profile: &WITH_ACTUATORS },
     Form { since: Version(6, 9, 0), profile: &NEWEST },

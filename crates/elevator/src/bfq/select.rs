@@ -4,6 +4,7 @@
 use super::budget::TurnEnd;
 use super::clock::NEVER;
 use super::next_request::Left;
+use super::profile::Polls;
 use super::state::{Held, Marks};
 use super::{Bfq, Why};
 use crate::interface::Dispatch;
@@ -145,8 +146,10 @@ impl Bfq {
             return Dispatch::Empty;
         }
         self.is_holding = true;
-        if !self.profile.is_single_queue {
-            self.poll_later();
+        match self.profile.polls {
+            Polls::OnCompletion | Polls::Never => {}
+            Polls::AfterFirst if self.repoll_at != NEVER => {}
+            Polls::AfterLast | Polls::AfterFirst => self.poll_later(),
         }
         match self.timer_at {
             NEVER => Dispatch::Throttled,

@@ -88,6 +88,7 @@ enum Event {
     Wake { process: usize },
     Issue { process: usize },
     Complete { slot: u32 },
+    RunQueue,
 }
 
 struct Io {
@@ -219,8 +220,10 @@ impl Device {
             // bfq's idle timer expires is too late.
             if timer.is_some_and(|at| at <= self.now) {
                 let wake = self.policy.timer(&self.requests, self.now);
+                // A worker runs the queue. There is one processor, so it waits while a process is about
+                // to submit its next request.
                 if wake.is_wanted() {
-                    self.dispatch();
+                    self.at(self.now.max(self.processor_free), Event::RunQueue);
                 }
             } else if let Some(Reverse((_, _, event))) = self.events.pop() {
                 match event {
@@ -236,6 +239,7 @@ impl Device {
                         }
                     }
                     Event::Complete { slot } => self.complete(slot),
+                    Event::RunQueue => self.dispatch(),
                 }
             }
             self.take_lines();

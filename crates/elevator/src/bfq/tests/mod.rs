@@ -32,8 +32,8 @@ pub const FIRST: usize = 1;
 pub const AUGUST_2018: usize = 2;
 pub const SEPTEMBER_2018: usize = 3;
 pub const MARCH_2019: usize = 5;
-pub const WITH_WAKERS: usize = 9;
-pub const NEWEST: usize = 12;
+pub const WITH_WAKERS: usize = 10;
+pub const NEWEST: usize = 14;
 
 /// A policy of the newest form with the settings of docs/specifications/bfq.md's cases, and the requests it
 /// gets.

@@ -2,7 +2,7 @@
 //! kernel, and all have it from then on, unless a later one removed it. 4.7 stands for the series
 //! v8r3.
 
-use super::super::profile::{FORMS, Injection, IoBound, Preempts, Profile};
+use super::super::profile::{FORMS, Injection, IoBound, Polls, Preempts, Profile};
 use crate::interface::Version;
 
 /// The first kernel with a feature, and the first without it.
@@ -15,8 +15,8 @@ const fn v(major: u16, minor: u16) -> Version {
 /// What the series outside of the kernel did until mainline.
 const UNTIL_MAINLINE: Option<Version> = Some(v(4, 12));
 
-const TABLE: [Row; 49] = [
-    Row("single-queue block layer", v(4, 7), UNTIL_MAINLINE, |form| form.is_single_queue),
+const TABLE: [Row; 51] = [
+    Row("single-queue block layer", v(4, 7), UNTIL_MAINLINE, |form| form.polls == Polls::OnCompletion),
     Row("search at each turn", v(4, 7), UNTIL_MAINLINE, |form| form.looks_up_each_turn),
     Row("rates of turns", v(4, 7), UNTIL_MAINLINE, |form| form.rates_turns),
     Row("a misfit ends the search", v(4, 7), UNTIL_MAINLINE, |form| form.gives_up_on_misfit),
@@ -54,6 +54,7 @@ const TABLE: [Row; 49] = [
     Row("wakers", v(5, 3), None, |form| form.has_wakers),
     Row("higher ones preempt", v(5, 3), None, |form| form.preempts != Preempts::MoreRaised),
     Row("preempted ones stay busy", v(5, 3), None, |form| form.keeps_preempted_busy),
+    Row("polls", v(5, 8), None, |form| matches!(form.polls, Polls::AfterLast | Polls::AfterFirst)),
     Row("a lone queue is idled for", v(5, 12), None, |form| form.protects_lone_queue),
     Row("default weight only", v(5, 12), None, |form| form.raises_default_weight_only),
     Row("plugging reconsidered", v(5, 12), None, |form| form.preempts == Preempts::AlsoIfNotIdledFor),
@@ -62,6 +63,7 @@ const TABLE: [Row; 49] = [
     Row("stable merge", v(5, 13), None, |form| form.has_stable_merge),
     Row("woken queues", v(5, 13), None, |form| form.injects_woken),
     Row("tags by weight", v(5, 17), None, |form| form.limits_tags_by_weight && form.limits_waker_detection),
+    Row("polls in time", v(5, 18), None, |form| form.polls == Polls::AfterFirst),
     Row("own queues of groups", v(6, 2), None, |form| form.counts_own_queues && form.symmetric_groups == 1),
     Row("actuators", v(6, 3), None, |form| form.has_actuators),
     Row("time of a batch", v(6, 9), None, |form| form.keeps_plug_time),
