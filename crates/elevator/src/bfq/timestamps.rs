@@ -22,8 +22,15 @@ pub struct Timestamps {
     is_red: bool,
 }
 
-const NOWHERE: Timestamps =
-    Timestamps { starts: 0, finish: 0, least_start: 0, children: [NIL; 2], parent: NIL, is_linked: false, is_red: false };
+const NOWHERE: Timestamps = Timestamps {
+    starts: 0,
+    finish: 0,
+    least_start: 0,
+    children: [NIL; 2],
+    parent: NIL,
+    is_linked: false,
+    is_red: false,
+};
 
 /// Index of the child with the earlier finish times.
 const EARLIER: usize = 0;
