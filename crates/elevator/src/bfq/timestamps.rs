@@ -33,23 +33,23 @@ const NOWHERE: Timestamps = Timestamps {
 };
 
 /// Index of the child with the earlier finish times.
-const EARLIER: usize = 0;
-const LATER: usize = 1;
+const EARLIER: u32 = 0;
+const LATER: u32 = 1;
 
 #[inline]
-const fn opposite(side: usize) -> usize {
+const fn opposite(side: u32) -> u32 {
     side ^ 1
 }
 
 impl Timestamps {
     #[inline]
-    const fn child(&self, side: usize) -> u32 {
+    const fn child(&self, side: u32) -> u32 {
         let [earlier, later] = self.children;
         if side == EARLIER { earlier } else { later }
     }
 
     #[inline]
-    const fn set_child(&mut self, side: usize, entity: u32) {
+    const fn set_child(&mut self, side: u32, entity: u32) {
         let [earlier, later] = &mut self.children;
         if side == EARLIER {
             *earlier = entity;
@@ -100,7 +100,7 @@ impl Stamps {
 
     /// The side of its parent that an entity is on; `EARLIER` for the root.
     #[inline]
-    fn side_of(&self, entity: u32) -> usize {
+    fn side_of(&self, entity: u32) -> u32 {
         let parent = self.0.at(entity).parent;
         if parent != NIL && self.0.at(parent).child(LATER) == entity { LATER } else { EARLIER }
     }
@@ -120,7 +120,7 @@ impl Stamps {
     #[inline]
     fn renew_least(&mut self, entity: u32) -> u32 {
         let least = self.least_of(entity);
-        let node = self.0.at_mut(entity);
+        let Some(node) = self.0.get_mut(entity) else { return NIL };
         node.least_start = least;
         node.parent
     }
@@ -143,7 +143,7 @@ impl Stamps {
     }
 
     /// The first or last node of a subtree.
-    fn end(&self, top: u32, side: usize) -> u32 {
+    fn end(&self, top: u32, side: u32) -> u32 {
         let mut at = top;
         loop {
             let next = self.0.at(at).child(side);
@@ -238,11 +238,14 @@ impl ByFinish {
         found
     }
 
-    /// False, without effect, if it is in a set already or does not exist.
-    pub fn insert(&mut self, stamps: &mut Stamps, entity: u32) -> bool {
-        let Some(node) = stamps.0.get_mut(entity) else { return false };
+    /// Without effect if it is in a set already or does not exist.
+    ///
+    /// The balance comes last, here and in the steps of `remove`, so that a step's stack is free when
+    /// the next one begins.
+    pub fn insert(&mut self, stamps: &mut Stamps, entity: u32) {
+        let Some(node) = stamps.0.get_mut(entity) else { return };
         if node.is_linked {
-            return false;
+            return;
         }
         let (start, finish) = (node.starts, node.finish);
         (node.least_start, node.children, node.is_linked, node.is_red) = (start, [NIL; 2], true, true);
@@ -258,12 +261,11 @@ impl ByFinish {
             (parent, at) = (at, other.child(side));
         }
         self.attach(stamps, parent, side, entity);
-        self.balance_after_insertion(stamps, entity);
         if is_first {
             self.first = entity;
         }
         self.len = self.len.wrapping_add(1);
-        true
+        self.balance_after_insertion(stamps, entity);
     }
 
     /// Removes red children of red parents, of which `added` is the only one.
@@ -280,13 +282,9 @@ impl ByFinish {
             let side = stamps.side_of(parent);
             let uncle = stamps.at(above).child(opposite(side));
             if !stamps.is_red(uncle) {
-                let is_inner = stamps.side_of(at) != side;
-                let top = if is_inner { at } else { parent };
-                if is_inner {
+                if stamps.side_of(at) != side {
                     self.rotate(stamps, parent, side);
                 }
-                stamps.paint(top, false);
-                stamps.paint(above, true);
                 self.rotate(stamps, above, opposite(side));
                 break;
             }
@@ -298,36 +296,29 @@ impl ByFinish {
         stamps.paint(self.root, false);
     }
 
-    /// False, without effect, if it is in no set. The caller ensures that it is in this one.
-    pub fn remove(&mut self, stamps: &mut Stamps, entity: u32) -> bool {
+    /// Without effect if it is in no set. The caller ensures that it is in this one.
+    pub fn remove(&mut self, stamps: &mut Stamps, entity: u32) {
         if !stamps.is_linked(entity) {
-            return false;
+            return;
         }
         if self.first == entity {
             self.first = stamps.next(entity);
         }
-        let (lowest, side, is_short) = self.unlink(stamps, entity);
-        stamps.update_starts_upwards(lowest, entity);
-        if is_short {
-            self.balance_after_removal(stamps, lowest, side);
-        }
         self.len = self.len.wrapping_sub(1);
         stamps.0.at_mut(entity).is_linked = false;
-        true
+        self.unlink(stamps, entity);
     }
 
-    /// Replaces an entity by its only child, or by the next one in order. Returns the lowest node
-    /// whose children changed, the side on which they did, and whether the paths through that side
-    /// have one black node less than before.
+    /// Replaces an entity by its only child, or by the next one in order.
     #[inline(never)]
-    fn unlink(&mut self, stamps: &mut Stamps, entity: u32) -> (u32, usize, bool) {
+    fn unlink(&mut self, stamps: &mut Stamps, entity: u32) {
         let node = *stamps.at(entity);
         let (parent, place, [earlier, later]) = (node.parent, stamps.side_of(entity), node.children);
         if earlier == NIL || later == NIL {
             let child = if earlier == NIL { later } else { earlier };
             self.attach(stamps, parent, place, child);
             stamps.paint(child, false);
-            return (parent, place, child == NIL && !node.is_red);
+            return self.update_above(stamps, entity, parent, (child == NIL && !node.is_red).then_some(place));
         }
         let next = stamps.end(later, EARLIER);
         let (above, below) = (stamps.at(next).parent, stamps.at(next).child(LATER));
@@ -343,63 +334,73 @@ impl ByFinish {
         self.attach(stamps, next, EARLIER, earlier);
         self.attach(stamps, parent, place, next);
         stamps.paint(next, node.is_red);
-        (lowest, side, is_short)
+        self.update_above(stamps, entity, lowest, is_short.then_some(side));
+    }
+
+    /// Updates what a removal changed: `lowest` is the lowest node whose children changed, and
+    /// `short_side` its side whose paths have one black node less than before, if any.
+    #[inline(never)]
+    fn update_above(&mut self, stamps: &mut Stamps, gone: u32, lowest: u32, short_side: Option<u32>) {
+        stamps.update_starts_upwards(lowest, gone);
+        if let Some(side) = short_side {
+            self.balance_after_removal(stamps, lowest, side);
+        }
     }
 
     /// Restores the number of black nodes on the paths through one side of `lowest`, which have one
     /// less than those through the other.
     #[inline(never)]
-    fn balance_after_removal(&mut self, stamps: &mut Stamps, lowest: u32, short_side: usize) {
+    fn balance_after_removal(&mut self, stamps: &mut Stamps, lowest: u32, short_side: u32) {
         let (mut parent, mut side) = (lowest, short_side);
         while parent != NIL {
-            let mut sibling = stamps.at(parent).child(opposite(side));
-            if stamps.is_red(sibling) {
-                stamps.paint(sibling, false);
-                stamps.paint(parent, true);
+            if stamps.is_red(stamps.at(parent).child(opposite(side))) {
                 self.rotate(stamps, parent, side);
-                sibling = stamps.at(parent).child(opposite(side));
             }
-            let (inner, outer) = (stamps.at(sibling).child(side), stamps.at(sibling).child(opposite(side)));
-            if stamps.is_red(inner) || stamps.is_red(outer) {
-                if !stamps.is_red(outer) {
-                    stamps.paint(inner, false);
-                    stamps.paint(sibling, true);
-                    self.rotate(stamps, sibling, opposite(side));
-                    sibling = inner;
-                }
-                stamps.paint(sibling, stamps.is_red(parent));
-                stamps.paint(stamps.at(sibling).child(opposite(side)), false);
-                stamps.paint(parent, false);
-                self.rotate(stamps, parent, side);
-                return;
+            let sibling = stamps.at(parent).child(opposite(side));
+            if stamps.is_red(stamps.at(sibling).child(side)) || stamps.is_red(stamps.at(sibling).child(opposite(side)))
+            {
+                return self.take_red_over(stamps, parent, side);
             }
             stamps.paint(sibling, true);
             if stamps.is_red(parent) {
-                stamps.paint(parent, false);
-                return;
+                return stamps.paint(parent, false);
             }
             // Both sides of the parent are short now.
-            side = stamps.side_of(parent);
-            parent = stamps.at(parent).parent;
+            (side, parent) = (stamps.side_of(parent), stamps.at(parent).parent);
         }
     }
 
-    /// Lets the child of `top` on the opposite side take its place; `top` becomes its child on `side`.
+    /// Gives the short side of `parent` a black node more, for which a red one below its other child
+    /// becomes black.
     #[inline(never)]
-    fn rotate(&mut self, stamps: &mut Stamps, top: u32, side: usize) {
+    fn take_red_over(&mut self, stamps: &mut Stamps, parent: u32, side: u32) {
+        let sibling = stamps.at(parent).child(opposite(side));
+        if !stamps.is_red(stamps.at(sibling).child(opposite(side))) {
+            self.rotate(stamps, sibling, opposite(side));
+        }
+        self.rotate(stamps, parent, side);
+        stamps.paint(parent, false);
+        let up = stamps.at(parent).parent;
+        stamps.paint(stamps.at(up).child(opposite(side)), false);
+    }
+
+    /// Lets the child of `top` on the opposite side take its place and colour; `top` becomes its
+    /// child on `side`, and red.
+    #[inline(never)]
+    fn rotate(&mut self, stamps: &mut Stamps, top: u32, side: u32) {
         let up = stamps.at(top).child(opposite(side));
-        let (parent, place) = (stamps.at(top).parent, stamps.side_of(top));
-        let inner = stamps.at(up).child(side);
-        self.attach(stamps, top, opposite(side), inner);
+        self.attach(stamps, stamps.at(top).parent, stamps.side_of(top), up);
+        self.attach(stamps, top, opposite(side), stamps.at(up).child(side));
         self.attach(stamps, up, side, top);
-        self.attach(stamps, parent, place, up);
+        stamps.paint(up, stamps.is_red(top));
+        stamps.paint(top, true);
         stamps.renew_least(top);
         stamps.renew_least(up);
     }
 
     /// Makes `child`, which may be NIL, a child of `parent`; NIL as parent means the root.
     #[inline]
-    fn attach(&mut self, stamps: &mut Stamps, parent: u32, side: usize, child: u32) {
+    fn attach(&mut self, stamps: &mut Stamps, parent: u32, side: u32, child: u32) {
         // NIL is no valid index.
         match stamps.0.get_mut(parent) {
             Some(above) => above.set_child(side, child),
@@ -459,14 +460,15 @@ mod tests {
                 let entity = u32::try_from(stream.below(64)).unwrap();
                 if let Some(at) = model.iter().position(|entry| entry.2 == entity) {
                     model.remove(at);
-                    assert!(set.remove(&mut stamps, entity));
-                    assert!(!set.remove(&mut stamps, entity));
+                    set.remove(&mut stamps, entity);
+                    set.remove(&mut stamps, entity);
+                    assert!(!stamps.is_linked(entity));
                 } else {
                     let start = base.wrapping_add(stream.below(1_000));
                     let finish = start.wrapping_add(1 + stream.below(40));
                     stamps.set(entity, start, finish);
-                    assert!(set.insert(&mut stamps, entity));
-                    assert!(!set.insert(&mut stamps, entity));
+                    set.insert(&mut stamps, entity);
+                    set.insert(&mut stamps, entity);
                     model.push((start, finish, entity));
                 }
                 let vtime = base.wrapping_add(stream.below(1_000));
@@ -496,12 +498,12 @@ mod tests {
         let mut set = ByFinish::EMPTY;
         for (entity, start, finish) in [(3, 0, 30), (1, 9, 10), (4, 0, 40), (2, 0, 20)] {
             stamps.set(entity, start, finish);
-            assert!(set.insert(&mut stamps, entity));
+            set.insert(&mut stamps, entity);
         }
         assert_eq!(set.members(&stamps).collect::<Vec<_>>(), [1, 2, 3, 4]);
         assert_eq!(set.first_eligible(&stamps, 5), 3);
         assert_eq!(set.first_eligible(&stamps, 9), 1);
-        assert!(set.remove(&mut stamps, 1));
+        set.remove(&mut stamps, 1);
         assert_eq!(set.first_eligible(&stamps, 5), 2);
     }
 }

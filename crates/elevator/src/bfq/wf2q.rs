@@ -264,7 +264,7 @@ impl Bfq {
     #[inline(never)]
     fn active_insert(&mut self, entity: u32) {
         let tree = self.tree_index(entity);
-        let is_in = self.trees.at_mut(tree).active.insert(&mut self.stamps, entity);
+        let was_in = self.stamps.is_linked(entity);
         let state = self.entities.at_mut(entity);
         state.set = Set::Active;
         let parent = state.parent;
@@ -274,15 +274,17 @@ impl Bfq {
         if !self.is_queue(entity) {
             self.count_group_weight(entity, true);
         }
-        if !is_in || !is_listed {
+        if was_in || !is_listed {
             self.count_violation();
         }
+        // Last, as in `active_remove`.
+        self.trees.at_mut(tree).active.insert(&mut self.stamps, entity);
     }
 
     #[inline(never)]
     fn active_remove(&mut self, entity: u32) {
         let tree = self.tree_index(entity);
-        let is_out = self.trees.at_mut(tree).active.remove(&mut self.stamps, entity);
+        let was_in = self.stamps.is_linked(entity);
         let state = self.entities.at_mut(entity);
         state.set = Set::None;
         let parent = state.parent;
@@ -292,27 +294,31 @@ impl Bfq {
         if !self.is_queue(entity) {
             self.count_group_weight(entity, false);
         }
-        if !is_out || !is_unlisted {
+        if !was_in || !is_unlisted {
             self.count_violation();
         }
+        // Last, so that the stack of this function is free by then.
+        self.trees.at_mut(tree).active.remove(&mut self.stamps, entity);
     }
 
     #[inline(never)]
     fn idle_insert(&mut self, entity: u32) {
         let tree = self.tree_index(entity);
-        if !self.trees.at_mut(tree).idle.insert(&mut self.stamps, entity) {
+        if self.stamps.is_linked(entity) {
             self.count_violation();
         }
         self.entities.at_mut(entity).set = Set::Idle;
+        self.trees.at_mut(tree).idle.insert(&mut self.stamps, entity);
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn idle_remove(&mut self, entity: u32) {
         let tree = self.tree_index(entity);
-        if !self.trees.at_mut(tree).idle.remove(&mut self.stamps, entity) {
+        if !self.stamps.is_linked(entity) {
             self.count_violation();
         }
         self.entities.at_mut(entity).set = Set::None;
+        self.trees.at_mut(tree).idle.remove(&mut self.stamps, entity);
     }
 
     /// Removes an entity's weight from the sum of its tree. The record of a queue is released as
