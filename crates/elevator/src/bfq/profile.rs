@@ -111,17 +111,17 @@ pub struct Profile {
     pub(super) merges_young_only: bool,
 }
 
-/// When the block layer asks for a request without cause, after it was given none although
-/// requests are queued.
+/// When the block layer asks BFQ for a request again, although no request arrived meanwhile, after
+/// BFQ dispatched none while requests were queued.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Polls {
     /// After every completion: the single-queue block layer.
     OnCompletion,
     /// Never.
     Never,
-    /// 3 ms after it was given none for the last time.
+    /// 3 ms after the last call that dispatched none: each such call moves the poll.
     AfterLast,
-    /// 3 ms after it was given none for the first time since the last poll.
+    /// 3 ms after the first call since the last poll that dispatched none: later calls do not move it.
     AfterFirst,
 }
 

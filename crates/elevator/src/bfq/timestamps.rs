@@ -1,5 +1,5 @@
-//! Virtual start and finish times of B-WF2Q+, and the links of the trees that order them
-//! (`by_finish`). Times wrap, so they are compared by their difference.
+//! Virtual start and finish times of B-WF2Q+, and the trees that order entities by them. Nothing
+//! is allocated after construction. Times wrap, so they are compared by their difference.
 
 use crate::structures::{Array, NIL, NoMemory};
 
@@ -174,7 +174,8 @@ impl Stamps {
 /// Entities by finish time; those of equal time in the order of insertion.
 ///
 /// A red-black tree that is balanced as Linux's (`lib/rbtree.c`; Cormen et al., Introduction to
-/// Algorithms, chapter 13), because `first_eligible` depends on the shape of the tree.
+/// Algorithms, chapter 13), because `first_eligible` depends on the shape of the tree. The sorted
+/// sets of `structures` have other shapes, and do not keep the smallest start of a subtree.
 #[derive(Copy, Clone, Debug)]
 pub struct ByFinish {
     root: u32,
@@ -268,7 +269,8 @@ impl ByFinish {
         self.balance_after_insertion(stamps, entity);
     }
 
-    /// Removes red children of red parents, of which `added` is the only one.
+    /// Restores the rule that a red node has no red child, which only `added` can break, because it
+    /// is inserted as a red node.
     #[inline(never)]
     fn balance_after_insertion(&mut self, stamps: &mut Stamps, added: u32) {
         let mut at = added;
@@ -337,8 +339,9 @@ impl ByFinish {
         self.update_above(stamps, entity, lowest, is_short.then_some(side));
     }
 
-    /// Updates what a removal changed: `lowest` is the lowest node whose children changed, and
-    /// `short_side` its side whose paths have one black node less than before, if any.
+    /// Repairs the tree above a removed entity: smallest starts and balance. `lowest` is the lowest
+    /// node that got another child. If the removal took a black node from the paths through one of
+    /// its sides, `short_side` is that side.
     #[inline(never)]
     fn update_above(&mut self, stamps: &mut Stamps, gone: u32, lowest: u32, short_side: Option<u32>) {
         stamps.update_starts_upwards(lowest, gone);
@@ -347,8 +350,8 @@ impl ByFinish {
         }
     }
 
-    /// Restores the number of black nodes on the paths through one side of `lowest`, which have one
-    /// less than those through the other.
+    /// Restores the rule that all paths from a node to the leaves have equally many black nodes: the
+    /// paths through `short_side` of `lowest` have one less than those through the other side.
     #[inline(never)]
     fn balance_after_removal(&mut self, stamps: &mut Stamps, lowest: u32, short_side: u32) {
         let (mut parent, mut side) = (lowest, short_side);
@@ -359,7 +362,7 @@ impl ByFinish {
             let sibling = stamps.at(parent).child(opposite(side));
             if stamps.is_red(stamps.at(sibling).child(side)) || stamps.is_red(stamps.at(sibling).child(opposite(side)))
             {
-                return self.take_red_over(stamps, parent, side);
+                return self.rotate_to_short_side(stamps, parent, side);
             }
             stamps.paint(sibling, true);
             if stamps.is_red(parent) {
@@ -370,10 +373,10 @@ impl ByFinish {
         }
     }
 
-    /// Gives the short side of `parent` a black node more, for which a red one below its other child
-    /// becomes black.
+    /// Adds a black node to the paths through the short side of `parent`, by rotation. The other
+    /// child has a red child, which becomes black, so that its own paths lose none.
     #[inline(never)]
-    fn take_red_over(&mut self, stamps: &mut Stamps, parent: u32, side: u32) {
+    fn rotate_to_short_side(&mut self, stamps: &mut Stamps, parent: u32, side: u32) {
         let sibling = stamps.at(parent).child(opposite(side));
         if !stamps.is_red(stamps.at(sibling).child(opposite(side))) {
             self.rotate(stamps, sibling, opposite(side));

@@ -198,8 +198,9 @@ fn t43_to_t45_one_and_eight_requests_a_process() {
     compare(shallow_rows());
 }
 
-/// Row 4: the result depends on the order in which the 16 processes were forked, which was not
-/// recorded, because queues of one level that are created one after the other are merged.
+/// Row 4: 16 processes begin together. BFQ merges queues of one level that are created one after the
+/// other, so the result depends on the order of creation, which was not recorded on Linux. Linux's
+/// figures must lie among those of random orders.
 #[test]
 fn t43_row_4_is_among_the_results_of_other_orders() {
     let mut stream = Stream::of(1, "bfq/order of processes");
