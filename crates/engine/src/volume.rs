@@ -150,6 +150,8 @@ pub struct ClientSocket {
     pub volume: VolumeId,
     /// The group of its requests.
     pub group: GroupHandle,
+    /// Size of the volume that it was told. The volume may have grown since then.
+    pub told_bytes: u64,
     /// Bytes received beyond the handshake.
     pub received: Vec<u8>,
     /// The client's description, for status.
@@ -500,6 +502,7 @@ impl ShardHandle {
             protocol: client.protocol,
             volume: client.volume.0,
             group: client.group.0,
+            bounds: ConnectionBounds { visible_bytes: client.told_bytes, ..ConnectionBounds::default() },
             received: client.received,
             label: client.label,
             beside: client.beside.map(|connection| connection.0),

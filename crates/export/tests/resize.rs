@@ -30,6 +30,8 @@ fn resize(server: &Running) -> Value {
 fn a_grown_file_is_seen_by_new_clients_and_old_ones_stay_inside_what_they_know() {
     let server = Running::with_file(MIB);
     let mut old = Client::open(server.socket(), "file", ReplyForm::Simple);
+    // The server counts a client once its first request is answered.
+    old.assert_alive();
     assert_eq!(resize(&server)["ok"], json!({"export": "file", "before_bytes": MIB, "size_bytes": MIB}));
     set_size(&server, 4 * MIB);
     let answer = resize(&server);

@@ -18,7 +18,7 @@ const WRITABLE: u16 = flag::HAS_FLAGS
     | flag::CAN_MULTI_CONN;
 
 fn transmission_with(form: ReplyForm, flags: u16, allocation_context: bool) -> Transmission {
-    Transmission::new(&Negotiated { export: "a".into(), form, flags, allocation_context })
+    Transmission::new(&Negotiated { export: "a".into(), size_bytes: 1 << 20, form, flags, allocation_context })
 }
 
 fn transmission(form: ReplyForm) -> Transmission {

@@ -85,6 +85,7 @@ fn negotiated(head: [u8; 3]) -> Negotiated {
     };
     Negotiated {
         export: "db".into(),
+        size_bytes: 1 << 30,
         form,
         flags: u16::from_be_bytes([head[1], head[2]]),
         allocation_context: head[0] & 4 != 0 && form != ReplyForm::Simple,

@@ -14,6 +14,7 @@
 
 mod check;
 mod history;
+mod seek;
 mod tunables;
 mod wait;
 
@@ -41,10 +42,6 @@ crate::reasons! {
         Anticipates = "waits for the last reader",
     }
 }
-
-/// Longest backward seek, and the factor applied to its cost compared with a forward one.
-const MOST_BACK_SECTORS: u64 = 1 << 20;
-const BACK_PENALTY: u64 = 2;
 
 /// The two kinds of requests.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -587,58 +584,6 @@ impl Anticipatory {
         issuer.queued = issuer.queued.saturating_sub(1);
     }
 
-    // ---- order inside a kind ----
-
-    /// The lowest request of a kind; `None` if that is the request in this slot.
-    fn first_but(&self, kind: Kind, slot: u32) -> Option<u32> {
-        self.class(kind).sorted.first(&self.sorted).filter(|first| *first != slot)
-    }
-
-    /// The best request after this one: the next higher (or the lowest), or one a little behind.
-    fn best_neighbour(&self, requests: &Requests, slot: u32) -> u32 {
-        let kind = self.slots.at(slot).kind;
-        let on = self.sorted.next(slot).or_else(|| self.first_but(kind, slot)).unwrap_or(NIL);
-        let back = self.sorted.prev(slot).unwrap_or(NIL);
-        self.better(requests, kind, on, back)
-    }
-
-    /// The nearer of two slots, either of which may be NIL.
-    fn better(&self, requests: &Requests, kind: Kind, one: u32, other: u32) -> u32 {
-        if one == NIL || one == other {
-            return other;
-        }
-        if other == NIL {
-            return one;
-        }
-        let last = self.class(kind).last_end;
-        let (a, b) = (self.first_sector(requests, one), self.first_sector(requests, other));
-        match (distance(last, a), distance(last, b)) {
-            (Some(_), None) => one,
-            (None, Some(_)) => other,
-            (None, None) => {
-                if a <= b {
-                    one
-                } else {
-                    other
-                }
-            }
-            (Some(x), Some(y)) if x == y => {
-                if a >= b {
-                    one
-                } else {
-                    other
-                }
-            }
-            (Some(x), Some(y)) => {
-                if x < y {
-                    one
-                } else {
-                    other
-                }
-            }
-        }
-    }
-
     fn first_sector(&self, requests: &Requests, slot: u32) -> u64 {
         requests.at(self.id_in(slot)).first_sector()
     }
@@ -694,13 +639,4 @@ impl Anticipatory {
 #[inline]
 fn kind_of(bio: &Bio) -> Kind {
     if bio.is_sync() { Kind::Sync } else { Kind::Async }
-}
-
-/// The seek distance, with backward seeks counted twice; `None` if the head has to wrap around.
-fn distance(last: u64, first_sector: u64) -> Option<u64> {
-    if first_sector >= last {
-        return Some(first_sector.wrapping_sub(last));
-    }
-    let back = last.wrapping_sub(first_sector);
-    (back <= MOST_BACK_SECTORS).then_some(back.saturating_mul(BACK_PENALTY))
 }

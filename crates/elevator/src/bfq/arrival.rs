@@ -86,11 +86,10 @@ impl Queue {
         self.inject.last_service_ns == 0 && (!is_short || clock.is_past_or_now(barrier))
     }
 
-    /// Records whether the request is far from the one before (seekiness), which a long request is
-    /// not where positioning costs nothing.
+    /// Records whether the request is far from the one before (seekiness).
     #[inline(always)]
-    fn note_place(&mut self, extent: Extent, counts_long: bool) {
-        let is_far = is_far_from(self.last_end_sector, extent, counts_long);
+    fn note_place(&mut self, extent: Extent, near_sectors: u32) {
+        let is_far = is_far_from(self.last_end_sector, extent, near_sectors);
         self.last_end_sector = extent.end();
         self.seek_history = (self.seek_history << 1) | u32::from(is_far);
     }
@@ -169,7 +168,7 @@ impl Bfq {
         if issuer.requests <= 1 {
             joined = joined.with(Joined::ONLY_REQUEST);
         }
-        state.note_place(bio.extent, self.is_rotational | !self.profile.long_is_near);
+        state.note_place(bio.extent, self.near_sectors);
         let [_, sync] = &mut state.queued;
         *sync = sync.wrapping_add(1);
         if self.profile.io_bound == IoBound::ShareOfTime {
@@ -400,7 +399,7 @@ impl Bfq {
         }
         let idle_ns = if is_idle_class || !state.is_sync() { 0 } else { idle_ns };
         let begins_anew = state.judge_think_time(is_alive, idle_ns, &self.clock, &self.spans);
-        state.note_place(bio.extent, self.is_rotational | !self.profile.long_is_near);
+        state.note_place(bio.extent, self.near_sectors);
         let is_soft = state.is_raised() && state.raising.longest_ticks == self.spans.soft_real_time_ticks;
         let is_doubtful = self.profile.has_totally_seeky && is_soft && state.is_totally_seeky();
         if begins_anew {

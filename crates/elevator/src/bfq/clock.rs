@@ -14,6 +14,7 @@ pub const NEVER: Nanos = Nanos::MAX;
 pub struct Clock {
     pub ns: Nanos,
     pub ticks: u64,
+    tick_ends_ns: Nanos,
     /// Whether the time of an event may lie before that of earlier ones; see [`Clock::span`].
     pub keeps_plug_time: bool,
     /// Length of a tick; 1 if the host gives none, so that ticks are nanoseconds.
@@ -22,24 +23,27 @@ pub struct Clock {
 
 impl Clock {
     pub fn new(configuration: &Configuration, keeps_plug_time: bool) -> Self {
-        Self {
-            ns: 0,
-            ticks: 0,
-            keeps_plug_time,
-            tick_ns: NonZeroU64::new(configuration.tick_ns).unwrap_or(NonZeroU64::MIN),
+        let tick_ns = NonZeroU64::new(configuration.tick_ns).unwrap_or(NonZeroU64::MIN);
+        Self { ns: 0, ticks: 0, tick_ends_ns: tick_ns.get(), keeps_plug_time, tick_ns }
+    }
+
+    /// Ticks never run backward, even if the time of an event does.
+    #[inline]
+    pub fn set(&mut self, now: Nanos) {
+        self.ns = now;
+        if now >= self.tick_ends_ns {
+            self.begin_tick(now);
         }
     }
 
     #[inline]
-    pub fn set(&mut self, now: Nanos) {
-        self.ns = now;
+    fn begin_tick(&mut self, now: Nanos) {
         let length = self.tick_ns.get();
-        // The division is avoided while the tick has not changed.
-        // Ticks never run backward, even if the time of an event does.
         if length == 1 {
-            self.ticks = self.ticks.max(now);
-        } else if now.saturating_sub(self.ticks.wrapping_mul(length)) >= length {
+            (self.ticks, self.tick_ends_ns) = (now, now.saturating_add(1));
+        } else {
             self.ticks = now / self.tick_ns;
+            self.tick_ends_ns = self.ticks.saturating_add(1).saturating_mul(length);
         }
     }
 

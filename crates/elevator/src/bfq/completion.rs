@@ -166,16 +166,14 @@ impl Bfq {
     }
 
     /// Detects from the number in flight whether the device queues commands (`hw_tag`).
+    #[inline(always)]
     fn learn_depth(&mut self) {
         self.deepest = self.deepest.max(self.in_driver);
-        if self.hw_tag == Some(true) || self.in_driver.saturating_add(self.requests_queued) <= TOO_FEW {
+        if self.hw_tag == Some(true) || self.in_driver.wrapping_add(self.requests_queued) <= TOO_FEW {
             return;
         }
-        let state = self.queues.at(self.in_service);
-        let has_few = state.dispatched.saturating_add(state.queued_total()) < TOO_FEW;
-        let is_one = self.in_service != NIL && state.has(Marks::SHORT_THINK_TIME);
-        if self.profile.skips_few_requests && is_one && has_few && self.in_driver < TOO_FEW {
-            // Too few requests were queued or in flight to tell.
+        // Too few requests were queued or in flight to tell.
+        if self.profile.skips_few_requests && self.in_driver < TOO_FEW && self.serves_few() {
             return;
         }
         let seen = self.depth_samples;
@@ -187,6 +185,14 @@ impl Bfq {
         self.hw_tag = Some(queues);
         (self.deepest, self.depth_samples) = (0, 0);
         self.flash_queues = !self.is_rotational && queues;
+    }
+
+    /// Whether the queue in service thinks shortly and has few requests, queued or in flight.
+    #[inline(always)]
+    fn serves_few(&self) -> bool {
+        self.queues.get(self.in_service).is_some_and(|state| {
+            state.has(Marks::SHORT_THINK_TIME) && state.dispatched.wrapping_add(state.queued_total()) < TOO_FEW
+        })
     }
 
     /// Asks the host for a dispatch, because a request can be dispatched although none has just

@@ -26,7 +26,6 @@ impl Policy for Bfq {
     const FORMS: &'static [Form<&'static Profile>] = FORMS;
 
     fn build(configuration: &Configuration, profile: &'static Profile) -> Result<Self, NoMemory> {
-        let slots = configuration.slots;
         let groups = configuration.groups.max(1);
         // One more record, for contexts out of range.
         let issuers = configuration.contexts.saturating_add(1);
@@ -35,7 +34,7 @@ impl Policy for Bfq {
         let async_queues = groups.saturating_mul(ASYNC_QUEUES).saturating_mul(actuators.count);
         // Each request can keep alive a queue that no issuer uses any more, so there is a record
         // for every request as well.
-        let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
+        let queues = contexts.saturating_add(async_queues).saturating_add(configuration.slots).saturating_add(1);
         let entities = queues.saturating_add(groups);
         let clock = Clock::new(configuration, profile.keeps_plug_time && configuration.batch_times);
         let spans = Spans::new(&clock, profile.think_shift);
@@ -45,10 +44,11 @@ impl Policy for Bfq {
             clock,
             spans,
             is_rotational: configuration.rotational,
+            near_sectors: if configuration.rotational { u32::MAX } else { profile.near_sectors },
             tags: configuration.depth.requests,
-            slots: Array::try_new(slots, FREE_SLOT)?,
-            sort_links: SortedLinks::try_new(slots)?,
-            fifo_links: Links::try_new(slots)?,
+            slots: Array::try_new(configuration.slots, FREE_SLOT)?,
+            sort_links: SortedLinks::try_new(configuration.slots)?,
+            fifo_links: Links::try_new(configuration.slots)?,
             direct: List::EMPTY,
             queues: free_queues(queues)?,
             first_free_queue: if queues > 1 { SPARE_QUEUE + 1 } else { NIL },

@@ -98,6 +98,9 @@ pub struct Bfq {
     clock: Clock,
     spans: Spans,
     is_rotational: bool,
+    /// A request of at least this length does not count as far from the one before in its queue;
+    /// `u32::MAX` where every seek costs time.
+    near_sectors: u32,
     /// `nr_requests`.
     tags: u32,
 

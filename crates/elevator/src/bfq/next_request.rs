@@ -34,12 +34,11 @@ pub enum Left {
     Nothing,
 }
 
-/// Whether a request is far from the end of another; `last_end` 0 = there was none.
+/// Whether a request is far from the end of another, which one of `near_sectors` or more is not;
+/// `last_end` 0 = there was none.
 #[inline]
-pub const fn is_far_from(last_end: u64, extent: Extent, is_rotational: bool) -> bool {
-    last_end != 0
-        && extent.first_sector.abs_diff(last_end) > FAR_SECTORS
-        && (is_rotational || extent.sectors < LONG_ON_FLASH_SECTORS)
+pub const fn is_far_from(last_end: u64, extent: Extent, near_sectors: u32) -> bool {
+    last_end != 0 && extent.first_sector.abs_diff(last_end) > FAR_SECTORS && extent.sectors < near_sectors
 }
 
 impl Settings {

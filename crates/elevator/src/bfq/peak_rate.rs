@@ -3,7 +3,7 @@
 
 use super::Bfq;
 use super::budget::DEFAULT_MAX_BUDGET;
-use super::next_request::is_far_from;
+use super::next_request::{LONG_ON_FLASH_SECTORS, is_far_from};
 use super::profile::Profile;
 use super::turn_rate::{ENOUGH_LONG_TURNS, FAST_RAISING_MS};
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
@@ -35,6 +35,8 @@ pub struct PeakRate {
     pub(super) rate: u64,
     pub(super) reference_raising: u64,
     longest_raising_ms: u64,
+    /// A request of at least this length does not count as far from the one before.
+    near_sectors: u32,
     /// Dispatches of the measurement; or all long turns so far.
     pub(super) samples: u64,
     sequential: u64,
@@ -56,6 +58,7 @@ impl PeakRate {
             rate: reference * 2 / 3,
             reference_raising: reference * ms,
             longest_raising_ms: profile.longest_raising_ms,
+            near_sectors: if is_rotational { u32::MAX } else { LONG_ON_FLASH_SECTORS },
             samples: 0,
             sequential: 0,
             sectors: 0,
@@ -138,7 +141,7 @@ impl Bfq {
     pub(super) fn sample_dispatch(&mut self, extent: Extent, is_served: bool) {
         let now = self.clock.ns;
         let sectors = u64::from(extent.sectors);
-        let is_seeky = is_far_from(self.last_position_sectors, extent, self.is_rotational);
+        let is_seeky = is_far_from(self.last_position_sectors, extent, self.peak.near_sectors);
         let counts = !self.profile.rates_turns;
         if counts && self.peak.samples == 0 {
             self.peak.begin(now, sectors);
@@ -190,8 +193,8 @@ impl Bfq {
         let since_ns = self.clock.since(self.peak.last_completion_ns);
         // At least one microsecond longer than the limit, because the kernel compares whole
         // microseconds.
-        let is_late = !self.profile.rates_turns && since_ns >= NO_PAUSE_NS + MICROSECOND;
-        if is_late && self.was_slow_since(since_ns / MICROSECOND) {
+        let is_late = since_ns >= NO_PAUSE_NS + MICROSECOND;
+        if is_late && !self.profile.rates_turns && self.was_slow_since(since_ns / MICROSECOND) {
             self.conclude_rate(None);
         }
         self.peak.last_completion_ns = now;

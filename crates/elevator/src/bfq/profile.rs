@@ -1,6 +1,7 @@
 //! The forms of BFQ as data: what changed from kernel to kernel
 //! (docs/specifications/bfq.md, section 19).
 
+use super::next_request::LONG_ON_FLASH_SECTORS;
 use crate::interface::{Form, Version};
 
 /// What differs between the forms.
@@ -86,8 +87,8 @@ pub struct Profile {
     pub(super) async_charges: [u32; 2],
     /// With more far requests than this among the last 32, a queue is seeky.
     pub(super) seeky_above: u32,
-    /// On flash a long request never counts as far.
-    pub(super) long_is_near: bool,
+    /// On flash a request of at least this length never counts as far in its queue.
+    pub(super) near_sectors: u32,
     /// A device that holds more requests than this at a time queues commands.
     pub(super) queueing_above: u32,
     /// Completions do not count towards that while the queue in service has few requests.
@@ -101,8 +102,8 @@ pub struct Profile {
     pub(super) strict_is_serial: bool,
     /// The longest raising of an interactive queue.
     pub(super) longest_raising_ms: u64,
-    /// An interactive queue ceases to be raised when it has had 58.6 MiB.
-    pub(super) limits_raised_service: bool,
+    /// An interactive queue ceases to be raised when it has had more than this.
+    pub(super) raised_service_max_sectors: u32,
     /// A queue that ceases to be soft real-time is interactive again for the rest of that period.
     pub(super) returns_to_interactive: bool,
     /// Queues become one only within 100 ms of their first request, and near the last request of the
@@ -197,14 +198,14 @@ const V8R3: Profile = Profile {
     gives_up_on_misfit: true,
     async_charges: [10, 20],
     seeky_above: 4,
-    long_is_near: false,
+    near_sectors: u32::MAX,
     queueing_above: 4,
     skips_few_requests: false,
     idles_without_queueing: true,
     idles_longer_for_raised: false,
     strict_is_serial: false,
     longest_raising_ms: 13_000,
-    limits_raised_service: false,
+    raised_service_max_sectors: u32::MAX,
     returns_to_interactive: false,
     merges_young_only: false,
 };
@@ -214,7 +215,7 @@ const FIRST: Profile = Profile {
     looks_up_each_turn: false,
     rates_turns: false,
     gives_up_on_misfit: false,
-    long_is_near: true,
+    near_sectors: LONG_ON_FLASH_SECTORS,
     strict_is_serial: true,
     returns_to_interactive: true,
     ..V8R3
@@ -228,7 +229,7 @@ const AUGUST_2018: Profile = Profile {
     seeky_above: 19,
     idles_without_queueing: false,
     longest_raising_ms: 25_000,
-    limits_raised_service: true,
+    raised_service_max_sectors: 120_000,
     merges_young_only: true,
     ..FIRST
 };

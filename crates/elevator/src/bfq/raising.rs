@@ -13,8 +13,6 @@ const INTERACTIVE: u32 = 30;
 const SOFT_REAL_TIME: u32 = INTERACTIVE * 100;
 /// Below this rate, in sectors a second, a queue may be soft real-time.
 const MOST_SOFT_RATE: u64 = 7_000;
-/// An interactive queue that received this much service ceases to be interactive.
-const MOST_SERVICE_SECTORS: u32 = 120_000;
 /// Ticks beyond `slice_idle` that a soft real-time queue must let pass.
 const SOFT_MARGIN_TICKS: u64 = 4;
 
@@ -94,7 +92,7 @@ impl Bfq {
         // For nearly every request the raising goes on unchanged.
         let raising = &state.raising;
         let is_over = self.clock.is_past(raising.since_ticks.wrapping_add(raising.longest_ticks));
-        let had_enough = self.profile.limits_raised_service & (raising.service_sectors > MOST_SERVICE_SECTORS);
+        let had_enough = raising.service_sectors > self.profile.raised_service_max_sectors;
         if !is_in_force | is_over | had_enough | state.has(Marks::IN_LARGE_BURST) | self.messages.is_on() {
             self.reconsider_raising(queue);
         }
@@ -131,7 +129,7 @@ impl Bfq {
         }
         let state = self.queues.at(queue);
         let is_soft = state.raising.longest_ticks == self.spans.soft_real_time_ticks;
-        let had_enough = self.profile.limits_raised_service && state.raising.service_sectors > MOST_SERVICE_SECTORS;
+        let had_enough = state.raising.service_sectors > self.profile.raised_service_max_sectors;
         if state.is_raised() && !is_soft && had_enough {
             self.end_raising(queue);
         }

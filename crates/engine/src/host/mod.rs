@@ -280,7 +280,11 @@ fn connections(
     places
         .map(|(place, thread)| {
             let priority = experiment.priority_of(&place);
-            let bounds = ConnectionBounds { requests: thread.issuer.depth() + 1, bytes: u64::MAX / 2 };
+            let bounds = ConnectionBounds {
+                requests: thread.issuer.depth() + 1,
+                bytes: u64::MAX / 2,
+                ..ConnectionBounds::default()
+            };
             LocalConnection { volume, group: groups[place.group], bounds, priority }
         })
         .collect()

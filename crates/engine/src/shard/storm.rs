@@ -227,7 +227,7 @@ impl Storm {
     fn open(&mut self) {
         let groups = self.groups.clone();
         let (Some(group), volume) = (self.pick(&groups), self.stream.below(3)) else { return };
-        let bounds = ConnectionBounds { requests: 16, bytes: 4 << 20 };
+        let bounds = ConnectionBounds { requests: 16, bytes: 4 << 20, ..ConnectionBounds::default() };
         let volume = u32::try_from(volume).unwrap_or(0);
         if let Some(connection) = self.core.turn.open(volume, group, bounds, Priority::NONE, None) {
             assert!(self.clients.insert(connection, Client::default()).is_none(), "seed {}", self.seed);

@@ -43,6 +43,7 @@ pub(crate) struct Attachment {
     pub protocol: Box<dyn Protocol>,
     pub volume: u32,
     pub group: u32,
+    pub bounds: ConnectionBounds,
     pub received: Vec<u8>,
     pub label: String,
     pub beside: Option<u32>,
@@ -161,13 +162,13 @@ impl Worker {
     /// Takes over a client's socket.
     pub fn attach(&mut self, core: &mut Locked<'_>, attachment: Attachment) -> Result<u32, EngineError> {
         let now = linux::thread::monotonic_ns();
-        let Attachment { socket, protocol, volume, group, received, label, beside, on_closed } = attachment;
+        let Attachment { socket, protocol, volume, group, bounds, received, label, beside, on_closed } = attachment;
         // An option that cannot be set only costs speed.
         let is_tcp = linux::socket::tune(std::os::fd::AsFd::as_fd(&socket)).unwrap_or(false);
         let refused = |what: &str| EngineError::system(format!("client {label}: {what}"), "try again later");
         let connection = core
             .turn
-            .open(volume, group, ConnectionBounds::default(), Priority::NONE, beside)
+            .open(volume, group, bounds, Priority::NONE, beside)
             .ok_or_else(|| refused("no connection is free, or its volume or group is gone"))?;
         let Some((buffer, headers)) = self.buffers_for(core, received.len()) else {
             core.turn.close(connection, now, &mut self.actions);

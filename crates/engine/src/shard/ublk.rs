@@ -194,7 +194,7 @@ impl Worker {
             }
         }
         // The block layer bounds the requests by the tags, so the engine need not.
-        let bounds = ConnectionBounds { requests: u32::from(tags), bytes: u64::MAX / 2 };
+        let bounds = ConnectionBounds { requests: u32::from(tags), bytes: u64::MAX / 2, ..ConnectionBounds::default() };
         let connection = LocalConnection {
             volume: crate::volume::VolumeId(volume),
             group: crate::volume::GroupHandle(group),

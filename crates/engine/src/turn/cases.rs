@@ -19,7 +19,8 @@ struct Bench {
 
 impl Bench {
     fn new(alignment_bytes: u32, size_bytes: u64) -> Self {
-        let settings = TurnSettings { device_depth: 64, scheduler: "noop".to_owned(), ..TurnSettings::probe() };
+        let settings =
+            TurnSettings { connections: 2, device_depth: 64, scheduler: "noop".to_owned(), ..TurnSettings::probe() };
         let mut turn = Turn::new(&settings, settings.arena().expect("memory")).expect("a turn");
         let volume = turn.add_volume(VolumeAbilities {
             size_bytes,
@@ -266,6 +267,17 @@ fn a_refused_write_has_its_payload_skipped() {
     assert_eq!(verdict, Verdict::Skip(4_096));
     let failed = Piece::Failed { failure: Failure::NoSpace, offset_bytes: None, last: true };
     assert_eq!(pieces(&bench.settle()), [failed]);
+}
+
+/// The volume may grow between a client's handshake and the opening of its connection.
+#[test]
+fn a_client_uses_no_more_of_a_volume_than_it_was_told() {
+    let mut bench = Bench::new(1, 4 * MIB);
+    let bounds = ConnectionBounds { visible_bytes: MIB, ..ConnectionBounds::default() };
+    bench.connection = bench.turn.open(0, 0, bounds, Priority::NONE, None).expect("a connection");
+    assert_eq!(starts(&bench.asks(asked(Command::Read, MIB - 512, 512))).len(), 1);
+    let failed = Piece::Failed { failure: Failure::Invalid, offset_bytes: None, last: true };
+    assert_eq!(pieces(&bench.asks(asked(Command::Read, MIB - 512, 1_024))), [failed]);
 }
 
 #[test]

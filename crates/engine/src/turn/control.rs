@@ -278,7 +278,8 @@ impl Turn {
         priority: Priority,
         beside: Option<u32>,
     ) -> Option<u32> {
-        let visible_bytes = self.volumes.get(volume as usize)?.as_ref()?.abilities.size_bytes;
+        let size_bytes = self.volumes.get(volume as usize)?.as_ref()?.abilities.size_bytes;
+        let visible_bytes = size_bytes.min(bounds.visible_bytes);
         self.groups.get(group as usize)?.as_ref()?;
         let context = match beside {
             Some(other) => self.connections.get(other)?.context,

@@ -143,12 +143,14 @@ pub struct ConnectionBounds {
     pub requests: u32,
     /// Bytes in flight in both directions.
     pub bytes: u64,
+    /// The size of the volume that the client was told, if it is less than the present one.
+    pub visible_bytes: u64,
 }
 
 impl Default for ConnectionBounds {
-    /// 128 requests, 64 MiB.
+    /// 128 requests, 64 MiB, the whole volume.
     fn default() -> Self {
-        Self { requests: 128, bytes: 64 << 20 }
+        Self { requests: 128, bytes: 64 << 20, visible_bytes: u64::MAX }
     }
 }
 

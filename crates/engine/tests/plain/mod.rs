@@ -89,6 +89,7 @@ pub fn connect(shard: &ShardHandle, closed: Option<std::sync::mpsc::Sender<()>>)
         protocol: Box::new(Plain),
         volume: shard.volumes()[0],
         group: GroupHandle::ROOT,
+        told_bytes: u64::MAX,
         received: Vec::new(),
         label: "test".to_owned(),
         beside: None,

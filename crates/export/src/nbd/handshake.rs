@@ -69,6 +69,8 @@ pub enum ReplyForm {
 pub struct Negotiated {
     /// Name of the export that the client opened.
     pub export: String,
+    /// Its size as sent to the client.
+    pub size_bytes: u64,
     /// Form of the replies.
     pub form: ReplyForm,
     /// Transmission flags as sent to the client.
@@ -405,7 +407,13 @@ impl Handshake {
         if self.form == ReplyForm::Extended && allocation_context {
             flags |= transmission_flag::BLOCK_STATUS_PAYLOAD;
         }
-        Negotiated { export: export.name.clone(), form: self.form, flags, allocation_context }
+        Negotiated {
+            export: export.name.clone(),
+            size_bytes: export.size_bytes,
+            form: self.form,
+            flags,
+            allocation_context,
+        }
     }
 
     /// Accepts TLS. What was negotiated without it is forgotten, because anyone may have sent it.

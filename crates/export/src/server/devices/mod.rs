@@ -257,6 +257,7 @@ impl Devices {
             protocol: Box::new(Transmission::new(&client.negotiated)),
             volume,
             group,
+            told_bytes: client.negotiated.size_bytes,
             received: client.received,
             label: label.clone(),
             beside: None,
