@@ -181,7 +181,7 @@ impl Bfq {
         if seen < SAMPLES {
             return;
         }
-        let queues = self.deepest > self.profile.queueing_above;
+        let queues = self.deepest > u32::from(self.profile.queueing_above);
         self.hw_tag = Some(queues);
         (self.deepest, self.depth_samples) = (0, 0);
         self.flash_queues = !self.is_rotational && queues;

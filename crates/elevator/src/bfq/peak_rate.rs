@@ -34,7 +34,7 @@ const SAMPLES_UNTIL_SIZE_IS_FORGOTTEN: u64 = 32;
 pub struct PeakRate {
     pub(super) rate: u64,
     pub(super) reference_raising: u64,
-    longest_raising_ms: u64,
+    longest_raising_ms: u32,
     /// A request of at least this length does not count as far from the one before.
     near_sectors: u32,
     /// Dispatches of the measurement; or all long turns so far.
@@ -78,7 +78,7 @@ impl PeakRate {
     /// Duration of the raising of an interactive queue.
     pub fn raising_ms(&self) -> u64 {
         let ms = self.reference_raising.checked_div(self.rate).unwrap_or(u64::MAX);
-        ms.max(SHORTEST_RAISING_MS).min(self.longest_raising_ms)
+        ms.max(SHORTEST_RAISING_MS).min(u64::from(self.longest_raising_ms))
     }
 
     /// For tests.

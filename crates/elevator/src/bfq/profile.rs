@@ -84,13 +84,13 @@ pub struct Profile {
     pub(super) gives_up_on_misfit: bool,
     /// Charges for async requests, in multiples of their size: while no raised queue is busy, and
     /// while one is.
-    pub(super) async_charges: [u32; 2],
+    pub(super) async_charges: [u8; 2],
     /// With more far requests than this among the last 32, a queue is seeky.
-    pub(super) seeky_above: u32,
+    pub(super) seeky_above: u8,
     /// On flash a request of at least this length never counts as far in its queue.
     pub(super) near_sectors: u32,
     /// A device that holds more requests than this at a time queues commands.
-    pub(super) queueing_above: u32,
+    pub(super) queueing_above: u8,
     /// Completions do not count towards that while the queue in service has few requests.
     pub(super) skips_few_requests: bool,
     /// Idles for every sync queue on a device that does not queue commands; in other forms for seeky
@@ -101,7 +101,7 @@ pub struct Profile {
     /// `strict_guarantees` keeps at most one request in the device.
     pub(super) strict_is_serial: bool,
     /// The longest raising of an interactive queue.
-    pub(super) longest_raising_ms: u64,
+    pub(super) longest_raising_ms: u32,
     /// An interactive queue ceases to be raised when it has had more than this.
     pub(super) raised_service_max_sectors: u32,
     /// A queue that ceases to be soft real-time is interactive again for the rest of that period.

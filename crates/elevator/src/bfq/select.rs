@@ -42,7 +42,7 @@ impl Bfq {
             () if self.raised_busy > 0 => beside_raised,
             () => usual,
         };
-        sectors.saturating_mul(times)
+        sectors.saturating_mul(u32::from(times))
     }
 
     /// The next request, or what the device waits for.

@@ -340,8 +340,8 @@ impl Queue {
 
     /// Whether more than this many of the last 32 requests were far.
     #[inline]
-    pub const fn is_seeky(&self, above: u32) -> bool {
-        self.seek_history.count_ones() > above
+    pub fn is_seeky(&self, above: u8) -> bool {
+        self.seek_history.count_ones() > u32::from(above)
     }
 
     #[inline]
