@@ -79,7 +79,7 @@ pub use interface::{
     Side, Version, Violation, Wake,
 };
 pub use limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
-pub use locking::{Guard, Locking, Section};
+pub use locking::{Guard, LimiterCost, Locking, Section};
 pub use message::Message;
 pub use registry::Any;
 pub use request::{Attributes, Bio, Place, Request, Requests};

@@ -1,4 +1,5 @@
-//! What a policy's calls cost the processors of a machine, and which lock they hold meanwhile.
+//! What the calls of a policy or a limiter cost the processors of a machine, and which lock they hold
+//! meanwhile.
 
 /// The lock under which a call works.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -7,8 +8,10 @@ pub enum Guard {
     Processor,
     /// One for each hardware queue.
     HardwareQueue,
-    /// One for the device.
+    /// The policy's, one for the device.
     Device,
+    /// That of the limits of groups, one for the device: the request queue's (`queue_lock`).
+    Limits,
 }
 
 /// A piece of work under one hold of a lock.
@@ -83,3 +86,15 @@ const QUEUE_RUN: u16 = 327;
 
 /// Outside the lock in the kernel module, for policies that distinguish issuers and groups.
 pub(crate) const BESIDE_WITH_ISSUERS: u16 = 634;
+
+/// The work of a limiter for one bio of a group that it limits, inside Linux, in instructions. Source:
+/// docs/measured/2026-11-26-scheduler-cost.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct LimiterCost {
+    /// Under [`Guard::Limits`], when the bio is submitted.
+    pub guarded: u16,
+    /// When it is submitted, outside any lock for which another processor waits.
+    pub submission: u16,
+    /// When it ends, likewise.
+    pub end: u16,
+}

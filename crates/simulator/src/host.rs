@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use block::{GroupId, Nanos, Operation};
 use device::{AnyDevice, Device, DeviceInfo, Model};
+use elevator::limiters::LIMITERS;
 use elevator::registry::OwnedVisitor;
 use elevator::{Actuators, Any, Configuration, Depth, Elevator, GroupSettings};
 use experiment::blkio::Statistics;
@@ -288,7 +289,10 @@ fn processors(
     if machine.irq_coalesce_ns > 0 {
         return refused("has an interrupt for each completion: it excludes irq_coalesce_ns");
     }
-    let times = Times::of(machine, &simulator.costs_of(machine), scheduler.traits());
+    let needed = experiment.limiters_needed();
+    let limiters = LIMITERS.iter().filter(|entry| needed.iter().any(|spec| spec.name == entry.name));
+    let limiters = limiters.map(|entry| &entry.cost);
+    let times = Times::of(machine, &simulator.costs_of(machine), scheduler.traits(), limiters);
     Ok(Some(Processors::new(cpus(experiment), info.hardware_queues, times)))
 }
 

@@ -25,6 +25,7 @@ pub use depth::Limits;
 
 use crate::interface::{Depth, Violation};
 use crate::limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
+use crate::locking::LimiterCost;
 use crate::message::{Message, Messages};
 use crate::request::Bio;
 use crate::structures::{Array, Links, List, NoMemory};
@@ -93,6 +94,8 @@ pub struct Wbt {
 }
 
 impl LimiterPolicy for Wbt {
+    const COST: LimiterCost = LimiterCost { guarded: 0, submission: 29, end: 28 };
+
     fn build(configuration: &LimiterConfiguration) -> Result<Self, NoMemory> {
         let default_target_ns = if configuration.rotational { DISK_TARGET_NS } else { FLASH_TARGET_NS };
         let queue_depth = queue_depth_of(configuration.depth);

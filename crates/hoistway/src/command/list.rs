@@ -172,7 +172,7 @@ fn limiter_tunables(name: &str) -> &'static [Tunable] {
 fn limiters_text() -> String {
     let mut text =
         String::from("limiters in front of every scheduler, in this order: --limiter NAME[:KEY=VALUE,...]\n");
-    for LimiterEntry { name, summary } in LIMITERS {
+    for LimiterEntry { name, summary, .. } in LIMITERS {
         let _ = writeln!(text, "\n{name}\n  {summary}");
         tunables_text(limiter_tunables(name), &mut text);
     }

@@ -1,12 +1,12 @@
 //! Processors that do one thing at a time, and the locks of the scheduler for which they wait.
 //!
 //! ```text
-//! submission:  submit_ns -> [merge] -> [insert] -> [choose] -> [choose] ... until nothing is to be dispatched
+//! submission:  submit_ns -> [limit] -> [merge] -> [insert] -> [choose] -> [choose] ... until nothing is to be dispatched
 //! worker:      worker_ns -> [choose] -> [choose] ... until nothing is to be dispatched
 //! completion:  interrupt_ns -> [complete] -> a worker is woken, the process is told
 //! delivery:    deliver_ns -> the process sees its I/O's end
 //! ```
-//! A part in brackets holds the lock that the policy declares for it, if any. Every begin and end
+//! A part in brackets holds the lock that the policy or the limiter declares for it, if any. Every begin and end
 //! of a part is an event: a processor that finds a lock held spins, in order of arrival, until the
 //! holder's event ends. What a part does to the queue takes effect at its end; the run carries it
 //! out (`crate::run`).
@@ -57,6 +57,7 @@ impl Task {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Step {
     Begin,
+    Limit,
     Merge,
     Insert,
     Complete,
@@ -91,7 +92,7 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Processors {
     states: Vec<State>,
-    /// The device's lock, then those of the hardware queues.
+    /// The device's lock, that of its limits, then those of the hardware queues.
     locks: Vec<Lock>,
     /// By hardware queue: whether its worker runs or is about to.
     workers: Vec<bool>,
@@ -104,7 +105,7 @@ impl Processors {
     pub(crate) fn new(processors: u16, hardware_queues: u16, times: Times) -> Self {
         Self {
             states: vec![State::default(); usize::from(processors.max(1))],
-            locks: vec![Lock::default(); 1 + usize::from(hardware_queues)],
+            locks: vec![Lock::default(); 2 + usize::from(hardware_queues)],
             workers: vec![false; usize::from(hardware_queues)],
             times,
             wheel: EventWheel::with_capacity(usize::from(processors)),
@@ -253,8 +254,9 @@ impl Processors {
             self.holds(next, true, now);
         }
         let next = match (task, step) {
-            (Task::Submission { .. }, Step::Begin) if self.times.merge.is_some() => Step::Merge,
-            (Task::Submission { .. }, Step::Begin | Step::Merge) => Step::Insert,
+            (Task::Submission { .. }, Step::Begin) if self.times.limit.is_some() => Step::Limit,
+            (Task::Submission { .. }, Step::Begin | Step::Limit) if self.times.merge.is_some() => Step::Merge,
+            (Task::Submission { .. }, Step::Begin | Step::Limit | Step::Merge) => Step::Insert,
             (Task::Submission { io, .. }, Step::Insert) => return Some(Effect::Submit { io }),
             (Task::Completion(_), Step::Begin) => Step::Complete,
             (Task::Completion(completion), Step::Complete) => return Some(Effect::Complete(completion)),
@@ -279,6 +281,11 @@ impl Processors {
             (Step::Begin, Task::Delivery { .. }) => alone(times.deliver_ns),
             (Step::Begin, Task::Completion(_)) => alone(times.interrupt_ns),
             (Step::Begin, Task::Worker(_)) => alone(times.worker_ns),
+            // Each bio takes the lock for itself; the bios of one I/O in turn, which nobody comes between.
+            (Step::Limit, Task::Submission { bios, .. }) => {
+                times.limit.map_or(alone(0), |part| Part { ns: part.ns * u64::from(*bios), ..part })
+            }
+            (Step::Limit, _) => alone(0),
             (Step::Merge, _) => times.merge.unwrap_or(alone(0)),
             // The bios of one plug are inserted under one hold.
             (Step::Insert, Task::Submission { bios, .. }) => {
@@ -294,7 +301,8 @@ impl Processors {
     fn lock_of(&self, step: Step, guard: Guard) -> Option<usize> {
         match (guard, step) {
             (Guard::Device, _) => Some(0),
-            (Guard::HardwareQueue, Step::Choose(queue)) => Some(1 + usize::from(queue.0)),
+            (Guard::Limits, _) => Some(1),
+            (Guard::HardwareQueue, Step::Choose(queue)) => Some(2 + usize::from(queue.0)),
             // Only choices know their hardware queue; no policy guards another part in this way.
             (Guard::HardwareQueue, _) | (Guard::Processor, _) => None,
         }
@@ -304,7 +312,7 @@ impl Processors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use elevator::{Locking, Section, Traits};
+    use elevator::{LimiterCost, Locking, Section, Traits};
     use experiment::Machine;
 
     fn times(insert_ns: Nanos, transfer_ns: Nanos, guard: Guard) -> Times {
@@ -315,6 +323,7 @@ mod tests {
             interrupt_ns: 0,
             deliver_ns: 0,
             worker_ns: 0,
+            limit: None,
             merge: None,
             insert: part,
             dispatch: none,
@@ -409,12 +418,27 @@ mod tests {
         let traits = Traits { locking, ..Traits::PLAIN };
         let costs = crate::costs::HostCosts::NONE;
         let machine = Machine::parse("instruction_ps=500,lock_transfer_ns=80").unwrap();
-        let times = Times::of(&machine, &costs, &traits);
+        let times = Times::of(&machine, &costs, &traits, [].iter());
         let ns = |part: Part| part.ns;
         assert_eq!((times.submit_ns, times.merge.map(ns), times.transfer_ns), (220, Some(50), 80));
         assert_eq!((times.insert.ns, times.dispatch.ns, times.complete.ns), (100, 150, 0));
         let machine = Machine::parse("instruction_ps=500,sched_ns_per_op=7").unwrap();
-        let times = Times::of(&machine, &costs, &traits);
+        let times = Times::of(&machine, &costs, &traits, [].iter());
         assert_eq!((times.merge, times.insert.ns, times.dispatch.ns, times.complete.ns), (None, 7, 7, 7));
+    }
+
+    #[test]
+    fn limiters_add_up_and_their_lock_is_not_the_policys() {
+        let machine = Machine::parse("instruction_ps=1000").unwrap();
+        let limiters = [(100, 20, 3), (50, 10, 4)];
+        let limiters = limiters.map(|(guarded, submission, end)| LimiterCost { guarded, submission, end });
+        let costs = crate::costs::HostCosts::NONE;
+        let times = Times::of(&machine, &costs, &Traits::PLAIN, limiters.iter());
+        let alone = Times::of(&machine, &costs, &Traits::PLAIN, [].iter());
+        assert_eq!((times.submit_ns - alone.submit_ns, times.interrupt_ns), (30, 7));
+        assert_eq!(times.limit, Some(Part { guard: Guard::Limits, ns: 150 }));
+        let processors = Processors::new(2, 1, times);
+        let locks = [(Step::Limit, Guard::Limits), (Step::Insert, Guard::Device)];
+        assert_eq!(locks.map(|(step, guard)| processors.lock_of(step, guard)), [Some(1), Some(0)]);
     }
 }

@@ -1,7 +1,7 @@
 //! How long each part of a request's way occupies a processor, and under which lock.
 
 use block::Nanos;
-use elevator::{Guard, Section, Traits};
+use elevator::{Guard, LimiterCost, Section, Traits};
 use experiment::Machine;
 
 use crate::costs::HostCosts;
@@ -16,10 +16,12 @@ pub(crate) struct Part {
 /// All parts.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Times {
-    /// Per bio, before the scheduler is asked: system call, bio, request, driver.
+    /// Per bio, before a lock is needed: system call, bio, request, driver, limiters.
     pub submit_ns: Nanos,
     /// Per request, before the scheduler learns of its completion.
     pub interrupt_ns: Nanos,
+    /// What limiters do under a lock with a bio.
+    pub limit: Option<Part>,
     /// From there until the process continues.
     pub deliver_ns: Nanos,
     /// To wake the worker that dispatches, and back.
@@ -44,7 +46,12 @@ const WORKER_INSTRUCTIONS: u64 = 6_220;
 const LIST_INSTRUCTIONS: u64 = 30;
 
 impl Times {
-    pub(crate) fn of(machine: &Machine, costs: &HostCosts, traits: &Traits) -> Self {
+    pub(crate) fn of<'a>(
+        machine: &Machine,
+        costs: &HostCosts,
+        traits: &Traits,
+        limiters: impl Iterator<Item = &'a LimiterCost>,
+    ) -> Self {
         let Traits { locking, is_elevator, is_per_queue, .. } = *traits;
         let ns = |instructions: u64| (instructions * machine.instruction_ps + 500) / 1_000;
         let own = machine.sched_ns_per_op;
@@ -53,6 +60,12 @@ impl Times {
             ns: if own > 0 { own } else { ns(u64::from(section.instructions)) },
         };
         let interrupt_ns = costs.complete_ns / 2;
+        let [mut guarded, mut submission, mut end] = [0; 3];
+        for limiter in limiters {
+            guarded += u64::from(limiter.guarded);
+            submission += u64::from(limiter.submission);
+            end += u64::from(limiter.end);
+        }
         let mut merge = locking.merge.filter(|_| own == 0).map(part);
         let [mut insert, mut dispatch, mut complete] = [locking.insert, locking.dispatch, locking.complete].map(part);
         // The dispatching processor does under the lock what it takes over from the lists.
@@ -70,8 +83,9 @@ impl Times {
             defer(&mut complete);
         }
         Self {
-            submit_ns: costs.submit_ns + ns(u64::from(locking.beside) + u64::from(locking.queue_run)),
-            interrupt_ns,
+            submit_ns: costs.submit_ns + ns(u64::from(locking.beside) + u64::from(locking.queue_run) + submission),
+            interrupt_ns: interrupt_ns + ns(end),
+            limit: (guarded > 0).then(|| Part { guard: Guard::Limits, ns: ns(guarded) }),
             deliver_ns: costs.complete_ns - interrupt_ns,
             worker_ns: if is_elevator { ns(WORKER_INSTRUCTIONS) } else { 0 },
             merge,
