@@ -96,5 +96,5 @@ pub struct LimiterCost {
     /// When it is submitted, outside any lock for which another processor waits.
     pub submission: u16,
     /// When it ends, likewise.
-    pub end: u16,
+    pub completion: u16,
 }

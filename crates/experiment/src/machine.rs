@@ -157,12 +157,12 @@ machine! {
     sched_ns_per_op: number = 0, 0, 1_000_000_000;
     /// Whether processes on the same processor wait for each other.
     cpu_limit: switch = false, 0, 0;
-    /// 1: processors do one thing at a time, and the scheduler's locks are queues: each part of a request's way takes
-    /// the scheduler's own time, and processors wait for the lock in turn. Direct I/O with era=mq only.
+    /// 1: processors do one thing at a time, and the locks of schedulers and limiters are queues: each part of a
+    /// request's way takes their time, and processors wait for a lock in turn. Direct I/O with era=mq only.
     contention: switch = false, 0, 0;
     /// With contention=1: time in which a lock, with the data under it, moves from one processor to another, in ns.
     lock_transfer_ns: number = 200, 0, 1_000_000;
-    /// With contention=1: time of one of the instructions that a scheduler is known to take, in picoseconds.
+    /// With contention=1: time of one of the instructions that a scheduler or limiter is known to take, in picoseconds.
     instruction_ps: number = 420, 1, 1_000_000;
     /// With contention=1, what another design would change: 1 lets processors keep new requests in lists of their own,
     /// which the dispatching processor takes over under the lock; 2 the ends of requests as well.

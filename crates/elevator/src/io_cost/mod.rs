@@ -98,7 +98,7 @@ pub struct IoCost {
 }
 
 impl LimiterPolicy for IoCost {
-    const COST: LimiterCost = LimiterCost { guarded: 0, submission: 345, end: 168 };
+    const COST: LimiterCost = LimiterCost { guarded: 0, submission: 345, completion: 168 };
 
     fn build(configuration: &LimiterConfiguration) -> Result<Self, NoMemory> {
         let groups = configuration.groups.max(1);

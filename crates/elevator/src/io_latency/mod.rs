@@ -96,7 +96,7 @@ pub struct IoLatency {
 }
 
 impl LimiterPolicy for IoLatency {
-    const COST: LimiterCost = LimiterCost { guarded: 0, submission: 115, end: 229 };
+    const COST: LimiterCost = LimiterCost { guarded: 0, submission: 115, completion: 229 };
 
     fn build(configuration: &LimiterConfiguration) -> Result<Self, NoMemory> {
         let mut groups = Array::try_new(configuration.groups.max(1), Group::ABSENT)?;

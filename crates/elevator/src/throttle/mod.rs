@@ -83,7 +83,7 @@ pub struct Throttle {
 }
 
 impl LimiterPolicy for Throttle {
-    const COST: LimiterCost = LimiterCost { guarded: 480, submission: 40, end: 0 };
+    const COST: LimiterCost = LimiterCost { guarded: 480, submission: 40, completion: 0 };
 
     fn build(configuration: &LimiterConfiguration) -> Result<Self, NoMemory> {
         let groups = configuration.groups.max(1);

@@ -94,7 +94,7 @@ pub struct Wbt {
 }
 
 impl LimiterPolicy for Wbt {
-    const COST: LimiterCost = LimiterCost { guarded: 0, submission: 29, end: 28 };
+    const COST: LimiterCost = LimiterCost { guarded: 0, submission: 29, completion: 28 };
 
     fn build(configuration: &LimiterConfiguration) -> Result<Self, NoMemory> {
         let default_target_ns = if configuration.rotational { DISK_TARGET_NS } else { FLASH_TARGET_NS };

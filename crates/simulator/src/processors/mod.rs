@@ -281,7 +281,7 @@ impl Processors {
             (Step::Begin, Task::Delivery { .. }) => alone(times.deliver_ns),
             (Step::Begin, Task::Completion(_)) => alone(times.interrupt_ns),
             (Step::Begin, Task::Worker(_)) => alone(times.worker_ns),
-            // Each bio takes the lock for itself; the bios of one I/O in turn, which nobody comes between.
+            // In Linux each bio takes the lock for itself; here the bios of one I/O share one hold.
             (Step::Limit, Task::Submission { bios, .. }) => {
                 times.limit.map_or(alone(0), |part| Part { ns: part.ns * u64::from(*bios), ..part })
             }
@@ -431,7 +431,8 @@ mod tests {
     fn limiters_add_up_and_their_lock_is_not_the_policys() {
         let machine = Machine::parse("instruction_ps=1000").unwrap();
         let limiters = [(100, 20, 3), (50, 10, 4)];
-        let limiters = limiters.map(|(guarded, submission, end)| LimiterCost { guarded, submission, end });
+        let limiters =
+            limiters.map(|(guarded, submission, completion)| LimiterCost { guarded, submission, completion });
         let costs = crate::costs::HostCosts::NONE;
         let times = Times::of(&machine, &costs, &Traits::PLAIN, limiters.iter());
         let alone = Times::of(&machine, &costs, &Traits::PLAIN, [].iter());

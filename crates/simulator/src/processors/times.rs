@@ -60,11 +60,11 @@ impl Times {
             ns: if own > 0 { own } else { ns(u64::from(section.instructions)) },
         };
         let interrupt_ns = costs.complete_ns / 2;
-        let [mut guarded, mut submission, mut end] = [0; 3];
+        let [mut guarded, mut submission, mut completion] = [0; 3];
         for limiter in limiters {
             guarded += u64::from(limiter.guarded);
             submission += u64::from(limiter.submission);
-            end += u64::from(limiter.end);
+            completion += u64::from(limiter.completion);
         }
         let mut merge = locking.merge.filter(|_| own == 0).map(part);
         let [mut insert, mut dispatch, mut complete] = [locking.insert, locking.dispatch, locking.complete].map(part);
@@ -84,7 +84,7 @@ impl Times {
         }
         Self {
             submit_ns: costs.submit_ns + ns(u64::from(locking.beside) + u64::from(locking.queue_run) + submission),
-            interrupt_ns: interrupt_ns + ns(end),
+            interrupt_ns: interrupt_ns + ns(completion),
             limit: (guarded > 0).then(|| Part { guard: Guard::Limits, ns: ns(guarded) }),
             deliver_ns: costs.complete_ns - interrupt_ns,
             worker_ns: if is_elevator { ns(WORKER_INSTRUCTIONS) } else { 0 },
