@@ -23,7 +23,7 @@ impl Anticipatory {
         self.better(requests, kind, on, back)
     }
 
-    /// The nearer of two slots, either of which may be NIL.
+    /// Of two slots the one whose request needs the shorter seek. NIL stands for no request.
     pub(super) fn better(&self, requests: &Requests, kind: Kind, one: u32, other: u32) -> u32 {
         if one == NIL || one == other {
             return other;

@@ -34,8 +34,8 @@ pub enum Left {
     Nothing,
 }
 
-/// Whether a request is far from the end of another, which one of `near_sectors` or more is not;
-/// `last_end` 0 = there was none.
+/// Whether a request is far from the end of the one before. A request of `near_sectors` or more never is;
+/// `last_end` 0 means that there was none before.
 #[inline]
 pub const fn is_far_from(last_end: u64, extent: Extent, near_sectors: u32) -> bool {
     last_end != 0 && extent.first_sector.abs_diff(last_end) > FAR_SECTORS && extent.sectors < near_sectors

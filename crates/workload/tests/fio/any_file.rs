@@ -167,7 +167,7 @@ const RIGHT: &[&str] = &[
     "replay_no_stall=0",
 ];
 
-/// Files of which about half can be run.
+/// Files of random valid settings. Some settings contradict each other, so not every file is accepted.
 fn mostly_right() -> impl Strategy<Value = String> {
     proptest::collection::vec(proptest::sample::select(RIGHT), 0..16)
         .prop_map(|lines| format!("[global]\nruntime=9\n[x]\n{}", lines.join("\n")))
