@@ -8,12 +8,15 @@
 //! volume is opened again: the kernel reports an error once and then forgets it, so a later success
 //! could not be trusted.
 
+use block::Nanos;
+
 /// Requests that wait for durability.
 #[derive(Debug, Default)]
 pub(crate) struct FlushMachine {
     running: Vec<u32>,
     waiting: Vec<u32>,
-    is_running: bool,
+    /// When the fsync that runs was started.
+    running_since_ns: Option<Nanos>,
     is_poisoned: bool,
 }
 
@@ -30,38 +33,43 @@ pub(crate) enum Joined {
 
 impl FlushMachine {
     /// Adds a request that needs everything completed before it to be durable.
-    pub(crate) fn join(&mut self, request: u32) -> Joined {
+    pub(crate) fn join(&mut self, request: u32, now: Nanos) -> Joined {
         if self.is_poisoned {
             return Joined::Failed;
         }
-        if self.is_running {
+        if self.is_running() {
             self.waiting.push(request);
             return Joined::Wait;
         }
         self.running.push(request);
-        self.is_running = true;
+        self.running_since_ns = Some(now);
         Joined::Start
     }
 
     /// Ends the fsync. Moves the requests that it served to `served`; returns whether another fsync
     /// is to be started. After a failure the waiting requests are moved as well, because they fail
     /// too.
-    pub(crate) fn completed(&mut self, is_ok: bool, served: &mut Vec<u32>) -> bool {
+    pub(crate) fn completed(&mut self, is_ok: bool, now: Nanos, served: &mut Vec<u32>) -> bool {
         served.append(&mut self.running);
-        self.is_running = false;
+        self.running_since_ns = None;
         if !is_ok {
             self.is_poisoned = true;
             served.append(&mut self.waiting);
             return false;
         }
         std::mem::swap(&mut self.running, &mut self.waiting);
-        self.is_running = !self.running.is_empty();
-        self.is_running
+        self.running_since_ns = (!self.running.is_empty()).then_some(now);
+        self.is_running()
     }
 
     /// Whether an fsync is running.
     pub(crate) fn is_running(&self) -> bool {
-        self.is_running
+        self.running_since_ns.is_some()
+    }
+
+    /// When the fsync that runs was started.
+    pub(crate) fn running_since_ns(&self) -> Option<Nanos> {
+        self.running_since_ns
     }
 
     /// Whether an fsync failed since the volume was opened.
@@ -77,15 +85,15 @@ mod tests {
     #[test]
     fn ten_flushes_during_one_fsync_make_exactly_one_more() {
         let mut machine = FlushMachine::default();
-        assert_eq!(machine.join(0), Joined::Start);
+        assert_eq!(machine.join(0, 0), Joined::Start);
         for request in 1..=10 {
-            assert_eq!(machine.join(request), Joined::Wait);
+            assert_eq!(machine.join(request, 0), Joined::Wait);
         }
         let mut served = Vec::new();
-        assert!(machine.completed(true, &mut served));
+        assert!(machine.completed(true, 1, &mut served));
         assert_eq!(served, [0]);
         served.clear();
-        assert!(!machine.completed(true, &mut served));
+        assert!(!machine.completed(true, 1, &mut served));
         assert_eq!(served, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
         assert!(!machine.is_running());
     }
@@ -93,12 +101,12 @@ mod tests {
     #[test]
     fn a_failed_fsync_fails_everything_after_it() {
         let mut machine = FlushMachine::default();
-        assert_eq!(machine.join(0), Joined::Start);
-        assert_eq!(machine.join(1), Joined::Wait);
+        assert_eq!(machine.join(0, 0), Joined::Start);
+        assert_eq!(machine.join(1, 0), Joined::Wait);
         let mut served = Vec::new();
-        assert!(!machine.completed(false, &mut served));
+        assert!(!machine.completed(false, 1, &mut served));
         assert_eq!(served, [0, 1]);
-        assert_eq!(machine.join(2), Joined::Failed);
+        assert_eq!(machine.join(2, 0), Joined::Failed);
         assert!(machine.is_poisoned());
     }
 }

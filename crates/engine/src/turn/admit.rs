@@ -135,7 +135,7 @@ impl Turn {
                             bytes => Verdict::Skip(bytes),
                         };
                     }
-                    self.begin(request, actions);
+                    self.begin(request, now, actions);
                     if self.requests[request].next_bytes < self.requests[request].end_bytes {
                         self.connections[connection].pending = Pending::Parts(request);
                     }
@@ -175,10 +175,17 @@ impl Turn {
             state.waiting = Waiting::Credit;
             return None;
         }
-        let Some(request) = self.requests.take(Request::new(asked, connection, now)) else {
+        let volume = self.volumes.get_mut(state.volume as usize).and_then(Option::as_mut);
+        // A volume may hold as many entries as are free, so that one that does not answer leaves some to the others.
+        let may_take = volume.as_ref().is_none_or(|volume| (volume.requests as usize) < self.requests.room());
+        let taken = if may_take { self.requests.take(Request::new(asked, connection, now)) } else { None };
+        let Some(request) = taken else {
             state.waiting = Waiting::Memory;
             return None;
         };
+        if let Some(volume) = volume {
+            volume.requests += 1;
+        }
         state.requests += 1;
         state.bytes += cost;
         let group = state.group;
@@ -228,7 +235,7 @@ impl Turn {
     }
 
     /// Answers a request that needs no parts; otherwise prepares its parts.
-    fn begin(&mut self, request: u32, actions: &mut Actions) {
+    fn begin(&mut self, request: u32, now: Nanos, actions: &mut Actions) {
         let Request { asked, connection, .. } = self.requests[request];
         let index = self.connections[connection].volume;
         let Some(volume) = self.volume_of(connection) else {
@@ -239,7 +246,7 @@ impl Turn {
         let emptying_alignment = u64::from(volume.abilities.emptying_alignment_bytes);
         let end = asked.offset_bytes + asked.length_bytes;
         match asked.command {
-            Command::Flush => self.flush(request, actions),
+            Command::Flush => self.flush(request, now, actions),
             Command::BlockStatus if is_null => self.answer_now(request, Some(Failure::NotSupported), actions),
             Command::BlockStatus => actions.push(Action::Status { request, volume: index }),
             Command::Cache => self.answer_now(request, None, actions),
@@ -263,7 +270,7 @@ impl Turn {
     }
 
     /// Makes everything durable that completed before the request.
-    pub(super) fn flush(&mut self, request: u32, actions: &mut Actions) {
+    pub(super) fn flush(&mut self, request: u32, now: Nanos, actions: &mut Actions) {
         let index = self.connections[self.requests[request].connection].volume;
         let Some(volume) = self.volumes.get_mut(index as usize).and_then(Option::as_mut) else {
             self.counters.violations += 1;
@@ -272,7 +279,7 @@ impl Turn {
         if volume.abilities.is_null || volume.abilities.has_unsafe_flush || volume.abilities.is_read_only {
             return self.answer_now(request, None, actions);
         }
-        match volume.flush.join(request) {
+        match volume.flush.join(request, now) {
             Joined::Start => {
                 self.counters.syncs += 1;
                 actions.push(Action::Sync { volume: index });
@@ -284,6 +291,11 @@ impl Turn {
 
     /// Makes the next part of a request; for a read in one piece, all parts or none.
     fn make_parts(&mut self, request: u32, now: Nanos, actions: &mut Actions) -> PartOutcome {
+        // As with requests: as many as are free. Not checked for each part, because a read in one piece needs all.
+        let room = self.parts.room();
+        if self.volume_of(self.requests[request].connection).is_some_and(|volume| volume.parts as usize > room) {
+            return PartOutcome::NoMemory;
+        }
         if !self.requests[request].asked.one_piece {
             let group = self.connections[self.requests[request].connection].group;
             let has_nothing = self.memory.used_bytes(group) == 0;
@@ -374,6 +386,9 @@ impl Turn {
         of.parts_working += 1;
         let (is_one_piece, last) = (of.asked.one_piece, of.last_part);
         let index = self.parts.take(part)?;
+        if let Some(volume) = self.volume_of_mut(connection) {
+            volume.parts += 1;
+        }
         if is_one_piece {
             match last {
                 NIL => self.requests[request].first_part = index,

@@ -67,7 +67,7 @@ impl Turn {
         // Punching holes and zeroing ranges have no durable form (FUA), so a flush follows.
         let needs_flush = asked.fua && matches!(asked.command, Command::Trim | Command::WriteZeroes);
         match failure {
-            None if needs_flush => self.flush(index, actions),
+            None if needs_flush => self.flush(index, now, actions),
             _ => self.answer_now(index, failure, actions),
         }
     }
@@ -78,7 +78,7 @@ impl Turn {
         served.clear();
         if let Some(Some(state)) = self.volumes.get_mut(volume as usize) {
             state.is_damaged |= !is_ok;
-            if state.flush.completed(is_ok, &mut served) {
+            if state.flush.completed(is_ok, now, &mut served) {
                 self.counters.syncs += 1;
                 actions.push(Action::Sync { volume });
             }
@@ -154,6 +154,9 @@ impl Turn {
             self.count(connection, &outcome);
         }
         self.requests.give(index);
+        if let Some(volume) = self.volume_of_mut(connection) {
+            volume.requests -= 1;
+        }
         let group = self.connections[connection].group;
         if let Some(Some(group)) = self.groups.get_mut(group as usize) {
             group.usage.ended(now);
@@ -191,7 +194,11 @@ impl Turn {
     /// Releases a part's memory and entry.
     pub(super) fn release_part(&mut self, part: u32) {
         let at = self.parts[part];
-        let group = self.connections[self.requests[at.request].connection].group;
+        let connection = self.requests[at.request].connection;
+        let group = self.connections[connection].group;
+        if let Some(volume) = self.volume_of_mut(connection) {
+            volume.parts -= 1;
+        }
         for slot in [at.slot, at.scratch].into_iter().flatten() {
             self.memory.give(group, slot);
         }

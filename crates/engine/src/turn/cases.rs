@@ -1,9 +1,12 @@
 //! Cases of docs/specifications/engine.md, section 10: the events given to a [`Turn`], and the
 //! actions that it returns. The number in a test's name is the number of the case.
 
-use block::{Priority, RequestId};
+use block::{Nanos, Priority, RequestId};
 
-use super::{Action, Actions, ConnectionBounds, Piece, Positions, Turn, TurnSettings, Verdict, VolumeAbilities};
+use super::{
+    Action, Actions, ConnectionBounds, OVERDUE_NS, Piece, Positions, Turn, TurnSettings, Verdict, VolumeAbilities,
+    Waits,
+};
 use crate::protocol::{ClientRequest, Command, Failure};
 use experiment::Limits;
 use linux::buffer::Span;
@@ -15,14 +18,26 @@ struct Bench {
     actions: Actions,
     connection: u32,
     seen: Vec<Action>,
+    now: Nanos,
 }
 
 impl Bench {
     fn new(alignment_bytes: u32, size_bytes: u64) -> Self {
+        Self::with_depth(64, alignment_bytes, size_bytes)
+    }
+
+    fn with_depth(device_depth: u32, alignment_bytes: u32, size_bytes: u64) -> Self {
         let settings =
-            TurnSettings { connections: 2, device_depth: 64, scheduler: "noop".to_owned(), ..TurnSettings::probe() };
-        let mut turn = Turn::new(&settings, settings.arena().expect("memory")).expect("a turn");
-        let volume = turn.add_volume(VolumeAbilities {
+            TurnSettings { connections: 200, device_depth, scheduler: "noop".to_owned(), ..TurnSettings::probe() };
+        let turn = Turn::new(&settings, settings.arena().expect("memory")).expect("a turn");
+        let mut bench = Self { turn, actions: Actions::default(), connection: 0, seen: Vec::new(), now: 2 };
+        bench.connection = bench.add_volume(alignment_bytes, size_bytes);
+        bench
+    }
+
+    /// Adds a volume; returns a connection to it.
+    fn add_volume(&mut self, alignment_bytes: u32, size_bytes: u64) -> u32 {
+        let volume = self.turn.add_volume(VolumeAbilities {
             size_bytes,
             is_read_only: false,
             alignment_bytes,
@@ -34,22 +49,38 @@ impl Bench {
             priority: Priority::NONE,
             positions: Positions::linear(0),
         });
-        let connection = turn.open(volume, 0, ConnectionBounds::default(), Priority::NONE, None).expect("a connection");
-        Self { turn, actions: Actions::default(), connection, seen: Vec::new() }
+        self.connect(volume)
+    }
+
+    fn connect(&mut self, volume: u32) -> u32 {
+        self.turn.open(volume, 0, ConnectionBounds::default(), Priority::NONE, None).expect("a connection")
+    }
+
+    /// Lets time pass, with what the turn does at its deadlines.
+    fn wait(&mut self, time_ns: Nanos) -> Vec<Action> {
+        let end = self.now + time_ns;
+        let mut all = Vec::new();
+        while let Some(at) = self.turn.next_deadline().filter(|at| *at <= end) {
+            self.now = at;
+            self.turn.expire(at);
+            all.extend(self.settle());
+        }
+        self.now = end;
+        all
     }
 
     /// Submits a request, reports its payload as received as often as the turn asks for data, and
     /// dispatches; returns the resulting actions.
     fn asks(&mut self, asked: ClientRequest) -> Vec<Action> {
-        let mut verdict = self.turn.submit(self.connection, asked, 1, &mut self.actions);
+        let mut verdict = self.turn.submit(self.connection, asked, self.now, &mut self.actions);
         while let Verdict::Fill(_) = verdict {
-            verdict = self.turn.filled(self.connection, 1, &mut self.actions);
+            verdict = self.turn.filled(self.connection, self.now, &mut self.actions);
         }
         self.settle()
     }
 
     fn ends(&mut self, io: RequestId, result: i32) -> Vec<Action> {
-        self.turn.completed(io, result, 2, &mut self.actions);
+        self.turn.completed(io, result, self.now, &mut self.actions);
         self.settle()
     }
 
@@ -60,9 +91,9 @@ impl Bench {
 
     fn settle(&mut self) -> Vec<Action> {
         let mut all = Vec::new();
-        self.turn.begin_turn(2);
+        self.turn.begin_turn(self.now);
         loop {
-            self.turn.dispatch(2, &mut self.actions);
+            self.turn.dispatch(self.now, &mut self.actions);
             if self.actions.list.is_empty() {
                 self.seen.extend(&all);
                 return all;
@@ -310,4 +341,114 @@ fn a_drain_releases_throttled_requests_and_installs_no_more_limiters() {
         assert_eq!(pieces(&bench.ends(io, i32::try_from(bytes).expect("small"))), [Piece::Done]);
     }
     assert_eq!(bench.turn.counters().violations, 0);
+}
+
+#[test]
+fn a_volume_that_does_not_answer_gives_the_depth_back_to_the_others() {
+    let mut bench = Bench::with_depth(4, 1, 64 * MIB);
+    let (hung, other) = (bench.connection, bench.add_volume(1, 64 * MIB));
+    let mut started = Vec::new();
+    (0..10).for_each(|at| started.extend(starts(&bench.asks(asked(Command::Read, at * 8_192, 4_096)))));
+    assert_eq!(started.len(), 4, "the depth");
+    bench.connection = other;
+    for at in 0..3 {
+        assert_eq!(starts(&bench.asks(asked(Command::Read, at * 8_192, 4_096))), [], "no room");
+    }
+    // Nothing ends for a while. The first choice of the scheduler is of the volume that does not answer.
+    let later = starts(&bench.wait(OVERDUE_NS + OVERDUE_NS / 2));
+    assert_eq!(later.len(), 3, "the other volume's: {later:?}");
+    assert_eq!(bench.turn.unanswered(bench.now), [(0, Waits { since_ns: 2, ios: 4 })]);
+    for (io, bytes, _) in later {
+        assert_eq!(pieces(&bench.ends(io, i32::try_from(bytes).expect("small"))).len(), 1);
+    }
+    // The others go on at full depth, and what comes for the hung one is held back.
+    bench.connection = hung;
+    assert_eq!(starts(&bench.asks(asked(Command::Read, MIB, 4_096))), []);
+    bench.connection = other;
+    let full: Vec<_> = (0..6).flat_map(|at| starts(&bench.asks(asked(Command::Read, at * 8_192, 4_096)))).collect();
+    assert_eq!(full.len(), 4);
+    let mut answered = 0;
+    let mut open = full;
+    while let Some((io, bytes, _)) = open.pop() {
+        let after = bench.ends(io, i32::try_from(bytes).expect("small"));
+        answered += pieces(&after).len();
+        open.extend(starts(&after));
+    }
+    assert_eq!(answered, 6);
+    // It answers: everything that was held back is done.
+    let mut answered = 0;
+    let mut open = started;
+    while let Some((io, bytes, _)) = open.pop() {
+        let after = bench.ends(io, i32::try_from(bytes).expect("small"));
+        answered += pieces(&after).len();
+        open.extend(starts(&after));
+    }
+    assert_eq!((answered, bench.turn.ios_in_flight(), bench.turn.counters().violations), (11, 0, 0));
+    assert_eq!(bench.turn.unanswered(bench.now), []);
+    bench.turn.check().expect("sound");
+}
+
+#[test]
+fn one_slow_request_of_a_volume_does_not_hold_back_its_others() {
+    let mut bench = Bench::with_depth(4, 1, 4 << 30);
+    let trim = bench.asks(asked(Command::Trim, 0, 1 << 30));
+    assert!(matches!(trim[..], [Action::Empty { .. }]), "{trim:?}");
+    let mut reads: Vec<_> =
+        (0..8).flat_map(|at| starts(&bench.asks(asked(Command::Read, at * 8_192, 4_096)))).collect();
+    assert_eq!(reads.len(), 3);
+    bench.wait(OVERDUE_NS / 2);
+    let mut ended = 0;
+    while let Some((io, bytes, _)) = reads.pop() {
+        bench.now += OVERDUE_NS / 4;
+        ended += 1;
+        reads.extend(starts(&bench.ends(io, i32::try_from(bytes).expect("small"))));
+        reads.extend(starts(&bench.wait(0)));
+    }
+    assert_eq!(ended, 8);
+    let Action::Empty { io, .. } = trim[0] else { unreachable!() };
+    assert_eq!(pieces(&bench.ends(io, 0)), [Piece::Done]);
+    assert_eq!((bench.turn.ios_in_flight(), bench.turn.counters().violations), (0, 0));
+}
+
+#[test]
+fn a_fsync_that_does_not_end_is_named_and_holds_only_its_own_volume() {
+    let mut bench = Bench::new(1, 64 * MIB);
+    let other = bench.add_volume(1, 64 * MIB);
+    assert_eq!(syncs(&bench.asks(asked(Command::Flush, 0, 0))), 1);
+    bench.wait(OVERDUE_NS);
+    assert_eq!(bench.turn.unanswered(bench.now), [(0, Waits { since_ns: 2, ios: 1 })]);
+    bench.connection = other;
+    assert_eq!(syncs(&bench.asks(asked(Command::Flush, 0, 0))), 1);
+    bench.turn.synced(1, true, bench.now, &mut bench.actions);
+    assert_eq!(pieces(&bench.settle()), [Piece::Done]);
+    assert_eq!(bench.turn.requests_by_volume(), [(0, 1), (1, 1)], "the second waits to be sent");
+}
+
+/// 190 clients with 128 requests each are more than the table of requests holds.
+#[test]
+fn a_volume_that_does_not_answer_leaves_requests_and_parts_to_the_others() {
+    let mut bench = Bench::with_depth(4, 1, 64 * MIB);
+    let other = bench.add_volume(1, 64 * MIB);
+    for _ in 0..190 {
+        bench.connection = bench.connect(0);
+        for at in 0..128 {
+            let verdict = bench.turn.submit(
+                bench.connection,
+                asked(Command::WriteZeroes, at * 8_192, 4_096),
+                bench.now,
+                &mut bench.actions,
+            );
+            if verdict == Verdict::Wait {
+                break;
+            }
+        }
+    }
+    bench.settle();
+    bench.connection = other;
+    let mut started = bench.asks(asked(Command::WriteZeroes, 0, 4_096));
+    started.extend(bench.wait(2 * OVERDUE_NS));
+    let [Action::Empty { io, volume: 1, .. }] = started[..] else {
+        panic!("admitted, and started in the end: {started:?}")
+    };
+    assert_eq!(pieces(&bench.ends(io, 0)), [Piece::Done]);
 }

@@ -143,6 +143,7 @@ impl Turn {
             is_draining: false,
             memory_was_freed: false,
             occupancy: Occupancy::new(settings.device_depth, settings.may_learn_depth),
+            overdue: super::overdue::Overdue::default(),
             plugs: super::plugs::Plugs::default(),
             counters: TurnCounters::default(),
             is_traced: false,

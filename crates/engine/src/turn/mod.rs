@@ -17,6 +17,7 @@ mod control;
 mod direct;
 mod limiting;
 mod occupancy;
+mod overdue;
 mod part;
 mod plugs;
 mod state;
@@ -31,6 +32,7 @@ use linux::buffer::{Arena, Span};
 use linux::ring::Emptying;
 use queue::{Done, Next, RequestQueue};
 
+pub(crate) use self::overdue::{OVERDUE_NS, Waits};
 pub use self::tracing::Traced;
 pub(crate) use control::{TurnSettings, check_scheduler};
 pub(crate) use limiting::check_limiter;
@@ -41,6 +43,7 @@ use crate::memory::Memory;
 use crate::protocol::{ClientRequest, Failure};
 use crate::table::Table;
 use occupancy::Occupancy;
+use overdue::Overdue;
 use plugs::Plugs;
 pub(crate) use state::FailedIo;
 use state::{Connection, Group, Io, Part, Request, Volume};
@@ -243,6 +246,7 @@ pub(crate) struct Turn {
     is_draining: bool,
     memory_was_freed: bool,
     occupancy: Occupancy,
+    overdue: Overdue,
     plugs: Plugs,
     counters: TurnCounters,
     is_traced: bool,
@@ -313,24 +317,32 @@ impl Turn {
         if self.memory_was_freed && self.memory.has_waiting() {
             self.retry_waiting(now, actions);
         }
+        self.start_held_back(now, actions);
+        self.fit_depth(now);
         while self.has_room()
             && let Next::Start { id, .. } = self.queue.dispatch(HardwareQueue(0), now)
         {
             self.take_trace();
-            self.start(id, now, actions);
+            if self.holds_back(id) {
+                self.fit_depth(now);
+            } else {
+                self.start(id, now, actions);
+            }
         }
+        self.expect_overdue(now);
         self.take_trace();
     }
 
     /// When [`Turn::expire`] must be called next.
     #[inline]
     pub fn next_deadline(&self) -> Option<Nanos> {
-        self.queue.next_timer()
+        [self.queue.next_timer(), self.next_look()].into_iter().flatten().min()
     }
 
-    /// Handles deadlines of elevator and limiter that are due.
+    /// Handles deadlines of elevator and limiter that are due, and looks for I/Os that the backing does not answer.
     #[inline]
     pub fn expire(&mut self, now: Nanos) {
+        self.look_for_overdue(now);
         if self.queue.next_timer().is_some_and(|at| block::time::is_due(now, at)) {
             self.queue.timer(now);
             self.take_trace();

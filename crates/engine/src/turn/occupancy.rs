@@ -140,9 +140,19 @@ impl Occupancy {
         self.learner.as_ref().map_or(self.most, Learner::limit)
     }
 
+    /// The most requests that may ever be in the device.
+    pub fn most(&self) -> u32 {
+        self.most
+    }
+
     fn advance(&mut self, now: Nanos) {
         self.in_flight_ns += u64::from(self.held) * now.saturating_sub(self.since_ns);
         self.since_ns = self.since_ns.max(now);
+    }
+
+    /// An I/O in the device does not count any more.
+    pub fn no_longer_held(&mut self) {
+        self.held -= 1;
     }
 
     fn begin_epoch(&mut self, now: Nanos) {
@@ -210,6 +220,12 @@ impl Turn {
         has_room
     }
 
+    /// Whether the last dispatch stopped at the limit although requests were queued.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.occupancy.is_full
+    }
+
     #[inline]
     pub(super) fn enter_device(&mut self, now: Nanos) -> u32 {
         self.occupancy.advance(now);
@@ -219,17 +235,22 @@ impl Turn {
 
     /// Takes an I/O out of the device, which it may have entered in this turn or an earlier one.
     pub(super) fn leave_device(&mut self, io: RequestId, now: Nanos) {
-        let Io { turn, total_bytes, .. } = self.ios[io.slot() as usize];
+        let state = &mut self.ios[io.slot() as usize];
+        state.started_ns = 0;
+        let Io { turn, total_bytes, is_overdue, volume, .. } = *state;
+        if is_overdue {
+            self.overdue_ended(volume);
+        }
         let group = self.queue.requests().attributes(io).group;
         if let Some(Some(group)) = self.groups.get_mut(group.0 as usize) {
             group.usage.bytes += u64::from(total_bytes);
         }
         let occupancy = &mut self.occupancy;
         occupancy.advance(now);
-        if turn == occupancy.turn {
-            occupancy.done_in_turn += 1;
-        } else {
-            occupancy.held -= 1;
+        match is_overdue {
+            true => {}
+            false if turn == occupancy.turn => occupancy.done_in_turn += 1,
+            false => occupancy.held -= 1,
         }
         occupancy.count(u64::from(total_bytes));
         occupancy.completed_ns = Some(now);
@@ -325,9 +346,8 @@ impl Turn {
     /// Changes the number of commands that the device is given at a time; from now on it is not
     /// learned.
     pub fn set_device_depth(&mut self, device: u32, now: Nanos) {
-        let requests = self.queue.depth().requests;
-        self.queue.set_depth(elevator::Depth { requests, device }, now);
         let occupancy = &mut self.occupancy;
         (occupancy.most, occupancy.may_learn, occupancy.learner) = (device, false, None);
+        self.apply_depth(now);
     }
 }

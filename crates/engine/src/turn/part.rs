@@ -141,7 +141,8 @@ impl Turn {
         }
         let turn = self.enter_device(now);
         let connection = parts.first().map_or(0, |&part| self.requests[self.parts[part].request].connection);
-        self.ios[io.slot() as usize] = Io { turn, connection, ..Io::default() };
+        let volume = self.connections[connection].volume;
+        self.ios[io.slot() as usize] = Io { turn, connection, volume, started_ns: now.max(1), ..Io::default() };
         self.push_transfer(io, &parts, actions);
         self.gathered = parts;
     }

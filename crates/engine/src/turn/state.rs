@@ -1,6 +1,8 @@
 //! The data of a turn: volumes, connections, requests, parts, I/Os.
 
-use block::{ContextId, GroupId, Nanos, Operation, Priority};
+use std::collections::VecDeque;
+
+use block::{ContextId, GroupId, Nanos, Operation, Priority, RequestId};
 use linux::Slot;
 use linux::buffer::Span;
 use linux::ioctl::FileExtent;
@@ -118,6 +120,12 @@ pub(crate) struct Volume {
     /// Of these: parts that modify blocks, and parts that wait for others.
     pub modifying: u32,
     pub blocked: u32,
+    /// Client requests and parts that exist.
+    pub requests: u32,
+    pub parts: u32,
+    /// I/Os that do not count against the device's depth any more, and chosen requests that wait for their end.
+    pub overdue: u32,
+    pub held_back: VecDeque<RequestId>,
     pub sums: Sums,
 }
 
@@ -131,6 +139,10 @@ impl Volume {
             writers_tail: NIL,
             modifying: 0,
             blocked: 0,
+            requests: 0,
+            parts: 0,
+            overdue: 0,
+            held_back: VecDeque::new(),
             sums: Sums::default(),
         }
     }
@@ -351,8 +363,12 @@ pub(crate) struct Group {
 pub(crate) struct Io {
     /// The turn of the loop in which it was started.
     pub turn: u32,
-    /// The connection of its first part.
+    /// The connection and the volume of its first part.
     pub connection: u32,
+    pub volume: u32,
+    /// When it was started; 0 = it is not in the device.
+    pub started_ns: Nanos,
+    pub is_overdue: bool,
     pub total_bytes: u32,
     pub done_bytes: u32,
     pub retries: u8,

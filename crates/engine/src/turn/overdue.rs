@@ -1,0 +1,176 @@
+//! I/Os that the backing does not answer: what they may hold of the device that all its volumes share.
+//!
+//! An I/O that is older than [`OVERDUE_NS`] counts no longer against the device's depth, so that the other volumes
+//! get the depth back. A volume with half of the depth overdue gets nothing more started: what the scheduler
+//! chooses of it is held back here, in order, until some of its I/Os have ended. The tables of requests and parts
+//! are divided by dynamic thresholds (Choudhury and Hahne 1998): a volume may hold as much as is free.
+
+use block::{Nanos, RequestId};
+
+use super::{Actions, Turn};
+
+/// The age of an I/O from which on it is overdue: longer than a healthy device with a full queue takes (128 requests
+/// at 100 per second), and short for those who wait meanwhile.
+pub(crate) const OVERDUE_NS: Nanos = 2 * block::time::SECOND;
+/// How often a device at its limit looks for such I/Os: others wait at most this much longer.
+const LOOK_INTERVAL_NS: Nanos = OVERDUE_NS / 4;
+
+/// The overdue I/Os of all volumes.
+#[derive(Debug, Default)]
+pub(super) struct Overdue {
+    /// Their number.
+    ios: u32,
+    /// Chosen requests that are held back.
+    held_back: u32,
+    /// By how much the queue's device depth was raised for both.
+    raised_by: u32,
+    /// When to look for them; none while the device has room.
+    look_at_ns: Option<Nanos>,
+}
+
+/// What a volume waits for.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Waits {
+    /// Since when, in nanoseconds of the monotonic clock: when its oldest I/O or fsync was started.
+    pub since_ns: Nanos,
+    /// I/Os in flight.
+    pub ios: u32,
+}
+
+impl Turn {
+    /// When [`Turn::look_for_overdue`] must be called next.
+    #[inline]
+    pub(super) fn next_look(&self) -> Option<Nanos> {
+        self.overdue.look_at_ns
+    }
+
+    /// Looks for overdue I/Os in a moment if the device is at its limit while requests wait.
+    #[inline]
+    pub(super) fn expect_overdue(&mut self, now: Nanos) {
+        if self.is_full() || self.overdue.held_back > 0 {
+            self.overdue.look_at_ns.get_or_insert(now + LOOK_INTERVAL_NS);
+        }
+    }
+
+    /// Takes the overdue I/Os out of the device's depth.
+    pub(super) fn look_for_overdue(&mut self, now: Nanos) {
+        if self.overdue.look_at_ns.take_if(|at| block::time::is_due(now, *at)).is_none() {
+            return;
+        }
+        for io in &mut self.ios {
+            if io.started_ns == 0 || io.is_overdue || now.saturating_sub(io.started_ns) < OVERDUE_NS {
+                continue;
+            }
+            io.is_overdue = true;
+            self.overdue.ios += 1;
+            if let Some(Some(volume)) = self.volumes.get_mut(io.volume as usize) {
+                volume.overdue += 1;
+            }
+            self.occupancy.no_longer_held();
+        }
+    }
+
+    /// Queue and policy count what is overdue or held back as in the device, so their depth is raised by it.
+    #[inline]
+    pub(super) fn fit_depth(&mut self, now: Nanos) {
+        let Overdue { ios, held_back, raised_by, .. } = self.overdue;
+        if ios + held_back != raised_by {
+            self.overdue.raised_by = ios + held_back;
+            self.apply_depth(now);
+        }
+    }
+
+    /// Gives the queue the device's depth.
+    pub(super) fn apply_depth(&mut self, now: Nanos) {
+        let device = self.occupancy.most() + self.overdue.raised_by;
+        let requests = self.queue.depth().requests;
+        self.queue.set_depth(elevator::Depth { requests, device }, now);
+    }
+
+    /// An overdue I/O has ended.
+    pub(super) fn overdue_ended(&mut self, volume: u32) {
+        self.overdue.ios -= 1;
+        if let Some(Some(volume)) = self.volumes.get_mut(volume as usize) {
+            volume.overdue -= 1;
+        }
+    }
+
+    /// Whether a request that the scheduler chose must wait, because its volume does not answer; it is then kept.
+    #[inline]
+    pub(super) fn holds_back(&mut self, io: RequestId) -> bool {
+        self.overdue.ios > 0 && self.holds_back_of(io)
+    }
+
+    fn holds_back_of(&mut self, io: RequestId) -> bool {
+        let most = self.most_overdue();
+        let Some(volume) = self.volume_of_io(io) else { return false };
+        let Some(Some(state)) = self.volumes.get_mut(volume as usize) else { return false };
+        if state.overdue < most && state.held_back.is_empty() {
+            return false;
+        }
+        state.held_back.push_back(io);
+        self.overdue.held_back += 1;
+        true
+    }
+
+    /// Starts what was held back of volumes that answer again.
+    #[inline]
+    pub(super) fn start_held_back(&mut self, now: Nanos, actions: &mut Actions) {
+        if self.overdue.held_back == 0 {
+            return;
+        }
+        let most = self.most_overdue();
+        for volume in 0..self.volumes.len() {
+            while self.has_room()
+                && let Some(Some(state)) = self.volumes.get_mut(volume)
+                && state.overdue < most
+                && let Some(io) = state.held_back.pop_front()
+            {
+                self.overdue.held_back -= 1;
+                self.start(io, now, actions);
+            }
+        }
+    }
+
+    /// Overdue I/Os of one volume from which on it gets nothing more started.
+    fn most_overdue(&self) -> u32 {
+        self.occupancy.limit().div_ceil(2)
+    }
+
+    /// The volume of a request in the queue.
+    pub(super) fn volume_of_io(&self, io: RequestId) -> Option<u32> {
+        let (cookie, _) = self.queue.bios_of(io).next()?;
+        let part = self.parts.get(u32::try_from(cookie).ok()?)?;
+        Some(self.connections[self.requests[part.request].connection].volume)
+    }
+
+    /// What each volume waits for that its backing has not answered for [`OVERDUE_NS`], by number. Reads all I/Os.
+    pub fn unanswered(&self, now: Nanos) -> Vec<(u32, Waits)> {
+        let mut all: Vec<Option<Waits>> = vec![None; self.volumes.len()];
+        for io in self.ios.iter().filter(|io| io.started_ns != 0) {
+            if let Some(waits) = all.get_mut(io.volume as usize) {
+                let waits = waits.get_or_insert(Waits { since_ns: io.started_ns, ios: 0 });
+                waits.since_ns = waits.since_ns.min(io.started_ns);
+                waits.ios += 1;
+            }
+        }
+        for (waits, volume) in all.iter_mut().zip(&self.volumes) {
+            if let Some(since_ns) = volume.as_ref().and_then(|volume| volume.flush.running_since_ns()) {
+                let waits = waits.get_or_insert(Waits { since_ns, ios: 0 });
+                waits.since_ns = waits.since_ns.min(since_ns);
+                waits.ios += 1;
+            }
+        }
+        let is_old = |waits: &Waits| now.saturating_sub(waits.since_ns) >= OVERDUE_NS;
+        (0..).zip(all).filter_map(|(volume, waits)| Some((volume, waits.filter(is_old)?))).collect()
+    }
+
+    /// The number of requests not yet answered and sent, by volume; only volumes that have some.
+    pub fn requests_by_volume(&self) -> Vec<(u32, u32)> {
+        let counted = (0..).zip(&self.volumes);
+        counted
+            .filter_map(|(number, volume)| Some((number, volume.as_ref()?.requests)))
+            .filter(|(_, requests)| *requests > 0)
+            .collect()
+    }
+}
