@@ -6,6 +6,7 @@
 //! | `/dev/sdb`, `/dev/sdb@1GiB+100GiB` | O_DIRECT, exclusive | ring |
 //! | `disk.img` on a disk | O_DIRECT if it works, else the page cache | ring |
 //! | `disk.img` on tmpfs, `memory:1GiB` | page cache | small requests inline, large ones by the ring's workers |
+//! | a file that io_uring blocks on (FUSE, NFS) | O_DIRECT if it works, else the page cache | threads of the volume |
 //! | `null:1TiB` | nothing | answered at once |
 //! | `model:ssd,disk.img` | as `disk.img` | as `disk.img`, delivered when the device model says so |
 
@@ -213,6 +214,8 @@ pub(crate) struct OpenVolume {
     /// Whether it is a whole file or device, and becomes larger with it.
     pub may_grow: bool,
     pub is_inline: bool,
+    /// Whether io_uring would block on it: all I/O is done by threads of the volume.
+    pub is_blocking: bool,
     pub model: Option<Model>,
 }
 
@@ -287,6 +290,7 @@ impl OpenVolume {
                 base_bytes: 0,
                 may_grow: false,
                 is_inline: false,
+                is_blocking: false,
                 model: None,
             },
             settings,
@@ -347,9 +351,10 @@ impl OpenVolume {
             description: format!("{place} ({}, {way})", kind_name(kind)),
         };
         let is_inline = kind == Kind::MemoryFile;
+        let is_blocking = !is_inline && !linux::device::is_asynchronous(opened.file.as_fd(), whole_bytes);
         let may_grow = slice.is_none() && settings.backing.model.is_none();
-        let volume =
-            Self { facts, abilities, opened: Some(opened), claim: None, base_bytes, may_grow, is_inline, model: None };
+        let (opened, claim, model) = (Some(opened), None, None);
+        let volume = Self { facts, abilities, opened, claim, base_bytes, may_grow, is_inline, is_blocking, model };
         Ok(Self::with_model(volume, settings))
     }
 

@@ -181,6 +181,63 @@ impl Arena {
     }
 }
 
+/// Spans that a call of another thread reads or writes: their memory stays mapped until this is dropped.
+pub struct Gathered {
+    arena: Arc<Arena>,
+    pieces: Vec<(Span, Option<Arc<Window>>)>,
+}
+
+impl Gathered {
+    /// The spans, one behind the other (at most [`crate::ring::MAX_SPANS`]).
+    ///
+    /// # Panics
+    /// If a span is not wholly inside the arena or a window of it, because no other address may ever be handed out.
+    pub fn new(arena: &Arc<Arena>, spans: &[Span]) -> Self {
+        let pieces = spans.iter().map(|&span| (span, arena.resolve(span).1)).collect();
+        Self { arena: Arc::clone(arena), pieces }
+    }
+
+    fn vectors(&self) -> Vec<libc::iovec> {
+        let vector = |(span, window): &(Span, Option<Arc<Window>>)| {
+            let address = match window {
+                None => self.arena.address(*span),
+                // It was inside when the span was resolved, and a window's size never changes.
+                Some(window) => window.address(*span).unwrap_or(std::ptr::null_mut()),
+            };
+            libc::iovec { iov_base: address.cast(), iov_len: span.length_bytes as usize }
+        };
+        self.pieces.iter().map(vector).collect()
+    }
+
+    /// Reads from a file into the spans; returns the bytes read, which may be fewer. Blocks as the file does.
+    ///
+    /// # Errors
+    /// Any error of preadv2.
+    pub fn read_at(&self, file: BorrowedFd<'_>, position_bytes: u64) -> io::Result<u32> {
+        let position = libc::off_t::try_from(position_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let vectors = self.vectors();
+        let count = libc::c_int::try_from(vectors.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: the kernel writes to the spans only, whose memory `self` keeps mapped during the call.
+        let result = unsafe { libc::preadv2(file.as_raw_fd(), vectors.as_ptr(), count, position, 0) };
+        u32::try_from(result).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Writes the spans to a file; with `durable`, returns when the data is on stable storage (RWF_DSYNC). Blocks as
+    /// the file does.
+    ///
+    /// # Errors
+    /// Any error of pwritev2.
+    pub fn write_at(&self, file: BorrowedFd<'_>, position_bytes: u64, durable: bool) -> io::Result<u32> {
+        let position = libc::off_t::try_from(position_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let flags = if durable { libc::RWF_DSYNC } else { 0 };
+        let vectors = self.vectors();
+        let count = libc::c_int::try_from(vectors.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: the kernel reads the spans only, whose memory `self` keeps mapped during the call.
+        let result = unsafe { libc::pwritev2(file.as_raw_fd(), vectors.as_ptr(), count, position, flags) };
+        u32::try_from(result).map_err(|_| io::Error::last_os_error())
+    }
+}
+
 impl Drop for Arena {
     fn drop(&mut self) {
         // SAFETY: the mapping was made in `new` with this length, and no reference into it can
@@ -211,6 +268,22 @@ mod tests {
     fn a_span_outside_is_refused() {
         let arena = Arena::new(1 << 20).expect("1 MiB");
         arena.copy_out(Span { offset_bytes: (1 << 20) - 2, length_bytes: 4 }, &mut [0; 4]);
+    }
+
+    #[test]
+    fn gathered_spans_are_written_and_read_as_one_piece() {
+        let arena = Arc::new(Arena::new(1 << 20).expect("1 MiB"));
+        let file = tempfile::tempfile().expect("a temporary file");
+        let at = |offset_bytes, length_bytes| Span { offset_bytes, length_bytes };
+        arena.copy_in(at(0, 3), b"abc");
+        arena.copy_in(at(70_000, 3), b"def");
+        let both = Gathered::new(&arena, &[at(70_000, 3), at(0, 2)]);
+        assert_eq!(both.write_at(file.as_fd(), 500, true).expect("written"), 5);
+        let back = Gathered::new(&arena, &[at(9_000, 1), at(9_100, 100)]);
+        assert_eq!(back.read_at(file.as_fd(), 501).expect("read"), 4);
+        let mut out = [0; 3];
+        arena.copy_out(at(9_100, 3), &mut out);
+        assert_eq!(&out, b"fab");
     }
 
     #[test]

@@ -423,6 +423,31 @@ pub fn can_empty(file: BorrowedFd<'_>, how: crate::ring::Emptying, size_bytes: u
     )
 }
 
+/// Whether reads and writes of the file by io_uring return at once, and complete later. Elsewhere they may block the
+/// thread that submits them, in the worst case for ever (FUSE). Blocks nowhere: a file system that cannot do without
+/// blocking refuses the attempt to read behind the end.
+pub fn is_asynchronous(file: BorrowedFd<'_>, size_bytes: u64) -> bool {
+    let mut byte = [0; 1];
+    let mut pieces = [io::IoSliceMut::new(&mut byte)];
+    let behind = size_bytes.next_multiple_of(1 << 20);
+    let tried = rustix::io::preadv2(file, &mut pieces, behind, rustix::io::ReadWriteFlags::NOWAIT);
+    !matches!(tried, Err(rustix::io::Errno::OPNOTSUPP))
+}
+
+/// Empties a range of the file, waiting for the end.
+///
+/// # Errors
+/// Any error of fallocate.
+pub fn empty(
+    file: BorrowedFd<'_>,
+    how: crate::ring::Emptying,
+    position_bytes: u64,
+    length_bytes: u64,
+) -> io::Result<()> {
+    let flags = rustix::fs::FallocateFlags::from_bits_retain(how.mode().unsigned_abs());
+    Ok(rustix::fs::fallocate(file, flags, position_bytes, length_bytes)?)
+}
+
 /// Waits until the file's data is on stable storage (fdatasync).
 ///
 /// # Errors

@@ -40,7 +40,7 @@ impl Window {
     }
 
     /// The address of the range that a span of this window names; `None` if it is not inside.
-    fn address(&self, span: Span) -> Option<*mut u8> {
+    pub(crate) fn address(&self, span: Span) -> Option<*mut u8> {
         let offset_bytes = span.offset_bytes & ((1 << OFFSET_BITS) - 1);
         if offset_bytes + u64::from(span.length_bytes) > self.bytes {
             return None;

@@ -1,8 +1,8 @@
-//! Disk I/O: inline for small requests on files in memory, through the ring otherwise; fsync;
-//! allocation queries.
+//! Disk I/O: inline for small requests on files in memory, on threads of the volume where the file blocks, through
+//! the ring otherwise; fsync; allocation queries.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use block::{Extent, Nanos, Operation, RequestId};
 use linux::buffer::Span;
@@ -44,10 +44,9 @@ pub(super) struct InlineIo {
     count: usize,
 }
 
-/// A job for the helper thread: find out which parts of a range are allocated.
-pub(super) struct StatusJob {
+/// A query which parts of a range are allocated.
+struct AllocationQuery {
     file: Arc<OwnedFd>,
-    request: u32,
     asked: ClientRequest,
     base_bytes: u64,
 }
@@ -78,6 +77,9 @@ impl Worker {
         let Some(volume) = self.file_of(transfer.volume) else {
             return self.inline_done.push((transfer.io, -EBADF));
         };
+        if volume.is_blocking {
+            return self.start_blocking_transfer(transfer, spans, transfer.position_bytes + volume.base_bytes);
+        }
         let (Some(file), position_bytes) = (volume.file, transfer.position_bytes + volume.base_bytes) else {
             self.inline_done.push((transfer.io, i32::try_from(transfer.bytes).unwrap_or(i32::MAX)));
             return;
@@ -181,6 +183,9 @@ impl Worker {
     ) {
         match self.file_of(volume) {
             None => self.inline_done.push((io, -EBADF)),
+            Some(OwnFile { is_blocking: true, base_bytes, .. }) => {
+                self.start_blocking_emptying(io, volume, how, position_bytes + base_bytes, length_bytes);
+            }
             Some(OwnFile { file: None, .. }) => self.inline_done.push((io, 0)),
             Some(OwnFile { file: Some(file), base_bytes, .. }) => {
                 self.ring.empty(Token::Io(io).pack(), file, how, position_bytes + base_bytes, length_bytes);
@@ -191,6 +196,7 @@ impl Worker {
     pub(super) fn start_sync(&mut self, volume: u32) {
         self.counters.syncs += 1;
         match self.file_of(volume) {
+            Some(OwnFile { is_blocking: true, .. }) => self.start_blocking_sync(volume),
             Some(OwnFile { file: Some(file), is_inline: false, .. }) => {
                 self.ring.sync(Token::Sync(volume).pack(), file);
             }
@@ -250,35 +256,22 @@ impl Worker {
         core.turn.synced(volume, result >= 0, now, &mut self.actions);
     }
 
-    /// Asks the helper thread which parts of a range are allocated.
-    pub(super) fn ask_helper(&mut self, core: &mut Core, request: u32, volume: u32, now: Nanos) {
-        let job = core.volumes.get(volume as usize).and_then(Option::as_ref).and_then(|volume| {
-            let file = Arc::clone(volume.file.as_ref()?);
-            Some(StatusJob { file, request, asked: *core.turn.asked(request), base_bytes: volume.base_bytes })
+    /// Asks which parts of a range are allocated, on a thread of the volume.
+    pub(super) fn query_allocation(&mut self, core: &mut Core, request: u32, volume: u32, now: Nanos) {
+        let query = core.volumes.get(volume as usize).and_then(Option::as_ref).and_then(|volume| {
+            let (file, asked) = (Arc::clone(volume.file.as_ref()?), *core.turn.asked(request));
+            Some((AllocationQuery { file, asked, base_bytes: volume.base_bytes }, Arc::clone(&volume.calls)))
         });
-        let is_posted = job.is_some_and(|job| self.helper().is_some_and(|helper| helper.send(job).is_ok()));
-        if !is_posted {
+        let mailbox = Arc::clone(&self.mailbox);
+        let is_started = query.is_some_and(|(query, calls)| {
+            calls.run(Box::new(move || {
+                let found = allocation(&query);
+                mailbox.post_result(Box::new(move |worker, core| worker.status_answered(core, request, found)));
+            }))
+        });
+        if !is_started {
             core.turn.status_found(request, false, now, &mut self.actions);
         }
-    }
-
-    /// The helper's inbox; the thread is started on first use.
-    fn helper(&mut self) -> Option<&mpsc::Sender<StatusJob>> {
-        if self.helper.is_none() {
-            let (jobs, inbox) = mpsc::channel::<StatusJob>();
-            let mailbox = Arc::clone(&self.mailbox);
-            let thread = std::thread::Builder::new().name(format!("{}-helper", self.shared.settings.name));
-            // The thread ends when the shard drops its end of the channel.
-            let spawned = thread.spawn(move || {
-                for job in inbox {
-                    let found = allocation(&job);
-                    let request = job.request;
-                    mailbox.post(Box::new(move |worker, core| worker.status_answered(core, request, found)));
-                }
-            });
-            self.helper = spawned.ok().map(|_| jobs);
-        }
-        self.helper.as_ref()
     }
 
     fn status_answered(&mut self, core: &mut Core, request: u32, found: Option<Vec<StatusExtent>>) {
@@ -292,14 +285,14 @@ impl Worker {
 }
 
 /// Asks the file system; `None` on failure.
-fn allocation(job: &StatusJob) -> Option<Vec<StatusExtent>> {
-    let start = job.base_bytes.checked_add(job.asked.offset_bytes)?;
-    let end = start.checked_add(job.asked.length_bytes)?;
-    let limit = if job.asked.one_extent { 1 } else { MAX_EXTENTS };
+fn allocation(query: &AllocationQuery) -> Option<Vec<StatusExtent>> {
+    let start = query.base_bytes.checked_add(query.asked.offset_bytes)?;
+    let end = start.checked_add(query.asked.length_bytes)?;
+    let limit = if query.asked.one_extent { 1 } else { MAX_EXTENTS };
     let mut found = Vec::new();
     let mut at = start;
     while at < end && found.len() < limit {
-        let run = data_run_at(job.file.as_fd(), at, end).ok()?;
+        let run = data_run_at(query.file.as_fd(), at, end).ok()?;
         let is_hole = run.is_hole;
         found.push(StatusExtent { length_bytes: run.end_bytes - at, hole: is_hole, zero: is_hole });
         at = run.end_bytes;

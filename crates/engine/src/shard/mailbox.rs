@@ -42,6 +42,16 @@ impl Mailbox {
         true
     }
 
+    /// Posts the result of something that the worker has started, which is never refused: their number is bounded by
+    /// what may be in flight.
+    pub fn post_result(&self, job: Job) {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        if !jobs.is_closed {
+            jobs.waiting.push_back(job);
+            self.event.signal();
+        }
+    }
+
     /// Takes all waiting jobs, oldest first.
     pub fn take_all(&self) -> VecDeque<Job> {
         std::mem::take(&mut self.jobs.lock().unwrap_or_else(PoisonError::into_inner).waiting)

@@ -6,8 +6,9 @@
 //! ```
 //! Each client belongs to one worker. The first is served by worker 0; further workers are started when
 //! more clients come. Control runs on worker 0. Operations that may block run elsewhere: the
-//! caller of the handle opens files, a helper thread queries allocation.
+//! caller of the handle opens files, and the threads of each volume ([`calls`]) do what may hang.
 
+mod calls;
 mod disk;
 mod end;
 mod failure;
@@ -24,7 +25,7 @@ mod ublk;
 mod volumes;
 mod wait;
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use block::{Nanos, RequestId};
 use linux::buffer::Arena;
@@ -44,6 +45,7 @@ use crate::counters::LoopCounters;
 use crate::error::EngineError;
 pub use crate::turn::Traced;
 use crate::turn::{Action, Actions, Verdict};
+use calls::BlockingFile;
 use local_client::LocalClientState;
 use shared::{Route, unlocked};
 use stream::Socket;
@@ -116,6 +118,8 @@ pub(crate) struct Worker {
     mailbox_file: FileId,
     /// Its files, by volume, and the version of the volumes that they belong to.
     files: Vec<Option<OwnFile>>,
+    /// Those of its files that all I/O blocks on.
+    blocking_files: Vec<Option<BlockingFile>>,
     volumes_version: u64,
     sockets: Vec<Option<Box<Socket>>>,
     free_sockets: Vec<u32>,
@@ -134,7 +138,6 @@ pub(crate) struct Worker {
     actions: Actions,
     performing: Actions,
     completions: Vec<Completion>,
-    helper: Option<mpsc::Sender<disk::StatusJob>>,
     scratch: Vec<u8>,
     counters: LoopCounters,
     idle: Idle,
@@ -176,6 +179,7 @@ impl Worker {
             mailbox,
             mailbox_file,
             files: Vec::new(),
+            blocking_files: Vec::new(),
             volumes_version: 0,
             sockets: Vec::new(),
             free_sockets: Vec::new(),
@@ -190,7 +194,6 @@ impl Worker {
             actions: Actions::default(),
             performing: Actions::default(),
             completions: Vec::with_capacity(COMPLETIONS_PER_TURN),
-            helper: None,
             scratch: Vec::with_capacity(stream::HEADER_BYTES as usize * 2),
             counters: LoopCounters::default(),
             stall_check_at_ns: None,
@@ -335,7 +338,7 @@ impl Worker {
                 // The client has gone since.
                 _ => {}
             },
-            Action::Status { request, volume } => self.ask_helper(core, request, volume, now),
+            Action::Status { request, volume } => self.query_allocation(core, request, volume, now),
             Action::Finished { connection } => {
                 let route = std::mem::take(&mut core.routes[connection as usize]);
                 core.labels[connection as usize] = None;

@@ -7,6 +7,7 @@ use linux::claims::Claim;
 use linux::ring::FileId;
 
 use super::Worker;
+use super::calls::{BLOCKING_FILE, BlockingFile, Calls, OTHER_FILE};
 use super::shared::{Core, Locked, Route};
 use crate::backing::{OpenVolume, VolumeFacts};
 use crate::error::EngineError;
@@ -27,15 +28,27 @@ pub(super) struct VolumeFile {
     pub is_inline: bool,
     is_direct: bool,
     may_grow: bool,
+    /// Whether all I/O on it blocks.
+    is_blocking: bool,
+    /// The threads for what may block.
+    pub calls: Arc<Calls>,
 }
 
 impl Drop for VolumeFile {
     /// Releases the file's claim for the next server at once. Every ring is dropped before, so nothing
-    /// is in flight any more.
+    /// is in flight any more. A file that blocks may do so in being closed.
     fn drop(&mut self) {
-        if let Some(file) = &self.file {
+        let Some(file) = self.file.take() else { return };
+        let claim = self.claim.take();
+        let close = move || {
             // A file that was opened read-only holds no claim; nothing else can go wrong.
             let _ = linux::ioctl::unlock(file.as_fd());
+            drop((file, claim));
+        };
+        if self.is_blocking {
+            self.calls.run(Box::new(close));
+        } else {
+            close();
         }
     }
 }
@@ -52,6 +65,8 @@ pub(super) struct OwnFile {
     pub is_closed: bool,
     pub base_bytes: u64,
     pub is_inline: bool,
+    /// Whether all I/O on it blocks: `file` is none then.
+    pub is_blocking: bool,
 }
 
 impl Core {
@@ -83,9 +98,10 @@ impl Core {
                 return Err(EngineError::usage(message, "name all volumes at the start, or use another device"));
             }
         }
-        let OpenVolume { facts, abilities, opened, claim, base_bytes, may_grow, is_inline, .. } = volume;
+        let OpenVolume { facts, abilities, opened, claim, base_bytes, may_grow, is_inline, is_blocking, .. } = volume;
         let is_direct = opened.as_ref().is_some_and(|opened| opened.is_direct);
         let file = opened.map(|opened| Arc::new(opened.file));
+        let calls = Calls::new(&facts.name, if is_blocking { BLOCKING_FILE } else { OTHER_FILE });
         let added = self.turn.add_volume(abilities);
         debug_assert_eq!(added, number);
         if number as usize == self.volumes.len() {
@@ -94,7 +110,7 @@ impl Core {
         self.volumes_version += 1;
         let id = self.volumes_version;
         self.volumes[number as usize] =
-            Some(VolumeFile { id, facts, file, claim, base_bytes, is_inline, is_direct, may_grow });
+            Some(VolumeFile { id, facts, file, claim, base_bytes, is_inline, is_direct, may_grow, is_blocking, calls });
         Ok(number)
     }
 
@@ -165,16 +181,24 @@ impl Worker {
     fn reopen_files(&mut self, core: &Core) {
         self.volumes_version = core.volumes_version;
         self.files.resize(core.volumes.len(), None);
-        for (own, volume) in self.files.iter_mut().zip(&core.volumes) {
+        self.blocking_files.resize(core.volumes.len(), None);
+        let own_files = self.files.iter_mut().zip(&mut self.blocking_files);
+        for ((own, blocking), volume) in own_files.zip(&core.volumes) {
             if own.map(|own| own.id) == volume.as_ref().map(|volume| volume.id) {
                 continue;
             }
+            *blocking = None;
             if let Some(before) = own.take() {
                 before.file.into_iter().chain(before.claim).for_each(|file| self.ring.remove_file(file));
             }
-            let Some(VolumeFile { id, file, claim, base_bytes, is_inline, is_direct, .. }) = volume else { continue };
-            let file = file.as_ref().map(|file| self.ring.add_file(file.try_clone()?));
-            if *is_direct {
+            let Some(volume) = volume else { continue };
+            let &VolumeFile { id, ref file, ref claim, base_bytes, is_inline, is_direct, is_blocking, .. } = volume;
+            *blocking = file.as_ref().filter(|_| is_blocking).map(|file| {
+                let (file, calls) = (Arc::clone(file), Arc::clone(&volume.calls));
+                BlockingFile { file, calls }
+            });
+            let file = file.as_ref().filter(|_| !is_blocking).map(|file| self.ring.add_file(file.try_clone()?));
+            if is_direct {
                 // Direct I/O costs a tenth less on registered memory; without the right to pin it
                 // everything works as well.
                 let _ = self.ring.register_arena();
@@ -185,7 +209,7 @@ impl Worker {
             // Without it the device is still claimed for as long as the server lives.
             let claim = claim.as_ref().and_then(|claim| claim.as_fd().try_clone_to_owned().ok());
             let claim = claim.and_then(|claim| self.ring.add_file(claim).ok());
-            *own = Some(OwnFile { id: *id, file, claim, is_closed, base_bytes: *base_bytes, is_inline: *is_inline });
+            *own = Some(OwnFile { id, file, claim, is_closed, base_bytes, is_inline, is_blocking });
         }
     }
 }

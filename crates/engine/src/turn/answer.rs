@@ -95,7 +95,7 @@ impl Turn {
         self.served = served;
     }
 
-    /// Takes the result of an allocation query by the helper.
+    /// Takes the result of an allocation query.
     pub fn status_found(&mut self, request: u32, is_ok: bool, now: Nanos, actions: &mut Actions) {
         let connection = self.requests[request].connection;
         if self.connections[connection].is_closed {
