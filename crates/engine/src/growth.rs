@@ -1,10 +1,12 @@
 //! Volumes whose file or device has grown.
 
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use block::SECTOR_BYTES;
 
 use crate::error::EngineError;
+use crate::shard::ANSWER_TIMEOUT;
 use crate::volume::{ShardHandle, VolumeId};
 
 /// A volume's size before and after a look at its file.
@@ -25,10 +27,15 @@ impl ShardHandle {
     pub fn grow_volume(&self, volume: VolumeId) -> Result<Growth, EngineError> {
         let facts = self.facts(volume)?;
         let before_bytes = facts.size_bytes;
-        let Some(file) = self.ask(move |_, core| core.file_that_may_grow(volume.0))? else {
+        let Some((file, calls)) = self.ask(move |core| core.file_that_may_grow(volume.0))? else {
             return Ok(Growth { before_bytes, now_bytes: before_bytes });
         };
-        let known = linux::device::facts(file.as_fd());
+        let answer = calls.ask(Instant::now() + ANSWER_TIMEOUT, move || linux::device::facts(file.as_fd()));
+        let Some(known) = answer else {
+            let seconds = ANSWER_TIMEOUT.as_secs();
+            let message = format!("volume '{}': its file has not told its size within {seconds} s", facts.name);
+            return Err(EngineError::system(message, "nothing was changed; see what the backing waits for"));
+        };
         let known = known.map_err(|error| {
             EngineError::system(format!("volume '{}': its size cannot be read: {error}", facts.name), "try again")
         })?;
@@ -41,7 +48,7 @@ impl ShardHandle {
             return Err(EngineError::usage(message, "make it as large as before, or restart the server"));
         }
         if now_bytes > before_bytes {
-            self.ask(move |_, core| core.grow_volume(volume.0, now_bytes))?;
+            self.ask(move |core| core.grow_volume(volume.0, now_bytes))?;
         }
         Ok(Growth { before_bytes, now_bytes })
     }

@@ -1,7 +1,7 @@
 //! The engine's public interface: a handle on a shard, its volumes, groups and clients.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use block::{ContextId, Priority};
@@ -16,7 +16,7 @@ use crate::positioning::Rotational;
 use crate::protocol::Protocol;
 use crate::saturation::Saturation;
 use crate::shard::{
-    Attachment, DrainReport, LocalClient, LocalClientId, Locked, LoopSettings, Mailbox, OnEnd, ShardStatus, Threads,
+    Attachment, Core, DrainReport, LocalClient, LocalClientId, Locked, LoopSettings, OnEnd, ShardStatus, Threads,
     TraceSink, UblkDevice, Worker,
 };
 use crate::turn::{ConnectionBounds, TurnSettings};
@@ -275,42 +275,19 @@ fn launch(
     let mut inner = Inner { name: settings.name, note, threads, volumes: Vec::new() };
     if !settings.scheduler.settings.is_empty() {
         let spec = settings.scheduler;
-        ask(&inner.threads, move |_, core| core.switch(&spec))??;
+        inner.threads.ask(move |core| core.switch(&spec))??;
     }
-    let added = ask(&inner.threads, move |worker, core| {
+    let added = inner.threads.ask_worker(inner.threads.first(), move |worker, core| {
         volumes.into_iter().map(|volume| worker.add_volume(core, volume).map(VolumeId)).collect::<Result<_, _>>()
     })?;
     inner.volumes = added?;
     Ok(ShardHandle { inner: Arc::new(inner) })
 }
 
-/// Runs a job on worker 0 and waits for its result.
-fn ask<T: Send + 'static>(
-    threads: &Threads,
-    job: impl FnOnce(&mut Worker, &mut Locked<'_>) -> T + Send + 'static,
-) -> Result<T, EngineError> {
-    ask_at(threads.first(), job)
-}
-
-fn ask_at<T: Send + 'static>(
-    mailbox: &Mailbox,
-    job: impl FnOnce(&mut Worker, &mut Locked<'_>) -> T + Send + 'static,
-) -> Result<T, EngineError> {
-    let (answer, is_answered) = mpsc::channel();
-    let posted = mailbox.post(Box::new(move |worker, core| {
-        let _ = answer.send(job(worker, core));
-    }));
-    if !posted {
-        return Err(EngineError::stopped());
-    }
-    is_answered.recv().map_err(|_| EngineError::stopped())
-}
-
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.threads.first().post(Box::new(|_, core| core.stop()));
-        // A caller interested in the result has called `drain` or `join`.
-        let _ = self.threads.join();
+        // A caller interested in the result has called `drain` or `stop`.
+        let _ = self.threads.stop();
     }
 }
 
@@ -331,12 +308,38 @@ impl ShardHandle {
         &self.inner.volumes
     }
 
-    /// Runs a job on worker 0 and waits for its result.
+    /// Runs a job on the device's state and waits for its result.
     pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Core) -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.inner.threads.ask(job)
+    }
+
+    /// Runs a job on worker 0 and waits for its result.
+    fn ask_worker<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Worker, &mut Locked<'_>) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        ask(&self.inner.threads, job)
+        self.inner.threads.ask_worker(self.inner.threads.first(), job)
+    }
+
+    /// Whether the device answers.
+    ///
+    /// # Errors
+    /// It does not, with the time, or it has stopped.
+    pub fn check_answers(&self) -> Result<(), EngineError> {
+        self.ask(|_| ())
+    }
+
+    /// For how long the device has not answered; `None` while it does.
+    pub fn silent_for(&self) -> Option<Duration> {
+        self.inner.threads.silent_for()
+    }
+
+    /// The volume with the oldest I/O that its backing does not answer, when the device was last looked at.
+    pub fn oldest_volume(&self) -> Option<String> {
+        self.inner.threads.oldest_volume()
     }
 
     /// Runs a job that adds a client on the worker that will serve it.
@@ -344,7 +347,8 @@ impl ShardHandle {
         &self,
         job: impl FnOnce(&mut Worker, &mut Locked<'_>) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<Result<T, EngineError>, EngineError> {
-        ask_at(&self.inner.threads.worker_for_client(), |worker, core| {
+        let mailbox = self.inner.threads.worker_for_client()?;
+        self.inner.threads.ask_worker(&mailbox, |worker, core| {
             let added = job(worker, core);
             if added.is_err() {
                 worker.client_refused(core);
@@ -359,7 +363,7 @@ impl ShardHandle {
     /// As [`start`].
     pub fn open_volume(&self, settings: &VolumeSettings) -> Result<VolumeId, EngineError> {
         let volume = OpenVolume::open(settings)?;
-        self.ask(|worker, core| worker.add_volume(core, volume))?.map(VolumeId)
+        self.ask_worker(|worker, core| worker.add_volume(core, volume))?.map(VolumeId)
     }
 
     /// Closes a volume that no client uses. False while one does.
@@ -367,7 +371,7 @@ impl ShardHandle {
     /// # Errors
     /// When the engine has stopped.
     pub fn close_volume(&self, volume: VolumeId) -> Result<bool, EngineError> {
-        self.ask(move |worker, core| worker.remove_volume(core, volume.0))
+        self.ask_worker(move |worker, core| worker.remove_volume(core, volume.0))
     }
 
     /// The facts of a volume, which its clients get.
@@ -376,7 +380,7 @@ impl ShardHandle {
     /// No such volume, or the engine has stopped.
     pub fn facts(&self, volume: VolumeId) -> Result<VolumeFacts, EngineError> {
         let unknown = || EngineError::usage("there is no such volume", "see the status");
-        self.ask(move |_, core| core.facts(volume.0))?.ok_or_else(unknown)
+        self.ask(move |core| core.facts(volume.0))?.ok_or_else(unknown)
     }
 
     /// Adds a group below the root.
@@ -394,7 +398,7 @@ impl ShardHandle {
     pub fn add_group_below(&self, parent: GroupHandle, path: &str, weight: u32) -> Result<GroupHandle, EngineError> {
         check_weight(path, weight)?;
         let name = path.to_owned();
-        let added = self.ask(move |_, core| {
+        let added = self.ask(move |core| {
             let now = linux::thread::monotonic_ns();
             core.turn.add_group(&name, parent.0, weight, now)
         })?;
@@ -410,7 +414,7 @@ impl ShardHandle {
     /// Weight outside 1 to 10,000, or no such group.
     pub fn set_weight(&self, group: GroupHandle, weight: u32) -> Result<(), EngineError> {
         check_weight("", weight)?;
-        let changed = self.ask(move |_, core| {
+        let changed = self.ask(move |core| {
             let now = linux::thread::monotonic_ns();
             core.turn.set_weight(group.0, weight, now)
         })?;
@@ -424,7 +428,7 @@ impl ShardHandle {
     /// Weight outside 1 to 10,000, or no such group.
     pub fn set_leaf_weight(&self, group: GroupHandle, leaf_weight: Option<u32>) -> Result<(), EngineError> {
         leaf_weight.map_or(Ok(()), |weight| check_weight("", weight))?;
-        let changed = self.ask(move |_, core| {
+        let changed = self.ask(move |core| {
             let now = linux::thread::monotonic_ns();
             core.turn.set_leaf_weight(group.0, leaf_weight, now)
         })?;
@@ -437,7 +441,7 @@ impl ShardHandle {
     /// # Errors
     /// When the shard has stopped.
     pub fn reset_account(&self, group: GroupHandle) -> Result<bool, EngineError> {
-        self.ask(move |_, core| {
+        self.ask(move |core| {
             let now = linux::thread::monotonic_ns();
             core.turn.reset_account(group.0, now)
         })
@@ -454,7 +458,7 @@ impl ShardHandle {
         priority: Option<experiment::GroupPriority>,
     ) -> Result<(), EngineError> {
         let priority = priority.and_then(|priority| elevator::GroupPriority::new(priority.get()).ok());
-        let changed = self.ask(move |_, core| {
+        let changed = self.ask(move |core| {
             let now = linux::thread::monotonic_ns();
             core.turn.set_group_priority(group.0, priority, now)
         })?;
@@ -467,7 +471,7 @@ impl ShardHandle {
     /// No such group, or no memory for the limiter, which is installed with the first limit.
     pub fn set_limits(&self, group: GroupHandle, limits: &experiment::Limits) -> Result<(), EngineError> {
         let limits = *limits;
-        let changed = self.ask(move |_, core| {
+        let changed = self.ask(move |core| {
             let now = linux::thread::monotonic_ns();
             core.turn.set_limits(group.0, &limits, now)
         })?;
@@ -484,7 +488,7 @@ impl ShardHandle {
     /// Unknown limiter, tunable or value.
     pub fn add_limiter(&self, spec: &SchedulerSpec) -> Result<(), EngineError> {
         let spec = spec.clone();
-        let added = self.ask(move |_, core| {
+        let added = self.ask(move |core| {
             let now = linux::thread::monotonic_ns();
             core.turn.add_limiter(&spec, now)
         })?;
@@ -530,7 +534,7 @@ impl ShardHandle {
     /// # Errors
     /// When the engine has stopped.
     pub fn evict(&self, connection: ConnectionId) -> Result<bool, EngineError> {
-        self.ask(move |_, core| core.evict(connection.0))
+        self.ask(move |core| core.evict(connection.0))
     }
 
     /// Adds a client that runs on one of the device's threads, with its connections.
@@ -548,13 +552,14 @@ impl ShardHandle {
 
     /// The contexts of a local client's requests, by connection.
     pub(crate) fn contexts_of(&self, client: LocalClientId) -> Result<Vec<ContextId>, EngineError> {
-        ask_at(&self.inner.threads.mailbox(client.worker), move |worker, core| worker.contexts_of(core, client))
+        let mailbox = self.inner.threads.mailbox(client.worker);
+        self.inner.threads.ask_worker(&mailbox, move |worker, core| worker.contexts_of(core, client))
     }
 
     /// Starts or stops sending trace events of queue and scheduler to a sink, which is called
     /// on the shard's thread.
     pub(crate) fn set_trace_sink(&self, sink: Option<TraceSink>) -> Result<(), EngineError> {
-        self.ask(move |_, core| core.set_trace_sink(sink))
+        self.ask(move |core| core.set_trace_sink(sink))
     }
 
     /// Requests an early turn for a local client. Does not wait.
@@ -583,7 +588,7 @@ impl ShardHandle {
     /// then stays.
     pub fn switch_scheduler(&self, spec: &SchedulerSpec) -> Result<(), EngineError> {
         let spec = spec.clone();
-        self.ask(move |_, core| core.switch(&spec))?
+        self.ask(move |core| core.switch(&spec))?
     }
 
     /// Sets a tunable of the active scheduler; returns the stored value.
@@ -592,7 +597,7 @@ impl ShardHandle {
     /// Unknown tunable, not a number, out of range.
     pub fn set_tunable(&self, key: &str, value: &str) -> Result<i64, EngineError> {
         let (key, value) = (key.to_owned(), value.to_owned());
-        let set = self.ask(move |_, core| core.turn.set_tunable(&key, &value))?;
+        let set = self.ask(move |core| core.turn.set_tunable(&key, &value))?;
         set.map_err(|message| EngineError::usage(message, "see `hoistway list schedulers`"))
     }
 
@@ -601,7 +606,7 @@ impl ShardHandle {
     /// # Errors
     /// When the engine has stopped.
     pub fn set_queue_depth(&self, depth: u32) -> Result<(), EngineError> {
-        self.ask(move |_, core| core.turn.set_device_depth(depth.max(1), linux::thread::monotonic_ns()))
+        self.ask(move |core| core.turn.set_device_depth(depth.max(1), linux::thread::monotonic_ns()))
     }
 
     /// Whether the device is saturated, and which shares are not kept.
@@ -609,7 +614,7 @@ impl ShardHandle {
     /// # Errors
     /// When the engine has stopped.
     pub fn saturation(&self) -> Result<Saturation, EngineError> {
-        self.ask(|_, core| core.turn.saturation(linux::thread::monotonic_ns()))
+        self.ask(|core| core.turn.saturation(linux::thread::monotonic_ns()))
     }
 
     /// A snapshot of the shard.
@@ -618,21 +623,22 @@ impl ShardHandle {
     /// When the engine has stopped.
     pub fn status(&self) -> Result<ShardStatus, EngineError> {
         let name = self.inner.name.clone();
-        self.ask(move |_, core| core.status(&name))
+        let mut status = self.ask(move |core| core.status(&name))?;
+        status.silent_ns = self.silent_for().map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let waiting =
+            status.volumes.iter().filter_map(|volume| Some((volume.unanswered?.oldest_ns, &volume.facts.name)));
+        self.inner.threads.note_oldest_volume(waiting.max().map(|(_, name)| name.clone()));
+        Ok(status)
     }
 
     /// Refuses new requests, finishes those in flight, makes everything durable, closes the clients
-    /// and stops. Waits at most `timeout` (and for the last fsync).
+    /// and stops. Waits at most `timeout`, and as long again for the last fsync; threads and calls that hang are left
+    /// behind.
     ///
     /// # Errors
-    /// The engine has stopped already, or failed.
+    /// The engine has stopped already, failed, or does not answer.
     pub fn drain(&self, timeout: Duration) -> Result<DrainReport, EngineError> {
-        let (report, is_reported) = mpsc::channel();
-        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        self.ask(move |_, core| core.begin_drain(timeout_ns, report))?;
-        let report = is_reported.recv().map_err(|_| EngineError::stopped())?;
-        self.join()?;
-        Ok(report)
+        self.inner.threads.drain(timeout)
     }
 
     /// Stops at once: clients are disconnected, requests in flight are not answered.
@@ -640,12 +646,7 @@ impl ShardHandle {
     /// # Errors
     /// The shard had failed before.
     pub fn stop(&self) -> Result<(), EngineError> {
-        self.inner.threads.first().post(Box::new(|_, core| core.stop()));
-        self.join()
-    }
-
-    fn join(&self) -> Result<(), EngineError> {
-        self.inner.threads.join()
+        self.inner.threads.stop()
     }
 }
 

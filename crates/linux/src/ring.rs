@@ -35,6 +35,9 @@ const GATHERS: u16 = 128;
 /// UBLK_U_IO_FETCH_REQ and UBLK_U_IO_COMMIT_AND_FETCH_REQ of include/uapi/linux/ublk_cmd.h.
 const UBLK_FETCH: u32 = 0xc010_7520;
 const UBLK_COMMIT_AND_FETCH: u32 = 0xc010_7521;
+/// Worker threads that the kernel may start for requests that block. The default is four for each processor, all of
+/// which one file's requests could take; they are started only while others are blocked.
+const BLOCKED_WORKERS: u32 = 512;
 const SUBMISSION_ENTRIES: u32 = 1_024;
 const COMPLETION_ENTRIES: u32 = 8_192;
 
@@ -139,6 +142,8 @@ impl Ring {
         }
         // Saves a file lookup per call; kernels before 5.18 refuse, which is harmless.
         let _ = ring.submitter().register_ring_fd();
+        // Kernels before 5.15 refuse.
+        let _ = ring.submitter().register_iowq_max_workers(&mut [BLOCKED_WORKERS, 0]);
         let files_are_registered = ring.submitter().register_files_sparse(files).is_ok();
         let table = (0..files).map(|_| None).collect();
         Ok(Self {

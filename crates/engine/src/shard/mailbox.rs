@@ -57,6 +57,11 @@ impl Mailbox {
         std::mem::take(&mut self.jobs.lock().unwrap_or_else(PoisonError::into_inner).waiting)
     }
 
+    /// Whether the worker has stopped.
+    pub fn is_closed(&self) -> bool {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).is_closed
+    }
+
     /// Closes the mailbox: waiting jobs are dropped, which wakes the threads that wait for their
     /// answers.
     pub fn close(&self) {

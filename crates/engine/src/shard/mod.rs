@@ -8,8 +8,10 @@
 //! more clients come. Control runs on worker 0. Operations that may block run elsewhere: the
 //! caller of the handle opens files, and the threads of each volume ([`calls`]) do what may hang.
 
+mod asking;
 mod calls;
 mod disk;
+mod drain;
 mod end;
 mod failure;
 mod local_client;
@@ -31,11 +33,14 @@ use block::{Nanos, RequestId};
 use linux::buffer::Arena;
 use linux::ring::{Completion, FileId, Ring};
 
+pub use asking::ANSWER_TIMEOUT;
+pub(crate) use asking::Silence;
+pub use drain::DrainReport;
 pub use end::{ConnectionEnd, EndReason, OnEnd};
 pub use local_client::{Answer, ClientContext, Data, LocalClient, LocalClientId, LocalRequest, Payload};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use shared::{Core, Locked, Shared};
-pub use status::{ConnectionStatus, DrainReport, GroupStatus, ShardStatus, TunableStatus, VolumeStatus};
+pub use status::{ConnectionStatus, GroupStatus, ShardStatus, TunableStatus, Unanswered, VolumeStatus};
 pub(crate) use stream::Attachment;
 pub(crate) use threads::Threads;
 pub use ublk::UblkDevice;
@@ -208,7 +213,6 @@ impl Worker {
             let mut core = shared.core.lock();
             core.workers[self.number].is_asleep = false;
             self.turn_once(&mut core, now);
-            core.advance_drain();
             if core.must_stop {
                 self.report_ends(&core);
                 self.leave();
@@ -377,6 +381,11 @@ impl Core {
         let help = "see `hoistway list schedulers`";
         let version = parse_version(spec)?;
         let now = linux::thread::monotonic_ns();
+        if let Some((volume, _)) = self.turn.unanswered(now).first() {
+            let name = self.volume_name(*volume);
+            let message = format!("'{name}' has I/O that its backing does not answer, and a switch waits for all I/O");
+            return Err(EngineError::usage(message, "switch when it answers again"));
+        }
         self.turn.switch(spec, version, &self.turn_settings, now).map_err(|message| EngineError::usage(message, help))
     }
 

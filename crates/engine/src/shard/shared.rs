@@ -12,7 +12,6 @@ use std::sync::atomic::AtomicUsize;
 use linux::buffer::Arena;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::status::Drain;
 use super::volumes::VolumeFile;
 use super::{LoopSettings, Mailbox, TraceSink};
 use crate::counters::LoopCounters;
@@ -87,7 +86,6 @@ pub(crate) struct Core {
     /// Results of allocation queries that wait to be sent, by request.
     pub(super) extents: HashMap<u32, Vec<StatusExtent>>,
     pub(super) sink: Option<TraceSink>,
-    pub(super) drain: Option<Drain>,
     pub(super) must_stop: bool,
 }
 
@@ -109,7 +107,6 @@ impl Core {
             running: 0,
             extents: HashMap::new(),
             sink: None,
-            drain: None,
             must_stop: false,
         }
     }
@@ -125,6 +122,11 @@ impl Core {
     /// Ends the loops of all workers.
     pub fn stop(&mut self) {
         self.must_stop = true;
+        self.wake_all();
+    }
+
+    /// Wakes all workers, because another thread has changed something.
+    pub(super) fn wake_all(&mut self) {
         (0..self.workers.len()).for_each(|worker| self.wake(worker));
     }
 

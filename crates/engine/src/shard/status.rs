@@ -1,7 +1,4 @@
-//! A shard's status report, and its drain and stop.
-
-use std::os::fd::AsFd;
-use std::sync::mpsc;
+//! A shard's status report.
 
 use block::Nanos;
 use elevator::GroupPriority;
@@ -13,6 +10,7 @@ use super::shared::{Core, Route};
 use crate::backing::VolumeFacts;
 use crate::counters::{GroupCounters, LoopCounters, Sums};
 use crate::saturation::Saturation;
+use crate::turn::Waits;
 
 /// A snapshot of a shard.
 #[derive(Clone, Debug)]
@@ -35,6 +33,8 @@ pub struct ShardStatus {
     pub device_depth: u32,
     /// The largest number of commands that may ever be in flight on it.
     pub most_device_depth: u32,
+    /// For how long its thread has not come to what it was asked, in nanoseconds; 0 = it answers.
+    pub silent_ns: Nanos,
     /// Threads that serve its clients.
     pub threads: usize,
     /// Whether it is saturated, and which shares are not kept.
@@ -85,8 +85,19 @@ pub struct VolumeStatus {
     pub has_unsafe_flush: bool,
     /// Whether it was truncated by another program, or an fsync failed.
     pub is_damaged: bool,
+    /// What it waits for, if its backing has not answered for 2 s.
+    pub unanswered: Option<Unanswered>,
     /// Its counters.
     pub sums: Sums,
+}
+
+/// I/O that a backing does not answer.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Unanswered {
+    /// The age of the oldest, in nanoseconds.
+    pub oldest_ns: Nanos,
+    /// I/Os and fsyncs in flight.
+    pub ios: u32,
 }
 
 /// A snapshot of a group.
@@ -133,21 +144,6 @@ pub struct ConnectionStatus {
     pub sums: Sums,
 }
 
-/// The result of a drain.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
-pub struct DrainReport {
-    /// Requests that were not answered in time.
-    pub abandoned_requests: usize,
-    /// Volumes whose last fsync failed.
-    pub failed_syncs: u32,
-}
-
-/// A drain in progress.
-pub(crate) struct Drain {
-    deadline_ns: Nanos,
-    report: mpsc::Sender<DrainReport>,
-}
-
 impl Core {
     /// A snapshot of everything; `name` is the device's.
     pub fn status(&mut self, name: &str) -> ShardStatus {
@@ -176,6 +172,7 @@ impl Core {
             reasons: self.turn.reasons(),
             device_depth,
             most_device_depth,
+            silent_ns: 0,
             threads: self.workers.len(),
             saturation: self.turn.saturation(linux::thread::monotonic_ns()),
             requests_in_flight: self.turn.requests_in_flight(),
@@ -192,13 +189,20 @@ impl Core {
     }
 
     fn volume_statuses(&self) -> Vec<VolumeStatus> {
+        let now = linux::thread::monotonic_ns();
+        let waits = self.turn.unanswered(now);
         let numbered = (0_u32..).zip(&self.volumes);
         numbered
             .filter_map(|(volume, file)| {
                 let (abilities, is_damaged, sums) = self.turn.volume(volume)?;
                 let facts = file.as_ref()?.facts.clone();
                 let has_unsafe_flush = abilities.has_unsafe_flush && !abilities.is_null;
-                Some(VolumeStatus { volume, facts, has_unsafe_flush, is_damaged, sums: sums.clone() })
+                let unanswered = waits.iter().find(|(of, _)| *of == volume).map(|(_, waits)| {
+                    let Waits { since_ns, ios } = *waits;
+                    Unanswered { oldest_ns: now.saturating_sub(since_ns), ios }
+                });
+                let sums = sums.clone();
+                Some(VolumeStatus { volume, facts, has_unsafe_flush, is_damaged, unanswered, sums })
             })
             .collect()
     }
@@ -250,39 +254,6 @@ impl Core {
                 worker.close_connection(core, socket, EndReason::Evicted, linux::thread::monotonic_ns());
             }
         }))
-    }
-
-    /// Refuses new requests, finishes those in flight without limits, makes everything durable,
-    /// then stops.
-    pub fn begin_drain(&mut self, timeout_ns: Nanos, report: mpsc::Sender<DrainReport>) {
-        let now = linux::thread::monotonic_ns();
-        self.turn.drain(now);
-        let deadline_ns = now.saturating_add(timeout_ns);
-        self.drain = Some(Drain { deadline_ns, report });
-    }
-
-    pub(super) fn drain_deadline(&self) -> Option<Nanos> {
-        self.drain.as_ref().map(|drain| drain.deadline_ns)
-    }
-
-    /// Ends a drain that is finished or has timed out.
-    pub(super) fn advance_drain(&mut self) {
-        let Some(drain) = &self.drain else { return };
-        let in_flight = self.turn.requests_in_flight();
-        let is_late = block::time::is_due(linux::thread::monotonic_ns(), drain.deadline_ns);
-        if in_flight > 0 && !is_late {
-            return;
-        }
-        // Nothing else is served any more, so this may block.
-        let mut failed_syncs = 0;
-        for volume in self.volumes.iter().flatten().filter(|volume| !volume.facts.is_read_only) {
-            let Some(file) = &volume.file else { continue };
-            failed_syncs += u32::from(linux::device::make_durable(file.as_fd()).is_err());
-        }
-        if let Some(drain) = self.drain.take() {
-            let _ = drain.report.send(DrainReport { abandoned_requests: in_flight, failed_syncs });
-        }
-        self.stop();
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use super::{Core, LoopSettings, Mailbox, Shared, Worker};
+use super::{ANSWER_TIMEOUT, Core, LoopSettings, Mailbox, Shared, Silence, Worker};
 use crate::error::EngineError;
 use crate::gate::Gate;
 use crate::turn::{Turn, TurnSettings};
@@ -12,6 +13,9 @@ use crate::turn::{Turn, TurnSettings};
 /// The most threads of a device unless the user says otherwise: decisions are a quarter of the work of a
 /// small request, so more than four threads would mostly wait for the lock.
 const DEFAULT_THREADS: usize = 4;
+
+/// How often to look whether a thread has ended.
+const JOIN_POLL: Duration = Duration::from_millis(1);
 
 struct Thread {
     mailbox: Arc<Mailbox>,
@@ -26,6 +30,7 @@ pub(crate) struct Threads {
     most: usize,
     /// In the order of the workers' numbers; empty after the end.
     threads: Mutex<Vec<Thread>>,
+    silence: Arc<Mutex<Silence>>,
 }
 
 impl Threads {
@@ -58,7 +63,7 @@ impl Threads {
         let shared = Arc::new(Shared { settings, arena, files, pollers: AtomicUsize::new(0), core });
         let first = launch(&shared)?;
         let mailbox = Arc::clone(&first.mailbox);
-        Ok(Self { shared, first: mailbox, most, threads: Mutex::new(vec![first]) })
+        Ok(Self { shared, first: mailbox, most, threads: Mutex::new(vec![first]), silence: Arc::default() })
     }
 
     /// Worker 0's mailbox.
@@ -66,39 +71,59 @@ impl Threads {
         &self.first
     }
 
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(super) fn silence(&self) -> &Arc<Mutex<Silence>> {
+        &self.silence
+    }
+
     /// The mailbox of the worker with the fewest clients, or of a new one while every worker has some
     /// and there may be more. It counts the client that will be attached.
-    pub fn worker_for_client(&self) -> Arc<Mailbox> {
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub fn worker_for_client(&self) -> Result<Arc<Mailbox>, EngineError> {
+        let until = Instant::now() + ANSWER_TIMEOUT;
+        let least = self.under_lock(until, |core| core.least_loaded())?;
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let least = self.shared.core.lock().least_loaded();
         if least.is_some_and(|(_, clients)| clients > 0)
             && threads.len() < self.most
             && let Ok(thread) = launch(&self.shared)
         {
             threads.push(thread);
         }
-        let mut core = self.shared.core.lock();
-        match core.least_loaded() {
+        drop(threads);
+        self.under_lock(until, |core| match core.least_loaded() {
             None => Arc::clone(&self.first),
             Some((worker, _)) => {
                 core.workers[worker].clients += 1;
                 Arc::clone(&core.workers[worker].mailbox)
             }
-        }
+        })
     }
 
     /// A worker's mailbox.
     pub fn mailbox(&self, worker: usize) -> Arc<Mailbox> {
-        let core = self.shared.core.lock();
-        core.workers.get(worker).map_or_else(|| Arc::clone(&self.first), |worker| Arc::clone(&worker.mailbox))
+        let core = self.shared.core.try_lock_for(ANSWER_TIMEOUT);
+        let found = core.and_then(|core| Some(Arc::clone(&core.workers.get(worker)?.mailbox)));
+        found.unwrap_or_else(|| Arc::clone(&self.first))
     }
 
-    /// Waits for the end of all threads.
-    pub fn join(&self) -> Result<(), EngineError> {
+    /// Waits for the end of all threads until `deadline`. One that is stuck in the kernel then is left behind.
+    pub fn join(&self, deadline: Instant) -> Result<(), EngineError> {
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        let ends =
-            threads.into_iter().map(|thread| thread.handle.join().unwrap_or_else(|_| Err(EngineError::stopped())));
-        ends.fold(Ok(()), Result::and)
+        let mut result = Ok(());
+        for Thread { handle, .. } in threads {
+            while !handle.is_finished() && Instant::now() < deadline {
+                std::thread::sleep(JOIN_POLL);
+            }
+            if handle.is_finished() {
+                result = result.and(handle.join().unwrap_or_else(|_| Err(EngineError::stopped())));
+            }
+        }
+        result
     }
 }
 
@@ -150,7 +175,7 @@ fn launch(shared: &Arc<Shared>) -> Result<Thread, EngineError> {
         }
     };
     let handle = std::thread::Builder::new().name(shared.settings.name.clone()).spawn(body).map_err(failed)?;
-    is_ready.recv().map_err(|_| EngineError::stopped())??;
+    is_ready.recv_timeout(ANSWER_TIMEOUT).map_err(|_| EngineError::stopped())??;
     Ok(Thread { mailbox, handle })
 }
 

@@ -126,10 +126,11 @@ impl Core {
         true
     }
 
-    /// The file of a volume that becomes larger with it.
-    pub fn file_that_may_grow(&self, volume: u32) -> Option<Arc<OwnedFd>> {
+    /// The file of a volume that becomes larger with it, and the threads to ask it on.
+    pub fn file_that_may_grow(&self, volume: u32) -> Option<(Arc<OwnedFd>, Arc<Calls>)> {
         let volume = self.volumes.get(volume as usize)?.as_ref()?;
-        volume.file.clone().filter(|_| volume.may_grow)
+        let file = volume.file.clone().filter(|_| volume.may_grow)?;
+        Some((file, Arc::clone(&volume.calls)))
     }
 
     /// Makes a volume larger: for new connections, and for those of local clients.

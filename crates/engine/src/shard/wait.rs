@@ -92,13 +92,7 @@ impl Worker {
             return self.ring.enter(Wait::No);
         }
         let model_at_ns = core.gate.as_ref().and_then(Gate::next_event);
-        let deadlines = [
-            core.turn.next_deadline(),
-            model_at_ns,
-            self.next_local_wake(),
-            self.stall_check_at_ns,
-            core.drain_deadline(),
-        ];
+        let deadlines = [core.turn.next_deadline(), model_at_ns, self.next_local_wake(), self.stall_check_at_ns];
         let next_ns = deadlines.into_iter().flatten().min();
         let wants_batch = self.shared.settings.batch_wait_us > 0
             && core.turn.ios_in_flight() >= BATCH_DEPTH

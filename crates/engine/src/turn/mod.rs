@@ -32,7 +32,9 @@ use linux::buffer::{Arena, Span};
 use linux::ring::Emptying;
 use queue::{Done, Next, RequestQueue};
 
-pub(crate) use self::overdue::{OVERDUE_NS, Waits};
+#[cfg(test)]
+pub(crate) use self::overdue::OVERDUE_NS;
+pub(crate) use self::overdue::Waits;
 pub use self::tracing::Traced;
 pub(crate) use control::{TurnSettings, check_scheduler};
 pub(crate) use limiting::check_limiter;
