@@ -20,6 +20,8 @@ struct Share {
     is_in_rotation: bool,
 }
 
+/// The most groups of a device, with the root.
+pub(crate) const MAX_GROUPS: u32 = 16_384;
 /// One part in this many of the arena is reserved for connections' own buffers.
 const CONNECTIONS_SHARE: u32 = 4;
 
@@ -35,7 +37,15 @@ pub(crate) struct Memory {
     group_limit_bytes: u64,
     /// Groups with waiting connections, in the order of their next chance.
     rotation: VecDeque<u32>,
+    /// Groups whose reserve was in use by others when they were added: they get the next free slots.
+    owed: Vec<u32>,
     refusals: u64,
+}
+
+/// The most groups, with the root, for which an arena of this size has a reserve: half of it.
+pub(crate) const fn most_groups(memory_bytes: u64) -> u32 {
+    let slots = memory_bytes / TOP_CLASS_BYTES as u64 / 2;
+    if slots > MAX_GROUPS as u64 { MAX_GROUPS } else { slots as u32 }
 }
 
 impl Memory {
@@ -48,21 +58,54 @@ impl Memory {
         let group_limit_bytes = top_slots_bytes(top_slots) / 4;
         let shares = (0..groups).map(|_| Share::default()).collect();
         let rotation = VecDeque::with_capacity(groups as usize);
-        Self { slots, for_connections, before_connections, shares, group_limit_bytes, rotation, refusals: 0 }
+        Self {
+            slots,
+            for_connections,
+            before_connections,
+            shares,
+            group_limit_bytes,
+            rotation,
+            owed: Vec::new(),
+            refusals: 0,
+        }
     }
 
-    /// Reserves a slot that only this group may use. False if all reserves together would exceed
-    /// half of the memory.
+    /// Reserves a slot that only this group may use, now or as soon as one is free. False if all reserves
+    /// together would exceed half of the memory.
     pub(crate) fn add_group(&mut self, group: u32) -> bool {
-        let reserved = self.shares.iter().filter(|share| share.reserve.is_some()).count() as u64 + 1;
-        if reserved * u64::from(TOP_CLASS_BYTES) > self.total_bytes() / 2 {
+        let reserved = self.shares.iter().filter(|share| share.reserve.is_some()).count() + self.owed.len() + 1;
+        if reserved as u64 * u64::from(TOP_CLASS_BYTES) > self.total_bytes() / 2 {
             return false;
         }
-        let slot = self.slots.take(TOP_CLASS_BYTES);
-        let share = &mut self.shares[group as usize];
-        share.reserve = slot;
-        share.reserve_is_free = true;
-        slot.is_some()
+        self.owed.push(group);
+        self.pay_reserves();
+        true
+    }
+
+    /// Whether a group holds no memory and no connection of it waits, so that it can be removed.
+    pub(crate) fn is_idle(&self, group: u32) -> bool {
+        let share = &self.shares[group as usize];
+        share.used_bytes == 0 && share.waiting.is_empty() && (share.reserve.is_none() || share.reserve_is_free)
+    }
+
+    /// Frees the reserve of an idle group.
+    pub(crate) fn remove_group(&mut self, group: u32) {
+        debug_assert!(self.is_idle(group), "group {group} holds memory");
+        self.owed.retain(|&owed| owed != group);
+        if let Some(reserve) = std::mem::take(&mut self.shares[group as usize]).reserve {
+            self.slots.give(reserve);
+            self.pay_reserves();
+        }
+    }
+
+    /// Gives free slots to the groups that have no reserve yet.
+    fn pay_reserves(&mut self) {
+        while let Some(&group) = self.owed.first() {
+            let Some(slot) = self.slots.take(TOP_CLASS_BYTES) else { return };
+            let share = &mut self.shares[group as usize];
+            (share.reserve, share.reserve_is_free) = (Some(slot), true);
+            self.owed.remove(0);
+        }
     }
 
     /// Takes memory that belongs to no group: receive buffers, zeroes.
@@ -116,6 +159,9 @@ impl Memory {
         share.used_bytes -= u64::from(slot.bytes());
         let was_taken = self.slots.give(slot);
         debug_assert!(was_taken, "{slot:?} given back twice");
+        if !self.owed.is_empty() {
+            self.pay_reserves();
+        }
     }
 
     /// Queues a connection for memory, behind earlier ones of its group.
@@ -246,6 +292,33 @@ mod tests {
         let order: Vec<u32> = std::iter::from_fn(|| memory.next_waiting()).map(|(_, connection)| connection).collect();
         assert_eq!(order, [1, 9, 2, 3]);
         assert!(!memory.has_waiting());
+    }
+
+    #[test]
+    fn a_group_added_to_a_full_arena_gets_its_reserve_when_memory_is_free() {
+        let mut memory = Memory::new(8 << 20, 4);
+        assert!(memory.add_group(0));
+        let held: Vec<Slot> = std::iter::from_fn(|| memory.take(0, 1 << 20, true)).collect();
+        assert!(memory.add_group(1) && memory.take(1, 4_096, false).is_none());
+        held.into_iter().for_each(|slot| memory.give(0, slot));
+        while memory.take(0, 4_096, true).is_some() {}
+        let reserve = memory.take(1, 1 << 20, false).expect("the reserve");
+        memory.give(1, reserve);
+        assert!(!memory.is_idle(0) && memory.is_idle(1));
+    }
+
+    #[test]
+    fn groups_come_and_go_without_end_up_to_the_stated_number() {
+        let bytes = 64 << 20;
+        let most = most_groups(bytes);
+        let mut memory = Memory::new(bytes, most + 1);
+        let free_bytes = memory.free_bytes();
+        for _ in 0..3 {
+            assert!((0..most).all(|group| memory.add_group(group)) && !memory.add_group(most));
+            (0..most).for_each(|group| memory.remove_group(group));
+            assert_eq!(memory.free_bytes(), free_bytes);
+        }
+        assert_eq!((most, most_groups(64 << 30)), (32, MAX_GROUPS));
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub struct ShardSettings {
     pub is_urgent: bool,
     /// The most clients at a time.
     pub max_connections: u32,
-    /// The most groups at a time, including the root.
+    /// The most groups at a time, including the root; at most [`ShardSettings::most_groups`] of the memory.
     pub max_groups: u32,
     /// Seed of all random decisions of scheduler and model.
     pub seed: u64,
@@ -102,13 +102,19 @@ impl Default for ShardSettings {
             cpus: Vec::new(),
             is_urgent: false,
             max_connections: 1_024,
-            max_groups: 256,
+            max_groups: Self::most_groups(256 << 20),
             seed: 1,
         }
     }
 }
 
 impl ShardSettings {
+    /// The most groups, with the root, for which a device with this memory has room: each has a reserve of
+    /// 1 MiB, and all reserves together take at most half. At most 16,384.
+    pub const fn most_groups(memory_bytes: u64) -> u32 {
+        crate::memory::most_groups(memory_bytes)
+    }
+
     /// Checks that every value is in its range.
     ///
     /// # Errors
@@ -130,7 +136,7 @@ impl ShardSettings {
         range("threads", u64::from(self.threads), 0, 64)?;
         range("inline_max", u64::from(self.inline_max_bytes), 0, 1 << 20)?;
         range("connections", u64::from(self.max_connections), 1, 16_384)?;
-        range("groups", u64::from(self.max_groups), 1, 16_384)?;
+        range("groups", u64::from(self.max_groups), 1, u64::from(crate::memory::MAX_GROUPS))?;
         if !self.max_request_bytes.is_power_of_two() {
             let message =
                 format!("device '{}': max_request = {}; allowed: powers of two", self.name, self.max_request_bytes);
@@ -403,9 +409,33 @@ impl ShardHandle {
             core.turn.add_group(&name, parent.0, weight, now)
         })?;
         added.map(GroupHandle).ok_or_else(|| {
-            let message = format!("group '{path}': no id or memory for another group (each needs a reserve of 1 MiB)");
-            EngineError::usage(message, "raise the device's memory")
+            let device = &self.inner.name;
+            let message = format!(
+                "group '{path}': device '{device}' has all the groups that it has room for, or the group above is gone"
+            );
+            EngineError::usage(message, "raise the device's memory, of which every group needs 2 MiB")
         })
+    }
+
+    /// Removes a group with its limits and counters. False, and nothing changes, while it has connections,
+    /// requests or groups below it.
+    ///
+    /// # Errors
+    /// When the engine has stopped.
+    pub fn remove_group(&self, group: GroupHandle) -> Result<bool, EngineError> {
+        self.ask(move |_, core| {
+            let now = linux::thread::monotonic_ns();
+            core.turn.remove_group(group.0, now)
+        })
+    }
+
+    /// Gives a volume another name in status and messages, for an export that is renamed.
+    ///
+    /// # Errors
+    /// When the engine has stopped.
+    pub fn rename_volume(&self, volume: VolumeId, name: &str) -> Result<(), EngineError> {
+        let name = name.to_owned();
+        self.ask(move |_, core| core.rename_volume(volume.0, name))
     }
 
     /// Changes a group's weight; requests in flight are not affected.

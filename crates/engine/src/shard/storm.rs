@@ -1,5 +1,5 @@
 //! Random opens, closes, requests, completions in any order, errors, switches, changes of weights
-//! and limits, limiters that come and go, and a drain, over the whole turn with a fake device and
+//! and limits, groups and limiters that come and go, and a drain, over the whole turn with a fake device and
 //! three workers that act in any order and give each other actions. Each request is answered exactly
 //! once or its connection was closed, and nothing is left at the end.
 //! Source: docs/specifications/engine.md, section 10 (test 63).
@@ -22,6 +22,7 @@ use crate::turn::{Action, Actions, ConnectionBounds, Piece, Positions, Turn, Tur
 
 const VOLUME_BYTES: u64 = 64 << 20;
 const WORKERS: usize = 3;
+const GROUPS: u32 = 8;
 
 /// The state of a simulated connection.
 #[derive(Debug, Default)]
@@ -67,7 +68,7 @@ impl Storm {
     fn new(seed: u64) -> Self {
         let settings = TurnSettings {
             connections: 24,
-            groups: 8,
+            groups: GROUPS,
             device_depth: 16,
             max_part_bytes: 64 << 10,
             scheduler: ENTRIES[0].name.to_owned(),
@@ -150,7 +151,8 @@ impl Storm {
             4 => self.switch(),
             5..7 => self.weigh(),
             7 => self.limit(),
-            8..20 => self.sync_done(),
+            8 => self.regroup(),
+            9..20 => self.sync_done(),
             20..30 => self.status_done(),
             30..330 => self.submit(),
             330..480 => self.fill(),
@@ -267,6 +269,39 @@ impl Storm {
         }
     }
 
+    /// Adds a group below a random one, or removes one, which must succeed exactly if nothing uses it.
+    fn regroup(&mut self) {
+        let groups = self.groups.clone();
+        let Some(group) = self.pick(&groups) else { return };
+        if self.stream.chance(1, 2) {
+            let weight = 1 + u32::try_from(self.stream.below(1_000)).unwrap_or(0);
+            let added = self.core.turn.add_group("g", group, weight, self.now);
+            assert_eq!(added.is_some(), groups.len() < GROUPS as usize, "seed {}", self.seed);
+            self.groups.extend(added);
+        } else {
+            let is_used = self.core.turn.groups().any(|(id, state, _)| id == group && state.connections > 0);
+            let is_parent = groups.iter().any(|&other| {
+                other != 0 && self.core.turn.settings_of(block::GroupId(other)).parent == block::GroupId(group)
+            });
+            let is_removed = self.core.turn.remove_group(group, self.now);
+            assert_eq!(is_removed, group != 0 && !is_used && !is_parent, "group {group}, seed {}", self.seed);
+            self.groups.retain(|&other| !is_removed || other != group);
+        }
+    }
+
+    /// Removes every group when no client is left.
+    fn remove_groups(&mut self) {
+        let is_left = |storm: &Self| storm.groups.len() > 1;
+        for _ in 0..GROUPS {
+            for group in self.groups.clone() {
+                let is_removed = self.core.turn.remove_group(group, self.now);
+                self.groups.retain(|&other| !is_removed || other != group);
+            }
+        }
+        assert!(!is_left(self), "groups {:?} cannot be removed, seed {}", self.groups, self.seed);
+        assert_eq!(self.core.turn.groups().count(), 1, "seed {}", self.seed);
+    }
+
     /// Changes the limits of a group, mostly so that they hold bios; sometimes adds a limiter or
     /// removes all.
     fn limit(&mut self) {
@@ -289,7 +324,8 @@ impl Storm {
             },
             latency_target_us: rate(&mut self.stream).unwrap_or(0),
         };
-        let limits = if self.stream.chance(1, 2) { limits } else { Limits::NONE };
+        // Limits of groups above hold bios as well.
+        let limits = if self.stream.chance(1, 4) { limits } else { Limits::NONE };
         assert_eq!(self.core.turn.set_limits(group, &limits, self.now), Ok(true), "seed {}", self.seed);
         match self.stream.below(8) {
             0 => self.core.turn.lift_limits(self.now),
@@ -491,6 +527,7 @@ fn apply_verdict(client: &mut Client, verdict: Verdict) {
 fn storm(seed: u64, events: u32) {
     let mut storm = Storm::new(seed);
     let (free_bytes, _) = storm.core.turn.memory_bytes();
+    let reserved_bytes = (storm.groups.len() as u64 - 1) << 20;
     for event in 0..events {
         storm.step();
         if event % 8_192 == 0 {
@@ -510,7 +547,8 @@ fn storm(seed: u64, events: u32) {
         storm.settle();
     }
     assert!(storm.clients.is_empty(), "connections left: {:?}, seed {seed}", storm.clients);
-    assert_eq!(storm.core.turn.memory_bytes().0, free_bytes, "memory was lost, seed {seed}");
+    storm.remove_groups();
+    assert_eq!(storm.core.turn.memory_bytes().0, free_bytes + reserved_bytes, "memory was lost, seed {seed}");
     assert_eq!(storm.core.turn.counters().violations, 0, "seed {seed}");
     let Storm { answered, switches, held, .. } = storm;
     let is_wild = answered > u64::from(events) / 10 && switches > 10 && held > u64::from(events) / 20;

@@ -142,6 +142,13 @@ impl Core {
         self.turn.grow_volume(volume, size_bytes, is_local);
     }
 
+    /// Gives a volume another name.
+    pub fn rename_volume(&mut self, volume: u32, name: String) {
+        if let Some(Some(file)) = self.volumes.get_mut(volume as usize) {
+            file.facts.name = name;
+        }
+    }
+
     /// The facts of a volume.
     pub fn facts(&self, volume: u32) -> Option<VolumeFacts> {
         Some(self.volumes.get(volume as usize)?.as_ref()?.facts.clone())

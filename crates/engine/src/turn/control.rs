@@ -221,12 +221,27 @@ impl Turn {
         }
         let settings = GroupSettings { parent: GroupId(parent), ..GroupSettings::with_weight(weight) };
         if !self.queue.add_group(id, &settings, now) {
+            self.memory.remove_group(id.0);
             return None;
         }
         let (name, counters, usage) = (name.to_owned(), GroupCounters::default(), Usage::default());
         let limits = Limits::NONE;
         self.groups[id.0 as usize] = Some(Group { name, weight, id, counters, connections: 0, limits, usage });
         Some(id.0)
+    }
+
+    /// Removes a group with its limits, counters and reserve. False, and nothing changes, for the root,
+    /// while the group has connections, requests or groups below it, or if there is none.
+    pub fn remove_group(&mut self, group: u32, now: Nanos) -> bool {
+        let Some(Some(Group { id, connections: 0, .. })) = self.groups.get(group as usize) else { return false };
+        let id = *id;
+        // Its id is free at once, because nothing refers to it any more.
+        if self.queue.groups().requests(id) > 0 || !self.memory.is_idle(group) || !self.queue.remove_group(id, now) {
+            return false;
+        }
+        self.memory.remove_group(group);
+        self.groups[group as usize] = None;
+        true
     }
 
     /// Changes a group's weight. False if there is no such group.
