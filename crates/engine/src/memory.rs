@@ -43,9 +43,9 @@ pub(crate) struct Memory {
 }
 
 /// The most groups, with the root, for which an arena of this size has a reserve: half of it.
-pub(crate) const fn most_groups(memory_bytes: u64) -> u32 {
-    let slots = memory_bytes / TOP_CLASS_BYTES as u64 / 2;
-    if slots > MAX_GROUPS as u64 { MAX_GROUPS } else { slots as u32 }
+pub(crate) fn most_groups(memory_bytes: u64) -> u32 {
+    let reserves = memory_bytes / u64::from(TOP_CLASS_BYTES) / 2;
+    u32::try_from(reserves).unwrap_or(MAX_GROUPS).min(MAX_GROUPS)
 }
 
 impl Memory {

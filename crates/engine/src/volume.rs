@@ -111,7 +111,7 @@ impl Default for ShardSettings {
 impl ShardSettings {
     /// The most groups, with the root, for which a device with this memory has room: each has a reserve of
     /// 1 MiB, and all reserves together take at most half. At most 16,384.
-    pub const fn most_groups(memory_bytes: u64) -> u32 {
+    pub fn most_groups(memory_bytes: u64) -> u32 {
         crate::memory::most_groups(memory_bytes)
     }
 

@@ -28,6 +28,7 @@
 
 pub mod configuration;
 pub mod control;
+pub mod group_use;
 pub mod log;
 pub mod metrics;
 pub mod nbd;

@@ -72,7 +72,7 @@ fn nothing_odd(text: &str) -> Verdict {
     if text.contains("odd") { Err((format!("{text} is odd"), "choose another".into())) } else { Ok(()) }
 }
 
-const CHECKS: Checks<'_> = Checks { scheduler: &two_are_known, backing: &nothing_odd };
+const CHECKS: Checks<'_> = Checks { scheduler: &two_are_known, backing: &nothing_odd, whole: &|_| Vec::new() };
 
 fn read(text: &str) -> Result<Configuration, Vec<Problem>> {
     let configuration = file::read("serve.toml", text)?;

@@ -106,7 +106,7 @@ fn slices_come_and_go_by_reload_and_overlaps_are_refused_with_both_names() {
     let overlapping = format!("{one}{}", export("b", &format!("{node}@512+1MiB")));
     let answer = reload_with(&server, &one, &overlapping);
     let error = answer["error"].as_str().unwrap();
-    assert!(error.contains("'b'") && error.contains("'a'") && error.contains("same bytes"), "{error}");
+    assert!(error.contains("exports a and b would both write to some of the same bytes"), "{error}");
     let beside = format!("{one}{}", export("b", &format!("{node}@1MiB+1MiB")));
     let answer = reload_with(&server, &overlapping, &beside);
     assert_eq!(answer["ok"]["changes"], 1, "{answer}");
@@ -119,8 +119,10 @@ fn slices_come_and_go_by_reload_and_overlaps_are_refused_with_both_names() {
     assert_eq!(reload_with(&server, &whole, &only)["ok"]["changes"], 1);
     let claim = || rustix::fs::open(disk.node(), OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty());
     assert_eq!(claim().unwrap_err(), rustix::io::Errno::BUSY);
+    // A reload that removes the slice frees the device for another export.
     let whole = export("d", &node);
-    assert_eq!(reload_with(&server, &only, &whole)["error"].as_str().map(|text| text.contains("'b'")), Some(true));
+    let answer = reload_with(&server, &only, &whole);
+    assert_eq!(answer["ok"]["changes"], 2, "{answer}");
     drop(server);
     // The kernel takes a moment to release a ring's files.
     let start = std::time::Instant::now();

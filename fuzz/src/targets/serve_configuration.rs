@@ -113,6 +113,7 @@ fn read(text: &str) -> Result<Configuration, Vec<Problem>> {
             if text.starts_with("wfq") { Ok(()) } else { Err(("no such scheduler".into(), "wfq".into())) }
         },
         backing: &|text| if text.is_empty() { Err(("no backing".into(), "a path".into())) } else { Ok(()) },
+        whole: &|_| Vec::new(),
     };
     let problems = check(&configuration, checks);
     if problems.is_empty() { Ok(configuration) } else { Err(problems) }

@@ -4,18 +4,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::problem::{Place, Problem, Sourced, nearest};
-use super::{Address, Configuration, Export, MAXIMUM_NAME_BYTES, MAXIMUM_PROBLEMS, PeerMatch};
+use super::{Address, Configuration, Export, MAXIMUM_NAME_BYTES, MAXIMUM_PROBLEMS, PeerMatch, prefixes};
 
 /// What is wrong with a text, and how to correct it.
 pub type Verdict = Result<(), (String, String)>;
 
-/// Checks of texts that only the engine can make; none of them opens a file.
+/// Checks that only the engine can make; none of them opens a file.
 #[derive(Copy, Clone)]
 pub struct Checks<'a> {
     /// Checks a scheduler's text, `NAME[:TUNABLE=VALUE,...]`.
     pub scheduler: &'a dyn Fn(&str) -> Verdict,
     /// Checks a backing's text.
     pub backing: &'a dyn Fn(&str) -> Verdict,
+    /// Checks the whole: whether each device has room for what it is to hold, and who writes where.
+    pub whole: &'a dyn Fn(&Configuration) -> Vec<Problem>,
 }
 
 /// All problems of a configuration that was read without problems; empty if it is valid.
@@ -36,6 +38,7 @@ pub fn check(configuration: &Configuration, checks: Checks<'_>) -> Vec<Problem> 
             problems.push(Problem::new(&export.backing.place, what, help));
         }
     }
+    problems.extend((checks.whole)(configuration));
     listeners(configuration, &mut problems);
     identities(configuration, &mut problems);
     problems
@@ -46,12 +49,7 @@ pub fn warnings(configuration: &Configuration) -> Vec<String> {
     let by_cgroup = configuration.identities.iter().any(|identity| identity.property.value == PeerMatch::Cgroup);
     let of_exports = configuration.exports().map(|(_, export)| &export.group);
     let users = of_exports.chain(configuration.identities.iter().filter_map(|it| it.group.as_ref()));
-    let used: BTreeSet<&str> = users
-        .flat_map(|user| {
-            let path = user.value.as_str();
-            path.match_indices('/').map(|(at, _)| at).chain([path.len()]).map(move |end| &path[..end])
-        })
-        .collect();
+    let used: BTreeSet<&str> = users.flat_map(|user| prefixes(&user.value)).collect();
     let unused = configuration.groups.iter().filter(|group| !by_cgroup && !used.contains(group.path.value.as_str()));
     let more = unused.clone().count().saturating_sub(MAXIMUM_PROBLEMS);
     let more = (more > 0).then(|| format!("hoistway: warning: {more} more groups are not used"));

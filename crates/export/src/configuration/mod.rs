@@ -434,6 +434,11 @@ pub fn read_limits(limits: &Limits) -> [(&'static str, Option<String>); 3] {
     lines.map(|(file, line)| (file, line.map(words)))
 }
 
+/// The groups of a path: `a`, `a/b` and `a/b/c` of `a/b/c`.
+pub fn prefixes(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| at).chain([path.len()]).map(|end| &path[..end])
+}
+
 /// Whether a name matches a pattern in which `*` stands for any number of characters.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else { return pattern == name };

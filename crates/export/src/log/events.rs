@@ -89,7 +89,7 @@ fn change(change: &Change) -> String {
         }
         Change::Scheduler { device, scheduler } => format!("scheduler of {device} {scheduler}"),
         Change::Added { export, .. } => format!("export {} added", export.name),
-        Change::Removed { export } => format!("export {export} removed"),
+        Change::Removed { export, .. } => format!("export {export} removed"),
     }
 }
 
@@ -229,6 +229,22 @@ pub struct ClientLife {
 }
 
 impl ClientLife {
+    /// Another group than the client's cgroup is charged, because there is no room for that one.
+    pub fn charged_to(&mut self, group: &str) {
+        let Self { client, group: cgroup, device, .. } = self;
+        warn!(
+            name: "cgroup_shared",
+            target: "client",
+            client,
+            cgroup,
+            group,
+            device,
+            "client {client} is charged to group {group}: device '{device}' has no room for another group of its user's \
+             cgroups, as {cgroup}; more memory makes room"
+        );
+        group.clone_into(&mut self.group);
+    }
+
     /// It begins.
     pub fn connected(&self) {
         let Self { client, export, group, device, listener, identity, .. } = self;

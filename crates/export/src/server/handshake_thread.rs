@@ -72,6 +72,8 @@ pub struct AcceptedClient {
     pub peer: Peer,
     /// The group charged for its I/O.
     pub group: String,
+    /// Whether that is the client's own cgroup.
+    pub is_charged_by_cgroup: bool,
     /// The listener that accepted it.
     pub listener: String,
     /// The identity that matched it, if one did.
@@ -491,6 +493,7 @@ impl HandshakeThread {
         };
         self.sink.attach(AcceptedClient {
             group: group_of(identity, &client.peer, export),
+            is_charged_by_cgroup: identity.is_some_and(|identity| identity.property.value == PeerMatch::Cgroup),
             listener: self.address.to_string(),
             identity: identity.map(|identity| identity.property.to_string()),
             socket,

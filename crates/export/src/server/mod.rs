@@ -335,6 +335,7 @@ impl Server {
                 Err(RecvTimeoutError::Timeout) => {
                     next_check = Instant::now() + share_monitor::CHECK_INTERVAL;
                     self.state.devices.remove_unused_disks();
+                    self.state.devices.remove_unused_groups(&self.state.active().configuration);
                     monitor.check(&self.state.devices.saturations()).iter().for_each(ShareChange::log);
                     continue;
                 }
@@ -479,22 +480,25 @@ impl Server {
         let changes = difference(&self.state.active().configuration, &configuration)?;
         let credentials = read_credentials(&configuration)?;
         // Exports are opened first: only this change can fail, and it can be undone.
-        let added = changes.iter().filter(|change| matches!(change, Change::Added { .. }));
-        let mut warnings = self.state.devices.add_exports(added, &configuration)?;
-        for change in &changes {
-            match change {
-                // As with a block device, the other exports are in force already.
-                Change::Added { export, .. } => {
-                    if let Err(failure) = self.virtual_disks.add(&self.state.devices, export, &configuration) {
-                        failure.problems.iter().for_each(|problem| events::problem(&problem.to_string()));
-                        warnings.extend(failure.problems.iter().map(|problem| problem.what.clone()));
-                    }
-                }
-                Change::Removed { export } => self.virtual_disks.remove(export),
-                _ => {}
-            }
-            self.state.devices.apply(change).map_err(|problem| vec![problem])?;
+        let devices = &self.state.devices;
+        let opened = devices.open_added(&changes, &configuration)?;
+        // What is removed makes room for what is added.
+        for (device, export) in changes.iter().filter_map(Change::removed) {
+            self.virtual_disks.remove(export);
+            devices.remove(device, export, &opened);
         }
+        let mut warnings = devices.publish(opened, &configuration);
+        for change in &changes {
+            // As with a block device, the other exports are in force already.
+            if let Change::Added { export, .. } = change
+                && let Err(failure) = self.virtual_disks.add(devices, export, &configuration)
+            {
+                failure.problems.iter().for_each(|problem| events::problem(&problem.to_string()));
+                warnings.extend(failure.problems.iter().map(|problem| problem.what.clone()));
+            }
+            devices.apply(change).map_err(|problem| vec![problem])?;
+        }
+        devices.settle_groups(&configuration);
         crate::log::configure(&configuration.log);
         self.state.set_active_with(configuration, self.is_draining, credentials);
         self.listeners.iter().for_each(|listener| listener.waker.wake());

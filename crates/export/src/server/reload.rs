@@ -59,9 +59,21 @@ pub enum Change {
     },
     /// Remove an export: no new client may open it, connected ones stay.
     Removed {
+        /// The device's name.
+        device: String,
         /// The export's name.
         export: String,
     },
+}
+
+impl Change {
+    /// The device and the name of an export that is removed.
+    pub fn removed(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Removed { device, export } => Some((device, export)),
+            _ => None,
+        }
+    }
 }
 
 /// All changes from `old` to `new`, or one problem per field that cannot change while the server
@@ -213,7 +225,8 @@ impl Comparison {
             }
         }
         for export in old.exports.iter().filter(|it| !after.contains_key(&it.name.value)) {
-            self.changes.push(Change::Removed { export: export.name.value.clone() });
+            let (device, export) = (new.name.value.clone(), export.name.value.clone());
+            self.changes.push(Change::Removed { device, export });
         }
     }
 
@@ -301,7 +314,7 @@ unix = "/run/x.sock"
         let added = changed("[[group]]", another).unwrap();
         assert!(matches!(&added[..], [Change::Added { export, .. }] if export.name.value == "b"), "{added:?}");
         let renamed = changed("name = \"a\"", "name = \"c\"").unwrap();
-        assert!(matches!(&renamed[..], [Change::Added { .. }, Change::Removed { export }] if export == "a"));
+        assert!(matches!(&renamed[..], [Change::Added { .. }, Change::Removed { export, .. }] if export == "a"));
     }
 
     #[test]

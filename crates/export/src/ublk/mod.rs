@@ -13,14 +13,17 @@
 mod note;
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{EngineError, ErrorKind, GroupHandle, ShardHandle, UblkDevice, VolumeFacts, VolumeId};
+use engine::{EngineError, ErrorKind, ShardHandle, UblkDevice, VolumeFacts, VolumeId};
 use linux::ublk::{self, Control, DeviceInfo, Parameters, Queue, State, feature};
 
 use note::Note;
+
+use crate::group_use::GroupUse;
 
 /// Requests in flight per device; the block layer keeps more waiting.
 const TAGS: u16 = 128;
@@ -56,7 +59,7 @@ pub struct Source<'a> {
     /// Its volume.
     pub volume: VolumeId,
     /// The group of its requests.
-    pub group: GroupHandle,
+    pub group: &'a Arc<GroupUse>,
     /// What the engine knows of the volume.
     pub facts: &'a VolumeFacts,
     /// Smallest block, in bytes.
@@ -137,6 +140,7 @@ impl Disk {
     /// Gives the queue to the shard, which fetches every tag.
     fn serve(source: &Source<'_>, info: &DeviceInfo, note: Note) -> Result<Self, EngineError> {
         let (sender, closed) = mpsc::channel::<()>();
+        let group = Arc::clone(source.group);
         let begin = Instant::now();
         let queue = loop {
             match Queue::open(info.number, info.tags) {
@@ -156,9 +160,9 @@ impl Disk {
             has_user_copy: info.features & feature::USER_COPY != 0,
             max_io_bytes: info.max_io_bytes,
             label: ublk::node(info.number).display().to_string(),
-            on_closed: Some(Box::new(move || drop(sender))),
+            on_closed: Some(Box::new(move || drop((sender, group)))),
         };
-        if let Some(note) = source.shard.attach_ublk(device, source.volume, source.group)? {
+        if let Some(note) = source.shard.attach_ublk(device, source.volume, source.group.handle())? {
             tracing::info!(name: "disk", target: "device", export = source.export, "{note}");
         }
         let outlives_server = info.features & feature::USER_RECOVERY != 0;

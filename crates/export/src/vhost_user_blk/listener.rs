@@ -10,13 +10,14 @@ use std::time::Instant;
 
 use block::Priority;
 use engine::counters::Sums;
-use engine::{ConnectionBounds, ConnectionEnd, EndReason, GroupHandle, LocalConnection, ShardHandle, VolumeId};
+use engine::{ConnectionBounds, ConnectionEnd, EndReason, LocalConnection, ShardHandle, VolumeId};
 use vhost::vhost_user::{BackendReqHandler, Error};
 
 use super::configuration_space::DeviceFacts;
 use super::device::{Command, Commands, Device, Report};
 use super::notices::{channel_in_next_message, tell_change};
 use super::session::Session;
+use crate::group_use::GroupUse;
 use crate::log::events::ClientLife;
 
 /// Requests in flight of one device; more wait in its rings.
@@ -31,7 +32,7 @@ pub struct Served {
     /// The volume.
     pub volume: VolumeId,
     /// The group of its requests.
-    pub group: GroupHandle,
+    pub group: Arc<GroupUse>,
     /// What the front end is told about it.
     pub facts: DeviceFacts,
 }
@@ -148,7 +149,7 @@ fn serve(stream: UnixStream, served: &Served, shared: &Shared, report: &Report) 
     let device = Device::new(label.clone(), served.facts.identity, copy, Arc::clone(report), on_closed);
     let connection = LocalConnection {
         volume: served.volume,
-        group: served.group,
+        group: served.group.handle(),
         bounds: ConnectionBounds { requests: MAX_REQUESTS, ..ConnectionBounds::default() },
         priority: Priority::NONE,
     };

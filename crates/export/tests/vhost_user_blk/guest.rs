@@ -71,6 +71,7 @@ impl Disk {
         let volume = self.shard.volumes()[0];
         let facts = DeviceFacts::new(&self.shard.facts(volume).expect("facts"), "disk", 512);
         let (shard, group) = (self.shard.clone(), GroupHandle::ROOT);
+        let group = std::sync::Arc::new(hoistway_export::group_use::UsedGroup::new(group).begin());
         let served = Served { name: "disk".to_owned(), shard, volume, group, facts };
         let said = Arc::clone(&self.said);
         let report = Arc::new(move |text| said.lock().expect("no panic").push(text));

@@ -5,7 +5,7 @@ use experiment::blkio::Generation;
 use experiment::blkio::weights::{WeightFile, Weights};
 use serde_json::{Value, json};
 
-use super::{Devices, Shard, lock};
+use super::{Devices, Shard};
 use crate::control::Refusal;
 
 /// The files handled here.
@@ -25,8 +25,7 @@ impl Devices {
         line: &str,
         (weight, leaf_weight): (u64, Option<u64>),
     ) -> Result<Value, Refusal> {
-        let having: Vec<&Shard> =
-            self.shards.iter().filter(|shard| lock(&shard.names).groups.contains_key(group)).collect();
+        let having: Vec<&Shard> = self.shards.iter().filter(|shard| shard.group(group).is_some()).collect();
         if having.is_empty() {
             let known = self.groups().join(", ");
             return Err(Refusal::new("group", format!("there is no group {group:?}; there are: {known}")));
@@ -48,14 +47,14 @@ impl Devices {
             return Err(Refusal::new("line", "the line names no device"));
         };
         let weight = weights.on(&index);
-        if let Some(handle) = lock(&shard.names).groups.get(group) {
+        if let Some(group) = shard.group(group) {
             let handled = if is_leaf {
                 // Without a rule for this device, the leaf weight is the group's own setting, which
                 // may be none.
                 let is_own = leaf_weight.is_some() || !weights.devices.is_empty();
-                shard.handle.set_leaf_weight(*handle, is_own.then_some(weight))
+                shard.handle.set_leaf_weight(group.handle(), is_own.then_some(weight))
             } else {
-                shard.handle.set_weight(*handle, weight)
+                shard.handle.set_weight(group.handle(), weight)
             };
             handled.map_err(|error| Refusal::new("line", error.message))?;
         }
@@ -81,8 +80,9 @@ fn reset(having: &[&Shard], group: &str, line: &str) -> Result<Value, Refusal> {
     }
     let mut devices = 0;
     for shard in having {
-        let Some(handle) = lock(&shard.names).groups.get(group).copied() else { continue };
-        let was_kept = shard.handle.reset_account(handle).map_err(|error| Refusal::new("group", error.message))?;
+        let Some(group) = shard.group(group) else { continue };
+        let was_kept =
+            shard.handle.reset_account(group.handle()).map_err(|error| Refusal::new("group", error.message))?;
         devices += usize::from(was_kept);
     }
     Ok(json!({"group": group, "devices": devices}))

@@ -10,10 +10,14 @@ use experiment::SchedulerSpec;
 use linux::claims::is_overlap;
 
 use crate::configuration::check::{Checks, Verdict};
-use crate::configuration::{Export, Problem};
+use crate::configuration::{Configuration, Device, Export, Problem};
 
-/// The engine's checks of texts in a configuration, which open none of the user's files.
-pub const CHECKS: Checks<'static> = Checks { scheduler: &check_scheduler, backing: &check_backing };
+use super::MAX_LOCAL_DISKS;
+use super::groups::{paths_of, remedy, room_of};
+
+/// The engine's checks of a configuration, which open none of the user's files.
+pub const CHECKS: Checks<'static> =
+    Checks { scheduler: &check_scheduler, backing: &check_backing, whole: &check_whole };
 
 fn check_backing(text: &str) -> Verdict {
     let backing = Backing::parse(text).map_err(|error| (error.message, error.help))?;
@@ -60,18 +64,54 @@ fn check_scheduler(text: &str) -> Verdict {
     }
 }
 
+/// What a start would refuse later: more than a device has room for, and exports that write to the same bytes.
+pub(super) fn check_whole(configuration: &Configuration) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = configuration.devices.iter().flat_map(check_device).collect();
+    let root = configuration.root.as_ref().map(|root| root.value.as_path());
+    problems.extend(written_twice(configuration.exports().map(|(_, export)| export), root));
+    problems
+}
+
+fn check_device(device: &Device) -> Vec<Problem> {
+    let (place, name) = (&device.name.place, &device.name);
+    let mut problems = Vec::new();
+    let (needed, room) = (paths_of(&device.exports).len(), room_of(device));
+    if needed > room {
+        let what = format!(
+            "the exports of device {name} have {needed} groups; its memory of {} has room for {room}",
+            device.memory
+        );
+        problems.push(Problem::new(place, what, remedy(needed)));
+    }
+    let local = device.exports.iter().filter(|export| export.ublk.is_some()).count();
+    if local > MAX_LOCAL_DISKS as usize {
+        let what =
+            format!("{local} exports of device {name} have ublk; a device has at most {MAX_LOCAL_DISKS} of them");
+        problems.push(Problem::new(place, what, "serve the others by NBD or vhost-user-blk"));
+    }
+    let model = |export: &Export| Some(Backing::parse(&export.backing.value).ok()?.model?.name().to_owned());
+    let models: Vec<Option<String>> = device.exports.iter().map(model).collect();
+    if let Some(odd) = models.iter().position(|model| *model != models[0]) {
+        let export = &device.exports[odd];
+        let what = format!(
+            "exports {} and {} share device {name}, which can have one model only",
+            device.exports[0].name, export.name
+        );
+        let help = "give all exports of a device the same model, or put them on devices of their own";
+        problems.push(Problem::new(&export.backing.place, what, help));
+    }
+    problems
+}
+
 /// Exports that would write to the same bytes of a file or device as an earlier one.
-pub(super) fn written_twice<'a>(exports: impl Iterator<Item = &'a Export>, root: Option<&Path>) -> Vec<Problem> {
+fn written_twice<'a>(exports: impl Iterator<Item = &'a Export>, root: Option<&Path>) -> Vec<Problem> {
     let mut seen: BTreeMap<(u64, u64), Vec<Writer<'a>>> = BTreeMap::new();
     let mut problems = Vec::new();
     for export in exports.filter(|export| !export.read_only) {
         let Ok(Backing { kind: BackingKind::Path { path, slice }, .. }) = Backing::parse(&export.backing.value) else {
             continue;
         };
-        let Ok(metadata) = fs::metadata(root.map_or_else(|| path.clone(), |root| root.join(&path))) else { continue };
-        let is_device = metadata.file_type().is_block_device();
-        // All nodes of a device have the same device number.
-        let identity = if is_device { (0, metadata.rdev()) } else { (metadata.dev(), metadata.ino()) };
+        let Some(identity) = identity_of(export, root) else { continue };
         let range_bytes = slice.unwrap_or((0, 0));
         let writers = seen.entry(identity).or_default();
         if let Some(first) = writers.iter().find(|other| is_overlap(other.range_bytes, range_bytes)) {
@@ -81,6 +121,17 @@ pub(super) fn written_twice<'a>(exports: impl Iterator<Item = &'a Export>, root:
         writers.push(Writer { range_bytes, export });
     }
     problems
+}
+
+/// The file or device of an export, if it has one that exists: device and inode number.
+pub(super) fn identity_of(export: &Export, root: Option<&Path>) -> Option<(u64, u64)> {
+    let Ok(Backing { kind: BackingKind::Path { path, .. }, .. }) = Backing::parse(&export.backing.value) else {
+        return None;
+    };
+    let metadata = fs::metadata(root.map_or_else(|| path.clone(), |root| root.join(&path))).ok()?;
+    // All nodes of a device have the same device number.
+    let is_device = metadata.file_type().is_block_device();
+    Some(if is_device { (0, metadata.rdev()) } else { (metadata.dev(), metadata.ino()) })
 }
 
 /// An export that writes to a range, given as start and length; length 0 extends to the end.

@@ -49,7 +49,7 @@ impl Devices {
         for shard in &self.shards {
             let mut names = lock(&shard.names);
             let Some(volume) = names.exports.get(name).copied() else { continue };
-            let group = names.group(&shard.handle, &export.group.value, configuration)?;
+            let group = names.charge(&shard.handle, export, configuration)?;
             let facts = DeviceFacts::new(&shard.handle.facts(volume)?, name, export.min_block);
             return Ok(Served { name: name.clone(), shard: shard.handle.clone(), volume, group, facts });
         }
@@ -72,7 +72,7 @@ impl Names {
             let what = format!("export '{name}': a device has at most {MAX_LOCAL_DISKS} local block devices");
             return Err(EngineError::usage(what, "serve the others by NBD or vhost-user-blk"));
         }
-        let group = self.group(shard, &export.group.value, configuration)?;
+        let group = &self.charge(shard, export, configuration)?;
         let facts = shard.facts(volume)?;
         let source = Source { shard, export: name, volume, group, facts: &facts, min_block_bytes: export.min_block };
         self.disks.push(Disk::open(&source, number)?);

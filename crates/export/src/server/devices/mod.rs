@@ -1,9 +1,11 @@
 //! The running shards with their exports, groups and clients. Only this module calls the engine.
 
 pub mod blkio;
+mod changes;
 mod checks;
 mod disks;
 mod exports;
+mod groups;
 pub mod report;
 mod status;
 
@@ -16,26 +18,27 @@ use std::time::{Duration, Instant};
 
 use engine::protocol::MAX_PAYLOAD_BYTES;
 use engine::{
-    Backing, BackingKind, ClientSocket, ConnectionId, EngineError, ErrorKind, GroupHandle, ShardHandle, ShardSettings,
-    VolumeFacts, VolumeId, VolumeSettings,
+    Backing, BackingKind, ClientSocket, ConnectionId, EngineError, ErrorKind, ShardHandle, ShardSettings, VolumeFacts,
+    VolumeId, VolumeSettings,
 };
 use experiment::{GroupPriority, Limits, SchedulerSpec};
 use linux::claims::Claims;
 use serde_json::{Value, json};
-use tracing::{info, warn};
+use tracing::info;
 
 use super::handshake_thread::AcceptedClient;
 use super::release::Release;
-use super::reload::Change;
 use super::{ABANDONED, StartFailure, USAGE};
 use crate::configuration::{Cache, Configuration, Device, Export, Place, Problem};
 use crate::control::Refusal;
+use crate::group_use::GroupUse;
 use crate::log::events::ClientLife;
 use crate::nbd::handshake::ExportFacts;
 use crate::nbd::transmission::Transmission;
 use crate::nbd::wire::transmission_flag;
 use crate::ublk::Disk;
-use checks::written_twice;
+use checks::check_whole;
+use groups::Groups;
 
 pub use checks::CHECKS;
 
@@ -61,10 +64,11 @@ struct Shard {
     names: Mutex<Names>,
 }
 
-#[derive(Default)]
 struct Names {
     exports: BTreeMap<String, VolumeId>,
-    groups: BTreeMap<String, GroupHandle>,
+    groups: Groups,
+    /// The group that each open export charges, and its path.
+    charged: BTreeMap<String, (String, Arc<GroupUse>)>,
     /// Removed exports that still had clients at the last check, with their volumes.
     removed: Vec<(Export, VolumeId)>,
     /// The exports that are open, as configured.
@@ -91,6 +95,12 @@ struct ConnectedClient {
 }
 
 impl Clients {
+    /// Gives the clients of an export its new name.
+    fn rename(&mut self, device: &str, before: &str, export: &str) {
+        let of_it = self.connected.values_mut().filter(|client| client.device == device && client.export == before);
+        of_it.for_each(|client| export.clone_into(&mut client.export));
+    }
+
     /// Removes disconnected clients; called before any use of the list.
     fn sweep(&mut self) {
         while let Ok(number) = self.closed.try_recv() {
@@ -110,9 +120,9 @@ impl Devices {
     /// The first backing or shard that fails, at its place in the configuration.
     pub fn open(configuration: &Configuration) -> Result<Self, StartFailure> {
         let root = configuration.root.as_ref().map(|root| root.value.clone());
-        let twice = written_twice(configuration.exports().map(|(_, export)| export), root.as_deref());
-        if !twice.is_empty() {
-            return Err(StartFailure { problems: twice, exit_status: USAGE });
+        let problems = check_whole(configuration);
+        if !problems.is_empty() {
+            return Err(StartFailure { problems, exit_status: USAGE });
         }
         let (on_closed, closed) = mpsc::channel();
         let clients = Mutex::new(Clients { next: 0, connected: BTreeMap::new(), closed, on_closed });
@@ -152,6 +162,7 @@ impl Devices {
             stall_timeout: Duration::from_secs(configuration.stall_timeout_s()),
             cpus: device.cpu.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect(),
             max_connections: (connections + MAX_LOCAL_DISKS).min(16_384),
+            max_groups: ShardSettings::most_groups(device.memory.0),
             ..ShardSettings::default()
         };
         let volumes: Vec<VolumeSettings> = device
@@ -165,11 +176,11 @@ impl Devices {
             let device = &device.name.value;
             info!(name: "device_note", target: "device", device, "device '{device}': {note}");
         }
-        let mut names = Names::default();
+        let mut names = Names::of(device);
         for (export, volume) in device.exports.iter().zip(handle.volumes()) {
             names.exports.insert(export.name.value.clone(), *volume);
             names.opened.insert(export.name.value.clone(), export.clone());
-            names.group(&handle, &export.group.value, configuration).map_err(failed)?;
+            names.charge(&handle, export, configuration).map_err(failed)?;
         }
         for export in &device.exports {
             if let Err(error) = names.open_disk(&handle, export, configuration) {
@@ -229,17 +240,22 @@ impl Devices {
         let mut names = lock(&shard.names);
         let Some(volume) = names.exports.get(&name).copied() else { return };
         let label = client.peer.name();
-        let life = ClientLife {
+        let mut life = ClientLife {
             client: label.clone(),
             export: name.clone(),
             group: client.group.clone(),
             device: shard.handle.name().to_owned(),
-            listener: client.listener,
-            identity: client.identity,
+            listener: client.listener.clone(),
+            identity: client.identity.clone(),
             begun: Instant::now(),
         };
-        let group = match names.group(&shard.handle, &client.group, configuration) {
-            Ok(group) => group,
+        let group = match names.group_of_client(&shard.handle, &client, configuration) {
+            Ok((group, charged)) => {
+                if charged != client.group {
+                    life.charged_to(charged);
+                }
+                group
+            }
             Err(error) => return life.refused(&error.message),
         };
         drop(names);
@@ -256,14 +272,14 @@ impl Devices {
             socket: client.socket,
             protocol: Box::new(Transmission::new(&client.negotiated)),
             volume,
-            group,
+            group: group.handle(),
             told_bytes: client.negotiated.size_bytes,
             received: client.received,
             label: label.clone(),
             beside: None,
             on_closed: Some(Box::new(move |end| {
                 own_life.ended(&end);
-                drop(place);
+                drop((place, group));
                 // If the server itself is ending, the receiver is gone.
                 let _ = on_closed.send(number);
             })),
@@ -277,108 +293,6 @@ impl Devices {
         }
     }
 
-    /// Opens the exports that a reload adds; all or none. Returns warnings about block devices that are missing.
-    ///
-    /// # Errors
-    /// The first that cannot be opened.
-    pub fn add_exports<'a>(
-        &self,
-        changes: impl Iterator<Item = &'a Change>,
-        configuration: &Configuration,
-    ) -> Result<Vec<String>, Vec<Problem>> {
-        let mut added: Vec<(&Shard, &Export, VolumeId)> = Vec::new();
-        let mut reused: Vec<(&Shard, Export, VolumeId)> = Vec::new();
-        for change in changes {
-            let Change::Added { device: name, export } = change else { continue };
-            let device = configuration.devices.iter().find(|device| device.name.value == *name);
-            let (Some(device), Some(shard)) = (device, self.shard(name)) else { continue };
-            shard.close_unused_volumes();
-            if let Some((before, volume)) = lock(&shard.names).take_removed(export) {
-                reused.push((shard, before, volume));
-                added.push((shard, export, volume));
-                continue;
-            }
-            let opened = self.volume(device, export).and_then(|volume| shard.handle.open_volume(&volume));
-            match opened {
-                Ok(volume) => added.push((shard, export, volume)),
-                Err(error) => {
-                    let is_reused = |volume| reused.iter().any(|(_, _, other)| *other == volume);
-                    for (shard, _, volume) in added.into_iter().filter(|(_, _, volume)| !is_reused(*volume)) {
-                        let _ = shard.handle.close_volume(volume);
-                    }
-                    let stays = lock(&shard.names).removed_user_of(export);
-                    for (shard, before, volume) in reused {
-                        lock(&shard.names).removed.push((before, volume));
-                    }
-                    let mut problem = placed(&error, std::slice::from_ref(export), &export.name.place);
-                    if let Some(before) = stays {
-                        problem.help = format!(
-                            "clients of the removed export {before} still use it: hoistway ctl evict --export {before}"
-                        );
-                    }
-                    return Err(vec![problem]);
-                }
-            }
-        }
-        let mut warnings = Vec::new();
-        for (shard, export, volume) in added {
-            let mut names = lock(&shard.names);
-            names.exports.insert(export.name.value.clone(), volume);
-            names.opened.insert(export.name.value.clone(), export.clone());
-            // The other exports are in force already, so a device that cannot be made is no reason
-            // to refuse the configuration.
-            let group = names.group(&shard.handle, &export.group.value, configuration).map(drop);
-            if let Err(error) = group.and_then(|()| names.open_disk(&shard.handle, export, configuration)) {
-                let text = format!("{}; {}", error.message, error.help);
-                warn!(name: "disk", target: "device", "{text}");
-                warnings.push(text);
-            }
-        }
-        Ok(warnings)
-    }
-
-    /// Applies one checked change of a reload.
-    ///
-    /// # Errors
-    /// The engine refuses it nevertheless.
-    pub fn apply(&self, change: &Change) -> Result<(), Problem> {
-        let refused = |refusal: Refusal| Problem::new(&Place::default(), refusal.error, "");
-        match change {
-            Change::Added { .. } => {}
-            Change::Removed { export } => {
-                for shard in &self.shards {
-                    let mut names = lock(&shard.names);
-                    if let Some(volume) = names.exports.remove(export) {
-                        let opened = names.opened.remove(export);
-                        names.removed.extend(opened.map(|opened| (opened, volume)));
-                    }
-                    names.remove_disk(export);
-                    let unused = names.take_unused_disks();
-                    // Removing waits for the shard, which must not wait for the names meanwhile.
-                    drop(names);
-                    disks::remove(unused);
-                    shard.close_unused_volumes();
-                }
-            }
-            Change::Weight { group, weight } => {
-                self.set_weight(group, *weight).map_err(refused)?;
-            }
-            Change::LeafWeight { group, weight } => {
-                self.set_leaf_weight(group, *weight).map_err(refused)?;
-            }
-            Change::Priority { group, priority } => {
-                self.set_group_priority(group, *priority).map_err(refused)?;
-            }
-            Change::Limits { group, limits } => {
-                self.set_limits(group, limits).map_err(refused)?;
-            }
-            Change::Scheduler { device, scheduler } => {
-                self.switch(Some(device), scheduler).map_err(refused)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Sets a group's weight wherever it exists; returns the number of devices.
     ///
     /// # Errors
@@ -387,8 +301,8 @@ impl Devices {
         let weight = u32::try_from(weight).unwrap_or(u32::MAX);
         let mut devices = 0;
         for shard in &self.shards {
-            let Some(handle) = lock(&shard.names).groups.get(group).copied() else { continue };
-            shard.handle.set_weight(handle, weight).map_err(|error| Refusal::new("weight", error.message))?;
+            let Some(group) = shard.group(group) else { continue };
+            shard.handle.set_weight(group.handle(), weight).map_err(|error| Refusal::new("weight", error.message))?;
             devices += 1;
         }
         Ok(devices)
@@ -402,8 +316,8 @@ impl Devices {
         let weight = weight.map(|weight| u32::try_from(weight).unwrap_or(u32::MAX));
         let mut devices = 0;
         for shard in &self.shards {
-            let Some(handle) = lock(&shard.names).groups.get(group).copied() else { continue };
-            let changed = shard.handle.set_leaf_weight(handle, weight);
+            let Some(group) = shard.group(group) else { continue };
+            let changed = shard.handle.set_leaf_weight(group.handle(), weight);
             changed.map_err(|error| Refusal::new("leaf_weight", error.message))?;
             devices += 1;
         }
@@ -417,8 +331,8 @@ impl Devices {
     pub fn set_group_priority(&self, group: &str, priority: Option<GroupPriority>) -> Result<usize, Refusal> {
         let mut devices = 0;
         for shard in &self.shards {
-            let Some(handle) = lock(&shard.names).groups.get(group).copied() else { continue };
-            let changed = shard.handle.set_group_priority(handle, priority);
+            let Some(group) = shard.group(group) else { continue };
+            let changed = shard.handle.set_group_priority(group.handle(), priority);
             changed.map_err(|error| Refusal::new("priority", error.message))?;
             devices += 1;
         }
@@ -432,8 +346,8 @@ impl Devices {
     pub fn set_limits(&self, group: &str, limits: &Limits) -> Result<usize, Refusal> {
         let mut devices = 0;
         for shard in &self.shards {
-            let Some(handle) = lock(&shard.names).groups.get(group).copied() else { continue };
-            shard.handle.set_limits(handle, limits).map_err(|error| Refusal::new("line", error.message))?;
+            let Some(group) = shard.group(group) else { continue };
+            shard.handle.set_limits(group.handle(), limits).map_err(|error| Refusal::new("line", error.message))?;
             devices += 1;
         }
         Ok(devices)
@@ -444,7 +358,7 @@ impl Devices {
         let mut names: Vec<String> = self
             .shards
             .iter()
-            .flat_map(|shard| lock(&shard.names).groups.keys().cloned().collect::<Vec<_>>())
+            .flat_map(|shard| lock(&shard.names).groups.paths().cloned().collect::<Vec<_>>())
             .collect();
         names.sort();
         names.dedup();
@@ -542,64 +456,57 @@ pub struct Drained {
 }
 
 impl Shard {
-    /// Closes volumes of removed exports that have no clients left.
-    fn close_unused_volumes(&self) {
-        let mut names = lock(&self.names);
-        names.removed.retain(|(_, volume)| !self.handle.close_volume(*volume).unwrap_or(true));
+    /// A group that exists, which stays as long as it is used.
+    fn group(&self, path: &str) -> Option<GroupUse> {
+        lock(&self.names).groups.get(path)
     }
 }
 
 impl Names {
-    /// The volume of a removed export with the same name, backing and settings, whose clients are still connected.
-    fn take_removed(&mut self, export: &Export) -> Option<(Export, VolumeId)> {
-        let is_same = |before: &Export| {
-            before.name == export.name
-                && before.backing == export.backing
-                && before.read_only == export.read_only
-                && before.unsafe_flush == export.unsafe_flush
-        };
-        let at = self.removed.iter().position(|(before, _)| is_same(before))?;
-        Some(self.removed.remove(at))
+    /// No names yet, of a device with this configuration.
+    fn of(device: &Device) -> Self {
+        Self {
+            exports: BTreeMap::new(),
+            groups: Groups::of(device),
+            charged: BTreeMap::new(),
+            removed: Vec::new(),
+            opened: BTreeMap::new(),
+            disks: Vec::new(),
+            removed_disks: Vec::new(),
+        }
     }
 
-    /// The removed export whose clients still use an export's backing.
-    fn removed_user_of(&self, export: &Export) -> Option<String> {
-        let before = self.removed.iter().find(|(before, _)| before.backing == export.backing);
-        before.map(|(before, _)| before.name.value.clone())
-    }
-
-    /// The group of a path; created with all its parents if new.
-    fn group(
+    /// Charges an open export's I/O to its group.
+    fn charge(
         &mut self,
         shard: &ShardHandle,
-        path: &str,
+        export: &Export,
         configuration: &Configuration,
-    ) -> Result<GroupHandle, EngineError> {
-        let mut parent = GroupHandle::ROOT;
-        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
-        for prefix in ends.map(|end| &path[..end]) {
-            parent = match self.groups.get(prefix) {
-                Some(group) => *group,
-                None => {
-                    let weight = u32::try_from(configuration.weight(prefix)).unwrap_or(u32::MAX);
-                    let group = shard.add_group_below(parent, prefix, weight)?;
-                    if let Some(leaf_weight) = configuration.leaf_weight(prefix) {
-                        let leaf_weight = u32::try_from(leaf_weight).unwrap_or(u32::MAX);
-                        shard.set_leaf_weight(group, Some(leaf_weight))?;
-                    }
-                    if let Some(priority) = configuration.group_priority(prefix) {
-                        shard.set_group_priority(group, Some(priority))?;
-                    }
-                    let limits = configuration.limits(prefix);
-                    if limits != Limits::NONE {
-                        shard.set_limits(group, &limits)?;
-                    }
-                    self.groups.insert(prefix.to_owned(), group);
-                    group
-                }
-            };
+    ) -> Result<Arc<GroupUse>, EngineError> {
+        let path = &export.group.value;
+        match self.charged.get(&export.name.value) {
+            Some((charged, group)) if charged == path => Ok(Arc::clone(group)),
+            _ => {
+                let group = Arc::new(self.groups.begin(shard, path, configuration)?);
+                self.charged.insert(export.name.value.clone(), (path.clone(), Arc::clone(&group)));
+                Ok(group)
+            }
         }
-        Ok(parent)
+    }
+
+    /// The group that a client is charged to, and its path.
+    fn group_of_client<'a>(
+        &mut self,
+        shard: &ShardHandle,
+        client: &'a AcceptedClient,
+        configuration: &'a Configuration,
+    ) -> Result<(GroupUse, &'a str), EngineError> {
+        if !client.is_charged_by_cgroup {
+            return Ok((self.groups.begin(shard, &client.group, configuration)?, &client.group));
+        }
+        let export = configuration.exports().find(|(_, export)| export.name.value == client.negotiated.export);
+        let instead = export.map_or(client.group.as_str(), |(_, export)| &export.group.value);
+        self.groups.begin_for_cgroup(shard, (&client.group, client.peer.uid), instead, configuration)
     }
 }
 
