@@ -1,6 +1,7 @@
-//! Asynchronous requests through Linux AIO (`io_submit`), used to measure the kernel's schedulers.
+//! Asynchronous requests through Linux AIO (`io_submit`), used to measure the kernel's schedulers, and
+//! signals on eventfds of other processes.
 //!
-//! io_uring is unsuitable here: it first tries each request without waiting, and a try that finds
+//! io_uring is unsuitable for the first: it first tries each request without waiting, and a try that finds
 //! no free tag has already been charged to its cgroup. Under blk-throttle each such request counts
 //! twice (measured on 6.18, queue of 8 tags, depth 16: a limit of 10 MiB/s gives 5.4). `io_submit`
 //! sleeps for the tag, as other programs do and as the simulator's processes do.
@@ -225,9 +226,103 @@ impl Drop for Requests {
     }
 }
 
+/// The completion of a request signals its `event_file` (IOCB_FLAG_RESFD).
+const SIGNALS_EVENT: u32 = 1;
+/// Completions of signals that may wait to be collected.
+const MAX_UNCOLLECTED: usize = 32;
+
+/// Signals eventfds that other processes share. A write to one blocks as soon as its owner has filled
+/// the counter and made it blocking, at any moment; the kernel's own signal, which the completion of a
+/// request sends, never does.
+#[derive(Debug)]
+pub struct Signals {
+    context: libc::c_ulong,
+    /// An empty file, of which nothing is read.
+    file: OwnedFd,
+    uncollected: usize,
+}
+
+impl Signals {
+    /// # Errors
+    /// `WouldBlock` where `fs.aio-max-nr` is reached, `Unsupported` on kernels without it, `EMFILE`.
+    pub fn new() -> io::Result<Self> {
+        let file = rustix::fs::memfd_create("hoistway-signals", rustix::fs::MemfdFlags::CLOEXEC)?;
+        let mut context: libc::c_ulong = 0;
+        // SAFETY: the kernel writes one context number, which outlives the call.
+        if unsafe { libc::syscall(libc::SYS_io_setup, MAX_UNCOLLECTED, &raw mut context) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { context, file, uncollected: 0 })
+    }
+
+    /// Adds 1 to an eventfd's counter, unless it is at its maximum.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is no eventfd.
+    pub fn signal(&mut self, event: BorrowedFd<'_>) -> io::Result<()> {
+        if self.uncollected == MAX_UNCOLLECTED {
+            self.collect();
+        }
+        let mut control = Control {
+            opcode: READ,
+            file: self.file.as_raw_fd().unsigned_abs(),
+            flags: SIGNALS_EVENT,
+            event_file: event.as_raw_fd().unsigned_abs(),
+            ..Control::default()
+        };
+        let mut pointer = &raw mut control;
+        // SAFETY: the kernel copies one control block during the call; a read of 0 bytes uses no memory.
+        let submitted = unsafe { libc::syscall(libc::SYS_io_submit, self.context, 1, &raw mut pointer) };
+        if submitted < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.uncollected += 1;
+        Ok(())
+    }
+
+    fn collect(&mut self) {
+        let mut events = [Event::default(); MAX_UNCOLLECTED];
+        let time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the kernel writes at most as many events as there is room for, and reads one timespec.
+        let collected = unsafe {
+            let events = events.as_mut_ptr();
+            libc::syscall(libc::SYS_io_getevents, self.context, 0, MAX_UNCOLLECTED, events, &raw const time)
+        };
+        self.uncollected -= usize::try_from(collected).unwrap_or(0).min(self.uncollected);
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // SAFETY: no other code has the context.
+        unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_never_blocks() {
+        use std::os::fd::AsFd;
+
+        use rustix::event::{EventfdFlags, eventfd};
+        let mut signals = Signals::new().unwrap();
+        let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let count = || {
+            let mut count = [0; 8];
+            rustix::io::read(&event, &mut count).map(|_| u64::from_ne_bytes(count))
+        };
+        (0..3 * MAX_UNCOLLECTED).for_each(|_| signals.signal(event.as_fd()).unwrap());
+        assert_eq!(count(), Ok(3 * MAX_UNCOLLECTED as u64));
+        // A write would now wait for a reader.
+        rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        (0..3 * MAX_UNCOLLECTED).for_each(|_| signals.signal(event.as_fd()).unwrap());
+        assert!(count().unwrap() >= u64::MAX - 1);
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(signals.signal(socket.as_fd()).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
 
     #[test]
     fn written_data_is_read_and_an_invalid_request_gets_an_error() {

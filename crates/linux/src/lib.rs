@@ -20,7 +20,7 @@
 //! Units: offsets and lengths in bytes, times in nanoseconds of [`thread::monotonic_ns`], results
 //! of requests in bytes or as a negative errno.
 //!
-//! Unsafe code lives in `ring`, `aio`, `buffer`, `window`, `ioctl` and `ublk` only, each behind an interface
+//! Unsafe code lives in `ring`, `aio`, `buffer`, `window`, `fault`, `ioctl` and `ublk` only, each behind an interface
 //! that cannot be misused from safe code. The crate knows nothing of block-layer requests,
 //! elevators or the protocols of clients.
 
@@ -32,6 +32,7 @@ pub mod cgroup;
 pub mod claims;
 pub mod device;
 pub mod event;
+pub mod fault;
 pub mod fuse;
 pub mod input;
 pub mod ioctl;

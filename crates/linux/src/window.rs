@@ -60,6 +60,21 @@ struct Numbered {
     windows: Vec<(u64, Arc<Window>)>,
 }
 
+impl Numbered {
+    /// The next number that is free; after the last one the first again.
+    fn next(&mut self) -> Option<u64> {
+        if self.windows.len() as u64 >= LAST_NUMBER {
+            return None;
+        }
+        loop {
+            self.last = self.last % LAST_NUMBER + 1;
+            if self.windows.binary_search_by_key(&self.last, |(number, _)| *number).is_err() {
+                return Some(self.last);
+            }
+        }
+    }
+}
+
 /// A window that belongs to an arena until this value is dropped. Requests in flight keep its memory
 /// beyond that.
 pub struct Attached {
@@ -91,19 +106,16 @@ impl Drop for Attached {
 }
 
 /// Adds a window to an arena. `None` if it does not begin at a multiple of 4 KiB, if it is longer than
-/// 1 TiB, or if 16 million windows have been added before, because a number is never used again.
+/// 1 TiB, or if there are 16 million windows. A number is used again as late as possible.
 pub fn attach(arena: &Arc<Arena>, window: Window) -> Option<Attached> {
     if window.bytes > 1 << OFFSET_BITS || !window.base.addr().get().is_multiple_of(4_096) {
         return None;
     }
     let bytes = window.bytes;
     let mut numbered = arena.windows().0.write().unwrap_or_else(PoisonError::into_inner);
-    if numbered.last == LAST_NUMBER {
-        return None;
-    }
-    numbered.last += 1;
-    let number = numbered.last;
-    numbered.windows.push((number, Arc::new(window)));
+    let number = numbered.next()?;
+    let at = numbered.windows.partition_point(|(other, _)| *other < number);
+    numbered.windows.insert(at, (number, Arc::new(window)));
     drop(numbered);
     Some(Attached { arena: Arc::clone(arena), number, bytes })
 }
@@ -174,6 +186,18 @@ mod tests {
         let _other = attach(&arena, window(&[2; 8])).expect("attached");
         let file = tempfile::tempfile().expect("a temporary file");
         let _ = arena.write_at(file.as_fd(), span, 0, false);
+    }
+
+    /// A guest may change its memory as often as it likes, and must not use up the numbers of all.
+    #[test]
+    fn numbers_are_used_again_behind_the_last() {
+        let arena = Arc::new(Arena::new(1 << 20).expect("1 MiB"));
+        let held = attach(&arena, window(b"held")).expect("attached");
+        arena.windows().0.write().expect("no panic").last = LAST_NUMBER - 1;
+        let numbers: Vec<u64> = (0..3).map(|_| attach(&arena, window(b"new")).expect("attached").number).collect();
+        assert_eq!(numbers, [LAST_NUMBER, 2, 3]);
+        let file = tempfile::tempfile().expect("a temporary file");
+        assert_eq!(arena.write_at(file.as_fd(), held.span(0, 4).expect("inside"), 0, false).expect("written"), 4);
     }
 
     #[test]

@@ -7,14 +7,16 @@
 //! When the front end has gone, requests in flight end without an answer, then the client closes.
 
 use std::collections::VecDeque;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use block::Nanos;
 use engine::protocol::Command as Operation;
 use engine::protocol::virtio_blk::{self, IDENTITY_BYTES, Request, Status};
 use engine::{Answer, ClientContext, Data, LocalClient, Payload};
+use linux::aio::Signals;
 use linux::buffer::Span;
 
 use super::attached::AttachedMemory;
@@ -45,9 +47,17 @@ pub enum Command {
     End,
 }
 
+/// The commands that may wait for the device. Each may hold memory and open files, and a front end can
+/// send messages faster than the device takes them.
+const MAX_COMMANDS: usize = 64;
+
 /// The commands that the device has not seen yet.
 #[derive(Default)]
-pub struct Commands(Mutex<Waiting>);
+pub struct Commands {
+    waiting: Mutex<Waiting>,
+    /// Commands were taken, or are taken no more.
+    taken: Condvar,
+}
 
 #[derive(Default)]
 struct Waiting {
@@ -56,23 +66,34 @@ struct Waiting {
 }
 
 impl Commands {
-    /// Adds a command. The sender wakes the client afterwards. Once the device has gone the command is
-    /// dropped, and with it the sender of its answer.
+    /// Adds a command, when there is room for one. The sender wakes the client afterwards. Once the device
+    /// has gone the command is dropped, and with it the sender of its answer.
     pub fn push(&self, command: Command) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |waiting: &mut Waiting| waiting.commands.len() >= MAX_COMMANDS && !waiting.is_closed;
+        let waiting = self.taken.wait_while(self.waiting(), is_full);
+        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
         if !waiting.is_closed {
             waiting.commands.push_back(command);
         }
     }
 
     fn take(&self) -> VecDeque<Command> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).commands)
+        let taken = std::mem::take(&mut self.waiting().commands);
+        if taken.len() >= MAX_COMMANDS {
+            self.taken.notify_all();
+        }
+        taken
     }
 
     fn close(&self) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting();
         waiting.is_closed = true;
         waiting.commands.clear();
+        self.taken.notify_all();
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -87,6 +108,8 @@ pub struct Device {
     identity: [u8; IDENTITY_BYTES],
     commands: Arc<Commands>,
     report: Report,
+    /// Signals the guest's events.
+    signals: Signals,
     /// Dropped with the device, which tells the session that nothing is in flight any more.
     _on_closed: Sender<()>,
     state: State,
@@ -107,14 +130,18 @@ struct State {
 
 impl Device {
     /// A device without rings.
+    ///
+    /// # Errors
+    /// See [`Signals::new`].
     pub fn new(
         label: String,
         identity: [u8; IDENTITY_BYTES],
         commands: Arc<Commands>,
         report: Report,
         on_closed: Sender<()>,
-    ) -> Self {
-        Self { label, identity, commands, report, _on_closed: on_closed, state: State::default() }
+    ) -> io::Result<Self> {
+        let (signals, state) = (Signals::new()?, State::default());
+        Ok(Self { label, identity, commands, report, signals, _on_closed: on_closed, state })
     }
 
     fn obey(&mut self, command: Command, context: &mut ClientContext<'_>) {
@@ -133,7 +160,7 @@ impl Device {
                 match ring.duplicate_kick().and_then(|kick| context.add_file(kick)) {
                     Ok(file) => ring.kick = Some(file),
                     Err(error) => {
-                        ring.break_off();
+                        ring.break_off(&mut self.signals);
                         (self.report)(format!("{}: ring {} is not served: {error}", self.label, ring.index()));
                     }
                 }
@@ -155,7 +182,7 @@ impl Device {
             }
             Command::Call(index, call) => {
                 if let Some(ring) = state.ring(index) {
-                    ring.set_call(call);
+                    ring.set_call(call, &mut self.signals);
                 }
             }
             Command::WriteThrough(is_write_through) => state.is_write_through = is_write_through,
@@ -208,8 +235,8 @@ impl Device {
         Ok(())
     }
 
-    fn break_off(&self, ring: &mut Ring, reason: Malformed) {
-        if ring.break_off() {
+    fn break_off(&mut self, ring: &mut Ring, reason: Malformed) {
+        if ring.break_off(&mut self.signals) {
             let (label, index) = (&self.label, ring.index());
             (self.report)(format!("{label}: ring {index} is not served until the guest resets it: {reason}"));
         }
@@ -249,7 +276,7 @@ impl LocalClient for Device {
             if let Err(reason) = result {
                 self.break_off(ring, reason);
             }
-            ring.signal();
+            ring.signal(&mut self.signals);
             if let Some(file) = ring.kick.filter(|_| ring.wants_kicks() && !ring.is_polled) {
                 context.poll(file, ring.index());
                 ring.is_polled = true;
@@ -302,7 +329,7 @@ impl LocalClient for Device {
         let Some(ring) = self.state.ring(key) else { return };
         ring.kicked();
         if result < 0 && ring.stopping.is_none() {
-            ring.break_off();
+            ring.break_off(&mut self.signals);
         }
     }
 

@@ -14,7 +14,11 @@
 use std::fs::File;
 use std::sync::atomic::Ordering;
 
-use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory, VolatileSlice};
+use vm_memory::{Bytes, VolatileMemory, VolatileSlice};
+
+use super::configuration_space::MAX_RINGS;
+use super::guest_memory::Shared;
+use super::ring::MAX_RING_SIZE;
 
 const HEADER_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 16;
@@ -42,7 +46,7 @@ pub fn record_bytes(rings: u16, descriptors: u16) -> u64 {
 /// The records of all rings of a device. A head is the index of a request's first descriptor.
 #[derive(Debug)]
 pub struct Record {
-    memory: MmapRegion<()>,
+    memory: Shared,
     rings: u16,
     descriptors: u16,
 }
@@ -51,26 +55,33 @@ impl Record {
     /// Maps the records in the front end's file.
     ///
     /// # Errors
-    /// The file is too short, or cannot be mapped.
+    /// It is for more rings or descriptors than there can be, the file is too short, or cannot be mapped.
     pub fn map(file: File, offset_bytes: u64, bytes: u64, rings: u16, descriptors: u16) -> Result<Self, String> {
         let needed = record_bytes(rings, descriptors);
+        if rings > MAX_RINGS || descriptors > MAX_RING_SIZE {
+            return Err(format!("the memory for requests in flight is for {rings} rings of {descriptors} descriptors"));
+        }
         if bytes < needed {
             return Err(format!("the memory for requests in flight has {bytes} bytes, {needed} are needed"));
         }
-        let length = usize::try_from(needed).map_err(|error| error.to_string())?;
-        let memory = MmapRegion::from_file(FileOffset::new(file, offset_bytes), length)
-            .map_err(|error| format!("the memory for requests in flight cannot be mapped: {error}"))?;
+        let memory = Shared::map(file, offset_bytes, needed);
+        let memory = memory.map_err(|what| format!("the memory for requests in flight: {what}"))?;
         Ok(Self { memory, rings, descriptors })
+    }
+
+    /// Whether a part of it is gone, so that it does not outlive the server.
+    pub fn is_lost(&self) -> bool {
+        self.memory.is_lost()
     }
 
     fn ring(&self, ring: u16) -> Option<VolatileSlice<'_>> {
         let bytes = ring_bytes(self.descriptors);
         let is_there = ring < self.rings;
-        self.memory.get_slice(usize::from(ring) * bytes, bytes).ok().filter(|_| is_there)
+        self.memory.mapping().get_slice(usize::from(ring) * bytes, bytes).ok().filter(|_| is_there)
     }
 
     fn own(&self) -> Option<VolatileSlice<'_>> {
-        self.memory.get_slice(ring_bytes(self.descriptors) * usize::from(self.rings), RING_ALIGNMENT).ok()
+        self.memory.mapping().get_slice(ring_bytes(self.descriptors) * usize::from(self.rings), RING_ALIGNMENT).ok()
     }
 
     /// Whether the guest's writes wait for stable storage.

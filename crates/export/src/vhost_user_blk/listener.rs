@@ -146,7 +146,10 @@ fn serve(stream: UnixStream, served: &Served, shared: &Shared, report: &Report) 
     let commands = Arc::new(Commands::default());
     let (on_closed, is_closed) = mpsc::channel();
     let copy = Arc::clone(&commands);
-    let device = Device::new(label.clone(), served.facts.identity, copy, Arc::clone(report), on_closed);
+    let device = match Device::new(label.clone(), served.facts.identity, copy, Arc::clone(report), on_closed) {
+        Ok(device) => device,
+        Err(error) => return report(format!("{label}: no signals for the guest (fs.aio-max-nr?): {error}")),
+    };
     let connection = LocalConnection {
         volume: served.volume,
         group: served.group.handle(),

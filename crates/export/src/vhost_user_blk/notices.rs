@@ -4,12 +4,12 @@
 //! So a copy of the descriptor is taken from the message before that crate reads it.
 //! Source: docs/interop/vhost-user.rst of QEMU, VHOST_USER_SET_BACKEND_REQ_FD and VHOST_USER_BACKEND_CONFIG_CHANGE_MSG.
 
-use std::io::{IoSliceMut, Write};
+use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recv, recvmsg};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recv, recvmsg, send};
 
 /// Bytes of a message's header: the request, flags, the length of what follows.
 const HEADER_BYTES: usize = 12;
@@ -34,13 +34,13 @@ pub fn channel_in_next_message(stream: &UnixStream) -> Option<UnixStream> {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
     })?;
-    // A front end that reads nothing must not block the server.
-    rustix::io::ioctl_fionbio(descriptor.as_fd(), true).ok()?;
     Some(UnixStream::from(descriptor))
 }
 
 /// Tells a front end to read the configuration space again; whether the message was sent.
-pub fn tell_change(mut channel: &UnixStream) -> bool {
+pub fn tell_change(channel: &UnixStream) -> bool {
     let message: Vec<u8> = CONFIG_CHANGE.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    channel.write_all(&message).is_ok()
+    // A front end that reads nothing must not block the server, and may change the channel's own flag.
+    let sent = send(channel, &message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    sent.is_ok_and(|sent| sent == message.len())
 }

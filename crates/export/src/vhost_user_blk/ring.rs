@@ -2,13 +2,14 @@
 //! back by the used ring.
 
 use std::io::IoSliceMut;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 use engine::protocol::virtio_blk::Status;
 use engine::{ClientContext, Data, Payload};
+use linux::aio::Signals;
 use linux::ring::FileId;
 use rustix::io::ReadWriteFlags;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
@@ -16,7 +17,7 @@ use vm_memory::GuestAddress;
 
 use super::attached::AttachedMemory;
 use super::chain::{Chain, Malformed};
-use super::guest_memory::GuestMemory;
+use super::guest_memory::{GuestMemory, LOST};
 use super::in_flight::Record;
 
 /// The most descriptors of a ring.
@@ -141,6 +142,9 @@ impl Ring {
             base = used.wrapping_add(u16::try_from(repeats.len()).unwrap_or(u16::MAX));
         }
         queue.set_next_avail(base);
+        if memory.is_lost() || settings.record.as_ref().is_some_and(|record| record.is_lost()) {
+            return Err(wrong(LOST));
+        }
         let mut slots = Vec::new();
         slots.resize_with(usize::from(settings.descriptors), Slot::default);
         Ok(Self {
@@ -183,10 +187,10 @@ impl Ring {
     }
 
     /// Replaces the descriptor that is signalled when chains were given back.
-    pub fn set_call(&mut self, call: Option<OwnedFd>) {
+    pub fn set_call(&mut self, call: Option<OwnedFd>, signals: &mut Signals) {
         self.settings.call = call;
         // The guest may have missed a signal on the old one; one too many does no harm.
-        self.write_call();
+        self.signal_call(signals);
     }
 
     /// Another descriptor of the kick event, for the engine's ring.
@@ -246,6 +250,9 @@ impl Ring {
             // A request that is repeated must not pass one that the guest made later.
             return Ok(None);
         }
+        if self.is_memory_lost() {
+            return Err(LOST);
+        }
         let outside = |_| "a ring is outside the guest's memory";
         self.queue.disable_notification(self.memory.map()).map_err(outside)?;
         loop {
@@ -259,7 +266,7 @@ impl Ring {
             }
             if !self.queue.enable_notification(self.memory.map()).map_err(outside)? {
                 self.has_work = false;
-                return Ok(None);
+                return if self.is_memory_lost() { Err(LOST) } else { Ok(None) };
             }
         }
     }
@@ -270,6 +277,10 @@ impl Ring {
             return Err("a chain was made available again before it was given back");
         }
         slot.chain.read(&self.memory, self.settings.table, self.settings.descriptors, head)?;
+        if self.is_memory_lost() {
+            return Err(LOST);
+        }
+        let Some(slot) = self.slots.get_mut(usize::from(head)) else { return Err(LOST) };
         slot.memory = Some(Arc::clone(&self.memory));
         slot.attached.clone_from(&self.attached);
         (slot.is_damaged, slot.is_repeated, slot.in_bytes) = (false, is_repeated, 0);
@@ -279,6 +290,10 @@ impl Ring {
             self.counter = self.counter.wrapping_add(1);
         }
         Ok(head)
+    }
+
+    fn is_memory_lost(&self) -> bool {
+        self.memory.is_lost() || self.settings.record.as_ref().is_some_and(|record| record.is_lost())
     }
 
     /// The slot of a chain that was taken.
@@ -316,7 +331,11 @@ impl Ring {
             record.end_return(index, head, self.queue.next_used());
         }
         self.must_signal = true;
-        if is_put && is_added { Ok(()) } else { Err("the used ring is outside the guest's memory") }
+        match is_put && is_added {
+            true => Ok(()),
+            false if memory.is_lost() => Err(LOST),
+            false => Err("the used ring is outside the guest's memory"),
+        }
     }
 
     /// Whether the front end has gone, so that nothing is given back.
@@ -325,30 +344,29 @@ impl Ring {
     }
 
     /// Tells the guest, if it wants to be told, that chains were given back.
-    pub fn signal(&mut self) {
+    pub fn signal(&mut self, signals: &mut Signals) {
         if !std::mem::take(&mut self.must_signal) || self.is_lost() {
             return;
         }
         // If the ring cannot be read, because the guest has broken it, the signal is sent in any
         // case.
         if self.queue.needs_notification(self.memory.map()).unwrap_or(true) {
-            self.write_call();
+            self.signal_call(signals);
         }
     }
 
-    fn write_call(&self) {
+    fn signal_call(&self, signals: &mut Signals) {
         if let Some(call) = &self.settings.call {
-            // An eventfd of this session does not block. A write fails only if its counter is at
-            // the maximum; then the guest has a pending signal already.
-            let _ = rustix::io::write(call, &1_u64.to_ne_bytes());
+            // It is an eventfd, so this fails only where the system has no memory.
+            let _ = signals.signal(call.as_fd());
         }
     }
 
     /// Takes nothing from the ring any more, because the guest has broken it. False if the ring was
     /// known to be broken before.
-    pub fn break_off(&mut self) -> bool {
+    pub fn break_off(&mut self, signals: &mut Signals) -> bool {
         if let Some(error) = self.settings.error.as_ref().filter(|_| !self.is_broken) {
-            let _ = rustix::io::write(error, &1_u64.to_ne_bytes());
+            let _ = signals.signal(error.as_fd());
         }
         !std::mem::replace(&mut self.is_broken, true)
     }

@@ -4,12 +4,13 @@
 //! Source: docs/interop/vhost-user.rst of QEMU; docs/specifications/engine.md, section 7.1.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 
 use engine::{LocalClientId, ShardHandle};
+use rustix::fs::SealFlags;
 use vhost::vhost_user::message::{
     VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight, VhostUserLog,
     VhostUserMemoryRegion, VhostUserShMemConfig, VhostUserSharedMsg, VhostUserSingleMemoryRegion,
@@ -181,12 +182,12 @@ impl Session {
     }
 }
 
-/// Whether it is an eventfd, which never blocks the shard's thread once it is set not to.
+/// Whether it is an eventfd. Its front end shares the flags and the counter, so it may become blocking
+/// and full at any time.
 fn is_event(file: &OwnedFd) -> bool {
     use std::os::fd::AsRawFd;
     let link = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let is_event = std::fs::read_link(link).is_ok_and(|target| target == Path::new("anon_inode:[eventfd]"));
-    is_event && rustix::io::ioctl_fionbio(file.as_fd(), true).is_ok()
+    std::fs::read_link(link).is_ok_and(|target| target == Path::new("anon_inode:[eventfd]"))
 }
 
 fn region(guest_address: u64, user_address: u64, bytes: u64, file_offset_bytes: u64) -> Region {
@@ -239,6 +240,9 @@ impl VhostUserBackendReqHandlerMut for Session {
         files: Vec<File>,
         _postcopy: Option<bool>,
     ) -> Result<Option<Vec<u64>>> {
+        if regions.len() > MAX_MEMORY_REGIONS {
+            return Err(self.refuse("the guest has too many memory regions"));
+        }
         let mut memory = GuestMemory::default();
         for (it, file) in regions.iter().zip(files) {
             let region = region(it.guest_phys_addr, it.user_addr, it.memory_size, it.mmap_offset);
@@ -368,11 +372,18 @@ impl VhostUserBackendReqHandlerMut for Session {
 
     fn get_inflight_fd(&mut self, wanted: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {
         let (rings, descriptors) = (wanted.num_queues, wanted.queue_size);
+        if rings > MAX_RINGS || descriptors > MAX_RING_SIZE {
+            let what = format!(
+                "the front end wants {rings} rings of {descriptors} descriptors: at most {MAX_RINGS} of {MAX_RING_SIZE}"
+            );
+            return Err(self.refuse(&what));
+        }
         let bytes = record_bytes(rings, descriptors);
         let file = || -> std::io::Result<File> {
-            let flags = rustix::fs::MemfdFlags::CLOEXEC;
+            let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
             let file = File::from(rustix::fs::memfd_create("hoistway-in-flight", flags)?);
             file.set_len(bytes)?;
+            rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
             Ok(file)
         };
         let file = file().map_err(Error::ReqHandlerError)?;

@@ -35,7 +35,7 @@ pub const BASIC: u64 = PROTOCOL | VERSION_1 | 1 << 28;
 /// The guest's memory: rings, then headers and statuses, then data.
 pub const MEMORY_BYTES: u64 = 16 << 20;
 /// The address at which the front end maps the guest's memory.
-const FRONT_END: u64 = 1 << 40;
+pub const FRONT_END: u64 = 1 << 40;
 const RING_BYTES: u64 = 0x10_000;
 pub const HEADERS: u64 = 0x40_0000;
 pub const DATA: u64 = 0x80_0000;

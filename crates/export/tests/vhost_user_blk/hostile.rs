@@ -185,7 +185,7 @@ fn a_hundred_thousand_malformed_chains() {
 }
 
 /// The disk is still there for a guest that behaves.
-fn serves(disk: &Disk) {
+pub fn serves(disk: &Disk) {
     let (_front_end, memory, mut rings) = guest(disk, 1, BASIC);
     assert_eq!(rings[0].request(&memory, WRITE_REQUEST, 0, &[9; 512], 0).0, 0);
     assert_eq!(rings[0].request(&memory, READ_REQUEST, 0, &[], 512).0, 0);

@@ -3,6 +3,7 @@
 mod growth;
 mod guest;
 mod hostile;
+mod hostile_descriptors;
 #[path = "../server/mod.rs"]
 mod server;
 mod server_side;

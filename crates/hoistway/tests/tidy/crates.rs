@@ -64,6 +64,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/linux/src/ring.rs",
     "crates/linux/src/buffer.rs",
     "crates/linux/src/window.rs",
+    "crates/linux/src/fault.rs",
     "crates/linux/src/ioctl.rs",
     "crates/linux/src/ublk/control.rs",
     "crates/linux/src/ublk/queue.rs",
