@@ -13,6 +13,7 @@
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::{Priority, SECTOR_BYTES, SectorRange};
 use device::Model;
@@ -219,7 +220,20 @@ pub(crate) struct OpenVolume {
     pub model: Option<Model>,
 }
 
+/// How long a backing may take to be opened while others are served.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
+
 impl OpenVolume {
+    /// Opens the backing as [`OpenVolume::open`] does, and gives up if that hangs. What is opened later is closed again.
+    pub fn open_in_time(settings: &VolumeSettings) -> Result<Self, EngineError> {
+        let (name, seconds) = (settings.name.clone(), OPEN_TIMEOUT.as_secs());
+        let settings = settings.clone();
+        linux::patience::within(OPEN_TIMEOUT, move || Self::open(&settings)).unwrap_or_else(|| {
+            let message = format!("volume '{name}': its backing was not opened within {seconds} s");
+            Err(EngineError::system(message, "see what its file system waits for, and try again"))
+        })
+    }
+
     /// Opens the backing that the settings name.
     pub fn open(settings: &VolumeSettings) -> Result<Self, EngineError> {
         let described = |error: EngineError| EngineError {

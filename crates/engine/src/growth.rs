@@ -1,13 +1,15 @@
 //! Volumes whose file or device has grown.
 
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use block::SECTOR_BYTES;
 
 use crate::error::EngineError;
-use crate::shard::ANSWER_TIMEOUT;
 use crate::volume::{ShardHandle, VolumeId};
+
+/// The time for a look after the deadline, so that a file that answers is not taken for one that does not.
+const SHORTEST_LOOK: Duration = Duration::from_millis(50);
 
 /// A volume's size before and after a look at its file.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -23,17 +25,18 @@ impl ShardHandle {
     /// the size that they were told; local ones get the new one. Slices, memory and volumes behind a model keep theirs.
     ///
     /// # Errors
-    /// The file has become smaller, which changes nothing here; its size cannot be read; no such volume.
-    pub fn grow_volume(&self, volume: VolumeId) -> Result<Growth, EngineError> {
+    /// The file has become smaller, which changes nothing here; its size cannot be read, or not by `deadline`; no such
+    /// volume.
+    pub fn grow_volume(&self, volume: VolumeId, deadline: Instant) -> Result<Growth, EngineError> {
         let facts = self.facts(volume)?;
         let before_bytes = facts.size_bytes;
         let Some((file, calls)) = self.ask(move |core| core.file_that_may_grow(volume.0))? else {
             return Ok(Growth { before_bytes, now_bytes: before_bytes });
         };
-        let answer = calls.ask(Instant::now() + ANSWER_TIMEOUT, move || linux::device::facts(file.as_fd()));
+        let answer =
+            calls.ask(deadline.max(Instant::now() + SHORTEST_LOOK), move || linux::device::facts(file.as_fd()));
         let Some(known) = answer else {
-            let seconds = ANSWER_TIMEOUT.as_secs();
-            let message = format!("volume '{}': its file has not told its size within {seconds} s", facts.name);
+            let message = format!("volume '{}': its file or device has not told its size in time", facts.name);
             return Err(EngineError::system(message, "nothing was changed; see what the backing waits for"));
         };
         let known = known.map_err(|error| {

@@ -36,6 +36,7 @@ mod flush;
 mod gate;
 mod growth;
 mod host;
+mod looking;
 mod memory;
 mod positioning;
 pub mod protocol;

@@ -16,8 +16,8 @@ use crate::positioning::Rotational;
 use crate::protocol::Protocol;
 use crate::saturation::Saturation;
 use crate::shard::{
-    Attachment, Core, DrainReport, LocalClient, LocalClientId, Locked, LoopSettings, OnEnd, ShardStatus, Threads,
-    TraceSink, UblkDevice, Worker,
+    Attachment, Core, DrainReport, LocalClient, LocalClientId, Locked, LoopSettings, OnEnd, Threads, TraceSink,
+    UblkDevice, Worker,
 };
 use crate::turn::{ConnectionBounds, TurnSettings};
 
@@ -314,6 +314,10 @@ impl ShardHandle {
         &self.inner.volumes
     }
 
+    pub(crate) fn threads(&self) -> &Threads {
+        &self.inner.threads
+    }
+
     /// Runs a job on the device's state and waits for its result.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
@@ -328,24 +332,6 @@ impl ShardHandle {
         job: impl FnOnce(&mut Worker, &mut Locked<'_>) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         self.inner.threads.ask_worker(self.inner.threads.first(), job)
-    }
-
-    /// Whether the device answers.
-    ///
-    /// # Errors
-    /// It does not, with the time, or it has stopped.
-    pub fn check_answers(&self) -> Result<(), EngineError> {
-        self.ask(|_| ())
-    }
-
-    /// For how long the device has not answered; `None` while it does.
-    pub fn silent_for(&self) -> Option<Duration> {
-        self.inner.threads.silent_for()
-    }
-
-    /// The volume with the oldest I/O that its backing does not answer, when the device was last looked at.
-    pub fn oldest_volume(&self) -> Option<String> {
-        self.inner.threads.oldest_volume()
     }
 
     /// Runs a job that adds a client on the worker that will serve it.
@@ -368,7 +354,7 @@ impl ShardHandle {
     /// # Errors
     /// As [`start`].
     pub fn open_volume(&self, settings: &VolumeSettings) -> Result<VolumeId, EngineError> {
-        let volume = OpenVolume::open(settings)?;
+        let volume = OpenVolume::open_in_time(settings)?;
         self.ask_worker(|worker, core| worker.add_volume(core, volume))?.map(VolumeId)
     }
 
@@ -423,7 +409,7 @@ impl ShardHandle {
     /// # Errors
     /// When the engine has stopped.
     pub fn remove_group(&self, group: GroupHandle) -> Result<bool, EngineError> {
-        self.ask(move |_, core| {
+        self.ask(move |core| {
             let now = linux::thread::monotonic_ns();
             core.turn.remove_group(group.0, now)
         })
@@ -435,7 +421,7 @@ impl ShardHandle {
     /// When the engine has stopped.
     pub fn rename_volume(&self, volume: VolumeId, name: &str) -> Result<(), EngineError> {
         let name = name.to_owned();
-        self.ask(move |_, core| core.rename_volume(volume.0, name))
+        self.ask(move |core| core.rename_volume(volume.0, name))
     }
 
     /// Changes a group's weight; requests in flight are not affected.
@@ -645,20 +631,6 @@ impl ShardHandle {
     /// When the engine has stopped.
     pub fn saturation(&self) -> Result<Saturation, EngineError> {
         self.ask(|core| core.turn.saturation(linux::thread::monotonic_ns()))
-    }
-
-    /// A snapshot of the shard.
-    ///
-    /// # Errors
-    /// When the engine has stopped.
-    pub fn status(&self) -> Result<ShardStatus, EngineError> {
-        let name = self.inner.name.clone();
-        let mut status = self.ask(move |core| core.status(&name))?;
-        status.silent_ns = self.silent_for().map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        let waiting =
-            status.volumes.iter().filter_map(|volume| Some((volume.unanswered?.oldest_ns, &volume.facts.name)));
-        self.inner.threads.note_oldest_volume(waiting.max().map(|(_, name)| name.clone()));
-        Ok(status)
     }
 
     /// Refuses new requests, finishes those in flight, makes everything durable, closes the clients

@@ -38,6 +38,7 @@ pub mod input;
 pub mod ioctl;
 pub mod loop_device;
 pub mod output;
+pub mod patience;
 pub mod process;
 pub mod ring;
 pub mod run_directory;

@@ -49,7 +49,7 @@ struct Totals {
 fn check_request<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &mut Totals) -> Result<(), Violation> {
     let request = queue.requests.at(id);
     let slot = queue.slots.at(id.slot());
-    totals.started += u32::from(request.place == Place::Started);
+    totals.started += u32::from(request.place == Place::Started && !slot.marks.has(Marks::DETACHED));
     if slot.stage == Stage::Command {
         return Ok(());
     }

@@ -441,7 +441,9 @@ impl<E: Elevator> RequestQueue<E> {
             self.violations += 1;
             return;
         };
-        self.left_device(queue);
+        if !self.slots.at(id.slot()).marks.has(Marks::DETACHED) {
+            self.left_device(queue);
+        }
         if self.tracing {
             let attributes = *self.requests.attributes(id);
             let kind = TraceKind::Completed;
@@ -467,6 +469,29 @@ impl<E: Elevator> RequestQueue<E> {
         }
         self.admit_waiting(now);
         self.finish_switch_if_drained(now);
+    }
+
+    /// The device does not answer a started request: it counts no more as in the device, and the policy is told that
+    /// it is done, so that nobody waits for it. It keeps its tag and its bios; [`RequestQueue::complete`] follows when
+    /// the device answers after all. False for a request that is not in the device, or part of a flush sequence.
+    /// Dispatch again afterwards.
+    pub fn detach(&mut self, id: RequestId, now: Nanos) -> bool {
+        let slot = self.slots.at_mut(id.slot());
+        if slot.stage != Stage::Plain || slot.marks.has(Marks::DETACHED) || !self.leave_device(id) {
+            return false;
+        }
+        let slot = self.slots.at_mut(id.slot());
+        let was_inserted = slot.marks.has(Marks::INSERTED);
+        slot.marks.clear(Marks::INSERTED);
+        slot.marks.set(Marks::DETACHED);
+        if was_inserted {
+            let completed = self.elevator.completed(&self.requests, id, now);
+            let released = self.elevator.released(&self.requests, id, now);
+            self.note(completed.and(released));
+        }
+        self.admit_waiting(now);
+        self.finish_switch_if_drained(now);
+        true
     }
 
     /// The driver returned a started request: it enters the policy again, ahead of all others. A

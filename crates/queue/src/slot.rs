@@ -19,6 +19,8 @@ impl Marks {
     pub(crate) const HASHED: Marks = Marks(1 << 3);
     /// Its bios have records; otherwise it consists of one bio without a record.
     const CHAINED: Marks = Marks(1 << 4);
+    /// The device does not answer it, and it does not count as in the device.
+    pub(crate) const DETACHED: Marks = Marks(1 << 5);
 
     #[inline]
     pub(crate) const fn has(self, mark: Marks) -> bool {

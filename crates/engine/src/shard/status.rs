@@ -188,6 +188,14 @@ impl Core {
         }
     }
 
+    /// The volumes whose backings do not answer, and the age of the oldest I/O in seconds.
+    pub fn unanswered(&self) -> Vec<(String, u64)> {
+        let now = linux::thread::monotonic_ns();
+        let age_s = |waits: Waits| now.saturating_sub(waits.since_ns) / block::time::SECOND;
+        let waiting = self.turn.unanswered(now).into_iter();
+        waiting.map(|(volume, waits)| (self.volume_name(volume).to_owned(), age_s(waits))).collect()
+    }
+
     fn volume_statuses(&self) -> Vec<VolumeStatus> {
         let now = linux::thread::monotonic_ns();
         let waits = self.turn.unanswered(now);

@@ -320,14 +320,11 @@ impl Turn {
             self.retry_waiting(now, actions);
         }
         self.start_held_back(now, actions);
-        self.fit_depth(now);
         while self.has_room()
             && let Next::Start { id, .. } = self.queue.dispatch(HardwareQueue(0), now)
         {
             self.take_trace();
-            if self.holds_back(id) {
-                self.fit_depth(now);
-            } else {
+            if !self.holds_back(id, now) {
                 self.start(id, now, actions);
             }
         }

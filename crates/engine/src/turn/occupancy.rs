@@ -140,11 +140,6 @@ impl Occupancy {
         self.learner.as_ref().map_or(self.most, Learner::limit)
     }
 
-    /// The most requests that may ever be in the device.
-    pub fn most(&self) -> u32 {
-        self.most
-    }
-
     fn advance(&mut self, now: Nanos) {
         self.in_flight_ns += u64::from(self.held) * now.saturating_sub(self.since_ns);
         self.since_ns = self.since_ns.max(now);
@@ -218,12 +213,6 @@ impl Turn {
         let has_room = self.occupancy.held < self.occupancy.limit();
         self.occupancy.is_full = !has_room && self.queue.tags().in_use() > self.queue.in_device();
         has_room
-    }
-
-    /// Whether the last dispatch stopped at the limit although requests were queued.
-    #[inline]
-    pub(super) fn is_full(&self) -> bool {
-        self.occupancy.is_full
     }
 
     #[inline]
@@ -348,6 +337,7 @@ impl Turn {
     pub fn set_device_depth(&mut self, device: u32, now: Nanos) {
         let occupancy = &mut self.occupancy;
         (occupancy.most, occupancy.may_learn, occupancy.learner) = (device, false, None);
-        self.apply_depth(now);
+        let requests = self.queue.depth().requests;
+        self.queue.set_depth(elevator::Depth { requests, device }, now);
     }
 }

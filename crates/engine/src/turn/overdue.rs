@@ -1,7 +1,8 @@
 //! I/Os that the backing does not answer: what they may hold of the device that all its volumes share.
 //!
 //! An I/O that is older than [`OVERDUE_NS`] counts no longer against the device's depth, so that the other volumes
-//! get the depth back. A volume with half of the depth overdue gets nothing more started: what the scheduler
+//! get the depth back, and the scheduler is told that it is done, because some wait for a group's requests (shares,
+//! turns) and a switch of the scheduler waits for all. A volume with half of the depth overdue gets nothing more started: what the scheduler
 //! chooses of it is held back here, in order, until some of its I/Os have ended. The tables of requests and parts
 //! are divided by dynamic thresholds (Choudhury and Hahne 1998): a volume may hold as much as is free.
 
@@ -12,7 +13,7 @@ use super::{Actions, Turn};
 /// The age of an I/O from which on it is overdue: longer than a healthy device with a full queue takes (128 requests
 /// at 100 per second), and short for those who wait meanwhile.
 pub(crate) const OVERDUE_NS: Nanos = 2 * block::time::SECOND;
-/// How often a device at its limit looks for such I/Os: others wait at most this much longer.
+/// How often such I/Os are looked for while requests wait: others wait at most this much longer.
 const LOOK_INTERVAL_NS: Nanos = OVERDUE_NS / 4;
 
 /// The overdue I/Os of all volumes.
@@ -22,8 +23,6 @@ pub(super) struct Overdue {
     ios: u32,
     /// Chosen requests that are held back.
     held_back: u32,
-    /// By how much the queue's device depth was raised for both.
-    raised_by: u32,
     /// When to look for them; none while the device has room.
     look_at_ns: Option<Nanos>,
 }
@@ -44,10 +43,10 @@ impl Turn {
         self.overdue.look_at_ns
     }
 
-    /// Looks for overdue I/Os in a moment if the device is at its limit while requests wait.
+    /// Looks for overdue I/Os in a moment if requests wait: for the device, or for a policy that waits for some.
     #[inline]
     pub(super) fn expect_overdue(&mut self, now: Nanos) {
-        if self.is_full() || self.overdue.held_back > 0 {
+        if self.queue.tags().in_use() > self.queue.in_device() || self.queue.is_switching() {
             self.overdue.look_at_ns.get_or_insert(now + LOOK_INTERVAL_NS);
         }
     }
@@ -57,34 +56,22 @@ impl Turn {
         if self.overdue.look_at_ns.take_if(|at| block::time::is_due(now, *at)).is_none() {
             return;
         }
-        for io in &mut self.ios {
+        for slot in 0..self.ios.len() {
+            let io = &mut self.ios[slot];
             if io.started_ns == 0 || io.is_overdue || now.saturating_sub(io.started_ns) < OVERDUE_NS {
                 continue;
             }
             io.is_overdue = true;
+            if let Some(id) = u32::try_from(slot).ok().and_then(|slot| self.queue.requests().id_of(slot)) {
+                self.queue.detach(id, now);
+            }
+            let io = &self.ios[slot];
             self.overdue.ios += 1;
             if let Some(Some(volume)) = self.volumes.get_mut(io.volume as usize) {
                 volume.overdue += 1;
             }
             self.occupancy.no_longer_held();
         }
-    }
-
-    /// Queue and policy count what is overdue or held back as in the device, so their depth is raised by it.
-    #[inline]
-    pub(super) fn fit_depth(&mut self, now: Nanos) {
-        let Overdue { ios, held_back, raised_by, .. } = self.overdue;
-        if ios + held_back != raised_by {
-            self.overdue.raised_by = ios + held_back;
-            self.apply_depth(now);
-        }
-    }
-
-    /// Gives the queue the device's depth.
-    pub(super) fn apply_depth(&mut self, now: Nanos) {
-        let device = self.occupancy.most() + self.overdue.raised_by;
-        let requests = self.queue.depth().requests;
-        self.queue.set_depth(elevator::Depth { requests, device }, now);
     }
 
     /// An overdue I/O has ended.
@@ -97,11 +84,11 @@ impl Turn {
 
     /// Whether a request that the scheduler chose must wait, because its volume does not answer; it is then kept.
     #[inline]
-    pub(super) fn holds_back(&mut self, io: RequestId) -> bool {
-        self.overdue.ios > 0 && self.holds_back_of(io)
+    pub(super) fn holds_back(&mut self, io: RequestId, now: Nanos) -> bool {
+        self.overdue.ios > 0 && self.holds_back_of(io, now)
     }
 
-    fn holds_back_of(&mut self, io: RequestId) -> bool {
+    fn holds_back_of(&mut self, io: RequestId, now: Nanos) -> bool {
         let most = self.most_overdue();
         let Some(volume) = self.volume_of_io(io) else { return false };
         let Some(Some(state)) = self.volumes.get_mut(volume as usize) else { return false };
@@ -110,6 +97,7 @@ impl Turn {
         }
         state.held_back.push_back(io);
         self.overdue.held_back += 1;
+        self.queue.detach(io, now);
         true
     }
 

@@ -3,14 +3,14 @@
 use std::fmt::Error;
 
 use engine::counters::{Counted, GroupCounters, Sums, TimeHistogram};
-use engine::{GroupShare, GroupStatus, ShardStatus, ShareMiss};
+use engine::{GroupShare, GroupStatus, ShardStatus, ShareMiss, VolumeStatus};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::server::devices::report::ListenerReport;
+use crate::server::devices::report::{ListenerReport, SilenceReport};
 
 /// Upper bounds of the latency buckets in seconds: 1, 2 and 5 in each decade.
 const BOUNDS_S: [f64; 19] = [
@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub listeners: Vec<ListenerReport>,
     /// The devices.
     pub devices: Vec<ShardStatus>,
+    /// The devices that do not answer; those that cannot be looked at are not among `devices`.
+    pub silent: Vec<SilenceReport>,
 }
 
 impl Snapshot {
@@ -92,6 +94,12 @@ impl Snapshot {
         let info =
             self.devices.iter().map(|it| (vec![("device", it.name.as_str()), ("scheduler", it.scheduler)], 1_i64));
         writer.gauge("device_scheduler_info", "The active scheduler; always 1", None, info)?;
+        let answering = self.devices.iter().filter(|device| !self.silent.iter().any(|it| it.device == device.name));
+        let silence = answering.map(|device| (device.name.as_str(), 0.0));
+        let silence = silence.chain(self.silent.iter().map(|it| (it.device.as_str(), it.since_s)));
+        let silence = silence.map(|(device, since_s)| (vec![("device", device)], since_s));
+        let help = "For how long the device has not answered; 0 while it does";
+        writer.gauge("device_silent", help, Some(Unit::Seconds), silence)?;
         let of = |value: fn(&ShardStatus) -> u64| {
             self.devices.iter().map(move |device| (vec![("device", device.name.as_str())], value(device)))
         };
@@ -153,6 +161,10 @@ impl Snapshot {
         writer.gauge("export_size", "Size of the export", Some(Unit::Bytes), size)?;
         let damaged = volumes().map(|(labels, volume)| (labels, i64::from(volume.is_damaged)));
         writer.gauge("export_damaged", "1 after an fsync failed or the backing was truncated", None, damaged)?;
+        let unanswered = |volume: &VolumeStatus| volume.unanswered.map_or(0.0, |it| seconds(it.oldest_ns));
+        let waits = volumes().map(|(labels, volume)| (labels, unanswered(volume)));
+        let help = "Age of the oldest I/O, if the backing has not answered for 2 s; else 0";
+        writer.gauge("export_unanswered", help, Some(Unit::Seconds), waits)?;
         let sums: Vec<Sample<'_, &Sums>> = volumes().map(|(labels, volume)| (labels, &volume.sums)).collect();
         tallies(writer, "export", &sums)
     }

@@ -1,6 +1,8 @@
 //! Exports while the server runs: added and removed by an operator, resized, and rid of their clients.
 
-use engine::{Backing, BackingKind};
+use std::time::Instant;
+
+use engine::{ANSWER_TIMEOUT, Backing, BackingKind};
 use serde_json::{Value, json};
 
 use super::handshake_thread::ClientSink;
@@ -116,7 +118,7 @@ impl Server {
         if let Some(why) = fixed_size(&export.backing.value) {
             return Err(Refusal::new("export", format!("the size of {name} cannot change: {why}")));
         }
-        let grown = self.state.devices.grow(export).map_err(|error| {
+        let grown = self.state.devices.grow(export, Instant::now() + ANSWER_TIMEOUT).map_err(|error| {
             let text = format!("{}; {}", error.message, error.help);
             Refusal::new("export", text)
         })?;
@@ -146,12 +148,14 @@ impl Server {
     /// Takes over the sizes of all files and devices that have grown; returns the exports, and what went wrong.
     pub(super) fn grow_exports(&self) -> (Vec<String>, Vec<String>) {
         let (mut grown, mut warnings) = (Vec::new(), Vec::new());
+        // One for all: files that do not answer must not add up.
+        let deadline = Instant::now() + ANSWER_TIMEOUT;
         for (_, export) in self.state.active().configuration.exports() {
             let name = &export.name.value;
             if fixed_size(&export.backing.value).is_some() {
                 continue;
             }
-            match self.state.devices.grow(export) {
+            match self.state.devices.grow(export, deadline) {
                 Ok(growth) if growth.before_bytes == growth.now_bytes => {}
                 Ok(growth) => {
                     grown.push(name.clone());

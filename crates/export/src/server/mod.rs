@@ -13,6 +13,7 @@ pub mod descriptors;
 pub mod devices;
 mod exports;
 pub mod handshake_thread;
+mod hang_monitor;
 pub mod peer;
 mod release;
 pub mod reload;
@@ -50,6 +51,7 @@ use devices::report::{ListenerReport, StatusAnswer, StatusReport};
 use devices::{Devices, Drained};
 use exports::with_warnings;
 use handshake_thread::{AcceptedClient, ActiveState, ClientSink, Counts, HandshakeThread, Waker};
+use hang_monitor::HangMonitor;
 use reload::{Change, difference};
 use share_monitor::{ShareChange, ShareMonitor};
 use socket::{Listening, SocketFile, inherited, listen, listen_private};
@@ -158,7 +160,7 @@ impl State {
     }
 
     fn set_active_with(&self, configuration: Configuration, draining: bool, credentials: Arc<Credentials>) {
-        let facts = self.devices.facts(&configuration);
+        let facts = self.devices.facts(&configuration, &self.active().facts);
         let next = Arc::new(ActiveState { configuration, facts, credentials, draining });
         *self.active.write().unwrap_or_else(PoisonError::into_inner) = next;
     }
@@ -221,7 +223,7 @@ impl Server {
         let metrics = configuration.metrics.as_ref().map(|it| listen(&it.address)).transpose().map_err(usage)?;
         let (sender, events) = mpsc::channel();
         let virtual_disks = VirtualDisks::open(&devices, &configuration, sender.clone())?;
-        let facts = devices.facts(&configuration);
+        let facts = devices.facts(&configuration, &[]);
         let active = RwLock::new(Arc::new(ActiveState { configuration, facts, credentials, draining: false }));
         let state = Arc::new(State { active, devices });
         let failed = |error: io::Error| StartFailure {
@@ -327,7 +329,7 @@ impl Server {
 
     /// Serves until a drain ends; returns the exit status.
     pub fn run(mut self) -> u8 {
-        let mut monitor = ShareMonitor::default();
+        let (mut monitor, mut hangs) = (ShareMonitor::default(), HangMonitor::default());
         let mut next_check = Instant::now() + share_monitor::CHECK_INTERVAL;
         loop {
             let event = match self.events.recv_timeout(next_check.saturating_duration_since(Instant::now())) {
@@ -336,6 +338,7 @@ impl Server {
                     next_check = Instant::now() + share_monitor::CHECK_INTERVAL;
                     self.state.devices.remove_unused_disks();
                     self.state.devices.remove_unused_groups(&self.state.active().configuration);
+                    hangs.check(&self.state.devices);
                     monitor.check(&self.state.devices.saturations()).iter().for_each(ShareChange::log);
                     continue;
                 }
@@ -479,6 +482,7 @@ impl Server {
         }
         let changes = difference(&self.state.active().configuration, &configuration)?;
         let credentials = read_credentials(&configuration)?;
+        self.state.devices.check_changes(&changes)?;
         // Exports are opened first: only this change can fail, and it can be undone.
         let devices = &self.state.devices;
         let opened = devices.open_added(&changes, &configuration)?;
@@ -595,6 +599,7 @@ impl Server {
             is_draining: self.is_draining,
             listeners: self.listeners.iter().map(|listener| listener.status(&active)).collect(),
             devices: self.state.devices.shard_statuses(),
+            silent: self.state.devices.silent(),
         }
     }
 

@@ -112,6 +112,9 @@ impl Devices {
             Ok(volume) => return Ok((volume, From::File)),
             Err(error) => error,
         };
+        if error.kind != ErrorKind::Unsafe {
+            return Err(placed(&error, std::slice::from_ref(export), &export.name.place));
+        }
         let freed = self.close_removed(device, export, removed, opened);
         if freed.is_empty() {
             return Err(self.explained(&error, export, removed));
@@ -306,7 +309,8 @@ impl Shard {
     /// Closes volumes of removed exports that have no clients left.
     pub(super) fn close_unused_volumes(&self) {
         let mut names = lock(&self.names);
-        names.removed.retain(|(_, volume)| !self.handle.close_volume(*volume).unwrap_or(true));
+        // One whose device does not answer is closed later.
+        names.removed.retain(|(_, volume)| !self.handle.close_volume(*volume).unwrap_or(false));
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::time::Duration;
 
 use engine::{Backing, BackingKind, ErrorKind, ShardSettings, VolumeSettings};
 use experiment::SchedulerSpec;
@@ -14,6 +15,9 @@ use crate::configuration::{Configuration, Device, Export, Problem};
 
 use super::MAX_LOCAL_DISKS;
 use super::groups::{paths_of, remedy, room_of};
+
+/// How long a look at a file may take.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The engine's checks of a configuration, which open none of the user's files.
 pub const CHECKS: Checks<'static> =
@@ -128,7 +132,9 @@ pub(super) fn identity_of(export: &Export, root: Option<&Path>) -> Option<(u64, 
     let Ok(Backing { kind: BackingKind::Path { path, .. }, .. }) = Backing::parse(&export.backing.value) else {
         return None;
     };
-    let metadata = fs::metadata(root.map_or_else(|| path.clone(), |root| root.join(&path))).ok()?;
+    let path = root.map_or_else(|| path.clone(), |root| root.join(&path));
+    // A file system that does not answer must not stop the server.
+    let metadata = linux::patience::within(LOOK, move || fs::metadata(path))?.ok()?;
     // All nodes of a device have the same device number.
     let is_device = metadata.file_type().is_block_device();
     Some(if is_device { (0, metadata.rdev()) } else { (metadata.dev(), metadata.ino()) })

@@ -1,5 +1,7 @@
 //! What an operator asks of one export: its clients, its block device, its size.
 
+use std::time::Instant;
+
 use engine::EngineError;
 
 use super::{Devices, lock};
@@ -49,16 +51,16 @@ impl Devices {
     /// Takes over the size of an export's file or device if it has grown, and tells its local block device.
     ///
     /// # Errors
-    /// It has shrunk or cannot be looked at, or the export is not open.
-    pub fn grow(&self, export: &Export) -> Result<Grown, EngineError> {
+    /// It has shrunk or cannot be looked at by `deadline`, or the export is not open.
+    pub fn grow(&self, export: &Export, deadline: Instant) -> Result<Grown, EngineError> {
         let name = &export.name.value;
         for shard in &self.shards {
-            let mut names = lock(&shard.names);
-            let Some(volume) = names.exports.get(name).copied() else { continue };
-            let growth = shard.handle.grow_volume(volume)?;
+            let Some(volume) = lock(&shard.names).exports.get(name).copied() else { continue };
+            // The names are not locked meanwhile: clients connect.
+            let growth = shard.handle.grow_volume(volume, deadline)?;
             let mut notes = Vec::new();
             if growth.before_bytes != growth.now_bytes
-                && let Some(disk) = names.disks.iter_mut().find(|disk| disk.export() == name)
+                && let Some(disk) = lock(&shard.names).disks.iter_mut().find(|disk| disk.export() == name)
             {
                 let facts = shard.handle.facts(volume)?;
                 notes.extend(disk.grow(&facts, export.min_block).err().map(|error| error.message));

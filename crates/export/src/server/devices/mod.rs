@@ -1,5 +1,6 @@
 //! The running shards with their exports, groups and clients. Only this module calls the engine.
 
+mod answers;
 pub mod blkio;
 mod changes;
 mod checks;
@@ -221,13 +222,18 @@ impl Devices {
         }
     }
 
-    /// The facts for clients of each open export of a configuration.
-    pub fn facts(&self, configuration: &Configuration) -> Vec<ExportFacts> {
+    /// The facts for clients of each open export of a configuration; of a device that does not answer, those known
+    /// `before`.
+    pub fn facts(&self, configuration: &Configuration, before: &[ExportFacts]) -> Vec<ExportFacts> {
+        let answers = self.each(|handle| handle.check_answers().is_ok());
         let open = |device: &Device, export: &Export| {
-            let shard = self.shard(&device.name.value)?;
-            let volume = *lock(&shard.names).exports.get(&export.name.value)?;
-            let facts = shard.handle.facts(volume).ok()?;
-            Some(export_facts(device, export, &facts))
+            let at = self.shards.iter().position(|shard| shard.handle.name() == device.name.value)?;
+            let (shard, name) = (&self.shards[at], &export.name.value);
+            let volume = *lock(&shard.names).exports.get(name)?;
+            match shard.handle.facts(volume) {
+                Ok(facts) if answers[at] => Some(export_facts(device, export, &facts)),
+                _ => before.iter().find(|facts| facts.name == *name).cloned(),
+            }
         };
         configuration.exports().filter_map(|(device, export)| open(device, export)).collect()
     }
@@ -298,6 +304,7 @@ impl Devices {
     /// # Errors
     /// A weight out of range.
     pub fn set_weight(&self, group: &str, weight: u64) -> Result<usize, Refusal> {
+        self.check_group(group)?;
         let weight = u32::try_from(weight).unwrap_or(u32::MAX);
         let mut devices = 0;
         for shard in &self.shards {
@@ -313,6 +320,7 @@ impl Devices {
     /// # Errors
     /// A weight out of range.
     pub fn set_leaf_weight(&self, group: &str, weight: Option<u64>) -> Result<usize, Refusal> {
+        self.check_group(group)?;
         let weight = weight.map(|weight| u32::try_from(weight).unwrap_or(u32::MAX));
         let mut devices = 0;
         for shard in &self.shards {
@@ -329,6 +337,7 @@ impl Devices {
     /// # Errors
     /// A device has stopped.
     pub fn set_group_priority(&self, group: &str, priority: Option<GroupPriority>) -> Result<usize, Refusal> {
+        self.check_group(group)?;
         let mut devices = 0;
         for shard in &self.shards {
             let Some(group) = shard.group(group) else { continue };
@@ -344,6 +353,7 @@ impl Devices {
     /// # Errors
     /// A device has no memory for the limiter.
     pub fn set_limits(&self, group: &str, limits: &Limits) -> Result<usize, Refusal> {
+        self.check_group(group)?;
         let mut devices = 0;
         for shard in &self.shards {
             let Some(group) = shard.group(group) else { continue };
@@ -396,13 +406,23 @@ impl Devices {
         field: &'static str,
         wanted: &str,
     ) -> Result<Value, Refusal> {
-        let mut clients = lock(&self.clients);
-        clients.sweep();
-        let chosen = clients.connected.values().filter(|client| fits(&client.peer, &client.export));
-        let mut closed = 0;
-        for client in chosen {
-            let shard = self.shard(&client.device);
-            closed += usize::from(shard.is_some_and(|shard| shard.handle.evict(client.connection).unwrap_or(false)));
+        let chosen: Vec<(String, ConnectionId)> = {
+            let mut clients = lock(&self.clients);
+            clients.sweep();
+            let chosen = clients.connected.values().filter(|client| fits(&client.peer, &client.export));
+            chosen.map(|client| (client.device.clone(), client.connection)).collect()
+        };
+        let (mut closed, mut silent) = (0, Vec::new());
+        for (device, connection) in chosen {
+            match self.shard(&device).map(|shard| shard.handle.evict(connection)) {
+                Some(Ok(is_closed)) => closed += usize::from(is_closed),
+                Some(Err(error)) => silent.push(error.message),
+                None => {}
+            }
+        }
+        if !silent.is_empty() {
+            let (count, why) = (silent.len(), &silent[0]);
+            return Err(Refusal::new(field, format!("{closed} connections are closed, {count} are not: {why}")));
         }
         if closed == 0 {
             let error = format!("no connection belongs to the {field} {wanted:?}; status lists them");
@@ -413,20 +433,22 @@ impl Devices {
 
     /// Requests that are not answered yet. Stopped devices are left out.
     pub fn requests_in_flight(&self) -> u64 {
-        let statuses = self.shards.iter().filter_map(|shard| shard.handle.status().ok());
-        statuses.map(|status| status.requests_in_flight as u64).sum()
+        self.shard_statuses().iter().map(|status| status.requests_in_flight as u64).sum()
     }
 
-    /// Drains all shards in parallel; returns what was abandoned.
+    /// Drains all shards in parallel; returns what was abandoned. Takes at most twice the time, and a few seconds.
     pub fn drain(&self, timeout: Duration) -> Drained {
         let mut drained = Drained::default();
         thread::scope(|scope| {
             let drains: Vec<_> = self.shards.iter().map(|shard| scope.spawn(|| shard.handle.drain(timeout))).collect();
-            for drain in drains {
+            for (shard, drain) in self.shards.iter().zip(drains) {
+                let device = shard.handle.name();
                 match drain.join() {
                     Ok(Ok(report)) => {
                         drained.abandoned_requests += report.abandoned_requests;
                         drained.failed_syncs += report.failed_syncs;
+                        let losses = report.losses.iter().map(|loss| format!("device '{device}': {loss}"));
+                        drained.failures.extend(losses);
                     }
                     Ok(Err(error)) => drained.failures.push(error.message),
                     Err(_) => drained.failures.push("a shard's drain panicked".to_owned()),

@@ -54,6 +54,19 @@ pub struct DevicesReport {
     pub groups: Vec<GroupReport>,
     /// The connections.
     pub connections: Vec<ConnectionReport>,
+    /// Devices that have not answered for a second or longer; of those that cannot be looked at, nothing else is here.
+    pub not_answering: Vec<SilenceReport>,
+}
+
+/// A device that does not answer.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SilenceReport {
+    /// Its name.
+    pub device: String,
+    /// For how long, in seconds.
+    pub since_s: f64,
+    /// The export with the oldest I/O that its backing does not answer, when the device was last looked at.
+    pub oldest_export: Option<String>,
 }
 
 /// A device.
@@ -174,6 +187,9 @@ pub struct ExportReport {
     pub node: Option<String>,
     /// Whether it was truncated, or an fsync failed.
     pub damaged: bool,
+    /// What waits for its backing, if that has not answered for 2 s; absent else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<UnansweredReport>,
     /// Present and true if flushes are answered without flushing; in capitals, because readers must not
     /// overlook it.
     #[serde(rename = "UNSAFE_FLUSH", skip_serializing_if = "std::ops::Not::not")]
@@ -181,6 +197,15 @@ pub struct ExportReport {
     /// Sums by kind of request.
     #[serde(flatten)]
     pub sums: KindsReport<TallyReport>,
+}
+
+/// I/O that a backing does not answer.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct UnansweredReport {
+    /// The age of the oldest in seconds.
+    pub oldest_s: f64,
+    /// I/Os and fsyncs in flight.
+    pub ios: u32,
 }
 
 /// A group on one device.

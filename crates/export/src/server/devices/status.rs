@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use engine::counters::{Counted, GroupCounters, Sums, TimeHistogram, Times};
-use engine::{DepthState, GroupShare, GroupStatus, Saturation, ShardStatus, VolumeStatus};
+use engine::{DepthState, GroupShare, GroupStatus, Saturation, ShardHandle, ShardStatus, VolumeStatus};
 
 use super::report::{
     ConnectionReport, DeviceReport, DevicesReport, ExportReport, GroupReport, KindsReport, LatencyReport, LoopReport,
-    QuantilesReport, SaturationReport, ShareReport, TallyReport,
+    QuantilesReport, SaturationReport, ShareReport, TallyReport, UnansweredReport,
 };
 use super::{Devices, lock};
 use crate::configuration::read_limits;
@@ -15,21 +15,23 @@ use crate::configuration::read_limits;
 impl Devices {
     /// The saturation of each device. Stopped devices are left out.
     pub fn saturations(&self) -> Vec<(String, Saturation)> {
-        let of = |shard: &super::Shard| Some((shard.handle.name().to_owned(), shard.handle.saturation().ok()?));
-        self.shards.iter().filter_map(of).collect()
+        let of = |handle: &ShardHandle| Some((handle.name().to_owned(), handle.saturation().ok()?));
+        self.each(of).into_iter().flatten().collect()
     }
 
-    /// The state of each device, with histograms. Stopped devices are left out.
+    /// The state of each device, with histograms. Devices that have stopped or do not answer are left out.
     pub fn shard_statuses(&self) -> Vec<ShardStatus> {
-        self.shards.iter().filter_map(|shard| shard.handle.status().ok()).collect()
+        self.each(|handle| handle.status().ok()).into_iter().flatten().collect()
     }
 
     /// Devices, exports, groups and connections with their counters, and optionally the groups'
-    /// histograms. Stopped devices are left out.
+    /// histograms. Devices that have stopped or do not answer are left out.
     pub fn status(&self, with_buckets: bool) -> DevicesReport {
         let mut report = DevicesReport::default();
-        for shard in &self.shards {
-            let Ok(status) = shard.handle.status() else { continue };
+        let statuses = self.each(|handle| handle.status().ok());
+        report.not_answering = self.silent();
+        for (shard, status) in self.shards.iter().zip(statuses) {
+            let Some(status) = status else { continue };
             let volumes: BTreeMap<u32, &VolumeStatus> = status.volumes.iter().map(|it| (it.volume, it)).collect();
             let paths: BTreeMap<u32, &GroupStatus> = status.groups.iter().map(|it| (it.group, it)).collect();
             let (served, nodes) = {
@@ -150,6 +152,9 @@ fn export(device: &str, volume: &VolumeStatus, served: &[String], nodes: &BTreeM
         served: served.contains(&facts.name),
         node: nodes.get(&facts.name).cloned(),
         damaged: volume.is_damaged,
+        unanswered: volume
+            .unanswered
+            .map(|it| UnansweredReport { oldest_s: tenths(it.oldest_ns as f64 / 1e9), ios: it.ios }),
         unsafe_flush: volume.has_unsafe_flush,
         sums: sums(&volume.sums),
     }
